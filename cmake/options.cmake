@@ -1,0 +1,30 @@
+# What a preset may choose. Everything else is decided in the rooms.
+option(GPUYARD_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
+option(GPUYARD_STATIC_RUNTIME "Link libstdc++ and libgcc statically into the program" OFF)
+set(GPUYARD_SANITIZE "" CACHE STRING "'address' (with undefined), 'thread', or empty")
+
+# Compile and link flags of every target but the simulated NVML that foreign programs load.
+add_library(gpuyard_flags INTERFACE)
+target_compile_options(gpuyard_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion
+  $<$<BOOL:${GPUYARD_WARNINGS_AS_ERRORS}>:-Werror>
+  -ffunction-sections -fdata-sections)
+
+if(GPUYARD_SANITIZE STREQUAL "address")
+  # Trimmed: the checks left out triple the compile time and have libstdc++'s own false alarms.
+  set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,alignment,vptr,object-size
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(GPUYARD_SANITIZE STREQUAL "thread")
+  set(sanitizers -fsanitize=thread -fno-omit-frame-pointer)
+elseif(NOT GPUYARD_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "GPUYARD_SANITIZE is '${GPUYARD_SANITIZE}'; it may be 'address', 'thread' or empty")
+endif()
+if(sanitizers)
+  target_compile_options(gpuyard_flags INTERFACE ${sanitizers})
+  target_link_options(gpuyard_flags INTERFACE ${sanitizers})
+endif()
+
+find_program(GPUYARD_CCACHE ccache)
+if(GPUYARD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${GPUYARD_CCACHE})
+endif()

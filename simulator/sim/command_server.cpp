@@ -1,0 +1,98 @@
+#include "sim/command_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/files.h"
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr int kBacklog = 64;
+
+bool may_command(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == 0 || peer.uid == ::geteuid();
+}
+
+Reply reply_of(const Result<void>& result) {
+  Reply reply;
+  if (result) return reply;
+  reply.failed = 1;
+  reply.errc = static_cast<std::uint32_t>(result.error().code);
+  result.error().message.copy(reply.message, sizeof reply.message - 1);
+  return reply;
+}
+
+}  // namespace
+
+Result<CommandServer> CommandServer::listen(const std::string& directory, Handler handler) {
+  auto address = KeeperAddress::in(directory);
+  if (!address) return std::move(address).error();
+  UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener) return system_error("creating the keeper's socket");
+  ::unlink(address->path());  // a dead keeper's; the lock says that no living one has it
+  if (::bind(listener.get(), address->get(), address->size()) != 0) {
+    return system_error("binding the keeper's socket");
+  }
+  // Everybody may connect; who may command is decided by the peer's uid.
+  ::chmod(address->path(), 0666);
+  if (::listen(listener.get(), kBacklog) != 0) return system_error("listening for commands");
+  return CommandServer(*std::move(address), std::move(listener), std::move(handler));
+}
+
+CommandServer::~CommandServer() {
+  if (listener_) ::unlink(address_.path());
+}
+
+void CommandServer::wants(std::vector<pollfd>& out) const {
+  out.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+  for (const Client& client : clients_) {
+    out.push_back({.fd = client.fd.get(), .events = POLLIN, .revents = 0});
+  }
+}
+
+void CommandServer::serve(std::span<const pollfd> polled, TimePoint now) {
+  for (std::size_t i = 1; i < polled.size(); ++i) {
+    Client& client = clients_[i - 1];
+    if (polled[i].revents != 0) {
+      client.deadline = answer(client) ? now + kClientDeadline : TimePoint::min();
+    }
+  }
+  std::erase_if(clients_, [&](const Client& client) { return client.deadline <= now; });
+  if (!polled.empty() && polled[0].revents != 0) accept_one(now);
+}
+
+void CommandServer::accept_one(TimePoint now) {
+  UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd || clients_.size() >= kMaxClients) return;  // closed: the client sees it at once
+  const bool allowed = may_command(fd.get());
+  clients_.push_back(
+      {.fd = std::move(fd), .may_command = allowed, .deadline = now + kClientDeadline});
+}
+
+bool CommandServer::answer(Client& client) {
+  Command command;
+  const ssize_t got = ::recv(client.fd.get(), &command, sizeof command, MSG_DONTWAIT | MSG_TRUNC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (got <= 0 || got > ssize_t{sizeof command}) return false;
+  const Reply reply = reply_of(execute(client, command, static_cast<std::size_t>(got)));
+  return ::send(client.fd.get(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         ssize_t{sizeof reply};
+}
+
+Result<void> CommandServer::execute(const Client& client, const Command& command,
+                                    std::size_t size) {
+  if (!client.may_command) return Error{Errc::denied, "another user's keeper"};
+  if (size < sizeof command) return Error{Errc::invalid, "incomplete command"};
+  if (command.version != kCommandVersion) return Error{Errc::invalid, "unknown command version"};
+  return handler_(command);
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,39 @@
+#include "sim/fault.h"
+
+namespace gpuyard::sim {
+namespace {
+
+// In the order of Call.
+constexpr std::array<std::string_view, 16> kCallNames{"none",
+                                                      "any",
+                                                      "handle",
+                                                      "identity",
+                                                      "pci_info",
+                                                      "memory_info",
+                                                      "utilization_rates",
+                                                      "temperature",
+                                                      "power_usage",
+                                                      "power_limits",
+                                                      "total_energy",
+                                                      "clock_info",
+                                                      "throttle_reasons",
+                                                      "performance_state",
+                                                      "processes",
+                                                      "modes"};
+static_assert(kCallNames.size() == static_cast<std::size_t>(Call::modes) + 1);
+
+}  // namespace
+
+std::string_view name_of(Call call) {
+  const auto index = static_cast<std::size_t>(call);
+  return index < kCallNames.size() ? kCallNames[index] : "unknown";
+}
+
+std::optional<Call> call_from_name(std::string_view name) {
+  for (std::size_t i = 1; i < kCallNames.size(); ++i) {
+    if (kCallNames[i] == name) return static_cast<Call>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,57 @@
+// What is wrong with a simulated GPU. Part of the shared layout (plain data), obeyed by the
+// simulated NVML inside the client's process, because that is where a real driver fails and blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace gpuyard::sim {
+
+// The device calls a fault can name. New ones go to the end: the number is in the shared layout.
+enum class Call : std::uint32_t {
+  none,
+  any,     // every call on this GPU
+  handle,  // looking the GPU up by index, UUID or PCI address
+  identity,
+  pci_info,
+  memory_info,
+  utilization_rates,
+  temperature,
+  power_usage,
+  power_limits,
+  total_energy,
+  clock_info,
+  throttle_reasons,
+  performance_state,
+  processes,
+  modes,
+};
+
+std::string_view name_of(Call);
+std::optional<Call> call_from_name(std::string_view);
+
+inline constexpr std::uint32_t kNeverReturns = UINT32_MAX;
+
+struct CallFault {
+  Call call = Call::none;        // none: this entry is unused
+  std::int32_t code = 0;         // NVML return code; 0: the call works, after its latency
+  std::uint32_t latency_ms = 0;  // kNeverReturns: the call blocks for ever
+
+  friend bool operator==(const CallFault&, const CallFault&) = default;
+};
+
+inline constexpr std::size_t kMaxCallFaults = 8;
+
+// A default Fault means a healthy GPU. The first entry that names a call, or any, is the one
+// obeyed.
+struct Fault {
+  std::uint32_t lost = 0;  // 1: fallen off the bus, every call answers "GPU is lost"
+  std::uint32_t reserved = 0;
+  std::array<CallFault, kMaxCallFaults> calls{};
+
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,61 @@
+// The command line between a keeper's creator and its keeper.
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "sim/run_keeper.h"
+
+namespace gpuyard::sim {
+namespace {
+
+Result<int> parse_int(const std::string& name, const std::string& text) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec == std::errc{} && parsed.ptr == end) return value;
+  return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, text)};
+}
+
+Result<void> take(KeeperOptions& options, const std::string& name, const std::string& value) {
+  if (name == "--directory") {
+    options.world.directory = value;
+  } else if (name == "--model") {
+    options.world.model = value;
+  } else if (name == "--gpus" || name == "--creator") {
+    const auto number = parse_int(name, value);
+    if (!number) return number.error();
+    (name == "--gpus" ? options.world.gpus : options.creator) = *number;
+  } else if (name == "--load") {
+    auto load = parse_workload(value);
+    if (!load) return std::move(load).error();
+    options.world.load = *load;
+  } else {
+    return Error{Errc::invalid, fmt::format("unknown argument {}", name)};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
+  return {"--directory", options.world.directory,
+          "--model",     options.world.model,
+          "--gpus",      fmt::to_string(options.world.gpus),
+          "--load",      to_string(options.world.load),
+          "--creator",   fmt::to_string(options.creator)};
+}
+
+Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string> arguments) {
+  KeeperOptions options;
+  for (std::size_t i = 0; i < arguments.size(); i += 2) {
+    if (i + 1 == arguments.size()) {
+      return Error{Errc::invalid, fmt::format("{} needs a value", arguments[i])};
+    }
+    if (auto taken = take(options, arguments[i], arguments[i + 1]); !taken) {
+      return std::move(taken).error();
+    }
+  }
+  return options;
+}
+
+}  // namespace gpuyard::sim

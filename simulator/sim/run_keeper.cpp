@@ -1,0 +1,186 @@
+#include "sim/run_keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "sim/command_server.h"
+#include "sim/keeper_lock.h"
+#include "sim/physics.h"
+#include "sim/world_writer.h"
+
+namespace gpuyard::sim {
+namespace {
+
+// A keeper that was held up catches up this far; more is time that never happened.
+constexpr std::uint64_t kMaxStepsAtOnce = 200;
+constexpr std::chrono::seconds kLookAround{1};
+
+// The world, its file and what commands do to them.
+class Keeper {
+ public:
+  Keeper(World world, WorldWriter writer) : world_(std::move(world)), writer_(std::move(writer)) {}
+
+  void advance(std::uint64_t steps) {
+    for (std::uint64_t i = 0; i < std::min(steps, kMaxStepsAtOnce); ++i) step(world_, kStep);
+    writer_.publish(world_);
+  }
+
+  // In force for every reader when this returns.
+  Result<void> execute(const Command& command) {
+    if (command.verb == Verb::stop) {
+      stopping_ = true;
+      return {};
+    }
+    if (command.gpu >= world_.gpus.size()) {
+      return Error{Errc::not_found, fmt::format("the world has no GPU {}", command.gpu)};
+    }
+    auto done = change(world_.gpus[command.gpu], command);
+    writer_.publish(world_);
+    return done;
+  }
+
+  bool stopping() const { return stopping_; }
+  bool can_be_found() const { return writer_.still_named(); }
+
+ private:
+  static Result<void> change(Gpu& gpu, const Command& command) {
+    switch (command.verb) {
+      case Verb::inject:
+        gpu.fault = command.fault;
+        return {};
+      case Verb::set_load:
+        if (command.workload_kind > WorkloadKind::mixed || !(command.load >= 0.0) ||
+            command.load > 1.0) {
+          return Error{Errc::invalid, "not a workload"};
+        }
+        gpu.workload = {command.workload_kind, command.load, command.vram_bytes};
+        return {};
+      case Verb::stop:
+        break;
+    }
+    return Error{Errc::invalid, "unknown command"};
+  }
+
+  World world_;
+  WorldWriter writer_;
+  bool stopping_ = false;
+};
+
+// SIGTERM and SIGINT as something to poll, so that the world's files are removed.
+UniqueFd catch_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+UniqueFd every(std::chrono::milliseconds period) {
+  // Not CLOCK_BOOTTIME: a suspended machine's GPUs are suspended too.
+  UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const timespec length{.tv_sec = 0, .tv_nsec = static_cast<long>(period.count()) * 1'000'000};
+  const itimerspec schedule{.it_interval = length, .it_value = length};
+  ::timerfd_settime(timer.get(), 0, &schedule, nullptr);
+  return timer;
+}
+
+Result<World> world_of(const WorldOptions& options) {
+  const Model* model = find_model(options.model);
+  if (model == nullptr) {
+    return Error{Errc::invalid, fmt::format("no GPU model is called \"{}\"", options.model)};
+  }
+  if (options.gpus < 1 || options.gpus > static_cast<int>(kMaxGpus)) {
+    return Error{Errc::invalid, fmt::format("a world has 1 to {} GPUs", kMaxGpus)};
+  }
+  return make_world(*model, static_cast<std::uint32_t>(options.gpus), options.load);
+}
+
+// Says once how starting went. Made before anything is opened: without a creator, the number would
+// soon be another file's.
+class ReadyPipe {
+ public:
+  ReadyPipe() : fd_(::fcntl(kReadyFd, F_GETFD) >= 0 ? kReadyFd : -1) {}
+
+  void tell(const std::string& text) {
+    [[maybe_unused]] const auto told = ::write(fd_.get(), text.data(), text.size());
+    fd_.reset();
+  }
+  int refuse(const Error& error) {
+    tell(fmt::format("{} {}", static_cast<int>(error.code), error.message));
+    return exit_code_of(error.code);
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+// Two signs, because another process may hold the lifeline's far end open. PR_SET_PDEATHSIG is no
+// third: it fires when the creating *thread* ends.
+bool creator_is_gone(pid_t creator, short lifeline_events) {
+  return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
+}
+
+void keep(Keeper& keeper, CommandServer& server, pid_t creator) {
+  const UniqueFd signals = catch_signals();
+  const UniqueFd timer = every(kStep);
+  TimePoint look_around = BootClock::now() + kLookAround;
+  std::vector<pollfd> polled;
+  while (!keeper.stopping()) {
+    polled.assign({{timer.get(), POLLIN, 0},
+                   {signals.get(), POLLIN, 0},
+                   {creator != 0 ? kLifelineFd : -1, 0, 0}});
+    const std::size_t own = polled.size();
+    server.wants(polled);
+    if (::poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
+    if (polled[1].revents != 0 || creator_is_gone(creator, polled[2].revents)) return;
+    std::uint64_t steps = 0;
+    if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps}) keeper.advance(steps);
+    const TimePoint now = BootClock::now();
+    server.serve(std::span(polled).subspan(own), now);
+    if (now < look_around) continue;
+    if (!keeper.can_be_found()) return;
+    look_around = now + kLookAround;
+  }
+}
+
+Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
+  auto world = world_of(options.world);
+  if (!world) return std::move(world).error();
+  const auto lock = take_keeper_lock(options.world.directory);
+  if (!lock) return lock.error();
+  auto writer = WorldWriter::create(options.world.directory, *world);
+  if (!writer) return std::move(writer).error();
+  Keeper keeper(*std::move(world), *std::move(writer));
+  auto server = CommandServer::listen(
+      options.world.directory, [&](const Command& command) { return keeper.execute(command); });
+  if (!server) return std::move(server).error();
+  ready.tell("ready");
+  keep(keeper, *server, options.creator);
+  return {};
+}
+
+}  // namespace
+
+int run_keeper(const KeeperOptions& options) {
+  ReadyPipe ready;
+  const auto done = run(options, ready);
+  return done ? 0 : ready.refuse(done.error());
+}
+
+int keeper_main(std::span<const std::string> arguments) {
+  const auto options = parse_keeper_arguments(arguments);
+  return options ? run_keeper(*options) : ReadyPipe().refuse(options.error());
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,71 @@
+// The layout of a world's shared file `state`. It has one writer, the keeper, and no locks: two
+// slots take turns, and `generation` says which one is complete. A client that dies or stops in the
+// middle of a read harms nobody.
+//
+// Slots are copied word by word with acquire and release operations (plain moves on x86 and ARM64):
+// a reader that sees one word of generation N+2 is then sure to see that N+1 was published before.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "sim/world_record.h"
+
+namespace gpuyard::sim {
+
+inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
+inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr const char* kStateFile = "state";
+
+// Complete before the file gets its name; never changed afterwards.
+struct WorldHeader {
+  std::array<char, 8> magic{};
+  std::uint32_t layout_version = 0;
+  std::uint32_t gpu_count = 0;
+  std::uint64_t file_size = 0;
+  char boot_id[40] = {};
+  std::int32_t keeper_pid = 0;  // as the keeper's PID namespace sees it
+  std::uint32_t reserved = 0;
+  std::uint64_t keeper_start_time = 0;
+  std::uint64_t padding[6] = {};
+};
+static_assert(sizeof(WorldHeader) == 128);
+
+struct WorldSlot {
+  std::uint64_t published_ns = 0;  // CLOCK_BOOTTIME
+  std::uint64_t elapsed_ms = 0;    // simulated time
+  std::array<RecordWords, kMaxGpus> gpus{};
+};
+
+struct WorldFile {
+  WorldHeader header;
+  std::uint64_t generation = 0;  // the complete slot is slots[generation & 1]
+  std::uint64_t padding[7] = {};
+  std::array<Identity, kMaxGpus> identities{};
+  std::array<WorldSlot, 2> slots{};
+};
+static_assert(offsetof(WorldFile, generation) == 128);
+static_assert(offsetof(WorldFile, identities) == 192);
+
+// Older than this, a world counts as dead: its keeper crashed or was stopped.
+inline constexpr std::uint64_t kStaleAfterNs = 2'000'000'000;
+
+inline std::uint64_t load_word(const std::uint64_t& word) {
+  // atomic_ref cannot refer to const in C++20; a lock-free load does not write.
+  return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+}
+
+inline void store_word(std::uint64_t& word, std::uint64_t value) {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
+
+std::uint64_t boot_time_ns();
+
+// The kernel's boot id; "" where it cannot be read.
+std::string current_boot_id();
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,117 @@
+#include "sim/world_reader.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace gpuyard::sim {
+namespace {
+
+template <std::size_t N>
+std::string_view text_of(const char (&buffer)[N]) {
+  return {buffer, ::strnlen(buffer, N)};
+}
+
+Error invalid(const std::string& path, const std::string& what) {
+  return Error{Errc::invalid, path + ": " + what};
+}
+
+Error cannot_open(const std::string& path) {
+  if (errno == ENOENT) return Error{Errc::not_found, "no simulated world at " + path};
+  const Errc code = errno == EACCES ? Errc::denied : Errc::internal;
+  return Error{code, "opening " + path + " failed with errno " + std::to_string(errno)};
+}
+
+Result<void> check(const WorldHeader& header, const std::string& path) {
+  if (header.magic != kWorldMagic) return invalid(path, "not a simulated world (wrong magic)");
+  if (header.layout_version != kLayoutVersion) {
+    return invalid(path, "world layout " + std::to_string(header.layout_version) +
+                             ", this program reads " + std::to_string(kLayoutVersion));
+  }
+  if (header.file_size != sizeof(WorldFile)) return invalid(path, "unexpected world size");
+  if (header.gpu_count > kMaxGpus) return invalid(path, "impossible number of GPUs");
+  if (text_of(header.boot_id) != current_boot_id()) {
+    return Error{Errc::unavailable, path + ": the world is from another boot"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<WorldReader> WorldReader::open(const std::string& directory) {
+  const std::string path = directory + "/" + kStateFile;
+  // Not blocking, in case somebody put a FIFO there.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return cannot_open(path);
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return invalid(path, "not a regular file");
+  }
+  if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldHeader)) {
+    return invalid(path, "truncated: no complete header");
+  }
+  WorldHeader header;
+  if (::pread(file.get(), &header, sizeof header, 0) != ssize_t{sizeof header}) {
+    return invalid(path, "truncated: no complete header");
+  }
+  if (auto good = check(header, path); !good) return std::move(good).error();
+  if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldFile)) {
+    return invalid(path, "truncated");
+  }
+  const void* mapped = ::mmap(nullptr, sizeof(WorldFile), PROT_READ, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return cannot_open(path);
+  WorldReader reader(static_cast<const WorldFile*>(mapped), header.gpu_count);
+  if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
+  return reader;
+}
+
+Result<void> WorldReader::resolve_models() {
+  for (std::uint32_t gpu = 0; gpu < gpu_count_; ++gpu) {
+    const std::string key(text_of(file_->identities[gpu].model));
+    models_[gpu] = find_model(key);
+    if (models_[gpu] == nullptr) return Error{Errc::invalid, "unknown GPU model " + key};
+  }
+  return {};
+}
+
+WorldReader::WorldReader(WorldReader&& other) noexcept
+    : file_(std::exchange(other.file_, nullptr)),
+      gpu_count_(other.gpu_count_),
+      models_(other.models_) {}
+
+WorldReader::~WorldReader() {
+  if (file_ != nullptr) ::munmap(const_cast<WorldFile*>(file_), sizeof(WorldFile));
+}
+
+bool WorldReader::alive() const {
+  const std::uint64_t published = load_word(file_->slots[generation() & 1].published_ns);
+  const std::uint64_t now = boot_time_ns();
+  return now < published || now - published < kStaleAfterNs;
+}
+
+std::optional<GpuRecord> WorldReader::record(std::uint32_t gpu) const {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    if (attempt > 0) ::sched_yield();
+    const std::uint64_t before = generation();
+    const WorldSlot& slot = file_->slots[before & 1];
+    const std::uint64_t published = load_word(slot.published_ns);
+    RecordWords words;
+    for (std::size_t w = 0; w < words.size(); ++w) words[w] = load_word(slot.gpus[gpu][w]);
+    // The writer touches this slot again only after it has published the next generation.
+    if (generation() != before) continue;
+    const std::uint64_t now = boot_time_ns();
+    if (now > published && now - published >= kStaleAfterNs) return std::nullopt;
+    return std::bit_cast<GpuRecord>(words);
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuyard::sim

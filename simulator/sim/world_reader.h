@@ -1,0 +1,54 @@
+// A client's end of the shared file: mapped read-only, checked once, read without locks. Part of
+// the simulated NVML, so it needs libc and the C++ runtime only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "sim/model.h"
+#include "sim/world_file.h"
+
+namespace gpuyard::sim {
+
+// Any number of threads and processes may read one world. No call blocks: a copy that the writer
+// overtook is tried again, at most kMaxAttempts times.
+class WorldReader {
+ public:
+  // Checks the file: magic, layout version, size, boot, fleet. Errc::not_found: no world there;
+  // Errc::unavailable: it is from another boot; Errc::invalid: not a world this program
+  // understands. Whether its keeper still lives is for alive() to say.
+  static Result<WorldReader> open(const std::string& directory);
+
+  WorldReader(WorldReader&& other) noexcept;
+  WorldReader& operator=(WorldReader&&) = delete;
+  ~WorldReader();
+
+  std::uint32_t gpu_count() const { return gpu_count_; }
+  std::int32_t keeper_pid() const { return file_->header.keeper_pid; }
+  std::uint64_t keeper_start_time() const { return file_->header.keeper_start_time; }
+  std::uint64_t generation() const { return load_word(file_->generation); }
+
+  // The keeper published within the last 2 s.
+  bool alive() const;
+
+  // `gpu` < gpu_count().
+  const Identity& identity(std::uint32_t gpu) const { return file_->identities[gpu]; }
+  const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
+
+  // One GPU now; empty if the keeper is dead or stopped.
+  std::optional<GpuRecord> record(std::uint32_t gpu) const;
+
+ private:
+  static constexpr int kMaxAttempts = 1000;
+
+  WorldReader(const WorldFile* file, std::uint32_t gpu_count)
+      : file_(file), gpu_count_(gpu_count) {}
+  Result<void> resolve_models();
+
+  const WorldFile* file_;
+  std::uint32_t gpu_count_;
+  std::array<const Model*, kMaxGpus> models_{};
+};
+
+}  // namespace gpuyard::sim

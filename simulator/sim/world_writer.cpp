@@ -1,0 +1,99 @@
+#include "sim/world_writer.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <utility>
+
+#include "base/boot.h"
+#include "base/files.h"
+
+namespace gpuyard::sim {
+namespace {
+
+WorldHeader make_header(const World& world) {
+  WorldHeader header;
+  header.magic = kWorldMagic;
+  header.layout_version = kLayoutVersion;
+  header.gpu_count = static_cast<std::uint32_t>(world.gpus.size());
+  header.file_size = sizeof(WorldFile);
+  const std::string boot = current_boot_id();
+  boot.copy(header.boot_id, sizeof header.boot_id - 1);
+  header.keeper_pid = ::getpid();
+  header.keeper_start_time = process_start_time(::getpid()).value_or(0);
+  return header;
+}
+
+// A file of the right size, not yet under its name. 0644 whatever the umask: other users may look.
+Result<UniqueFd> create_file(const std::string& path) {
+  ::unlink(path.c_str());
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file || ::fchmod(file.get(), 0644) != 0) return system_error("creating " + path);
+  // Allocated, not sparse: a full disk is an error now instead of a SIGBUS later.
+  if (const int code = ::posix_fallocate(file.get(), 0, sizeof(WorldFile)); code != 0) {
+    errno = code;
+    return system_error("allocating " + path);
+  }
+  return file;
+}
+
+std::uint64_t inode_of(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 ? info.st_ino : 0;
+}
+
+}  // namespace
+
+Result<WorldWriter> WorldWriter::create(const std::string& directory, const World& world) {
+  const std::string path = directory + "/" + kStateFile;
+  const std::string unnamed = path + ".new";
+  auto file = create_file(unnamed);
+  if (!file) return std::move(file).error();
+  void* mapped =
+      ::mmap(nullptr, sizeof(WorldFile), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  if (mapped == MAP_FAILED) return system_error("mapping " + path);
+
+  auto* content = new (mapped) WorldFile;
+  WorldWriter writer(path, content, inode_of(file->get()));
+  content->header = make_header(world);
+  for (std::size_t i = 0; i < world.gpus.size(); ++i) {
+    content->identities[i] = world.gpus[i].identity;
+  }
+  writer.publish(world);
+  if (::rename(unnamed.c_str(), path.c_str()) != 0) return system_error("naming " + path);
+  return writer;
+}
+
+WorldWriter::WorldWriter(WorldWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, nullptr)),
+      inode_(other.inode_) {}
+
+WorldWriter::~WorldWriter() {
+  if (file_ == nullptr) return;
+  if (still_named()) ::unlink(path_.c_str());
+  ::munmap(file_, sizeof(WorldFile));
+}
+
+void WorldWriter::publish(const World& world) {
+  const std::uint64_t next = load_word(file_->generation) + 1;
+  WorldSlot& slot = file_->slots[next & 1];
+  store_word(slot.published_ns, boot_time_ns());
+  store_word(slot.elapsed_ms, static_cast<std::uint64_t>(world.elapsed.count()));
+  for (std::size_t i = 0; i < world.gpus.size(); ++i) {
+    const auto words = std::bit_cast<RecordWords>(record_of(world.gpus[i]));
+    for (std::size_t w = 0; w < words.size(); ++w) store_word(slot.gpus[i][w], words[w]);
+  }
+  store_word(file_->generation, next);
+}
+
+bool WorldWriter::still_named() const {
+  struct stat info{};
+  return ::stat(path_.c_str(), &info) == 0 && info.st_ino == inode_;
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,125 @@
+// Initialisation, error texts and versions.
+#include "sim_nvml/device_call.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+
+constexpr const char* kDriverVersion = "535.104.05";
+constexpr const char* kNvmlVersion = "12.535.104";
+constexpr int kCudaVersion = 12020;
+
+ReturnCode put_version(const char* version, char* out, unsigned size) {
+  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (out == nullptr) return kInvalidArgument;
+  return sim_nvml::put_text(version, out, size);
+}
+
+const char* text_of(ReturnCode code) {
+  switch (code) {
+    case kSuccess:
+      return "Success";
+    case kUninitialized:
+      return "Uninitialized";
+    case kInvalidArgument:
+      return "Invalid Argument";
+    case kNotSupported:
+      return "Not Supported";
+    case kNoPermission:
+      return "Insufficient Permissions";
+    case kAlreadyInitialized:
+      return "Already Initialized";
+    case kNotFound:
+      return "Not Found";
+    case kInsufficientSize:
+      return "Insufficient Size";
+    case kInsufficientPower:
+      return "Insufficient External Power";
+    case kDriverNotLoaded:
+      return "Driver Not Loaded";
+    case kTimeout:
+      return "Timeout";
+    case kIrqIssue:
+      return "Interrupt Request Issue";
+    case kLibraryNotFound:
+      return "NVML Shared Library Not Found";
+    case kFunctionNotFound:
+      return "Function Not Found";
+    case kCorruptedInforom:
+      return "Corrupted infoROM";
+    case kGpuIsLost:
+      return "GPU is lost";
+    case kResetRequired:
+      return "GPU requires reset";
+    case kOperatingSystem:
+      return "The operating system has blocked the request";
+    case kLibRmVersionMismatch:
+      return "Driver/library version mismatch";
+    case kInUse:
+      return "In use by another client";
+    case kMemory:
+      return "Insufficient Memory";
+    case kNoData:
+      return "No data";
+    case kVgpuEccNotSupported:
+      return "The requested vGPU operation is not available on target device, because ECC is "
+             "enabled";
+    case kInsufficientResources:
+      return "Insufficient Resources";
+    case kFreqNotSupported:
+      return "Frequency not supported";
+    case kArgumentVersionMismatch:
+      return "Argument version mismatch";
+    case kDeprecated:
+      return "The requested functionality has been deprecated";
+    case kNotReady:
+      return "The system is not ready for the request";
+    case kGpuNotFound:
+      return "No GPUs were found";
+    case kInvalidState:
+      return "Invalid state to perform requested operation";
+    case kResetTypeNotSupported:
+      return "Reset type not supported";
+    default:
+      return "Unknown Error";
+  }
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlInit() {
+  return sim_nvml::session().open();
+}
+SIM_NVML_ENTRY nvmlInit_v2() {
+  return sim_nvml::session().open();
+}
+SIM_NVML_ENTRY nvmlInitWithFlags(unsigned /*flags*/) {
+  return sim_nvml::session().open();
+}
+SIM_NVML_ENTRY nvmlShutdown() {
+  return sim_nvml::session().close();
+}
+
+extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(ReturnCode code) {
+  return text_of(code);
+}
+
+SIM_NVML_ENTRY nvmlSystemGetDriverVersion(char* out, unsigned size) {
+  return put_version(kDriverVersion, out, size);
+}
+
+SIM_NVML_ENTRY nvmlSystemGetNVMLVersion(char* out, unsigned size) {
+  return put_version(kNvmlVersion, out, size);
+}
+
+// The unsuffixed one answers without initialisation, from the library alone.
+SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion(int* out) {
+  if (out == nullptr) return kInvalidArgument;
+  *out = kCudaVersion;
+  return kSuccess;
+}
+
+SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion_v2(int* out) {
+  return nvmlSystemGetCudaDriverVersion(out);
+}

@@ -1,0 +1,71 @@
+// Counting GPUs and finding one. A lost GPU is counted but cannot be found, as with a real driver.
+#include "sim/pci_address.h"
+#include "sim_nvml/device_call.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+using sim_nvml::Device;
+
+ReturnCode find(std::uint32_t index, DeviceHandle* out) {
+  const auto world = sim_nvml::session().world();
+  return sim_nvml::on_gpu(*world, index, sim::Call::handle, [&](const Device& device) {
+    *out = sim_nvml::handle_of(device.index);
+    return kSuccess;
+  });
+}
+
+// The first GPU whose identity matches, or not found.
+template <class Matches>
+ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
+  const auto world = sim_nvml::session().world();
+  if (world == nullptr) return kUninitialized;
+  if (name == nullptr || out == nullptr) return kInvalidArgument;
+  for (std::uint32_t index = 0; index < world->gpu_count(); ++index) {
+    if (matches(world->identity(index))) return find(index, out);
+  }
+  return kNotFound;
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetCount_v2(unsigned* out) {
+  const auto world = sim_nvml::session().world();
+  if (world == nullptr) return kUninitialized;
+  if (out == nullptr) return kInvalidArgument;
+  *out = world->gpu_count();
+  return kSuccess;
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetCount(unsigned* out) {
+  return nvmlDeviceGetCount_v2(out);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* out) {
+  const auto world = sim_nvml::session().world();
+  if (world == nullptr) return kUninitialized;
+  if (out == nullptr || index >= world->gpu_count()) return kInvalidArgument;
+  return find(index, out);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex(unsigned index, DeviceHandle* out) {
+  return nvmlDeviceGetHandleByIndex_v2(index, out);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* out) {
+  return find_by(uuid, out, [&](const sim::Identity& identity) {
+    return std::string_view(identity.uuid) == uuid;
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId_v2(const char* text, DeviceHandle* out) {
+  const auto wanted = text != nullptr ? sim::parse_pci_address(text) : std::nullopt;
+  return find_by(text, out, [&](const sim::Identity& identity) {
+    return wanted == sim::PciAddress{identity.pci_domain, identity.pci_bus, identity.pci_device, 0};
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId(const char* text, DeviceHandle* out) {
+  return nvmlDeviceGetHandleByPciBusId_v2(text, out);
+}

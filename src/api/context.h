@@ -1,0 +1,34 @@
+// What handlers may use. Lives on the io thread, as they do.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "telemetry/telemetry.h"
+
+namespace gpuyard::api {
+
+// A body rendered once for each snapshot, however often it is asked for.
+struct RenderedOnce {
+  std::uint64_t generation = UINT64_MAX;
+  std::shared_ptr<const std::string> body;
+
+  template <class Render>
+  const std::shared_ptr<const std::string>& get(std::uint64_t wanted, Render&& render) {
+    if (!body || generation != wanted) {
+      body = std::make_shared<const std::string>(render());
+      generation = wanted;
+    }
+    return body;
+  }
+};
+
+struct Context {
+  telemetry::Telemetry& telemetry;
+  std::string version;
+  std::string metrics_prefix;
+  RenderedOnce metrics = {};
+};
+
+}  // namespace gpuyard::api

@@ -1,0 +1,45 @@
+// GPUs: the fresh list of the REST contract, and the full picture from the newest snapshot.
+#include <array>
+
+#include "api/handlers.h"
+#include "base/log.h"
+#include "device/catalog.h"
+
+namespace gpuyard::api {
+namespace {
+
+constexpr std::array kShown = {Metric::memory_total, Metric::utilization_gpu,
+                               Metric::temperature_core};
+
+}  // namespace
+
+void get_gpu_devices(Context& context, const NoParams&,
+                     Responder<protocol::GPUDevicesResponse> respond) {
+  if (!context.telemetry.latest()->driver.initialised) {
+    log::debug("NVML not initialized, returning empty device list");
+  }
+  // Shared, because a std::function must be copyable; answered once all the same.
+  const auto answer = std::make_shared<Responder<protocol::GPUDevicesResponse>>(std::move(respond));
+  context.telemetry.fresh(probes_filling(kShown), [answer](const telemetry::SnapshotPtr& snapshot) {
+    protocol::GPUDevicesResponse response;
+    for (const DeviceState& device : snapshot->devices) {
+      response.devices.push_back(protocol::gpu_device_of(device));
+    }
+    response.count = response.devices.size();
+    (*answer)(std::move(response));
+  });
+}
+
+void get_device(Context& context, const protocol::DeviceName& name,
+                Responder<protocol::Device> respond) {
+  const auto& snapshot = context.telemetry.latest();
+  const auto device = find_device(*snapshot, name.id);
+  if (!device) return respond(device.error());
+  respond(protocol::device_of(**device, snapshot->taken));
+}
+
+void get_snapshot(Context& context, const NoParams&, Responder<protocol::Snapshot> respond) {
+  respond(protocol::snapshot_of(*context.telemetry.latest()));
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,22 @@
+// All handlers, one file per resource. Plain functions on the io thread; none blocks.
+#pragma once
+
+#include "api/context.h"
+#include "api/table.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::api {
+
+using protocol::NoParams;
+using protocol::Text;
+
+void get_gpu_devices(Context&, const NoParams&, Responder<protocol::GPUDevicesResponse>);
+void get_device(Context&, const protocol::DeviceName&, Responder<protocol::Device>);
+void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
+void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
+void get_metrics(Context&, const NoParams&, Responder<Text>);
+void get_health(Context&, const NoParams&, Responder<protocol::Health>);
+void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);
+void get_openapi(Context&, const NoParams&, Responder<Text>);
+
+}  // namespace gpuyard::api

@@ -1,0 +1,29 @@
+// Who is asking, and what that allows. The kernel says who; this table says what.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "http/message.h"
+#include "protocol/route.h"
+
+namespace gpuyard::api {
+
+struct Principal {
+  std::optional<uid_t> uid;  // empty for TCP, where nobody vouches for the peer
+  protocol::Scope scope = protocol::Scope::open;
+
+  std::string name() const;  // "uid 1000", "anonymous over TCP"
+};
+
+// Unix socket: root and the daemon's own user are admin, others may read and lease.
+// TCP: read only, until there are tokens.
+Principal principal_of(const http::Peer&, uid_t daemon_uid);
+
+// Errc::denied, saying what is missing and how to get it.
+Result<void> authorise(const Principal&, const protocol::RouteInfo&);
+
+}  // namespace gpuyard::api

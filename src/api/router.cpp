@@ -1,0 +1,71 @@
+#include "api/router.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace gpuyard::api {
+namespace {
+
+std::string_view take_segment(std::string_view& rest) {
+  const std::size_t slash = rest.find('/');
+  const std::string_view segment = rest.substr(0, slash);
+  rest.remove_prefix(slash == std::string_view::npos ? rest.size() : slash + 1);
+  return segment;
+}
+
+http::Response not_found(const http::Request& request) {
+  return http::error_response(
+      {Errc::not_found, fmt::format("there is no {}; /openapi.json lists what there is",
+                                    request.path)});
+}
+
+http::Response wrong_method(const http::Request& request, const std::string& allowed) {
+  http::Response response = http::error_response(
+      405, "method_not_allowed",
+      fmt::format("{} does not take {}; it takes {}", request.path, name_of(request.method), allowed));
+  response.headers.push_back({"Allow", allowed});
+  return response;
+}
+
+}  // namespace
+
+std::optional<NamedValues> match(std::string_view pattern, std::string_view path) {
+  NamedValues found;
+  if (std::count(pattern.begin(), pattern.end(), '/') != std::count(path.begin(), path.end(), '/')) {
+    return std::nullopt;
+  }
+  while (!pattern.empty() || !path.empty()) {
+    const std::string_view wanted = take_segment(pattern);
+    const std::string_view given = take_segment(path);
+    const bool named = wanted.size() > 2 && wanted.front() == '{' && wanted.back() == '}';
+    if (named && !given.empty()) {
+      found.emplace_back(wanted.substr(1, wanted.size() - 2), given);
+    } else if (wanted != given) {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
+void Router::handle(http::Request request, http::Reply reply) {
+  std::string allowed;
+  for (const BoundRoute& route : table()) {
+    auto parameters = match(route.info.pattern, request.path);
+    if (!parameters) continue;
+    if (route.info.method != name_of(request.method)) {
+      allowed += allowed.empty() ? "" : ", ";
+      allowed += route.info.method;
+      continue;
+    }
+    const Principal principal = principal_of(request.peer, daemon_uid_);
+    if (const auto permitted = authorise(principal, route.info); !permitted) {
+      return reply(render_error(route.info, permitted.error()));
+    }
+    parameters->insert(parameters->end(), request.query.begin(), request.query.end());
+    return route.call(context_, route.info, *parameters, std::move(reply));
+  }
+  reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
+}
+
+}  // namespace gpuyard::api

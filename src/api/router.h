@@ -1,0 +1,28 @@
+// From an HTTP request to the row of the route table that answers it.
+#pragma once
+
+#include <optional>
+
+#include "api/context.h"
+#include "api/table.h"
+#include "http/message.h"
+
+namespace gpuyard::api {
+
+// The {name} segments of `pattern` with what stands in `path`; nothing if they do not match.
+std::optional<NamedValues> match(std::string_view pattern, std::string_view path);
+
+class Router {
+ public:
+  // `context` outlives the router.
+  Router(Context& context, uid_t daemon_uid) : context_(context), daemon_uid_(daemon_uid) {}
+
+  // Matches first, then authorises on the matched row, then validates.
+  void handle(http::Request, http::Reply);
+
+ private:
+  Context& context_;
+  uid_t daemon_uid_;
+};
+
+}  // namespace gpuyard::api

@@ -1,0 +1,29 @@
+#include "api/table.h"
+
+#include "api/handlers.h"
+
+namespace gpuyard::api {
+
+const std::vector<BoundRoute>& table() {
+  static const std::vector<BoundRoute> routes = {
+      bind(protocol::kGpuDevices, &get_gpu_devices),
+      bind(protocol::kDevice, &get_device),
+      bind(protocol::kDriver, &get_driver),
+      bind(protocol::kSnapshot, &get_snapshot),
+      bind(protocol::kMetrics, &get_metrics),
+      bind(protocol::kHealth, &get_health),
+      bind(protocol::kReady, &get_ready),
+      bind(protocol::kOpenApi, &get_openapi),
+  };
+  return routes;
+}
+
+http::Response render_error(const protocol::RouteInfo& route, const Error& error) {
+  if (route.errors == protocol::ErrorShape::standard) return http::error_response(error);
+  std::string body = R"({"detail":)";
+  json::put_string(body, error.message);
+  body += '}';
+  return {http_status_of(error.code), "application/json", std::move(body)};
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,69 @@
+// The route table's other half: a handler for each route of src/protocol/routes.h. Matching,
+// authorisation, validation, rendering and the OpenAPI text work on its rows.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <boost/json.hpp>
+
+#include "api/parameters.h"
+#include "api/principal.h"
+#include "base/json_schema.h"
+#include "base/json_writer.h"
+#include "http/message.h"
+#include "protocol/route.h"
+
+namespace gpuyard::api {
+
+struct Context;  // what handlers may use: context.h
+
+http::Response render_error(const protocol::RouteInfo&, const Error&);
+
+// Answers one call, once, now or later.
+template <class Answer>
+class Responder {
+ public:
+  Responder(const protocol::RouteInfo& route, http::Reply reply)
+      : route_(&route), reply_(std::move(reply)) {}
+
+  void operator()(const Result<Answer>& answer, int status = 200) {
+    if (!answer) return reply_(render_error(*route_, answer.error()));
+    if constexpr (std::is_same_v<Answer, protocol::Text>) {
+      reply_(http::Response(status, answer->content_type, answer->body));
+    } else {
+      reply_(http::Response(status, "application/json", json::to_json(*answer)));
+    }
+  }
+
+ private:
+  const protocol::RouteInfo* route_;
+  http::Reply reply_;
+};
+
+struct BoundRoute {
+  protocol::RouteInfo info;
+  boost::json::object (*parameters_schema)();
+  boost::json::object (*answer_schema)();  // null for an answer that is not JSON
+  std::function<void(Context&, const protocol::RouteInfo&, const NamedValues&, http::Reply)> call;
+};
+
+template <class Params, class Answer>
+BoundRoute bind(const protocol::Route<Params, Answer>& route,
+                void (*handler)(Context&, const Params&, Responder<Answer>)) {
+  BoundRoute bound{route, &json::schema<Params>, nullptr, {}};
+  if constexpr (!std::is_same_v<Answer, protocol::Text>) bound.answer_schema = &json::schema<Answer>;
+  bound.call = [handler](Context& context, const protocol::RouteInfo& info,
+                         const NamedValues& given, http::Reply reply) {
+    auto parameters = read_parameters<Params>(given);
+    if (!parameters) return reply(render_error(info, parameters.error()));
+    handler(context, *parameters, Responder<Answer>(info, std::move(reply)));
+  };
+  return bound;
+}
+
+// Every route, in the order in which they are documented.
+const std::vector<BoundRoute>& table();
+
+}  // namespace gpuyard::api

@@ -1,0 +1,34 @@
+// Two clocks. Deadlines, ages and intervals use BootClock, which counts through suspend and never
+// steps; WallTime is only ever shown to people.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace gpuyard {
+
+// CLOCK_BOOTTIME, which all processes of this boot share: a time point may cross a socket.
+struct BootClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<BootClock>;
+  static constexpr bool is_steady = true;
+  static time_point now();
+};
+
+using TimePoint = BootClock::time_point;
+using Duration = BootClock::duration;
+using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::milliseconds>;
+
+WallTime wall_now();
+
+// "2026-01-31T12:00:00.250Z"
+std::string to_rfc3339(WallTime);
+
+inline std::int64_t to_milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,38 @@
+// A Loop for tests: time stands still until advance() moves it, and then every timer that falls due
+// runs in order. Descriptors are "readable" when the test says so.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/loop.h"
+
+namespace gpuyard {
+
+class ManualLoop final : public Loop {
+ public:
+  TimePoint now() const override { return now_; }
+  WallTime wall() const override { return wall_; }
+  void post(std::function<void()> work) override;
+  Subscription call_at(TimePoint when, std::function<void()> work) override;
+  Subscription watch(int fd, std::function<void()> readable) override;
+
+  // Runs what is posted, then moves time forward, stopping at each timer on the way.
+  void advance(Duration);
+  void run_posted() { advance(Duration::zero()); }
+  void make_readable(int fd);
+  std::size_t timers() const { return timers_.size(); }
+
+ private:
+  using TimerKey = std::pair<TimePoint, std::uint64_t>;
+
+  TimePoint now_{std::chrono::hours(1)};
+  WallTime wall_{std::chrono::milliseconds(1'700'000'000'000)};
+  std::uint64_t next_ = 0;
+  std::map<TimerKey, std::function<void()>> timers_;
+  std::map<int, std::function<void()>> watches_;
+  std::vector<std::function<void()>> posted_;
+};
+
+}  // namespace gpuyard

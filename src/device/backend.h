@@ -1,0 +1,26 @@
+// The only door to one vendor's hardware.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "device/reading.h"
+
+namespace gpuyard {
+
+// A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread per
+// GPU. read() may be called for different GPUs at the same time, and never twice at once for one.
+// One bad GPU is a missing reading or a DeviceInfo::fault, never a failed call.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Opens the driver on first use. Errors are init_failed() or query_failed().
+  virtual Result<Fleet> enumerate() = 0;
+
+  // Every row the probes fill is in the sample: a value, or why it is missing.
+  virtual Sample read(const DeviceId&, ProbeSet) = 0;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,76 @@
+// The metric catalog: one row for each measurable thing, with its names at every edge of the
+// program, and one row for each probe. JSON keys, Prometheus families, table columns and their
+// documentation derive from these two tables; adding a metric is adding a row and a probe's line.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/clock.h"
+#include "device/metric.h"
+
+namespace gpuyard {
+
+// The native unit of a row's int64 values. What an edge shows is native / divisor, and says so in
+// the name: 312500 mW is "power_draw_w": 312.5 and ..._power_watts 312.5.
+enum class Unit { none, percent, celsius, bytes, milliwatts, millijoules, megahertz };
+
+struct UnitInfo {
+  std::string_view json_suffix;
+  std::int64_t json_divisor;
+  double prometheus_factor;  // native to Prometheus's base unit
+  std::string_view symbol;   // what a person reads, after json_divisor
+};
+const UnitInfo& unit_info(Unit);
+
+enum class Kind { gauge, counter, text };
+
+// What a reading is of.
+enum class Subject {
+  device_identity,  // known at enumeration, part of DeviceInfo
+  device,           // measured by a probe
+  driver,           // the same for all GPUs of the node
+};
+
+// A row that exists more than once on one GPU says over what; Reading::index counts them.
+enum class Dimension { none, fan, link, location };
+
+struct Row {
+  Metric metric;
+  std::string_view key;  // the JSON key without its unit
+  Unit unit;
+  Kind kind;
+  Subject subject;
+  Dimension dimension;
+  std::string_view prometheus;  // without the prefix; empty: not a series of its own
+  std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`
+  std::string_view dcgm;        // field identifier in DCGM 4.8
+  std::string_view help;
+};
+
+std::span<const Row> catalog();
+const Row& row_of(Metric);
+
+// "power_draw_w": the key with its unit.
+std::string json_key(const Row&);
+
+// How often a probe is run unasked.
+enum class Tier { fast, slow };
+inline constexpr Duration kFastPeriod = std::chrono::seconds(1);
+inline constexpr Duration kSlowPeriod = std::chrono::seconds(5);
+
+struct ProbeRow {
+  Probe probe;
+  std::string_view name;
+  Tier tier;
+  std::span<const Metric> fills;
+};
+
+std::span<const ProbeRow> probes();
+const ProbeRow& row_of(Probe);
+ProbeSet probes_of(Tier);
+
+// The probes that together fill these metrics.
+ProbeSet probes_filling(std::span<const Metric>);
+
+}  // namespace gpuyard

@@ -1,0 +1,49 @@
+// Which GPUs there are and what the driver is: what enumeration finds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "device/reading.h"
+
+namespace gpuyard {
+
+// The key of a GPU. Its UUID; or, for one whose handle could not be opened, "index:<n>".
+using DeviceId = std::string;
+
+// Index and PCI address are names: they may move between boots, the id does not.
+struct DeviceInfo {
+  DeviceId id;
+  std::uint32_t index = 0;  // NVML's, counted from 0
+  std::string uuid;         // empty only where `fault` says why
+  std::string pci_address;  // "0000:01:00.0", as lspci -D writes it
+  std::string name;
+  std::optional<Missing> fault;  // why the driver would not open it; then it has no readings
+
+  friend bool operator==(const DeviceInfo&, const DeviceInfo&) = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceInfo, (), (id, index, uuid, pci_address, name, fault))
+
+// Versions as the driver tells them; empty where it does not. Never invented.
+struct DriverInfo {
+  std::optional<std::string> driver_version;       // "535.104.05"
+  std::optional<std::string> cuda_driver_version;  // "12.2", the highest CUDA it supports
+  std::optional<std::string> nvml_version;         // "12.535.104"
+  std::string library;                             // path of the loaded NVML
+
+  friend bool operator==(const DriverInfo&, const DriverInfo&) = default;
+};
+BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version, library))
+
+struct Fleet {
+  DriverInfo driver;
+  std::vector<DeviceInfo> devices;  // by index
+
+  friend bool operator==(const Fleet&, const Fleet&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices))
+
+}  // namespace gpuyard

@@ -1,0 +1,20 @@
+// The four errors every monitor speaks, with texts that tools may match on.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace gpuyard {
+
+// The driver is missing, may not be used, ...: "failed to initialise NVML: {why}"
+Error init_failed(std::string_view why, Errc code = Errc::unavailable);
+// "NVML query failed: {why}"
+Error query_failed(std::string_view why, Errc code = Errc::internal);
+// "GPU index {index} is out of range"
+Error index_out_of_range(std::uint32_t index);
+// "feature not supported on this platform: {what}"
+Error feature_not_supported(std::string_view what);
+
+}  // namespace gpuyard

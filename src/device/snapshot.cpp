@@ -1,0 +1,68 @@
+#include "device/snapshot.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "device/catalog.h"
+#include "device/error.h"
+#include "device/pci.h"
+
+namespace gpuyard {
+namespace {
+
+Reading text_reading(Metric metric, TimePoint taken, const std::optional<std::string>& text) {
+  Reading reading{metric, 0, taken, {}};
+  if (text && !text->empty()) reading.value = *text;
+  return reading;
+}
+
+Reading identity_reading(const Snapshot& snapshot, const DeviceState& device, Metric metric) {
+  switch (metric) {
+    case Metric::name:
+      return text_reading(metric, snapshot.taken, device.info.name);
+    case Metric::uuid:
+      return text_reading(metric, snapshot.taken, device.info.uuid);
+    case Metric::pci_address:
+      return text_reading(metric, snapshot.taken, device.info.pci_address);
+    case Metric::driver_version:
+      return text_reading(metric, snapshot.taken, snapshot.driver.info.driver_version);
+    case Metric::nvml_version:
+      return text_reading(metric, snapshot.taken, snapshot.driver.info.nvml_version);
+    case Metric::cuda_driver_version:
+      return text_reading(metric, snapshot.taken, snapshot.driver.info.cuda_driver_version);
+    default:
+      return {metric, 0, snapshot.taken, {}};
+  }
+}
+
+}  // namespace
+
+Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_view name) {
+  std::uint32_t index = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool is_index = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
+  for (const DeviceState& device : snapshot.devices) {
+    const DeviceInfo& info = device.info;
+    if (is_index ? info.index == index
+                 : (!info.uuid.empty() && info.uuid == name) ||
+                       (!info.pci_address.empty() && info.pci_address == short_pci_address(name))) {
+      return &device;
+    }
+  }
+  if (is_index) return index_out_of_range(index);
+  return Error{Errc::not_found, fmt::format("there is no GPU \"{}\"; name one by index, UUID or PCI "
+                                            "address (`gpuyard devices` lists them)",
+                                            name)};
+}
+
+Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric metric,
+                   std::uint16_t index) {
+  if (row_of(metric).subject != Subject::device) return identity_reading(snapshot, device, metric);
+  if (const Reading* reading = device.sample.find(metric, index)) return *reading;
+  Reading reading{metric, index, snapshot.taken, {}};
+  if (device.info.fault) reading.value = *device.info.fault;
+  return reading;
+}
+
+}  // namespace gpuyard

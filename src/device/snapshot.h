@@ -1,0 +1,59 @@
+// All GPUs at one moment. Immutable once published and numbered, so that any thread may hold one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "device/device.h"
+
+namespace gpuyard {
+
+enum class DeviceCondition : std::uint8_t {
+  responsive,
+  unresponsive,  // a driver call is overdue; the readings are the last that came, with their age
+  unavailable,   // the driver would not open it, or says it is lost
+};
+BOOST_DESCRIBE_ENUM(DeviceCondition, responsive, unresponsive, unavailable)
+
+struct DeviceState {
+  DeviceInfo info;
+  DeviceCondition condition = DeviceCondition::responsive;
+  std::string why;  // of a condition other than responsive
+  Sample sample;
+
+  friend bool operator==(const DeviceState&, const DeviceState&) = default;
+};
+
+// Whether there is a driver to ask at all.
+struct DriverState {
+  bool initialised = false;
+  std::string why;  // not initialised: the driver's own words, e.g. "Driver Not Loaded"
+  DriverInfo info;
+
+  friend bool operator==(const DriverState&, const DriverState&) = default;
+};
+
+struct Snapshot {
+  std::uint64_t generation = 0;
+  TimePoint taken;
+  WallTime wall;
+  bool simulated = false;
+  DriverState driver;
+  std::vector<DeviceState> devices;  // by index
+
+  friend bool operator==(const Snapshot&, const Snapshot&) = default;
+};
+
+// The GPU a person names by index ("3"), UUID, or PCI address in either of its spellings
+// ("0000:01:00.0", NVML's "00000000:01:00.0"). Errc::not_found says which GPUs there are.
+Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
+
+// A row's value wherever it lives: identity, driver or sample.
+Reading reading_of(const Snapshot&, const DeviceState&, Metric, std::uint16_t index = 0);
+
+}  // namespace gpuyard

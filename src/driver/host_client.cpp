@@ -1,0 +1,100 @@
+#include "driver/host_client.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace gpuyard::driver {
+
+HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener)
+    : loop_(loop), spawn_(std::move(spawn)), listener_(listener) {}
+
+HostClient::~HostClient() { end_process(); }
+
+void HostClient::start() {
+  auto process = spawn_();
+  if (!process) {
+    listener_.on_host_down(process.error().message);
+    return start_later(kLongestDelay);
+  }
+  process_ = *std::move(process);
+  greeted_ = false;
+  readable_ = loop_.watch(process_.socket.get(), [this] { on_readable(); });
+  hello_timer_ = loop_.call_after(kHelloDeadline, [this] {
+    give_up(fmt::format("the driver did not initialise within {} s",
+                        std::chrono::duration_cast<std::chrono::seconds>(kHelloDeadline).count()));
+  });
+}
+
+bool HostClient::read(const ReadRequest& request) {
+  return greeted_ && send_message(process_.socket.get(), request, Wait::no).ok();
+}
+
+void HostClient::on_readable() {
+  // A bounded batch: a child that floods us does not own the loop.
+  constexpr int kBatch = 64;
+  for (int i = 0; i < kBatch && process_.socket; ++i) {
+    auto message = receive_from_host(process_.socket.get(), Wait::no);
+    if (message) {
+      std::visit([this](const auto& what) { handle(what); }, *message);
+    } else if (message.error().code == Errc::busy) {
+      return;
+    } else {
+      return give_up(message.error().code == Errc::unavailable ? "driver-host ended"
+                                                               : message.error().message);
+    }
+  }
+}
+
+void HostClient::handle(const Hello& hello) {
+  hello_timer_.reset();
+  if (hello.fleet) {
+    greeted_ = true;
+    delay_ = kFirstDelay;
+    return listener_.on_fleet(*hello.fleet);
+  }
+  end_process();
+  start_later(kLongestDelay);  // a driver may be installed or loaded while we run
+  const bool known = hello.error_code <= static_cast<std::uint32_t>(Errc::internal);
+  listener_.on_no_driver({known ? static_cast<Errc>(hello.error_code) : Errc::internal, hello.error});
+}
+
+void HostClient::give_up(const std::string& why) {
+  end_process();
+  start_later(delay_);
+  delay_ = std::min(delay_ * 2, kLongestDelay);
+  listener_.on_host_down(why);
+}
+
+void HostClient::end_process() {
+  hello_timer_.reset();
+  readable_.reset();
+  process_.socket.reset();
+  greeted_ = false;
+  if (process_.pid <= 0) return;
+  ::kill(process_.pid, SIGKILL);
+  // Reaped when the kernel lets go of it. One that is stuck inside the driver stays behind: it holds
+  // nothing of ours.
+  const pid_t pid = std::exchange(process_.pid, -1);
+  UniqueFd pidfd = std::move(process_.pidfd);
+  if (::waitpid(pid, nullptr, WNOHANG) != 0 || !pidfd) return;
+  const int fd = pidfd.get();
+  departing_.push_back({pid, std::move(pidfd), loop_.watch(fd, [this, pid] { reap(pid); })});
+}
+
+void HostClient::reap(pid_t pid) {
+  ::waitpid(pid, nullptr, WNOHANG);
+  departing_.remove_if([pid](const Departing& one) { return one.pid == pid; });
+}
+
+void HostClient::start_later(Duration delay) {
+  restart_timer_ = loop_.call_after(delay, [this] { start(); });
+}
+
+}  // namespace gpuyard::driver

@@ -1,0 +1,40 @@
+// A blocking HTTP/1.1 client for one request: the verbs' way to the daemon. Knows no route.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "http/endpoint.h"
+#include "http/message.h"
+
+namespace gpuyard::http {
+
+struct ClientRequest {
+  Method method = Method::get;
+  std::string target = "/";  // path and query, already percent-encoded
+  std::vector<Header> headers;
+  std::string content_type = "application/json";  // sent with a body only
+  std::string body;
+};
+
+struct ClientResponse {
+  int status = 0;
+  std::vector<Header> headers;
+  std::string body;
+
+  std::string_view header(std::string_view name) const { return find_header(headers, name); }
+};
+
+inline constexpr std::size_t kDefaultMaxBody = 64 * 1024 * 1024;
+
+// Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
+// is a success here. Errc::unavailable if nobody listens or the answer breaks off, timed_out if it
+// does not come, denied if the socket's permissions forbid it; the message names the endpoint.
+Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
+                             Duration deadline, std::size_t max_body = kDefaultMaxBody);
+
+}  // namespace gpuyard::http

@@ -1,0 +1,126 @@
+#include "http/endpoint.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace gpuyard::http {
+namespace {
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), port);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  return whole && !text.empty() ? std::optional(port) : std::nullopt;
+}
+
+Error not_an_endpoint(std::string_view text) {
+  return Error{Errc::invalid, fmt::format("'{}' is not an address and port like 127.0.0.1:9410 or "
+                                          "[::1]:9410, nor the path of a socket",
+                                          text)};
+}
+
+Result<SocketAddress> unix_address(const std::string& path) {
+  if (path.empty() || path.size() > kMaxUnixPath || path.find('\0') != path.npos) {
+    return Error{Errc::invalid, fmt::format("a socket's path has 1 to {} bytes; '{}' has {}",
+                                            kMaxUnixPath, path, path.size())};
+  }
+  SocketAddress address;
+  auto& un = reinterpret_cast<sockaddr_un&>(address.storage);
+  un.sun_family = AF_UNIX;
+  std::memcpy(un.sun_path, path.c_str(), path.size() + 1);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+  return address;
+}
+
+Result<SocketAddress> tcp_address(const Endpoint& endpoint) {
+  SocketAddress address;
+  auto& four = reinterpret_cast<sockaddr_in&>(address.storage);
+  if (::inet_pton(AF_INET, endpoint.address.c_str(), &four.sin_addr) == 1) {
+    four.sin_family = AF_INET;
+    four.sin_port = htons(endpoint.port);
+    address.length = sizeof four;
+    return address;
+  }
+  auto& six = reinterpret_cast<sockaddr_in6&>(address.storage);
+  if (::inet_pton(AF_INET6, endpoint.address.c_str(), &six.sin6_addr) == 1) {
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(endpoint.port);
+    address.length = sizeof six;
+    return address;
+  }
+  return Error{Errc::invalid,
+               fmt::format("'{}' is not a literal IPv4 or IPv6 address; names are not resolved",
+                           endpoint.address)};
+}
+
+}  // namespace
+
+Endpoint Endpoint::tcp(std::string address, std::uint16_t port) {
+  return Endpoint{Kind::tcp, std::move(address), port, ""};
+}
+
+Endpoint Endpoint::unix_socket(std::string path) {
+  return Endpoint{Kind::unix_socket, "", 0, std::move(path)};
+}
+
+std::string Endpoint::text() const {
+  if (kind == Kind::unix_socket) return path;
+  const bool six = address.find(':') != address.npos;
+  return six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
+}
+
+Result<Endpoint> parse_endpoint(std::string_view text) {
+  constexpr std::string_view kUnix = "unix:";
+  Endpoint endpoint;
+  if (text.starts_with(kUnix) || text.find('/') != text.npos) {
+    if (text.starts_with(kUnix)) text.remove_prefix(kUnix.size());
+    endpoint = Endpoint::unix_socket(std::string(text));
+  } else {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos) return not_an_endpoint(text);
+    std::string_view address = text.substr(0, colon);
+    const bool brackets = address.starts_with('[') && address.ends_with(']');
+    if (!brackets && address.find(':') != address.npos) return not_an_endpoint(text);
+    if (brackets) address = address.substr(1, address.size() - 2);
+    const auto port = parse_port(text.substr(colon + 1));
+    if (!port) return not_an_endpoint(text);
+    endpoint = Endpoint::tcp(std::string(address), *port);
+  }
+  const auto address = to_socket_address(endpoint);
+  if (!address) return address.error();
+  return endpoint;
+}
+
+Result<SocketAddress> to_socket_address(const Endpoint& endpoint) {
+  return endpoint.kind == Endpoint::Kind::unix_socket ? unix_address(endpoint.path)
+                                                      : tcp_address(endpoint);
+}
+
+Endpoint from_socket_address(const SocketAddress& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.family() == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address.storage);
+    ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    return Endpoint::tcp(text.data(), ntohs(four.sin_port));
+  }
+  if (address.family() == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address.storage);
+    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return Endpoint::tcp(text.data(), ntohs(six.sin6_port));
+  }
+  const auto& un = reinterpret_cast<const sockaddr_un&>(address.storage);
+  const std::size_t start = offsetof(sockaddr_un, sun_path);
+  const std::size_t length = address.length > start ? address.length - start : 0;
+  return Endpoint::unix_socket(std::string(un.sun_path, ::strnlen(un.sun_path, length)));
+}
+
+}  // namespace gpuyard::http

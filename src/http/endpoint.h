@@ -1,0 +1,49 @@
+// Where a server listens or a client connects: a Unix socket's path, or a literal address and port.
+// Names are never resolved: a resolver can hang, and a listener's address must not change by DNS.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace gpuyard::http {
+
+struct Endpoint {
+  enum class Kind { tcp, unix_socket };
+  Kind kind = Kind::tcp;
+  std::string address;  // "127.0.0.1", "::1" without brackets; tcp only
+  std::uint16_t port = 0;
+  std::string path;  // unix_socket only
+
+  static Endpoint tcp(std::string address, std::uint16_t port);
+  static Endpoint unix_socket(std::string path);
+
+  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"
+  std::string text() const;
+
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+// "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock" or "unix:/run/gpuyard/gpuyard.sock".
+// Errc::invalid, with what is expected, for anything else.
+Result<Endpoint> parse_endpoint(std::string_view text);
+
+// An endpoint as the kernel takes it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+// Errc::invalid for an address that is no literal and for a path longer than kMaxUnixPath.
+inline constexpr std::size_t kMaxUnixPath = 107;
+Result<SocketAddress> to_socket_address(const Endpoint&);
+Endpoint from_socket_address(const SocketAddress&);
+
+}  // namespace gpuyard::http

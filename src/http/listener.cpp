@@ -1,0 +1,124 @@
+#include "http/listener.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+#include "http/response_head.h"
+
+namespace gpuyard::http {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;  // then other connections get theirs
+constexpr Duration kPause = std::chrono::milliseconds(100);
+
+Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& listener) {
+  Peer peer;
+  peer.listener = listener.text();
+  if (listener.kind == Endpoint::Kind::tcp) {
+    peer.address = from_socket_address(from).text();
+    return peer;
+  }
+  peer.kind = Peer::Kind::unix_socket;
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
+    peer.uid = credentials.uid;
+    peer.gid = credentials.gid;
+    peer.pid = credentials.pid;
+  }
+  return peer;
+}
+
+// Of the connection, not of the listener, which may be bound to every address.
+std::string local_address_of(const UniqueFd& client) {
+  SocketAddress local;
+  local.length = sizeof local.storage;
+  if (::getsockname(client.get(), reinterpret_cast<sockaddr*>(&local.storage), &local.length) !=
+      0) {
+    return "";
+  }
+  return from_socket_address(local).address;
+}
+
+std::string too_many_connections() {
+  Response response = error_response(503, "busy", "too many connections are open; try again later");
+  std::string bytes;
+  put_head(bytes, response, {.keep_alive = false});
+  return bytes + *response.body;
+}
+
+}  // namespace
+
+Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound)
+    : site_(std::move(site)),
+      socket_(std::move(socket)),
+      bound_(std::move(bound)),
+      seats_(std::make_shared<const int>(0)) {
+  watch();
+}
+
+void Listener::watch() {
+  watch_ = site_->io.watch(socket_.get(), [this] { accept_some(); });
+}
+
+void Listener::accept_some() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (!accept_one()) return;
+  }
+}
+
+bool Listener::accept_one() {
+  SocketAddress from;
+  from.length = sizeof from.storage;
+  UniqueFd client(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!client) return cannot_accept(errno);
+  said_exhausted_ = false;
+  welcome(std::move(client), from);
+  return true;
+}
+
+// Whether trying again at once makes sense.
+bool Listener::cannot_accept(int code) {
+  if (code == EAGAIN) return false;
+  // The connection itself was bad: accept(2) passes its network's errors on.
+  const bool exhausted = code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+  if (!exhausted) return code != EBADF && code != EINVAL && code != ENOTSOCK;
+  if (!std::exchange(said_exhausted_, true)) {
+    log::warning("cannot accept connections on {}: {}; trying again every {} ms", bound_.text(),
+                 std::generic_category().message(code), to_milliseconds(kPause));
+  }
+  watch_.reset();  // the socket stays readable, so watching it would only spin
+  pause_ = site_->io.call_after(kPause, [this] { watch(); });
+  return false;
+}
+
+void Listener::welcome(UniqueFd client, const SocketAddress& from) {
+  const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
+  if (taken >= site_->limits.connections) return turn_away(client);
+  Arrival arrival;
+  arrival.peer = peer_of(client, from, bound_);
+  arrival.seat = seats_;
+  if (bound_.kind == Endpoint::Kind::tcp) {
+    arrival.local_address = local_address_of(client);
+    const int on = 1;
+    ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  serve_socket(site_, std::move(client), std::move(arrival));
+}
+
+void Listener::turn_away(const UniqueFd& client) {
+  static const std::string answer = too_many_connections();
+  ++site_->counters.refused;
+  // As far as it goes without waiting; the client may also just see the connection end.
+  ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace gpuyard::http

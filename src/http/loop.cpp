@@ -1,0 +1,217 @@
+#include "http/loop.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "http/loop_core.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+
+namespace gpuyard::http {
+namespace {
+
+using boost::system::error_code;
+
+int open_timer() {
+  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), "timerfd_create");
+  return fd;
+}
+
+timespec to_timespec(TimePoint when) {
+  const auto since_boot = when.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
+  return timespec{seconds.count(), (since_boot - seconds).count()};
+}
+
+// A source of callbacks that waits again after each one until it is ended.
+class Repeating : public std::enable_shared_from_this<Repeating> {
+ public:
+  virtual ~Repeating() = default;
+  virtual void wait() = 0;
+  virtual void cancel() = 0;
+
+  Subscription subscription() {
+    return Subscription([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->end();
+    });
+  }
+
+ protected:
+  template <class... Args>
+  void deliver(const error_code& error, const std::function<void(Args...)>& callback,
+               Args... args) {
+    if (ended_ || error) return;
+    callback(args...);
+    if (!ended_) wait();
+  }
+
+ private:
+  void end() {
+    ended_ = true;
+    cancel();
+  }
+
+  bool ended_ = false;
+};
+
+// Waits on an epoll of its own around the descriptor: Asio would make the caller's descriptor
+// non-blocking, and takes each descriptor only once.
+class Watch final : public Repeating {
+ public:
+  Watch(asio::io_context& io, UniqueFd around, std::function<void()> readable)
+      : descriptor_(io, around.release()), readable_(std::move(readable)) {}
+
+  void wait() override {
+    descriptor_.async_wait(
+        asio::posix::descriptor_base::wait_read,
+        [self = shared_from_this(), this](const error_code& error) { deliver(error, readable_); });
+  }
+  void cancel() override {
+    error_code ignored;
+    descriptor_.close(ignored);
+  }
+
+ private:
+  asio::posix::stream_descriptor descriptor_;
+  std::function<void()> readable_;
+};
+
+class Signals final : public Repeating {
+ public:
+  Signals(asio::io_context& io, const std::vector<int>& numbers, std::function<void(int)> received)
+      : set_(io), received_(std::move(received)) {
+    for (const int number : numbers) set_.add(number);
+  }
+
+  void wait() override {
+    set_.async_wait([self = shared_from_this(), this](const error_code& error, int number) {
+      deliver(error, received_, number);
+    });
+  }
+  void cancel() override {
+    error_code ignored;
+    set_.clear(ignored);
+    set_.cancel(ignored);
+  }
+
+ private:
+  asio::signal_set set_;
+  std::function<void(int)> received_;
+};
+
+UniqueFd epoll_around(int fd) {
+  UniqueFd around(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  if (around && ::epoll_ctl(around.get(), EPOLL_CTL_ADD, fd, &event) != 0) around.reset();
+  return around;
+}
+
+}  // namespace
+
+TimerQueue::TimerQueue(asio::io_context& io) : descriptor_(io, open_timer()) {
+  wait();
+}
+
+TimerQueue::Key TimerQueue::add(TimePoint when, std::function<void()> work) {
+  const Key key{std::max(when, BootClock::now()), next_++};
+  timers_.emplace(key, std::move(work));
+  arm();
+  return key;
+}
+
+void TimerQueue::wait() {
+  // `this` lives as long as the descriptor, whose end cancels the wait.
+  descriptor_.async_wait(asio::posix::descriptor_base::wait_read, [this](const error_code& error) {
+    if (error) return;
+    fire();
+    wait();
+  });
+}
+
+void TimerQueue::fire() {
+  std::uint64_t expirations = 0;
+  // Nothing to read is as good: what counts is the clock.
+  [[maybe_unused]] const ssize_t got =
+      ::read(descriptor_.native_handle(), &expirations, sizeof expirations);
+  armed_ = TimePoint::max();
+  const TimePoint now = BootClock::now();
+  while (!timers_.empty() && timers_.begin()->first.first <= now) {
+    auto timer = timers_.extract(timers_.begin());
+    timer.mapped()();
+  }
+  arm();
+}
+
+// Only ever moves the alarm earlier; one that comes too early finds nothing due and arms the next.
+void TimerQueue::arm() {
+  if (timers_.empty() || timers_.begin()->first.first >= armed_) return;
+  armed_ = timers_.begin()->first.first;
+  itimerspec alarm{};
+  alarm.it_value = to_timespec(armed_);
+  ::timerfd_settime(descriptor_.native_handle(), TFD_TIMER_ABSTIME, &alarm, nullptr);
+}
+
+IoLoop::IoLoop() : core_(std::make_unique<Core>()) {}
+IoLoop::~IoLoop() = default;
+
+void IoLoop::run() {
+  core_->io.run();
+  core_->io.restart();
+}
+
+void IoLoop::stop() {
+  core_->io.stop();
+}
+void IoLoop::poll() {
+  core_->io.poll();
+}
+
+bool IoLoop::run_until(const std::function<bool()>& done, Duration at_most) {
+  const TimePoint end = now() + at_most;
+  while (!done()) {
+    const Duration left = end - now();
+    if (left <= Duration::zero() || core_->io.stopped()) return false;
+    core_->io.run_one_for(left);
+  }
+  return true;
+}
+
+void IoLoop::post(std::function<void()> work) {
+  asio::post(core_->io, std::move(work));
+}
+
+Subscription IoLoop::call_at(TimePoint when, std::function<void()> work) {
+  const auto key = core_->timers->add(when, std::move(work));
+  return Subscription([timers = std::weak_ptr(core_->timers), key] {
+    if (const auto queue = timers.lock()) queue->erase(key);
+  });
+}
+
+Subscription IoLoop::watch(int fd, std::function<void()> readable) {
+  UniqueFd around = epoll_around(fd);
+  if (!around) {
+    log::error("cannot watch descriptor {}: {}", fd, std::generic_category().message(errno));
+    return {};
+  }
+  const auto watch = std::make_shared<Watch>(core_->io, std::move(around), std::move(readable));
+  watch->wait();
+  return watch->subscription();
+}
+
+Subscription IoLoop::signals(const std::vector<int>& numbers, std::function<void(int)> received) {
+  const auto signals = std::make_shared<Signals>(core_->io, numbers, std::move(received));
+  signals->wait();
+  return signals->subscription();
+}
+
+}  // namespace gpuyard::http

@@ -1,0 +1,117 @@
+#include "http/memory_pipe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "http/loop_core.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace gpuyard::http {
+
+struct MemoryPipe::State {
+  explicit State(asio::io_context& io) : changed(io) {}
+
+  asio::steady_timer changed;  // never expires; cancelling it wakes the server's end
+  std::string to_server;
+  std::string to_client;
+  bool client_finished = false;
+  bool client_vanished = false;
+  bool stalled = false;
+  bool server_finished = false;
+  bool aborted = false;
+  bool interrupted = false;
+
+  bool broken() const { return client_vanished || aborted; }
+  void wake() { changed.cancel(); }
+};
+
+namespace {
+
+class MemoryStream final : public Stream {
+ public:
+  explicit MemoryStream(std::shared_ptr<MemoryPipe::State> state) : state_(std::move(state)) {}
+  ~MemoryStream() override { state_->aborted = true; }
+
+  asio::awaitable<Io> read(std::span<char> space) override {
+    state_->interrupted = false;
+    while (state_->to_server.empty() && !state_->client_finished && !state_->broken() &&
+           !state_->interrupted) {
+      co_await change();
+    }
+    const bool failed = state_->broken() || state_->interrupted;
+    const std::size_t bytes = failed ? 0 : std::min(space.size(), state_->to_server.size());
+    std::memcpy(space.data(), state_->to_server.data(), bytes);
+    state_->to_server.erase(0, bytes);
+    const Io io(!failed, bytes);
+    co_return io;
+  }
+
+  asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
+    while (state_->stalled && !state_->broken()) co_await change();
+    const bool failed = state_->broken();
+    if (!failed) state_->to_client.append(head).append(body);
+    const Io io(!failed, failed ? 0 : head.size() + body.size());
+    co_return io;
+  }
+
+  void finish() override { state_->server_finished = true; }
+  void interrupt() override {
+    state_->interrupted = true;
+    state_->wake();
+  }
+  void abort() override {
+    state_->aborted = true;
+    state_->wake();
+  }
+
+ private:
+  asio::awaitable<void> change() {
+    boost::system::error_code woken;
+    auto token = asio::redirect_error(asio::use_awaitable, woken);
+    state_->changed.expires_at(asio::steady_timer::time_point::max());
+    co_await state_->changed.async_wait(token);
+  }
+
+  std::shared_ptr<MemoryPipe::State> state_;
+};
+
+}  // namespace
+
+MemoryPipe::MemoryPipe(IoLoop& loop) : state_(std::make_shared<State>(loop.core().io)) {}
+MemoryPipe::~MemoryPipe() = default;
+
+std::unique_ptr<Stream> MemoryPipe::stream() {
+  return std::make_unique<MemoryStream>(state_);
+}
+
+void MemoryPipe::send(std::string_view bytes) {
+  state_->to_server += bytes;
+  state_->wake();
+}
+
+void MemoryPipe::finish() {
+  state_->client_finished = true;
+  state_->wake();
+}
+
+void MemoryPipe::vanish() {
+  state_->client_vanished = true;
+  state_->wake();
+}
+
+void MemoryPipe::stall() {
+  state_->stalled = true;
+}
+
+std::string MemoryPipe::take_received() {
+  return std::exchange(state_->to_client, std::string());
+}
+
+bool MemoryPipe::finished_by_server() const {
+  return state_->server_finished || state_->aborted;
+}
+
+}  // namespace gpuyard::http

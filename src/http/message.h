@@ -1,0 +1,100 @@
+// Requests and responses as plain values, and the promise to answer. What handlers see of HTTP;
+// knows no socket and no GPU.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace gpuyard::http {
+
+enum class Method { get, head, post, put, del, patch, options, other };
+
+// "GET", "DELETE"; "OTHER" for other.
+std::string_view name_of(Method);
+
+struct Header {
+  std::string name;
+  std::string value;
+};
+
+// The first value of `name`, in any case; "" if there is none.
+std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
+
+// Who is on the other side, as the kernel says. uid, gid and pid are set on Unix sockets only.
+struct Peer {
+  enum class Kind { tcp, unix_socket };
+  Kind kind = Kind::tcp;
+  std::string address;   // "127.0.0.1:53412"; "" on a Unix socket
+  std::string listener;  // which door: "127.0.0.1:9410" or "/run/gpuyard/gpuyard.sock"
+  uid_t uid = static_cast<uid_t>(-1);
+  gid_t gid = static_cast<gid_t>(-1);
+  pid_t pid = 0;
+};
+
+struct Request {
+  Method method = Method::get;  // a HEAD arrives as GET; the session leaves the body out
+  std::string target;           // as sent
+  std::string path;             // decoded once; no NUL or control character, no ".." segment
+  std::vector<std::pair<std::string, std::string>> query;  // in order; %XX decoded, '+' stays '+'
+  std::vector<Header> headers;
+  std::string body;
+  Peer peer;
+  std::uint64_t id = 0;  // counts up within one server
+  TimePoint received{};  // when its last byte was read
+
+  std::string_view header(std::string_view name) const { return find_header(headers, name); }
+};
+
+struct Response {
+  Response() = default;
+  Response(int status_code, std::string type, std::string text);
+  Response(int status_code, std::string type, std::shared_ptr<const std::string> shared_body)
+      : status(status_code), content_type(std::move(type)), body(std::move(shared_body)) {}
+
+  int status = 200;
+  std::string content_type;  // "" leaves the field out
+  std::shared_ptr<const std::string>
+      body;                     // shared, so that a snapshot is rendered once; may be null
+  std::vector<Header> headers;  // more fields; one with a control character is left out
+  bool close = false;           // close the connection after this response
+};
+
+// {"error":{"code":"...","message":"..."}}
+Response error_response(int status, std::string_view code, std::string_view message);
+Response error_response(const Error&);
+
+// The promise to answer one request. Call it once, on the loop's thread, now or later; calling it
+// after the client has gone or the handler's deadline has passed does nothing. One that is
+// destroyed unanswered answers 500.
+class Reply {
+ public:
+  using Send = std::function<void(Response)>;
+
+  explicit Reply(Send send) : send_(std::move(send)) {}
+  Reply(Reply&& other) noexcept : send_(std::exchange(other.send_, nullptr)) {}
+  Reply& operator=(Reply&& other) noexcept;
+  ~Reply() { forget(); }
+
+  void operator()(Response response);
+  explicit operator bool() const { return send_ != nullptr; }
+
+ private:
+  void forget();
+
+  Send send_;
+};
+
+// Called on the loop's thread for each request. Must not block.
+using Handler = std::function<void(Request, Reply)>;
+
+}  // namespace gpuyard::http

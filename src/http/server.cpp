@@ -1,0 +1,93 @@
+#include "http/server.h"
+
+#include "base/files.h"
+#include "http/listener.h"
+#include "http/listening.h"
+#include "http/session.h"
+
+namespace gpuyard::http {
+namespace {
+
+// With the port that the kernel chose for 0.
+Endpoint bound_endpoint(const UniqueFd& socket, Endpoint asked) {
+  SocketAddress local;
+  local.length = sizeof local.storage;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local.storage), &local.length) !=
+      0) {
+    return asked;
+  }
+  return from_socket_address(local);
+}
+
+}  // namespace
+
+struct Server::State {
+  std::shared_ptr<Site> site;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<SocketFile> files;
+  Subscription grace;
+
+  void listen(UniqueFd socket, Endpoint bound) {
+    listeners.push_back(std::make_unique<Listener>(site, std::move(socket), std::move(bound)));
+  }
+  void stop_listening() {
+    files.clear();  // first, so that nobody finds a file that refuses
+    listeners.clear();
+  }
+  // A connection removes itself from the set later, when the loop turns.
+  void abort_all() {
+    for (Connection* connection : site->connections) connection->abort();
+  }
+};
+
+Server::Server(IoLoop& loop, Handler handler, Limits limits) : state_(std::make_unique<State>()) {
+  state_->site = std::make_shared<Site>(loop, loop, std::move(handler), limits);
+}
+
+Server::~Server() {
+  state_->stop_listening();
+  state_->site->closing = true;
+  state_->site->drained = nullptr;
+  state_->abort_all();
+  state_->site->handler = nullptr;  // what it refers to may end with the server's owner
+}
+
+void Server::allow_hosts(std::vector<std::string> names) {
+  state_->site->allowed_hosts = std::move(names);
+}
+
+Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {
+  const Endpoint asked = Endpoint::tcp(address, port);
+  auto socket = listen_on_tcp(asked);
+  if (!socket) return std::move(socket).error();
+  const Endpoint bound = bound_endpoint(*socket, asked);
+  state_->listen(*std::move(socket), bound);
+  return Bound{bound.address, bound.port};
+}
+
+Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
+  auto listener = listen_on_unix(path, mode);
+  if (!listener) return std::move(listener).error();
+  state_->files.push_back(std::move(listener->file));
+  state_->listen(std::move(listener->socket), Endpoint::unix_socket(path));
+  return {};
+}
+
+void Server::shutdown(Duration grace, std::function<void()> done) {
+  Site& site = *state_->site;
+  state_->stop_listening();
+  site.closing = true;
+  if (site.connections.empty()) {
+    if (done) site.io.post(std::move(done));
+    return;
+  }
+  site.drained = std::move(done);
+  for (Connection* connection : site.connections) connection->finish();
+  state_->grace = site.io.call_after(grace, [this] { state_->abort_all(); });
+}
+
+Counters Server::counters() const {
+  return state_->site->counters;
+}
+
+}  // namespace gpuyard::http

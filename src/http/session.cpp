@@ -1,0 +1,313 @@
+// The only coroutines besides the streams' own. g++ 12 destroys some temporaries twice next to
+// co_await: one co_await per statement, its arguments named.
+#include "http/session.h"
+
+#include <exception>
+#include <optional>
+
+#include "base/log.h"
+#include "http/host.h"
+#include "http/loop_core.h"
+#include "http/read_buffer.h"
+#include "http/request_parser.h"
+#include "http/response_head.h"
+#include "http/stream.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace gpuyard::http {
+namespace {
+
+using asio::awaitable;
+
+// A header must fit into the buffer whole, and the parser must be the one to find it too long.
+constexpr std::size_t kBeyondHeader = 1024;
+
+class Session final : public Connection, public std::enable_shared_from_this<Session> {
+ public:
+  Session(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival)
+      : site_(std::move(site)),
+        stream_(std::move(stream)),
+        arrival_(std::move(arrival)),
+        buffer_(site_->limits.header_bytes + kBeyondHeader),
+        parser_(site_->limits),
+        answered_(site_->io.core().io) {
+    site_->add(*this);
+  }
+  ~Session() override { site_->remove(*this); }
+
+  static awaitable<void> run(std::shared_ptr<Session> self) {
+    bool open = true;
+    while (open) open = co_await self->exchange();
+    if (!self->gone_) co_await self->linger();
+  }
+
+  void finish() override {
+    finishing_ = true;
+    if (phase_ == Phase::idle) abort();
+  }
+
+  void abort() override {
+    gone_ = true;
+    stream_->abort();
+    answered_.cancel();
+  }
+
+ private:
+  enum class Phase { idle, reading, handling, writing, lingering };
+  enum class Step { need_more, need_continue, have_request, have_response, stop };
+
+  // One request and its response; false when it was the last.
+  awaitable<bool> exchange() {
+    const Step step = co_await receive();
+    if (step == Step::stop) {
+      abort();
+      co_return false;
+    }
+    if (step == Step::have_request) {
+      call_handler();
+      if (!response_ && !gone_) co_await answer();
+    }
+    if (gone_) co_return false;
+    const bool keep = co_await respond();
+    co_return keep;
+  }
+
+  awaitable<Step> receive() {
+    start_request();
+    Step step = digest();
+    while (step == Step::need_more || step == Step::need_continue) {
+      if (step == Step::need_continue) co_await send_continue();
+      std::size_t bytes = 0;
+      if (!timed_out_ && !gone_) bytes = co_await read();
+      const bool usable = bytes > 0 && !timed_out_ && !gone_;
+      step = usable ? digest() : nothing_read();
+    }
+    co_return step;
+  }
+
+  awaitable<std::size_t> read() {
+    const std::span<char> space = buffer_.prepare();
+    const Io got = co_await stream_->read(space);
+    buffer_.commit(got.bytes);
+    co_return got.bytes;
+  }
+
+  void start_request() {
+    parser_.reset();
+    response_.reset();
+    admitted_ = false;
+    keep_alive_ = false;
+    http_1_0_ = false;
+    enter(Phase::idle, first_ ? site_->limits.read : site_->limits.idle);
+    first_ = false;
+  }
+
+  // Feeds what has been read.
+  Step digest() {
+    if (buffer_.empty()) return Step::need_more;
+    if (phase_ == Phase::idle) enter(Phase::reading, site_->limits.read);
+    const std::size_t used = parser_.feed(buffer_.view());
+    buffer_.consume(used);
+    if (!parser_.refusal() && used == 0 && buffer_.prepare().empty()) parser_.overflow();
+    if (parser_.refusal()) return refuse(*parser_.refusal());
+    if (parser_.header_complete() && !admitted_) return admit();
+    return parser_.complete() ? Step::have_request : Step::need_more;
+  }
+
+  // The header is there: decides whether the body is wanted.
+  Step admit() {
+    admitted_ = true;
+    if (!host_is_ours()) {
+      return refuse(error_response(
+          421, "misdirected",
+          "the Host field names neither localhost nor this server's address; names that resolve to "
+          "this machine are refused unless they are configured, because a web page can have one"));
+    }
+    if (parser_.complete()) return Step::have_request;
+    enter(Phase::reading, site_->limits.read);
+    return parser_.expects_continue() && buffer_.empty() ? Step::need_continue : Step::need_more;
+  }
+
+  bool host_is_ours() const {
+    if (arrival_.peer.kind == Peer::Kind::unix_socket) return true;
+    const auto host = parser_.request().header("host");
+    // Only HTTP/1.0 may leave it out, which no browser speaks.
+    if (host.empty() && parser_.http_1_0()) return true;
+    return host_allowed(host, arrival_.local_address, site_->allowed_hosts);
+  }
+
+  Step refuse(Response response) {
+    response.close = true;
+    response_ = std::move(response);
+    return Step::have_response;
+  }
+
+  Step nothing_read() {
+    if (gone_ || !timed_out_ || phase_ == Phase::idle) return Step::stop;
+    return refuse(error_response(408, "timed_out", "the request took too long to arrive"));
+  }
+
+  awaitable<void> send_continue() {
+    const std::string_view interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    const std::string_view nothing;
+    co_await stream_->write(interim, nothing);  // if it fails, the next read does
+  }
+
+  void call_handler() {
+    phase_ = Phase::handling;
+    keep_alive_ = parser_.keep_alive();
+    http_1_0_ = parser_.http_1_0();
+    Request request = parser_.take();
+    if (request.method == Method::head) request.method = Method::get;
+    request.peer = arrival_.peer;
+    request.id = serial_ = site_->next_request++;
+    request.received = site_->time.now();
+    ++site_->counters.requests;
+    Reply reply([weak = weak_from_this(), serial = serial_](Response response) {
+      if (const auto self = weak.lock()) self->accept(serial, std::move(response));
+    });
+    try {
+      site_->handler(std::move(request), std::move(reply));
+    } catch (const std::exception& error) {
+      log::error("a request's handler threw: {}", error.what());  // its Reply has answered 500
+    }
+  }
+
+  void accept(std::uint64_t serial, Response response) {
+    if (serial != serial_ || phase_ != Phase::handling || response_) return;
+    response_ = std::move(response);
+    answered_.cancel();
+  }
+
+  awaitable<void> answer() {
+    enter(Phase::handling, site_->limits.handler);
+    boost::system::error_code woken;
+    auto token = asio::redirect_error(asio::use_awaitable, woken);
+    while (!response_ && !timed_out_ && !gone_) {
+      answered_.expires_at(asio::steady_timer::time_point::max());
+      co_await answered_.async_wait(token);
+    }
+    if (!response_) {
+      refuse(error_response(503, "timed_out", "the request was not answered in time"));
+    }
+  }
+
+  awaitable<bool> respond() {
+    const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
+    render_head(keep);
+    const std::string_view body = body_to_send();
+    enter(Phase::writing, site_->limits.write);
+    const Io sent = co_await stream_->write(head_, body);
+    if (!sent.ok) abort();
+    co_return keep && !gone_;
+  }
+
+  void render_head(bool keep) {
+    head_.clear();
+    put_head(head_, *response_, {.keep_alive = keep, .http_1_0 = http_1_0_});
+  }
+
+  std::string_view body_to_send() const {
+    const bool left_out = parser_.request().method == Method::head || !has_body(response_->status);
+    return left_out || !response_->body ? std::string_view() : *response_->body;
+  }
+
+  awaitable<void> linger() {
+    stream_->finish();
+    enter(Phase::lingering, site_->limits.linger);
+    std::size_t dropped = 0;
+    bool more = true;
+    while (more && dropped < site_->limits.linger_bytes) {
+      buffer_.consume(buffer_.view().size());
+      const std::size_t bytes = co_await read();
+      dropped += bytes;
+      more = bytes > 0 && !timed_out_ && !gone_;
+    }
+    stream_->abort();
+  }
+
+  void enter(Phase phase, Duration at_most) {
+    phase_ = phase;
+    timed_out_ = false;
+    deadline_ = site_->time.now() + at_most;
+    if (deadline_ < alarm_at_) set_alarm();
+  }
+
+  // A busy connection moves its deadline many times a second; the alarm only follows when it rings.
+  void set_alarm() {
+    alarm_at_ = deadline_;
+    alarm_ = site_->time.call_at(deadline_, [this] { ring(); });
+  }
+
+  void ring() {
+    alarm_at_ = TimePoint::max();
+    if (site_->time.now() < deadline_) return set_alarm();
+    timed_out_ = true;
+    if (phase_ == Phase::handling) {
+      answered_.cancel();
+    } else if (phase_ == Phase::writing) {
+      abort();  // a write under way can hardly be followed by anything
+    } else {
+      stream_->interrupt();
+    }
+  }
+
+  std::shared_ptr<Site> site_;
+  std::unique_ptr<Stream> stream_;
+  Arrival arrival_;
+  ReadBuffer buffer_;
+  RequestParser parser_;
+  std::string head_;
+
+  Phase phase_ = Phase::idle;
+  bool first_ = true;       // nothing was read yet
+  bool finishing_ = false;  // the response under way is the last
+  bool gone_ = false;       // aborted
+
+  // The request under way.
+  bool admitted_ = false;
+  bool keep_alive_ = false;
+  bool http_1_0_ = false;
+  std::uint64_t serial_ = 0;
+  std::optional<Response> response_;
+  asio::steady_timer answered_;  // never expires; cancelling it wakes answer()
+
+  bool timed_out_ = false;
+  TimePoint deadline_ = TimePoint::max();
+  TimePoint alarm_at_ = TimePoint::max();
+  Subscription alarm_;
+};
+
+}  // namespace
+
+void Site::add(Connection& connection) {
+  connections.insert(&connection);
+  counters.active = connections.size();
+}
+
+void Site::remove(Connection& connection) {
+  connections.erase(&connection);
+  counters.active = connections.size();
+  if (!connections.empty()) return;
+  if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
+}
+
+void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival) {
+  auto& io = site->io.core().io;
+  ++site->counters.accepted;
+  auto session = std::make_shared<Session>(std::move(site), std::move(stream), std::move(arrival));
+  asio::co_spawn(io, Session::run(std::move(session)), [](std::exception_ptr error) {
+    if (error) std::rethrow_exception(error);  // a bug or no memory: out of run()
+  });
+}
+
+void serve_socket(std::shared_ptr<Site> site, UniqueFd socket, Arrival arrival) {
+  auto stream = open_socket_stream(site->io, std::move(socket));
+  serve(std::move(site), std::move(stream), std::move(arrival));
+}
+
+}  // namespace gpuyard::http

@@ -1,0 +1,73 @@
+#include "http/stream.h"
+
+#include <sys/socket.h>
+
+#include <array>
+
+#include "http/loop_core.h"
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+namespace gpuyard::http {
+namespace {
+
+using Protocol = asio::generic::stream_protocol;
+using boost::system::error_code;
+
+class SocketStream final : public Stream {
+ public:
+  SocketStream(asio::io_context& io, const Protocol& protocol, int fd)
+      : socket_(io, protocol, fd) {}
+
+  asio::awaitable<Io> read(std::span<char> space) override {
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    const asio::mutable_buffer buffer(space.data(), space.size());
+    const std::size_t bytes = co_await socket_.async_read_some(buffer, token);
+    const bool ended = error == asio::error::eof;
+    const Io io(!error || ended, bytes);
+    co_return io;
+  }
+
+  asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    std::array<asio::const_buffer, 2> parts;
+    parts[0] = asio::const_buffer(head.data(), head.size());
+    parts[1] = asio::const_buffer(body.data(), body.size());
+    const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
+    const Io io(!error, bytes);
+    co_return io;
+  }
+
+  void finish() override {
+    error_code ignored;
+    socket_.shutdown(Protocol::socket::shutdown_send, ignored);
+  }
+  void interrupt() override {
+    error_code ignored;
+    socket_.cancel(ignored);
+  }
+  void abort() override {
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  Protocol::socket socket_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket) {
+  sockaddr local{};
+  socklen_t length = sizeof local;
+  ::getsockname(socket.get(), &local, &length);
+  const Protocol protocol(local.sa_family, 0);
+  return std::make_unique<SocketStream>(loop.core().io, protocol, socket.release());
+}
+
+}  // namespace gpuyard::http

@@ -1,0 +1,41 @@
+// The bytes of one connection, whatever carries them: the only thing a session knows of its client.
+// Inner header: includes Asio.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/unique_fd.h"
+#include "http/asio.h"
+#include "http/loop.h"
+
+namespace gpuyard::http {
+
+// What became of a read or a write. Not an aggregate: g++ 12 destroys those twice next to co_await.
+struct Io {
+  Io(bool succeeded, std::size_t count) : ok(succeeded), bytes(count) {}
+  bool ok;
+  std::size_t bytes;  // read: 0 with ok means that the client will send no more
+};
+
+// One coroutine at a time uses a stream; at most one read or write is under way.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual asio::awaitable<Io> read(std::span<char> space) = 0;
+  // Both parts in full, in one system call if the socket takes them.
+  virtual asio::awaitable<Io> write(std::string_view head, std::string_view body) = 0;
+  // Tells the client that nothing follows what was written. Reading goes on.
+  virtual void finish() = 0;
+  // Makes a read under way fail; the stream can still be used.
+  virtual void interrupt() = 0;
+  // Makes what is under way and everything later fail.
+  virtual void abort() = 0;
+};
+
+// A connected TCP or Unix socket.
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket);
+
+}  // namespace gpuyard::http

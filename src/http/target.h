@@ -1,0 +1,21 @@
+// The request target: what the client asks for, decoded and checked once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "http/message.h"
+
+namespace gpuyard::http {
+
+// "%41" becomes "A"; everything else stays, '+' too. Empty if a '%' is not followed by two hex
+// digits, or if the result has a control character.
+std::optional<std::string> percent_decode(std::string_view text);
+
+// Fills path and query from request.target. Errc::invalid if it is not "/..." in good encoding, or
+// if the decoded path has a ".." segment.
+Result<void> decode_target(Request& request);
+
+}  // namespace gpuyard::http

@@ -1,0 +1,93 @@
+// What the tests of this folder share: a real loop with short patience, and raw client sockets.
+#pragma once
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
+#include "http/endpoint.h"
+#include "http/loop.h"
+
+namespace gpuyard::http {
+
+// Far longer than anything here takes; reached only by a test that fails.
+inline constexpr Duration kPatience = std::chrono::seconds(20);
+
+// A directory that ends with the test.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no scratch directory";
+  }
+  ~ScratchDirectory() {
+    for (const char* name : {"a.sock", "b.sock", "file"}) ::unlink(in(name).c_str());
+    ::rmdir(path_.c_str());
+  }
+  std::string in(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+ private:
+  std::string path_ = "/tmp/gpuyard-http-XXXXXX";
+};
+
+// A blocking socket whose reads do not: the loop turns in between.
+class RawClient {
+ public:
+  RawClient(IoLoop& loop, const Endpoint& endpoint) : loop_(loop) {
+    const auto address = to_socket_address(endpoint);
+    socket_.reset(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connected_ = ::connect(socket_.get(), address->get(), address->length) == 0;
+  }
+
+  bool connected() const { return connected_; }
+  const UniqueFd& socket() const { return socket_; }
+  void close() { socket_.reset(); }
+
+  void send(std::string_view bytes) {
+    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    EXPECT_EQ(sent, static_cast<ssize_t>(bytes.size()));
+  }
+
+  // Turns the loop until `text` has come, or the connection has ended; returns all that came.
+  std::string receive(std::string_view text) {
+    const bool came = loop_.run_until(
+        [&] {
+          pull();
+          return ended_ || received_.find(text) != received_.npos;
+        },
+        kPatience);
+    EXPECT_TRUE(came) << "received only: " << received_;
+    return received_;
+  }
+  std::string receive_all() {
+    EXPECT_TRUE(loop_.run_until([&] { return pull(), ended_; }, kPatience));
+    return received_;
+  }
+  bool ended() const { return ended_; }
+
+ private:
+  void pull() {
+    char chunk[4096];
+    for (;;) {
+      const ssize_t got = ::recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+      if (got > 0) received_.append(chunk, static_cast<std::size_t>(got));
+      if (got == 0 || (got < 0 && errno != EAGAIN)) ended_ = true;
+      if (got <= 0) return;
+    }
+  }
+
+  IoLoop& loop_;
+  UniqueFd socket_;
+  bool connected_ = false;
+  std::string received_;
+  bool ended_ = false;
+};
+
+}  // namespace gpuyard::http

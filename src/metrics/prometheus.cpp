@@ -1,0 +1,167 @@
+#include "metrics/prometheus.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/utf8.h"
+#include "device/catalog.h"
+
+namespace gpuyard::metrics {
+namespace {
+
+class Text {
+ public:
+  explicit Text(std::string_view prefix) : prefix_(prefix) {}
+
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    add({"# HELP ", prefix_, "_", name, " ", help, "\n"});
+    add({"# TYPE ", prefix_, "_", name, " ", type, "\n"});
+  }
+  void begin(std::string_view name) { add({prefix_, "_", name}); }
+  void label(std::string_view name, std::string_view value) {
+    out_ += in_labels_ ? ',' : '{';
+    in_labels_ = true;
+    add({name, "=\""});
+    escape(value);
+    out_ += '"';
+  }
+  void end(double value) {
+    if (in_labels_) out_ += '}';
+    in_labels_ = false;
+    out_ += ' ';
+    std::array<char, 32> digits{};
+    const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
+    out_ += '\n';
+  }
+  void series(std::string_view name, std::string_view device, double value) {
+    begin(name);
+    label("device", device);
+    end(value);
+  }
+  std::string take() && { return std::move(out_); }
+
+ private:
+  void add(std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) out_ += part;
+  }
+
+  // Label values may be any UTF-8; a driver's bytes that are not become U+FFFD.
+  void escape(std::string_view value) {
+    while (!value.empty()) {
+      const char c = value.front();
+      if (c == '\\' || c == '"') {
+        out_ += '\\';
+        out_ += c;
+      } else if (c == '\n') {
+        out_ += "\\n";
+      } else if (const std::size_t length = utf8_sequence_length(value); length > 0) {
+        out_ += value.substr(0, length);
+        value.remove_prefix(length);
+        continue;
+      } else {
+        out_ += kReplacementCharacter;
+      }
+      value.remove_prefix(1);
+    }
+  }
+
+  std::string_view prefix_;
+  std::string out_;
+  bool in_labels_ = false;
+};
+
+bool has_series(const Snapshot& snapshot, Metric metric) {
+  return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const DeviceState& d) {
+    return d.sample.number(metric) != nullptr;
+  });
+}
+
+// A reading older than this is no longer what the GPU is doing: its series ends rather than lies.
+constexpr Duration kStale = std::chrono::seconds(30);
+
+void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
+  if (row.subject != Subject::device || row.prometheus.empty()) return;
+  if (!has_series(snapshot, row.metric)) return;
+  text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
+  const UnitInfo& unit = unit_info(row.unit);
+  for (const DeviceState& device : snapshot.devices) {
+    const Reading* reading = device.sample.find(row.metric);
+    if (reading == nullptr || reading->number() == nullptr) continue;
+    if (snapshot.taken - reading->taken > kStale) continue;
+    // Dividing by 1000 is exact where multiplying by 0.001 is not.
+    const auto native = static_cast<double>(*reading->number());
+    const double value = unit.prometheus_factor < 1
+                             ? native / static_cast<double>(unit.json_divisor)
+                             : native * unit.prometheus_factor;
+    text.series(row.prometheus, std::to_string(device.info.index), value);
+  }
+}
+
+void put_info(Text& text, const Snapshot& snapshot) {
+  if (snapshot.devices.empty()) return;
+  text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
+  for (const DeviceState& device : snapshot.devices) {
+    text.begin("gpu_info");
+    text.label("device", std::to_string(device.info.index));
+    text.label("uuid", device.info.uuid);
+    text.label("pci_address", device.info.pci_address);
+    text.label("name", device.info.name);
+    text.end(1);
+  }
+  text.family("gpu_responsive", "gauge", "1 while the driver answers for this GPU in time.");
+  for (const DeviceState& device : snapshot.devices) {
+    text.series("gpu_responsive", std::to_string(device.info.index),
+                device.condition == DeviceCondition::responsive ? 1 : 0);
+  }
+}
+
+void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
+  text.family("build_info", "gauge", "Version of gpuyard; always 1.");
+  text.begin("build_info");
+  text.label("version", process.version);
+  text.end(1);
+  text.family("driver_up", "gauge", "1 while the driver is initialised.");
+  text.begin("driver_up");
+  text.end(snapshot.driver.initialised ? 1 : 0);
+  text.family("simulated", "gauge", "1 if the GPUs are simulated.");
+  text.begin("simulated");
+  text.end(snapshot.simulated ? 1 : 0);
+  if (!snapshot.driver.initialised) return;
+  const DriverInfo& driver = snapshot.driver.info;
+  text.family("driver_info", "gauge", "Versions of driver, CUDA and NVML; always 1.");
+  text.begin("driver_info");
+  text.label("driver_version", driver.driver_version.value_or(""));
+  text.label("cuda_driver_version", driver.cuda_driver_version.value_or(""));
+  text.label("nvml_version", driver.nvml_version.value_or(""));
+  text.end(1);
+}
+
+bool is_name_character(char c, bool first) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
+  return letter || (!first && c >= '0' && c <= '9');
+}
+
+}  // namespace
+
+Result<void> check_prefix(std::string_view prefix) {
+  for (std::size_t i = 0; i < prefix.size(); ++i) {
+    if (is_name_character(prefix[i], i == 0)) continue;
+    return Error{Errc::invalid, "\"" + std::string(prefix) +
+                                    "\" cannot start a metric name: letters, digits, '_' and ':' "
+                                    "only, no digit first"};
+  }
+  if (prefix.empty()) return Error{Errc::invalid, "the metric prefix is empty"};
+  return {};
+}
+
+std::string render(const Snapshot& snapshot, const Process& process, std::string_view prefix) {
+  Text text(prefix);
+  put_node(text, snapshot, process);
+  put_info(text, snapshot);
+  for (const Row& row : catalog()) put_row(text, snapshot, row);
+  return std::move(text).take();
+}
+
+}  // namespace gpuyard::metrics

@@ -1,0 +1,24 @@
+// A snapshot as Prometheus's text format, version 0.0.4. Families and help come from the catalog.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "device/snapshot.h"
+
+namespace gpuyard::metrics {
+
+// Of the daemon itself, beside the GPUs.
+struct Process {
+  std::string version;
+};
+
+// A prefix is what Prometheus allows in a metric name: [a-zA-Z_:][a-zA-Z0-9_:]*.
+Result<void> check_prefix(std::string_view prefix);
+
+// "<prefix>_gpu_temperature_celsius{device="0"} 40". A missing reading has no series: never 0. All
+// series of readings carry `device`, the index, alone; <prefix>_gpu_info joins the identity to it.
+std::string render(const Snapshot&, const Process&, std::string_view prefix);
+
+}  // namespace gpuyard::metrics

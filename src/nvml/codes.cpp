@@ -1,0 +1,65 @@
+#include "nvml/codes.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gpuyard::nvml {
+namespace {
+
+struct Row {
+  ReturnCode code;
+  std::string_view text;
+  MissingReason missing;
+  Errc errc;
+};
+
+using enum MissingReason;
+
+// Texts as nvmlErrorString gives them.
+constexpr std::array kCodes = {
+    Row{kUninitialized, "Uninitialized", failed, Errc::unavailable},
+    Row{kInvalidArgument, "Invalid Argument", failed, Errc::invalid},
+    Row{kNotSupported, "Not Supported", not_supported, Errc::unsupported},
+    Row{kNoPermission, "Insufficient Permissions", no_permission, Errc::denied},
+    Row{kAlreadyInitialized, "Already Initialized", failed, Errc::internal},
+    Row{kNotFound, "Not Found", failed, Errc::not_found},
+    Row{kInsufficientSize, "Insufficient Size", failed, Errc::internal},
+    Row{kInsufficientPower, "Insufficient External Power", failed, Errc::unavailable},
+    Row{kDriverNotLoaded, "Driver Not Loaded", failed, Errc::unavailable},
+    Row{kTimeout, "Timeout", timed_out, Errc::timed_out},
+    Row{kIrqIssue, "Interrupt Request Issue", failed, Errc::unavailable},
+    Row{kLibraryNotFound, "NVML Shared Library Not Found", failed, Errc::unavailable},
+    Row{kFunctionNotFound, "Function Not Found", not_supported, Errc::unsupported},
+    Row{kCorruptedInforom, "Corrupted infoROM", failed, Errc::internal},
+    Row{kGpuIsLost, "GPU is lost", device_lost, Errc::device_lost},
+    Row{kResetRequired, "GPU requires reset", device_lost, Errc::device_lost},
+    Row{kOperatingSystem, "GPU access blocked by the operating system", no_permission, Errc::denied},
+    Row{kLibRmVersionMismatch, "Driver/library version mismatch", failed, Errc::unavailable},
+    Row{kInUse, "In use by another client", failed, Errc::conflict},
+    Row{kMemory, "Insufficient Memory", failed, Errc::internal},
+    Row{kNoData, "No data", not_ready, Errc::unavailable},
+    Row{kVgpuEccNotSupported, "vGPU ECC Not Supported", not_supported, Errc::unsupported},
+    Row{kInsufficientResources, "Insufficient Resources", failed, Errc::unavailable},
+    Row{kFreqNotSupported, "Frequency Not Supported", not_supported, Errc::unsupported},
+    Row{kArgumentVersionMismatch, "Argument Version Mismatch", not_supported, Errc::unsupported},
+    Row{kDeprecated, "Deprecated", not_supported, Errc::unsupported},
+    Row{kNotReady, "Not Ready", not_ready, Errc::unavailable},
+    Row{kGpuNotFound, "GPU Not Found", device_lost, Errc::device_lost},
+    Row{kInvalidState, "Invalid State", failed, Errc::conflict},
+    Row{kResetTypeNotSupported, "Reset Type Not Supported", not_supported, Errc::unsupported},
+    Row{kUnknown, "Unknown Error", failed, Errc::internal},
+};
+
+const Row& row_of(ReturnCode code) {
+  const auto row =
+      std::find_if(kCodes.begin(), kCodes.end(), [&](const Row& r) { return r.code == code; });
+  return row != kCodes.end() ? *row : kCodes.back();
+}
+
+}  // namespace
+
+std::string_view text_of(ReturnCode code) { return code == kSuccess ? "Success" : row_of(code).text; }
+MissingReason missing_reason_of(ReturnCode code) { return row_of(code).missing; }
+Errc errc_of(ReturnCode code) { return row_of(code).errc; }
+
+}  // namespace gpuyard::nvml

@@ -1,0 +1,103 @@
+#include "protocol/resources.h"
+
+#include <algorithm>
+
+#include "device/catalog.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+constexpr std::int64_t kMebibyte = 1024 * 1024;
+
+std::optional<std::int64_t> number_of(const Sample& sample, Metric metric) {
+  const std::int64_t* number = sample.number(metric);
+  return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
+std::optional<std::int64_t> mebibytes_of(const Sample& sample, Metric metric) {
+  const auto bytes = number_of(sample, metric);
+  return bytes ? std::optional(*bytes / kMebibyte) : std::nullopt;
+}
+
+// Why the whole GPU counts as not available: it cannot be opened or named, or its memory cannot be
+// read for another reason than that this kind of GPU does not report it.
+std::optional<std::string> unavailable_because(const DeviceState& device) {
+  if (device.info.fault) return describe(*device.info.fault);
+  const Reading* memory = device.sample.find(Metric::memory_total);
+  const Missing* missing = memory != nullptr ? memory->missing() : nullptr;
+  if (memory == nullptr) return describe(Missing{});
+  if (missing == nullptr || missing->reason == MissingReason::not_supported) return std::nullopt;
+  return describe(*missing);
+}
+
+std::optional<std::string> non_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+}  // namespace
+
+GPUDevice gpu_device_of(const DeviceState& device) {
+  GPUDevice out;
+  out.index = device.info.index;
+  out.name = non_empty(device.info.name);
+  out.error_message = unavailable_because(device);
+  out.is_available = !out.error_message;
+  if (!out.is_available) return out;
+  out.total_memory_mb = mebibytes_of(device.sample, Metric::memory_total);
+  out.free_memory_mb = mebibytes_of(device.sample, Metric::memory_free);
+  out.used_memory_mb = mebibytes_of(device.sample, Metric::memory_used);
+  out.utilization_percent = number_of(device.sample, Metric::utilization_gpu);
+  out.temperature_c = number_of(device.sample, Metric::temperature_core);
+  return out;
+}
+
+DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
+  return {info.driver_version, info.cuda_driver_version, info.nvml_version};
+}
+
+Device device_of(const DeviceState& device, TimePoint now) {
+  Device out{device.info.index, device.info.uuid, device.info.pci_address, device.info.name,
+             device.condition,  non_empty(device.why), readings_of(device.sample), {}, {}};
+  std::optional<TimePoint> oldest;
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device) continue;
+    const Reading* reading = device.sample.find(row.metric);
+    if (reading == nullptr) {
+      out.missing[json_key(row)] = describe(device.info.fault.value_or(Missing{}));
+      continue;
+    }
+    if (const Missing* missing = reading->missing()) out.missing[json_key(row)] = describe(*missing);
+    oldest = std::min(oldest.value_or(reading->taken), reading->taken);
+  }
+  if (oldest) out.age_ms = to_milliseconds(now - *oldest);
+  return out;
+}
+
+Snapshot snapshot_of(const gpuyard::Snapshot& snapshot) {
+  Snapshot out;
+  out.simulated = snapshot.simulated;
+  out.generation = snapshot.generation;
+  out.taken_at = to_rfc3339(snapshot.wall);
+  out.driver_initialised = snapshot.driver.initialised;
+  out.driver_error = non_empty(snapshot.driver.why);
+  out.driver = driver_info_of(snapshot.driver.info);
+  for (const DeviceState& device : snapshot.devices) {
+    out.devices.push_back(device_of(device, snapshot.taken));
+  }
+  return out;
+}
+
+Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
+  Readiness out;
+  out.ready = snapshot.driver.initialised;
+  out.gpus = snapshot.devices.size();
+  out.cuda_available = snapshot.driver.initialised && !snapshot.devices.empty();
+  out.reason = !out.ready            ? snapshot.driver.why
+               : out.gpus == 0       ? "the driver is loaded and reports no GPU"
+               : snapshot.simulated  ? "serving a simulated fleet"
+                                     : "serving";
+  out.simulated = snapshot.simulated;
+  return out;
+}
+
+}  // namespace gpuyard::protocol

@@ -1,0 +1,143 @@
+// What the REST API's bodies hold. Field names are contract: they may be added to, not changed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_schema.h"
+#include "base/record.h"
+#include "device/snapshot.h"
+#include "protocol/readings.h"
+
+namespace gpuyard::protocol {
+
+struct GPUDevice {
+  std::uint32_t index = 0;
+  std::optional<std::string> name;
+  std::optional<std::int64_t> total_memory_mb;
+  std::optional<std::int64_t> free_memory_mb;
+  std::optional<std::int64_t> used_memory_mb;
+  std::optional<std::int64_t> utilization_percent;
+  std::optional<std::int64_t> temperature_c;
+  bool is_available = false;
+  std::optional<std::string> error_message;
+};
+BOOST_DESCRIBE_STRUCT(GPUDevice, (),
+                      (index, name, total_memory_mb, free_memory_mb, used_memory_mb,
+                       utilization_percent, temperature_c, is_available, error_message))
+
+struct GPUDevicesResponse {
+  std::vector<GPUDevice> devices;
+  std::uint64_t count = 0;
+};
+BOOST_DESCRIBE_STRUCT(GPUDevicesResponse, (), (devices, count))
+
+struct DriverInfo {
+  std::optional<std::string> driver_version;
+  std::optional<std::string> cuda_driver_version;
+  std::optional<std::string> nvml_version;
+};
+BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version))
+
+struct Device {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+  DeviceCondition condition = DeviceCondition::responsive;
+  std::optional<std::string> why;
+  Readings readings;
+  std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
+  std::optional<std::int64_t> age_ms;
+};
+BOOST_DESCRIBE_STRUCT(Device, (),
+                      (index, uuid, pci_address, name, condition, why, readings, missing, age_ms))
+
+// 1 until a field changes its meaning or goes.
+inline constexpr int kSchemaVersion = 1;
+
+struct Snapshot {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::uint64_t generation = 0;
+  std::string taken_at;
+  bool driver_initialised = false;
+  std::optional<std::string> driver_error;
+  DriverInfo driver;
+  std::vector<Device> devices;
+};
+BOOST_DESCRIBE_STRUCT(Snapshot, (),
+                      (schema, simulated, generation, taken_at, driver_initialised, driver_error,
+                       driver, devices))
+
+struct DeviceName {
+  std::string id;
+};
+BOOST_DESCRIBE_STRUCT(DeviceName, (), (id))
+
+struct Health {
+  std::string status;
+  std::string version;
+};
+BOOST_DESCRIBE_STRUCT(Health, (), (status, version))
+
+struct Readiness {
+  bool ready = false;
+  std::string reason;
+  bool cuda_available = false;
+  std::uint64_t gpus = 0;
+  bool simulated = false;
+};
+BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated))
+
+// From what telemetry knows to what the wire says.
+GPUDevice gpu_device_of(const DeviceState&);
+DriverInfo driver_info_of(const gpuyard::DriverInfo&);
+Device device_of(const DeviceState&, TimePoint now);
+Snapshot snapshot_of(const gpuyard::Snapshot&);
+Readiness readiness_of(const gpuyard::Snapshot&);
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+using protocol::GPUDevice;
+
+template <>
+inline constexpr About about<&GPUDevice::index>{"NVML index of the GPU."};
+template <>
+inline constexpr About about<&GPUDevice::total_memory_mb>{"Installed memory, MiB, rounded down."};
+template <>
+inline constexpr About about<&GPUDevice::free_memory_mb>{"Unallocated memory, MiB, rounded down."};
+template <>
+inline constexpr About about<&GPUDevice::used_memory_mb>{
+    "Total less free, MiB, rounded down: all processes and what the driver reserves."};
+template <>
+inline constexpr About about<&GPUDevice::utilization_percent>{
+    "Share of the driver's sample period in which a kernel was resident; null where not supported."};
+template <>
+inline constexpr About about<&GPUDevice::temperature_c>{"Core temperature, degrees Celsius."};
+template <>
+inline constexpr About about<&GPUDevice::is_available>{
+    "False when the GPU cannot be opened, named, or its memory read in time; then readings are null."};
+template <>
+inline constexpr About about<&GPUDevice::error_message>{"Why the GPU is not available."};
+template <>
+inline constexpr About about<&protocol::DriverInfo::cuda_driver_version>{
+    "The highest CUDA version that the driver supports."};
+template <>
+inline constexpr About about<&protocol::Device::age_ms>{"Age of the oldest reading, milliseconds."};
+template <>
+inline constexpr About about<&protocol::Device::missing>{
+    "For each reading that is null: its key, and why it is null."};
+template <>
+inline constexpr About about<&protocol::DeviceName::id>{
+    "A GPU's index, UUID or PCI address."};
+template <>
+inline constexpr About about<&protocol::Readiness::cuda_available>{
+    "NVML is initialised and there is at least one GPU."};
+
+}  // namespace gpuyard::json

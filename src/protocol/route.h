@@ -1,0 +1,46 @@
+// What a route is, for both ends of the wire: the daemon binds a handler to it, the client calls it.
+// Knows no socket and no handler.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/describe.hpp>
+
+namespace gpuyard::protocol {
+
+// What a principal must be allowed to do. Each includes the ones before it.
+enum class Scope { open, read, lease, control, admin };
+
+// Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a contract
+// fixed that.
+enum class ErrorShape { standard, detail };
+
+struct RouteInfo {
+  std::string_view method;
+  std::string_view pattern;  // "/api/gpu/devices/{id}"; a {name} is a field of the parameters
+  std::string_view tag;
+  Scope scope = Scope::read;
+  std::string_view summary;
+  ErrorShape errors = ErrorShape::standard;
+};
+
+// Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both
+// directions of JSON. A path or query parameter the record does not have is an error.
+template <class Params, class Answer>
+struct Route : RouteInfo {
+  using ParamsType = Params;
+  using AnswerType = Answer;
+};
+
+struct NoParams {};
+BOOST_DESCRIBE_STRUCT(NoParams, (), ())
+
+// An answer that is not a record: already rendered, in its own content type.
+struct Text {
+  std::string content_type;
+  std::shared_ptr<const std::string> body;
+};
+
+}  // namespace gpuyard::protocol

@@ -1,0 +1,25 @@
+// Which GPU fails in which way: each (GPU, cause) is logged once and then counted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "device/device.h"
+
+namespace gpuyard::telemetry {
+
+class QueryErrors {
+ public:
+  // Logs "Error querying GPU device 0: Unknown Error" the first time. What a GPU does not support, or
+  // has no value for yet, is no error.
+  void note(const DeviceInfo&, const Sample&);
+
+  std::uint64_t count(const DeviceId&) const;
+
+ private:
+  std::map<std::pair<DeviceId, std::string>, std::uint64_t> counts_;
+};
+
+}  // namespace gpuyard::telemetry

@@ -1,0 +1,148 @@
+#include "telemetry/telemetry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "device/catalog.h"
+
+namespace gpuyard::telemetry {
+
+Telemetry::Telemetry(Loop& loop, Reader& reader, bool simulated)
+    : loop_(loop), reader_(reader), simulated_(simulated) {
+  driver_.why = "the driver has not been asked yet";
+  auto nothing = std::make_shared<Snapshot>(assemble());
+  nothing->generation = 0;
+  latest_ = std::move(nothing);
+}
+
+void Telemetry::on_fleet(const Fleet& fleet) {
+  log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
+  driver_ = {true, "", fleet.driver};
+  tracks_.clear();
+  for (const DeviceInfo& info : fleet.devices) {
+    tracks_.emplace_back(info);
+    errors_.note(info, {});
+  }
+  tick();
+}
+
+void Telemetry::on_no_driver(const Error& error) {
+  if (driver_.why != error.message) {
+    log::warning("NVML initialization failed: {}. GPU features disabled.", error.message);
+  }
+  driver_ = {false, error.message, {}};
+  tracks_.clear();
+  tick_timer_.reset();
+  land();
+  publish();
+}
+
+void Telemetry::on_host_down(const std::string& why) {
+  log::warning("driver-host: {}; starting another", why);
+  driver_.initialised = false;
+  driver_.why = why + "; starting another";
+  for (Track& track : tracks_) track.forget_question();
+  tick_timer_.reset();
+  land();
+  publish();
+}
+
+void Telemetry::tick() {
+  constexpr auto kSlowEvery = static_cast<std::uint64_t>(kSlowPeriod / kFastPeriod);
+  const bool slow = ticks_++ % kSlowEvery == 0;
+  for (Track& track : tracks_) {
+    track.make_due(probes_of(Tier::fast));
+    if (slow) track.make_due(probes_of(Tier::slow));
+    pump(track);
+  }
+  publish_timer_ = loop_.call_after(kTickDeadline, [this] { publish(); });
+  tick_timer_ = loop_.call_after(kFastPeriod, [this] { tick(); });
+  publish_when_complete();
+}
+
+void Telemetry::pump(Track& track) {
+  const ProbeSet probes = track.next();
+  if (probes.empty()) return;
+  const ReadRequest request{next_id_++, track.info().id, probes};
+  if (reader_.read(request)) track.asked(request.id, probes, loop_.now());
+}
+
+void Telemetry::on_reply(const ReadReply& reply) {
+  Track* track = find(reply.device);
+  if (track == nullptr || !track->answered(reply.id, reply.sample)) return;
+  errors_.note(track->info(), reply.sample);
+  pump(*track);
+  land_if_complete();
+  publish_when_complete();
+}
+
+void Telemetry::fresh(ProbeSet probes, FreshDone done) {
+  next_.probes = next_.probes | probes;
+  next_.callers.push_back(std::move(done));
+  if (!flying()) take_off();
+}
+
+void Telemetry::take_off() {
+  flight_ = std::exchange(next_, {});
+  flight_.began = loop_.now();
+  landing_timer_ = loop_.call_after(kFreshDeadline, [this] { land(); });
+  // With nobody to ask the flight is over at once, but never inside fresh().
+  arrival_check_ = loop_.call_at(flight_.began, [this] { land_if_complete(); });
+  if (!driver_.initialised) return;
+  for (Track& track : tracks_) {
+    track.make_urgent(flight_.probes);
+    pump(track);
+  }
+}
+
+void Telemetry::land_if_complete() {
+  if (!flying()) return;
+  if (!driver_.initialised || has_landed(flight_, tracks_, loop_.now())) land();
+}
+
+void Telemetry::land() {
+  if (!flying()) return;
+  landing_timer_.reset();
+  arrival_check_.reset();
+  const Flight landed = std::exchange(flight_, {});
+  const auto result = std::make_shared<const Snapshot>(only_fresh(assemble(), landed));
+  for (const FreshDone& done : landed.callers) done(result);
+  if (!flying() && !next_.callers.empty()) take_off();
+}
+
+void Telemetry::publish_when_complete() {
+  const bool complete =
+      std::all_of(tracks_.begin(), tracks_.end(), [](const Track& track) { return track.idle(); });
+  if (publish_timer_ && complete) publish();
+}
+
+void Telemetry::publish() {
+  publish_timer_.reset();
+  latest_ = std::make_shared<const Snapshot>(assemble());
+  if (on_first_) std::exchange(on_first_, nullptr)(latest_);
+}
+
+Snapshot Telemetry::assemble() const {
+  Snapshot snapshot;
+  snapshot.generation = latest_ ? latest_->generation + 1 : 0;
+  snapshot.taken = loop_.now();
+  snapshot.wall = loop_.wall();
+  snapshot.simulated = simulated_;
+  snapshot.driver = driver_;
+  for (const Track& track : tracks_) {
+    snapshot.devices.push_back(track.state(snapshot.taken));
+    if (driver_.initialised) continue;
+    snapshot.devices.back().condition = DeviceCondition::unresponsive;
+    snapshot.devices.back().why = driver_.why;
+  }
+  return snapshot;
+}
+
+Track* Telemetry::find(const DeviceId& id) {
+  const auto track = std::find_if(tracks_.begin(), tracks_.end(),
+                                  [&](const Track& one) { return one.info().id == id; });
+  return track != tracks_.end() ? &*track : nullptr;
+}
+
+}  // namespace gpuyard::telemetry

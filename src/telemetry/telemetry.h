@@ -1,0 +1,79 @@
+// Turns driver answers into numbered snapshots. Lives on the io thread: it asks, listens and keeps
+// time through small interfaces, and never calls a driver.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "device/read.h"
+#include "device/snapshot.h"
+#include "telemetry/flight.h"
+#include "telemetry/query_errors.h"
+#include "telemetry/track.h"
+
+namespace gpuyard::telemetry {
+
+// Who carries questions to the driver. False: not now; telemetry asks again.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  virtual bool read(const ReadRequest&) = 0;
+};
+
+// A tick's snapshot is published this long after it began, with what came by then.
+inline constexpr Duration kTickDeadline = std::chrono::milliseconds(250);
+class Telemetry {
+ public:
+  Telemetry(Loop&, Reader&, bool simulated);
+
+  // The newest published one; never null. Generation 0 is "nothing known yet".
+  const SnapshotPtr& latest() const { return latest_; }
+
+  // Reads `probes` of every GPU now and answers, within kFreshDeadline, a snapshot that holds only
+  // these rows: what came, and "timed out" for the rest. Callers that arrive while a read is under way
+  // share the next one. A GPU that is already unresponsive is not waited for.
+  void fresh(ProbeSet probes, FreshDone done);
+
+  // The first snapshot with GPUs in it, or the news that there is no driver.
+  void on_first(std::function<void(const SnapshotPtr&)> known) { on_first_ = std::move(known); }
+
+  // What the driver's side tells us.
+  void on_fleet(const Fleet&);
+  void on_no_driver(const Error&);
+  void on_reply(const ReadReply&);
+  void on_host_down(const std::string& why);
+
+ private:
+  void tick();
+  void publish();
+  void publish_when_complete();
+  void pump(Track&);
+  void take_off();
+  void land();
+  void land_if_complete();
+  bool flying() const { return !flight_.callers.empty(); }
+  Snapshot assemble() const;
+  Track* find(const DeviceId&);
+
+  Loop& loop_;
+  Reader& reader_;
+  const bool simulated_;
+  DriverState driver_;
+  std::vector<Track> tracks_;  // by index
+  QueryErrors errors_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t ticks_ = 0;
+  SnapshotPtr latest_;
+  std::function<void(const SnapshotPtr&)> on_first_;
+
+  Flight flight_;  // under way while it has callers
+  Flight next_;    // those who arrived meanwhile
+  Subscription landing_timer_;
+  Subscription arrival_check_;
+  Subscription tick_timer_;
+  Subscription publish_timer_;
+};
+
+}  // namespace gpuyard::telemetry

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Checks that no file speaks of the place it was written at: no absolute path of a workplace, no
+address of a package registry or mirror. Both are true on one machine only.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from house import ROOT, our_files, report, text_of
+
+# Put together from pieces, so that this file does not hold what it looks for.
+WORKPLACES = ("wo" + "rk", "fa" + "rm")
+REGISTRIES = ("registry", "deb", "files", "proxy", "static", "index")
+
+PATTERNS = {
+    "a path of one machine": re.compile(r"(?<![\w./~}-])/(?:" + "|".join(WORKPLACES) + r")/"),
+    "the address of a registry": re.compile(r"https?://" + "(?:" + "|".join(REGISTRIES) + r")\."),
+}
+
+
+def judge(name: str, text: str) -> list[str]:
+    """Every line of a text that says such a thing."""
+    return [f"{name}:{number}: {what}: {line.strip()[:120]}"
+            for number, line in enumerate(text.splitlines(), start=1)
+            for what, pattern in PATTERNS.items() if pattern.search(line)]
+
+
+def main(root: Path = ROOT) -> int:
+    problems: list[str] = []
+    files = our_files(root)
+    for path in files:
+        text = text_of(path)
+        if text is not None:
+            problems += judge(path.relative_to(root).as_posix(), text)
+    return report("words", problems, f"{len(files)} files")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

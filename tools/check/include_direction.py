@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Checks that includes run one way and that each third-party library stays in its room.
+
+ARROWS below is the table ARCHITECTURE.md draws; a new folder under src/ needs a row here. Every
+include of our own names its room: "device/snapshot.h", "sim/world.h", "gpuyard/monitor.h".
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from house import ROOT, report
+
+PUBLIC = "gpuyard"  # include/gpuyard: stands on the standard library alone, so all may stand on it
+EVERYTHING = None
+
+# room -> the rooms (or single headers) it may include, besides itself and the public headers
+ARROWS: dict[str, set[str] | None] = {
+    "base": set(),
+    "device": {"base"},
+    "http": {"base"},
+    "config": {"base"},
+    "protocol": {"base", "device"},
+    "nvml": {"base", "device"},
+    "driver": {"base", "device"},
+    "telemetry": {"base", "device"},
+    "metrics": {"base", "device", "telemetry"},
+    "api": {"base", "device", "protocol", "telemetry", "http", "metrics"},
+    "sim": {"base", "nvml/abi.h"},
+    "library": {"base", "device", "nvml", "driver", "telemetry"},
+    "client": {"base", "device", "http", "protocol", "library"},
+    "daemon": EVERYTHING,
+    "cli": {"base", "device", "protocol", "client", "config", "library", "daemon", "sim"},
+    PUBLIC: set(),
+}
+
+# what begins an <include> -> where it may stand; a place ends in "/" or is "*_test.cpp"
+CONFINED: dict[str, tuple[str, ...]] = {
+    "boost/asio": ("src/http/",),
+    "boost/beast": ("src/http/",),
+    "sqlite3.h": ("src/store/",),
+    "CLI/": ("src/cli/",),
+    "toml++/": ("src/config/", "src/base/third_party/"),
+    "spdlog/": ("src/base/",),
+    "dlfcn.h": ("src/nvml/", "simulator/*_test.cpp"),
+    "gtest/": ("*_test.cpp",),
+    "gmock/": ("*_test.cpp",),
+    "rapidcheck": ("*_test.cpp",),
+}
+
+STANDARD_HEADER = re.compile(r"[a-z_]+$")  # <vector>, not <sys/types.h> and not <fmt/format.h>
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+COROUTINE = re.compile(r"\bco_(?:await|return|yield)\b")
+NOT_CODE = re.compile(
+    r'R"([^()\\\s]*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def room_of(path: str) -> str | None:
+    """The room of a file, by its path below the root; nothing for files of no room."""
+    parts = path.split("/")
+    if parts[0] == "simulator":
+        return "sim"
+    if parts[0] == "include":
+        return parts[1] if len(parts) > 2 else None
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def line_of(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def stands_in(path: str, places: tuple[str, ...]) -> bool:
+    for place in places:
+        folder, _, pattern = place.rpartition("/")
+        inside = not folder or path.startswith(folder + "/")
+        if inside and (not pattern or path.endswith(pattern.lstrip("*"))):
+            return True
+    return False
+
+
+def judge_own(path: str, room: str, target: str) -> str | None:
+    """What is wrong with `#include "target"` in a file of `room`."""
+    named = target.split("/")[0]
+    if "/" not in target or named not in ARROWS:
+        return f'"{target}" names no room; write "room/header.h"'
+    if named in (room, PUBLIC):
+        return None
+    allowed = ARROWS[room]
+    if allowed is EVERYTHING or named in allowed or target in allowed:
+        return None
+    choice = ", ".join(sorted(allowed)) or "nothing"
+    return f'{room} may not include {named} ("{target}"); it may include {choice}'
+
+
+def judge_foreign(path: str, room: str, target: str) -> str | None:
+    """What is wrong with `#include <target>` in a file of `room`."""
+    if room == PUBLIC and not STANDARD_HEADER.match(target):
+        return f"a public header may include the standard library only, not <{target}>"
+    for prefix, places in CONFINED.items():
+        if target.startswith(prefix) and not stands_in(path, places):
+            return f"<{target}> may stand only in {', '.join(places)}"
+    return None
+
+
+def judge_file(path: str, text: str) -> list[str]:
+    """All problems of one file, each as `path:line: text`."""
+    room = room_of(path)
+    if room is None:
+        return [f"{path}:1: stands in no room"]
+    if room not in ARROWS:
+        return [f"{path}:1: the room '{room}' has no row in tools/check/include_direction.py"]
+    problems = []
+    for found in INCLUDE.finditer(text):
+        judge = judge_own if found[1] == '"' else judge_foreign
+        problem = judge(path, room, found[2])
+        if problem:
+            problems.append(f"{path}:{line_of(text, found.start())}: {problem}")
+    if room != "http":
+        # Newlines stay, so that the line number is right.
+        code = NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
+        for found in COROUTINE.finditer(code):
+            where = f"{path}:{line_of(code, found.start())}"
+            problems.append(f"{where}: {found[0]}: coroutines stand only in src/http"
+                            " (docs/decisions/005-no-coroutines-outside-http.md)")
+    return problems
+
+
+def judge_tree(root: Path) -> tuple[list[str], int]:
+    """The problems of a tree, and how many files were read."""
+    problems, count = [], 0
+    for top in ("include", "simulator", "src"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in (".h", ".cpp"):
+                count += 1
+                text = path.read_text(encoding="utf-8")
+                problems += judge_file(path.relative_to(root).as_posix(), text)
+    return problems, count
+
+
+def main() -> int:
+    problems, count = judge_tree(ROOT)
+    if count == 0:
+        problems.append("no source file was found; this check would pass on anything")
+    return report("include direction", problems, f"{count} files, all arrows run one way")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+import pytest
+
+import include_direction
+from include_direction import ARROWS, judge_file, judge_tree
+
+
+def one(path: str, text: str) -> str:
+    problems = judge_file(path, text)
+    assert len(problems) == 1, problems
+    return problems[0]
+
+
+@pytest.mark.parametrize("path, include", [
+    ("src/device/x.cpp", '"nvml/table.h"'),
+    ("src/base/x.h", '"device/sample.h"'),
+    ("src/telemetry/x.cpp", '"http/session.h"'),
+    ("src/api/x.cpp", '"nvml/codes.h"'),
+    ("src/client/x.cpp", '"daemon/wiring.h"'),
+    ("src/http/x_test.cpp", '"api/routes.h"'),
+    ("simulator/sim/x.h", '"nvml/table.h"'),
+    ("include/gpuyard/x.h", '"base/result.h"'),
+])
+def test_an_arrow_the_wrong_way_is_found(path, include):
+    assert "may not include" in one(path, f"#pragma once\n#include {include}\n")
+
+
+@pytest.mark.parametrize("path, include", [
+    ("src/device/x.cpp", '"base/result.h"'),
+    ("src/device/x.cpp", '"device/sample.h"'),
+    ("src/device/x.cpp", '"gpuyard/monitor.h"'),
+    ("src/daemon/x.cpp", '"nvml/table.h"'),
+    ("src/cli/x.cpp", '"sim/world.h"'),
+    ("simulator/keeper.cpp", '"nvml/abi.h"'),
+    ("simulator/keeper.cpp", '"sim/world.h"'),
+    ("include/gpuyard/x.h", "<vector>"),
+    ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
+    ("src/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
+    ("src/base/third_party/toml_impl.cpp", "<toml++/toml.h>"),
+    ("src/device/x_test.cpp", "<gtest/gtest.h>"),
+    ("simulator/abi_test.cpp", "<dlfcn.h>"),
+    ("src/api/x.cpp", "<boost/json.hpp>"),
+])
+def test_an_allowed_include_passes(path, include):
+    assert judge_file(path, f"  #  include {include}\n") == []
+
+
+@pytest.mark.parametrize("path, include", [
+    ("src/api/x.cpp", "<boost/asio.hpp>"),
+    ("src/api/x.cpp", "<boost/beast/http.hpp>"),
+    ("src/daemon/x.cpp", "<sqlite3.h>"),
+    ("src/daemon/x.cpp", "<CLI/CLI.hpp>"),
+    ("src/base/x.cpp", "<toml++/toml.h>"),
+    ("src/daemon/x.cpp", "<spdlog/spdlog.h>"),
+    ("src/daemon/x.cpp", "<dlfcn.h>"),
+    ("simulator/world.cpp", "<dlfcn.h>"),
+    ("src/base/x.cpp", "<gmock/gmock.h>"),
+    ("src/base/x.h", "<rapidcheck.h>"),
+])
+def test_a_library_outside_its_room_is_found(path, include):
+    assert "may stand only in" in one(path, f"#include {include}\n")
+
+
+@pytest.mark.parametrize("include", ["<fmt/format.h>", "<sys/types.h>", "<unistd.h>"])
+def test_a_public_header_stands_on_the_standard_library(include):
+    assert "standard library only" in one("include/gpuyard/x.h", f"#include {include}\n")
+
+
+@pytest.mark.parametrize("include", ['"sample.h"', '"../base/result.h"', '"nowhere/x.h"'])
+def test_an_include_names_its_room(include):
+    assert "names no room" in one("src/device/x.cpp", f"#include {include}\n")
+
+
+def test_a_new_room_needs_a_row():
+    assert "has no row" in one("src/attic/x.h", "")
+
+
+def test_a_coroutine_outside_http_is_found_with_its_line():
+    text = '/* a\n comment */\nauto f() {\n  co_return 1;\n}\n'
+    assert one("src/api/x.cpp", text).startswith("src/api/x.cpp:4: co_return")
+    assert judge_file("src/http/x.cpp", text) == []
+
+
+def test_talk_of_coroutines_is_not_a_coroutine():
+    text = '// co_await\n/* co_return */ auto a = "co_await"; auto b = R"x(\nco_yield)x";\n'
+    assert judge_file("src/api/x.cpp", text) == []
+
+
+def test_the_table_has_no_circle():
+    done: set[str] = set()
+    rooms = {room: {a for a in allowed if a in ARROWS} for room, allowed in ARROWS.items()
+             if allowed is not include_direction.EVERYTHING}
+    rooms["daemon"] = set(rooms) - {"cli"}
+    while rooms:
+        free = {room for room, needs in rooms.items() if needs <= done}
+        assert free, f"a circle among {sorted(rooms)}"
+        done |= free
+        rooms = {room: needs for room, needs in rooms.items() if room not in free}
+
+
+def test_a_tree_is_read_whole(tmp_path):
+    for name in ("src/base/a.h", "src/device/deep/b.cpp", "simulator/c.cpp", "include/gpuyard/d.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('#include "cli/verb.h"\n')
+    problems, count = judge_tree(tmp_path)
+    assert (len(problems), count) == (4, 4)

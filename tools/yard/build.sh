@@ -1,0 +1,11 @@
+# shellcheck shell=bash
+# ./yard build [PRESET]
+
+yard_build() {
+  local preset=${1:-release}
+  install_packages build
+  if [[ $preset == tsan || $preset == fuzz ]]; then
+    install_packages check # they compile with clang
+  fi
+  build "$preset"
+}

@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# Stages of a check or a test run, and the proofs they leave behind.
+#
+#   YARD_STAGES  one line per stage: name, seconds, result (ok, failed, not run); tab separated
+#   YARD_PROOFS  one line per proof: name, `ran` or `skipped (why)`; tab separated
+#
+# Both are files named by the environment: .ci/run sets them and prints the tables at its end;
+# without them nothing is written. tests/proofs.py writes the same lines from Python.
+
+failed_stages=()
+
+record_stage() {
+  [[ -z ${YARD_STAGES:-} ]] || printf '%s\t%s\t%s\n' "$@" >>"$YARD_STAGES"
+}
+
+record_proof() {
+  [[ -z ${YARD_PROOFS:-} ]] || printf '%s\t%s\n' "$@" >>"$YARD_PROOFS"
+}
+
+# run_strictly COMMAND... - runs it in a subshell with `set -e`; the status is in $status.
+# Bash drops `set -e` in everything called from `if`, `&&` or `||`: so call this, and the stage
+# functions below, as plain statements.
+run_strictly() {
+  set +e
+  (
+    set -euo pipefail
+    "$@"
+  )
+  status=$?
+  set -e
+}
+
+finish_stage() {
+  local name=$1 seconds=$2 result=ok
+  if ((status != 0)); then
+    result=failed
+    failed_stages+=("$name")
+  fi
+  record_stage "$name" "$seconds" "$result"
+}
+
+# stage NAME COMMAND... - output goes to build/logs/<name>.log; on failure its tail is shown.
+stage() {
+  local name=$1 log started=$SECONDS status
+  log="build/logs/${name// /-}.log"
+  shift
+  mkdir -p build/logs
+  printf '== %s\n' "$name"
+  run_strictly "$@" >"$log" 2>&1 </dev/null
+  if ((status != 0)); then
+    tail -n 60 "$log"
+    printf -- '-- %s FAILED after %d s; all of it is in %s\n' "$name" $((SECONDS - started)) "$log"
+  else
+    printf -- '-- %s: %d s\n' "$name" $((SECONDS - started))
+  fi
+  finish_stage "$name" $((SECONDS - started))
+}
+
+# shown_stage NAME COMMAND... - as stage, but the output is shown and nothing follows it, so that
+# the last line of a test run is CTest's own.
+shown_stage() {
+  local name=$1 started=$SECONDS status
+  shift
+  printf '== %s\n' "$name"
+  run_strictly "$@" </dev/null
+  finish_stage "$name" $((SECONDS - started))
+}
+
+# skip_stage NAME WHY - a stage that cannot run because an earlier one failed.
+skip_stage() {
+  printf '== %s\n-- not run: %s\n' "$1" "$2"
+  record_stage "$1" 0 "not run ($2)"
+}
+
+stage_failed() {
+  local name
+  for name in "${failed_stages[@]}"; do
+    [[ $name != "$1" ]] || return 0
+  done
+  return 1
+}
+
+# stages_table FILE
+stages_table() {
+  awk -F'\t' '
+    BEGIN { printf "%-22s %8s  %s\n", "stage", "time", "result" }
+    { printf "%-22s %4d:%02d  %s\n", $1, $2 / 60, $2 % 60, $3 }' "$1"
+}
+
+# proofs_table FILE - the last word about each proof, in the order of first mention.
+proofs_table() {
+  awk -F'\t' '
+    BEGIN { printf "%-28s %s\n", "proof", "outcome" }
+    !($1 in outcome) { order[++count] = $1 }
+    { outcome[$1] = $2 }
+    END { for (i = 1; i <= count; i++) printf "%-28s %s\n", order[i], outcome[order[i]] }' "$1"
+}

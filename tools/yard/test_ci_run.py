@@ -1,0 +1,91 @@
+"""The rules of .ci/run, with a stand-in for ./yard."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPI, REAL = "nvidia-ml-py clients", "real NVML"
+HAS_DRIVER = Path("/dev/nvidiactl").exists()
+
+
+@pytest.fixture
+def ci(tmp_path):
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / "tools/yard").mkdir(parents=True)
+    shutil.copy(ROOT / "tools/yard/stages.sh", tmp_path / "tools/yard")
+
+    def run(yard: str, clients_venv: str = "exit 0", **environment: str):
+        for name, body in (("yard", "source tools/yard/stages.sh\n" + yard),
+                           ("tools/clients_venv.sh", clients_venv)):
+            (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+            (tmp_path / name).chmod(0o755)
+        return subprocess.run([tmp_path / ".ci/run"], env={"PATH": "/usr/bin:/bin"} | environment,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return run
+
+
+GOOD = f"record_stage \"$1\" 75 ok\nrecord_proof '{PYPI}' ran\n" + \
+    (f"record_proof '{REAL}' ran\n" if HAS_DRIVER else "")
+
+
+def test_a_good_run_ends_with_both_tables(ci):
+    run = ci(GOOD)
+    assert run.returncode == 0, run.stdout
+    lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
+    assert ["check 1:15 ok", "test 1:15 ok"] == lines[2:4]
+    assert f"{PYPI} ran" in lines
+    assert lines[-1] == "ci: passed"
+    if not HAS_DRIVER:
+        assert f"{REAL} skipped (no NVIDIA driver here)" in lines
+
+
+def test_yard_runs_without_input_and_as_ci(ci):
+    assert ci(GOOD + "[[ $CI == true ]] && ! read -r").returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["check", "test"])
+def test_a_failing_verb_fails_but_the_rest_runs_and_the_tables_come(ci, verb):
+    run = ci(GOOD + f"[[ $1 != {verb} ]]")
+    assert run.returncode == 1
+    assert f"ci: FAILED: ./yard {verb} failed" in run.stdout
+    assert "test 1:15 ok" in " ".join(run.stdout.split())
+
+
+def test_a_proof_that_nobody_mentions_fails(ci):
+    run = ci("true")
+    assert run.returncode == 1
+    assert f"proof '{PYPI}' was neither run nor skipped" in run.stdout
+    assert f"{PYPI} MISSING" in " ".join(run.stdout.split())
+
+
+SKIPPED = GOOD + f"record_proof '{PYPI}' 'skipped (PyPI does not answer)'"
+
+
+def test_a_skip_is_fine_while_pypi_is_silent(ci):
+    assert ci(SKIPPED, clients_venv="exit 3").returncode == 0
+
+
+def test_a_skip_fails_when_pypi_answers(ci):
+    run = ci(SKIPPED)
+    assert run.returncode == 1
+    assert "but that is not so" in run.stdout
+
+
+def test_another_reason_for_a_skip_fails(ci):
+    run = ci(GOOD + f"record_proof '{PYPI}' 'skipped (no time)'", clients_venv="exit 3")
+    assert run.returncode == 1
+    assert f"proof '{PYPI}' may not be skipped (no time)" in run.stdout
+
+
+def test_over_the_budget_fails(ci):
+    run = ci(GOOD + "sleep 1", GPUYARD_CI_BUDGET_MINUTES="0")
+    assert run.returncode == 1
+    assert "over the budget of 0 minutes" in run.stdout
+
+
+@pytest.mark.parametrize("asked, granted", [("", "20"), ("30", "30"), ("90", "45"), ("many", "45")])
+def test_the_budget_has_a_ceiling(ci, asked, granted):
+    assert f"of {granted}:00 minutes" in ci(GOOD, GPUYARD_CI_BUDGET_MINUTES=asked).stdout

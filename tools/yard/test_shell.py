@@ -1,0 +1,164 @@
+"""The shell parts of ./yard, run against stand-ins for apt, dpkg and CMake."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def executable(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def yard(tmp_path):
+    """A copy of the shell files, with a folder of stand-ins first on PATH."""
+    (tmp_path / "tools").mkdir()
+    for folder in ("yard", "packages"):
+        (tmp_path / "tools" / folder).symlink_to(ROOT / "tools" / folder)
+    (tmp_path / "CMakePresets.json").write_text("{}")
+
+    def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        kept = {k: v for k, v in os.environ.items() if k not in ("CI", "YARD_STAGES", "YARD_PROOFS", "GPUYARD_WARNINGS_AS_ERRORS")}
+        return subprocess.run(
+            ["bash", "-c", "set -euo pipefail\nsource tools/yard/common.sh\n"
+             f"source tools/yard/stages.sh\n{script}"],
+            cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env=kept | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"} | environment)
+    run.at = tmp_path
+    return run
+
+
+@pytest.fixture
+def apt(yard):
+    """dpkg that knows the packages in `installed`; apt-get that notes its calls in `calls`."""
+    executable(yard.at / "bin/dpkg-query", """
+        for name in "${@:3}"; do
+          grep -qx "$name" installed && echo "installed $name"
+        done; true""")
+    executable(yard.at / "bin/apt-get", 'echo "$*" >>calls; [[ $1 != install ]] || ((!${APT_FAILS:-0}))')
+    executable(yard.at / "bin/sudo", 'exec "$@"')
+    (yard.at / "installed").write_text("cmake\ng++\n")
+
+    def calls() -> list[str]:
+        path = yard.at / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+    return calls
+
+
+def test_only_missing_packages_are_installed(yard, apt):
+    run = yard("install_packages build")
+    assert run.returncode == 0, run.stderr
+    update, install = apt()
+    assert update.startswith("update")
+    assert "ninja-build" in install and " cmake" not in install and "--no-install-recommends" in install
+    assert run.stderr.startswith("Installing with apt: ccache libboost-json1.81-dev")
+
+
+def test_nothing_missing_means_no_apt(yard, apt):
+    yard("packages_of build test check bench >installed; install_packages build test check bench")
+    assert apt() == []
+
+
+def test_the_conflicting_boost_is_named(yard, apt):
+    assert "conflicts" not in yard("install_packages build").stderr
+    (yard.at / "installed").write_text("libboost1.74-dev\n")
+    assert "libboost1.74-dev is installed; it conflicts" in yard("install_packages build").stderr
+
+
+def test_failing_apt_is_a_failure(yard, apt):
+    run = yard("install_packages build", APT_FAILS="1")
+    assert run.returncode == 1
+    assert "apt could not install" in run.stderr
+
+
+def test_a_package_list_has_names_only(yard):
+    names = yard("packages_of build test check bench").stdout.split()
+    assert "prometheus" in names and not [name for name in names if "#" in name]
+
+
+def test_a_stage_shows_the_tail_of_its_log_only_when_it_fails(yard):
+    run = yard('stage "a b" bash -c "echo hidden"\nstage bad bash -c "seq 100; exit 3"\n'
+               'echo "failed: ${failed_stages[*]}"', YARD_STAGES="stages")
+    assert "hidden" not in run.stdout and (yard.at / "build/logs/a-b.log").read_text() == "hidden\n"
+    assert "\n41\n" in run.stdout and "\n40\n" not in run.stdout
+    assert run.stdout.endswith("failed: bad\n")
+    assert (yard.at / "stages").read_text() == "a b\t0\tok\nbad\t0\tfailed\n"
+
+
+def test_a_stage_stops_at_its_first_failing_command(yard):
+    run = yard("work() { false; echo went on; }\nshown_stage x work\necho \"${failed_stages[*]}\"")
+    assert run.stdout == "== x\nx\n"
+
+
+def test_a_shown_stage_ends_with_the_words_of_its_command(yard):
+    assert yard("shown_stage x echo last").stdout == "== x\nlast\n"
+
+
+def test_the_last_word_about_a_proof_counts(yard):
+    run = yard('record_proof p "skipped (why)"\nrecord_proof q ran\nrecord_proof p ran\n'
+               'proofs_table "$YARD_PROOFS"', YARD_PROOFS="proofs")
+    assert [line.split() for line in run.stdout.splitlines()[1:]] == [["p", "ran"], ["q", "ran"]]
+
+
+def test_python_and_shell_write_the_same_proofs(yard):
+    yard('record_proof p "skipped (why)"\n'
+         f"PYTHONPATH={ROOT}/tests python3 -c 'import proofs; proofs.record(\"p\", \"skipped (why)\")'",
+         YARD_PROOFS="proofs")
+    assert (yard.at / "proofs").read_text() == "p\tskipped (why)\n" * 2
+
+
+def test_cmake_configures_once(yard):
+    executable(yard.at / "bin/cmake", """
+        echo "$*" >>calls
+        [[ $1 != --preset ]] || { mkdir -p "build/$2"; touch "build/$2/build.ninja"; }""")
+    assert yard("build release; build release x y; build release").returncode == 0
+    yard("build release", CI="true")  # warnings become errors: another configuration
+    (yard.at / "CMakePresets.json").write_text("{ }")
+    yard("build release", CI="true")
+    calls = [call.split(" --parallel")[0] for call in (yard.at / "calls").read_text().splitlines()]
+    configured, built = "--preset release", "--build build/release"
+    assert calls == [configured, built, built, built, configured, built, configured, built]
+    assert "--target x y" in (yard.at / "calls").read_text()
+
+
+def test_a_failed_configuration_is_tried_again(yard):
+    executable(yard.at / "bin/cmake", 'echo "$*" >>calls; exit 1')
+    assert yard("build release").returncode != 0
+    assert yard("build release").returncode != 0
+    assert (yard.at / "calls").read_text() == "--preset release\n" * 2
+
+
+def test_memory_limits_the_jobs(yard):
+    executable(yard.at / "bin/nproc", "echo 64")
+    assert yard("available_mib() { echo 4100; }; build_jobs").stdout == "4\n"
+    assert yard("available_mib() { echo 300; }; build_jobs").stdout == "1\n"
+    assert yard("available_mib() { echo 900000; }; build_jobs").stdout == "64\n"
+
+
+GREETING = 'if [[ $1 == devices ]]; then {}; fi; echo "$*"'
+
+
+@pytest.mark.parametrize("devices, served, said", [
+    ("""printf '{\\n "devices": [\\n {"id": 0}]}'; exit""", "serve --greet --port 1", ""),
+    ("""printf '{"devices": []}'; exit""", "serve --greet --simulate 4 --port 1",
+     "No NVIDIA GPU found: simulating four."),
+    ("exit 5", "serve --greet --simulate 4 --port 1", "No NVIDIA GPU found: simulating four."),
+    ("exit 124", "serve --greet --port 1", "did not answer within 10 s"),
+])
+def test_run_simulates_where_there_is_no_gpu(yard, devices, served, said):
+    executable(yard.at / "build/release/gpuyard", GREETING.format(devices))
+    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nbuild() { :; }\nyard_run --port 1")
+    assert (run.stdout, run.returncode) == (served + "\n", 0)
+    assert said in run.stderr
+
+
+def test_run_leaves_a_simulation_asked_for_alone(yard):
+    executable(yard.at / "build/release/gpuyard", GREETING.format("exit 5"))
+    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nbuild() { :; }\nyard_run --simulate 8")
+    assert (run.stdout, run.stderr) == ("serve --greet --simulate 8\n", "")
