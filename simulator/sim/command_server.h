@@ -18,7 +18,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::size_t kMaxClients = 64;
-inline constexpr std::chrono::seconds kClientDeadline{5};  // of silence
+inline constexpr std::chrono::seconds kClientDeadline{2};  // of silence
 
 // One thread, never blocks: its owner polls the descriptors it names and calls serve().
 class CommandServer {

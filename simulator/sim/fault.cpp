@@ -4,7 +4,7 @@ namespace gpuyard::sim {
 namespace {
 
 // In the order of Call.
-constexpr std::array<std::string_view, 16> kCallNames{"none",
+constexpr std::array<std::string_view, 17> kCallNames{"none",
                                                       "any",
                                                       "handle",
                                                       "identity",
@@ -19,8 +19,9 @@ constexpr std::array<std::string_view, 16> kCallNames{"none",
                                                       "throttle_reasons",
                                                       "performance_state",
                                                       "processes",
-                                                      "modes"};
-static_assert(kCallNames.size() == static_cast<std::size_t>(Call::modes) + 1);
+                                                      "modes",
+                                                      "fan_speed"};
+static_assert(kCallNames.size() == static_cast<std::size_t>(Call::fan_speed) + 1);
 
 }  // namespace
 

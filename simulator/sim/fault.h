@@ -27,6 +27,7 @@ enum class Call : std::uint32_t {
   performance_state,
   processes,
   modes,
+  fan_speed,
 };
 
 std::string_view name_of(Call);

@@ -25,7 +25,8 @@ struct WorldOptions {
   std::string model = "h100";
   int gpus = 8;  // 1 to kMaxGpus
   Workload load{.kind = WorkloadKind::mixed};
-  std::string program;  // what is run as `<program> sim-keeper ...`; empty: the running program
+  // What is run as `<program> sim-keeper ...`; empty: the running program.
+  std::string program = {};
 };
 
 enum class KeeperLifetime {

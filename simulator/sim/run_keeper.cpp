@@ -131,8 +131,7 @@ bool creator_is_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void keep(Keeper& keeper, CommandServer& server, pid_t creator) {
-  const UniqueFd signals = catch_signals();
+void keep(Keeper& keeper, CommandServer& server, const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = every(kStep);
   TimePoint look_around = BootClock::now() + kLookAround;
   std::vector<pollfd> polled;
@@ -155,6 +154,7 @@ void keep(Keeper& keeper, CommandServer& server, pid_t creator) {
 }
 
 Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
+  const UniqueFd signals = catch_signals();  // before there are files to remove
   auto world = world_of(options.world);
   if (!world) return std::move(world).error();
   const auto lock = take_keeper_lock(options.world.directory);
@@ -166,7 +166,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
       options.world.directory, [&](const Command& command) { return keeper.execute(command); });
   if (!server) return std::move(server).error();
   ready.tell("ready");
-  keep(keeper, *server, options.creator);
+  keep(keeper, *server, signals, options.creator);
   return {};
 }
 

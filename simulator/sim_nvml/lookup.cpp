@@ -8,9 +8,8 @@ using namespace gpuyard;
 using namespace gpuyard::nvml;
 using sim_nvml::Device;
 
-ReturnCode find(std::uint32_t index, DeviceHandle* out) {
-  const auto world = sim_nvml::session().world();
-  return sim_nvml::on_gpu(*world, index, sim::Call::handle, [&](const Device& device) {
+ReturnCode find(const sim::WorldReader& world, std::uint32_t index, DeviceHandle* out) {
+  return sim_nvml::on_gpu(world, index, sim::Call::handle, [&](const Device& device) {
     *out = sim_nvml::handle_of(device.index);
     return kSuccess;
   });
@@ -23,7 +22,7 @@ ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
   if (world == nullptr) return kUninitialized;
   if (name == nullptr || out == nullptr) return kInvalidArgument;
   for (std::uint32_t index = 0; index < world->gpu_count(); ++index) {
-    if (matches(world->identity(index))) return find(index, out);
+    if (matches(world->identity(index))) return find(*world, index, out);
   }
   return kNotFound;
 }
@@ -46,7 +45,7 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* out) 
   const auto world = sim_nvml::session().world();
   if (world == nullptr) return kUninitialized;
   if (out == nullptr || index >= world->gpu_count()) return kInvalidArgument;
-  return find(index, out);
+  return find(*world, index, out);
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex(unsigned index, DeviceHandle* out) {

@@ -60,6 +60,6 @@ SIM_NVML_ENTRY nvmlDeviceGetTemperatureV(DeviceHandle handle, TemperatureV1* out
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetFanSpeed(DeviceHandle handle, unsigned* out) {
-  return sim_nvml::on_device(Call::temperature, handle, out != nullptr,
+  return sim_nvml::on_device(Call::fan_speed, handle, out != nullptr,
                              [](const Device&) { return kNotSupported; });
 }

@@ -3,9 +3,20 @@
 #include <fmt/format.h>
 
 namespace gpuyard {
+namespace {
+
+constexpr std::string_view kInitFailed = "failed to initialise NVML: ";
+
+}  // namespace
 
 Error init_failed(std::string_view why, Errc code) {
-  return {code, fmt::format("failed to initialise NVML: {}", why)};
+  return {code, fmt::format("{}{}", kInitFailed, why)};
+}
+
+std::string_view init_failure_reason(const Error& error) {
+  std::string_view message = error.message;
+  if (message.starts_with(kInitFailed)) message.remove_prefix(kInitFailed.size());
+  return message;
 }
 
 Error query_failed(std::string_view why, Errc code) {

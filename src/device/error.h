@@ -10,6 +10,8 @@ namespace gpuyard {
 
 // The driver is missing, may not be used, ...: "failed to initialise NVML: {why}"
 Error init_failed(std::string_view why, Errc code = Errc::unavailable);
+// The "{why}" of an init_failed() error; the whole message of any other.
+std::string_view init_failure_reason(const Error&);
 // "NVML query failed: {why}"
 Error query_failed(std::string_view why, Errc code = Errc::internal);
 // "GPU index {index} is out of range"

@@ -1,5 +1,6 @@
 #include "device/snapshot.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -37,6 +38,37 @@ Reading identity_reading(const Snapshot& snapshot, const DeviceState& device, Me
 }
 
 }  // namespace
+
+const Missing* lost(const Sample& sample) {
+  const auto& readings = sample.readings();
+  const bool all = std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
+    const Missing* missing = reading.missing();
+    return missing != nullptr && missing->reason == MissingReason::device_lost;
+  });
+  return all && !readings.empty() ? readings.front().missing() : nullptr;
+}
+
+DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet probes,
+                         TimePoint now) {
+  DeviceState state{std::move(info), DeviceCondition::responsive, "", {}};
+  if (state.info.fault) {
+    state.condition = DeviceCondition::unavailable;
+    state.why = describe(*state.info.fault);
+    state.sample = missing_sample(probes, *state.info.fault, now);
+  } else if (!answer) {
+    const Missing late{MissingReason::timed_out, ""};
+    state.condition = DeviceCondition::unresponsive;
+    state.why = describe(late);
+    state.sample = missing_sample(probes, late, now);
+  } else {
+    state.sample = *std::move(answer);
+    if (const Missing* why = lost(state.sample)) {
+      state.condition = DeviceCondition::unavailable;
+      state.why = describe(*why);
+    }
+  }
+  return state;
+}
 
 Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_view name) {
   std::uint32_t index = 0;

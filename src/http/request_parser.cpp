@@ -53,11 +53,14 @@ class RequestParser::Message final : public beast::basic_parser<true> {
     body_limit(limits.body_bytes);
   }
 
-  void fail(const error_code& error) {
-    if (error && error != beast::error::need_more && !refusal_) refuse(describe(error));
+  // `bytes` are those that were being parsed.
+  void fail(const error_code& error, std::string_view bytes) {
+    if (!error || error == beast::error::need_more || refusal_) return;
+    // Beast may look for the header's end before it looks at the request line.
+    got_line_ = got_line_ || bytes.find("\r\n") != bytes.npos;
+    refuse(describe(error));
   }
   void overflow() {
-    if (!got_line_) return refuse(target_too_long());
     refuse(header_complete_ ? bad_request("a chunk's header is too long") : header_too_long());
   }
 
@@ -175,7 +178,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   error_code error;
   const std::size_t used =
       message_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
-  message_->fail(error);
+  message_->fail(error, bytes);
   return used;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "device/catalog.h"
+#include "device/error.h"
 
 namespace gpuyard::telemetry {
 
@@ -28,10 +29,11 @@ void Telemetry::on_fleet(const Fleet& fleet) {
 }
 
 void Telemetry::on_no_driver(const Error& error) {
-  if (driver_.why != error.message) {
-    log::warning("NVML initialization failed: {}. GPU features disabled.", error.message);
+  const std::string why(init_failure_reason(error));
+  if (driver_.why != why) {
+    log::warning("NVML initialization failed: {}. GPU features disabled.", why);
   }
-  driver_ = {false, error.message, {}};
+  driver_ = {false, why, {}};
   tracks_.clear();
   tick_timer_.reset();
   land();

@@ -1,7 +1,5 @@
 #include "telemetry/track.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "device/catalog.h"
@@ -17,16 +15,6 @@ ProbeSet first_of(ProbeSet probes) {
     if (first.empty()) first = ProbeSet{probe};
   });
   return first;
-}
-
-// Why, if the driver says that the whole GPU is gone.
-const Missing* lost(const Sample& sample) {
-  const auto& readings = sample.readings();
-  const bool all = std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
-    const Missing* missing = reading.missing();
-    return missing != nullptr && missing->reason == MissingReason::device_lost;
-  });
-  return all && !readings.empty() ? readings.front().missing() : nullptr;
 }
 
 }  // namespace

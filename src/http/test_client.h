@@ -37,18 +37,22 @@ class ScratchDirectory {
   std::string path_ = "/tmp/gpuyard-http-XXXXXX";
 };
 
-// A blocking socket whose reads do not: the loop turns in between.
+// The client end of a real connection, on the same loop as the server.
 class RawClient {
  public:
   RawClient(IoLoop& loop, const Endpoint& endpoint) : loop_(loop) {
     const auto address = to_socket_address(endpoint);
     socket_.reset(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     connected_ = ::connect(socket_.get(), address->get(), address->length) == 0;
+    if (connected_) watch_ = loop_.watch(socket_.get(), [this] { pull(); });
   }
 
   bool connected() const { return connected_; }
   const UniqueFd& socket() const { return socket_; }
-  void close() { socket_.reset(); }
+  void close() {
+    watch_.reset();
+    socket_.reset();
+  }
 
   void send(std::string_view bytes) {
     const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -58,16 +62,12 @@ class RawClient {
   // Turns the loop until `text` has come, or the connection has ended; returns all that came.
   std::string receive(std::string_view text) {
     const bool came = loop_.run_until(
-        [&] {
-          pull();
-          return ended_ || received_.find(text) != received_.npos;
-        },
-        kPatience);
+        [&] { return ended_ || received_.find(text) != received_.npos; }, kPatience);
     EXPECT_TRUE(came) << "received only: " << received_;
     return received_;
   }
   std::string receive_all() {
-    EXPECT_TRUE(loop_.run_until([&] { return pull(), ended_; }, kPatience));
+    EXPECT_TRUE(loop_.run_until([&] { return ended_; }, kPatience));
     return received_;
   }
   bool ended() const { return ended_; }
@@ -78,8 +78,10 @@ class RawClient {
     for (;;) {
       const ssize_t got = ::recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
       if (got > 0) received_.append(chunk, static_cast<std::size_t>(got));
-      if (got == 0 || (got < 0 && errno != EAGAIN)) ended_ = true;
-      if (got <= 0) return;
+      if (got > 0) continue;
+      ended_ = got == 0 || errno != EAGAIN;
+      if (ended_) watch_.reset();
+      return;
     }
   }
 
@@ -88,6 +90,7 @@ class RawClient {
   bool connected_ = false;
   std::string received_;
   bool ended_ = false;
+  Subscription watch_;
 };
 
 }  // namespace gpuyard::http

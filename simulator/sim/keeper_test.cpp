@@ -1,0 +1,304 @@
+#include "sim/keeper.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "base/boot.h"
+#include "base/json_writer.h"
+#include "sim/command.h"
+#include "sim/command_server.h"
+#include "sim/keeper_socket.h"
+#include "sim/run_keeper.h"
+#include "sim/testing.h"
+#include "sim/world_reader.h"
+
+namespace gpuyard::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  WorldOptions options() const {
+    return {.directory = directory_.path() + "/world", .gpus = 4, .program = SIM_KEEPER_PROGRAM};
+  }
+  std::string directory() const { return options().directory; }
+
+  Result<RunningWorld> start(KeeperLifetime lifetime = KeeperLifetime::with_creator) const {
+    return start_keeper(options(), lifetime);
+  }
+
+  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
+
+ private:
+  ScratchDirectory directory_;
+};
+
+bool is_gone(pid_t pid) {
+  return ::kill(pid, 0) != 0;
+}
+
+TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
+  const auto world = start();
+  ASSERT_TRUE(world) << world.error().message;
+  const auto status = world_status(directory());
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(status->keeper_pid, world->keeper_pid());
+  ASSERT_EQ(status->gpus.size(), 4U);
+  EXPECT_EQ(status->gpus[3].index, 3);
+  EXPECT_EQ(status->gpus[3].name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(status->gpus[3].pci_address, "00000000:1A:00.0");
+  EXPECT_TRUE(happens_within(1s, [&] {
+    return world_status(directory())->gpus[0].energy_joules > status->gpus[0].energy_joules;
+  }));
+}
+
+TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
+  const auto world = start();
+  const std::string text = json::to_json(*world_status(directory()));
+  EXPECT_TRUE(text.starts_with("{\"directory\":\"")) << text;
+  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"uuid\":\"GPU-"), std::string::npos) << text;
+}
+
+TEST_F(KeeperTest, AnIndependentKeeperOutlivesItsRunningWorldUntilItIsStopped) {
+  pid_t keeper = 0;
+  {
+    const auto world = start(KeeperLifetime::independent);
+    ASSERT_TRUE(world) << world.error().message;
+    keeper = world->keeper_pid();
+  }
+  EXPECT_TRUE(world_status(directory()));
+  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+  EXPECT_FALSE(std::filesystem::exists(directory() + "/keeper.sock"));
+}
+
+TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
+  pid_t keeper = 0;
+  {
+    const auto world = start();
+    keeper = world->keeper_pid();
+  }
+  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, ASecondKeeperInOneDirectoryIsAConflictThatNamesTheFirst) {
+  const auto first = start();
+  ASSERT_TRUE(first);
+  const auto second = start();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::conflict);
+  EXPECT_NE(second.error().message.find(std::to_string(first->keeper_pid())), std::string::npos)
+      << second.error().message;
+  EXPECT_TRUE(world_status(directory()));
+}
+
+TEST_F(KeeperTest, WhatADeadKeeperLeftBehindIsTakenOver) {
+  const auto first = start();
+  ::kill(first->keeper_pid(), SIGKILL);
+  ASSERT_TRUE(happens_within(1s, [&] { return start().ok(); }));
+  const auto second = start();
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(world_status(directory())->keeper_pid, second->keeper_pid());
+}
+
+TEST_F(KeeperTest, AKilledKeeperLeavesAWorldThatIsUnavailableWithinTwoSeconds) {
+  const auto world = start();
+  const auto reader = WorldReader::open(directory());
+  ::kill(world->keeper_pid(), SIGKILL);
+  EXPECT_TRUE(happens_within(2500ms, [&] { return !reader->alive(); }));
+  EXPECT_FALSE(reader->record(0));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::unavailable);
+}
+
+TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
+  const auto world = start(KeeperLifetime::independent);
+  ::kill(world->keeper_pid(), SIGSTOP);
+  EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
+  const TimePoint before = BootClock::now();
+  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_LT(to_milliseconds(BootClock::now() - before), 3000);
+  EXPECT_TRUE(is_gone(world->keeper_pid()));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
+  std::string place = directory();
+  const std::array<char*, 4> arguments{const_cast<char*>("creator"), const_cast<char*>("create"),
+                                       place.data(), nullptr};
+  pid_t creator = 0;
+  ASSERT_EQ(
+      ::posix_spawn(&creator, SIM_KEEPER_PROGRAM, &actions, nullptr, arguments.data(), environ), 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(pipe[1]);
+  std::array<char, 32> text{};
+  ASSERT_GT(::read(pipe[0], text.data(), text.size() - 1), 0);
+  ::close(pipe[0]);
+  const pid_t keeper = std::atoi(text.data());
+  ASSERT_GT(keeper, 0);
+  ASSERT_TRUE(world_status(directory()));
+
+  ::kill(creator, SIGKILL);
+  ::waitpid(creator, nullptr, 0);
+  // Gone, or a zombie that whoever adopted it has yet to bury: its world is removed either way.
+  EXPECT_TRUE(happens_within(1s, [&] { return !world_status(directory()); }));
+  EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, AKeeperWhoseDirectoryIsRemovedEnds) {
+  const auto world = start();
+  std::filesystem::remove_all(directory());
+  EXPECT_TRUE(happens_within(
+      3s, [&] { return ::waitpid(world->keeper_pid(), nullptr, WNOHANG) == world->keeper_pid(); }));
+}
+
+TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
+  const auto world = start();
+  ::kill(world->keeper_pid(), SIGTERM);
+  EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory() + "/state"); }));
+}
+
+TEST_F(KeeperTest, WhatCannotBeSimulatedIsRefused) {
+  auto wrong = options();
+  wrong.model = "h9000";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong = options();
+  wrong.gpus = 65;
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong.gpus = 0;
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::invalid);
+  wrong = options();
+  wrong.program = "/bin/true";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::internal);
+  wrong.program = "/no/such/program";
+  EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::not_found);
+}
+
+TEST_F(KeeperTest, FaultsAndLoadsAreInForceWhenTheyReturn) {
+  const auto world = start();
+  Fault fault = failing(Call::utilization_rates, 999, kNeverReturns);
+  fault.lost = 1;
+  ASSERT_TRUE(inject(directory(), 2, fault));
+  ASSERT_TRUE(set_load(directory(), 1, {.kind = WorkloadKind::bursty, .load = 0.5}));
+  const auto status = world_status(directory());
+  EXPECT_TRUE(status->gpus[2].lost);
+  EXPECT_EQ(status->gpus[2].faults, std::vector<std::string>{"utilization_rates: never returns"});
+  EXPECT_FALSE(status->gpus[1].lost);
+  EXPECT_EQ(status->gpus[1].workload, "bursty");
+  ASSERT_TRUE(inject(directory(), 2, Fault{}));
+  EXPECT_FALSE(world_status(directory())->gpus[2].lost);
+}
+
+TEST_F(KeeperTest, CommandsForNoSuchGpuOrLoadAreRefused) {
+  const auto world = start();
+  EXPECT_EQ(inject(directory(), 4, {}).error().code, Errc::not_found);
+  EXPECT_EQ(inject(directory(), -1, {}).error().code, Errc::not_found);
+  EXPECT_EQ(set_load(directory(), 0, {.load = 7.0}).error().code, Errc::invalid);
+}
+
+TEST_F(KeeperTest, CommandsWithoutAKeeperAreNotFound) {
+  EXPECT_EQ(inject(directory(), 0, {}).error().code, Errc::not_found);
+  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+}
+
+// A stranger on the keeper's socket.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& directory)
+      : fd_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    const auto address = KeeperAddress::in(directory);
+    connected_ = ::connect(fd_.get(), address->get(), address->size()) == 0;
+    const timeval patience{.tv_sec = 10, .tv_usec = 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  bool connected() const { return connected_; }
+
+  // Bytes of the answer; 0 if the keeper hung up.
+  ssize_t say(const void* bytes, std::size_t size) {
+    if (::send(fd_.get(), bytes, size, MSG_NOSIGNAL) < 0) return 0;
+    return hear();
+  }
+  ssize_t hear() {
+    const ssize_t got = ::recv(fd_.get(), &reply, sizeof reply, 0);
+    return got < 0 && errno == ECONNRESET ? 0 : got;
+  }
+
+  Reply reply;
+
+ private:
+  UniqueFd fd_;
+  bool connected_ = false;
+};
+
+TEST_F(KeeperTest, BadCommandsAreAnsweredAndOversizeOnesDropped) {
+  const auto world = start();
+  const std::array<char, sizeof(Command) + 1> oversize{};
+  Stranger stranger(directory());
+  ASSERT_TRUE(stranger.connected());
+  EXPECT_EQ(stranger.say("hello", 5), ssize_t{sizeof(Reply)});
+  EXPECT_EQ(stranger.reply.failed, 1U);
+  Command command;
+  command.version = 77;
+  EXPECT_EQ(stranger.say(&command, sizeof command), ssize_t{sizeof(Reply)});
+  EXPECT_STREQ(stranger.reply.message, "unknown command version");
+  command.version = kCommandVersion;
+  command.verb = static_cast<Verb>(77);
+  EXPECT_EQ(stranger.say(&command, sizeof command), ssize_t{sizeof(Reply)});
+  EXPECT_STREQ(stranger.reply.message, "unknown command");
+  EXPECT_EQ(stranger.say(oversize.data(), oversize.size()), 0);
+  EXPECT_TRUE(world_status(directory()));
+}
+
+TEST_F(KeeperTest, MoreThan64ClientsAreTurnedAwayAndSilentOnesLeave) {
+  const auto world = start();
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (std::size_t i = 0; i < kMaxClients; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(directory()));
+    ASSERT_TRUE(strangers.back()->connected());
+  }
+  Stranger late(directory());
+  EXPECT_EQ(late.hear(), 0);
+  EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
+  EXPECT_TRUE(
+      happens_within(kClientDeadline + 1s, [&] { return set_load(directory(), 0, {}).ok(); }));
+  EXPECT_EQ(strangers[0]->hear(), 0);
+}
+
+TEST(KeeperArguments, SurviveTheCommandLine) {
+  const KeeperOptions options{.world = {.directory = "/a b",
+                                        .model = "h100",
+                                        .gpus = 3,
+                                        .load = {WorkloadKind::steady, 0.25, 1 << 20}},
+                              .creator = 42};
+  const auto parsed = parse_keeper_arguments(keeper_arguments(options));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->world.directory, "/a b");
+  EXPECT_EQ(parsed->world.gpus, 3);
+  EXPECT_EQ(parsed->world.load, options.world.load);
+  EXPECT_EQ(parsed->creator, 42);
+  for (const auto& wrong : {std::vector<std::string>{"--gpus"},
+                            {"--gpus", "3x"},
+                            {"--fleet", "3"},
+                            {"--load", "heavy"}}) {
+    EXPECT_FALSE(parse_keeper_arguments(wrong));
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::sim

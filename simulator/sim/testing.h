@@ -1,0 +1,54 @@
+// What the simulator's tests share. Part of no library.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "sim/keeper.h"
+
+namespace gpuyard::sim {
+
+// A directory that ends with the test.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string pattern = ::testing::TempDir() + "gpuyard-world-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// For what only another process can bring about.
+inline bool happens_within(std::chrono::milliseconds patience, const std::function<bool()>& what) {
+  const TimePoint deadline = BootClock::now() + patience;
+  while (!what()) {
+    if (BootClock::now() >= deadline) return false;
+    ::usleep(5'000);
+  }
+  return true;
+}
+
+// The fault in which one call answers `code`, after `latency_ms`.
+inline Fault failing(Call call, std::int32_t code, std::uint32_t latency_ms = 0) {
+  Fault fault;
+  fault.calls[0] = {.call = call, .code = code, .latency_ms = latency_ms};
+  return fault;
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,20 @@
+// The program that tests run as a keeper, and as a keeper's creator that they can kill.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "sim/run_keeper.h"
+
+int main(int count, char** arguments) {
+  using namespace gpuyard::sim;
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  if (given.empty()) return 2;
+  if (given[0] == "sim-keeper") return keeper_main(std::span(given).subspan(1));
+  if (given[0] != "create" || given.size() != 2) return 2;
+  const auto world = start_keeper({.directory = given[1], .gpus = 1}, KeeperLifetime::with_creator);
+  std::printf("%d\n", world ? world->keeper_pid() : 0);
+  std::fflush(stdout);
+  return ::pause();
+}

@@ -1,0 +1,136 @@
+// CLI11 costs seconds to compile, so it is included here and nowhere else.
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr int kMostGpus = 64;
+
+void add_simulate(CLI::App* verb, std::optional<int>& gpus) {
+  verb->add_option("--simulate", gpus, "Use N simulated GPUs (1 to 64)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostGpus));
+}
+
+void add_source(CLI::App* verb, SourceFlags& flags) {
+  auto* socket = verb->add_option("--socket", flags.socket,
+                                  "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
+  auto* local = verb->add_flag("--local", flags.local, "Ask the driver, not a daemon");
+  verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
+  add_simulate(verb, flags.simulate);
+  local->excludes(socket);
+}
+
+void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
+  auto* serve = app.add_subcommand("serve", "Run the daemon in the foreground");
+  serve->add_option("--config", verb.config_file, "Read FILE instead of the default files");
+  serve->add_option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)")
+      ->allow_extra_args(false);
+  serve->add_option("--socket", verb.socket, "Unix socket of the API");
+  serve->add_option("--state", verb.state, "Directory for what must survive the daemon");
+  serve->add_option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
+  serve->add_option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
+  serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
+  add_simulate(serve, verb.simulate);
+  serve->add_flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
+  serve->callback([&] { chosen = verb; });
+}
+
+template <class ReadingVerb>
+void add_reading(CLI::App& app, Verb& chosen, ReadingVerb& verb, const char* name,
+                 const char* summary) {
+  auto* sub = app.add_subcommand(name, summary);
+  add_source(sub, verb.source);
+  sub->add_flag("--json", verb.json, "Print JSON");
+  sub->callback([&] { chosen = verb; });
+}
+
+void add_config(CLI::App& app, Verb& chosen, ConfigVerb& verb) {
+  auto* config = app.add_subcommand("config", "Show and check the configuration");
+  config->require_subcommand(1);
+  const auto action = [&](const char* name, ConfigVerb::Action what, const char* summary) {
+    auto* sub = config->add_subcommand(name, summary);
+    sub->add_option("--config", verb.file, "Use FILE instead of the default files");
+    sub->callback([&chosen, &verb, what] {
+      verb.action = what;
+      chosen = verb;
+    });
+  };
+  using enum ConfigVerb::Action;
+  action("init", init, "Print a commented configuration file");
+  action("print", print, "Print the configuration in force");
+  action("validate", validate, "Say whether the configuration is valid");
+  action("path", path, "Print the files that are read, in order");
+}
+
+void add_inject(CLI::App* inject, SimVerb& verb) {
+  inject->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
+  auto* lost = inject->add_flag("--lost", verb.lost, "The GPU falls off the bus");
+  auto* clear = inject->add_flag("--clear", verb.clear, "The GPU is well again");
+  auto* call = inject->add_option("--call", verb.call, "A driver call fails or is slow");
+  inject->add_option("--code", verb.code, "NVML return code of that call")->needs(call);
+  inject->add_option("--latency-ms", verb.latency_ms, "That call takes so long")->needs(call);
+  inject->add_flag("--never-returns", verb.never_returns, "That call blocks for ever")->needs(call);
+  clear->excludes(lost)->excludes(call);
+}
+
+void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
+  auto* sim = app.add_subcommand("sim", "Simulated GPUs for trying and testing");
+  sim->require_subcommand(1);
+  const auto action = [&](const char* name, SimVerb::Action what, const char* summary) {
+    auto* sub = sim->add_subcommand(name, summary);
+    sub->add_option("--world", verb.world, "Directory of the world (or GPUYARD_SIM_WORLD)");
+    sub->callback([&chosen, &verb, what] {
+      verb.action = what;
+      chosen = verb;
+    });
+    return sub;
+  };
+  using enum SimVerb::Action;
+  auto* started = action("start", start, "Start a world");
+  started->add_option("--gpus", verb.gpus, "How many GPUs")->check(CLI::Range(1, kMostGpus));
+  started->add_option("--model", verb.model, "Model of the GPUs");
+  started->add_option("--load", verb.load, "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
+                                           "training, bursty, mixed");
+  action("status", status, "Show a world")->add_flag("--json", verb.json, "Print JSON");
+  action("stop", stop, "Stop a world");
+  auto* loaded = action("load", load, "Give one GPU something to do");
+  loaded->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
+  loaded->add_option("workload", verb.load, "KIND[:LOAD[:VRAM]]")->required();
+  add_inject(action("inject", inject, "Break one GPU"), verb);
+}
+
+}  // namespace
+
+std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Watches, controls, guards and shares the GPUs of a machine.", "gpuyard");
+  app.require_subcommand(1);
+  Verb chosen;
+  ServeVerb serve;
+  DevicesVerb devices;
+  DriverVerb driver;
+  ConfigVerb config;
+  VersionVerb version;
+  SimVerb sim;
+  add_reading(app, chosen, devices, "devices", "List the GPUs");
+  add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
+  add_serve(app, chosen, serve);
+  add_config(app, chosen, config);
+  add_sim(app, chosen, sim);
+  auto* versions = app.add_subcommand("version", "Show the version of gpuyard");
+  versions->add_flag("--json", version.json, "Print JSON");
+  versions->callback([&] { chosen = version; });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
+    return app.exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);
+  }
+  return chosen;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,13 @@
+// From argv to a verb. The only part of the program that knows CLI11.
+#pragma once
+
+#include <variant>
+
+#include "cli/verbs.h"
+
+namespace gpuyard::cli {
+
+// A verb to run, or the exit code after help or a usage error was printed.
+std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace gpuyard::cli

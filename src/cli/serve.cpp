@@ -1,0 +1,89 @@
+// gpuyard serve
+#include "daemon/serve.h"
+
+#include <stdlib.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/device_table.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+#include "config/keys.h"
+#include "config/load.h"
+#include "library/nvml_source.h"
+#include "sim/keeper.h"
+#include "sim/world_directory.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// Flags win over files and environment.
+Result<config::Config> configuration(const ServeVerb& verb) {
+  auto loaded = config::load(config::Environment::of_process(), verb.config_file);
+  if (!loaded) return loaded;
+  if (!verb.listen.empty()) loaded->server.listen = verb.listen;
+  if (!verb.socket.empty()) loaded->server.socket = verb.socket;
+  if (!verb.state.empty()) loaded->state.directory = verb.state;
+  if (!verb.nvml.empty()) loaded->driver.nvml = verb.nvml;
+  if (!verb.metrics_prefix.empty()) loaded->metrics.prefix = verb.metrics_prefix;
+  if (!verb.log_level.empty()) {
+    if (auto done = config::set_level(*loaded, verb.log_level); !done) {
+      return std::move(done).error().in("--log-level");
+    }
+  }
+  return loaded;
+}
+
+Result<sim::RunningWorld> start_world(const std::string& state, int gpus) {
+  sim::WorldOptions options;
+  options.directory = state + "/world";
+  options.gpus = gpus;
+  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
+  return world;
+}
+
+void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
+  const auto shown = protocol::snapshot_of(snapshot);
+  std::string text = shown.driver_initialised
+                         ? device_table(shown)
+                         : fmt::format("No GPU: {}\n", shown.driver_error.value_or("unknown"));
+  for (const std::string& place : places) {
+    if (place.starts_with("http")) {
+      text += fmt::format("\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
+                          "  API         {0}/openapi.json\n", place);
+    } else {
+      text += fmt::format("  socket      {}\n", place);
+    }
+  }
+  print(text + "\nCtrl-C stops it.\n");
+}
+
+}  // namespace
+
+int run(const ServeVerb& verb) {
+  auto config = configuration(verb);
+  if (!config) return complain(config.error());
+  log::set_level(config->log.level);
+  if (const auto valid = daemon::check(*config); !valid) return complain(valid.error());
+  const auto lock = daemon::lock_state(config->state.directory);
+  if (!lock) return complain(lock.error());
+
+  std::optional<sim::RunningWorld> world;
+  if (verb.simulate) {
+    auto started = start_world(config->state.directory, *verb.simulate);
+    if (!started) return complain(started.error());
+    world.emplace(*std::move(started));
+  }
+  const auto nvml = library::choose_nvml(config->driver.nvml, sim::simulated_nvml_path());
+  daemon::ServeOptions options{*std::move(config), nvml.path, nvml.simulated,
+                               std::string(kVersion), {}};
+  if (verb.greet) options.on_ready = greet;
+  const auto served = daemon::serve(options);
+  return served ? 0 : complain(served.error());
+}
+
+}  // namespace gpuyard::cli

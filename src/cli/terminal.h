@@ -1,0 +1,32 @@
+// What verbs print: data on stdout, messages on stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace gpuyard::cli {
+
+// Writes to stdout. A closed pipe ends the program quietly; a full disk is an error.
+void print(std::string_view text);
+
+// "gpuyard: <message>" on stderr; returns the exit code of the error.
+int complain(const Error&);
+// The same with what to do next on lines of its own.
+int complain(const Error&, std::string_view advice);
+
+// Rows of cells as aligned columns, two blanks apart. Columns of numbers are aligned to the right.
+struct Table {
+  std::vector<std::string> headings;
+  std::vector<bool> right;
+  std::vector<std::vector<std::string>> rows;
+
+  std::string text() const;
+};
+
+// Columns a text takes in a terminal: one for each UTF-8 character. Enough for what we print.
+std::size_t width_of(std::string_view text);
+
+}  // namespace gpuyard::cli

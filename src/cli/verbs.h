@@ -1,0 +1,78 @@
+// The verbs of the command line with what the user said to each. One file runs each verb; exit codes are
+// those of exit_code_of().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace gpuyard::cli {
+
+struct ServeVerb {
+  std::string config_file;
+  std::vector<std::string> listen;
+  std::string socket;
+  std::string state;
+  std::string nvml;
+  std::string metrics_prefix;
+  std::string log_level;
+  std::optional<int> simulate;
+  bool greet = false;
+};
+
+// Where a reading verb gets its answers.
+struct SourceFlags {
+  std::string socket;
+  bool local = false;
+  std::string nvml;
+  std::optional<int> simulate;
+};
+
+struct DevicesVerb {
+  SourceFlags source;
+  bool json = false;
+};
+
+struct DriverVerb {
+  SourceFlags source;
+  bool json = false;
+};
+
+struct ConfigVerb {
+  enum class Action { init, print, validate, path } action = Action::print;
+  std::string file;
+};
+
+struct VersionVerb {
+  bool json = false;
+};
+
+struct SimVerb {
+  enum class Action { start, status, stop, load, inject } action = Action::status;
+  std::string world;
+  std::string model = "h100";
+  int gpus = 8;
+  std::string load = "mixed";
+  int gpu = 0;
+  bool json = false;
+  // inject
+  bool lost = false;
+  bool clear = false;
+  std::string call;
+  int code = 0;
+  std::optional<std::uint32_t> latency_ms;
+  bool never_returns = false;
+};
+
+using Verb = std::variant<ServeVerb, DevicesVerb, DriverVerb, ConfigVerb, VersionVerb, SimVerb>;
+
+int run(const ServeVerb&);
+int run(const DevicesVerb&);
+int run(const DriverVerb&);
+int run(const ConfigVerb&);
+int run(const VersionVerb&);
+int run(const SimVerb&);
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,53 @@
+// Calls routes of a daemon: one function for all of them, typed by the route.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "http/client.h"
+#include "protocol/route.h"
+
+namespace gpuyard::client {
+
+inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
+
+// Puts `parameters` into the pattern's {fields} and the rest into the query, percent-encoded.
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+std::string target_of(std::string_view pattern, const NamedValues& parameters);
+
+// Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own message.
+Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target);
+
+template <Record T>
+NamedValues named_values(const T& record) {
+  NamedValues out;
+  const auto add = [&](const char* name, const auto& value) {
+    if constexpr (std::is_convertible_v<decltype(value), std::string>) {
+      out.emplace_back(name, value);
+    } else {
+      out.emplace_back(name, std::to_string(value));
+    }
+  };
+  each_member<T>([&](auto member) {
+    const auto& value = record.*member.pointer;
+    if constexpr (is_optional<std::remove_cvref_t<decltype(value)>>) {
+      if (value) add(member.name, *value);
+    } else {
+      add(member.name, value);
+    }
+  });
+  return out;
+}
+
+template <class Params, class Answer>
+Result<Answer> call(const http::Endpoint& daemon, const protocol::Route<Params, Answer>& route,
+                    const Params& parameters = {}) {
+  auto body = exchange(daemon, route, target_of(route.pattern, named_values(parameters)));
+  if (!body) return std::move(body).error();
+  auto answer = json::from_json<Answer>(*body, json::UnknownFields::ignore);
+  if (!answer) return std::move(answer).error().in("the daemon's answer at " + daemon.text());
+  return answer;
+}
+
+}  // namespace gpuyard::client

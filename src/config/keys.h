@@ -1,0 +1,37 @@
+// The table of configuration keys: name, meaning, whether a reload applies it. Reading a file, printing
+// the configuration in force and the commented file that `config init` writes derive from it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "config/config.h"
+
+namespace gpuyard::config {
+
+using Value = std::variant<std::string, std::vector<std::string>>;
+
+struct Key {
+  std::string_view section;
+  std::string_view name;
+  bool live;  // a reload applies it; otherwise the next start does
+  std::string_view help;
+  bool is_list;
+  Value (*get)(const Config&);
+  Result<void> (*set)(Config&, const Value&);  // the value has the right type already
+};
+
+std::span<const Key> keys();
+
+// The level by its name: debug, info, warning, error.
+Result<void> set_level(Config&, const std::string& name);
+
+// TOML with every key, its meaning and its value; commented out for `config init`.
+enum class Style { values, commented_template };
+std::string render(const Config&, Style);
+
+}  // namespace gpuyard::config

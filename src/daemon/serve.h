@@ -1,0 +1,37 @@
+// The daemon: wires every room to the io thread and runs until it is told to stop. The one place where
+// rooms meet.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "config/config.h"
+#include "device/snapshot.h"
+
+namespace gpuyard::daemon {
+
+struct ServeOptions {
+  config::Config config;
+  std::string nvml;  // path of the library to load; empty: the system's
+  bool simulated = false;
+  std::string version;
+  // Told once: the first snapshot, and the URLs and sockets that listen.
+  std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
+};
+
+// Everything about a configuration that can be checked without starting: addresses, prefix, socket path.
+Result<void> check(const config::Config&);
+
+// One daemon for each state directory, for as long as the descriptor lives. Errc::conflict names the
+// other's pid.
+Result<UniqueFd> lock_state(const std::string& directory);
+
+// Runs until SIGTERM or SIGINT; then open connections get half a second. An error means that it never
+// served.
+// The state directory is locked by the caller.
+Result<void> serve(const ServeOptions&);
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,65 @@
+#include "daemon/yard.h"
+
+#include "base/files.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+constexpr Duration kFarewell = std::chrono::milliseconds(500);
+constexpr unsigned kAnybodyMayConnect = 0666;  // the kernel says who they are; the router what they may
+
+std::vector<std::string> host_arguments(const ServeOptions& options) {
+  if (options.nvml.empty()) return {};
+  return {"--nvml", options.nvml};
+}
+
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Yard::Yard(http::IoLoop& loop, const ServeOptions& options)
+    : loop_(loop),
+      options_(options),
+      host_(loop, [arguments = host_arguments(options)] { return driver::spawn_host(arguments); },
+            *this),
+      telemetry_(loop, *this, options.simulated),
+      context_{telemetry_, options.version, options.config.metrics.prefix},
+      router_(context_, ::geteuid()),
+      server_(loop, [this](http::Request request, http::Reply reply) {
+        router_.handle(std::move(request), std::move(reply));
+      }) {}
+
+Result<void> Yard::listen() {
+  const config::Config::Server& server = options_.config.server;
+  server_.allow_hosts(server.allowed_hosts);
+  for (const std::string& text : server.listen) {
+    const auto endpoint = http::parse_endpoint(text);
+    if (!endpoint) return endpoint.error();
+    const auto bound = server_.listen_tcp(endpoint->address, endpoint->port);
+    if (!bound) return bound.error();
+    places_.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
+  }
+  if (const std::string directory = directory_of(server.socket); !directory.empty()) {
+    if (auto made = make_directories(directory); !made) return made;
+  }
+  if (auto done = server_.listen_unix(server.socket, kAnybodyMayConnect); !done) return done;
+  places_.push_back(server.socket);
+  return {};
+}
+
+void Yard::start() {
+  if (options_.on_ready) {
+    telemetry_.on_first([this](const telemetry::SnapshotPtr& snapshot) {
+      options_.on_ready(*snapshot, places_);
+    });
+  }
+  host_.start();
+}
+
+void Yard::stop(std::function<void()> done) { server_.shutdown(kFarewell, std::move(done)); }
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,42 @@
+// The daemon's moving parts in the order in which they depend on each other.
+#pragma once
+
+#include <unistd.h>
+
+#include "api/router.h"
+#include "daemon/serve.h"
+#include "driver/host_client.h"
+#include "http/loop.h"
+#include "http/server.h"
+#include "telemetry/telemetry.h"
+
+namespace gpuyard::daemon {
+
+// Lives on the io thread. What the rooms say to each other goes through its overrides.
+class Yard final : private driver::HostListener, private telemetry::Reader {
+ public:
+  Yard(http::IoLoop&, const ServeOptions&);
+
+  Result<void> listen();
+  void start();
+  void stop(std::function<void()> done);
+  const std::vector<std::string>& places() const { return places_; }
+
+ private:
+  void on_fleet(const Fleet& fleet) override { telemetry_.on_fleet(fleet); }
+  void on_no_driver(const Error& error) override { telemetry_.on_no_driver(error); }
+  void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
+  void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
+  bool read(const ReadRequest& request) override { return host_.read(request); }
+
+  http::IoLoop& loop_;
+  const ServeOptions& options_;
+  driver::HostClient host_;
+  telemetry::Telemetry telemetry_;
+  api::Context context_;
+  api::Router router_;
+  http::Server server_;
+  std::vector<std::string> places_;
+};
+
+}  // namespace gpuyard::daemon

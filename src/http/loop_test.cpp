@@ -1,0 +1,214 @@
+#include "http/loop.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
+
+namespace gpuyard::http {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+constexpr Duration kPatience = std::chrono::seconds(20);
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) ADD_FAILURE() << "no pipe";
+    read_end = UniqueFd(ends[0]);
+    write_end = UniqueFd(ends[1]);
+  }
+  void put() const { EXPECT_EQ(::write(write_end.get(), "x", 1), 1); }
+  void take() const {
+    char c = 0;
+    EXPECT_EQ(::read(read_end.get(), &c, 1), 1);
+  }
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+TEST(IoLoop, TimersFireInTheOrderOfTheirMoments) {
+  IoLoop loop;
+  const TimePoint start = loop.now();
+  std::vector<int> order;
+  const auto c = loop.call_at(start + milliseconds(4), [&] { order.push_back(3); });
+  const auto a = loop.call_at(start + milliseconds(2), [&] { order.push_back(1); });
+  const auto b = loop.call_at(start + milliseconds(2), [&] { order.push_back(2); });
+  EXPECT_TRUE(loop.run_until([&] { return order.size() == 3; }, kPatience));
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+}
+
+TEST(IoLoop, ATimerDoesNotFireBeforeItsMoment) {
+  IoLoop loop;
+  const TimePoint when = loop.now() + milliseconds(3);
+  std::optional<TimePoint> fired;
+  const auto timer = loop.call_at(when, [&] { fired = loop.now(); });
+  EXPECT_TRUE(loop.run_until([&] { return fired.has_value(); }, kPatience));
+  EXPECT_GE(*fired, when);
+}
+
+TEST(IoLoop, AMomentInThePastComesAtOnceButNotInsideTheCall) {
+  IoLoop loop;
+  bool fired = false;
+  const auto timer = loop.call_at(TimePoint{}, [&] { fired = true; });
+  EXPECT_FALSE(fired);
+  EXPECT_TRUE(loop.run_until([&] { return fired; }, kPatience));
+}
+
+TEST(IoLoop, ATimerThatAlwaysSetsANewOneDoesNotStarvePostedWork) {
+  IoLoop loop;
+  Subscription timer;
+  std::function<void()> again = [&] { timer = loop.call_at(TimePoint{}, again); };
+  again();
+  bool posted = false;
+  loop.post([&] { posted = true; });
+  EXPECT_TRUE(loop.run_until([&] { return posted; }, kPatience));
+}
+
+TEST(IoLoop, ACancelledTimerStaysSilent) {
+  IoLoop loop;
+  bool cancelled_fired = false;
+  bool later_fired = false;
+  auto timer = loop.call_after(milliseconds(1), [&] { cancelled_fired = true; });
+  const auto later = loop.call_after(milliseconds(3), [&] { later_fired = true; });
+  timer.reset();
+  EXPECT_TRUE(loop.run_until([&] { return later_fired; }, kPatience));
+  EXPECT_FALSE(cancelled_fired);
+}
+
+TEST(IoLoop, ATimerMayCancelItselfAndOthersWhileItRuns) {
+  IoLoop loop;
+  const TimePoint when = loop.now() + milliseconds(1);
+  Subscription first;
+  Subscription second;
+  bool first_fired = false;
+  bool second_fired = false;
+  first = loop.call_at(when, [&] {
+    first.reset();
+    second.reset();
+    first_fired = true;
+  });
+  second = loop.call_at(when, [&] { second_fired = true; });
+  EXPECT_TRUE(loop.run_until([&] { return first_fired; }, kPatience));
+  loop.poll();
+  EXPECT_FALSE(second_fired);
+}
+
+TEST(IoLoop, ASubscriptionMayOutliveTheLoop) {
+  Subscription timer;
+  Subscription watch;
+  const Pipe pipe;
+  {
+    IoLoop loop;
+    timer = loop.call_after(std::chrono::hours(1), [] {});
+    watch = loop.watch(pipe.read_end.get(), [] {});
+  }
+  timer.reset();
+  watch.reset();
+}
+
+TEST(IoLoop, AWatchFiresForAsLongAsThereIsSomethingToRead) {
+  IoLoop loop;
+  const Pipe pipe;
+  int calls = 0;
+  const auto watch = loop.watch(pipe.read_end.get(), [&] {
+    if (++calls >= 3) pipe.take();
+  });
+  loop.poll();
+  EXPECT_EQ(calls, 0);
+  pipe.put();
+  EXPECT_TRUE(loop.run_until([&] { return calls == 3; }, kPatience));
+  loop.poll();
+  EXPECT_EQ(calls, 3);
+  pipe.put();
+  EXPECT_TRUE(loop.run_until([&] { return calls == 4; }, kPatience));
+}
+
+TEST(IoLoop, AWatchFiresWhenThePeerCloses) {
+  IoLoop loop;
+  Pipe pipe;
+  bool closed = false;
+  Subscription watch = loop.watch(pipe.read_end.get(), [&] {
+    closed = true;
+    watch.reset();
+  });
+  pipe.write_end.reset();
+  EXPECT_TRUE(loop.run_until([&] { return closed; }, kPatience));
+  loop.poll();
+}
+
+TEST(IoLoop, AnEndedWatchStaysSilent) {
+  IoLoop loop;
+  const Pipe pipe;
+  bool called = false;
+  auto watch = loop.watch(pipe.read_end.get(), [&] { called = true; });
+  pipe.put();
+  watch.reset();
+  loop.poll();
+  EXPECT_FALSE(called);
+}
+
+TEST(IoLoop, AWatchLeavesTheDescriptorBlocking) {
+  IoLoop loop;
+  const Pipe pipe;
+  const auto watch = loop.watch(pipe.read_end.get(), [] {});
+  loop.poll();
+  EXPECT_EQ(::fcntl(pipe.read_end.get(), F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST(IoLoop, OneDescriptorMayBeWatchedTwice) {
+  IoLoop loop;
+  const Pipe pipe;
+  bool first = false;
+  bool second = false;
+  const auto a = loop.watch(pipe.read_end.get(), [&] { first = true; });
+  const auto b = loop.watch(pipe.read_end.get(), [&] { second = true; });
+  pipe.put();
+  EXPECT_TRUE(loop.run_until([&] { return first && second; }, kPatience));
+}
+
+TEST(IoLoop, RunsWhatAnotherThreadPostsAndStopsWhenItSays) {
+  IoLoop loop;
+  int done = 0;
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) loop.post([&] { ++done; });
+    loop.post([&] { loop.stop(); });
+  });
+  loop.run();
+  other.join();
+  EXPECT_EQ(done, 100);
+}
+
+TEST(IoLoop, StopFromAnotherThreadEndsRun) {
+  IoLoop loop;
+  std::thread other([&] { loop.stop(); });
+  loop.run();
+  other.join();
+}
+
+TEST(IoLoop, DeliversSignalsUntilTheSubscriptionEnds) {
+  IoLoop loop;
+  std::vector<int> received;
+  {
+    const auto signals = loop.signals({SIGUSR1, SIGUSR2}, [&](int n) { received.push_back(n); });
+    ::raise(SIGUSR2);
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 1; }, kPatience));
+    ::raise(SIGUSR1);
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 2; }, kPatience));
+  }
+  loop.poll();
+  EXPECT_THAT(received, ElementsAre(SIGUSR2, SIGUSR1));
+}
+
+}  // namespace
+}  // namespace gpuyard::http

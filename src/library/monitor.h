@@ -1,0 +1,54 @@
+// The in-process monitor: GPUs read by this very process, without a daemon. It reads through the same
+// threads as the driver-host, but shares its fate with the driver: a call that blocks for ever in the
+// kernel leaves a thread behind that even _exit() cannot end. The daemon's child process exists for
+// that; a program that must survive a dying GPU asks the daemon.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/backend.h"
+#include "device/gpu_metrics.h"
+#include "device/snapshot.h"
+
+namespace gpuyard::library {
+
+// Any thread may call any const member function.
+class Monitor {
+ public:
+  static constexpr Duration kDefaultDeadline = std::chrono::seconds(2);
+
+  // Errors are init_failed() and query_failed().
+  static Result<Monitor> open(std::unique_ptr<Backend>, bool simulated = false);
+
+  Monitor(Monitor&&) noexcept;
+  Monitor& operator=(Monitor&&) noexcept;
+  ~Monitor();
+
+  // GPUs found at construction. Does not wait.
+  std::uint32_t gpu_count() const;
+
+  // Every GPU found at construction, each with its readings or why there are none. Waits at most
+  // `deadline`; a GPU that does not answer by then is listed as unresponsive.
+  Snapshot inventory(Duration deadline = kDefaultDeadline) const;
+
+  // The GPUs that are visible now: inventory() without those that are gone. May be fewer than
+  // gpu_count(); one bad GPU cannot fail it.
+  Snapshot snapshot(Duration deadline = kDefaultDeadline) const;
+
+  // One reading now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
+  Result<std::int64_t> read(std::uint32_t index, Metric, Duration deadline = kDefaultDeadline) const;
+
+  // snapshot() in the small view.
+  std::vector<GpuMetrics> collect_metrics(Duration deadline = kDefaultDeadline) const;
+
+ private:
+  struct State;
+  explicit Monitor(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpuyard::library
