@@ -30,6 +30,12 @@ Reply reply_of(const Result<void>& result) {
   return reply;
 }
 
+// Of the name itself; 0 if there is none.
+std::uint64_t inode_at(const char* path) {
+  struct stat info{};
+  return ::stat(path, &info) == 0 ? info.st_ino : 0;
+}
+
 }  // namespace
 
 Result<CommandServer> CommandServer::listen(const std::string& directory, Handler handler) {
@@ -47,8 +53,14 @@ Result<CommandServer> CommandServer::listen(const std::string& directory, Handle
   return CommandServer(*std::move(address), std::move(listener), std::move(handler));
 }
 
+CommandServer::CommandServer(KeeperAddress address, UniqueFd listener, Handler handler)
+    : address_(std::move(address)),
+      listener_(std::move(listener)),
+      inode_(inode_at(address_.path())),
+      handler_(std::move(handler)) {}
+
 CommandServer::~CommandServer() {
-  if (listener_) ::unlink(address_.path());
+  if (listener_ && inode_at(address_.path()) == inode_) ::unlink(address_.path());
 }
 
 void CommandServer::wants(std::vector<pollfd>& out) const {

@@ -29,15 +29,13 @@ class CommandServer {
 
   CommandServer(CommandServer&&) = default;
   CommandServer& operator=(CommandServer&&) = delete;
-  ~CommandServer();  // removes the socket
+  ~CommandServer();  // removes the socket, if the name is still its own
 
   // Appends what serve() will look at.
   void wants(std::vector<pollfd>& out) const;
 
   // Accepts, answers and drops. `polled` is what wants() appended.
   void serve(std::span<const pollfd> polled, TimePoint now);
-
-  std::size_t client_count() const { return clients_.size(); }
 
  private:
   struct Client {
@@ -46,17 +44,15 @@ class CommandServer {
     TimePoint deadline;
   };
 
-  CommandServer(KeeperAddress address, UniqueFd listener, Handler handler)
-      : address_(std::move(address)),
-        listener_(std::move(listener)),
-        handler_(std::move(handler)) {}
+  CommandServer(KeeperAddress address, UniqueFd listener, Handler handler);
 
   void accept_one(TimePoint now);
   bool answer(Client& client);  // false: drop it
   Result<void> execute(const Client& client, const Command& command, std::size_t size);
 
   KeeperAddress address_;
-  UniqueFd listener_;  // empty only in a moved-from server
+  UniqueFd listener_;    // empty only in a moved-from server
+  std::uint64_t inode_;  // of the name: a successor may have taken it
   Handler handler_;
   std::vector<Client> clients_;
 };

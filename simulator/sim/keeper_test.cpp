@@ -3,45 +3,24 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
 #include "base/boot.h"
 #include "base/json_writer.h"
-#include "sim/command.h"
-#include "sim/command_server.h"
-#include "sim/keeper_socket.h"
 #include "sim/run_keeper.h"
-#include "sim/testing.h"
+#include "sim/testing_keeper.h"
 #include "sim/world_reader.h"
 
 namespace gpuyard::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-class KeeperTest : public ::testing::Test {
- protected:
-  WorldOptions options() const {
-    return {.directory = directory_.path() + "/world", .gpus = 4, .program = SIM_KEEPER_PROGRAM};
-  }
-  std::string directory() const { return options().directory; }
-
-  Result<RunningWorld> start(KeeperLifetime lifetime = KeeperLifetime::with_creator) const {
-    return start_keeper(options(), lifetime);
-  }
-
-  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
-
- private:
-  ScratchDirectory directory_;
-};
 
 bool is_gone(pid_t pid) {
   return ::kill(pid, 0) != 0;
@@ -215,69 +194,6 @@ TEST_F(KeeperTest, CommandsForNoSuchGpuOrLoadAreRefused) {
 TEST_F(KeeperTest, CommandsWithoutAKeeperAreNotFound) {
   EXPECT_EQ(inject(directory(), 0, {}).error().code, Errc::not_found);
   EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
-}
-
-// A stranger on the keeper's socket.
-class Stranger {
- public:
-  explicit Stranger(const std::string& directory)
-      : fd_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    const auto address = KeeperAddress::in(directory);
-    connected_ = ::connect(fd_.get(), address->get(), address->size()) == 0;
-    const timeval patience{.tv_sec = 10, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  }
-  bool connected() const { return connected_; }
-
-  // Bytes of the answer; 0 if the keeper hung up.
-  ssize_t say(const void* bytes, std::size_t size) {
-    if (::send(fd_.get(), bytes, size, MSG_NOSIGNAL) < 0) return 0;
-    return hear();
-  }
-  ssize_t hear() {
-    const ssize_t got = ::recv(fd_.get(), &reply, sizeof reply, 0);
-    return got < 0 && errno == ECONNRESET ? 0 : got;
-  }
-
-  Reply reply;
-
- private:
-  UniqueFd fd_;
-  bool connected_ = false;
-};
-
-TEST_F(KeeperTest, BadCommandsAreAnsweredAndOversizeOnesDropped) {
-  const auto world = start();
-  const std::array<char, sizeof(Command) + 1> oversize{};
-  Stranger stranger(directory());
-  ASSERT_TRUE(stranger.connected());
-  EXPECT_EQ(stranger.say("hello", 5), ssize_t{sizeof(Reply)});
-  EXPECT_EQ(stranger.reply.failed, 1U);
-  Command command;
-  command.version = 77;
-  EXPECT_EQ(stranger.say(&command, sizeof command), ssize_t{sizeof(Reply)});
-  EXPECT_STREQ(stranger.reply.message, "unknown command version");
-  command.version = kCommandVersion;
-  command.verb = static_cast<Verb>(77);
-  EXPECT_EQ(stranger.say(&command, sizeof command), ssize_t{sizeof(Reply)});
-  EXPECT_STREQ(stranger.reply.message, "unknown command");
-  EXPECT_EQ(stranger.say(oversize.data(), oversize.size()), 0);
-  EXPECT_TRUE(world_status(directory()));
-}
-
-TEST_F(KeeperTest, MoreThan64ClientsAreTurnedAwayAndSilentOnesLeave) {
-  const auto world = start();
-  std::vector<std::unique_ptr<Stranger>> strangers;
-  for (std::size_t i = 0; i < kMaxClients; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(directory()));
-    ASSERT_TRUE(strangers.back()->connected());
-  }
-  Stranger late(directory());
-  EXPECT_EQ(late.hear(), 0);
-  EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
-  EXPECT_TRUE(
-      happens_within(kClientDeadline + 1s, [&] { return set_load(directory(), 0, {}).ok(); }));
-  EXPECT_EQ(strangers[0]->hear(), 0);
 }
 
 TEST(KeeperArguments, SurviveTheCommandLine) {

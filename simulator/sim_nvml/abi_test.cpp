@@ -1,67 +1,10 @@
-// The interface as a client sees it: return codes, layouts, and the library file itself.
-#include <dlfcn.h>
+// The interface as a client sees it: return codes, layouts and readings.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <thread>
 
-#include "sim/physics.h"
-#include "sim/testing.h"
-#include "sim/world_writer.h"
-#include "sim_nvml/device_call.h"
-
-using gpuyard::nvml::DeviceHandle;
-using gpuyard::nvml::MemoryV1;
-using gpuyard::nvml::MemoryV2;
-using gpuyard::nvml::PciInfo;
-using gpuyard::nvml::PciInfoV1;
-using gpuyard::nvml::PciInfoV2;
-using gpuyard::nvml::ReturnCode;
-using gpuyard::nvml::TemperatureV1;
-using gpuyard::nvml::Utilization;
-
-extern "C" {
-ReturnCode nvmlInit();
-ReturnCode nvmlInit_v2();
-ReturnCode nvmlInitWithFlags(unsigned);
-ReturnCode nvmlShutdown();
-const char* nvmlErrorString(ReturnCode);
-ReturnCode nvmlSystemGetDriverVersion(char*, unsigned);
-ReturnCode nvmlSystemGetNVMLVersion(char*, unsigned);
-ReturnCode nvmlSystemGetCudaDriverVersion_v2(int*);
-ReturnCode nvmlDeviceGetCount(unsigned*);
-ReturnCode nvmlDeviceGetCount_v2(unsigned*);
-ReturnCode nvmlDeviceGetHandleByIndex_v2(unsigned, DeviceHandle*);
-ReturnCode nvmlDeviceGetHandleByUUID(const char*, DeviceHandle*);
-ReturnCode nvmlDeviceGetHandleByPciBusId_v2(const char*, DeviceHandle*);
-ReturnCode nvmlDeviceGetName(DeviceHandle, char*, unsigned);
-ReturnCode nvmlDeviceGetUUID(DeviceHandle, char*, unsigned);
-ReturnCode nvmlDeviceGetIndex(DeviceHandle, unsigned*);
-ReturnCode nvmlDeviceGetPciInfo(DeviceHandle, PciInfoV1*);
-ReturnCode nvmlDeviceGetPciInfo_v2(DeviceHandle, PciInfoV2*);
-ReturnCode nvmlDeviceGetPciInfo_v3(DeviceHandle, PciInfo*);
-ReturnCode nvmlDeviceGetCudaComputeCapability(DeviceHandle, int*, int*);
-ReturnCode nvmlDeviceGetMemoryInfo(DeviceHandle, MemoryV1*);
-ReturnCode nvmlDeviceGetMemoryInfo_v2(DeviceHandle, MemoryV2*);
-ReturnCode nvmlDeviceGetUtilizationRates(DeviceHandle, Utilization*);
-ReturnCode nvmlDeviceGetTemperature(DeviceHandle, unsigned, unsigned*);
-ReturnCode nvmlDeviceGetTemperatureV(DeviceHandle, TemperatureV1*);
-ReturnCode nvmlDeviceGetFanSpeed(DeviceHandle, unsigned*);
-ReturnCode nvmlDeviceGetPowerUsage(DeviceHandle, unsigned*);
-ReturnCode nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle, unsigned*, unsigned*);
-ReturnCode nvmlDeviceGetTotalEnergyConsumption(DeviceHandle, unsigned long long*);
-ReturnCode nvmlDeviceGetClockInfo(DeviceHandle, unsigned, unsigned*);
-ReturnCode nvmlDeviceGetMaxClockInfo(DeviceHandle, unsigned, unsigned*);
-ReturnCode nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle, unsigned long long*);
-ReturnCode nvmlDeviceGetMigMode(DeviceHandle, unsigned*, unsigned*);
-ReturnCode nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle, unsigned*, void*);
-ReturnCode nvmlDeviceGetVbiosVersion();
-}
+#include "sim_nvml/testing.h"
 
 namespace gpuyard::sim_nvml {
 namespace {
@@ -69,43 +12,6 @@ namespace {
 using namespace gpuyard::nvml;
 
 constexpr std::uint64_t kMiB = 1 << 20;
-
-// A world that this test publishes itself; it stays fresh for two seconds.
-class AbiTest : public ::testing::Test {
- protected:
-  AbiTest()
-      : world_(sim::make_world(*sim::find_model("h100"), 4,
-                               {.kind = sim::WorkloadKind::steady, .load = 0.9})) {
-    ::setenv("GPUYARD_SIM_WORLD", directory_.path().c_str(), 1);
-    for (int i = 0; i < 500; ++i) sim::step(world_, sim::kStep);
-    writer_ =
-        std::make_unique<sim::WorldWriter>(*sim::WorldWriter::create(directory_.path(), world_));
-  }
-  ~AbiTest() override {
-    while (nvmlShutdown() == kSuccess) {
-    }
-    ::unsetenv("GPUYARD_SIM_WORLD");
-  }
-
-  static DeviceHandle device(unsigned index) {
-    DeviceHandle handle = nullptr;
-    EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(index, &handle), kSuccess);
-    return handle;
-  }
-  static std::string uuid_of(DeviceHandle handle) {
-    std::array<char, kUuidSize> text{};
-    EXPECT_EQ(nvmlDeviceGetUUID(handle, text.data(), kUuidSize), kSuccess);
-    return text.data();
-  }
-  void break_gpu(unsigned index, const sim::Fault& fault) {
-    world_.gpus[index].fault = fault;
-    writer_->publish(world_);
-  }
-
-  sim::ScratchDirectory directory_;
-  sim::World world_;
-  std::unique_ptr<sim::WorldWriter> writer_;
-};
 
 TEST_F(AbiTest, InitialisationIsCountedAndShutdownWithoutItIsUninitialized) {
   EXPECT_EQ(nvmlShutdown(), kUninitialized);
@@ -291,107 +197,6 @@ TEST_F(AbiTest, AnEmptyProcessListIsASuccessWhateverRoomThereIs) {
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, room.data()), kSuccess);
   EXPECT_EQ(count, 0U);
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), nullptr, nullptr), kInvalidArgument);
-}
-
-TEST_F(AbiTest, ALostGpuAnswersNothingAndItsNeighbourEverything) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  const DeviceHandle lost = device(1);
-  sim::Fault fault;
-  fault.lost = 1;
-  break_gpu(1, fault);
-  unsigned number = 0;
-  std::array<char, kNameSize> text{};
-  DeviceHandle handle = nullptr;
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(lost, &number), kGpuIsLost);
-  EXPECT_EQ(nvmlDeviceGetName(lost, text.data(), kNameSize), kGpuIsLost);
-  EXPECT_EQ(nvmlDeviceGetMigMode(lost, &number, &number), kGpuIsLost);
-  EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(1, &handle), kGpuIsLost);
-  EXPECT_EQ(nvmlDeviceGetCount_v2(&number), kSuccess);
-  EXPECT_EQ(number, 4U);
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(device(0), &number), kSuccess);
-}
-
-TEST_F(AbiTest, ACallFaultHitsThatCallOnly) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  break_gpu(0, sim::failing(sim::Call::utilization_rates, kUnknown));
-  Utilization utilization;
-  unsigned number = 0;
-  EXPECT_EQ(nvmlDeviceGetUtilizationRates(device(0), &utilization), kUnknown);
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(device(0), &number), kSuccess);
-  break_gpu(0, sim::failing(sim::Call::any, kTimeout));
-  EXPECT_EQ(nvmlDeviceGetUtilizationRates(device(1), &utilization), kSuccess);
-  EXPECT_EQ(nvmlDeviceGetHandleByUUID(world_.gpus[0].identity.uuid, nullptr), kInvalidArgument);
-  DeviceHandle handle = nullptr;
-  EXPECT_EQ(nvmlDeviceGetHandleByUUID(world_.gpus[0].identity.uuid, &handle), kTimeout);
-}
-
-TEST_F(AbiTest, LatencyIsSpentInTheCallerBeforeTheAnswer) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, 50));
-  unsigned number = 0;
-  const TimePoint before = BootClock::now();
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(device(0), &number), kSuccess);
-  EXPECT_GE(to_milliseconds(BootClock::now() - before), 50);
-  EXPECT_GT(number, 0U);
-}
-
-TEST_F(AbiTest, ACallThatNeverReturnsBlocksNeitherOtherCallsNorShutdown) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  const DeviceHandle gpu = device(0);
-  break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, sim::kNeverReturns));
-  std::thread([gpu] {
-    unsigned number = 0;
-    (void)nvmlDeviceGetPowerUsage(gpu, &number);
-  }).detach();
-  ::usleep(20'000);
-  unsigned number = 0;
-  EXPECT_EQ(nvmlDeviceGetPowerUsage(device(1), &number), kSuccess);
-  EXPECT_EQ(nvmlDeviceGetTemperature(gpu, 0, &number), kSuccess);
-  EXPECT_EQ(nvmlShutdown(), kSuccess);
-}
-
-TEST_F(AbiTest, AfterTheKeeperDiedDeviceCallsSayLostAndInitialisationSaysNoDriver) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  const DeviceHandle gpu = device(0);
-  unsigned number = 0;
-  EXPECT_TRUE(sim::happens_within(std::chrono::milliseconds(2500), [&] {
-    return nvmlDeviceGetPowerUsage(gpu, &number) == kGpuIsLost;
-  }));
-  EXPECT_EQ(nvmlShutdown(), kSuccess);
-  EXPECT_EQ(nvmlInit_v2(), kDriverNotLoaded);
-}
-
-TEST_F(AbiTest, ADeviceCallIsCheap) {
-  ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  const DeviceHandle gpu = device(0);
-  constexpr int kCalls = 20'000;
-  unsigned number = 0;
-  const TimePoint before = BootClock::now();
-  for (int i = 0; i < kCalls; ++i) (void)nvmlDeviceGetPowerUsage(gpu, &number);
-  const auto each = (BootClock::now() - before) / kCalls;
-  RecordProperty("nanoseconds_per_call", static_cast<int>(each.count()));
-  EXPECT_LT(each, std::chrono::microseconds(50));  // 5 us is the aim; this run may be instrumented
-}
-
-TEST_F(AbiTest, TheLibraryLoadsByItselfAndAnswers) {
-  const std::unique_ptr<void, int (*)(void*)> library(
-      ::dlopen(SIM_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL), ::dlclose);
-  ASSERT_NE(library, nullptr) << ::dlerror();
-  const auto call = [&](const char* name) {
-    return reinterpret_cast<ReturnCode (*)()>(::dlsym(library.get(), name));
-  };
-  ASSERT_NE(call("nvmlInit_v2"), nullptr);
-  EXPECT_EQ(call("nvmlInit_v2")(), kSuccess);
-  EXPECT_EQ(call("nvmlShutdown")(), kSuccess);
-  // One name that is missing is one client that shows no GPU.
-  for (const char* name : {"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPcieThroughput",
-                           "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetFieldValues",
-                           "nvmlDeviceSetPowerManagementLimit", "nvmlEventSetWait_v2"}) {
-    EXPECT_NE(call(name), nullptr) << name;
-  }
-  EXPECT_EQ(::dlsym(library.get(),
-                    "_ZN7gpuyard3sim10find_modelESt17basic_string_viewIcSt11char_traitsIcEE"),
-            nullptr);
 }
 
 }  // namespace

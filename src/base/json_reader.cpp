@@ -7,7 +7,8 @@ namespace gpuyard::json {
 void Problems::add(const std::string& path, std::string_view what) {
   if (text_.size() > kMaxText) return;
   if (!text_.empty()) text_ += "; ";
-  text_ += path.empty() ? std::string("/") : path;
+  text_ += path.empty() ? "/" : path.substr(0, kMaxPath);
+  if (path.size() > kMaxPath) text_ += "...";
   text_ += ": ";
   text_ += what;
 }

@@ -1,6 +1,7 @@
 // JSON text to records, strictly: every problem is reported with the path to it.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -29,6 +30,7 @@ class Problems {
 
  private:
   static constexpr std::size_t kMaxText = 1000;
+  static constexpr std::size_t kMaxPath = 200;  // a field's name is a stranger's, of any length
   std::string text_;
 };
 
@@ -134,10 +136,11 @@ void Reader::read(const boost::json::value& from, T& to, const std::string& path
   } else if constexpr (std::is_integral_v<T>) {
     read_integer(from, to, path);
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (from.is_number()) {
-      to = from.to_number<T>();
-    } else {
+    // The parser makes an infinity of what no double can hold.
+    if (!from.is_number()) {
       problems.add(path, "must be a number");
+    } else if (to = from.to_number<T>(); !std::isfinite(to)) {
+      problems.add(path, "out of range");
     }
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (const auto* value = from.if_string()) {
@@ -158,7 +161,8 @@ void Reader::read(const boost::json::value& from, T& to, const std::string& path
     if (values == nullptr) return problems.add(path, "must be an array");
     to.clear();
     for (const auto& value : *values) {
-      read(value, to.emplace_back(), path + "/" + std::to_string(to.size() - 1));
+      const std::string at = path + "/" + std::to_string(to.size());  // before the element is there
+      read(value, to.emplace_back(), at);
     }
   } else if constexpr (is_string_map<T>) {
     read_map(from, to, path);

@@ -29,6 +29,7 @@ boost::json::object schema() {
   } else if constexpr (is_optional<T>) {
     auto inner = schema<typename T::value_type>();
     if (auto* type = inner.if_contains("type")) *type = boost::json::array{*type, "null"};
+    if (auto* names = inner.if_contains("enum")) names->as_array().emplace_back(nullptr);
     return inner;
   } else if constexpr (std::is_same_v<T, bool>) {
     return {{"type", "boolean"}};

@@ -19,7 +19,6 @@ Subscription ManualLoop::watch(int fd, std::function<void()> readable) {
 
 void ManualLoop::advance(Duration duration) {
   const TimePoint end = now_ + duration;
-  const TimePoint start = now_;
   for (;;) {
     for (auto& work : std::exchange(posted_, {})) work();
     if (!posted_.empty()) continue;
@@ -29,7 +28,6 @@ void ManualLoop::advance(Duration duration) {
     timer.mapped()();
   }
   now_ = end;
-  wall_ += std::chrono::duration_cast<std::chrono::milliseconds>(end - start);
 }
 
 void ManualLoop::make_readable(int fd) {

@@ -13,7 +13,9 @@ namespace gpuyard {
 class ManualLoop final : public Loop {
  public:
   TimePoint now() const override { return now_; }
-  WallTime wall() const override { return wall_; }
+  WallTime wall() const override {
+    return kWallStart + std::chrono::duration_cast<std::chrono::milliseconds>(now_ - kStart);
+  }
   void post(std::function<void()> work) override;
   Subscription call_at(TimePoint when, std::function<void()> work) override;
   Subscription watch(int fd, std::function<void()> readable) override;
@@ -27,8 +29,10 @@ class ManualLoop final : public Loop {
  private:
   using TimerKey = std::pair<TimePoint, std::uint64_t>;
 
-  TimePoint now_{std::chrono::hours(1)};
-  WallTime wall_{std::chrono::milliseconds(1'700'000'000'000)};
+  static constexpr TimePoint kStart{std::chrono::hours(1)};
+  static constexpr WallTime kWallStart{std::chrono::milliseconds(1'700'000'000'000)};
+
+  TimePoint now_ = kStart;
   std::uint64_t next_ = 0;
   std::map<TimerKey, std::function<void()>> timers_;
   std::map<int, std::function<void()>> watches_;

@@ -63,10 +63,11 @@ void FakeFleet::set_missing(std::uint32_t index, Metric metric, Missing why) {
 
 void FakeFleet::set_memory_used(std::uint32_t index, std::int64_t bytes) {
   state_->change(index, [&](State::Gpu& gpu) {
-    const std::int64_t total = std::get<std::int64_t>(gpu.values[Metric::memory_total]);
-    const std::int64_t used = std::clamp(bytes, std::int64_t{0}, total);
+    const auto* total = std::get_if<std::int64_t>(&gpu.values[Metric::memory_total]);
+    if (total == nullptr) return;  // memory that cannot be read cannot be used either
+    const std::int64_t used = std::clamp(bytes, std::int64_t{0}, *total);
     gpu.values[Metric::memory_used] = used;
-    gpu.values[Metric::memory_free] = total - used;
+    gpu.values[Metric::memory_free] = *total - used;
   });
 }
 
@@ -112,8 +113,10 @@ class FakeBackend final : public Backend {
     std::unique_lock lock(state.mutex);
     const auto gpu = std::find_if(state.gpus.begin(), state.gpus.end(),
                                   [&](const auto& candidate) { return candidate.info.id == id; });
-    if (gpu == state.gpus.end()) return {};
-    state.unblocked.wait(lock, [&] { return !gpu->blocked; });
+    if (gpu == state.gpus.end()) {
+      return missing_sample(probes, {MissingReason::failed, "Not Found"}, BootClock::now());
+    }
+    state.unblocked.wait(lock, [&] { return !gpu->blocked || gpu->removed; });
     const TimePoint taken = BootClock::now();
     if (gpu->removed) {
       return missing_sample(probes, {MissingReason::device_lost, "GPU is lost"}, taken);

@@ -1,7 +1,5 @@
 #include "http/client.h"
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <thread>
 

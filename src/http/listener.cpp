@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "http/response_head.h"
+#include "http/session.h"
 
 namespace gpuyard::http {
 namespace {
@@ -66,6 +67,12 @@ Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound)
 
 void Listener::watch() {
   watch_ = site_->io.watch(socket_.get(), [this] { accept_some(); });
+  if (!watch_) pause();  // watching needs a descriptor, too
+}
+
+void Listener::pause() {
+  watch_.reset();  // the socket stays readable, so watching it would only spin
+  pause_ = site_->io.call_after(kPause, [this] { watch(); });
 }
 
 void Listener::accept_some() {
@@ -95,8 +102,7 @@ bool Listener::cannot_accept(int code) {
     log::warning("cannot accept connections on {}: {}; trying again every {} ms", bound_.text(),
                  std::generic_category().message(code), to_milliseconds(kPause));
   }
-  watch_.reset();  // the socket stays readable, so watching it would only spin
-  pause_ = site_->io.call_after(kPause, [this] { watch(); });
+  pause();
   return false;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/unique_fd.h"
 #include "http/endpoint.h"
-#include "http/session.h"
+#include "http/site.h"
 
 namespace gpuyard::http {
 
@@ -16,6 +16,7 @@ class Listener {
 
  private:
   void watch();
+  void pause();
   void accept_some();
   bool accept_one();
   bool cannot_accept(int code);

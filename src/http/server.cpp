@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "http/listener.h"
 #include "http/listening.h"
-#include "http/session.h"
+#include "http/site.h"
 
 namespace gpuyard::http {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "http/deadline.h"
 #include "http/host.h"
 #include "http/loop_core.h"
 #include "http/read_buffer.h"
@@ -34,7 +35,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         arrival_(std::move(arrival)),
         buffer_(site_->limits.header_bytes + kBeyondHeader),
         parser_(site_->limits),
-        answered_(site_->io.core().io) {
+        answered_(site_->io.core().io),
+        deadline_(site_->time, [this] { time_out(); }) {
     site_->add(*this);
   }
   ~Session() override { site_->remove(*this); }
@@ -82,8 +84,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     while (step == Step::need_more || step == Step::need_continue) {
       if (step == Step::need_continue) co_await send_continue();
       std::size_t bytes = 0;
-      if (!timed_out_ && !gone_) bytes = co_await read();
-      const bool usable = bytes > 0 && !timed_out_ && !gone_;
+      if (!deadline_.missed() && !gone_) bytes = co_await read();
+      const bool usable = bytes > 0 && !deadline_.missed() && !gone_;
       step = usable ? digest() : nothing_read();
     }
     co_return step;
@@ -147,7 +149,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   Step nothing_read() {
-    if (gone_ || !timed_out_ || phase_ == Phase::idle) return Step::stop;
+    if (gone_ || !deadline_.missed() || phase_ == Phase::idle) return Step::stop;
     return refuse(error_response(408, "timed_out", "the request took too long to arrive"));
   }
 
@@ -187,7 +189,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     enter(Phase::handling, site_->limits.handler);
     boost::system::error_code woken;
     auto token = asio::redirect_error(asio::use_awaitable, woken);
-    while (!response_ && !timed_out_ && !gone_) {
+    while (!response_ && !deadline_.missed() && !gone_) {
       answered_.expires_at(asio::steady_timer::time_point::max());
       co_await answered_.async_wait(token);
     }
@@ -225,28 +227,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       buffer_.consume(buffer_.view().size());
       const std::size_t bytes = co_await read();
       dropped += bytes;
-      more = bytes > 0 && !timed_out_ && !gone_;
+      more = bytes > 0 && !deadline_.missed() && !gone_;
     }
     stream_->abort();
   }
 
   void enter(Phase phase, Duration at_most) {
     phase_ = phase;
-    timed_out_ = false;
-    deadline_ = site_->time.now() + at_most;
-    if (deadline_ < alarm_at_) set_alarm();
+    deadline_.set(at_most);
   }
 
-  // A busy connection moves its deadline many times a second; the alarm only follows when it rings.
-  void set_alarm() {
-    alarm_at_ = deadline_;
-    alarm_ = site_->time.call_at(deadline_, [this] { ring(); });
-  }
-
-  void ring() {
-    alarm_at_ = TimePoint::max();
-    if (site_->time.now() < deadline_) return set_alarm();
-    timed_out_ = true;
+  void time_out() {
     if (phase_ == Phase::handling) {
       answered_.cancel();
     } else if (phase_ == Phase::writing) {
@@ -276,25 +267,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::optional<Response> response_;
   asio::steady_timer answered_;  // never expires; cancelling it wakes answer()
 
-  bool timed_out_ = false;
-  TimePoint deadline_ = TimePoint::max();
-  TimePoint alarm_at_ = TimePoint::max();
-  Subscription alarm_;
+  Deadline deadline_;
 };
 
 }  // namespace
-
-void Site::add(Connection& connection) {
-  connections.insert(&connection);
-  counters.active = connections.size();
-}
-
-void Site::remove(Connection& connection) {
-  connections.erase(&connection);
-  counters.active = connections.size();
-  if (!connections.empty()) return;
-  if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
-}
 
 void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival) {
   auto& io = site->io.core().io;

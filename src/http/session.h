@@ -2,60 +2,14 @@
 // includes no Asio.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "base/unique_fd.h"
-#include "http/limits.h"
-#include "http/loop.h"
-#include "http/message.h"
-#include "http/server.h"
+#include "http/site.h"
 
 namespace gpuyard::http {
 
 class Stream;
-
-// A running session as its server sees it.
-class Connection {
- public:
-  virtual ~Connection() = default;
-  // Ends now if no request has begun to arrive, else after its response.
-  virtual void finish() = 0;
-  // Ends without another byte.
-  virtual void abort() = 0;
-};
-
-// What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
-// they hold it together.
-struct Site {
-  Site(IoLoop& io_loop, Loop& time_source, Handler requests, const Limits& bounds)
-      : io(io_loop), time(time_source), limits(bounds), handler(std::move(requests)) {}
-
-  IoLoop& io;  // what coroutines run on
-  Loop& time;  // what deadlines count on; a test has one that stands still
-  const Limits limits;
-  Handler handler;
-  std::vector<std::string> allowed_hosts;
-  Counters counters;
-  std::uint64_t next_request = 1;
-  std::set<Connection*> connections;
-  bool closing = false;
-  std::function<void()> drained;  // called once when closing and the last connection has ended
-
-  void add(Connection& connection);
-  void remove(Connection& connection);
-};
-
-// What is known of a client when it arrives.
-struct Arrival {
-  Peer peer;
-  std::string local_address;         // the literal it connected to; "" on a Unix socket
-  std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
-};
 
 // Starts a session on site->io.
 void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival);

@@ -1,14 +1,8 @@
-// Sessions over memory and a clock that stands still: no socket, no waiting.
-#include "http/session.h"
+#include "http/test_session.h"
 
-#include <optional>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <stdexcept>
 
 #include "base/log.h"
-#include "base/manual_loop.h"
-#include "http/memory_pipe.h"
 
 namespace gpuyard::http {
 namespace {
@@ -20,65 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-class Session : public testing::Test {
- protected:
-  Session() { start(Limits()); }
-
-  void start(const Limits& limits) {
-    if (pipe_) pipe_->vanish();
-    io_.poll();
-    pipe_ = std::make_unique<MemoryPipe>(io_);
-    site_ = std::make_shared<Site>(
-        io_, time_,
-        [this](Request request, Reply reply) {
-          paths_.push_back(request.path);
-          last_ = std::move(request);
-          if (hold_) {
-            held_.push_back(std::move(reply));
-          } else {
-            reply(answer_);
-          }
-        },
-        limits);
-    Arrival arrival;
-    arrival.local_address = "127.0.0.1";
-    serve(site_, pipe_->stream(), std::move(arrival));
-    io_.poll();
-  }
-
-  std::string exchange(std::string_view bytes) {
-    pipe_->send(bytes);
-    io_.poll();
-    return pipe_->take_received();
-  }
-  void pass(Duration duration) {
-    time_.advance(duration);
-    io_.poll();
-  }
-  bool gone() const { return site_->counters.active == 0; }
-  void expect_refused(std::string_view bytes, int status, std::string_view code) {
-    const std::string response = exchange(bytes);
-    EXPECT_THAT(response, StartsWith("HTTP/1.1 " + std::to_string(status) + " "));
-    EXPECT_THAT(response, HasSubstr(R"({"error":{"code":")" + std::string(code) + '"'));
-    EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
-    EXPECT_TRUE(pipe_->finished_by_server());
-  }
-
-  ManualLoop time_;  // outlives the sessions that the loop still holds
-  IoLoop io_;
-  std::unique_ptr<MemoryPipe> pipe_;
-  std::shared_ptr<Site> site_;
-  Response answer_{200, "text/plain", "hello"};
-  bool hold_ = false;
-  std::vector<Reply> held_;
-  std::vector<std::string> paths_;
-  std::optional<Request> last_;
-};
-
-constexpr std::string_view kGet = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
-constexpr std::string_view kHello =
-    "HTTP/1.1 200 OK\r\nServer: gpuyard\r\nX-Content-Type-Options: nosniff\r\n"
-    "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello";
+using Session = SessionTest;
 
 TEST_F(Session, AnswersARequestAndKeepsTheConnectionOpen) {
   EXPECT_EQ(exchange(kGet), kHello);
@@ -162,95 +98,6 @@ TEST_F(Session, AnnouncesContinueOnceTheHeaderIsAccepted) {
   EXPECT_EQ(exchange("ok"), kHello);
 }
 
-TEST_F(Session, RefusesTheBodyInsteadOfContinueWhenItIsTooLarge) {
-  expect_refused(
-      "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 70000\r\nExpect: 100-continue\r\n\r\n",
-      413, "body_too_large");
-  EXPECT_TRUE(paths_.empty());
-}
-
-TEST_F(Session, RefusesAnotherExpectation) {
-  expect_refused("GET / HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n\r\n", 417,
-                 "unsupported");
-}
-
-TEST_F(Session, RefusesAChunkedBodyOnceItsSumIsTooLarge) {
-  std::string request = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-  const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";
-  for (int i = 0; i < 5; ++i) request += chunk;
-  expect_refused(request, 413, "body_too_large");
-}
-
-TEST_F(Session, RefusesALongHeader) {
-  expect_refused("GET / HTTP/1.1\r\nX: " + std::string(17'000, 'x'), 431, "header_too_large");
-}
-
-TEST_F(Session, RefusesAHeaderOfManyShortFieldsThatComeOneByOne) {
-  exchange("GET / HTTP/1.1\r\nHost: localhost\r\n");
-  std::string response;
-  for (int i = 0; i < 1000 && response.empty(); ++i) {
-    response = exchange("X-Field: 0123456789abcdef\r\n");
-  }
-  EXPECT_THAT(response, StartsWith("HTTP/1.1 431 "));
-}
-
-TEST_F(Session, RefusesALongTarget) {
-  expect_refused("GET /" + std::string(5000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 414,
-                 "target_too_large");
-}
-
-TEST_F(Session, RefusesATargetThatNeverEnds) {
-  expect_refused("GET /" + std::string(20'000, 'x'), 414, "target_too_large");
-}
-
-TEST_F(Session, RefusesAChunkExtensionThatNeverEnds) {
-  exchange("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-  expect_refused("1;" + std::string(20'000, 'x'), 400, "invalid");
-}
-
-class MalformedRequest : public Session, public testing::WithParamInterface<const char*> {};
-
-TEST_P(MalformedRequest, IsRefusedAndEndsTheConnection) {
-  expect_refused(GetParam(), 400, "invalid");
-  EXPECT_EQ(site_->counters.requests, 0U);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Session, MalformedRequest,
-    testing::Values(
-        "nonsense\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
-        "GET relative HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET http://evil/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /a/../b HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /%2e%2E/b HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /%4 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET /?a=%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
-        "Content-Length: 3\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "2\r\nabXX0\r\n\r\n"));
-
-TEST_F(Session, RefusesATransferEncodingItDoesNotKnow) {
-  expect_refused("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-                 501, "unsupported");
-}
-
-TEST_F(Session, ToldANameThatIsNotOursExplainsAndCloses) {
-  expect_refused("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "misdirected");
-  EXPECT_TRUE(paths_.empty());
-}
-
-TEST_F(Session, AcceptsAConfiguredName) {
-  site_->allowed_hosts = {"node7.example"};
-  EXPECT_EQ(exchange("GET / HTTP/1.1\r\nHost: Node7.example:9410\r\n\r\n"), kHello);
-}
-
 TEST_F(Session, ClosesAfterConnectionClose) {
   EXPECT_THAT(exchange("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
               HasSubstr("Connection: close\r\n"));
@@ -317,80 +164,6 @@ TEST_F(Session, IgnoresAReplyAfterTheClientHasGone) {
   io_.poll();
   held_.at(0)(answer_);
   io_.poll();
-  EXPECT_TRUE(gone());
-}
-
-TEST_F(Session, IgnoresAReplyAfterTheHandlersDeadline) {
-  hold_ = true;
-  exchange(kGet);
-  pass(site_->limits.handler - std::chrono::milliseconds(1));
-  EXPECT_EQ(pipe_->take_received(), "");
-  pass(std::chrono::milliseconds(1));
-  EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 503 "));
-  held_.at(0)(answer_);
-  io_.poll();
-  EXPECT_EQ(pipe_->take_received(), "");
-  EXPECT_TRUE(pipe_->finished_by_server());
-}
-
-TEST_F(Session, ClosesAnIdleConnectionWithoutAWord) {
-  exchange(kGet);
-  pass(site_->limits.idle - std::chrono::milliseconds(1));
-  EXPECT_FALSE(gone());
-  pass(std::chrono::milliseconds(1));
-  EXPECT_EQ(pipe_->take_received(), "");
-  EXPECT_TRUE(gone());
-}
-
-TEST_F(Session, ClosesAConnectionThatNeverSpeaks) {
-  pass(site_->limits.read);
-  EXPECT_TRUE(gone());
-}
-
-TEST_F(Session, CountsIdlenessFromTheLastResponse) {
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(exchange(kGet), kHello);
-    pass(site_->limits.idle / 2);
-  }
-  EXPECT_FALSE(gone());
-}
-
-TEST_F(Session, Says408ToASlowHeaderHoweverSteadilyItDrips) {
-  std::string response;
-  for (int i = 0; i < 11 && response.empty(); ++i) {
-    response = exchange(i == 0 ? "GET /" : "x");
-    pass(std::chrono::seconds(1));
-    response += pipe_->take_received();
-  }
-  EXPECT_THAT(response, StartsWith("HTTP/1.1 408 "));
-}
-
-TEST_F(Session, Says408ToASlowBody) {
-  exchange("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nab");
-  pass(site_->limits.read);
-  EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 408 "));
-}
-
-TEST_F(Session, GivesUpOnAClientThatDoesNotRead) {
-  pipe_->stall();
-  exchange(kGet);
-  pass(site_->limits.write - std::chrono::milliseconds(1));
-  EXPECT_FALSE(gone());
-  pass(std::chrono::milliseconds(1));
-  EXPECT_TRUE(gone());
-}
-
-TEST_F(Session, LingersNoLongerThanItsLimitAfterTheLastResponse) {
-  exchange("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-  exchange("this is not looked at");
-  EXPECT_FALSE(gone());
-  pass(site_->limits.linger);
-  EXPECT_TRUE(gone());
-}
-
-TEST_F(Session, LingersForNoMoreThanSoManyBytes) {
-  exchange("nonsense\r\n\r\n");
-  exchange(std::string(site_->limits.linger_bytes, 'x'));
   EXPECT_TRUE(gone());
 }
 

@@ -35,6 +35,8 @@ void Track::asked(std::uint64_t id, ProbeSet probes, TimePoint now) {
 bool Track::answered(std::uint64_t id, const Sample& sample) {
   if (!question_ || question_->id != id) return false;
   question_.reset();
+  const Missing* why = lost(sample);
+  gone_ = why != nullptr ? std::optional(*why) : std::nullopt;
   sample_.merge(sample);
   return true;
 }
@@ -45,12 +47,12 @@ bool Track::unresponsive(TimePoint now) const {
 
 DeviceState Track::state(TimePoint now) const {
   DeviceState state{info_, DeviceCondition::responsive, "", sample_};
-  const Missing* gone = info_.fault ? &*info_.fault : lost(sample_);
+  const auto& gone = info_.fault ? info_.fault : gone_;
   if (unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;
     state.why = fmt::format("the driver has not answered for {:.1f} s; readings are the last that came",
                             std::chrono::duration<double>(now - question_->asked).count());
-  } else if (gone != nullptr) {
+  } else if (gone) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*gone);
   }

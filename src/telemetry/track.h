@@ -51,6 +51,7 @@ class Track {
   ProbeSet due_;
   ProbeSet urgent_;
   std::optional<Question> question_;
+  std::optional<Missing> gone_;  // the last answer said so in every row
 };
 
 }  // namespace gpuyard::telemetry

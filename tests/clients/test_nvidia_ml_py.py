@@ -10,8 +10,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from proofs import record  # noqa: E402
 
 pytest.importorskip("pynvml")
 
@@ -121,6 +125,7 @@ def test_the_fleet_is_the_one_that_sim_status_shows(world):
         assert gpu["memory_total"] == expected["memory_total_bytes"]
         assert gpu["found_again"] == [gpu["index"], gpu["index"]]
     assert len({gpu["uuid"] for gpu in seen["fleet"]}) == GPUS
+    record("nvidia-ml-py clients", "ran")
 
 
 def test_every_reading_is_one_an_h100_could_give(world):

@@ -1,0 +1,27 @@
+// A test that starts keepers of its own. Part of no library.
+#pragma once
+
+#include <string>
+
+#include "sim/testing.h"
+
+namespace gpuyard::sim {
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  WorldOptions options() const {
+    return {.directory = directory_.path() + "/world", .gpus = 4, .program = SIM_KEEPER_PROGRAM};
+  }
+  std::string directory() const { return options().directory; }
+
+  Result<RunningWorld> start(KeeperLifetime lifetime = KeeperLifetime::with_creator) const {
+    return start_keeper(options(), lifetime);
+  }
+
+  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
+
+ private:
+  ScratchDirectory directory_;
+};
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,103 @@
+// NVML's functions as tests call them, and a world to call them on. Part of no library.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "nvml/abi.h"
+#include "sim/physics.h"
+#include "sim/testing.h"
+#include "sim/world_writer.h"
+
+using gpuyard::nvml::DeviceHandle;
+using gpuyard::nvml::MemoryV1;
+using gpuyard::nvml::MemoryV2;
+using gpuyard::nvml::PciInfo;
+using gpuyard::nvml::PciInfoV1;
+using gpuyard::nvml::PciInfoV2;
+using gpuyard::nvml::ReturnCode;
+using gpuyard::nvml::TemperatureV1;
+using gpuyard::nvml::Utilization;
+
+extern "C" {
+ReturnCode nvmlInit();
+ReturnCode nvmlInit_v2();
+ReturnCode nvmlInitWithFlags(unsigned);
+ReturnCode nvmlShutdown();
+const char* nvmlErrorString(ReturnCode);
+ReturnCode nvmlSystemGetDriverVersion(char*, unsigned);
+ReturnCode nvmlSystemGetNVMLVersion(char*, unsigned);
+ReturnCode nvmlSystemGetCudaDriverVersion_v2(int*);
+ReturnCode nvmlDeviceGetCount(unsigned*);
+ReturnCode nvmlDeviceGetCount_v2(unsigned*);
+ReturnCode nvmlDeviceGetHandleByIndex_v2(unsigned, DeviceHandle*);
+ReturnCode nvmlDeviceGetHandleByUUID(const char*, DeviceHandle*);
+ReturnCode nvmlDeviceGetHandleByPciBusId_v2(const char*, DeviceHandle*);
+ReturnCode nvmlDeviceGetName(DeviceHandle, char*, unsigned);
+ReturnCode nvmlDeviceGetUUID(DeviceHandle, char*, unsigned);
+ReturnCode nvmlDeviceGetIndex(DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetPciInfo(DeviceHandle, PciInfoV1*);
+ReturnCode nvmlDeviceGetPciInfo_v2(DeviceHandle, PciInfoV2*);
+ReturnCode nvmlDeviceGetPciInfo_v3(DeviceHandle, PciInfo*);
+ReturnCode nvmlDeviceGetCudaComputeCapability(DeviceHandle, int*, int*);
+ReturnCode nvmlDeviceGetMemoryInfo(DeviceHandle, MemoryV1*);
+ReturnCode nvmlDeviceGetMemoryInfo_v2(DeviceHandle, MemoryV2*);
+ReturnCode nvmlDeviceGetUtilizationRates(DeviceHandle, Utilization*);
+ReturnCode nvmlDeviceGetTemperature(DeviceHandle, unsigned, unsigned*);
+ReturnCode nvmlDeviceGetTemperatureV(DeviceHandle, TemperatureV1*);
+ReturnCode nvmlDeviceGetFanSpeed(DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetPowerUsage(DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle, unsigned*, unsigned*);
+ReturnCode nvmlDeviceGetTotalEnergyConsumption(DeviceHandle, unsigned long long*);
+ReturnCode nvmlDeviceGetClockInfo(DeviceHandle, unsigned, unsigned*);
+ReturnCode nvmlDeviceGetMaxClockInfo(DeviceHandle, unsigned, unsigned*);
+ReturnCode nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle, unsigned long long*);
+ReturnCode nvmlDeviceGetMigMode(DeviceHandle, unsigned*, unsigned*);
+ReturnCode nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle, unsigned*, void*);
+ReturnCode nvmlDeviceGetVbiosVersion();
+}
+
+namespace gpuyard::sim_nvml {
+
+// A world that this test publishes itself; it stays fresh for two seconds.
+class AbiTest : public ::testing::Test {
+ protected:
+  AbiTest()
+      : world_(sim::make_world(*sim::find_model("h100"), 4,
+                               {.kind = sim::WorkloadKind::steady, .load = 0.9})) {
+    ::setenv("GPUYARD_SIM_WORLD", directory_.path().c_str(), 1);
+    for (int i = 0; i < 500; ++i) sim::step(world_, sim::kStep);
+    writer_ =
+        std::make_unique<sim::WorldWriter>(*sim::WorldWriter::create(directory_.path(), world_));
+  }
+  ~AbiTest() override {
+    while (nvmlShutdown() == nvml::kSuccess) {
+    }
+    ::unsetenv("GPUYARD_SIM_WORLD");
+  }
+
+  static DeviceHandle device(unsigned index) {
+    DeviceHandle handle = nullptr;
+    EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(index, &handle), nvml::kSuccess);
+    return handle;
+  }
+  static std::string uuid_of(DeviceHandle handle) {
+    std::array<char, nvml::kUuidSize> text{};
+    EXPECT_EQ(nvmlDeviceGetUUID(handle, text.data(), nvml::kUuidSize), nvml::kSuccess);
+    return text.data();
+  }
+  void break_gpu(unsigned index, const sim::Fault& fault) {
+    world_.gpus[index].fault = fault;
+    writer_->publish(world_);
+  }
+
+  sim::ScratchDirectory directory_;
+  sim::World world_;
+  std::unique_ptr<sim::WorldWriter> writer_;
+};
+
+}  // namespace gpuyard::sim_nvml

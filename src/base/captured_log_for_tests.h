@@ -1,0 +1,34 @@
+// Log lines as a test sees them, for as long as one of these lives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gpuyard::testing {
+
+class CapturedLog {
+ public:
+  CapturedLog() {
+    lines().clear();
+    log::set_level(log::Level::debug);
+    log::capture([](log::Level level, std::string_view text) {
+      constexpr const char* kNames[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR "};
+      lines().push_back(kNames[static_cast<int>(level)] + std::string(text));
+    });
+  }
+  ~CapturedLog() {
+    log::capture(nullptr);
+    log::set_level(log::Level::info);
+  }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+
+  static std::vector<std::string>& lines() {
+    static std::vector<std::string> all;
+    return all;
+  }
+};
+
+}  // namespace gpuyard::testing

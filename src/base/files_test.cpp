@@ -1,0 +1,143 @@
+#include "base/files.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/boot.h"
+
+namespace gpuyard {
+namespace {
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(::mkdtemp(directory_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string written(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+    return path(name);
+  }
+
+  std::string directory_ = testing::TempDir() + "gpuyard-files-XXXXXX";
+};
+
+TEST_F(Files, ReadsEveryByte) {
+  const std::string text = std::string(10'000, 'x') + std::string("\0\r\n\xFF", 4);
+  const auto read = read_file(written("a", text), 1 << 20);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, text);
+}
+
+TEST_F(Files, AFileOfExactlyTheLimitIsRead) {
+  EXPECT_TRUE(read_file(written("a", "12345678"), 8));
+}
+
+TEST_F(Files, AFileOverTheLimitIsInvalid) {
+  const auto read = read_file(written("a", "123456789"), 8);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error(), (Error{Errc::invalid, path("a") + " is larger than 8 bytes"}));
+}
+
+TEST_F(Files, AnEndlessFileIsRefusedRatherThanHeld) {
+  EXPECT_EQ(read_file("/dev/zero", 100'000).error().code, Errc::invalid);
+}
+
+TEST_F(Files, AMissingFileIsNotFoundInTheKernelsWords) {
+  const auto read = read_file(path("none"), 8);
+  EXPECT_EQ(read.error(),
+            (Error{Errc::not_found, "opening " + path("none") + ": No such file or directory"}));
+}
+
+TEST_F(Files, ADirectoryIsNoFile) { EXPECT_FALSE(read_file(directory_, 8)); }
+
+TEST_F(Files, WhatErrnoSaysDecidesHowTheCallerReacts) {
+  const auto code_of = [](int number) {
+    errno = number;
+    return system_error("x").code;
+  };
+  EXPECT_EQ(code_of(EACCES), Errc::denied);
+  EXPECT_EQ(code_of(EPERM), Errc::denied);
+  EXPECT_EQ(code_of(EADDRINUSE), Errc::conflict);
+  EXPECT_EQ(code_of(EIO), Errc::internal);
+}
+
+TEST_F(Files, MakesADirectoryWithItsParents) {
+  ASSERT_TRUE(make_directories(path("a/b//c/"), 0700));
+  struct stat info {};
+  ASSERT_EQ(::stat(path("a/b/c").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0700U);
+}
+
+TEST_F(Files, MakingADirectoryThatIsThereIsFine) {
+  EXPECT_TRUE(make_directories(directory_));
+  EXPECT_TRUE(make_directories("/"));
+}
+
+TEST_F(Files, AFileInTheWayOfADirectoryIsAnError) {
+  EXPECT_EQ(make_directories(written("a", "")).error().code, Errc::conflict);
+  EXPECT_FALSE(make_directories(path("a/b")));
+  EXPECT_FALSE(make_directories(""));
+}
+
+TEST_F(Files, ALockHasOneHolder) {
+  const auto first = lock_file(path("lock"));
+  ASSERT_TRUE(first);
+  const auto second = lock_file(path("lock"));
+  EXPECT_EQ(second.error(),
+            (Error{Errc::conflict, path("lock") + " is locked by another process"}));
+}
+
+TEST_F(Files, ALockEndsWithItsDescriptor) {
+  { ASSERT_TRUE(lock_file(path("lock"))); }
+  EXPECT_TRUE(lock_file(path("lock")));
+}
+
+TEST_F(Files, LockingKeepsWhatTheFileHolds) {
+  const auto lock = lock_file(written("lock", "1234"));
+  ASSERT_TRUE(lock);
+  EXPECT_EQ(*read_file(path("lock"), 8), "1234");
+}
+
+TEST_F(Files, TheProgramKnowsWhereItLies) {
+  EXPECT_TRUE(std::filesystem::is_regular_file(program_path()));
+  EXPECT_EQ(program_directory(), std::filesystem::path(program_path()).parent_path().string());
+}
+
+TEST(UniqueFd, ClosesTheOneItHoldsWhenItTakesAnother) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  writing = UniqueFd();
+  char byte = 0;
+  EXPECT_EQ(::read(reading.get(), &byte, 1), 0);  // end of file: the other end is closed
+}
+
+TEST(UniqueFd, MovesItsDescriptorAndReleasesIt) {
+  UniqueFd first(::dup(STDERR_FILENO));
+  ASSERT_TRUE(first);
+  UniqueFd second(std::move(first));
+  const int fd = second.release();
+  EXPECT_FALSE(second);
+  EXPECT_EQ(::close(fd), 0);  // still open: nobody closed it before
+}
+
+TEST(Boot, AProcessKeepsItsStartTime) {
+  const auto once = process_start_time(::getpid());
+  ASSERT_TRUE(once);
+  EXPECT_GT(*once, 0U);
+  EXPECT_EQ(process_start_time(::getpid()), once);
+}
+
+TEST(Boot, AProcessThatIsNotThereHasNoStartTime) { EXPECT_EQ(process_start_time(-1), std::nullopt); }
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,247 @@
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/json_reader.h"
+#include "base/json_schema.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+
+namespace gpuyard::json {
+
+enum class Colour { red, green };
+BOOST_DESCRIBE_ENUM(Colour, red, green)
+
+struct Inner {
+  std::int64_t number = 0;
+  std::optional<double> maybe;
+  friend bool operator==(const Inner&, const Inner&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Inner, (), (number, maybe))
+
+struct Outer {
+  std::string text;
+  bool flag = false;
+  std::uint8_t small = 0;
+  double real = 0;
+  Colour colour = Colour::red;
+  std::optional<Colour> hue;
+  std::vector<Inner> list;
+  std::map<std::string, std::int32_t> map;
+  friend bool operator==(const Outer&, const Outer&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Outer, (), (text, flag, small, real, colour, hue, list, map))
+
+struct Empty {};
+BOOST_DESCRIBE_STRUCT(Empty, (), ())
+
+template <>
+inline constexpr About about<&Inner::number>{"How many."};
+
+namespace {
+
+constexpr std::string_view kOuter =
+    R"({"text":"a","flag":true,"small":255,"real":0.1,"colour":"green","hue":null,)"
+    R"("list":[{"number":-9223372036854775808,"maybe":null},{"number":1,"maybe":2.5}],)"
+    R"("map":{"x":1,"y":-2}})";
+
+std::string problem_of(std::string_view text) {
+  const auto read = from_json<Outer>(text);
+  return read ? "no problem" : read.error().message;
+}
+// kOuter with one piece replaced.
+std::string with(std::string_view piece, std::string_view other) {
+  std::string text(kOuter);
+  return text.replace(text.find(piece), piece.size(), other);
+}
+std::string json_string(std::string_view text) { return to_json(std::string(text)); }
+
+TEST(Json, ARecordIsWrittenInTheOrderOfItsMembers) {
+  const Outer outer{"a", true, 255, 0.1, Colour::green, {},
+                    {{std::numeric_limits<std::int64_t>::min(), {}}, {1, 2.5}}, {{"x", 1}, {"y", -2}}};
+  EXPECT_EQ(to_json(outer), kOuter);
+}
+
+TEST(Json, WhatIsWrittenReadsBackTheSame) {
+  const auto read = from_json<Outer>(kOuter);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(to_json(*read), kOuter);
+}
+
+TEST(Json, ARecordWithoutMembersIsAnEmptyObject) {
+  EXPECT_EQ(to_json(Empty{}), "{}");
+  EXPECT_EQ(to_json(std::vector<Empty>(2)), "[{},{}]");
+}
+
+TEST(Json, AMissingValueIsWrittenAsNullNotLeftOut) {
+  EXPECT_EQ(to_json(Inner{3, {}}), R"({"number":3,"maybe":null})");
+}
+
+// Written exactly; Boost.JSON 1.81 reads with an error of a few units in the last place.
+TEST(Json, DoublesSurvive) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const auto value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    const std::string text = to_json(value);
+    double exact = 0;
+    std::from_chars(text.data(), text.data() + text.size(), exact);
+    EXPECT_EQ(exact, value);
+    const auto read = from_json<double>(text);
+    ASSERT_TRUE(read) << text;
+    EXPECT_DOUBLE_EQ(*read, value);
+  }
+}
+
+TEST(Json, WhatIsNoNumberIsNull) {
+  EXPECT_EQ(to_json(std::numeric_limits<double>::quiet_NaN()), "null");
+  EXPECT_EQ(to_json(-std::numeric_limits<double>::infinity()), "null");
+}
+
+TEST(Json, StringsEscapeWhatJsonCannotHold) {
+  EXPECT_EQ(json_string("\"\\\n\r\t\x01\x7F"), R"("\"\\\n\r\t\u0001\u007f")");
+  EXPECT_EQ(json_string(std::string_view("a\0b", 3)), R"("a\u0000b")");
+  EXPECT_EQ(json_string("45\u00B0C \u65E5 \U0001F600"), "\"45\u00B0C \u65E5 \U0001F600\"");
+}
+
+TEST(Json, BytesThatAreNotUtf8BecomeTheReplacementCharacter) {
+  EXPECT_EQ(json_string("a\xFFz"), "\"a\uFFFDz\"");
+  EXPECT_EQ(json_string("\xC0\xAF"), "\"\uFFFD\uFFFD\"");            // overlong
+  EXPECT_EQ(json_string("\xED\xA0\x80"), "\"\uFFFD\uFFFD\uFFFD\"");  // a surrogate
+  EXPECT_EQ(json_string("\xE2\x82"), "\"\uFFFD\uFFFD\"");            // cut off
+}
+
+TEST(Json, AnyBytesMakeAStringThatParses) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes(random() % 40, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    const auto once = from_json<std::string>(json_string(bytes));
+    ASSERT_TRUE(once) << once.error().message;
+    const auto twice = from_json<std::string>(json_string(*once));
+    ASSERT_TRUE(twice) << twice.error().message;
+    EXPECT_EQ(*twice, *once);  // nothing was left to replace
+  }
+}
+
+TEST(Utf8, KnowsTheFirstAndTheLastCharacterOfEachLength) {
+  for (const char* c : {"A", "\x7F"}) EXPECT_EQ(utf8_sequence_length(c), 1U) << c;
+  for (const char* c : {"\u0080", "\u07FF"}) EXPECT_EQ(utf8_sequence_length(c), 2U) << c;
+  for (const char* c : {"\u0800", "\uD7FF", "\uE000", "\uFFFF"}) {
+    EXPECT_EQ(utf8_sequence_length(c), 3U) << c;
+  }
+  for (const char* c : {"\U00010000", "\U0010FFFF"}) EXPECT_EQ(utf8_sequence_length(c), 4U) << c;
+}
+
+TEST(Utf8, RefusesWhatIsCutOffOverlongASurrogateOrTooLarge) {
+  for (const char* text : {"", "\x80", "\xBF", "\xC2", "\xC1\xBF", "\xC2\x41", "\xE0\x9F\xBF",
+                           "\xE0\xA0", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF0\x90\x80",
+                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
+    EXPECT_EQ(utf8_sequence_length(text), 0U) << testing::PrintToString(text);
+  }
+}
+
+TEST(JsonReader, NamesThePathOfEveryProblem) {
+  EXPECT_EQ(problem_of(with("true", "1")), "/flag: must be true or false");
+  EXPECT_EQ(problem_of(with("255", "256")), "/small: not an integer in range");
+  EXPECT_EQ(problem_of(with("255", "-1")), "/small: not an integer in range");
+  EXPECT_EQ(problem_of(with("255", "1.0")), "/small: not an integer in range");
+  EXPECT_EQ(problem_of(with("255", "\"1\"")), "/small: must be an integer");
+  EXPECT_EQ(problem_of(with("0.1", "null")), "/real: must be a number");
+  EXPECT_EQ(problem_of(with("\"a\"", "7")), "/text: must be a string");
+  EXPECT_EQ(problem_of(with("green", "blue")), "/colour: is not one of the known values");
+  EXPECT_EQ(problem_of(with("-2", "2147483648")), "/map/y: not an integer in range");
+  EXPECT_EQ(problem_of(with("2.5", "[]")), "/list/1/maybe: must be a number");
+  EXPECT_EQ(problem_of("[]"), "/: must be an object");
+}
+
+TEST(JsonReader, TellsOfAllProblemsAtOnce) {
+  EXPECT_EQ(from_json<Inner>(R"({"maybe":"x","typo":1})").error(),
+            (Error{Errc::invalid,
+                   "/number: required; /maybe: must be a number; /typo: unknown field"}));
+}
+
+TEST(JsonReader, RefusesUnknownFieldsUnlessToldToIgnoreThem) {
+  const std::string text = R"({"number":1,"from_the_future":{}})";
+  EXPECT_FALSE(from_json<Inner>(text));
+  EXPECT_EQ(from_json<Inner>(text, UnknownFields::ignore)->number, 1);
+}
+
+TEST(JsonReader, AnOptionalFieldMayBeMissing) {
+  EXPECT_EQ(*from_json<Inner>(R"({"number":1})"), (Inner{1, {}}));
+}
+
+TEST(JsonReader, WhatIsNotJsonIsInvalid) {
+  for (const char* text : {"", "{", "{}x", "nul", "'a'", "{\"a\":}", "[1,]", "\"\xFF\"", "NaN"}) {
+    EXPECT_EQ(parse(text).error().code, Errc::invalid) << text;
+  }
+}
+
+TEST(JsonReader, RefusesWhatIsNestedTooDeep) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_TRUE(parse(nested(kMaxDepth)));
+  EXPECT_FALSE(parse(nested(kMaxDepth + 1)));
+  EXPECT_FALSE(parse(std::string(1'000'000, '[')));
+}
+
+TEST(JsonReader, ANumberTooLargeForADoubleIsRefused) {
+  EXPECT_FALSE(from_json<double>("1e400"));
+  EXPECT_FALSE(from_json<double>("-1e400"));
+}
+
+TEST(JsonReader, TheTextOfProblemsStaysShort) {
+  std::string many = R"({"number":1)";
+  for (int i = 0; i < 5000; ++i) many += ",\"typo" + std::to_string(i) + "\":1";
+  EXPECT_LT(from_json<Inner>(many + "}").error().message.size(), 2000U);
+  const std::string one = R"({"number":1,")" + std::string(50'000, 'k') + R"(":1})";
+  EXPECT_LT(from_json<Inner>(one).error().message.size(), 2000U);
+}
+
+TEST(JsonReader, BrokenTextIsAnErrorOrAValueAndNeverMore) {
+  constexpr std::string_view kPieces = "{}[]\",:0123456789.eE+-\\untrlfas \x80\xFF";
+  std::mt19937 random(3);
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text(kOuter);
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      text[random() % text.size()] = kPieces[random() % kPieces.size()];
+    }
+    const auto read = from_json<Outer>(text, UnknownFields::ignore);
+    if (!read) continue;
+    ++accepted;
+    const auto again = from_json<Outer>(to_json(*read));
+    ASSERT_TRUE(again) << text << "\n" << again.error().message;
+    EXPECT_EQ(*again, *read) << text;
+  }
+  EXPECT_GT(accepted, 100);  // or the changes were too wild to test anything
+}
+
+TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {
+  EXPECT_EQ(boost::json::value(schema<Inner>()), *parse(R"({
+    "type": "object",
+    "properties": {"number": {"type": "integer", "description": "How many."},
+                   "maybe": {"type": ["number", "null"]}},
+    "required": ["number", "maybe"]})"));
+}
+
+TEST(JsonSchema, AnOptionalEnumAllowsNull) {
+  EXPECT_EQ(boost::json::value(schema<std::optional<Colour>>()),
+            *parse(R"({"type": ["string", "null"], "enum": ["red", "green", null]})"));
+}
+
+TEST(JsonSchema, ContainersDescribeWhatTheyHold) {
+  const auto properties = schema<Outer>().at("properties").as_object();
+  EXPECT_EQ(properties.at("list").at("items"), boost::json::value(schema<Inner>()));
+  EXPECT_EQ(properties.at("map"),
+            *parse(R"({"type": "object", "additionalProperties": {"type": "integer"}})"));
+}
+
+}  // namespace
+}  // namespace gpuyard::json

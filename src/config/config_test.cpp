@@ -1,0 +1,240 @@
+#include "config/config.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "config/keys.h"
+#include "config/load.h"
+
+namespace gpuyard::config {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string values_of(const Config& config) { return render(config, Style::values); }
+
+Config applied(std::string_view text) {
+  Config config;
+  const auto done = apply_toml(config, text, "x.toml");
+  EXPECT_TRUE(done) << done.error().message;
+  return config;
+}
+std::string problem_of(std::string_view text) {
+  Config config;
+  const auto done = apply_toml(config, text, "x.toml");
+  return done ? "no problem" : done.error().message;
+}
+
+TEST(Config, TheDefaultsListenOnThisMachineOnly) {
+  const Config config;
+  EXPECT_EQ(config.server.listen, Strings{"127.0.0.1:9410"});
+  EXPECT_EQ(config.metrics.prefix, "gpuyard");
+  EXPECT_EQ(config.log.level, log::Level::info);
+}
+
+TEST(ConfigFile, SetsWhatItNamesAndLeavesTheRest) {
+  const Config config = applied(R"(
+    [server]
+    listen = ["0.0.0.0:1", "[::1]:2"]
+    [log]
+    level = "debug")");
+  EXPECT_EQ(config.server.listen, (Strings{"0.0.0.0:1", "[::1]:2"}));
+  EXPECT_EQ(config.log.level, log::Level::debug);
+  EXPECT_EQ(config.metrics.prefix, "gpuyard");
+}
+
+TEST(ConfigFile, AnEmptyListMeansNone) {
+  EXPECT_EQ(applied("server.listen = []").server.listen, Strings{});
+}
+
+TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
+  const std::string problem = problem_of("[server]\nsocket = \"/x\"\nlistn = []\n");
+  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known are ")) << problem;
+  EXPECT_NE(problem.find(" server.listen"), std::string::npos) << problem;
+}
+
+TEST(ConfigFile, AnUnknownSectionIsNamedToo) {
+  EXPECT_TRUE(problem_of("[sever]\n").starts_with("x.toml:1: unknown key \"sever\""));
+  EXPECT_TRUE(problem_of("top = 1\n").starts_with("x.toml:1: unknown key \"top\""));
+}
+
+TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
+  EXPECT_EQ(problem_of("[server]\nlisten = \"a\""), "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\nlisten = [1]"), "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\n\nsocket = 1"), "x.toml:3: server.socket must be a string");
+}
+
+TEST(ConfigFile, ALevelThatIsNoneNamesThoseThatAre) {
+  EXPECT_EQ(problem_of("log.level = \"loud\""),
+            "x.toml:1: log.level: \"loud\" is no level; use debug, info, warning or error");
+}
+
+TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
+  Config config;
+  const auto done = apply_toml(config, "[server]\nlisten = [", "x.toml");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::invalid);
+  EXPECT_TRUE(done.error().message.starts_with("x.toml:2: ")) << done.error().message;
+}
+
+TEST(ConfigFile, ATableHeaderWithoutAKeyIsInvalidNotACrash) {
+  for (const char* text : {"[=server]", "[.server]", "[[,server]]", "[", "[\n"}) {
+    EXPECT_TRUE(problem_of(text).starts_with("x.toml:1: ")) << problem_of(text);
+  }
+}
+
+TEST(ConfigFile, IsAppliedAsAWholeOrNotAtAll) {
+  Config config;
+  EXPECT_FALSE(apply_toml(config, "metrics.prefix = \"a\"\nserver.typo = \"b\"", "x.toml"));
+  EXPECT_EQ(values_of(config), values_of(Config{}));
+}
+
+TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
+  constexpr std::string_view kPieces = "[]\"'=#\n.,{}ab\\u0\x80 ";
+  const std::string good = values_of(applied("server.listen = [\"a\", \"b\"]"));
+  std::mt19937 random(1);
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      text[random() % text.size()] = kPieces[random() % kPieces.size()];
+    }
+    Config config;
+    if (!apply_toml(config, text, "x.toml")) continue;
+    ++accepted;
+    ASSERT_EQ(values_of(applied(values_of(config))), values_of(config)) << text;
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
+  std::set<std::string> names;
+  for (const Key& key : keys()) {
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_EQ(key.help.find('\n'), std::string_view::npos) << key.name;
+    EXPECT_TRUE(names.insert(std::string(key.section) + "." + std::string(key.name)).second);
+  }
+}
+
+TEST(Keys, EveryKeyGivesBackWhatWasSet) {
+  for (const Key& key : keys()) {
+    Config config;
+    const std::string text = key.name == "level" ? "error" : "something";
+    const Value value = key.is_list ? Value(Strings{text, "more"}) : Value(text);
+    ASSERT_TRUE(key.set(config, value)) << key.name;
+    EXPECT_EQ(key.get(config), value) << key.name;
+  }
+}
+
+TEST(Render, WhatIsPrintedReadsBackTheSame) {
+  Config config;
+  config.server.listen = {};
+  config.server.allowed_hosts = {"a \"quoted\" host", "back\\slash", "new\nline\x7F", "\u65E5"};
+  config.log.level = log::Level::warning;
+  EXPECT_EQ(applied(values_of(config)).server.allowed_hosts, config.server.allowed_hosts);
+  EXPECT_EQ(values_of(applied(values_of(config))), values_of(config));
+}
+
+TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
+  const std::string text = render(Config{}, Style::commented_template);
+  EXPECT_EQ(values_of(applied(text)), values_of(Config{}));
+  EXPECT_NE(text.find("\n# level = \"info\"\n"), std::string::npos) << text;
+}
+
+TEST(Render, TellsWhetherAReloadAppliesAKey) {
+  EXPECT_NE(values_of(Config{}).find("# debug, info, warning or error. (restart)\nlevel = \"info\""),
+            std::string::npos);
+}
+
+Environment user() { return {false, "/home/u", "", "/run/user/7", "", ""}; }
+Environment root() { return {true, "/root", "", "", "", ""}; }
+
+TEST(Places, OfRootAreTheSystems) {
+  EXPECT_EQ(default_socket(root()), "/run/gpuyard/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(root()), "/var/lib/gpuyard");
+}
+
+TEST(Places, OfAUserFollowTheXdgDirectories) {
+  Environment environment = user();
+  EXPECT_EQ(default_socket(environment), "/run/user/7/gpuyard/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
+  environment.xdg_state_home = "/s";
+  EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
+}
+
+TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
+  EXPECT_EQ(default_files(user()),
+            (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
+  Environment environment = user();
+  environment.xdg_config_home = "/c";
+  EXPECT_EQ(default_files(environment).back(), "/c/gpuyard/gpuyard.toml");
+}
+
+TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {
+  EXPECT_EQ(sockets_to_try(user()),
+            (Strings{"/run/gpuyard/gpuyard.sock", "/run/user/7/gpuyard/gpuyard.sock"}));
+}
+
+TEST(Places, TheEnvironmentNamesOneSocketForDaemonAndClients) {
+  Environment environment = user();
+  environment.gpuyard_socket = "/tmp/mine.sock";
+  EXPECT_EQ(default_socket(environment), "/tmp/mine.sock");
+  EXPECT_EQ(sockets_to_try(environment), Strings{"/tmp/mine.sock"});
+  EXPECT_EQ(with_places(applied("server.socket = \"/file.sock\""), environment).server.socket,
+            "/tmp/mine.sock");
+}
+
+TEST(Places, WhatTheFileNamesIsKept) {
+  const Config config = with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
+  EXPECT_EQ(config.server.socket, "/a");
+  EXPECT_EQ(config.state.directory, "/b");
+}
+
+TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
+  for (const Environment& environment : {user(), root()}) {
+    EXPECT_EQ(sockets_to_try(environment).back(), default_socket(environment));
+  }
+}
+
+class ConfigFiles : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(::mkdtemp(directory_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string directory_ = testing::TempDir() + "gpuyard-config-XXXXXX";
+};
+
+TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
+  const std::string file = directory_ + "/a.toml";
+  std::ofstream(file) << "metrics.prefix = \"mine\"";
+  EXPECT_EQ(files_read(user(), file), Strings{file});
+  const auto config = load(user(), file);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->metrics.prefix, "mine");
+  EXPECT_EQ(config->server.socket, "/run/user/7/gpuyard/gpuyard.sock");
+}
+
+TEST_F(ConfigFiles, AFileThatIsNamedMustBeThere) {
+  const auto config = load(user(), directory_ + "/none.toml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, Errc::invalid);
+  EXPECT_NE(config.error().message.find("none.toml: No such file"), std::string::npos);
+}
+
+TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
+  const std::string file = directory_ + "/a.toml";
+  std::ofstream(file) << "\n\nmetrics.prefix = 1";
+  EXPECT_EQ(load(user(), file).error(),
+            (Error{Errc::invalid, file + ":3: metrics.prefix must be a string"}));
+}
+
+TEST_F(ConfigFiles, AnEndlessFileIsRefused) { EXPECT_FALSE(load(user(), "/dev/zero")); }
+
+}  // namespace
+}  // namespace gpuyard::config

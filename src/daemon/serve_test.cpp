@@ -1,0 +1,82 @@
+#include "daemon/serve.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::daemon {
+namespace {
+
+class StateDirectory : public ::testing::Test {
+ protected:
+  StateDirectory() {
+    std::string name = "/tmp/gpuyard-test-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~StateDirectory() override { std::filesystem::remove_all(path_); }
+  std::string path_;
+};
+
+config::Config valid() {
+  config::Config config;
+  config.server.socket = "/tmp/gpuyard.sock";
+  return config;
+}
+
+TEST(Check, TheDefaultsAreValid) { EXPECT_TRUE(check(valid()).ok()); }
+
+TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
+  auto config = valid();
+  config.server.listen = {"localhost"};
+  const auto result = check(config);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, Errc::invalid);
+  EXPECT_EQ(result.error().message.find("server.listen"), 0U);
+}
+
+TEST(Check, ASocketPathDoesNotBelongAmongTheTcpAddresses) {
+  auto config = valid();
+  config.server.listen = {"/tmp/x.sock"};
+  EXPECT_NE(check(config).error().message.find("server.socket"), std::string::npos);
+}
+
+TEST(Check, ASocketPathTheKernelCannotHoldIsRefused) {
+  auto config = valid();
+  config.server.socket = "/" + std::string(200, 'x');
+  EXPECT_EQ(check(config).error().message.find("server.socket"), 0U);
+}
+
+TEST(Check, AMetricPrefixMustStartAName) {
+  auto config = valid();
+  config.metrics.prefix = "9lives";
+  EXPECT_EQ(check(config).error().message.find("metrics.prefix"), 0U);
+}
+
+TEST_F(StateDirectory, IsCreatedWithItsParents) {
+  EXPECT_TRUE(lock_state(path_ + "/a/b").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(path_ + "/a/b"));
+}
+
+TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
+  const auto first = lock_state(path_);
+  ASSERT_TRUE(first.ok());
+  const auto second = lock_state(path_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Errc::conflict);
+  EXPECT_NE(second.error().message.find("pid " + std::to_string(::getpid())), std::string::npos);
+}
+
+TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {
+  { const auto first = lock_state(path_); }
+  EXPECT_TRUE(lock_state(path_).ok());
+}
+
+TEST_F(StateDirectory, AFileInItsPlaceIsSaidSo) {
+  EXPECT_FALSE(lock_state("/dev/null").ok());
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon

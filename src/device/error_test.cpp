@@ -1,0 +1,41 @@
+#include "device/error.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+TEST(DeviceError, TheFourTextsAreThoseThatToolsMatchOn) {
+  RecordProperty("contract", "A14");
+  EXPECT_EQ(init_failed("Driver Not Loaded").message,
+            "failed to initialise NVML: Driver Not Loaded");
+  EXPECT_EQ(query_failed("Unknown Error").message, "NVML query failed: Unknown Error");
+  EXPECT_EQ(index_out_of_range(7).message, "GPU index 7 is out of range");
+  EXPECT_EQ(feature_not_supported("power limits").message,
+            "feature not supported on this platform: power limits");
+}
+
+TEST(DeviceError, TheFourAreToldApartByTheirCodes) {
+  EXPECT_EQ(init_failed("x").code, Errc::unavailable);
+  EXPECT_EQ(query_failed("x").code, Errc::internal);
+  EXPECT_EQ(index_out_of_range(0).code, Errc::not_found);
+  EXPECT_EQ(feature_not_supported("x").code, Errc::unsupported);
+}
+
+TEST(DeviceError, AMissingPermissionKeepsItsCode) {
+  EXPECT_EQ(init_failed("Insufficient Permissions", Errc::denied).code, Errc::denied);
+  EXPECT_EQ(query_failed("GPU is lost", Errc::device_lost).code, Errc::device_lost);
+}
+
+TEST(DeviceError, TheReasonOfAFailedStartIsTheDriversOwnWords) {
+  EXPECT_EQ(init_failure_reason(init_failed("Driver Not Loaded")), "Driver Not Loaded");
+  EXPECT_EQ(init_failure_reason(init_failed("")), "");
+}
+
+TEST(DeviceError, AnyOtherErrorIsItsOwnReason) {
+  const Error error = query_failed("Unknown Error");
+  EXPECT_EQ(init_failure_reason(error), "NVML query failed: Unknown Error");
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,173 @@
+#include "device/fake_backend.h"
+
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+#include "device/error.h"
+#include "device/snapshot.h"
+
+namespace gpuyard {
+namespace {
+
+constexpr std::int64_t kMemory = std::int64_t{80} << 30U;
+const ProbeSet kEverything = probes_of(Tier::fast) | probes_of(Tier::slow);
+
+class FakeBackends : public testing::Test {
+ protected:
+  Sample read(std::uint32_t index) { return backend_->read(all_[index].id, kEverything); }
+  std::int64_t number(std::uint32_t index, Metric metric) { return *read(index).number(metric); }
+  std::vector<DeviceInfo> visible() { return backend_->enumerate()->devices; }
+
+  FakeFleet fleet_ = FakeFleet::with_healthy_gpus(3, kMemory);
+  std::unique_ptr<Backend> backend_ = fleet_.backend();
+  const std::vector<DeviceInfo> all_ = fleet_.fleet().devices;
+};
+
+TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
+  RecordProperty("contract", "A1 A4");
+  const std::unique_ptr<Backend> backend = FakeFleet::with_healthy_gpus(2, kMemory).backend();
+  const auto fleet = backend->enumerate();
+  ASSERT_TRUE(fleet);
+  ASSERT_EQ(fleet->devices.size(), 2U);
+  EXPECT_EQ(fleet->devices[0].index, 0U);
+  EXPECT_EQ(fleet->devices[1].index, 1U);
+}
+
+TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
+  RecordProperty("contract", "A5 A6 A7 A8");
+  EXPECT_EQ(number(2, Metric::memory_total), kMemory);
+  EXPECT_EQ(number(2, Metric::memory_used), 0);
+  EXPECT_EQ(number(2, Metric::temperature_core), 40);
+  EXPECT_EQ(number(2, Metric::utilization_gpu), 0);
+}
+
+TEST_F(FakeBackends, EveryRowOfTheProbesIsThereAndNothingElse) {
+  const Sample sample = backend_->read(all_[0].id, {Probe::temperature, Probe::power});
+  ASSERT_EQ(sample.readings().size(), 2U);
+  EXPECT_NE(sample.number(Metric::temperature_core), nullptr);
+  EXPECT_EQ(sample.find(Metric::power_draw)->missing()->reason, MissingReason::not_supported);
+}
+
+TEST_F(FakeBackends, AChangeShowsInTheNextRead) {
+  fleet_.set_temperature(1, 91);
+  fleet_.set_number(1, Metric::power_draw, 312'500);
+  EXPECT_EQ(number(1, Metric::temperature_core), 91);
+  EXPECT_EQ(number(1, Metric::power_draw), 312'500);
+  EXPECT_EQ(number(0, Metric::temperature_core), 40);
+}
+
+TEST_F(FakeBackends, UsedAndFreeMemoryMakeTheTotal) {
+  fleet_.set_memory_used(0, 30);
+  EXPECT_EQ(number(0, Metric::memory_used), 30);
+  EXPECT_EQ(number(0, Metric::memory_free), kMemory - 30);
+  fleet_.set_memory_used(0, kMemory + 1);
+  EXPECT_EQ(number(0, Metric::memory_used), kMemory);
+  fleet_.set_memory_used(0, -1);
+  EXPECT_EQ(number(0, Metric::memory_used), 0);
+}
+
+TEST_F(FakeBackends, MemoryThatCannotBeReadCannotBeUsed) {
+  fleet_.set_missing(0, Metric::memory_total, {MissingReason::not_supported, ""});
+  fleet_.set_memory_used(0, 30);
+  EXPECT_EQ(read(0).number(Metric::memory_total), nullptr);
+}
+
+TEST_F(FakeBackends, AMissingReadingKeepsItsReason) {
+  fleet_.set_missing(0, Metric::utilization_gpu, {MissingReason::failed, "Unknown Error"});
+  const Sample sample = read(0);
+  EXPECT_EQ(sample.number(Metric::utilization_gpu), nullptr);
+  EXPECT_EQ(describe(*sample.find(Metric::utilization_gpu)->missing()), "Unknown Error");
+}
+
+TEST_F(FakeBackends, ARemovedGpuIsNoLongerVisibleAndTheOthersKeepTheirIndex) {
+  fleet_.remove_gpu(1);
+  ASSERT_EQ(visible().size(), 2U);
+  EXPECT_EQ(visible()[1].index, 2U);
+}
+
+TEST_F(FakeBackends, EveryReadingOfARemovedGpuIsLost) {
+  fleet_.remove_gpu(1);
+  const Sample sample = read(1);
+  ASSERT_FALSE(sample.readings().empty());
+  for (const Reading& reading : sample.readings()) {
+    ASSERT_NE(reading.missing(), nullptr);
+    EXPECT_EQ(reading.missing()->reason, MissingReason::device_lost);
+  }
+}
+
+TEST_F(FakeBackends, ChangingAGpuThatIsNotThereDoesNothing) {
+  fleet_.set_temperature(3, 90);
+  fleet_.set_memory_used(99, 1);
+  fleet_.remove_gpu(99);
+  fleet_.remove_gpu(2);
+  fleet_.set_temperature(2, 90);
+  EXPECT_EQ(visible().size(), 2U);
+  EXPECT_EQ(read(2).number(Metric::temperature_core), nullptr);
+}
+
+TEST_F(FakeBackends, AGpuNobodyKnowsHasReasonsInsteadOfReadings) {
+  const Sample sample = backend_->read("GPU-nobody", {Probe::temperature});
+  ASSERT_EQ(sample.readings().size(), 1U);
+  EXPECT_NE(sample.readings().front().missing(), nullptr);
+}
+
+TEST_F(FakeBackends, CopiesShareOneFleet) {
+  FakeFleet copy = fleet_;
+  copy.set_temperature(0, 77);
+  EXPECT_EQ(number(0, Metric::temperature_core), 77);
+}
+
+TEST_F(FakeBackends, WithoutADriverThereIsItsErrorAndNoFleet) {
+  const Error error = init_failed("Driver Not Loaded");
+  EXPECT_EQ(FakeFleet::without_driver(error).backend()->enumerate().error(), error);
+}
+
+TEST_F(FakeBackends, AFleetMayBeEmpty) {
+  const auto fleet = FakeFleet::with_healthy_gpus(0, kMemory).backend()->enumerate();
+  ASSERT_TRUE(fleet);
+  EXPECT_TRUE(fleet->devices.empty());
+}
+
+TEST_F(FakeBackends, ABlockedGpuAnswersOnceItIsUnblocked) {
+  fleet_.block(0);
+  Sample sample;
+  {
+    const std::jthread reader([&] { sample = read(0); });
+    EXPECT_EQ(number(1, Metric::temperature_core), 40);  // the others answer meanwhile
+    fleet_.set_temperature(0, 50);
+    fleet_.unblock(0);
+  }
+  EXPECT_EQ(*sample.number(Metric::temperature_core), 50);
+}
+
+TEST_F(FakeBackends, ABlockedGpuThatFallsOffTheBusLetsItsReaderGo) {
+  fleet_.block(0);
+  Sample sample;
+  {
+    const std::jthread reader([&] { sample = read(0); });
+    fleet_.remove_gpu(0);
+  }
+  EXPECT_NE(lost(sample), nullptr);
+}
+
+TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
+  constexpr int kRounds = 500;
+  int wrong = 0;
+  {
+    const std::jthread writer([&] {
+      for (int i = 0; i < kRounds; ++i) fleet_.set_memory_used(0, i);
+    });
+    for (int i = 0; i < kRounds; ++i) {
+      const Sample sample = read(0);
+      const auto sum = *sample.number(Metric::memory_used) + *sample.number(Metric::memory_free);
+      if (sum != kMemory) ++wrong;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace gpuyard

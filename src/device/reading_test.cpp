@@ -1,0 +1,115 @@
+#include "device/reading.h"
+
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+
+namespace gpuyard {
+namespace {
+
+Reading number_reading(Metric metric, std::int64_t value, std::uint16_t index = 0) {
+  return {metric, index, {}, value};
+}
+
+TEST(Reading, IsOneOfNumberTextAndMissing) {
+  const Reading number = number_reading(Metric::power_draw, 5);
+  EXPECT_EQ(*number.number(), 5);
+  EXPECT_EQ(number.text(), nullptr);
+  EXPECT_EQ(number.missing(), nullptr);
+  const Reading text{Metric::name, 0, {}, std::string("H100")};
+  EXPECT_EQ(*text.text(), "H100");
+  EXPECT_EQ(text.number(), nullptr);
+}
+
+TEST(Reading, IsMissingUntilSomebodyKnowsBetter) {
+  const Reading reading;
+  ASSERT_NE(reading.missing(), nullptr);
+  EXPECT_EQ(reading.missing()->reason, MissingReason::not_ready);
+  EXPECT_EQ(reading.number(), nullptr);
+}
+
+TEST(Missing, TheDriversWordsGoBeforeOurs) {
+  EXPECT_EQ(describe({MissingReason::failed, "Unknown Error"}), "Unknown Error");
+  EXPECT_EQ(describe({MissingReason::timed_out, ""}), "the driver did not answer in time");
+}
+
+TEST(Missing, EveryReasonHasWordsOfItsOwn) {
+  std::map<std::string, MissingReason> words;
+  for (const auto reason : {MissingReason::not_supported, MissingReason::no_permission,
+                            MissingReason::device_lost, MissingReason::timed_out,
+                            MissingReason::not_ready, MissingReason::failed}) {
+    EXPECT_TRUE(words.emplace(describe({reason, ""}), reason).second);
+  }
+}
+
+TEST(Sample, FindsWhatWasSet) {
+  Sample sample;
+  sample.set(number_reading(Metric::power_draw, 5));
+  EXPECT_EQ(*sample.number(Metric::power_draw), 5);
+  EXPECT_EQ(sample.find(Metric::power_limit), nullptr);
+  EXPECT_EQ(sample.number(Metric::power_limit), nullptr);
+}
+
+TEST(Sample, KeepsTheIndicesOfOneMetricApart) {
+  Sample sample;
+  sample.set(number_reading(Metric::clock_sm, 1, 1));
+  sample.set(number_reading(Metric::clock_sm, 0, 0));
+  EXPECT_EQ(*sample.number(Metric::clock_sm, 1), 1);
+  EXPECT_EQ(*sample.number(Metric::clock_sm), 0);
+  EXPECT_EQ(sample.find(Metric::clock_sm, 2), nullptr);
+}
+
+TEST(Sample, ANewerReadingReplacesTheOld) {
+  Sample sample;
+  sample.set(number_reading(Metric::power_draw, 5));
+  sample.set({Metric::power_draw, 0, {}, Missing{MissingReason::device_lost, ""}});
+  EXPECT_EQ(sample.readings().size(), 1U);
+  EXPECT_EQ(sample.number(Metric::power_draw), nullptr);
+}
+
+TEST(Sample, MergingKeepsWhatTheNewerDoesNotHave) {
+  Sample old;
+  old.set(number_reading(Metric::power_draw, 1));
+  old.set(number_reading(Metric::power_limit, 2));
+  Sample newer;
+  newer.set(number_reading(Metric::power_draw, 3));
+  old.merge(newer);
+  EXPECT_EQ(*old.number(Metric::power_draw), 3);
+  EXPECT_EQ(*old.number(Metric::power_limit), 2);
+}
+
+TEST(Sample, IsSortedAndHasEachReadingOnceInWhateverOrderTheyCome) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    Sample sample;
+    std::map<std::pair<Metric, std::uint16_t>, std::int64_t> expected;
+    for (int i = 0; i < 40; ++i) {
+      const auto metric = static_cast<Metric>(random() % kMetricCount);
+      const auto index = static_cast<std::uint16_t>(random() % 3);
+      sample.set(number_reading(metric, i, index));
+      expected[{metric, index}] = i;
+    }
+    ASSERT_EQ(sample.readings().size(), expected.size());
+    auto reading = sample.readings().begin();
+    for (const auto& [key, value] : expected) {
+      EXPECT_EQ(*reading++, number_reading(key.first, value, key.second));
+    }
+  }
+}
+
+TEST(Sample, AMissingSampleHasEveryRowOfItsProbes) {
+  const TimePoint taken{std::chrono::seconds(5)};
+  const Missing why{MissingReason::timed_out, ""};
+  const Sample sample = missing_sample({Probe::memory, Probe::energy}, why, taken);
+  ASSERT_EQ(sample.readings().size(), 4U);
+  for (const Reading& reading : sample.readings()) {
+    EXPECT_EQ(reading.taken, taken);
+    EXPECT_EQ(*reading.missing(), why);
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,153 @@
+#include "device/snapshot.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "device/fake_backend.h"
+#include "device/pci.h"
+
+namespace gpuyard {
+namespace {
+
+const ProbeSet kProbes = {Probe::temperature, Probe::power};
+constexpr TimePoint kNow{std::chrono::seconds(100)};
+
+Snapshot three_gpus() {
+  Snapshot snapshot;
+  snapshot.taken = kNow;
+  snapshot.driver = {true, "", {"535.104.05", "12.2", "", "libnvidia-ml.so.1"}};
+  for (DeviceInfo& info : FakeFleet::with_healthy_gpus(3, 1000).fleet().devices) {
+    snapshot.devices.push_back({std::move(info), DeviceCondition::responsive, "", {}});
+  }
+  return snapshot;
+}
+
+DeviceInfo one_gpu() { return three_gpus().devices.front().info; }
+
+TEST(DeviceState, AGpuThatAnswersIsResponsive) {
+  Sample answer;
+  answer.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
+  const DeviceState state = device_state(one_gpu(), answer, kProbes, kNow);
+  EXPECT_EQ(state.condition, DeviceCondition::responsive);
+  EXPECT_EQ(state.why, "");
+  EXPECT_EQ(state.sample, answer);
+}
+
+TEST(DeviceState, AGpuThatDoesNotAnswerIsUnresponsiveWithEveryReadingTimedOut) {
+  const DeviceState state = device_state(one_gpu(), std::nullopt, kProbes, kNow);
+  EXPECT_EQ(state.condition, DeviceCondition::unresponsive);
+  EXPECT_EQ(state.why, "the driver did not answer in time");
+  EXPECT_EQ(state.sample, missing_sample(kProbes, {MissingReason::timed_out, ""}, kNow));
+}
+
+TEST(DeviceState, AGpuTheDriverWouldNotOpenIsUnavailableInTheDriversWords) {
+  DeviceInfo info = one_gpu();
+  info.fault = Missing{MissingReason::failed, "Unknown Error"};
+  const DeviceState state = device_state(info, std::nullopt, kProbes, kNow);
+  EXPECT_EQ(state.condition, DeviceCondition::unavailable);
+  EXPECT_EQ(state.why, "Unknown Error");
+  EXPECT_EQ(state.sample, missing_sample(kProbes, *info.fault, kNow));
+}
+
+TEST(DeviceState, AGpuWhoseEveryReadingIsLostIsLost) {
+  const Missing gone{MissingReason::device_lost, "GPU is lost"};
+  const DeviceState state =
+      device_state(one_gpu(), missing_sample(kProbes, gone, kNow), kProbes, kNow);
+  EXPECT_EQ(state.condition, DeviceCondition::unavailable);
+  EXPECT_EQ(state.why, "GPU is lost");
+}
+
+TEST(DeviceState, OneReadingThatStillComesIsAGpuThatIsNotLost) {
+  Sample answer = missing_sample(kProbes, {MissingReason::device_lost, ""}, kNow);
+  answer.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
+  EXPECT_EQ(device_state(one_gpu(), answer, kProbes, kNow).condition, DeviceCondition::responsive);
+}
+
+TEST(DeviceState, NoReadingAtAllIsNotALostGpu) { EXPECT_EQ(lost({}), nullptr); }
+
+TEST(FindDevice, TakesIndexUuidAndBothSpellingsOfAPciAddress) {
+  const Snapshot snapshot = three_gpus();
+  const DeviceState* second = &snapshot.devices[1];
+  for (const std::string name : {"1", "GPU-00000000-0000-4000-8000-000000000001", "0000:02:00.0",
+                                 "00000000:02:00.0"}) {
+    const auto found = find_device(snapshot, name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(*found, second) << name;
+  }
+}
+
+TEST(FindDevice, GoesByTheIndexOfTheNodeNotByThePlaceInTheList) {
+  Snapshot snapshot = three_gpus();
+  snapshot.devices.erase(snapshot.devices.begin());
+  EXPECT_EQ((*find_device(snapshot, "2"))->info.index, 2U);
+  EXPECT_FALSE(find_device(snapshot, "0"));
+}
+
+TEST(FindDevice, AnIndexTooHighIsOutOfRange) {
+  RecordProperty("contract", "A14");
+  EXPECT_EQ(find_device(three_gpus(), "3").error(),
+            (Error{Errc::not_found, "GPU index 3 is out of range"}));
+}
+
+TEST(FindDevice, WhatIsNoGpuIsNotFound) {
+  Snapshot snapshot = three_gpus();
+  snapshot.devices[0].info.uuid.clear();  // as one that could not be opened
+  snapshot.devices[0].info.pci_address.clear();
+  for (const char* name : {"", "-1", "1x", " 1", "+1", "GPU-", "99999999999", "0000:09:00.0"}) {
+    EXPECT_EQ(find_device(snapshot, name).error().code, Errc::not_found) << name;
+  }
+}
+
+TEST(FindDevice, AnyBytesAreAGpuOrNotFound) {
+  constexpr std::string_view kPieces = "0123456789:.GPU-abcdef\xFF";
+  const Snapshot snapshot = three_gpus();
+  std::mt19937 random(1);
+  for (int i = 0; i < 5000; ++i) {
+    std::string name(random() % 20, '0');
+    for (char& c : name) c = kPieces[random() % kPieces.size()];
+    const auto found = find_device(snapshot, name);
+    EXPECT_TRUE(found.ok() || found.error().code == Errc::not_found) << name;
+  }
+}
+
+TEST(PciAddress, NvmlsLongDomainBecomesTheKernelsShortOne) {
+  EXPECT_EQ(short_pci_address("00000000:01:00.0"), "0000:01:00.0");
+  EXPECT_EQ(short_pci_address("0000ABCD:0A:1F.7"), "abcd:0a:1f.7");
+  EXPECT_EQ(short_pci_address("0000:01:00.0"), "0000:01:00.0");
+}
+
+TEST(PciAddress, ADomainThatDoesNotFitKeepsItsDigits) {
+  EXPECT_EQ(short_pci_address("00010000:01:00.0"), "00010000:01:00.0");
+}
+
+TEST(PciAddress, WhatIsNoAddressStaysAsItIs) {
+  EXPECT_EQ(short_pci_address(""), "");
+  EXPECT_EQ(short_pci_address("GPU-1"), "GPU-1");
+}
+
+TEST(ReadingOf, FindsARowWhereverItLives) {
+  Snapshot snapshot = three_gpus();
+  DeviceState& device = snapshot.devices[1];
+  device.sample.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
+  EXPECT_EQ(*reading_of(snapshot, device, Metric::temperature_core).number(), 40);
+  EXPECT_EQ(*reading_of(snapshot, device, Metric::name).text(), "Fake GPU");
+  EXPECT_EQ(*reading_of(snapshot, device, Metric::pci_address).text(), "0000:02:00.0");
+  EXPECT_EQ(*reading_of(snapshot, device, Metric::driver_version).text(), "535.104.05");
+}
+
+TEST(ReadingOf, ATextTheDriverDoesNotTellIsMissing) {
+  const Snapshot snapshot = three_gpus();
+  EXPECT_NE(reading_of(snapshot, snapshot.devices[0], Metric::nvml_version).missing(), nullptr);
+}
+
+TEST(ReadingOf, ARowThatWasNeverReadIsMissingWithTheGpusFault) {
+  Snapshot snapshot = three_gpus();
+  EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), Missing{});
+  const Missing fault{MissingReason::no_permission, ""};
+  snapshot.devices[0].info.fault = fault;
+  EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), fault);
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,90 @@
+#include "driver/codec.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "driver/message.h"
+
+namespace gpuyard::driver {
+namespace {
+
+Fleet some_fleet() {
+  DeviceInfo broken{"index:1", 1, "", "", "", Missing{MissingReason::failed, "Unknown Error"}};
+  return {{"535.104.05", std::nullopt, "12.535.104", "/lib/libnvidia-ml.so.1"},
+          {{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}}, broken}};
+}
+
+Sample some_sample() {
+  Sample sample;
+  sample.set({Metric::memory_total, 0, TimePoint(std::chrono::seconds(7)), std::int64_t{1} << 40U});
+  sample.set({Metric::power_draw, 0, TimePoint(std::chrono::seconds(8)),
+              Missing{MissingReason::not_supported, ""}});
+  sample.set({Metric::name, 2, TimePoint(std::chrono::seconds(9)), std::string("a\0b", 3)});
+  return sample;
+}
+
+template <class T>
+std::string encoded(const T& value) {
+  Encoder encoder;
+  encoder.put(value);
+  return std::move(encoder).take();
+}
+
+template <class T>
+std::optional<T> decoded(std::string_view bytes) {
+  T value{};
+  Decoder decoder(bytes);
+  decoder.get(value);
+  return decoder.complete() ? std::optional(std::move(value)) : std::nullopt;
+}
+
+TEST(Codec, AFleetSurvivesTheTrip) {
+  EXPECT_EQ(decoded<Fleet>(encoded(some_fleet())), some_fleet());
+}
+
+TEST(Codec, EveryKindOfReadingSurvivesTheTrip) {
+  EXPECT_EQ(decoded<Sample>(encoded(some_sample())), some_sample());
+}
+
+TEST(Codec, AMessageCutAnywhereIsRefused) {
+  const std::string bytes = encoded(FromHost(ReadReply{42, "GPU-a", some_sample()}));
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decoded<FromHost>(std::string_view(bytes).substr(0, length))) << length;
+  }
+}
+
+TEST(Codec, AMessageWithSomethingLeftOverIsRefused) {
+  EXPECT_FALSE(decoded<FromHost>(encoded(FromHost(Hello{some_fleet(), 0, ""})) + "x"));
+}
+
+TEST(Codec, AFalseLengthRunsOutOfBytesNotOfMemory) {
+  const std::uint32_t four_billion = UINT32_MAX;
+  EXPECT_FALSE(decoded<std::vector<Reading>>(encoded(four_billion)));
+  EXPECT_FALSE(decoded<std::string>(encoded(four_billion)));
+}
+
+TEST(Codec, AMetricThatDoesNotExistIsRefused) {
+  std::vector<Reading> readings = {{static_cast<Metric>(kMetricCount), 0, {}, std::int64_t{1}}};
+  EXPECT_FALSE(decoded<Sample>(encoded(readings)));
+}
+
+TEST(Codec, AReasonThatDoesNotExistIsRefused) {
+  EXPECT_FALSE(decoded<MissingReason>(encoded(static_cast<MissingReason>(200))));
+}
+
+TEST(Codec, RandomBytesAreRefusedOrDecodedButNeverHarm) {
+  std::mt19937 random(20260101);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = encoded(FromHost(ReadReply{1, "GPU-a", some_sample()}));
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    if (const auto message = decoded<FromHost>(bytes)) {
+      EXPECT_LT(message->index(), std::variant_size_v<FromHost>);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

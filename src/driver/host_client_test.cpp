@@ -1,0 +1,178 @@
+#include "driver/host_client.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+#include "device/error.h"
+
+namespace gpuyard::driver {
+namespace {
+
+Hello hello_with_gpus(std::uint32_t count) {
+  Fleet fleet;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string id = "GPU-" + std::to_string(i);
+    fleet.devices.push_back({id, i, id, "", "H100", {}});
+  }
+  return {fleet, 0, ""};
+}
+
+class Recorder final : public HostListener {
+ public:
+  void on_fleet(const Fleet& fleet) override { fleets.push_back(fleet); }
+  void on_no_driver(const Error& error) override { errors.push_back(error); }
+  void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
+  void on_host_down(const std::string& why) override { downs.push_back(why); }
+
+  std::vector<Fleet> fleets;
+  std::vector<Error> errors;
+  std::vector<ReadReply> replies;
+  std::vector<std::string> downs;
+};
+
+// The test plays the driver-host at the other end of a real socket pair.
+class HostClientTest : public ::testing::Test {
+ protected:
+  Result<HostProcess> spawn() {
+    ++spawned_;
+    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes"};
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      return Error{Errc::internal, "socketpair"};
+    }
+    host_.reset(ends[1]);
+    fd_ = ends[0];
+    return HostProcess{-1, {}, UniqueFd(ends[0])};
+  }
+  void say(const FromHost& message) {
+    ASSERT_TRUE(send_message(host_.get(), message, Wait::yes).ok());
+    loop_.make_readable(fd_);
+  }
+  void hang_up() {
+    host_.reset();
+    loop_.make_readable(fd_);
+  }
+
+  ManualLoop loop_;
+  Recorder heard_;
+  UniqueFd host_;
+  int fd_ = -1;
+  int spawned_ = 0;
+  bool refuse_to_spawn_ = false;
+  HostClient client_{loop_, [this] { return spawn(); }, heard_};
+};
+
+TEST_F(HostClientTest, TheFleetIsToldWhenTheHostSaysHello) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_EQ(heard_.fleets.size(), 1U);
+  EXPECT_EQ(heard_.fleets[0].devices.size(), 2U);
+}
+
+TEST_F(HostClientTest, NothingIsAskedBeforeHello) {
+  client_.start();
+  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  say(hello_with_gpus(1));
+  EXPECT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+}
+
+TEST_F(HostClientTest, QuestionsAndAnswersPass) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.read({9, "GPU-0", {Probe::power}}));
+  const auto asked = receive_to_host(host_.get(), Wait::no);
+  ASSERT_TRUE(asked.ok());
+  EXPECT_EQ(std::get<ReadRequest>(*asked).id, 9U);
+  say(ReadReply{9, "GPU-0", {}});
+  ASSERT_EQ(heard_.replies.size(), 1U);
+  EXPECT_EQ(heard_.replies[0].id, 9U);
+}
+
+TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
+  client_.start();
+  say(hello_with_gpus(1));
+  hang_up();
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host ended"});
+  EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
+  loop_.advance(HostClient::kFirstDelay);
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 2U);
+}
+
+TEST_F(HostClientTest, AHostThatEndsAgainAndAgainIsRestartedEverMoreRarely) {
+  client_.start();
+  for (int i = 0; i < 20; ++i) {
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  const int before = spawned_;
+  hang_up();
+  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before);
+  loop_.advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before + 1);
+}
+
+TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
+  client_.start();
+  loop_.advance(HostClient::kHelloDeadline);
+  EXPECT_EQ(heard_.downs,
+            std::vector<std::string>{"the driver did not initialise within 15 s"});
+}
+
+TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
+  client_.start();
+  const Error why = init_failed("Driver Not Loaded");
+  say(Hello{std::nullopt, static_cast<std::uint32_t>(why.code), why.message});
+  EXPECT_EQ(heard_.errors, std::vector<Error>{why});
+  loop_.advance(HostClient::kLongestDelay);
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 1U);
+}
+
+TEST_F(HostClientTest, AnErrorCodeNobodyKnowsIsInternal) {
+  client_.start();
+  say(Hello{std::nullopt, 12345, "?"});
+  ASSERT_EQ(heard_.errors.size(), 1U);
+  EXPECT_EQ(heard_.errors[0].code, Errc::internal);
+}
+
+TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_GT(::send(host_.get(), "\xff\xff\xff", 3, 0), 0);
+  loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver message not understood"});
+}
+
+TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
+  refuse_to_spawn_ = true;
+  client_.start();
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes"});
+  refuse_to_spawn_ = false;
+  loop_.advance(HostClient::kLongestDelay);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 1U);
+}
+
+TEST_F(HostClientTest, AFloodIsTakenInBatches) {
+  client_.start();
+  say(hello_with_gpus(1));
+  std::size_t sent = 0;
+  while (send_message(host_.get(), ReadReply{sent, "GPU-0", {}}, Wait::no).ok()) ++sent;
+  ASSERT_GT(sent, 64U);
+  loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.replies.size(), 64U);
+  while (heard_.replies.size() < sent) loop_.make_readable(fd_);
+  EXPECT_EQ(heard_.replies.back().id, sent - 1);
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

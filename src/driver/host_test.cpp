@@ -1,0 +1,92 @@
+#include "driver/host.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "device/error.h"
+#include "device/fake_backend.h"
+#include "driver/message.h"
+
+namespace gpuyard::driver {
+namespace {
+
+// A driver-host in a thread of the test, with the daemon's end of its socket.
+class HostTest : public ::testing::Test {
+ protected:
+  void serve(MakeBackend make_backend) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    timeval patience{30, 0};
+    ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    daemon_.reset(ends[0]);
+    host_ = std::jthread([fd = ends[1], make = std::move(make_backend)] {
+      serve_host(UniqueFd(fd), make);
+    });
+  }
+  void serve(const FakeFleet& fleet) {
+    serve([fleet]() -> Result<std::unique_ptr<Backend>> { return fleet.backend(); });
+  }
+  template <class Message>
+  Message receive() {
+    auto message = receive_from_host(daemon_.get(), Wait::yes);
+    EXPECT_TRUE(message.ok());
+    return message ? std::get<Message>(*message) : Message{};
+  }
+
+  std::jthread host_;
+  UniqueFd daemon_;  // closed first, which ends the host
+};
+
+TEST_F(HostTest, TheFirstWordIsTheFleet) {
+  const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  serve(fleet);
+  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet());
+}
+
+TEST_F(HostTest, WithoutADriverItSaysWhyAndEnds) {
+  serve(FakeFleet::without_driver(init_failed("Driver Not Loaded")));
+  const auto hello = receive<Hello>();
+  EXPECT_FALSE(hello.fleet);
+  EXPECT_EQ(hello.error, "failed to initialise NVML: Driver Not Loaded");
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
+TEST_F(HostTest, ALibraryThatDoesNotLoadIsSaidToo) {
+  serve([]() -> Result<std::unique_ptr<Backend>> { return init_failed("no library"); });
+  EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: no library");
+}
+
+TEST_F(HostTest, AQuestionIsAnswered) {
+  const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<ReadReply>();
+  EXPECT_EQ(reply.id, 5U);
+  EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
+}
+
+TEST_F(HostTest, AQuestionAboutNobodyIsAnsweredWithAReason) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  const ReadRequest request{6, "GPU-nobody", {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<ReadReply>();
+  EXPECT_EQ(reply.id, 6U);
+  EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
+}
+
+TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  ASSERT_GT(::send(daemon_.get(), "\xff\xff", 2, 0), 0);
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

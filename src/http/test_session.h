@@ -1,0 +1,79 @@
+// A session over memory and a clock that stands still, for tests: no socket, no waiting.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+#include "http/memory_pipe.h"
+#include "http/session.h"
+
+namespace gpuyard::http {
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() { start(Limits()); }
+
+  void start(const Limits& limits) {
+    if (pipe_) pipe_->vanish();
+    io_.poll();
+    pipe_ = std::make_unique<MemoryPipe>(io_);
+    site_ = std::make_shared<Site>(
+        io_, time_,
+        [this](Request request, Reply reply) {
+          paths_.push_back(request.path);
+          last_ = std::move(request);
+          if (hold_) {
+            held_.push_back(std::move(reply));
+          } else {
+            reply(answer_);
+          }
+        },
+        limits);
+    Arrival arrival;
+    arrival.local_address = "127.0.0.1";
+    serve(site_, pipe_->stream(), std::move(arrival));
+    io_.poll();
+  }
+
+  std::string exchange(std::string_view bytes) {
+    pipe_->send(bytes);
+    io_.poll();
+    return pipe_->take_received();
+  }
+  void pass(Duration duration) {
+    time_.advance(duration);
+    io_.poll();
+  }
+  bool gone() const { return site_->counters.active == 0; }
+  void expect_refused(std::string_view bytes, int status, std::string_view code) {
+    const std::string response = exchange(bytes);
+    EXPECT_THAT(response, testing::StartsWith("HTTP/1.1 " + std::to_string(status) + " "));
+    EXPECT_THAT(response, testing::HasSubstr(R"({"error":{"code":")" + std::string(code) + '"'));
+    EXPECT_THAT(response, testing::HasSubstr("Connection: close\r\n"));
+    EXPECT_TRUE(pipe_->finished_by_server());
+  }
+
+  ManualLoop time_;  // outlives the sessions that the loop still holds
+  IoLoop io_;
+  std::unique_ptr<MemoryPipe> pipe_;
+  std::shared_ptr<Site> site_;
+  Response answer_{200, "text/plain", "hello"};
+  bool hold_ = false;
+  std::vector<Reply> held_;
+  std::vector<std::string> paths_;
+  std::optional<Request> last_;
+};
+
+inline constexpr std::string_view kGet = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+inline constexpr std::string_view kHello =
+    "HTTP/1.1 200 OK\r\nServer: gpuyard\r\nX-Content-Type-Options: nosniff\r\n"
+    "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello";
+
+}  // namespace gpuyard::http

@@ -1,0 +1,33 @@
+#include "nvml/api.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::nvml {
+namespace {
+
+TEST(LoadLibrary, AMissingLibraryIsSaidInNvmlsWords) {
+  RecordProperty("contract", "A14 E13");
+  const auto library = load_library("");
+  if (library.ok()) GTEST_SKIP() << "this machine has an NVML";
+  EXPECT_EQ(library.error().code, Errc::unavailable);
+  EXPECT_EQ(library.error().message, "failed to initialise NVML: NVML Shared Library Not Found");
+}
+
+TEST(LoadLibrary, ANamedLibraryThatIsNotThereIsNamedInTheError) {
+  const auto library = load_library("/nowhere/libnvidia-ml.so.1");
+  ASSERT_FALSE(library.ok());
+  EXPECT_EQ(library.error().code, Errc::unavailable);
+  EXPECT_NE(library.error().message.find("/nowhere/libnvidia-ml.so.1"), std::string::npos);
+}
+
+TEST(LoadLibrary, ALibraryWithoutOurSymbolsLoadsAndEveryCallSaysNotFound) {
+  const auto library = load_library("libc.so.6");
+  ASSERT_TRUE(library.ok()) << library.error().message;
+  unsigned count = 0;
+  EXPECT_EQ(library->api.init(), kFunctionNotFound);
+  EXPECT_EQ(library->api.device_count(&count), kFunctionNotFound);
+  EXPECT_FALSE(library->path.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::nvml

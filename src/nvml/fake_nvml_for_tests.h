@@ -1,0 +1,110 @@
+// An NVML whose every answer a test sets: plain functions over one global state, because the table they
+// fill holds plain function pointers.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "nvml/api.h"
+
+namespace gpuyard::nvml::testing {
+
+struct FakeNvml {
+  // What each call returns instead of success, by a name of its own.
+  std::map<std::string, ReturnCode> codes;
+  unsigned device_count = 2;
+  std::map<unsigned, ReturnCode> handle_codes;
+  MemoryV1 memory{80ULL << 30U, 60ULL << 30U, 19ULL << 30U};
+  Utilization utilization{35, 20};
+  int celsius = 61;
+  unsigned power_mw = 312'500;
+  unsigned limit_mw = 700'000;
+  unsigned long long energy_mj = 123'456'789;
+  unsigned sm_mhz = 1755;
+  int inits = 0;
+  int shutdowns = 0;
+
+  ReturnCode code(const char* call) const {
+    const auto found = codes.find(call);
+    return found != codes.end() ? found->second : kSuccess;
+  }
+};
+
+inline FakeNvml fake;
+
+inline DeviceHandle handle_of(unsigned index) {
+  return reinterpret_cast<DeviceHandle>(std::size_t{index} + 1);
+}
+inline unsigned index_of(DeviceHandle handle) {
+  return static_cast<unsigned>(reinterpret_cast<std::size_t>(handle) - 1);
+}
+
+inline ReturnCode put_text(const char* call, const std::string& text, char* out, unsigned size) {
+  if (const ReturnCode code = fake.code(call); code != kSuccess) return code;
+  if (text.size() + 1 > size) return kInsufficientSize;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return kSuccess;
+}
+
+template <class T>
+ReturnCode put(const char* call, const T& value, T* out) {
+  const ReturnCode code = fake.code(call);
+  if (code == kSuccess) *out = value;
+  return code;
+}
+
+// A table in which everything works; resets the fake.
+inline Api healthy_api() {
+  fake = FakeNvml{};
+  Api api;
+  api.init = {[] { return ++fake.inits, fake.code("init"); }};
+  api.shutdown = {[] { return ++fake.shutdowns, kSuccess; }};
+  api.driver_version = {[](char* out, unsigned size) {
+    return put_text("driver_version", "535.104.05", out, size);
+  }};
+  api.nvml_version = {[](char* out, unsigned size) {
+    return put_text("nvml_version", "12.535.104", out, size);
+  }};
+  api.cuda_driver_version = {[](int* out) { return put("cuda_driver_version", 12020, out); }};
+  api.device_count = {[](unsigned* out) { return put("count", fake.device_count, out); }};
+  api.handle_by_index = {[](unsigned index, DeviceHandle* out) {
+    const auto code = fake.handle_codes.find(index);
+    if (code != fake.handle_codes.end()) return code->second;
+    *out = handle_of(index);
+    return kSuccess;
+  }};
+  api.name = {[](DeviceHandle, char* out, unsigned size) {
+    return put_text("name", "NVIDIA H100 80GB HBM3", out, size);
+  }};
+  api.uuid = {[](DeviceHandle device, char* out, unsigned size) {
+    return put_text("uuid", "GPU-" + std::to_string(index_of(device)), out, size);
+  }};
+  api.pci_info = {[](DeviceHandle device, PciInfo* out) {
+    const std::string bus = "00000000:0" + std::to_string(index_of(device) + 1) + ":00.0";
+    return put_text("pci_info", bus, out->bus_id, sizeof(out->bus_id));
+  }};
+  api.memory_info = {[](DeviceHandle, MemoryV1* out) { return put("memory", fake.memory, out); }};
+  api.utilization_rates = {[](DeviceHandle, Utilization* out) {
+    return put("utilization", fake.utilization, out);
+  }};
+  api.temperature_v = {[](DeviceHandle, TemperatureV1* out) {
+    return put("temperature_v", fake.celsius, &out->celsius);
+  }};
+  api.temperature = {[](DeviceHandle, unsigned, unsigned* out) {
+    return put("temperature", static_cast<unsigned>(fake.celsius), out);
+  }};
+  api.power_usage = {[](DeviceHandle, unsigned* out) { return put("power", fake.power_mw, out); }};
+  api.enforced_power_limit = {[](DeviceHandle, unsigned* out) {
+    return put("limit", fake.limit_mw, out);
+  }};
+  api.total_energy_consumption = {[](DeviceHandle, unsigned long long* out) {
+    return put("energy", fake.energy_mj, out);
+  }};
+  api.clock_info = {[](DeviceHandle, unsigned, unsigned* out) {
+    return put("clock", fake.sm_mhz, out);
+  }};
+  return api;
+}
+
+}  // namespace gpuyard::nvml::testing

@@ -1,0 +1,216 @@
+#include "nvml/nvml_backend.h"
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+#include "nvml/codes.h"
+#include "nvml/fake_nvml_for_tests.h"
+
+namespace gpuyard::nvml {
+namespace {
+
+using testing::fake;
+
+class NvmlBackendTest : public ::testing::Test {
+ protected:
+  NvmlBackend backend_{{testing::healthy_api(), "/lib/libnvidia-ml.so.1"}};
+
+  // Opened and read once.
+  Sample read(ProbeSet probes) {
+    EXPECT_TRUE(backend_.enumerate().ok());
+    return backend_.read("GPU-0", probes);
+  }
+  static const Missing& missing(const Sample& sample, Metric metric) {
+    static const Missing none{MissingReason::not_ready, "not in the sample"};
+    const Reading* reading = sample.find(metric);
+    return reading != nullptr && reading->missing() != nullptr ? *reading->missing() : none;
+  }
+};
+
+TEST_F(NvmlBackendTest, EnumerationGivesIdentityAndVersions) {
+  RecordProperty("contract", "A4 E4");
+  const auto fleet = backend_.enumerate();
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_EQ(fleet->driver.driver_version, "535.104.05");
+  EXPECT_EQ(fleet->driver.cuda_driver_version, "12.2");
+  EXPECT_EQ(fleet->driver.nvml_version, "12.535.104");
+  ASSERT_EQ(fleet->devices.size(), 2U);
+  EXPECT_EQ(fleet->devices[1],
+            (DeviceInfo{"GPU-1", 1, "GPU-1", "0000:02:00.0", "NVIDIA H100 80GB HBM3", {}}));
+}
+
+TEST_F(NvmlBackendTest, EveryProbeFillsItsRows) {
+  RecordProperty("contract", "A5 A6 A7 A8 C18");
+  const Sample sample = read(probes_of(Tier::fast) | probes_of(Tier::slow));
+  EXPECT_EQ(*sample.number(Metric::memory_total), 80LL << 30U);
+  EXPECT_EQ(*sample.number(Metric::memory_free), 60LL << 30U);
+  EXPECT_EQ(*sample.number(Metric::utilization_gpu), 35);
+  EXPECT_EQ(*sample.number(Metric::temperature_core), 61);
+  EXPECT_EQ(*sample.number(Metric::power_draw), 312'500);
+  EXPECT_EQ(*sample.number(Metric::power_limit), 700'000);
+  EXPECT_EQ(*sample.number(Metric::energy_total), 123'456'789);
+  EXPECT_EQ(*sample.number(Metric::clock_sm), 1755);
+}
+
+TEST_F(NvmlBackendTest, UsedMemoryIsTotalLessFreeWhateverTheDriverCallsUsed) {
+  RecordProperty("contract", "A6 E2");
+  EXPECT_EQ(*read({Probe::memory}).number(Metric::memory_used), 20LL << 30U);
+}
+
+TEST_F(NvmlBackendTest, NotSupportedIsAMissingReadingNotZero) {
+  RecordProperty("contract", "A8");
+  fake.codes["utilization"] = kNotSupported;
+  const Sample sample = read({Probe::utilization});
+  EXPECT_EQ(sample.number(Metric::utilization_gpu), nullptr);
+  EXPECT_EQ(missing(sample, Metric::utilization_gpu).reason, MissingReason::not_supported);
+}
+
+// Each probe's call, by the fake's name for it.
+struct ProbeCall {
+  Probe probe;
+  const char* call;
+};
+constexpr ProbeCall kCalls[] = {
+    {Probe::memory, "memory"},           {Probe::utilization, "utilization"},
+    {Probe::temperature, "temperature_v"}, {Probe::power, "power"},
+    {Probe::energy, "energy"},           {Probe::sm_clock, "clock"},
+    {Probe::power_limit, "limit"},
+};
+
+TEST_F(NvmlBackendTest, EveryReturnCodeOfEveryCallIsAReasonInEveryRow) {
+  for (const ProbeCall& call : kCalls) {
+    for (ReturnCode code = kUninitialized; code <= kResetTypeNotSupported; ++code) {
+      if (call.probe == Probe::temperature &&
+          (code == kFunctionNotFound || code == kArgumentVersionMismatch)) {
+        continue;  // there the older call is asked: a test of its own
+      }
+      fake.codes = {{call.call, code}};
+      const Sample sample = read({call.probe});
+      for (const Metric metric : row_of(call.probe).fills) {
+        EXPECT_EQ(missing(sample, metric), missing_of(code)) << call.call << " " << code;
+      }
+    }
+  }
+}
+
+TEST_F(NvmlBackendTest, EveryProbeHasACallInTheseTests) {
+  EXPECT_EQ(std::size(kCalls), kProbeCount);
+}
+
+TEST_F(NvmlBackendTest, AnOlderDriversTemperatureIsReadWithTheOlderCall) {
+  fake.codes["temperature_v"] = kFunctionNotFound;
+  EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), 61);
+}
+
+TEST_F(NvmlBackendTest, AFrozenGpuIsBelowZeroNotFourBillionDegrees) {
+  fake.celsius = -5;
+  EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), -5);
+}
+
+TEST_F(NvmlBackendTest, NonsenseFromTheDriverIsAFailureNotAReading) {
+  fake.memory.free = fake.memory.total + 1;
+  fake.utilization.gpu = 101;
+  const Sample sample = read({Probe::memory, Probe::utilization});
+  EXPECT_EQ(missing(sample, Metric::memory_used).reason, MissingReason::failed);
+  EXPECT_EQ(missing(sample, Metric::utilization_gpu).reason, MissingReason::failed);
+}
+
+TEST_F(NvmlBackendTest, AMissingSymbolCostsItsReadingAlone) {
+  Api api = testing::healthy_api();
+  api.power_usage = {};
+  NvmlBackend backend({api, ""});
+  ASSERT_TRUE(backend.enumerate().ok());
+  const Sample sample = backend.read("GPU-0", {Probe::power, Probe::energy});
+  EXPECT_EQ(missing(sample, Metric::power_draw).reason, MissingReason::not_supported);
+  EXPECT_NE(sample.number(Metric::energy_total), nullptr);
+}
+
+TEST_F(NvmlBackendTest, AGpuThatWillNotOpenIsListedWithItsReasonBesideTheOthers) {
+  RecordProperty("contract", "E6 A13");
+  fake.handle_codes[0] = kUnknown;
+  const auto fleet = backend_.enumerate();
+  ASSERT_TRUE(fleet.ok());
+  ASSERT_EQ(fleet->devices.size(), 2U);
+  EXPECT_EQ(fleet->devices[0].fault, (Missing{MissingReason::failed, "Unknown Error"}));
+  EXPECT_FALSE(fleet->devices[1].fault.has_value());
+}
+
+TEST_F(NvmlBackendTest, AGpuWithoutANameIsListedWithItsReason) {
+  fake.codes["name"] = kGpuIsLost;
+  const auto fleet = backend_.enumerate();
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_EQ(fleet->devices[0].fault->reason, MissingReason::device_lost);
+  EXPECT_EQ(fleet->devices[0].uuid, "GPU-0");
+}
+
+TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
+  RecordProperty("contract", "E4 E7");
+  fake.codes = {{"driver_version", kUnknown}, {"nvml_version", kUnknown},
+                {"cuda_driver_version", kUnknown}};
+  const auto fleet = backend_.enumerate();
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_FALSE(fleet->driver.driver_version);
+  EXPECT_FALSE(fleet->driver.nvml_version);
+  EXPECT_FALSE(fleet->driver.cuda_driver_version);
+}
+
+TEST_F(NvmlBackendTest, AFailedInitialisationSaysWhy) {
+  RecordProperty("contract", "A14 E5");
+  fake.codes["init"] = kDriverNotLoaded;
+  const auto fleet = backend_.enumerate();
+  ASSERT_FALSE(fleet.ok());
+  EXPECT_EQ(fleet.error().message, "failed to initialise NVML: Driver Not Loaded");
+  EXPECT_EQ(fleet.error().code, Errc::unavailable);
+  EXPECT_FALSE(backend_.initialised());
+}
+
+TEST_F(NvmlBackendTest, WithoutPermissionTheErrorIsDenied) {
+  RecordProperty("contract", "A14");
+  fake.codes["init"] = kNoPermission;
+  EXPECT_EQ(backend_.enumerate().error(),
+            (Error{Errc::denied, "failed to initialise NVML: Insufficient Permissions"}));
+}
+
+TEST_F(NvmlBackendTest, TheInitFlagIsNotLeftTrueWhenTheCountFails) {
+  RecordProperty("contract", "E5");
+  fake.codes["count"] = kUnknown;
+  EXPECT_EQ(backend_.enumerate().error().message, "NVML query failed: Unknown Error");
+  EXPECT_FALSE(backend_.initialised());
+  EXPECT_EQ(fake.shutdowns, 1);
+}
+
+TEST_F(NvmlBackendTest, NvmlIsInitialisedOnceHoweverOftenItIsEnumerated) {
+  RecordProperty("contract", "E5");
+  ASSERT_TRUE(backend_.enumerate().ok());
+  ASSERT_TRUE(backend_.enumerate().ok());
+  EXPECT_EQ(fake.inits, 1);
+}
+
+TEST_F(NvmlBackendTest, ShutdownHappensOnceAndOnlyAfterASuccessfulInit) {
+  RecordProperty("contract", "E5");
+  backend_.shutdown();
+  EXPECT_EQ(fake.shutdowns, 0);
+  ASSERT_TRUE(backend_.enumerate().ok());
+  backend_.shutdown();
+  backend_.shutdown();
+  EXPECT_EQ(fake.shutdowns, 1);
+}
+
+TEST_F(NvmlBackendTest, AnUnknownGpuIsMissingNotACrash) {
+  const Sample before_opening = backend_.read("GPU-0", {Probe::power});
+  EXPECT_EQ(missing(before_opening, Metric::power_draw).reason, MissingReason::device_lost);
+  ASSERT_TRUE(backend_.enumerate().ok());
+  EXPECT_EQ(missing(backend_.read("GPU-9", {Probe::power}), Metric::power_draw).reason,
+            MissingReason::device_lost);
+}
+
+TEST_F(NvmlBackendTest, NoGpuIsAnEmptyFleet) {
+  RecordProperty("contract", "E6");
+  fake.device_count = 0;
+  const auto fleet = backend_.enumerate();
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_TRUE(fleet->devices.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::nvml

@@ -1,0 +1,48 @@
+#include "telemetry/query_errors.h"
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+
+namespace gpuyard::telemetry {
+namespace {
+
+using gpuyard::testing::CapturedLog;
+
+const DeviceInfo kGpu{"GPU-a", 0, "GPU-a", "", "H100", {}};
+
+Sample failing(MissingReason reason, const std::string& text) {
+  return missing_sample({Probe::memory, Probe::power}, {reason, text}, {});
+}
+
+TEST(QueryErrors, ACauseIsLoggedOnceForEachGpuAndThenCounted) {
+  RecordProperty("contract", "E9");
+  const CapturedLog log;
+  QueryErrors errors;
+  for (int i = 0; i < 3; ++i) errors.note(kGpu, failing(MissingReason::failed, "Unknown Error"));
+  EXPECT_EQ(log.lines(),
+            std::vector<std::string>{"ERROR Error querying GPU device 0: Unknown Error"});
+  EXPECT_EQ(errors.count("GPU-a"), 3U);
+}
+
+TEST(QueryErrors, AnotherCauseAndAnotherGpuAreLoggedToo) {
+  const CapturedLog log;
+  QueryErrors errors;
+  const DeviceInfo other{"GPU-b", 1, "GPU-b", "", "H100", {}};
+  errors.note(kGpu, failing(MissingReason::failed, "Unknown Error"));
+  errors.note(kGpu, failing(MissingReason::device_lost, "GPU is lost"));
+  errors.note(other, failing(MissingReason::failed, "Unknown Error"));
+  EXPECT_EQ(log.lines().size(), 3U);
+}
+
+TEST(QueryErrors, WhatAGpuDoesNotSupportIsNoError) {
+  const CapturedLog log;
+  QueryErrors errors;
+  errors.note(kGpu, failing(MissingReason::not_supported, "Not Supported"));
+  errors.note(kGpu, failing(MissingReason::not_ready, ""));
+  EXPECT_TRUE(log.lines().empty());
+  EXPECT_EQ(errors.count("GPU-a"), 0U);
+}
+
+}  // namespace
+}  // namespace gpuyard::telemetry

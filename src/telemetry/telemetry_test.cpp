@@ -1,0 +1,311 @@
+#include "telemetry/telemetry.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
+#include "device/catalog.h"
+#include "device/error.h"
+
+namespace gpuyard::telemetry {
+namespace {
+
+using gpuyard::testing::CapturedLog;
+using std::chrono::milliseconds;
+
+Fleet fleet_of(std::uint32_t count) {
+  Fleet fleet;
+  fleet.driver.driver_version = "535.104.05";
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string id = "GPU-" + std::to_string(i);
+    fleet.devices.push_back({id, i, id, "", "H100", {}});
+  }
+  return fleet;
+}
+
+// Telemetry with a driver that the test plays: questions pile up until they are answered.
+class TelemetryTest : public ::testing::Test, protected Reader {
+ protected:
+  bool read(const ReadRequest& request) override {
+    if (!accepting_) return false;
+    asked_.push_back(request);
+    return true;
+  }
+  // Answers all questions that are out, but those of the GPUs that are stuck.
+  void answer() {
+    std::deque<ReadRequest> stuck;
+    while (!asked_.empty()) {
+      const ReadRequest request = asked_.front();
+      asked_.pop_front();
+      if (request.device == stuck_) {
+        stuck.push_back(request);
+      } else {
+        telemetry_.on_reply({request.id, request.device, sample(request)});
+      }
+    }
+    asked_ = stuck;
+  }
+  Sample sample(const ReadRequest& request) {
+    if (request.device == lost_) {
+      return missing_sample(request.probes, {MissingReason::device_lost, "GPU is lost"}, loop_.now());
+    }
+    Sample out;
+    request.probes.each([&](Probe probe) {
+      for (const Metric metric : row_of(probe).fills) out.set({metric, 0, loop_.now(), value_});
+    });
+    return out;
+  }
+  void start(std::uint32_t gpus) {
+    telemetry_.on_fleet(fleet_of(gpus));
+    answer();
+  }
+  // A second passes in steps, the driver answering whenever it is asked.
+  void pass(Duration time) {
+    for (Duration step = milliseconds(10); time > Duration::zero(); time -= step) {
+      loop_.advance(step);
+      answer();
+    }
+  }
+  const Snapshot& latest() const { return *telemetry_.latest(); }
+
+  const CapturedLog log_;
+  ManualLoop loop_;
+  std::deque<ReadRequest> asked_;
+  bool accepting_ = true;
+  DeviceId stuck_;
+  DeviceId lost_;
+  std::int64_t value_ = 42;
+  Telemetry telemetry_{loop_, *this, false};
+};
+
+TEST_F(TelemetryTest, BeforeTheDriverSpokeThereIsASnapshotThatSaysSo) {
+  EXPECT_EQ(latest().generation, 0U);
+  EXPECT_FALSE(latest().driver.initialised);
+  EXPECT_TRUE(latest().devices.empty());
+}
+
+TEST_F(TelemetryTest, TheFirstSnapshotComesAsSoonAsAllHaveAnswered) {
+  start(2);
+  EXPECT_EQ(latest().generation, 1U);
+  ASSERT_EQ(latest().devices.size(), 2U);
+  EXPECT_EQ(*latest().devices[1].sample.number(Metric::power_draw), 42);
+  EXPECT_EQ(*latest().devices[1].sample.number(Metric::power_limit), 42);
+}
+
+TEST_F(TelemetryTest, TheFleetFoundIsLogged) {
+  RecordProperty("contract", "E9");
+  start(2);
+  EXPECT_EQ(log_.lines().front(), "INFO NVML initialized successfully. Found 2 GPU(s)");
+}
+
+TEST_F(TelemetryTest, AMissingDriverIsLoggedOnceAndSaidInTheSnapshot) {
+  RecordProperty("contract", "E9 E6");
+  telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
+  telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
+  EXPECT_EQ(log_.lines(), std::vector<std::string>{
+                              "WARNING NVML initialization failed: NVML Shared Library Not Found. "
+                              "GPU features disabled."});
+  EXPECT_FALSE(latest().driver.initialised);
+  EXPECT_EQ(latest().driver.why, "NVML Shared Library Not Found");
+  EXPECT_TRUE(latest().devices.empty());
+}
+
+TEST_F(TelemetryTest, EachSecondBringsANewSnapshotWithNewReadings) {
+  start(1);
+  value_ = 43;
+  pass(kFastPeriod);
+  EXPECT_EQ(latest().generation, 2U);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 43);
+}
+
+TEST_F(TelemetryTest, TheSlowTierIsReadEveryFiveSeconds) {
+  start(1);
+  value_ = 43;
+  pass(kSlowPeriod - milliseconds(500));
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 42);
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
+}
+
+TEST_F(TelemetryTest, AStuckGpuDoesNotHoldUpTheSnapshotOfTheOthers) {
+  start(8);
+  stuck_ = "GPU-3";
+  value_ = 43;
+  pass(std::chrono::seconds(2) + kTickDeadline);
+  EXPECT_EQ(latest().generation, 3U);
+  for (const DeviceState& device : latest().devices) {
+    const bool stuck = device.info.id == stuck_;
+    EXPECT_EQ(*device.sample.number(Metric::power_draw), stuck ? 42 : 43) << device.info.id;
+    EXPECT_EQ(device.condition,
+              stuck ? DeviceCondition::unresponsive : DeviceCondition::responsive);
+  }
+}
+
+TEST_F(TelemetryTest, AStuckGpuIsAskedOnceAndRecoversByItself) {
+  start(2);
+  stuck_ = "GPU-1";
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(asked_.size(), 1U) << "more than one question out to a GPU that does not answer";
+  stuck_.clear();
+  pass(std::chrono::seconds(2));
+  EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
+}
+
+TEST_F(TelemetryTest, ALostGpuIsUnavailableBesideHealthyOnesAndLoggedOnce) {
+  RecordProperty("contract", "E6 E9 A13");
+  start(2);
+  lost_ = "GPU-0";
+  pass(std::chrono::seconds(7));
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unavailable);
+  EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
+  EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(),
+                       "ERROR Error querying GPU device 0: GPU is lost"),
+            1);
+}
+
+TEST_F(TelemetryTest, ALostGpuIsUnavailableWithinASecondAndAHalf) {
+  start(1);
+  lost_ = "GPU-0";
+  pass(kFastPeriod + kTickDeadline);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unavailable);
+}
+
+TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
+  start(1);
+  telemetry_.on_host_down("driver-host ended");
+  ASSERT_EQ(latest().devices.size(), 1U);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unresponsive);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 42);
+  EXPECT_FALSE(latest().driver.initialised);
+  start(1);
+  EXPECT_EQ(latest().devices[0].condition, DeviceCondition::responsive);
+  EXPECT_TRUE(latest().driver.initialised);
+}
+
+TEST_F(TelemetryTest, AReaderThatIsBusyIsAskedAgainAtTheNextTick) {
+  accepting_ = false;
+  start(1);
+  EXPECT_TRUE(asked_.empty());
+  accepting_ = true;
+  pass(std::chrono::seconds(2));
+  EXPECT_NE(latest().devices[0].sample.number(Metric::power_draw), nullptr);
+}
+
+class FreshTest : public TelemetryTest {
+ protected:
+  void ask_fresh() {
+    telemetry_.fresh({Probe::memory}, [this](const SnapshotPtr& result) { results_.push_back(result); });
+  }
+  const Reading& memory(std::size_t result, std::size_t gpu) const {
+    return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);
+  }
+  std::vector<SnapshotPtr> results_;
+};
+
+TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
+  RecordProperty("contract", "E1");
+  start(2);
+  value_ = 99;
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  ASSERT_EQ(asked_.size(), 2U);
+  EXPECT_EQ(asked_[0].probes, ProbeSet{Probe::memory});
+  answer();
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(*memory(0, 1).number(), 99);
+  EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
+}
+
+TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
+  RecordProperty("contract", "E1 E2");
+  start(2);
+  loop_.advance(milliseconds(500));
+  stuck_ = "GPU-0";
+  ask_fresh();
+  answer();
+  EXPECT_TRUE(results_.empty());
+  loop_.advance(kFreshDeadline);
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
+  EXPECT_NE(memory(0, 1).number(), nullptr);
+}
+
+TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
+  start(1);
+  loop_.advance(kFastPeriod);  // the tick's question is out
+  loop_.advance(milliseconds(10));
+  const ReadRequest tick = asked_.front();
+  const Sample old = sample(tick);  // read before the fresh one was asked for
+  loop_.advance(milliseconds(10));
+  ask_fresh();
+  asked_.clear();
+  telemetry_.on_reply({tick.id, tick.device, old});
+  EXPECT_TRUE(results_.empty());
+  answer();
+  ASSERT_EQ(results_.size(), 1U);
+}
+
+TEST_F(FreshTest, CallersThatArriveMeanwhileShareTheNextRead) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  ask_fresh();
+  ask_fresh();
+  EXPECT_EQ(asked_.size(), 1U);
+  loop_.advance(milliseconds(1));
+  value_ = 50;
+  answer();
+  EXPECT_EQ(results_.size(), 3U);
+  EXPECT_EQ(results_[1], results_[2]) << "the second and third share one";
+  EXPECT_NE(results_[0], results_[1]);
+}
+
+TEST_F(FreshTest, AGpuThatIsUnresponsiveCostsNobodyAnything) {
+  start(2);
+  stuck_ = "GPU-0";
+  pass(std::chrono::seconds(3));
+  ask_fresh();
+  answer();
+  ASSERT_EQ(results_.size(), 1U) << "answered at once, without the deadline";
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
+  EXPECT_EQ(*memory(0, 1).number(), 42);
+}
+
+TEST_F(FreshTest, WithoutADriverTheAnswerIsAnEmptyListAtOnceButNotInsideTheCall) {
+  RecordProperty("contract", "E6");
+  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
+  ask_fresh();
+  EXPECT_TRUE(results_.empty());
+  loop_.run_posted();
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_TRUE(results_[0]->devices.empty());
+}
+
+TEST_F(FreshTest, AHostThatDiesDuringAFreshReadAnswersItWithTheReason) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  telemetry_.on_host_down("driver-host ended");
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
+}
+
+TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  int answers = 0;
+  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) {
+    ++answers;
+    telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) { ++answers; });
+  });
+  answer();
+  loop_.advance(milliseconds(1));
+  answer();
+  EXPECT_EQ(answers, 2);
+}
+
+}  // namespace
+}  // namespace gpuyard::telemetry

@@ -1,0 +1,124 @@
+"""The verbs, as a person or a script uses them."""
+
+import json
+import os
+import subprocess
+
+from conftest import PROGRAM, clean_environment
+
+
+def test_devices_shows_a_simulated_fleet_without_any_daemon(run):
+    result = run("devices", "--simulate", "8")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:3] == ["GPU", "NAME", "UTIL"]
+    assert len([line for line in lines if "NVIDIA H100" in line]) == 8
+    assert lines[-1] == "These GPUs are simulated."
+
+
+def test_the_private_world_of_one_command_is_gone_after_it(run):
+    def worlds():
+        return {name for name in os.listdir("/tmp") if name.startswith("gpuyard-world-")}
+    before = worlds()
+    assert run("devices", "--simulate", "2").returncode == 0
+    assert worlds() <= before
+
+
+def test_devices_as_json_names_each_gpu_three_ways_and_carries_its_schema(run):
+    body = json.loads(run("devices", "--simulate", "2", "--json").stdout)
+    assert body["schema"] == 1 and body["simulated"] is True
+    for index, gpu in enumerate(body["devices"]):
+        assert gpu["index"] == index and gpu["uuid"] and gpu["pci_address"]
+
+
+def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(daemon, run):
+    yard = daemon("--simulate", "3")
+    world = {"GPUYARD_SIM_WORLD": yard.state + "/world"}
+
+    def uuids(*arguments, **environment):
+        body = json.loads(run("devices", "--json", *arguments, **environment).stdout)
+        return [gpu["uuid"] for gpu in body["devices"]]
+    through_daemon = uuids("--socket", yard.socket)
+    assert len(through_daemon) == 3
+    assert uuids(GPUYARD_SOCKET=yard.socket) == through_daemon
+    assert uuids("--local", **world) == through_daemon
+    assert uuids("--socket", f"127.0.0.1:{yard.port}") == through_daemon
+
+
+def test_a_daemon_in_the_usual_place_is_found_by_itself(daemon, tmp_path):
+    if os.geteuid() == 0:
+        place = None  # root's usual place is the system's; a test must not touch it
+    else:
+        place = tmp_path / "gpuyard" / "gpuyard.sock"
+    yard = daemon("--simulate", "1")
+    environment = clean_environment(tmp_path)
+    if place is None:
+        environment["GPUYARD_SOCKET"] = yard.socket
+    else:
+        place.parent.mkdir()
+        place.symlink_to(yard.socket)
+    result = subprocess.run([PROGRAM, "devices", "--json"], env=environment, capture_output=True,
+                            text=True, timeout=30, check=True)
+    assert json.loads(result.stdout)["simulated"] is True
+
+
+def test_driver_shows_the_versions(run):
+    result = run("driver", "--simulate", "1")
+    assert result.returncode == 0
+    assert "535.104.05" in result.stdout and "12.2" in result.stdout
+    body = json.loads(run("driver", "--simulate", "1", "--json").stdout)
+    assert body["nvml_version"] == "12.535.104"
+
+
+def test_version(run):
+    assert run("version").stdout.startswith("gpuyard 0.")
+    assert json.loads(run("version", "--json").stdout)["version"].count(".") == 2
+
+
+def test_help_is_an_answer(run):
+    result = run("--help")
+    assert result.returncode == 0 and "devices" in result.stdout and result.stderr == ""
+    assert "driver-host" not in result.stdout, "a child's verb is not for people"
+
+
+def test_config_init_is_a_valid_file_and_print_reads_back(run, tmp_path):
+    file = tmp_path / "gpuyard.toml"
+    file.write_text(run("config", "init").stdout)
+    assert run("config", "validate", "--config", str(file)).returncode == 0
+    printed = run("config", "print", "--config", str(file)).stdout
+    again = tmp_path / "again.toml"
+    again.write_text(printed)
+    assert run("config", "print", "--config", str(again)).stdout == printed
+
+
+def test_config_path_lists_the_files_in_order(run, tmp_path):
+    lines = run("config", "path").stdout.splitlines()
+    assert lines == ["/etc/gpuyard/gpuyard.toml", f"{tmp_path}/gpuyard/gpuyard.toml"]
+
+
+def test_the_users_file_wins_over_the_defaults_and_flags_over_the_file(run, daemon, tmp_path):
+    file = tmp_path / "gpuyard.toml"
+    file.write_text('[metrics]\nprefix = "mine"\n')
+    yard = daemon("--simulate", "1", "--config", str(file))
+    assert "mine_gpu_info" in yard.get("/metrics").text
+    other = daemon("--simulate", "1", "--config", str(file), "--metrics-prefix", "flag")
+    assert "flag_gpu_info" in other.get("/metrics").text
+
+
+def test_a_world_is_started_shown_broken_and_stopped(run, tmp_path):
+    world = str(tmp_path / "world")
+    started = run("sim", "start", "--gpus", "2", "--world", world, "--load", "steady:0.5")
+    assert started.returncode == 0, started.stderr
+    try:
+        assert "GPUYARD_SIM_WORLD" in started.stdout
+        assert run("sim", "inject", "--world", world, "--gpu", "1", "--lost").returncode == 0
+        status = json.loads(run("sim", "status", "--world", world, "--json").stdout)
+        assert [gpu["lost"] for gpu in status["gpus"]] == [False, True]
+        assert run("sim", "load", "--world", world, "--gpu", "0", "idle").returncode == 0
+        assert "idle" in run("sim", "status", "--world", world).stdout
+        assert run("sim", "start", "--world", world).returncode == 7
+        devices = run("devices", "--local", "--json", GPUYARD_SIM_WORLD=world)
+        assert json.loads(devices.stdout)["devices"][1]["condition"] == "unavailable"
+    finally:
+        assert run("sim", "stop", "--world", world).returncode == 0
+    assert run("sim", "status", "--world", world).returncode in (5, 6)

@@ -1,0 +1,272 @@
+"""What is missing, broken or wrong: each has a friendly answer, and nothing hangs."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, clean_environment, wait_until
+
+
+def inject(yard, *arguments):
+    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", *arguments],
+                   env=yard.environment, check=True, timeout=30)
+
+
+# ---- no driver
+
+
+def test_without_a_library_the_daemon_serves_and_says_so(daemon, record_property):
+    record_property("contract", "E6 E7 E9 E13")
+    yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")
+    devices = yard.get("/api/gpu/devices")
+    assert (devices.status, devices.json()) == (200, {"devices": [], "count": 0})
+    driver = yard.get("/api/gpu/driver")
+    assert driver.status == 503
+    assert list(driver.json()) == ["detail"] and "/nowhere/libnvidia-ml.so.1" in driver.json()["detail"]
+    assert yard.get("/ready").status == 503
+    assert yard.get("/health").status == 200
+    assert "\ngpuyard_driver_up 0\n" in yard.get("/metrics").text
+    assert re.search(r"NVML initialization failed: .*\. GPU features disabled\.", yard.log())
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has an NVIDIA driver")
+def test_the_missing_library_is_logged_in_the_agreed_words(daemon, record_property):
+    record_property("contract", "E9")
+    assert ("NVML initialization failed: NVML Shared Library Not Found. GPU features disabled."
+            in daemon().log())
+
+
+def test_at_debug_level_an_empty_answer_is_explained(daemon, record_property):
+    record_property("contract", "E9")
+    yard = daemon("--nvml", "/nowhere/lib.so", "--log-level", "debug")
+    yard.get("/api/gpu/devices")
+    assert "NVML not initialized, returning empty device list" in yard.log()
+
+
+def test_without_a_driver_the_cli_exits_5_with_valid_empty_json(run, record_property):
+    record_property("contract", "E6 A14")
+    devices = run("devices", "--json", "--nvml", "/nowhere/lib.so")
+    assert devices.returncode == 5
+    assert json.loads(devices.stdout)["devices"] == []
+    assert "failed to initialise NVML: " in devices.stderr
+    driver = run("driver", "--json", "--nvml", "/nowhere/lib.so")
+    assert driver.returncode == 5
+    assert json.loads(driver.stdout)["driver_version"] is None
+
+
+def test_the_cli_through_a_daemon_without_a_driver_says_the_same(daemon, run):
+    yard = daemon("--nvml", "/nowhere/lib.so")
+    devices = run("devices", "--json", "--socket", yard.socket)
+    assert devices.returncode == 5
+    assert json.loads(devices.stdout)["devices"] == []
+
+
+def test_a_library_that_is_none_is_a_driver_that_does_not_initialise(daemon):
+    yard = daemon("--nvml", "libc.so.6")
+    assert yard.get("/api/gpu/driver").status == 503
+    assert yard.get("/api/gpu/devices").json()["count"] == 0
+
+
+def test_a_simulated_library_without_a_world_is_a_driver_not_loaded(run, tmp_path):
+    devices = run("devices", "--local", GPUYARD_SIM_WORLD=str(tmp_path / "no-world"))
+    assert devices.returncode == 5
+    assert "failed to initialise NVML: Driver Not Loaded" in devices.stderr
+
+
+# ---- a sick GPU or a sick driver-host
+
+
+def test_one_lost_gpu_among_eight_is_listed_beside_seven_good_ones(daemon, record_property):
+    record_property("contract", "E2 E6 E9 A13")
+    yard = daemon("--simulate", "8")
+    inject(yard, "--gpu", "3", "--lost")
+    body = yard.get("/api/gpu/devices").json()
+    assert body["count"] == 8
+    sick = body["devices"][3]
+    assert sick["is_available"] is False and sick["error_message"] == "GPU is lost"
+    assert sick["name"] is not None
+    assert all(sick[key] is None for key in ("total_memory_mb", "free_memory_mb", "used_memory_mb",
+                                             "utilization_percent", "temperature_c"))
+    assert all(gpu["is_available"] for gpu in body["devices"] if gpu["index"] != 3)
+    wait_until(lambda: "Error querying GPU device 3: GPU is lost" in yard.log(), "the log line")
+    wait_until(lambda: 'gpu_responsive{device="3"} 0' in yard.get("/metrics").text, "the metric")
+    inject(yard, "--gpu", "3", "--clear")
+    assert yard.get("/api/gpu/devices").json()["devices"][3]["is_available"] is True
+
+
+def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
+    record_property("contract", "E2 A8")
+    yard = daemon("--simulate", "8")
+    inject(yard, "--gpu", "5", "--call", "utilization_rates", "--code", "3")
+    gpu = yard.get("/api/gpu/devices").json()["devices"][5]
+    assert gpu["utilization_percent"] is None and gpu["is_available"] is True
+    wait_until(lambda: 'utilization_percent{device="5"}' not in yard.get("/metrics").text,
+               "the series to go")
+    assert 'utilization_percent{device="4"}' in yard.get("/metrics").text
+
+
+def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_property):
+    record_property("contract", "E9")
+    yard = daemon("--simulate", "2")
+    inject(yard, "--gpu", "0", "--call", "utilization_rates", "--code", "999")
+    line = "Error querying GPU device 0: Unknown Error"
+    wait_until(lambda: line in yard.log(), "the log line")
+    for _ in range(20):
+        yard.get("/api/gpu/devices")
+    assert yard.log().count(line) == 1
+
+
+def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
+    record_property("contract", "E2 A13")
+    yard = daemon("--simulate", "8")
+    inject(yard, "--gpu", "2", "--call", "any", "--never-returns")
+    body = yard.get("/api/gpu/devices").json()
+    assert body["devices"][2]["is_available"] is False
+    assert sum(gpu["is_available"] for gpu in body["devices"]) == 7
+
+    def unresponsive():
+        gpu = yard.get("/api/gpu/snapshot").json()["devices"][2]
+        return gpu["condition"] == "unresponsive" and gpu["readings"]["power_draw_w"] is not None
+    wait_until(unresponsive, "the GPU to be called unresponsive with its last readings")
+    assert yard.stop() == 0
+
+
+def test_a_killed_driver_host_is_replaced(daemon):
+    yard = daemon("--simulate", "4")
+    before = yard.get("/api/gpu/snapshot").json()
+    first = yard.driver_host()
+    os.kill(first, signal.SIGKILL)
+    assert yard.get("/health").status == 200
+    assert yard.get("/api/gpu/devices").status == 200
+    wait_until(lambda: yard.driver_host() not in (None, first), "another driver-host")
+    wait_until(lambda: yard.get("/api/gpu/driver").status == 200, "the driver to be back")
+    after = wait_until(lambda: (s := yard.get("/api/gpu/snapshot").json())["devices"] and s,
+                       "devices")
+    assert ([gpu["uuid"] for gpu in after["devices"]] == [gpu["uuid"] for gpu in before["devices"]])
+    assert "driver-host ended; starting another" in yard.log()
+
+
+def test_a_stopped_driver_host_does_not_stop_the_api(daemon):
+    yard = daemon("--simulate", "4")
+    os.kill(yard.driver_host(), signal.SIGSTOP)
+    body = yard.get("/api/gpu/devices").json()
+    assert body["count"] == 4 and not any(gpu["is_available"] for gpu in body["devices"])
+    os.kill(yard.driver_host(), signal.SIGCONT)
+    wait_until(lambda: all(gpu["is_available"]
+                           for gpu in yard.get("/api/gpu/devices").json()["devices"]),
+               "the GPUs to be back")
+
+
+# ---- somebody else is there already
+
+
+def test_a_second_daemon_on_the_same_state_is_refused(daemon, run):
+    yard = daemon("--simulate", "1")
+    second = run("serve", "--state", yard.state, "--socket", yard.socket + "2",
+                 "--listen", "127.0.0.1:0")
+    assert second.returncode == 7
+    assert f"(pid {yard.process.pid})" in second.stderr and "--state" in second.stderr
+    assert yard.get("/health").status == 200
+
+
+def test_a_socket_that_somebody_answers_is_not_taken(daemon, run, tmp_path):
+    yard = daemon("--simulate", "1")
+    second = run("serve", "--state", str(tmp_path / "other"), "--socket", yard.socket,
+                 "--listen", "127.0.0.1:0")
+    assert second.returncode == 7 and yard.socket in second.stderr
+    assert yard.get("/health", unix=True).status == 200
+
+
+def test_a_stale_socket_file_is_replaced(daemon, tmp_path):
+    first = daemon("--simulate", "1")
+    first.stop(signal.SIGKILL)
+    assert os.path.exists(first.socket)
+    second = daemon("--simulate", "1", directory=first.directory)
+    assert second.get("/health", unix=True).status == 200
+
+
+def test_a_file_that_is_no_socket_is_never_deleted(run, tmp_path):
+    precious = tmp_path / "thesis.txt"
+    precious.write_text("x")
+    served = run("serve", "--state", str(tmp_path / "s"), "--socket", str(precious),
+                 "--listen", "127.0.0.1:0")
+    assert served.returncode != 0 and str(precious) in served.stderr
+    assert precious.read_text() == "x"
+
+
+def test_a_busy_port_is_named_with_the_way_out(run, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        served = run("serve", "--state", str(tmp_path / "s"), "--socket", str(tmp_path / "g.sock"),
+                     "--listen", f"127.0.0.1:{port}")
+    assert served.returncode == 7
+    assert f"127.0.0.1:{port}" in served.stderr and "--listen" in served.stderr
+
+
+# ---- what the user says
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonsense"], ["devices", "--nonsense"], ["serve", "--simulate", "0"],
+    ["serve", "--simulate", "65"], ["serve", "--simulate", "many"], ["serve", "--listen", "nowhere"],
+    ["serve", "--metrics-prefix", "9"], ["serve", "--log-level", "loud"], ["sim", "start", "--load", "heavy"],
+    ["devices", "--socket", "localhost"], ["sim", "inject", "--gpu", "0"],
+], ids=" ".join)
+def test_bad_flags_are_usage_errors(run, arguments):
+    result = run(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == "" and result.stderr != ""
+
+
+@pytest.mark.parametrize("text, said", [
+    ("[server]\nlisten = 5\n", ":2: server.listen must be a list of strings"),
+    ("\n\n[server]\nlissten = []\n", ':4: unknown key "server.lissten"'),
+    ("[sever]\n", ':1: unknown key "sever"'),
+    ("[log]\nlevel = \"loud\"\n", ':2: log.level: "loud" is no level'),
+    ("[server\n", ":1: "),
+    ("a = = b\n", ":1: "),
+], ids=range(6))
+def test_a_bad_configuration_is_refused_with_its_line(run, tmp_path, text, said):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    for verb in (["serve"], ["config", "validate"]):
+        result = run(*verb, "--config", str(file))
+        assert result.returncode == 2
+        assert f"{file}{said}" in result.stderr
+
+
+def test_a_configuration_file_that_is_named_must_exist(run):
+    result = run("config", "validate", "--config", "/nowhere/gpuyard.toml")
+    assert result.returncode == 2 and "/nowhere/gpuyard.toml" in result.stderr
+
+
+def test_a_daemon_that_is_there_but_silent_is_an_error_not_gone_around(run, tmp_path):
+    path = str(tmp_path / "mute.sock")
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(path)
+        mute.listen()
+        result = run("devices", "--socket", path)
+    assert result.returncode == 5 and path in result.stderr
+
+
+def test_a_daemon_that_is_named_and_not_there_is_an_error(run):
+    result = run("devices", "--socket", "/nowhere/gpuyard.sock")
+    assert result.returncode == 5 and "/nowhere/gpuyard.sock" in result.stderr
+
+
+def test_a_state_directory_that_cannot_be_made_is_named(run):
+    result = run("serve", "--state", "/dev/null/state", "--listen", "127.0.0.1:0")
+    assert result.returncode != 0 and "/dev/null" in result.stderr
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    with subprocess.Popen([PROGRAM, "config", "init"], env=clean_environment(tmp_path),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""

@@ -1,0 +1,107 @@
+"""A real Prometheus and its own checker read what we export."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from conftest import wait_until
+
+CONTRACT = ["gpu_temperature_celsius", "gpu_utilization_percent", "gpu_memory_used_bytes",
+            "gpu_power_watts"]
+
+
+def samples(text, name):
+    return re.findall(rf"^{name}(\{{.*\}}) (\S+)$", text, re.M)
+
+
+def test_the_four_agreed_families_carry_the_device_alone(daemon, record_property):
+    record_property("contract", "C14")
+    for prefix in ("gpuyard", "acme"):
+        text = daemon("--simulate", "2", "--metrics-prefix", prefix).get("/metrics").text
+        for family in CONTRACT:
+            found = samples(text, f"{prefix}_{family}")
+            assert [labels for labels, _ in found] == ['{device="0"}', '{device="1"}'], family
+        assert 'uuid="GPU-' in samples(text, f"{prefix}_gpu_info")[0][0]
+
+
+def test_the_metrics_agree_with_the_snapshot(daemon):
+    yard = daemon("--simulate", "1")
+
+    def same_generation():
+        before = yard.get("/api/gpu/snapshot").json()
+        text = yard.get("/metrics").text
+        return before == yard.get("/api/gpu/snapshot").json() and (before, text)
+    snapshot, text = wait_until(same_generation, "two answers from one snapshot")
+    readings = snapshot["devices"][0]["readings"]
+    assert float(samples(text, "gpuyard_gpu_power_watts")[0][1]) == readings["power_draw_w"]
+    assert float(samples(text, "gpuyard_gpu_energy_joules_total")[0][1]) == readings["energy_total_j"]
+    assert float(samples(text, "gpuyard_gpu_sm_clock_hertz")[0][1]) == readings["clock_sm_mhz"] * 1e6
+
+
+def test_the_number_of_series_for_each_gpu_is_what_we_say(daemon):
+    text = daemon("--simulate", "2").get("/metrics").text
+    of_gpu = [line for line in text.splitlines() if 'device="1"' in line]
+    assert len(of_gpu) == 11, of_gpu
+
+
+def test_promtool_finds_nothing_to_say(daemon):
+    promtool = shutil.which("promtool")
+    assert promtool, "install the package prometheus"
+    text = daemon("--simulate", "4").get("/metrics").text
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True,
+                             capture_output=True, timeout=30, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """Starts a real Prometheus that scrapes one port; gives a function that queries it."""
+    program = shutil.which("prometheus")
+    assert program, "install the package prometheus"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    processes = []
+
+    def start(target):
+        config = tmp_path / "prometheus.yml"
+        config.write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "scrape_configs": [{"job_name": "gpuyard",
+                                "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}]}))
+        processes.append(subprocess.Popen(
+            [program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/tsdb",
+             f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=subprocess.DEVNULL, stderr=open(tmp_path / "prometheus.log", "w")))
+
+        def query(expression):
+            url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode(
+                {"query": expression})
+            try:
+                with urllib.request.urlopen(url, timeout=10) as response:
+                    return json.load(response)["data"]["result"]
+            except OSError:
+                return []
+        return query
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_a_real_prometheus_scrapes_us(daemon, prometheus, record_property):
+    record_property("contract", "C14")
+    query = prometheus(daemon("--simulate", "4").port)
+    wait_until(lambda: query('up{job="gpuyard"} == 1'), "the target to be up")
+    for family in CONTRACT:
+        assert len(query(f"gpuyard_{family}")) == 4, family
+    joined = query("gpuyard_gpu_power_watts * on(device) group_left(name) gpuyard_gpu_info")
+    assert {row["metric"]["name"] for row in joined} == {"NVIDIA H100 80GB HBM3"}
+    wait_until(lambda: query("sum(rate(gpuyard_gpu_energy_joules_total[10s])) > 0"),
+               "joules to flow")

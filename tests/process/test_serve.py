@@ -1,0 +1,186 @@
+"""The daemon on a simulated fleet, as REST clients see it."""
+
+import json
+import signal
+
+from conftest import wait_until
+
+DEVICE_FIELDS = ["index", "name", "total_memory_mb", "free_memory_mb", "used_memory_mb",
+                 "utilization_percent", "temperature_c", "is_available", "error_message"]
+
+
+def test_devices_are_listed_with_every_field(daemon, record_property):
+    record_property("contract", "E2 E3 E7")
+    answer = daemon("--simulate", "4").get("/api/gpu/devices")
+    assert answer.status == 200
+    body = answer.json()
+    assert list(body) == ["devices", "count"]
+    assert body["count"] == 4
+    for index, gpu in enumerate(body["devices"]):
+        assert list(gpu) == DEVICE_FIELDS
+        assert gpu["index"] == index
+        assert gpu["is_available"] is True and gpu["error_message"] is None
+        # Each is rounded down by itself, so the sum may fall short by one.
+        missing = gpu["total_memory_mb"] - gpu["free_memory_mb"] - gpu["used_memory_mb"]
+        assert missing in (0, 1)
+        assert 0 <= gpu["utilization_percent"] <= 100
+        assert 15 <= gpu["temperature_c"] <= 95
+
+
+def test_devices_are_read_anew_for_every_request(daemon, record_property):
+    record_property("contract", "E1")
+    yard = daemon("--simulate", "8")
+    seen = set()
+
+    def changed():
+        # Far faster than the daemon's own second: only fresh reads can differ.
+        seen.add(yard.get("/api/gpu/devices").text)
+        return len(seen) >= 3
+    wait_until(changed, "three different fresh answers")
+
+
+def test_the_driver_tells_its_versions(daemon, record_property):
+    record_property("contract", "E4 E7")
+    answer = daemon("--simulate", "1").get("/api/gpu/driver")
+    assert answer.status == 200
+    assert answer.json() == {"driver_version": "535.104.05", "cuda_driver_version": "12.2",
+                             "nvml_version": "12.535.104"}
+
+
+def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(daemon):
+    body = daemon("--simulate", "2").get("/api/gpu/snapshot", unix=True).json()
+    assert body["schema"] == 1
+    assert body["simulated"] is True
+    assert body["driver_initialised"] is True
+    gpu = body["devices"][1]
+    assert gpu["uuid"].startswith("GPU-") and gpu["pci_address"].count(":") == 2
+    for key in ("memory_total_bytes", "power_draw_w", "power_limit_w", "energy_total_j",
+                "clock_sm_mhz", "utilization_gpu_percent", "temperature_core_celsius"):
+        assert isinstance(gpu["readings"][key], (int, float)), key
+    assert gpu["missing"] == {}
+
+
+def test_one_gpu_is_found_by_index_uuid_and_pci_address(daemon):
+    yard = daemon("--simulate", "3")
+    gpu = yard.get("/api/gpu/devices/2").json()
+    assert gpu["index"] == 2
+    for name in (gpu["uuid"], gpu["pci_address"], "0000" + gpu["pci_address"]):
+        assert yard.get(f"/api/gpu/devices/{name}").json()["uuid"] == gpu["uuid"]
+    missing = yard.get("/api/gpu/devices/3")
+    assert missing.status == 404
+    assert missing.json()["error"]["message"] == "GPU index 3 is out of range"
+
+
+def test_energy_grows_and_the_snapshot_moves_on(daemon):
+    yard = daemon("--simulate", "1")
+    first = yard.get("/api/gpu/snapshot").json()
+
+    def later():
+        now = yard.get("/api/gpu/snapshot").json()
+        grown = (now["devices"][0]["readings"]["energy_total_j"] >
+                 first["devices"][0]["readings"]["energy_total_j"])
+        return grown and now["generation"] > first["generation"]
+    wait_until(later, "energy to grow")
+
+
+def test_alive_and_ready(daemon):
+    yard = daemon("--simulate", "1")
+    assert yard.get("/health").json()["status"] == "ok"
+    ready = yard.get("/ready")
+    assert ready.status == 200
+    assert ready.json() == {"ready": True, "reason": "serving a simulated fleet",
+                            "cuda_available": True, "gpus": 1, "simulated": True}
+
+
+def test_the_description_lists_every_route_with_its_schema(daemon, record_property):
+    record_property("contract", "E8")
+    yard = daemon("--simulate", "1")
+    document = yard.get("/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    devices = document["paths"]["/api/gpu/devices"]["get"]
+    assert devices["tags"] == ["GPU"]
+    schema = devices["responses"]["200"]["content"]["application/json"]["schema"]
+    assert schema["required"] == ["devices", "count"]
+    for path, operations in document["paths"].items():
+        if "{" in path:
+            continue
+        assert yard.get(path).status == 200, path
+        assert list(operations) == ["get"]
+
+
+def test_what_is_not_there_and_what_is_not_allowed_is_said(daemon):
+    yard = daemon("--simulate", "1")
+    assert yard.get("/api/gpu/nothing").status == 404
+    wrong = yard.get("/api/gpu/devices", method="POST")
+    assert wrong.status == 405 and wrong.headers["allow"] == "GET"
+    unknown = yard.get("/api/gpu/devices?fresh=1")
+    assert unknown.status == 400
+    assert unknown.json()["error"]["message"] == 'unknown parameter "fresh"'
+
+
+def test_a_web_page_of_another_host_cannot_reach_us(daemon):
+    yard = daemon("--simulate", "1")
+    assert yard.get("/api/gpu/devices", headers={"Host": "evil.example"}).status == 421
+    assert yard.get("/api/gpu/devices", headers={"Host": f"localhost:{yard.port}"}).status == 200
+
+
+def test_a_name_that_is_allowed_is_served(daemon, tmp_path):
+    config = tmp_path / "gpuyard.toml"
+    config.write_text('[server]\nallowed_hosts = ["gpu.example"]\n')
+    yard = daemon("--simulate", "1", "--config", str(config))
+    assert yard.get("/health", headers={"Host": "gpu.example"}).status == 200
+
+
+def test_sigterm_and_ctrl_c_end_it_cleanly(daemon, record_property):
+    record_property("contract", "E8")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        yard = daemon("--simulate", "2")
+        host, keeper = yard.driver_host(), yard.keeper()
+        assert host and keeper
+        assert yard.stop(number) == 0
+        wait_until(lambda: not alive(host) and not alive(keeper), "its children to end")
+        assert not list(yard.directory.glob("*.sock")), "the socket file is left behind"
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_killed_it_leaves_no_child_behind(daemon):
+    yard = daemon("--simulate", "2")
+    host, keeper = yard.driver_host(), yard.keeper()
+    yard.stop(signal.SIGKILL)
+    wait_until(lambda: not alive(host) and not alive(keeper), "its children to end")
+
+
+def test_the_greeting_shows_the_gpus_and_the_urls(daemon):
+    yard = daemon("--simulate", "2", "--greet")
+    out = yard.directory / "daemon.out"
+    wait_until(lambda: "Ctrl-C" in out.read_text(), "the greeting")
+    text = out.read_text()
+    assert text.count("NVIDIA H100") == 2
+    assert f"http://127.0.0.1:{yard.port}/api/gpu/devices" in text
+    assert "These GPUs are simulated." in text
+
+
+def test_the_fleet_found_is_logged(daemon, record_property):
+    record_property("contract", "E9")
+    assert "NVML initialized successfully. Found 2 GPU(s)" in daemon("--simulate", "2").log()
+
+
+def test_the_same_fleet_has_the_same_uuids_in_every_run(daemon):
+    def uuids(yard):
+        return [gpu["uuid"] for gpu in yard.get("/api/gpu/snapshot").json()["devices"]]
+    first, second = uuids(daemon("--simulate", "3")), uuids(daemon("--simulate", "3"))
+    assert first == second and len(set(first)) == 3
+
+
+def test_numbers_are_plain_json(daemon):
+    text = daemon("--simulate", "1").get("/api/gpu/snapshot").text
+    for bad in ("NaN", "Infinity"):
+        assert bad not in text
+    json.loads(text, parse_constant=lambda name: 1 / 0)
