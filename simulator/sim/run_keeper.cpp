@@ -24,6 +24,8 @@ namespace {
 // A keeper that was held up catches up this far; more is time that never happened.
 constexpr std::uint64_t kMaxStepsAtOnce = 200;
 constexpr std::chrono::seconds kLookAround{1};
+// A world begins as a machine that has been up for a while: its first reader sees GPUs at work.
+constexpr std::chrono::seconds kWarmUp{72};
 
 // The world, its file and what commands do to them.
 class Keeper {
@@ -103,7 +105,9 @@ Result<World> world_of(const WorldOptions& options) {
   if (options.gpus < 1 || options.gpus > static_cast<int>(kMaxGpus)) {
     return Error{Errc::invalid, fmt::format("a world has 1 to {} GPUs", kMaxGpus)};
   }
-  return make_world(*model, static_cast<std::uint32_t>(options.gpus), options.load);
+  World world = make_world(*model, static_cast<std::uint32_t>(options.gpus), options.load);
+  while (world.elapsed < kWarmUp) step(world, kStep);
+  return world;
 }
 
 // Says once how starting went. Made before anything is opened: without a creator, the number would

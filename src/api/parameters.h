@@ -3,6 +3,7 @@
 #pragma once
 
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,9 @@ Result<void> read_parameter(const std::string& name, const std::string& text, T&
     to = text == "true";
   } else {
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), to);
-    if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) {
+    bool usable = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+    if constexpr (std::is_floating_point_v<T>) usable = usable && std::isfinite(to);  // not "nan"
+    if (!usable) {
       return Error{Errc::invalid, "parameter " + name + " must be a number in range, not \"" +
                                       text + "\""};
     }

@@ -12,7 +12,7 @@ namespace gpuyard {
 namespace {
 
 const std::vector<Errc> kEveryCode = {
-    Errc::unsupported, Errc::not_found, Errc::denied,      Errc::conflict,  Errc::invalid,
+    Errc::unsupported, Errc::not_found,   Errc::denied,      Errc::conflict,  Errc::invalid,
     Errc::busy,        Errc::unavailable, Errc::device_lost, Errc::timed_out, Errc::internal};
 
 TEST(Error, EveryCodeHasANameOfItsOwn) {

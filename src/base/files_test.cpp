@@ -56,7 +56,9 @@ TEST_F(Files, AMissingFileIsNotFoundInTheKernelsWords) {
             (Error{Errc::not_found, "opening " + path("none") + ": No such file or directory"}));
 }
 
-TEST_F(Files, ADirectoryIsNoFile) { EXPECT_FALSE(read_file(directory_, 8)); }
+TEST_F(Files, ADirectoryIsNoFile) {
+  EXPECT_FALSE(read_file(directory_, 8));
+}
 
 TEST_F(Files, WhatErrnoSaysDecidesHowTheCallerReacts) {
   const auto code_of = [](int number) {
@@ -71,7 +73,7 @@ TEST_F(Files, WhatErrnoSaysDecidesHowTheCallerReacts) {
 
 TEST_F(Files, MakesADirectoryWithItsParents) {
   ASSERT_TRUE(make_directories(path("a/b//c/"), 0700));
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat(path("a/b/c").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0700U);
 }
@@ -96,7 +98,9 @@ TEST_F(Files, ALockHasOneHolder) {
 }
 
 TEST_F(Files, ALockEndsWithItsDescriptor) {
-  { ASSERT_TRUE(lock_file(path("lock"))); }
+  {
+    ASSERT_TRUE(lock_file(path("lock")));
+  }
   EXPECT_TRUE(lock_file(path("lock")));
 }
 
@@ -137,7 +141,9 @@ TEST(Boot, AProcessKeepsItsStartTime) {
   EXPECT_EQ(process_start_time(::getpid()), once);
 }
 
-TEST(Boot, AProcessThatIsNotThereHasNoStartTime) { EXPECT_EQ(process_start_time(-1), std::nullopt); }
+TEST(Boot, AProcessThatIsNotThereHasNoStartTime) {
+  EXPECT_EQ(process_start_time(-1), std::nullopt);
+}
 
 }  // namespace
 }  // namespace gpuyard

@@ -59,11 +59,19 @@ std::string with(std::string_view piece, std::string_view other) {
   std::string text(kOuter);
   return text.replace(text.find(piece), piece.size(), other);
 }
-std::string json_string(std::string_view text) { return to_json(std::string(text)); }
+std::string json_string(std::string_view text) {
+  return to_json(std::string(text));
+}
 
 TEST(Json, ARecordIsWrittenInTheOrderOfItsMembers) {
-  const Outer outer{"a", true, 255, 0.1, Colour::green, {},
-                    {{std::numeric_limits<std::int64_t>::min(), {}}, {1, 2.5}}, {{"x", 1}, {"y", -2}}};
+  const Outer outer{"a",
+                    true,
+                    255,
+                    0.1,
+                    Colour::green,
+                    {},
+                    {{std::numeric_limits<std::int64_t>::min(), {}}, {1, 2.5}},
+                    {{"x", 1}, {"y", -2}}};
   EXPECT_EQ(to_json(outer), kOuter);
 }
 
@@ -161,9 +169,9 @@ TEST(JsonReader, NamesThePathOfEveryProblem) {
 }
 
 TEST(JsonReader, TellsOfAllProblemsAtOnce) {
-  EXPECT_EQ(from_json<Inner>(R"({"maybe":"x","typo":1})").error(),
-            (Error{Errc::invalid,
-                   "/number: required; /maybe: must be a number; /typo: unknown field"}));
+  EXPECT_EQ(
+      from_json<Inner>(R"({"maybe":"x","typo":1})").error(),
+      (Error{Errc::invalid, "/number: required; /maybe: must be a number; /typo: unknown field"}));
 }
 
 TEST(JsonReader, RefusesUnknownFieldsUnlessToldToIgnoreThem) {

@@ -81,7 +81,9 @@ TEST(ManualLoop, AMomentInThePastIsAsSoonAsPossibleButNeverInsideTheCall) {
 TEST(ManualLoop, ATimerEndsWithItsSubscription) {
   ManualLoop loop;
   bool ran = false;
-  { const auto timer = loop.call_after(seconds(1), [&] { ran = true; }); }
+  {
+    const auto timer = loop.call_after(seconds(1), [&] { ran = true; });
+  }
   loop.advance(seconds(2));
   EXPECT_FALSE(ran);
 }

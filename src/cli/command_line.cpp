@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kMostGpus = 64;
 
-void add_simulate(CLI::App* verb, std::optional<int>& gpus) {
-  verb->add_option("--simulate", gpus, "Use N simulated GPUs (1 to 64)")
+CLI::Option* add_simulate(CLI::App* verb, std::optional<int>& gpus) {
+  return verb->add_option("--simulate", gpus, "Use N simulated GPUs (1 to 64)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostGpus));
 }
@@ -20,9 +20,9 @@ void add_source(CLI::App* verb, SourceFlags& flags) {
   auto* socket = verb->add_option("--socket", flags.socket,
                                   "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
   auto* local = verb->add_flag("--local", flags.local, "Ask the driver, not a daemon");
-  verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
-  add_simulate(verb, flags.simulate);
-  local->excludes(socket);
+  auto* nvml = verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
+  auto* simulate = add_simulate(verb, flags.simulate);
+  socket->excludes(local)->excludes(nvml)->excludes(simulate);
 }
 
 void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {

@@ -2,33 +2,40 @@
 
 #include <stdlib.h>
 
+#include <filesystem>
+#include <utility>
+
 #include "base/files.h"
 #include "cli/terminal.h"
 #include "config/config.h"
 #include "sim/world_directory.h"
 
 namespace gpuyard::cli {
-namespace {
 
-// A world of our own for one command, in a directory nobody else can have prepared.
-Result<sim::RunningWorld> start_private_world(int gpus) {
-  std::string directory = "/tmp/gpuyard-world-XXXXXX";
+Result<PrivateWorld> PrivateWorld::start(int gpus) {
+  std::string directory = "/tmp/gpuyard-world-XXXXXX";  // nobody else can have prepared it
   if (::mkdtemp(directory.data()) == nullptr) return system_error("creating " + directory);
   sim::WorldOptions options;
   options.directory = directory;
   options.gpus = gpus;
   auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
-  if (world) ::setenv("GPUYARD_SIM_WORLD", directory.c_str(), 1);
-  return world;
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", directory.c_str(), 1);
+  return PrivateWorld(std::move(directory), *std::move(world));
 }
 
-}  // namespace
+PrivateWorld::~PrivateWorld() {
+  if (directory_.empty()) return;
+  static_cast<void>(sim::stop_keeper(directory_).ok());  // it may have ended by itself
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
 
 Result<OpenSource> open_source(const SourceFlags& flags) {
   OpenSource open;
   if (flags.simulate) {
-    auto world = start_private_world(*flags.simulate);
-    if (!world) return std::move(world).error().in("simulating");
+    auto world = PrivateWorld::start(*flags.simulate);
+    if (!world) return std::move(world).error();
     open.world.emplace(*std::move(world));
   }
   const auto environment = config::Environment::of_process();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "cli/verbs.h"
 #include "client/source.h"
@@ -9,10 +11,27 @@
 
 namespace gpuyard::cli {
 
-// The source, and for --simulate the world that lives as long as it is read.
+// A simulated world for one command, in a directory of its own; both are gone with this.
+class PrivateWorld {
+ public:
+  static Result<PrivateWorld> start(int gpus);
+
+  PrivateWorld(PrivateWorld&&) noexcept = default;
+  PrivateWorld& operator=(PrivateWorld&&) = delete;
+  ~PrivateWorld();
+
+ private:
+  PrivateWorld(std::string directory, sim::RunningWorld world)
+      : directory_(std::move(directory)), world_(std::move(world)) {}
+
+  std::string directory_;  // empty: moved from
+  sim::RunningWorld world_;
+};
+
+// The source, and for --simulate the world that it reads.
 struct OpenSource {
-  std::optional<sim::RunningWorld> world;
-  std::unique_ptr<client::Source> source;
+  std::optional<PrivateWorld> world;
+  std::unique_ptr<client::Source> source;  // ends before its world
 };
 
 Result<OpenSource> open_source(const SourceFlags&);

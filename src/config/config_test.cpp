@@ -17,7 +17,9 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-std::string values_of(const Config& config) { return render(config, Style::values); }
+std::string values_of(const Config& config) {
+  return render(config, Style::values);
+}
 
 Config applied(std::string_view text) {
   Config config;
@@ -65,8 +67,10 @@ TEST(ConfigFile, AnUnknownSectionIsNamedToo) {
 }
 
 TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
-  EXPECT_EQ(problem_of("[server]\nlisten = \"a\""), "x.toml:2: server.listen must be a list of strings");
-  EXPECT_EQ(problem_of("[server]\nlisten = [1]"), "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\nlisten = \"a\""),
+            "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\nlisten = [1]"),
+            "x.toml:2: server.listen must be a list of strings");
   EXPECT_EQ(problem_of("[server]\n\nsocket = 1"), "x.toml:3: server.socket must be a string");
 }
 
@@ -148,12 +152,17 @@ TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
 }
 
 TEST(Render, TellsWhetherAReloadAppliesAKey) {
-  EXPECT_NE(values_of(Config{}).find("# debug, info, warning or error. (restart)\nlevel = \"info\""),
-            std::string::npos);
+  EXPECT_NE(
+      values_of(Config{}).find("# debug, info, warning or error. (restart)\nlevel = \"info\""),
+      std::string::npos);
 }
 
-Environment user() { return {false, "/home/u", "", "/run/user/7", "", ""}; }
-Environment root() { return {true, "/root", "", "", "", ""}; }
+Environment user() {
+  return {false, "/home/u", "", "/run/user/7", "", ""};
+}
+Environment root() {
+  return {true, "/root", "", "", "", ""};
+}
 
 TEST(Places, OfRootAreTheSystems) {
   EXPECT_EQ(default_socket(root()), "/run/gpuyard/gpuyard.sock");
@@ -191,7 +200,8 @@ TEST(Places, TheEnvironmentNamesOneSocketForDaemonAndClients) {
 }
 
 TEST(Places, WhatTheFileNamesIsKept) {
-  const Config config = with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
+  const Config config =
+      with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
   EXPECT_EQ(config.server.socket, "/a");
   EXPECT_EQ(config.state.directory, "/b");
 }
@@ -234,7 +244,9 @@ TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
             (Error{Errc::invalid, file + ":3: metrics.prefix must be a string"}));
 }
 
-TEST_F(ConfigFiles, AnEndlessFileIsRefused) { EXPECT_FALSE(load(user(), "/dev/zero")); }
+TEST_F(ConfigFiles, AnEndlessFileIsRefused) {
+  EXPECT_FALSE(load(user(), "/dev/zero"));
+}
 
 }  // namespace
 }  // namespace gpuyard::config

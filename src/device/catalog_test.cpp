@@ -10,8 +10,12 @@
 namespace gpuyard {
 namespace {
 
-bool has_a_series(const Row& row) { return !row.prometheus.empty(); }
-bool is_measured(const Row& row) { return row.subject == Subject::device; }
+bool has_a_series(const Row& row) {
+  return !row.prometheus.empty();
+}
+bool is_measured(const Row& row) {
+  return row.subject == Subject::device;
+}
 
 TEST(Catalog, EveryMetricHasItsRow) {
   ASSERT_EQ(catalog().size(), kMetricCount);

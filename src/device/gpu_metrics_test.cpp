@@ -74,7 +74,8 @@ TEST(GpuMetrics, AShareIsEmptyWhereAPartIsMissing) {
 }
 
 TEST(GpuMetrics, AShareOfNothingIsEmptyRatherThanInfinite) {
-  const auto metrics = metrics_of(device_with({{Metric::memory_used, 0}, {Metric::memory_total, 0}}));
+  const auto metrics =
+      metrics_of(device_with({{Metric::memory_used, 0}, {Metric::memory_total, 0}}));
   EXPECT_EQ(metrics.memory_percent(), std::nullopt);
 }
 

@@ -38,9 +38,9 @@ TEST(Missing, TheDriversWordsGoBeforeOurs) {
 
 TEST(Missing, EveryReasonHasWordsOfItsOwn) {
   std::map<std::string, MissingReason> words;
-  for (const auto reason : {MissingReason::not_supported, MissingReason::no_permission,
-                            MissingReason::device_lost, MissingReason::timed_out,
-                            MissingReason::not_ready, MissingReason::failed}) {
+  for (const auto reason :
+       {MissingReason::not_supported, MissingReason::no_permission, MissingReason::device_lost,
+        MissingReason::timed_out, MissingReason::not_ready, MissingReason::failed}) {
     EXPECT_TRUE(words.emplace(describe({reason, ""}), reason).second);
   }
 }

@@ -23,7 +23,9 @@ Snapshot three_gpus() {
   return snapshot;
 }
 
-DeviceInfo one_gpu() { return three_gpus().devices.front().info; }
+DeviceInfo one_gpu() {
+  return three_gpus().devices.front().info;
+}
 
 TEST(DeviceState, AGpuThatAnswersIsResponsive) {
   Sample answer;
@@ -64,13 +66,15 @@ TEST(DeviceState, OneReadingThatStillComesIsAGpuThatIsNotLost) {
   EXPECT_EQ(device_state(one_gpu(), answer, kProbes, kNow).condition, DeviceCondition::responsive);
 }
 
-TEST(DeviceState, NoReadingAtAllIsNotALostGpu) { EXPECT_EQ(lost({}), nullptr); }
+TEST(DeviceState, NoReadingAtAllIsNotALostGpu) {
+  EXPECT_EQ(lost({}), nullptr);
+}
 
 TEST(FindDevice, TakesIndexUuidAndBothSpellingsOfAPciAddress) {
   const Snapshot snapshot = three_gpus();
   const DeviceState* second = &snapshot.devices[1];
-  for (const std::string name : {"1", "GPU-00000000-0000-4000-8000-000000000001", "0000:02:00.0",
-                                 "00000000:02:00.0"}) {
+  for (const std::string name :
+       {"1", "GPU-00000000-0000-4000-8000-000000000001", "0000:02:00.0", "00000000:02:00.0"}) {
     const auto found = find_device(snapshot, name);
     ASSERT_TRUE(found) << name;
     EXPECT_EQ(*found, second) << name;

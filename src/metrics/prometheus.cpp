@@ -72,14 +72,20 @@ class Text {
   bool in_labels_ = false;
 };
 
-bool has_series(const Snapshot& snapshot, Metric metric) {
-  return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const DeviceState& d) {
-    return d.sample.number(metric) != nullptr;
-  });
-}
-
 // A reading older than this is no longer what the GPU is doing: its series ends rather than lies.
 constexpr Duration kStale = std::chrono::seconds(30);
+
+const std::int64_t* current_number(const Snapshot& snapshot, const DeviceState& device, Metric metric) {
+  const Reading* reading = device.sample.find(metric);
+  const bool current = reading != nullptr && snapshot.taken - reading->taken <= kStale;
+  return current ? reading->number() : nullptr;
+}
+
+bool has_series(const Snapshot& snapshot, Metric metric) {
+  return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const DeviceState& d) {
+    return current_number(snapshot, d, metric) != nullptr;
+  });
+}
 
 void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
   if (row.subject != Subject::device || row.prometheus.empty()) return;
@@ -87,11 +93,10 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
   text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
   const UnitInfo& unit = unit_info(row.unit);
   for (const DeviceState& device : snapshot.devices) {
-    const Reading* reading = device.sample.find(row.metric);
-    if (reading == nullptr || reading->number() == nullptr) continue;
-    if (snapshot.taken - reading->taken > kStale) continue;
+    const std::int64_t* number = current_number(snapshot, device, row.metric);
+    if (number == nullptr) continue;
     // Dividing by 1000 is exact where multiplying by 0.001 is not.
-    const auto native = static_cast<double>(*reading->number());
+    const auto native = static_cast<double>(*number);
     const double value = unit.prometheus_factor < 1
                              ? native / static_cast<double>(unit.json_divisor)
                              : native * unit.prometheus_factor;

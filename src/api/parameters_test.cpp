@@ -1,0 +1,91 @@
+#include "api/parameters.h"
+
+#include <cstdint>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::api {
+
+struct Words {
+  std::string id;
+  std::optional<std::uint32_t> limit;
+  std::optional<double> ratio;
+  std::optional<bool> follow;
+};
+BOOST_DESCRIBE_STRUCT(Words, (), (id, limit, ratio, follow))
+
+struct Nothing {};
+BOOST_DESCRIBE_STRUCT(Nothing, (), ())
+
+namespace {
+
+std::string problem_of(const NamedValues& given) {
+  const auto read = read_parameters<Words>(given);
+  if (read) return "no problem";
+  EXPECT_EQ(read.error().code, Errc::invalid);
+  return read.error().message;
+}
+
+TEST(Parameters, AreReadByTheirTypes) {
+  const auto read = read_parameters<Words>(
+      {{"limit", "7"}, {"id", "GPU-1"}, {"ratio", "0.5"}, {"follow", "true"}});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->id, "GPU-1");
+  EXPECT_EQ(read->limit, 7U);
+  EXPECT_EQ(read->ratio, 0.5);
+  EXPECT_EQ(read->follow, true);
+}
+
+TEST(Parameters, ThatAreOptionalMayBeMissing) {
+  const auto read = read_parameters<Words>({{"id", "x"}});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->limit, std::nullopt);
+  EXPECT_EQ(read->follow, std::nullopt);
+}
+
+TEST(Parameters, ThatAreRequiredMustBeThere) {
+  EXPECT_EQ(problem_of({{"limit", "7"}}), "parameter id is missing");
+  EXPECT_EQ(problem_of({{"id", ""}}), "parameter id is empty");
+}
+
+TEST(Parameters, ThatNobodyKnowsAreNamed) {
+  EXPECT_EQ(problem_of({{"id", "x"}, {"limits", "7"}}), "unknown parameter \"limits\"");
+  EXPECT_FALSE(read_parameters<Nothing>({{"", ""}}));
+}
+
+TEST(Parameters, ThatAreRepeatedAreRefusedRatherThanGuessed) {
+  EXPECT_EQ(problem_of({{"id", "x"}, {"id", "x"}}), "parameter id is repeated");
+  EXPECT_EQ(problem_of({{"id", "x"}, {"limit", "1"}, {"limit", "2"}}),
+            "parameter limit is repeated");
+}
+
+TEST(Parameters, ANumberIsAWholeNumberInRangeAndNothingElse) {
+  for (const char* text :
+       {"", "abc", "-1", "+1", " 1", "1 ", "1.0", "0x1", "1,abc", "4294967296"}) {
+    EXPECT_EQ(problem_of({{"id", "x"}, {"limit", text}}),
+              std::string("parameter limit must be a number in range, not \"") + text + "\"");
+  }
+  EXPECT_EQ(problem_of({{"id", "x"}, {"limit", "4294967295"}}), "no problem");
+}
+
+TEST(Parameters, WhatIsNoFiniteNumberIsNoNumber) {
+  for (const char* text : {"nan", "inf", "-inf", "1e999", "1x"}) {
+    EXPECT_NE(problem_of({{"id", "x"}, {"ratio", text}}), "no problem") << text;
+  }
+}
+
+TEST(Parameters, YesIsTrueAndNothingElse) {
+  for (const char* text : {"", "1", "yes", "True", "TRUE"}) {
+    EXPECT_EQ(problem_of({{"id", "x"}, {"follow", text}}),
+              "parameter follow must be true or false");
+  }
+}
+
+TEST(Parameters, OfARouteWithoutAnyMustBeNone) {
+  EXPECT_TRUE(read_parameters<Nothing>({}));
+  EXPECT_FALSE(read_parameters<Nothing>({{"id", "x"}}));
+}
+
+}  // namespace
+}  // namespace gpuyard::api

@@ -1,0 +1,90 @@
+#include "api/principal.h"
+
+#include <gtest/gtest.h>
+
+#include "api/table.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::RouteInfo;
+using protocol::Scope;
+
+constexpr uid_t kDaemon = 990;
+constexpr RouteInfo kControl{"POST", "/things", "GPU", Scope::control, "Changes a thing."};
+
+Principal over_tcp() {
+  return principal_of({}, kDaemon);
+}
+Principal over_unix(uid_t uid) {
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = uid;
+  return principal_of(peer, kDaemon);
+}
+
+TEST(Principal, OverTcpIsNobodyAndMayRead) {
+  EXPECT_EQ(over_tcp().uid, std::nullopt);
+  EXPECT_EQ(over_tcp().scope, Scope::read);
+  EXPECT_EQ(over_tcp().name(), "anonymous over TCP");
+}
+
+TEST(Principal, OverTcpIsNobodyEvenIfAUidWereGiven) {
+  http::Peer peer;
+  peer.uid = 0;
+  EXPECT_EQ(principal_of(peer, kDaemon).scope, Scope::read);
+}
+
+TEST(Principal, OverTheUnixSocketIsWhomTheKernelNames) {
+  EXPECT_EQ(over_unix(1000).uid, 1000U);
+  EXPECT_EQ(over_unix(1000).name(), "uid 1000");
+}
+
+TEST(Principal, RootAndTheDaemonsOwnUserAreAdmin) {
+  EXPECT_EQ(over_unix(0).scope, Scope::admin);
+  EXPECT_EQ(over_unix(kDaemon).scope, Scope::admin);
+}
+
+TEST(Principal, OtherUsersMayReadAndLease) {
+  EXPECT_EQ(over_unix(1000).scope, Scope::lease);
+}
+
+TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
+  const Scope scopes[] = {Scope::open, Scope::read, Scope::lease, Scope::control, Scope::admin};
+  for (const Scope has : scopes) {
+    for (const Scope needs : scopes) {
+      RouteInfo route = kControl;
+      route.scope = needs;
+      EXPECT_EQ(authorise({1000, has}, route).ok(), has >= needs);
+    }
+  }
+}
+
+TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
+  const auto refused = authorise(over_tcp(), kControl);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(),
+            (Error{Errc::denied,
+                   "POST /things needs the scope \"control\"; anonymous over TCP has "
+                   "\"read\": TCP is read-only; use the Unix socket"}));
+}
+
+TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
+  const auto refused = authorise(over_unix(1000), kControl);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "POST /things needs the scope \"control\"; uid 1000 has \"lease\": ask an administrator "
+      "of this machine");
+}
+
+TEST(Authority, WhatChangesSomethingIsClosedToTcpAndOpenToRoot) {
+  for (const BoundRoute& route : table()) {
+    const bool reads = route.info.method == "GET";
+    EXPECT_EQ(authorise(over_tcp(), route.info).ok(), reads) << route.info.pattern;
+    EXPECT_TRUE(authorise(over_unix(0), route.info)) << route.info.pattern;
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::api

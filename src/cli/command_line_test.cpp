@@ -1,0 +1,176 @@
+#include "cli/command_line.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::cli {
+namespace {
+
+using Words = std::vector<const char*>;
+
+std::variant<Verb, int> parse(Words words) {
+  words.insert(words.begin(), "gpuyard");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+template <class T>
+T verb(const Words& words) {
+  const auto parsed = parse(words);
+  const Verb* chosen = std::get_if<Verb>(&parsed);
+  const T* wanted = chosen != nullptr ? std::get_if<T>(chosen) : nullptr;
+  EXPECT_NE(wanted, nullptr) << "another verb, or none";
+  return wanted != nullptr ? *wanted : T{};
+}
+
+// The exit code, or -1 where there is a verb to run. What was printed is swallowed.
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+Ended end_of(const Words& words) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const auto parsed = parse(words);
+  Ended ended;
+  if (const int* code = std::get_if<int>(&parsed)) ended.code = *code;
+  ended.out = testing::internal::GetCapturedStdout();
+  ended.err = testing::internal::GetCapturedStderr();
+  return ended;
+}
+
+TEST(CommandLine, HelpIsAnAnswerOnStdout) {
+  const Ended ended = end_of({"--help"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "");
+  for (const char* name : {"devices", "driver", "serve", "config", "sim", "version"}) {
+    EXPECT_NE(ended.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
+  }
+}
+
+TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
+  for (const Words& words : {Words{}, Words{"no-such-verb"}, Words{"devices", "--no-such-flag"},
+                             Words{"devices", "surplus"}, Words{"config"}, Words{"sim"}}) {
+    const Ended ended = end_of(words);
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.out, "");
+    EXPECT_NE(ended.err, "");
+  }
+}
+
+TEST(CommandLine, DevicesAsksWhoeverIsThereUnlessTold) {
+  const auto devices = verb<DevicesVerb>({"devices"});
+  EXPECT_FALSE(devices.json);
+  EXPECT_FALSE(devices.source.local);
+  EXPECT_EQ(devices.source.socket, "");
+  EXPECT_EQ(devices.source.simulate, std::nullopt);
+}
+
+TEST(CommandLine, DevicesTakesItsFlags) {
+  const auto devices =
+      verb<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so", "--simulate", "4"});
+  EXPECT_TRUE(devices.json);
+  EXPECT_TRUE(devices.source.local);
+  EXPECT_EQ(devices.source.nvml, "/lib/x.so");
+  EXPECT_EQ(devices.source.simulate, 4);
+}
+
+TEST(CommandLine, DriverTakesTheSameSource) {
+  EXPECT_EQ(verb<DriverVerb>({"driver", "--socket", "127.0.0.1:9410"}).source.socket,
+            "127.0.0.1:9410");
+}
+
+TEST(CommandLine, ADaemonThatIsNamedIsNotMixedWithALocalDriver) {
+  EXPECT_EQ(end_of({"devices", "--socket", "/x", "--local"}).code, 2);
+  EXPECT_EQ(end_of({"devices", "--socket", "/x", "--simulate", "2"}).code, 2);
+  EXPECT_EQ(end_of({"devices", "--socket", "/x", "--nvml", "/lib/x.so"}).code, 2);
+}
+
+TEST(CommandLine, SimulatesOneTo64Gpus) {
+  for (const char* verb : {"devices", "driver", "serve"}) {
+    EXPECT_EQ(end_of({verb, "--simulate", "1"}).code, -1) << verb;
+    EXPECT_EQ(end_of({verb, "--simulate", "64"}).code, -1) << verb;
+    for (const char* count : {"0", "65", "-1", "two", "1.5", ""}) {
+      EXPECT_EQ(end_of({verb, "--simulate", count}).code, 2) << verb << " " << count;
+    }
+  }
+}
+
+TEST(CommandLine, ServeMayListenInSeveralPlaces) {
+  const auto serve =
+      verb<ServeVerb>({"serve", "--listen", "127.0.0.1:0", "--listen", "[::1]:9410", "--greet"});
+  EXPECT_EQ(serve.listen, (std::vector<std::string>{"127.0.0.1:0", "[::1]:9410"}));
+  EXPECT_TRUE(serve.greet);
+}
+
+TEST(CommandLine, ServeTakesWhatTheConfigurationFileMayHold) {
+  const auto serve =
+      verb<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state", "/d", "--nvml",
+                       "/n", "--metrics-prefix", "p", "--log-level", "debug"});
+  EXPECT_EQ(serve.config_file, "a.toml");
+  EXPECT_EQ(serve.socket, "/s");
+  EXPECT_EQ(serve.state, "/d");
+  EXPECT_EQ(serve.nvml, "/n");
+  EXPECT_EQ(serve.metrics_prefix, "p");
+  EXPECT_EQ(serve.log_level, "debug");
+}
+
+TEST(CommandLine, ConfigHasFourActions) {
+  using enum ConfigVerb::Action;
+  EXPECT_EQ(verb<ConfigVerb>({"config", "init"}).action, init);
+  EXPECT_EQ(verb<ConfigVerb>({"config", "print"}).action, print);
+  EXPECT_EQ(verb<ConfigVerb>({"config", "path"}).action, path);
+  EXPECT_EQ(verb<ConfigVerb>({"config", "validate"}).action, validate);
+  EXPECT_EQ(verb<ConfigVerb>({"config", "print", "--config", "a.toml"}).file, "a.toml");
+}
+
+TEST(CommandLine, VersionMayBeJson) {
+  EXPECT_FALSE(verb<VersionVerb>({"version"}).json);
+  EXPECT_TRUE(verb<VersionVerb>({"version", "--json"}).json);
+}
+
+TEST(CommandLine, SimStartsAWorld) {
+  const auto sim = verb<SimVerb>({"sim", "start", "--world", "/w", "--gpus", "3", "--model", "a100",
+                                  "--load", "steady:80:40"});
+  EXPECT_EQ(sim.action, SimVerb::Action::start);
+  EXPECT_EQ(sim.world, "/w");
+  EXPECT_EQ(sim.gpus, 3);
+  EXPECT_EQ(sim.model, "a100");
+  EXPECT_EQ(sim.load, "steady:80:40");
+}
+
+TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
+  const auto sim = verb<SimVerb>({"sim", "load", "--gpu", "2", "idle"});
+  EXPECT_EQ(sim.action, SimVerb::Action::load);
+  EXPECT_EQ(sim.gpu, 2);
+  EXPECT_EQ(sim.load, "idle");
+  EXPECT_EQ(end_of({"sim", "load", "idle"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "load", "--gpu", "2"}).code, 2);
+}
+
+TEST(CommandLine, SimBreaksOneGpu) {
+  const auto sim =
+      verb<SimVerb>({"sim", "inject", "--gpu", "1", "--call", "nvmlDeviceGetTemperature", "--code",
+                     "15", "--latency-ms", "20"});
+  EXPECT_EQ(sim.action, SimVerb::Action::inject);
+  EXPECT_EQ(sim.gpu, 1);
+  EXPECT_EQ(sim.call, "nvmlDeviceGetTemperature");
+  EXPECT_EQ(sim.code, 15);
+  EXPECT_EQ(sim.latency_ms, 20U);
+}
+
+TEST(CommandLine, SimDoesNotBreakAndMendAtOnce) {
+  EXPECT_TRUE(verb<SimVerb>({"sim", "inject", "--gpu", "1", "--clear"}).clear);
+  EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--clear", "--lost"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--clear", "--call", "x"}).code, 2);
+}
+
+TEST(CommandLine, WhatBelongsToACallNeedsTheCall) {
+  EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--code", "15"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--never-returns"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--call", "x", "--latency-ms", "-5"}).code, 2);
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

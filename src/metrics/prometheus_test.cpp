@@ -1,0 +1,188 @@
+#include "metrics/prometheus.h"
+
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+
+namespace gpuyard::metrics {
+namespace {
+
+constexpr TimePoint kNow{std::chrono::seconds(1000)};
+const Process kProcess{"1.2.3"};
+
+void set(DeviceState& device, Metric metric, std::int64_t value, TimePoint taken = kNow) {
+  device.sample.set({metric, 0, taken, value});
+}
+
+// A healthy GPU, one with a strange name that lacks most sensors, and one that cannot be opened.
+Snapshot small_fleet() {
+  Snapshot snapshot;
+  snapshot.generation = 7;
+  snapshot.taken = kNow;
+  snapshot.driver = {true, "", {"535.104.05", "12.2", "12.535.104", "libnvidia-ml.so.1"}};
+  snapshot.devices.resize(3);
+  DeviceState& healthy = snapshot.devices[0];
+  healthy.info = {"GPU-0", 0, "GPU-0", "0000:01:00.0", "NVIDIA H100 80GB HBM3", {}};
+  set(healthy, Metric::memory_total, 85'520'809'984);
+  set(healthy, Metric::memory_free, 85'520'809'983);
+  set(healthy, Metric::memory_used, 1);
+  set(healthy, Metric::utilization_gpu, 0);
+  set(healthy, Metric::temperature_core, 40);
+  set(healthy, Metric::power_draw, 312'500);
+  set(healthy, Metric::power_limit, 700'000);
+  set(healthy, Metric::energy_total, 9'007'199'254'741);
+  set(healthy, Metric::clock_sm, 1980);
+  DeviceState& strange = snapshot.devices[1];
+  strange.info = {"GPU-1", 1, "GPU-1", "0000:02:00.0", "say \"hi\" \\ bye\n\xFF \u65E5", {}};
+  set(strange, Metric::temperature_core, -5);
+  strange.sample.set({Metric::utilization_gpu, 0, kNow, Missing{MissingReason::not_supported, ""}});
+  DeviceState& closed = snapshot.devices[2];
+  closed.info = {"index:2", 2, "", "", "", Missing{MissingReason::device_lost, ""}};
+  closed.condition = DeviceCondition::unavailable;
+  return snapshot;
+}
+
+constexpr std::string_view kGolden =
+    R"(# HELP gpuyard_build_info Version of gpuyard; always 1.
+# TYPE gpuyard_build_info gauge
+gpuyard_build_info{version="1.2.3"} 1
+# HELP gpuyard_driver_up 1 while the driver is initialised.
+# TYPE gpuyard_driver_up gauge
+gpuyard_driver_up 1
+# HELP gpuyard_simulated 1 if the GPUs are simulated.
+# TYPE gpuyard_simulated gauge
+gpuyard_simulated 0
+# HELP gpuyard_driver_info Versions of driver, CUDA and NVML; always 1.
+# TYPE gpuyard_driver_info gauge
+gpuyard_driver_info{driver_version="535.104.05",cuda_driver_version="12.2",nvml_version="12.535.104"} 1
+# HELP gpuyard_gpu_info Identity of a GPU; always 1. Join it on `device`.
+# TYPE gpuyard_gpu_info gauge
+gpuyard_gpu_info{device="0",uuid="GPU-0",pci_address="0000:01:00.0",name="NVIDIA H100 80GB HBM3"} 1
+gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"hi\" \\ bye\n� 日"} 1
+gpuyard_gpu_info{device="2",uuid="",pci_address="",name=""} 1
+# HELP gpuyard_gpu_responsive 1 while the driver answers for this GPU in time.
+# TYPE gpuyard_gpu_responsive gauge
+gpuyard_gpu_responsive{device="0"} 1
+gpuyard_gpu_responsive{device="1"} 1
+gpuyard_gpu_responsive{device="2"} 0
+# HELP gpuyard_gpu_memory_total_bytes Installed device memory.
+# TYPE gpuyard_gpu_memory_total_bytes gauge
+gpuyard_gpu_memory_total_bytes{device="0"} 85520809984
+# HELP gpuyard_gpu_memory_free_bytes Device memory nobody has allocated.
+# TYPE gpuyard_gpu_memory_free_bytes gauge
+gpuyard_gpu_memory_free_bytes{device="0"} 85520809983
+# HELP gpuyard_gpu_memory_used_bytes Device memory allocated by all processes, and what the driver reserves: total - free.
+# TYPE gpuyard_gpu_memory_used_bytes gauge
+gpuyard_gpu_memory_used_bytes{device="0"} 1
+# HELP gpuyard_gpu_utilization_percent Share of the driver's last sample period in which a kernel was resident.
+# TYPE gpuyard_gpu_utilization_percent gauge
+gpuyard_gpu_utilization_percent{device="0"} 0
+# HELP gpuyard_gpu_temperature_celsius Core temperature.
+# TYPE gpuyard_gpu_temperature_celsius gauge
+gpuyard_gpu_temperature_celsius{device="0"} 40
+gpuyard_gpu_temperature_celsius{device="1"} -5
+# HELP gpuyard_gpu_power_watts Power drawn by the whole board; a one-second average on most GPUs since Ampere.
+# TYPE gpuyard_gpu_power_watts gauge
+gpuyard_gpu_power_watts{device="0"} 312.5
+# HELP gpuyard_gpu_power_limit_watts Power limit the GPU enforces now.
+# TYPE gpuyard_gpu_power_limit_watts gauge
+gpuyard_gpu_power_limit_watts{device="0"} 700
+# HELP gpuyard_gpu_energy_joules_total Energy used since the driver was loaded.
+# TYPE gpuyard_gpu_energy_joules_total counter
+gpuyard_gpu_energy_joules_total{device="0"} 9007199254.741
+# HELP gpuyard_gpu_sm_clock_hertz Current clock of the streaming multiprocessors.
+# TYPE gpuyard_gpu_sm_clock_hertz gauge
+gpuyard_gpu_sm_clock_hertz{device="0"} 1.98e+09
+)";
+
+std::string lines_with(const std::string& text, std::string_view word) {
+  std::string found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(word) != std::string::npos) found += line + "\n";
+  }
+  return found;
+}
+
+TEST(Prometheus, ASmallFleetIsThisTextByteForByte) {
+  EXPECT_EQ(render(small_fleet(), kProcess, "gpuyard"), kGolden);
+}
+
+TEST(Prometheus, TheFourFamiliesOfTheContractCarryDeviceAloneUnderAnyPrefix) {
+  RecordProperty("contract", "C14");
+  for (const std::string prefix : {"gpuyard", "my_app:x"}) {
+    const std::string text = "\n" + render(small_fleet(), kProcess, prefix);
+    for (const char* series :
+         {"_gpu_temperature_celsius{device=\"0\"} 40\n",
+          "_gpu_utilization_percent{device=\"0\"} 0\n", "_gpu_memory_used_bytes{device=\"0\"} 1\n",
+          "_gpu_power_watts{device=\"0\"} 312.5\n", "_gpu_info{device=\"0\",uuid=\"GPU-0\","}) {
+      EXPECT_NE(text.find("\n" + prefix + series), std::string::npos) << prefix << series;
+    }
+  }
+}
+
+TEST(Prometheus, AMissingReadingHasNoSeries) {
+  const std::string text = render(small_fleet(), kProcess, "p");
+  EXPECT_EQ(lines_with(text, "p_gpu_utilization_percent{device=\"1\"}"), "");
+  EXPECT_EQ(lines_with(text, "{device=\"2\"}"), "p_gpu_responsive{device=\"2\"} 0\n");
+}
+
+TEST(Prometheus, AReadingThatIsTooOldEndsItsSeriesAndItsFamily) {
+  Snapshot snapshot = small_fleet();
+  for (DeviceState& device : snapshot.devices) {
+    set(device, Metric::temperature_core, 40, kNow - std::chrono::seconds(31));
+  }
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "temperature"), "");
+}
+
+TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
+  Snapshot snapshot = small_fleet();
+  set(snapshot.devices[0], Metric::power_limit, 700'000, kNow - 2 * kSlowPeriod);
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "power_limit_watts{"),
+            "p_gpu_power_limit_watts{device=\"0\"} 700\n");
+}
+
+TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
+  Snapshot snapshot = small_fleet();
+  snapshot.devices[0].condition = DeviceCondition::unresponsive;
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "responsive{device=\"0\"}"),
+            "p_gpu_responsive{device=\"0\"} 0\n");
+}
+
+TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
+  const std::string text = render(Snapshot{}, kProcess, "p");
+  EXPECT_NE(text.find("\np_driver_up 0\n"), std::string::npos) << text;
+  EXPECT_EQ(lines_with(text, "driver_info"), "");
+  EXPECT_EQ(lines_with(text, "p_gpu_"), "");
+}
+
+TEST(Prometheus, SimulatedGpusAreMarked) {
+  Snapshot snapshot = small_fleet();
+  snapshot.simulated = true;
+  EXPECT_NE(render(snapshot, kProcess, "p").find("\np_simulated 1\n"), std::string::npos);
+}
+
+TEST(Prometheus, NoFamilyIsToldTwice) {
+  std::istringstream lines(render(small_fleet(), kProcess, "p"));
+  std::set<std::string> families;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    EXPECT_TRUE(families.insert(line.substr(0, line.rfind(' '))).second) << line;
+  }
+  EXPECT_FALSE(families.empty());
+}
+
+TEST(Prometheus, APrefixIsWhatAMetricNameMayStartWith) {
+  for (const char* good : {"gpuyard", "_", "a:b", "A9"}) EXPECT_TRUE(check_prefix(good)) << good;
+  for (const char* bad : {"", "9a", "a-b", "a b", "a.b", "\u00E4", "a\n"}) {
+    const auto checked = check_prefix(bad);
+    ASSERT_FALSE(checked) << bad;
+    EXPECT_EQ(checked.error().code, Errc::invalid);
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::metrics

@@ -1,0 +1,235 @@
+#include "protocol/resources.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+constexpr std::int64_t kMiB = 1024 * 1024;
+constexpr TimePoint kNow{std::chrono::seconds(100)};
+
+DeviceState gpu() {
+  DeviceState device;
+  device.info = {"GPU-1", 1, "GPU-1", "0000:01:00.0", "NVIDIA H100 80GB HBM3", {}};
+  for (const auto& [metric, value] :
+       std::vector<std::pair<Metric, std::int64_t>>{{Metric::memory_total, 81'559 * kMiB},
+                                                    {Metric::memory_free, 81'000 * kMiB - 1},
+                                                    {Metric::memory_used, 559 * kMiB + 1},
+                                                    {Metric::utilization_gpu, 0},
+                                                    {Metric::temperature_core, 31},
+                                                    {Metric::power_draw, 312'500},
+                                                    {Metric::energy_total, 7}}) {
+    device.sample.set({metric, 0, kNow, value});
+  }
+  return device;
+}
+
+void set_missing(DeviceState& device, Metric metric, Missing why) {
+  device.sample.set({metric, 0, kNow, std::move(why)});
+}
+
+TEST(GPUDevice, IsTheObjectOfTheContractWithMemoryInWholeMebibytes) {
+  RecordProperty("contract", "E2 A4 A5 A6 A7 A8");
+  EXPECT_EQ(json::to_json(gpu_device_of(gpu())),
+            R"({"index":1,"name":"NVIDIA H100 80GB HBM3","total_memory_mb":81559,)"
+            R"("free_memory_mb":80999,"used_memory_mb":559,"utilization_percent":0,)"
+            R"("temperature_c":31,"is_available":true,"error_message":null})");
+}
+
+TEST(GPUDevice, OneUnsupportedReadingIsNullAndTheGpuStaysAvailable) {
+  RecordProperty("contract", "E2");
+  DeviceState device = gpu();
+  set_missing(device, Metric::utilization_gpu, {MissingReason::not_supported, ""});
+  const GPUDevice shown = gpu_device_of(device);
+  EXPECT_EQ(shown.utilization_percent, std::nullopt);
+  EXPECT_EQ(shown.temperature_c, 31);
+  EXPECT_TRUE(shown.is_available);
+  EXPECT_EQ(shown.error_message, std::nullopt);
+}
+
+TEST(GPUDevice, MemoryThatThisKindOfGpuDoesNotReportIsNullToo) {
+  DeviceState device = gpu();
+  set_missing(device, Metric::memory_total, {MissingReason::not_supported, ""});
+  EXPECT_EQ(gpu_device_of(device).total_memory_mb, std::nullopt);
+  EXPECT_TRUE(gpu_device_of(device).is_available);
+}
+
+TEST(GPUDevice, AGpuWhoseMemoryCannotBeReadIsInErrorWithEveryReadingNull) {
+  RecordProperty("contract", "E2 E6");
+  DeviceState device = gpu();
+  set_missing(device, Metric::memory_total, {MissingReason::failed, "Unknown Error"});
+  EXPECT_EQ(json::to_json(gpu_device_of(device)),
+            R"({"index":1,"name":"NVIDIA H100 80GB HBM3","total_memory_mb":null,)"
+            R"("free_memory_mb":null,"used_memory_mb":null,"utilization_percent":null,)"
+            R"("temperature_c":null,"is_available":false,"error_message":"Unknown Error"})");
+}
+
+TEST(GPUDevice, AfterTheDeadlineOldValuesAreNotShown) {
+  RecordProperty("contract", "E2");
+  DeviceState device = gpu();
+  set_missing(device, Metric::memory_total, {MissingReason::timed_out, ""});
+  const GPUDevice shown = gpu_device_of(device);
+  EXPECT_FALSE(shown.is_available);
+  EXPECT_EQ(shown.error_message, "the driver did not answer in time");
+  EXPECT_EQ(shown.temperature_c, std::nullopt);
+}
+
+TEST(GPUDevice, AGpuThatCannotBeOpenedHasNoNameAndSaysWhy) {
+  DeviceState device;
+  device.info = {"index:2", 2, "", "", "", Missing{MissingReason::device_lost, "GPU is lost"}};
+  const GPUDevice shown = gpu_device_of(device);
+  EXPECT_EQ(shown.index, 2U);
+  EXPECT_EQ(shown.name, std::nullopt);
+  EXPECT_EQ(shown.error_message, "GPU is lost");
+}
+
+TEST(GPUDevice, AGpuThatWasNeverReadIsNotAvailable) {
+  DeviceState device = gpu();
+  device.sample = {};
+  EXPECT_EQ(gpu_device_of(device).error_message, "not read yet");
+}
+
+TEST(GPUDevicesResponse, IsAListWithItsCount) {
+  EXPECT_EQ(json::to_json(GPUDevicesResponse{}), R"({"devices":[],"count":0})");
+}
+
+TEST(DriverInfo, HasThreeVersions) {
+  RecordProperty("contract", "E4");
+  EXPECT_EQ(json::to_json(driver_info_of({"535.104.05", "12.2", "12.535.104", "/lib/nvml.so"})),
+            R"({"driver_version":"535.104.05","cuda_driver_version":"12.2",)"
+            R"("nvml_version":"12.535.104"})");
+}
+
+TEST(DriverInfo, AVersionTheDriverDoesNotTellIsNullNotInvented) {
+  EXPECT_EQ(json::to_json(driver_info_of({})),
+            R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null})");
+}
+
+TEST(Readings, AreInTheUnitsTheirNamesSayWithNullForWhatIsMissing) {
+  EXPECT_EQ(json::to_json(readings_of(gpu().sample)),
+            R"({"memory_total_bytes":85520809984,"memory_free_bytes":84934655999,)"
+            R"("memory_used_bytes":586153985,"utilization_gpu_percent":0,)"
+            R"("temperature_core_celsius":31,"power_draw_w":312.5,"power_limit_w":null,)"
+            R"("energy_total_j":0.007,"clock_sm_mhz":null})");
+}
+
+TEST(Readings, SurviveJsonExactly) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    Readings readings = readings_of({});
+    for (auto& [metric, value] : readings.values) {
+      if (random() % 4 != 0)
+        value = static_cast<std::int64_t>(random() % (1ULL << (random() % 48)));
+    }
+    const auto read = json::from_json<Readings>(json::to_json(readings));
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(read->values, readings.values) << json::to_json(readings);
+  }
+}
+
+TEST(Readings, OfANewerDaemonMayHoldMore) {
+  const auto read = json::from_json<Readings>(R"({"power_draw_w":1.5,"future_thing":7})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->get(Metric::power_draw), 1500);
+  EXPECT_EQ(read->get(Metric::energy_total), std::nullopt);
+}
+
+TEST(Readings, ANumberThatCannotBeIsAProblemWithItsPath) {
+  EXPECT_EQ(json::from_json<Readings>(R"({"power_draw_w":"1"})").error().message,
+            "/power_draw_w: must be a number or null");
+  EXPECT_EQ(json::from_json<Readings>(R"({"energy_total_j":1e300})").error().message,
+            "/energy_total_j: out of range");
+}
+
+TEST(Device, SaysWhyEachReadingIsNull) {
+  DeviceState state = gpu();
+  set_missing(state, Metric::power_limit, {MissingReason::no_permission, ""});
+  const Device device = device_of(state, kNow);
+  EXPECT_EQ(device.missing,
+            (std::map<std::string, std::string>{{"clock_sm_mhz", "not read yet"},
+                                                {"power_limit_w", "no permission"}}));
+}
+
+TEST(Device, EveryReadingIsANumberOrHasAReason) {
+  const Device device = device_of(gpu(), kNow);
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device) continue;
+    EXPECT_NE(device.readings.get(row.metric).has_value(), device.missing.contains(json_key(row)))
+        << row.key;
+  }
+}
+
+TEST(Device, IsAsOldAsItsOldestReading) {
+  DeviceState state = gpu();
+  state.sample.set({Metric::power_limit, 0, kNow - std::chrono::seconds(4), std::int64_t{1}});
+  EXPECT_EQ(device_of(state, kNow + std::chrono::seconds(1)).age_ms, 5000);
+}
+
+TEST(Device, ThatWasNeverReadHasNoAge) {
+  DeviceState state = gpu();
+  state.sample = {};
+  EXPECT_EQ(device_of(state, kNow).age_ms, std::nullopt);
+}
+
+TEST(Snapshot, SurvivesJsonExactly) {
+  gpuyard::Snapshot made;
+  made.generation = 12;
+  made.taken = kNow;
+  made.wall = WallTime(std::chrono::milliseconds(1'700'000'000'250));
+  made.driver = {true, "", {"535.104.05", "12.2", {}, "lib"}};
+  made.devices = {gpu(), gpu()};
+  made.devices[1].condition = DeviceCondition::unresponsive;
+  made.devices[1].why = "the driver did not answer in time";
+  const std::string text = json::to_json(snapshot_of(made));
+  const auto read = json::from_json<Snapshot>(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(json::to_json(*read), text);
+}
+
+TEST(Snapshot, WithoutADriverSaysWhyAndHasNoDevices) {
+  gpuyard::Snapshot made;
+  made.driver.why = "Driver Not Loaded";
+  EXPECT_EQ(
+      json::to_json(snapshot_of(made)),
+      R"({"schema":1,"simulated":false,"generation":0,"taken_at":"1970-01-01T00:00:00.000Z",)"
+      R"("driver_initialised":false,"driver_error":"Driver Not Loaded","driver":)"
+      R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null},"devices":[]})");
+}
+
+gpuyard::Snapshot initialised(std::size_t gpus) {
+  gpuyard::Snapshot snapshot;
+  snapshot.driver.initialised = true;
+  snapshot.devices.resize(gpus);
+  return snapshot;
+}
+
+TEST(Readiness, WithoutADriverIsNotReadyInTheDriversWords) {
+  gpuyard::Snapshot snapshot;
+  snapshot.driver.why = "Driver Not Loaded";
+  EXPECT_EQ(json::to_json(readiness_of(snapshot)),
+            R"({"ready":false,"reason":"Driver Not Loaded","cuda_available":false,"gpus":0,)"
+            R"("simulated":false})");
+}
+
+TEST(Readiness, CudaNeedsADriverAndAGpu) {
+  EXPECT_TRUE(readiness_of(initialised(1)).cuda_available);
+  EXPECT_FALSE(readiness_of(initialised(0)).cuda_available);
+  EXPECT_TRUE(readiness_of(initialised(0)).ready);
+  gpuyard::Snapshot lost_driver = initialised(1);
+  lost_driver.driver.initialised = false;
+  EXPECT_FALSE(readiness_of(lost_driver).cuda_available);
+}
+
+TEST(Readiness, SaysWhenTheFleetIsSimulated) {
+  gpuyard::Snapshot snapshot = initialised(1);
+  snapshot.simulated = true;
+  EXPECT_EQ(readiness_of(snapshot).reason, "serving a simulated fleet");
+}
+
+}  // namespace
+}  // namespace gpuyard::protocol
