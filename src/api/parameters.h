@@ -1,5 +1,5 @@
-// Path and query parameters to a record, strictly: an unknown, repeated, missing or malformed one is an
-// error that names it.
+// Path and query parameters to a record, strictly: an unknown, repeated, missing or malformed one
+// is an error that names it.
 #pragma once
 
 #include <charconv>
@@ -32,8 +32,8 @@ Result<void> read_parameter(const std::string& name, const std::string& text, T&
     bool usable = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
     if constexpr (std::is_floating_point_v<T>) usable = usable && std::isfinite(to);  // not "nan"
     if (!usable) {
-      return Error{Errc::invalid, "parameter " + name + " must be a number in range, not \"" +
-                                      text + "\""};
+      return Error{Errc::invalid,
+                   "parameter " + name + " must be a number in range, not \"" + text + "\""};
     }
   }
   return {};
@@ -50,7 +50,8 @@ Result<T> read_parameters(const NamedValues& given) {
     for (const auto& [name, text] : given) {
       if (name != member.name) continue;
       ++used;
-      if (++seen > 1 && outcome) outcome = Error{Errc::invalid, "parameter " + name + " is repeated"};
+      if (++seen > 1 && outcome)
+        outcome = Error{Errc::invalid, "parameter " + name + " is repeated"};
       if (outcome) outcome = read_parameter(name, text, parameters.*member.pointer);
     }
     if (seen == 0 && !is_optional<Field> && outcome) {

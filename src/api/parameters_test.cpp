@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "api/router.h"
+
 namespace gpuyard::api {
 
 struct Words {
@@ -85,6 +87,18 @@ TEST(Parameters, YesIsTrueAndNothingElse) {
 TEST(Parameters, OfARouteWithoutAnyMustBeNone) {
   EXPECT_TRUE(read_parameters<Nothing>({}));
   EXPECT_FALSE(read_parameters<Nothing>({{"id", "x"}}));
+}
+
+TEST(Match, FindsTheNamedSegments) {
+  EXPECT_EQ(match("/a/{x}/b/{y}", "/a/1/b/2"), (NamedValues{{"x", "1"}, {"y", "2"}}));
+  EXPECT_EQ(match("/a", "/a"), NamedValues{});
+  EXPECT_EQ(match("/", "/"), NamedValues{});
+}
+
+TEST(Match, RefusesWhatIsShorterLongerOrEmpty) {
+  for (const char* path : {"", "/", "/a", "/a/", "/a/1/", "/a/1/b", "a/1", "/b/1", "/a//"}) {
+    EXPECT_EQ(match("/a/{x}", path), std::nullopt) << path;
+  }
 }
 
 }  // namespace

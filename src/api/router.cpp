@@ -16,14 +16,15 @@ std::string_view take_segment(std::string_view& rest) {
 
 http::Response not_found(const http::Request& request) {
   return http::error_response(
-      {Errc::not_found, fmt::format("there is no {}; /openapi.json lists what there is",
-                                    request.path)});
+      {Errc::not_found,
+       fmt::format("there is no {}; /openapi.json lists what there is", request.path)});
 }
 
 http::Response wrong_method(const http::Request& request, const std::string& allowed) {
-  http::Response response = http::error_response(
-      405, "method_not_allowed",
-      fmt::format("{} does not take {}; it takes {}", request.path, name_of(request.method), allowed));
+  http::Response response =
+      http::error_response(405, "method_not_allowed",
+                           fmt::format("{} does not take {}; it takes {}", request.path,
+                                       name_of(request.method), allowed));
   response.headers.push_back({"Allow", allowed});
   return response;
 }
@@ -32,7 +33,8 @@ http::Response wrong_method(const http::Request& request, const std::string& all
 
 std::optional<NamedValues> match(std::string_view pattern, std::string_view path) {
   NamedValues found;
-  if (std::count(pattern.begin(), pattern.end(), '/') != std::count(path.begin(), path.end(), '/')) {
+  if (std::count(pattern.begin(), pattern.end(), '/') !=
+      std::count(path.begin(), path.end(), '/')) {
     return std::nullopt;
   }
   while (!pattern.empty() || !path.empty()) {

@@ -285,18 +285,6 @@ TEST_F(RouterTest, TheDescriptionKnowsWhereAParameterStands) {
   EXPECT_EQ(parameters.at(0).at("required"), true);
 }
 
-TEST(Match, FindsTheNamedSegments) {
-  EXPECT_EQ(match("/a/{x}/b/{y}", "/a/1/b/2"), (NamedValues{{"x", "1"}, {"y", "2"}}));
-  EXPECT_EQ(match("/a", "/a"), NamedValues{});
-  EXPECT_EQ(match("/", "/"), NamedValues{});
-}
-
-TEST(Match, RefusesWhatIsShorterLongerOrEmpty) {
-  for (const char* path : {"", "/", "/a", "/a/", "/a/1/", "/a/1/b", "a/1", "/b/1", "/a//"}) {
-    EXPECT_EQ(match("/a/{x}", path), std::nullopt) << path;
-  }
-}
-
 TEST_F(RouterTest, AnyPathIsAnsweredOnce) {
   start_driver();
   std::mt19937 random(1);

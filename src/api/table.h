@@ -53,7 +53,8 @@ template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
                 void (*handler)(Context&, const Params&, Responder<Answer>)) {
   BoundRoute bound{route, &json::schema<Params>, nullptr, {}};
-  if constexpr (!std::is_same_v<Answer, protocol::Text>) bound.answer_schema = &json::schema<Answer>;
+  if constexpr (!std::is_same_v<Answer, protocol::Text>)
+    bound.answer_schema = &json::schema<Answer>;
   bound.call = [handler](Context& context, const protocol::RouteInfo& info,
                          const NamedValues& given, http::Reply reply) {
     auto parameters = read_parameters<Params>(given);

@@ -29,8 +29,14 @@ constexpr const Row& row_of(Errc code) {
 
 }  // namespace
 
-std::string_view name_of(Errc code) { return row_of(code).name; }
-int http_status_of(Errc code) { return row_of(code).http_status; }
-int exit_code_of(Errc code) { return row_of(code).exit_code; }
+std::string_view name_of(Errc code) {
+  return row_of(code).name;
+}
+int http_status_of(Errc code) {
+  return row_of(code).http_status;
+}
+int exit_code_of(Errc code) {
+  return row_of(code).exit_code;
+}
 
 }  // namespace gpuyard

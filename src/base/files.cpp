@@ -72,7 +72,7 @@ Result<void> make_directories(const std::string& path, unsigned mode) {
     }
     if (at != std::string::npos) ++at;
   }
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return system_error("opening " + path);
   if (!S_ISDIR(info.st_mode)) return Error{Errc::conflict, path + " is not a directory"};
   return {};

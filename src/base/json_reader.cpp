@@ -17,8 +17,8 @@ Result<boost::json::value> parse(std::string_view text) {
   boost::json::parse_options options;
   options.max_depth = kMaxDepth;
   boost::json::error_code failed;
-  auto document = boost::json::parse(boost::json::string_view(text.data(), text.size()), failed, {},
-                                     options);
+  auto document =
+      boost::json::parse(boost::json::string_view(text.data(), text.size()), failed, {}, options);
   if (failed) return Error{Errc::invalid, "not valid JSON: " + failed.message()};
   return document;
 }

@@ -16,7 +16,8 @@
 
 namespace gpuyard::json {
 
-// A request from a stranger must not contain what we do not know; an answer from a newer daemon may.
+// A request from a stranger must not contain what we do not know; an answer from a newer daemon
+// may.
 enum class UnknownFields { refuse, ignore };
 
 inline constexpr std::size_t kMaxDepth = 16;

@@ -40,9 +40,15 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void set_level(Level level) { g_level = level; }
-bool enabled(Level level) { return level >= g_level.load(std::memory_order_relaxed); }
-void capture(Capture capture) { g_capture = capture; }
+void set_level(Level level) {
+  g_level = level;
+}
+bool enabled(Level level) {
+  return level >= g_level.load(std::memory_order_relaxed);
+}
+void capture(Capture capture) {
+  g_capture = capture;
+}
 
 void write(Level level, std::string_view text) {
   if (!enabled(level)) return;

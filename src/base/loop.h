@@ -11,8 +11,8 @@
 
 namespace gpuyard {
 
-// A timer or a watch that ends with its owner. Destroy it on the loop's thread; destroying it inside
-// its own callback is allowed.
+// A timer or a watch that ends with its owner. Destroy it on the loop's thread; destroying it
+// inside its own callback is allowed.
 class [[nodiscard]] Subscription {
  public:
   Subscription() = default;

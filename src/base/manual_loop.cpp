@@ -4,7 +4,9 @@
 
 namespace gpuyard {
 
-void ManualLoop::post(std::function<void()> work) { posted_.push_back(std::move(work)); }
+void ManualLoop::post(std::function<void()> work) {
+  posted_.push_back(std::move(work));
+}
 
 Subscription ManualLoop::call_at(TimePoint when, std::function<void()> work) {
   const TimerKey key{std::max(when, now_), next_++};

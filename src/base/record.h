@@ -1,5 +1,5 @@
-// A record is a plain struct whose members are listed once with BOOST_DESCRIBE_STRUCT. JSON, schemas
-// and the driver-host's messages are derived from that list.
+// A record is a plain struct whose members are listed once with BOOST_DESCRIBE_STRUCT. JSON,
+// schemas and the driver-host's messages are derived from that list.
 #pragma once
 
 #include <concepts>

@@ -20,7 +20,8 @@ void add_source(CLI::App* verb, SourceFlags& flags) {
   auto* socket = verb->add_option("--socket", flags.socket,
                                   "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
   auto* local = verb->add_flag("--local", flags.local, "Ask the driver, not a daemon");
-  auto* nvml = verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
+  auto* nvml =
+      verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
   auto* simulate = add_simulate(verb, flags.simulate);
   socket->excludes(local)->excludes(nvml)->excludes(simulate);
 }
@@ -28,7 +29,8 @@ void add_source(CLI::App* verb, SourceFlags& flags) {
 void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   auto* serve = app.add_subcommand("serve", "Run the daemon in the foreground");
   serve->add_option("--config", verb.config_file, "Read FILE instead of the default files");
-  serve->add_option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)")
+  serve
+      ->add_option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)")
       ->allow_extra_args(false);
   serve->add_option("--socket", verb.socket, "Unix socket of the API");
   serve->add_option("--state", verb.state, "Directory for what must survive the daemon");
@@ -94,8 +96,9 @@ void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
   auto* started = action("start", start, "Start a world");
   started->add_option("--gpus", verb.gpus, "How many GPUs")->check(CLI::Range(1, kMostGpus));
   started->add_option("--model", verb.model, "Model of the GPUs");
-  started->add_option("--load", verb.load, "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
-                                           "training, bursty, mixed");
+  started->add_option("--load", verb.load,
+                      "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
+                      "training, bursty, mixed");
   action("status", status, "Show a world")->add_flag("--json", verb.json, "Print JSON");
   action("stop", stop, "Stop a world");
   auto* loaded = action("load", load, "Give one GPU something to do");

@@ -32,7 +32,9 @@ std::string power(const Device& device) {
   return fmt::format("{:.0f} / {:.0f} W", watts, static_cast<double>(*limit) / 1000);
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
 
 }  // namespace
 

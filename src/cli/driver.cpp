@@ -25,7 +25,8 @@ int run(const DriverVerb& verb) {
   } else {
     print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n",
                       driver->driver_version.value_or("-"),
-                      driver->cuda_driver_version.value_or("-"), driver->nvml_version.value_or("-")));
+                      driver->cuda_driver_version.value_or("-"),
+                      driver->nvml_version.value_or("-")));
   }
   return 0;
 }

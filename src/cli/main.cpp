@@ -31,5 +31,6 @@ int main(int argc, char** argv) {
   }
   const auto parsed = cli::parse_command_line(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
-  return std::visit([](const auto& chosen) { return cli::run(chosen); }, std::get<cli::Verb>(parsed));
+  return std::visit([](const auto& chosen) { return cli::run(chosen); },
+                    std::get<cli::Verb>(parsed));
 }

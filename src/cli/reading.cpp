@@ -52,9 +52,10 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
 
 int complain_about_source(const Error& error) {
   if (error.code != Errc::unavailable) return complain(error);
-  return complain(error,
-                  "  Is the NVIDIA driver installed and loaded? A library in an unusual place is named "
-                  "with --nvml PATH;\n  to look around without a GPU, try: gpuyard devices --simulate 4");
+  return complain(
+      error,
+      "  Is the NVIDIA driver installed and loaded? A library in an unusual place is named "
+      "with --nvml PATH;\n  to look around without a GPU, try: gpuyard devices --simulate 4");
 }
 
 }  // namespace gpuyard::cli

@@ -53,8 +53,10 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
                          : fmt::format("No GPU: {}\n", shown.driver_error.value_or("unknown"));
   for (const std::string& place : places) {
     if (place.starts_with("http")) {
-      text += fmt::format("\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
-                          "  API         {0}/openapi.json\n", place);
+      text += fmt::format(
+          "\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
+          "  API         {0}/openapi.json\n",
+          place);
     } else {
       text += fmt::format("  socket      {}\n", place);
     }
@@ -79,8 +81,8 @@ int run(const ServeVerb& verb) {
     world.emplace(*std::move(started));
   }
   const auto nvml = library::choose_nvml(config->driver.nvml, sim::simulated_nvml_path());
-  daemon::ServeOptions options{*std::move(config), nvml.path, nvml.simulated,
-                               std::string(kVersion), {}};
+  daemon::ServeOptions options{
+      *std::move(config), nvml.path, nvml.simulated, std::string(kVersion), {}};
   if (verb.greet) options.on_ready = greet;
   const auto served = daemon::serve(options);
   return served ? 0 : complain(served.error());

@@ -25,10 +25,11 @@ int start(const SimVerb& verb) {
   options.load = *load;
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
-  print(fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
-                    "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
-                    options.gpus, world->directory(), world->keeper_pid(), world->directory(),
-                    sim::simulated_nvml_path().substr(0, sim::simulated_nvml_path().rfind('/'))));
+  print(
+      fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
+                  "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
+                  options.gpus, world->directory(), world->keeper_pid(), world->directory(),
+                  sim::simulated_nvml_path().substr(0, sim::simulated_nvml_path().rfind('/'))));
   return 0;
 }
 

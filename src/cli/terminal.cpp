@@ -36,7 +36,9 @@ void print(std::string_view text) {
   }
 }
 
-int complain(const Error& error) { return complain(error, ""); }
+int complain(const Error& error) {
+  return complain(error, "");
+}
 
 int complain(const Error& error, std::string_view advice) {
   fmt::print(stderr, "gpuyard: {}\n", error.message);

@@ -1,5 +1,5 @@
-// The verbs of the command line with what the user said to each. One file runs each verb; exit codes are
-// those of exit_code_of().
+// The verbs of the command line with what the user said to each. One file runs each verb; exit
+// codes are those of exit_code_of().
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
-// Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own message.
+// Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own
+// message.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target);
 
 template <Record T>

@@ -40,8 +40,8 @@ bool somebody_listens(const http::Endpoint& daemon) {
   http::ClientRequest request;
   request.target = std::string(protocol::kHealth.pattern);
   const auto response = http::fetch(daemon, request, kAnswerDeadline);
-  return response || (response.error().code != Errc::unavailable &&
-                      response.error().code != Errc::denied);
+  return response ||
+         (response.error().code != Errc::unavailable && response.error().code != Errc::denied);
 }
 
 Result<std::unique_ptr<Source>> open_local(const library::NvmlChoice& choice) {

@@ -27,7 +27,8 @@ struct SourceOptions {
   library::NvmlChoice nvml;          // of the local driver
 };
 
-// A daemon that is there but silent for 2 s is an error (timed_out), never a reason to go around it.
+// A daemon that is there but silent for 2 s is an error (timed_out), never a reason to go around
+// it.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions&);
 
 }  // namespace gpuyard::client

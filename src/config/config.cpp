@@ -22,9 +22,12 @@ std::string runtime_directory(const Environment& environment) {
 }  // namespace
 
 Environment Environment::of_process() {
-  return {::geteuid() == 0,           variable("HOME"),
-          variable("XDG_CONFIG_HOME"), variable("XDG_RUNTIME_DIR"),
-          variable("XDG_STATE_HOME"),  variable("GPUYARD_SOCKET")};
+  return {::geteuid() == 0,
+          variable("HOME"),
+          variable("XDG_CONFIG_HOME"),
+          variable("XDG_RUNTIME_DIR"),
+          variable("XDG_STATE_HOME"),
+          variable("GPUYARD_SOCKET")};
 }
 
 std::vector<std::string> default_files(const Environment& environment) {

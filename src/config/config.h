@@ -43,8 +43,8 @@ struct Environment {
 // Where the system's and the user's configuration files are, in the order in which they are read.
 std::vector<std::string> default_files(const Environment&);
 
-// Where a daemon of this user puts its socket and its state: /run/gpuyard and /var/lib/gpuyard for root,
-// the XDG directories for others.
+// Where a daemon of this user puts its socket and its state: /run/gpuyard and /var/lib/gpuyard for
+// root, the XDG directories for others.
 std::string default_socket(const Environment&);
 std::string default_state_directory(const Environment&);
 

@@ -31,22 +31,22 @@ Result<void> set_level_value(Config& config, const Value& value) {
 }
 
 constexpr std::array kKeys = {
-    Key{"server", "listen", false,
-        "TCP addresses to listen on. TCP is read-only. [] for none.", true,
-        &get_member<&Config::server, &Config::Server::listen>,
+    Key{"server", "listen", false, "TCP addresses to listen on. TCP is read-only. [] for none.",
+        true, &get_member<&Config::server, &Config::Server::listen>,
         &set_member<&Config::server, &Config::Server::listen>},
-    Key{"server", "socket", false, "Unix socket of the API. Anybody may connect; peers decide.", false,
-        &get_member<&Config::server, &Config::Server::socket>,
+    Key{"server", "socket", false, "Unix socket of the API. Anybody may connect; peers decide.",
+        false, &get_member<&Config::server, &Config::Server::socket>,
         &set_member<&Config::server, &Config::Server::socket>},
     Key{"server", "allowed_hosts", false,
-        "Names by which clients may address the TCP listeners, beside localhost and the address itself.",
+        "Names by which clients may address the TCP listeners, beside localhost and the address "
+        "itself.",
         true, &get_member<&Config::server, &Config::Server::allowed_hosts>,
         &set_member<&Config::server, &Config::Server::allowed_hosts>},
     Key{"state", "directory", false, "Where the daemon keeps what must survive it.", false,
         &get_member<&Config::state, &Config::State::directory>,
         &set_member<&Config::state, &Config::State::directory>},
-    Key{"driver", "nvml", false, "Path of libnvidia-ml.so.1; empty: where the loader finds it.", false,
-        &get_member<&Config::driver, &Config::Driver::nvml>,
+    Key{"driver", "nvml", false, "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
+        false, &get_member<&Config::driver, &Config::Driver::nvml>,
         &set_member<&Config::driver, &Config::Driver::nvml>},
     Key{"metrics", "prefix", false, "First word of every metric name.", false,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
@@ -91,7 +91,9 @@ Result<void> set_level(Config& config, const std::string& name) {
   return Error{Errc::invalid, "\"" + name + "\" is no level; use debug, info, warning or error"};
 }
 
-std::span<const Key> keys() { return kKeys; }
+std::span<const Key> keys() {
+  return kKeys;
+}
 
 std::string render(const Config& config, Style style) {
   std::string out = "# gpuyard configuration\n";

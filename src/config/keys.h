@@ -1,5 +1,6 @@
-// The table of configuration keys: name, meaning, whether a reload applies it. Reading a file, printing
-// the configuration in force and the commented file that `config init` writes derive from it.
+// The table of configuration keys: name, meaning, whether a reload applies it. Reading a file,
+// printing the configuration in force and the commented file that `config init` writes derive from
+// it.
 #pragma once
 
 #include <span>

@@ -5,7 +5,8 @@
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// toml++ 3.3 asserts that a table header begins with a key right before it checks so and reports "[=x]".
+// toml++ 3.3 asserts that a table header begins with a key right before it checks so and reports
+// "[=x]".
 #define TOML_ASSERT(expr) static_assert(true)
 #include <fmt/format.h>
 #include <toml++/toml.h>

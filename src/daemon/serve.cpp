@@ -34,10 +34,11 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   auto lock = lock_file(directory + "/lock");
   if (!lock && lock.error().code == Errc::conflict) {
     const auto pid = read_file(directory + "/lock", 64);
-    return Error{Errc::conflict,
-                 fmt::format("another gpuyard{} already serves with the state in {}; stop it, or give "
-                             "this one its own --state and --socket",
-                             pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
+    return Error{
+        Errc::conflict,
+        fmt::format("another gpuyard{} already serves with the state in {}; stop it, or give "
+                    "this one its own --state and --socket",
+                    pid && !pid->empty() ? " (pid " + *pid + ")" : "", directory)};
   }
   if (!lock) return lock;
   const std::string pid = std::to_string(::getpid());
@@ -53,8 +54,9 @@ Result<void> check(const config::Config& config) {
     const auto endpoint = http::parse_endpoint(text);
     if (!endpoint) return Error(endpoint.error()).in("server.listen");
     if (endpoint->kind != http::Endpoint::Kind::tcp) {
-      return Error{Errc::invalid, "server.listen: \"" + text +
-                                      "\" is no ADDRESS:PORT; a Unix socket is named by server.socket"};
+      return Error{Errc::invalid,
+                   "server.listen: \"" + text +
+                       "\" is no ADDRESS:PORT; a Unix socket is named by server.socket"};
     }
   }
   const auto socket = http::to_socket_address(http::Endpoint::unix_socket(config.server.socket));

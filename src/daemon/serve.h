@@ -1,5 +1,5 @@
-// The daemon: wires every room to the io thread and runs until it is told to stop. The one place where
-// rooms meet.
+// The daemon: wires every room to the io thread and runs until it is told to stop. The one place
+// where rooms meet.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,16 @@ struct ServeOptions {
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
 };
 
-// Everything about a configuration that can be checked without starting: addresses, prefix, socket path.
+// Everything about a configuration that can be checked without starting: addresses, prefix, socket
+// path.
 Result<void> check(const config::Config&);
 
-// One daemon for each state directory, for as long as the descriptor lives. Errc::conflict names the
-// other's pid.
+// One daemon for each state directory, for as long as the descriptor lives. Errc::conflict names
+// the other's pid.
 Result<UniqueFd> lock_state(const std::string& directory);
 
-// Runs until SIGTERM or SIGINT; then open connections get half a second. An error means that it never
-// served.
-// The state directory is locked by the caller.
+// Runs until SIGTERM or SIGINT; then open connections get half a second. An error means that it
+// never served. The state directory is locked by the caller.
 Result<void> serve(const ServeOptions&);
 
 }  // namespace gpuyard::daemon

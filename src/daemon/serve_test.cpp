@@ -26,7 +26,9 @@ config::Config valid() {
   return config;
 }
 
-TEST(Check, TheDefaultsAreValid) { EXPECT_TRUE(check(valid()).ok()); }
+TEST(Check, TheDefaultsAreValid) {
+  EXPECT_TRUE(check(valid()).ok());
+}
 
 TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
   auto config = valid();
@@ -70,7 +72,9 @@ TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
 }
 
 TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {
-  { const auto first = lock_state(path_); }
+  {
+    const auto first = lock_state(path_);
+  }
   EXPECT_TRUE(lock_state(path_).ok());
 }
 

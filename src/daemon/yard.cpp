@@ -7,7 +7,8 @@ namespace gpuyard::daemon {
 namespace {
 
 constexpr Duration kFarewell = std::chrono::milliseconds(500);
-constexpr unsigned kAnybodyMayConnect = 0666;  // the kernel says who they are; the router what they may
+constexpr unsigned kAnybodyMayConnect =
+    0666;  // the kernel says who they are; the router what they may
 
 std::vector<std::string> host_arguments(const ServeOptions& options) {
   if (options.nvml.empty()) return {};
@@ -24,8 +25,9 @@ std::string directory_of(const std::string& path) {
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options)
     : loop_(loop),
       options_(options),
-      host_(loop, [arguments = host_arguments(options)] { return driver::spawn_host(arguments); },
-            *this),
+      host_(
+          loop, [arguments = host_arguments(options)] { return driver::spawn_host(arguments); },
+          *this),
       telemetry_(loop, *this, options.simulated),
       context_{telemetry_, options.version, options.config.metrics.prefix},
       router_(context_, ::geteuid()),
@@ -53,13 +55,14 @@ Result<void> Yard::listen() {
 
 void Yard::start() {
   if (options_.on_ready) {
-    telemetry_.on_first([this](const telemetry::SnapshotPtr& snapshot) {
-      options_.on_ready(*snapshot, places_);
-    });
+    telemetry_.on_first(
+        [this](const telemetry::SnapshotPtr& snapshot) { options_.on_ready(*snapshot, places_); });
   }
   host_.start();
 }
 
-void Yard::stop(std::function<void()> done) { server_.shutdown(kFarewell, std::move(done)); }
+void Yard::stop(std::function<void()> done) {
+  server_.shutdown(kFarewell, std::move(done));
+}
 
 }  // namespace gpuyard::daemon

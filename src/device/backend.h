@@ -9,9 +9,9 @@
 
 namespace gpuyard {
 
-// A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread per
-// GPU. read() may be called for different GPUs at the same time, and never twice at once for one.
-// One bad GPU is a missing reading or a DeviceInfo::fault, never a failed call.
+// A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread
+// per GPU. read() may be called for different GPUs at the same time, and never twice at once for
+// one. One bad GPU is a missing reading or a DeviceInfo::fault, never a failed call.
 class Backend {
  public:
   virtual ~Backend() = default;

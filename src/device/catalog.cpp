@@ -8,7 +8,7 @@ namespace gpuyard {
 namespace {
 
 constexpr std::array kUnits = {
-    UnitInfo{"", 1, 1, ""},         UnitInfo{"_percent", 1, 1, "%"},
+    UnitInfo{"", 1, 1, ""},          UnitInfo{"_percent", 1, 1, "%"},
     UnitInfo{"_celsius", 1, 1, "C"}, UnitInfo{"_bytes", 1, 1, "B"},
     UnitInfo{"_w", 1000, 1e-3, "W"}, UnitInfo{"_j", 1000, 1e-3, "J"},
     UnitInfo{"_mhz", 1, 1e6, "MHz"},
@@ -40,10 +40,9 @@ constexpr std::array kCatalog = {
         "gpu_utilization_percent", "utilization.gpu", "DCGM_FI_DEV_GPU_UTIL",
         "Share of the driver's last sample period in which a kernel was resident."},
     Row{Metric::temperature_core, "temperature_core", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_temperature_celsius", "temperature.gpu", "DCGM_FI_DEV_GPU_TEMP",
-        "Core temperature."},
-    Row{Metric::power_draw, "power_draw", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_watts", "power.draw", "DCGM_FI_DEV_POWER_USAGE",
+        "gpu_temperature_celsius", "temperature.gpu", "DCGM_FI_DEV_GPU_TEMP", "Core temperature."},
+    Row{Metric::power_draw, "power_draw", Unit::milliwatts, gauge, kDevice, kOne, "gpu_power_watts",
+        "power.draw", "DCGM_FI_DEV_POWER_USAGE",
         "Power drawn by the whole board; a one-second average on most GPUs since Ampere."},
     Row{Metric::power_limit, "power_limit", Unit::milliwatts, gauge, kDevice, kOne,
         "gpu_power_limit_watts", "enforced.power.limit", "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
@@ -95,17 +94,27 @@ static_assert(in_order());
 
 }  // namespace
 
-const UnitInfo& unit_info(Unit unit) { return kUnits[static_cast<std::size_t>(unit)]; }
+const UnitInfo& unit_info(Unit unit) {
+  return kUnits[static_cast<std::size_t>(unit)];
+}
 
-std::span<const Row> catalog() { return kCatalog; }
-const Row& row_of(Metric metric) { return kCatalog[static_cast<std::size_t>(metric)]; }
+std::span<const Row> catalog() {
+  return kCatalog;
+}
+const Row& row_of(Metric metric) {
+  return kCatalog[static_cast<std::size_t>(metric)];
+}
 
 std::string json_key(const Row& row) {
   return std::string(row.key).append(unit_info(row.unit).json_suffix);
 }
 
-std::span<const ProbeRow> probes() { return kProbes; }
-const ProbeRow& row_of(Probe probe) { return kProbes[static_cast<std::size_t>(probe)]; }
+std::span<const ProbeRow> probes() {
+  return kProbes;
+}
+const ProbeRow& row_of(Probe probe) {
+  return kProbes[static_cast<std::size_t>(probe)];
+}
 
 ProbeSet probes_of(Tier tier) {
   ProbeSet set;

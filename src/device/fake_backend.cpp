@@ -39,8 +39,10 @@ FakeFleet FakeFleet::with_healthy_gpus(std::uint32_t count, std::int64_t memory)
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", i);
     State::Gpu gpu{{uuid, i, uuid, fmt::format("0000:{:02x}:00.0", i + 1), "Fake GPU", {}}, {}};
-    gpu.values = {{Metric::memory_total, memory},         {Metric::memory_free, memory},
-                  {Metric::memory_used, std::int64_t{0}}, {Metric::temperature_core, std::int64_t{40}},
+    gpu.values = {{Metric::memory_total, memory},
+                  {Metric::memory_free, memory},
+                  {Metric::memory_used, std::int64_t{0}},
+                  {Metric::temperature_core, std::int64_t{40}},
                   {Metric::utilization_gpu, std::int64_t{0}}};
     state->gpus.push_back(std::move(gpu));
   }
@@ -132,6 +134,8 @@ class FakeBackend final : public Backend {
   FakeFleet fleet_;
 };
 
-std::unique_ptr<Backend> FakeFleet::backend() const { return std::make_unique<FakeBackend>(*this); }
+std::unique_ptr<Backend> FakeFleet::backend() const {
+  return std::make_unique<FakeBackend>(*this);
+}
 
 }  // namespace gpuyard

@@ -10,7 +10,8 @@
 
 namespace gpuyard {
 
-// Copies share one fleet. Any thread may call anything. Changing a GPU that is not there does nothing.
+// Copies share one fleet. Any thread may call anything. Changing a GPU that is not there does
+// nothing.
 class FakeFleet {
  public:
   // `count` GPUs at 40 C and 0 %, with `memory` bytes each, none used.

@@ -55,7 +55,9 @@ class ProbeSet {
   constexpr bool empty() const { return bits_ == 0; }
   constexpr std::uint32_t bits() const { return bits_; }
 
-  friend constexpr ProbeSet operator|(ProbeSet a, ProbeSet b) { return from_bits(a.bits_ | b.bits_); }
+  friend constexpr ProbeSet operator|(ProbeSet a, ProbeSet b) {
+    return from_bits(a.bits_ | b.bits_);
+  }
   friend constexpr ProbeSet operator-(ProbeSet a, ProbeSet b) {
     return from_bits(a.bits_ & ~b.bits_);
   }

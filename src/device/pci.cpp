@@ -11,8 +11,9 @@ std::string short_pci_address(std::string_view address) {
     address.remove_prefix(kNoUpperDomain.size());
   }
   std::string out(address);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   return out;
 }
 

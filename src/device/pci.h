@@ -6,8 +6,8 @@
 
 namespace gpuyard {
 
-// NVML's "00000000:01:00.0" as lspci -D writes it, "0000:01:00.0", in lower case. A domain that does
-// not fit four digits, and anything that is no such address, keeps its digits.
+// NVML's "00000000:01:00.0" as lspci -D writes it, "0000:01:00.0", in lower case. A domain that
+// does not fit four digits, and anything that is no such address, keeps its digits.
 std::string short_pci_address(std::string_view);
 
 }  // namespace gpuyard

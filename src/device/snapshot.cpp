@@ -83,9 +83,10 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
     }
   }
   if (is_index) return index_out_of_range(index);
-  return Error{Errc::not_found, fmt::format("there is no GPU \"{}\"; name one by index, UUID or PCI "
-                                            "address (`gpuyard devices` lists them)",
-                                            name)};
+  return Error{Errc::not_found,
+               fmt::format("there is no GPU \"{}\"; name one by index, UUID or PCI "
+                           "address (`gpuyard devices` lists them)",
+                           name)};
 }
 
 Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric metric,

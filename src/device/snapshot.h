@@ -32,8 +32,8 @@ struct DeviceState {
 // Why, if the driver says that the whole GPU is gone: every reading is missing for that reason.
 const Missing* lost(const Sample&);
 
-// The state of a GPU after one question for `probes`: unresponsive without an answer, unavailable if
-// the driver would not open it or says it is lost.
+// The state of a GPU after one question for `probes`: unresponsive without an answer, unavailable
+// if the driver would not open it or says it is lost.
 DeviceState device_state(DeviceInfo, std::optional<Sample> answer, ProbeSet probes, TimePoint now);
 
 // Whether there is a driver to ask at all.

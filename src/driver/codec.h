@@ -1,6 +1,6 @@
-// Records to bytes and back, for the socket between the daemon and its driver-host. Both ends are the
-// same binary on the same machine, so there is no version and no byte order; but a child whose driver
-// has scribbled over its memory may send anything, so decoding trusts no length.
+// Records to bytes and back, for the socket between the daemon and its driver-host. Both ends are
+// the same binary on the same machine, so there is no version and no byte order; but a child whose
+// driver has scribbled over its memory may send anything, so decoding trusts no length.
 #pragma once
 
 #include <cstdint>

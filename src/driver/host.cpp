@@ -26,8 +26,8 @@ void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
   if (!send_message(fd, hello, Wait::yes) || !fleet) return;
 
   const std::shared_ptr<Backend> backend = *std::move(made);
-  // A datagram is sent whole, so the threads need no lock between them. A failed send means that the
-  // daemon is gone, which the loop below sees as well.
+  // A datagram is sent whole, so the threads need no lock between them. A failed send means that
+  // the daemon is gone, which the loop below sees as well.
   Readers readers(backend, fleet->devices, [fd](ReadReply reply) {
     static_cast<void>(send_message(fd, std::move(reply), Wait::yes).ok());
   });

@@ -15,7 +15,9 @@ namespace gpuyard::driver {
 HostClient::HostClient(Loop& loop, Spawn spawn, HostListener& listener)
     : loop_(loop), spawn_(std::move(spawn)), listener_(listener) {}
 
-HostClient::~HostClient() { end_process(); }
+HostClient::~HostClient() {
+  end_process();
+}
 
 void HostClient::start() {
   auto process = spawn_();
@@ -62,7 +64,8 @@ void HostClient::handle(const Hello& hello) {
   end_process();
   start_later(kLongestDelay);  // a driver may be installed or loaded while we run
   const bool known = hello.error_code <= static_cast<std::uint32_t>(Errc::internal);
-  listener_.on_no_driver({known ? static_cast<Errc>(hello.error_code) : Errc::internal, hello.error});
+  listener_.on_no_driver(
+      {known ? static_cast<Errc>(hello.error_code) : Errc::internal, hello.error});
 }
 
 void HostClient::give_up(const std::string& why) {
@@ -79,8 +82,8 @@ void HostClient::end_process() {
   greeted_ = false;
   if (process_.pid <= 0) return;
   ::kill(process_.pid, SIGKILL);
-  // Reaped when the kernel lets go of it. One that is stuck inside the driver stays behind: it holds
-  // nothing of ours.
+  // Reaped when the kernel lets go of it. One that is stuck inside the driver stays behind: it
+  // holds nothing of ours.
   const pid_t pid = std::exchange(process_.pid, -1);
   UniqueFd pidfd = std::move(process_.pidfd);
   if (::waitpid(pid, nullptr, WNOHANG) != 0 || !pidfd) return;

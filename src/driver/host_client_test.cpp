@@ -122,8 +122,7 @@ TEST_F(HostClientTest, AHostThatEndsAgainAndAgainIsRestartedEverMoreRarely) {
 TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
   client_.start();
   loop_.advance(HostClient::kHelloDeadline);
-  EXPECT_EQ(heard_.downs,
-            std::vector<std::string>{"the driver did not initialise within 15 s"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"the driver did not initialise within 15 s"});
 }
 
 TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {

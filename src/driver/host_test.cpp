@@ -23,9 +23,8 @@ class HostTest : public ::testing::Test {
     timeval patience{30, 0};
     ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     daemon_.reset(ends[0]);
-    host_ = std::jthread([fd = ends[1], make = std::move(make_backend)] {
-      serve_host(UniqueFd(fd), make);
-    });
+    host_ = std::jthread(
+        [fd = ends[1], make = std::move(make_backend)] { serve_host(UniqueFd(fd), make); });
   }
   void serve(const FakeFleet& fleet) {
     serve([fleet]() -> Result<std::unique_ptr<Backend>> { return fleet.backend(); });

@@ -10,9 +10,13 @@
 namespace gpuyard::driver {
 namespace {
 
-Error gone() { return {Errc::unavailable, "the other end of the driver-host socket is closed"}; }
+Error gone() {
+  return {Errc::unavailable, "the other end of the driver-host socket is closed"};
+}
 
-int flags_of(Wait wait) { return wait == Wait::no ? MSG_DONTWAIT : 0; }
+int flags_of(Wait wait) {
+  return wait == Wait::no ? MSG_DONTWAIT : 0;
+}
 
 template <class Message>
 Result<void> send_any(int socket, const Message& message, Wait wait) {
@@ -56,7 +60,9 @@ Result<void> send_message(int socket, const ToHost& message, Wait wait) {
 Result<void> send_message(int socket, const FromHost& message, Wait wait) {
   return send_any(socket, message, wait);
 }
-Result<ToHost> receive_to_host(int socket, Wait wait) { return receive_any<ToHost>(socket, wait); }
+Result<ToHost> receive_to_host(int socket, Wait wait) {
+  return receive_any<ToHost>(socket, wait);
+}
 Result<FromHost> receive_from_host(int socket, Wait wait) {
   return receive_any<FromHost>(socket, wait);
 }

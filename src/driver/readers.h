@@ -19,14 +19,14 @@ class Readers {
   // Devices with a fault get no thread.
   Readers(std::shared_ptr<Backend>, const std::vector<DeviceInfo>&, Done done);
 
-  // Waits a moment for calls under way. A thread whose call does not return is left behind with what
-  // it uses; it holds no lock of ours, and its answer goes nowhere.
+  // Waits a moment for calls under way. A thread whose call does not return is left behind with
+  // what it uses; it holds no lock of ours, and its answer goes nowhere.
   ~Readers();
   Readers(const Readers&) = delete;
   Readers& operator=(const Readers&) = delete;
 
-  // Requests for one GPU are answered one after the other, in order. False, and nothing happens: there
-  // is no such GPU, or kMaxQueued requests wait for it already.
+  // Requests for one GPU are answered one after the other, in order. False, and nothing happens:
+  // there is no such GPU, or kMaxQueued requests wait for it already.
   bool read(ReadRequest);
 
   static constexpr std::size_t kMaxQueued = 8;

@@ -1,7 +1,7 @@
 #include "driver/readers.h"
 
-#include <condition_variable>
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -104,7 +104,8 @@ TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturns) {
   auto answered = std::make_shared<std::atomic<int>>(0);
   fleet_.block(2);
   {
-    Readers readers(fleet_.backend(), fleet_.fleet().devices, [answered](ReadReply) { ++*answered; });
+    Readers readers(fleet_.backend(), fleet_.fleet().devices,
+                    [answered](ReadReply) { ++*answered; });
     ASSERT_TRUE(readers.read({1, id(2), {Probe::memory}}));
   }  // comes back although GPU 2 is stuck
   fleet_.unblock(2);

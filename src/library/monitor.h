@@ -1,7 +1,7 @@
-// The in-process monitor: GPUs read by this very process, without a daemon. It reads through the same
-// threads as the driver-host, but shares its fate with the driver: a call that blocks for ever in the
-// kernel leaves a thread behind that even _exit() cannot end. The daemon's child process exists for
-// that; a program that must survive a dying GPU asks the daemon.
+// The in-process monitor: GPUs read by this very process, without a daemon. It reads through the
+// same threads as the driver-host, but shares its fate with the driver: a call that blocks for ever
+// in the kernel leaves a thread behind that even _exit() cannot end. The daemon's child process
+// exists for that; a program that must survive a dying GPU asks the daemon.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ class Monitor {
   Snapshot snapshot(Duration deadline = kDefaultDeadline) const;
 
   // One reading now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
-  Result<std::int64_t> read(std::uint32_t index, Metric, Duration deadline = kDefaultDeadline) const;
+  Result<std::int64_t> read(std::uint32_t index, Metric,
+                            Duration deadline = kDefaultDeadline) const;
 
   // snapshot() in the small view.
   std::vector<GpuMetrics> collect_metrics(Duration deadline = kDefaultDeadline) const;

@@ -96,7 +96,8 @@ TEST_F(MonitorTest, ManyThreadsShareOneMonitorWhileTheFleetChanges) {
         }
       });
     }
-    for (int i = 0; i < 200; ++i) fleet_.set_temperature(static_cast<std::uint32_t>(i % 8), 30 + i % 50);
+    for (int i = 0; i < 200; ++i)
+      fleet_.set_temperature(static_cast<std::uint32_t>(i % 8), 30 + i % 50);
     fleet_.remove_gpu(1);
   }
   EXPECT_EQ(wrong, 0);

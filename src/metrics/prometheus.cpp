@@ -75,7 +75,8 @@ class Text {
 // A reading older than this is no longer what the GPU is doing: its series ends rather than lies.
 constexpr Duration kStale = std::chrono::seconds(30);
 
-const std::int64_t* current_number(const Snapshot& snapshot, const DeviceState& device, Metric metric) {
+const std::int64_t* current_number(const Snapshot& snapshot, const DeviceState& device,
+                                   Metric metric) {
   const Reading* reading = device.sample.find(metric);
   const bool current = reading != nullptr && snapshot.taken - reading->taken <= kStale;
   return current ? reading->number() : nullptr;

@@ -1,6 +1,6 @@
 // The part of NVML's binary interface that gpuyard speaks: return codes, constants and structs in
-// our own names, with the sizes NVIDIA's library uses (nvml.h, API version 13). Shared by the backend,
-// which calls it, and the simulated library, which answers it. Knows nothing else.
+// our own names, with the sizes NVIDIA's library uses (nvml.h, API version 13). Shared by the
+// backend, which calls it, and the simulated library, which answers it. Knows nothing else.
 #pragma once
 
 #include <cstdint>

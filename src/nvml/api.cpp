@@ -37,7 +37,8 @@ Api bind_all(void* library) {
   bind(library, api.cuda_driver_version,
        {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"});
   bind(library, api.device_count, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
-  bind(library, api.handle_by_index, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
+  bind(library, api.handle_by_index,
+       {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   bind(library, api.name, {"nvmlDeviceGetName"});
   bind(library, api.uuid, {"nvmlDeviceGetUUID"});
   bind(library, api.pci_info, {"nvmlDeviceGetPciInfo_v3"});

@@ -36,11 +36,11 @@ struct Api {
   Call<DeviceHandle, MemoryV1*> memory_info;
   Call<DeviceHandle, Utilization*> utilization_rates;
   Call<DeviceHandle, TemperatureV1*> temperature_v;
-  Call<DeviceHandle, unsigned, unsigned*> temperature;  // sensor, C
-  Call<DeviceHandle, unsigned*> power_usage;            // mW
-  Call<DeviceHandle, unsigned*> enforced_power_limit;   // mW
+  Call<DeviceHandle, unsigned, unsigned*> temperature;               // sensor, C
+  Call<DeviceHandle, unsigned*> power_usage;                         // mW
+  Call<DeviceHandle, unsigned*> enforced_power_limit;                // mW
   Call<DeviceHandle, unsigned long long*> total_energy_consumption;  // mJ
-  Call<DeviceHandle, unsigned, unsigned*> clock_info;   // nvmlClockType_t, MHz
+  Call<DeviceHandle, unsigned, unsigned*> clock_info;                // nvmlClockType_t, MHz
 };
 
 struct Library {

@@ -33,7 +33,8 @@ constexpr std::array kCodes = {
     Row{kCorruptedInforom, "Corrupted infoROM", failed, Errc::internal},
     Row{kGpuIsLost, "GPU is lost", device_lost, Errc::device_lost},
     Row{kResetRequired, "GPU requires reset", device_lost, Errc::device_lost},
-    Row{kOperatingSystem, "GPU access blocked by the operating system", no_permission, Errc::denied},
+    Row{kOperatingSystem, "GPU access blocked by the operating system", no_permission,
+        Errc::denied},
     Row{kLibRmVersionMismatch, "Driver/library version mismatch", failed, Errc::unavailable},
     Row{kInUse, "In use by another client", failed, Errc::conflict},
     Row{kMemory, "Insufficient Memory", failed, Errc::internal},
@@ -58,8 +59,14 @@ const Row& row_of(ReturnCode code) {
 
 }  // namespace
 
-std::string_view text_of(ReturnCode code) { return code == kSuccess ? "Success" : row_of(code).text; }
-MissingReason missing_reason_of(ReturnCode code) { return row_of(code).missing; }
-Errc errc_of(ReturnCode code) { return row_of(code).errc; }
+std::string_view text_of(ReturnCode code) {
+  return code == kSuccess ? "Success" : row_of(code).text;
+}
+MissingReason missing_reason_of(ReturnCode code) {
+  return row_of(code).missing;
+}
+Errc errc_of(ReturnCode code) {
+  return row_of(code).errc;
+}
 
 }  // namespace gpuyard::nvml

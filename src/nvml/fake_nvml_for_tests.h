@@ -1,5 +1,5 @@
-// An NVML whose every answer a test sets: plain functions over one global state, because the table they
-// fill holds plain function pointers.
+// An NVML whose every answer a test sets: plain functions over one global state, because the table
+// they fill holds plain function pointers.
 #pragma once
 
 #include <cstring>
@@ -60,12 +60,10 @@ inline Api healthy_api() {
   Api api;
   api.init = {[] { return ++fake.inits, fake.code("init"); }};
   api.shutdown = {[] { return ++fake.shutdowns, kSuccess; }};
-  api.driver_version = {[](char* out, unsigned size) {
-    return put_text("driver_version", "535.104.05", out, size);
-  }};
-  api.nvml_version = {[](char* out, unsigned size) {
-    return put_text("nvml_version", "12.535.104", out, size);
-  }};
+  api.driver_version = {
+      [](char* out, unsigned size) { return put_text("driver_version", "535.104.05", out, size); }};
+  api.nvml_version = {
+      [](char* out, unsigned size) { return put_text("nvml_version", "12.535.104", out, size); }};
   api.cuda_driver_version = {[](int* out) { return put("cuda_driver_version", 12020, out); }};
   api.device_count = {[](unsigned* out) { return put("count", fake.device_count, out); }};
   api.handle_by_index = {[](unsigned index, DeviceHandle* out) {
@@ -85,9 +83,8 @@ inline Api healthy_api() {
     return put_text("pci_info", bus, out->bus_id, sizeof(out->bus_id));
   }};
   api.memory_info = {[](DeviceHandle, MemoryV1* out) { return put("memory", fake.memory, out); }};
-  api.utilization_rates = {[](DeviceHandle, Utilization* out) {
-    return put("utilization", fake.utilization, out);
-  }};
+  api.utilization_rates = {
+      [](DeviceHandle, Utilization* out) { return put("utilization", fake.utilization, out); }};
   api.temperature_v = {[](DeviceHandle, TemperatureV1* out) {
     return put("temperature_v", fake.celsius, &out->celsius);
   }};
@@ -95,15 +92,12 @@ inline Api healthy_api() {
     return put("temperature", static_cast<unsigned>(fake.celsius), out);
   }};
   api.power_usage = {[](DeviceHandle, unsigned* out) { return put("power", fake.power_mw, out); }};
-  api.enforced_power_limit = {[](DeviceHandle, unsigned* out) {
-    return put("limit", fake.limit_mw, out);
-  }};
-  api.total_energy_consumption = {[](DeviceHandle, unsigned long long* out) {
-    return put("energy", fake.energy_mj, out);
-  }};
-  api.clock_info = {[](DeviceHandle, unsigned, unsigned* out) {
-    return put("clock", fake.sm_mhz, out);
-  }};
+  api.enforced_power_limit = {
+      [](DeviceHandle, unsigned* out) { return put("limit", fake.limit_mw, out); }};
+  api.total_energy_consumption = {
+      [](DeviceHandle, unsigned long long* out) { return put("energy", fake.energy_mj, out); }};
+  api.clock_info = {
+      [](DeviceHandle, unsigned, unsigned* out) { return put("clock", fake.sm_mhz, out); }};
   return api;
 }
 

@@ -84,8 +84,8 @@ bool NvmlBackend::initialised() const {
 
 Result<unsigned> NvmlBackend::open_and_count() {
   if (const ReturnCode code = initialise(); code != kSuccess) {
-    return init_failed(text_of(code), errc_of(code) == Errc::denied ? Errc::denied
-                                                                   : Errc::unavailable);
+    return init_failed(text_of(code),
+                       errc_of(code) == Errc::denied ? Errc::denied : Errc::unavailable);
   }
   unsigned count = 0;
   if (const ReturnCode code = library_.api.device_count(&count); code != kSuccess) {

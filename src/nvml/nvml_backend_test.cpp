@@ -71,9 +71,12 @@ struct ProbeCall {
   const char* call;
 };
 constexpr ProbeCall kCalls[] = {
-    {Probe::memory, "memory"},           {Probe::utilization, "utilization"},
-    {Probe::temperature, "temperature_v"}, {Probe::power, "power"},
-    {Probe::energy, "energy"},           {Probe::sm_clock, "clock"},
+    {Probe::memory, "memory"},
+    {Probe::utilization, "utilization"},
+    {Probe::temperature, "temperature_v"},
+    {Probe::power, "power"},
+    {Probe::energy, "energy"},
+    {Probe::sm_clock, "clock"},
     {Probe::power_limit, "limit"},
 };
 
@@ -145,8 +148,8 @@ TEST_F(NvmlBackendTest, AGpuWithoutANameIsListedWithItsReason) {
 
 TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
   RecordProperty("contract", "E4 E7");
-  fake.codes = {{"driver_version", kUnknown}, {"nvml_version", kUnknown},
-                {"cuda_driver_version", kUnknown}};
+  fake.codes = {
+      {"driver_version", kUnknown}, {"nvml_version", kUnknown}, {"cuda_driver_version", kUnknown}};
   const auto fleet = backend_.enumerate();
   ASSERT_TRUE(fleet.ok());
   EXPECT_FALSE(fleet->driver.driver_version);

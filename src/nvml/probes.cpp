@@ -25,7 +25,9 @@ class Recorder {
 };
 
 // 64-bit counters of the driver are unsigned; ours are not. No real one comes near the difference.
-std::int64_t to_int64(unsigned long long value) { return static_cast<std::int64_t>(value); }
+std::int64_t to_int64(unsigned long long value) {
+  return static_cast<std::int64_t>(value);
+}
 
 void read_memory(const Api& api, DeviceHandle device, Sample& sample) {
   MemoryV1 memory;
@@ -34,7 +36,8 @@ void read_memory(const Api& api, DeviceHandle device, Sample& sample) {
   if (code != kSuccess) return record.missing(Probe::memory, code);
   if (memory.free > memory.total) {
     for (const Metric metric : row_of(Probe::memory).fills) {
-      record.missing(metric, {MissingReason::failed, "the driver says more memory is free than there is"});
+      record.missing(metric,
+                     {MissingReason::failed, "the driver says more memory is free than there is"});
     }
     return;
   }

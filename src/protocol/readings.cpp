@@ -81,9 +81,8 @@ boost::json::object schema_of(std::type_identity<Readings>) {
     properties[key] = {{"type", {whole ? "integer" : "number", "null"}}, {"description", row.help}};
     required.emplace_back(key);
   });
-  return {{"type", "object"},
-          {"properties", std::move(properties)},
-          {"required", std::move(required)}};
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 
 }  // namespace gpuyard::protocol

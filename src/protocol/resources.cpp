@@ -56,8 +56,15 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
 }
 
 Device device_of(const DeviceState& device, TimePoint now) {
-  Device out{device.info.index, device.info.uuid, device.info.pci_address, device.info.name,
-             device.condition,  non_empty(device.why), readings_of(device.sample), {}, {}};
+  Device out{device.info.index,
+             device.info.uuid,
+             device.info.pci_address,
+             device.info.name,
+             device.condition,
+             non_empty(device.why),
+             readings_of(device.sample),
+             {},
+             {}};
   std::optional<TimePoint> oldest;
   for (const Row& row : catalog()) {
     if (row.subject != Subject::device) continue;
@@ -66,7 +73,8 @@ Device device_of(const DeviceState& device, TimePoint now) {
       out.missing[json_key(row)] = describe(device.info.fault.value_or(Missing{}));
       continue;
     }
-    if (const Missing* missing = reading->missing()) out.missing[json_key(row)] = describe(*missing);
+    if (const Missing* missing = reading->missing())
+      out.missing[json_key(row)] = describe(*missing);
     oldest = std::min(oldest.value_or(reading->taken), reading->taken);
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
@@ -92,10 +100,10 @@ Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   out.ready = snapshot.driver.initialised;
   out.gpus = snapshot.devices.size();
   out.cuda_available = snapshot.driver.initialised && !snapshot.devices.empty();
-  out.reason = !out.ready            ? snapshot.driver.why
-               : out.gpus == 0       ? "the driver is loaded and reports no GPU"
-               : snapshot.simulated  ? "serving a simulated fleet"
-                                     : "serving";
+  out.reason = !out.ready           ? snapshot.driver.why
+               : out.gpus == 0      ? "the driver is loaded and reports no GPU"
+               : snapshot.simulated ? "serving a simulated fleet"
+                                    : "serving";
   out.simulated = snapshot.simulated;
   return out;
 }

@@ -117,12 +117,14 @@ inline constexpr About about<&GPUDevice::used_memory_mb>{
     "Total less free, MiB, rounded down: all processes and what the driver reserves."};
 template <>
 inline constexpr About about<&GPUDevice::utilization_percent>{
-    "Share of the driver's sample period in which a kernel was resident; null where not supported."};
+    "Share of the driver's sample period in which a kernel was resident; null where not "
+    "supported."};
 template <>
 inline constexpr About about<&GPUDevice::temperature_c>{"Core temperature, degrees Celsius."};
 template <>
 inline constexpr About about<&GPUDevice::is_available>{
-    "False when the GPU cannot be opened, named, or its memory read in time; then readings are null."};
+    "False when the GPU cannot be opened, named, or its memory read in time; then readings are "
+    "null."};
 template <>
 inline constexpr About about<&GPUDevice::error_message>{"Why the GPU is not available."};
 template <>
@@ -134,8 +136,7 @@ template <>
 inline constexpr About about<&protocol::Device::missing>{
     "For each reading that is null: its key, and why it is null."};
 template <>
-inline constexpr About about<&protocol::DeviceName::id>{
-    "A GPU's index, UUID or PCI address."};
+inline constexpr About about<&protocol::DeviceName::id>{"A GPU's index, UUID or PCI address."};
 template <>
 inline constexpr About about<&protocol::Readiness::cuda_available>{
     "NVML is initialised and there is at least one GPU."};

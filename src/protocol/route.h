@@ -1,5 +1,5 @@
-// What a route is, for both ends of the wire: the daemon binds a handler to it, the client calls it.
-// Knows no socket and no handler.
+// What a route is, for both ends of the wire: the daemon binds a handler to it, the client calls
+// it. Knows no socket and no handler.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace gpuyard::protocol {
 // What a principal must be allowed to do. Each includes the ones before it.
 enum class Scope { open, read, lease, control, admin };
 
-// Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a contract
-// fixed that.
+// Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a
+// contract fixed that.
 enum class ErrorShape { standard, detail };
 
 struct RouteInfo {

@@ -1,5 +1,5 @@
-// The route table's typed half: every route the daemon serves, once. src/api binds a handler to each,
-// src/client calls them, and both fail to compile when a record changes.
+// The route table's typed half: every route the daemon serves, once. src/api binds a handler to
+// each, src/client calls them, and both fail to compile when a record changes.
 #pragma once
 
 #include "protocol/resources.h"
@@ -17,12 +17,14 @@ inline constexpr Route<DeviceName, Device> kDevice{
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {"GET", "/api/gpu/driver", "GPU", Scope::read,
-     "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not initialised.",
+     "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
+     "initialised.",
      ErrorShape::detail}};
 
 inline constexpr Route<NoParams, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read,
-     "The full picture of all GPUs: every reading, or why it is missing, from the newest snapshot."}};
+     "The full picture of all GPUs: every reading, or why it is missing, from the newest "
+     "snapshot."}};
 
 inline constexpr Route<NoParams, Text> kMetrics{
     {"GET", "/metrics", "Observability", Scope::read, "All metrics, in Prometheus's text format."}};

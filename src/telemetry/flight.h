@@ -22,8 +22,8 @@ struct Flight {
   std::vector<FreshDone> callers;
 };
 
-// Every GPU worth waiting for has answered since the flight began. One that is unresponsive, or that
-// cannot be read at all, is not worth waiting for.
+// Every GPU worth waiting for has answered since the flight began. One that is unresponsive, or
+// that cannot be read at all, is not worth waiting for.
 bool has_landed(const Flight&, const std::vector<Track>&, TimePoint now);
 
 // Of `all`, only the flight's rows and only those read since it began; the others are missing.

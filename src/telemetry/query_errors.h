@@ -12,8 +12,8 @@ namespace gpuyard::telemetry {
 
 class QueryErrors {
  public:
-  // Logs "Error querying GPU device 0: Unknown Error" the first time. What a GPU does not support, or
-  // has no value for yet, is no error.
+  // Logs "Error querying GPU device 0: Unknown Error" the first time. What a GPU does not support,
+  // or has no value for yet, is no error.
   void note(const DeviceInfo&, const Sample&);
 
   std::uint64_t count(const DeviceId&) const;

@@ -32,8 +32,8 @@ class Telemetry {
   const SnapshotPtr& latest() const { return latest_; }
 
   // Reads `probes` of every GPU now and answers, within kFreshDeadline, a snapshot that holds only
-  // these rows: what came, and "timed out" for the rest. Callers that arrive while a read is under way
-  // share the next one. A GPU that is already unresponsive is not waited for.
+  // these rows: what came, and "timed out" for the rest. Callers that arrive while a read is under
+  // way share the next one. A GPU that is already unresponsive is not waited for.
   void fresh(ProbeSet probes, FreshDone done);
 
   // The first snapshot with GPUs in it, or the news that there is no driver.

@@ -50,7 +50,8 @@ class TelemetryTest : public ::testing::Test, protected Reader {
   }
   Sample sample(const ReadRequest& request) {
     if (request.device == lost_) {
-      return missing_sample(request.probes, {MissingReason::device_lost, "GPU is lost"}, loop_.now());
+      return missing_sample(request.probes, {MissingReason::device_lost, "GPU is lost"},
+                            loop_.now());
     }
     Sample out;
     request.probes.each([&](Probe probe) {
@@ -197,7 +198,8 @@ TEST_F(TelemetryTest, AReaderThatIsBusyIsAskedAgainAtTheNextTick) {
 class FreshTest : public TelemetryTest {
  protected:
   void ask_fresh() {
-    telemetry_.fresh({Probe::memory}, [this](const SnapshotPtr& result) { results_.push_back(result); });
+    telemetry_.fresh({Probe::memory},
+                     [this](const SnapshotPtr& result) { results_.push_back(result); });
   }
   const Reading& memory(std::size_t result, std::size_t gpu) const {
     return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);

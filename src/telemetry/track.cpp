@@ -7,7 +7,9 @@
 namespace gpuyard::telemetry {
 namespace {
 
-ProbeSet common(ProbeSet a, ProbeSet b) { return a - (a - b); }
+ProbeSet common(ProbeSet a, ProbeSet b) {
+  return a - (a - b);
+}
 
 ProbeSet first_of(ProbeSet probes) {
   ProbeSet first;
@@ -50,8 +52,9 @@ DeviceState Track::state(TimePoint now) const {
   const auto& gone = info_.fault ? info_.fault : gone_;
   if (unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;
-    state.why = fmt::format("the driver has not answered for {:.1f} s; readings are the last that came",
-                            std::chrono::duration<double>(now - question_->asked).count());
+    state.why =
+        fmt::format("the driver has not answered for {:.1f} s; readings are the last that came",
+                    std::chrono::duration<double>(now - question_->asked).count());
   } else if (gone) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*gone);

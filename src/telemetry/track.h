@@ -25,8 +25,8 @@ class Track {
   // Somebody waits for these: they go before what is due.
   void make_urgent(ProbeSet probes) { urgent_ = urgent_ | probes; }
 
-  // What to ask next; empty while an answer is out, or when nothing is wanted. The slow tier is asked
-  // one call at a time, so that it delays the fast tier by one call at most.
+  // What to ask next; empty while an answer is out, or when nothing is wanted. The slow tier is
+  // asked one call at a time, so that it delays the fast tier by one call at most.
   ProbeSet next() const;
   void asked(std::uint64_t id, ProbeSet probes, TimePoint now);
   // False: not the answer to the question that is out. It is too late, and is dropped.
