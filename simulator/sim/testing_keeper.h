@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/testing.h"
+#include "sim/world_for_tests.h"
 
 namespace gpuyard::sim {
 

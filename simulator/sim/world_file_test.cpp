@@ -10,7 +10,7 @@
 #include <fstream>
 #include <thread>
 
-#include "sim/testing.h"
+#include "sim/world_for_tests.h"
 #include "sim/world_reader.h"
 #include "sim/world_writer.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "sim_nvml/testing.h"
+#include "sim_nvml/client_for_tests.h"
 
 namespace gpuyard::sim_nvml {
 namespace {

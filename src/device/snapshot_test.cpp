@@ -89,7 +89,6 @@ TEST(FindDevice, GoesByTheIndexOfTheNodeNotByThePlaceInTheList) {
 }
 
 TEST(FindDevice, AnIndexTooHighIsOutOfRange) {
-  RecordProperty("contract", "A14");
   EXPECT_EQ(find_device(three_gpus(), "3").error(),
             (Error{Errc::not_found, "GPU index 3 is out of range"}));
 }

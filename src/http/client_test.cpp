@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "http/listening.h"
+#include "http/raw_client_for_tests.h"
 #include "http/server.h"
-#include "http/test_client.h"
 
 namespace gpuyard::http {
 namespace {

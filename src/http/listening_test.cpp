@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "http/test_server.h"
+#include "http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

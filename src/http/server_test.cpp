@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "http/test_server.h"
+#include "http/server_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

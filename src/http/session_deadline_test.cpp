@@ -1,4 +1,4 @@
-#include "http/test_session.h"
+#include "http/session_for_tests.h"
 
 namespace gpuyard::http {
 namespace {

@@ -24,9 +24,10 @@ ARROWS: dict[str, set[str] | None] = {
     "nvml": {"base", "device"},
     "driver": {"base", "device"},
     "telemetry": {"base", "device"},
-    "metrics": {"base", "device", "telemetry"},
+    "metrics": {"base", "device"},
     "api": {"base", "device", "protocol", "telemetry", "http", "metrics"},
     "sim": {"base", "nvml/abi.h"},
+    "sim_nvml": {"base", "sim", "nvml/abi.h"},
     "library": {"base", "device", "nvml", "driver", "telemetry"},
     "client": {"base", "device", "http", "protocol", "library"},
     "daemon": EVERYTHING,
@@ -34,7 +35,9 @@ ARROWS: dict[str, set[str] | None] = {
     PUBLIC: set(),
 }
 
-# what begins an <include> -> where it may stand; a place ends in "/" or is "*_test.cpp"
+TESTS = ("*_test.cpp", "*_for_tests.h")
+
+# what begins an <include> -> where it may stand; a place ends in "/" or is a pattern like "*_test.cpp"
 CONFINED: dict[str, tuple[str, ...]] = {
     "boost/asio": ("src/http/",),
     "boost/beast": ("src/http/",),
@@ -43,9 +46,9 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "toml++/": ("src/config/", "src/base/third_party/"),
     "spdlog/": ("src/base/",),
     "dlfcn.h": ("src/nvml/", "simulator/*_test.cpp"),
-    "gtest/": ("*_test.cpp",),
-    "gmock/": ("*_test.cpp",),
-    "rapidcheck": ("*_test.cpp",),
+    "gtest/": TESTS,
+    "gmock/": TESTS,
+    "rapidcheck": TESTS,
 }
 
 STANDARD_HEADER = re.compile(r"[a-z_]+$")  # <vector>, not <sys/types.h> and not <fmt/format.h>
@@ -58,11 +61,7 @@ NOT_CODE = re.compile(
 def room_of(path: str) -> str | None:
     """The room of a file, by its path below the root; nothing for files of no room."""
     parts = path.split("/")
-    if parts[0] == "simulator":
-        return "sim"
-    if parts[0] == "include":
-        return parts[1] if len(parts) > 2 else None
-    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+    return parts[1] if parts[0] in ("include", "simulator", "src") and len(parts) > 2 else None
 
 
 def line_of(text: str, offset: int) -> int:

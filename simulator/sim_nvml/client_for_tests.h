@@ -10,7 +10,7 @@
 
 #include "nvml/abi.h"
 #include "sim/physics.h"
-#include "sim/testing.h"
+#include "sim/world_for_tests.h"
 #include "sim/world_writer.h"
 
 using gpuyard::nvml::DeviceHandle;

@@ -1,0 +1,14 @@
+// What the hidden verb `driver-host` runs: the child process that loads NVML for the daemon.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpuyard::library {
+
+// `arguments`: nothing, or "--nvml" and the path of the library. `simulated_library` is where the
+// simulated one is installed.
+[[noreturn]] void run_driver_host(const std::vector<std::string>& arguments,
+                                  const std::string& simulated_library);
+
+}  // namespace gpuyard::library
