@@ -30,14 +30,14 @@ def test_an_arrow_the_wrong_way_is_found(path, include):
     ("src/device/x.cpp", '"gpuyard/monitor.h"'),
     ("src/daemon/x.cpp", '"nvml/table.h"'),
     ("src/cli/x.cpp", '"sim/world.h"'),
-    ("simulator/keeper.cpp", '"nvml/abi.h"'),
-    ("simulator/keeper.cpp", '"sim/world.h"'),
+    ("simulator/sim/keeper.cpp", '"nvml/abi.h"'),
+    ("simulator/sim/keeper.cpp", '"sim/world.h"'),
     ("include/gpuyard/x.h", "<vector>"),
     ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
     ("src/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
     ("src/base/third_party/toml_impl.cpp", "<toml++/toml.h>"),
     ("src/device/x_test.cpp", "<gtest/gtest.h>"),
-    ("simulator/abi_test.cpp", "<dlfcn.h>"),
+    ("simulator/sim_nvml/abi_test.cpp", "<dlfcn.h>"),
     ("src/api/x.cpp", "<boost/json.hpp>"),
 ])
 def test_an_allowed_include_passes(path, include):
@@ -52,7 +52,7 @@ def test_an_allowed_include_passes(path, include):
     ("src/base/x.cpp", "<toml++/toml.h>"),
     ("src/daemon/x.cpp", "<spdlog/spdlog.h>"),
     ("src/daemon/x.cpp", "<dlfcn.h>"),
-    ("simulator/world.cpp", "<dlfcn.h>"),
+    ("simulator/sim/world.cpp", "<dlfcn.h>"),
     ("src/base/x.cpp", "<gmock/gmock.h>"),
     ("src/base/x.h", "<rapidcheck.h>"),
 ])
