@@ -85,7 +85,8 @@ class Daemon:
             assert self.process.poll() is None, f"the daemon ended:\n{self.log()}"
             return re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.log())
         self.port = int(wait_until(listening, "the daemon to listen").group(1))
-        wait_until(lambda: "NVML init" in self.log(), "the driver-host's first word")
+        wait_until(lambda: self.get("/api/gpu/snapshot").json()["generation"] > 0,
+                   "the driver-host's first word")
         return self
 
     def get(self, path, unix=False, method="GET", headers=None):

@@ -8,6 +8,25 @@ namespace {
 
 namespace bj = boost::json;
 
+// Moves every schema that has a name among `shared` and refers to it from where it stood.
+bj::value refer(bj::value schema, bj::object& shared) {
+  auto* object = schema.if_object();
+  if (object == nullptr) return schema;
+  if (auto* properties = object->if_contains("properties")) {
+    for (auto& property : properties->as_object()) {
+      property.value() = refer(std::move(property.value()), shared);
+    }
+  }
+  for (const char* inner : {"items", "additionalProperties"}) {
+    if (auto* found = object->if_contains(inner)) *found = refer(std::move(*found), shared);
+  }
+  const auto* title = object->if_contains("title");
+  if (title == nullptr) return schema;
+  const std::string name(title->as_string());
+  shared[name] = std::move(schema);
+  return bj::object{{"$ref", "#/components/schemas/" + name}};
+}
+
 bj::array parameters_of(const BoundRoute& route) {
   bj::array parameters;
   const bj::object schema = route.parameters_schema();
@@ -26,13 +45,16 @@ bj::array parameters_of(const BoundRoute& route) {
   return parameters;
 }
 
-bj::object operation_of(const BoundRoute& route) {
-  bj::object answer{{"description", "OK"}};
-  if (route.answer_schema != nullptr) {
-    answer["content"] = {{"application/json", {{"schema", route.answer_schema()}}}};
-  } else {
-    answer["content"] = {{"text/plain", {{"schema", {{"type", "string"}}}}}};
-  }
+bj::value answer_schema_of(const BoundRoute& route, bj::object& shared) {
+  if (route.answer_schema != nullptr) return refer(route.answer_schema(), shared);
+  const bool json = route.info.produces == "application/json";
+  return bj::object{{"type", json ? "object" : "string"}};
+}
+
+bj::object operation_of(const BoundRoute& route, bj::object& shared) {
+  bj::object content;
+  content[route.info.produces] = {{"schema", answer_schema_of(route, shared)}};
+  bj::object answer{{"description", "OK"}, {"content", std::move(content)}};
   bj::object operation{{"tags", bj::array{route.info.tag}},
                        {"summary", route.info.summary},
                        {"responses", {{"200", std::move(answer)}}}};
@@ -50,10 +72,11 @@ std::string lower(std::string_view text) {
 
 std::string render(const Context& context) {
   bj::object paths;
+  bj::object shared;
   for (const BoundRoute& route : table()) {
     auto& path = paths[route.info.pattern];
     if (!path.is_object()) path = bj::object{};
-    path.as_object()[lower(route.info.method)] = operation_of(route);
+    path.as_object()[lower(route.info.method)] = operation_of(route, shared);
   }
   const bj::object document{
       {"openapi", "3.1.0"},
@@ -61,7 +84,8 @@ std::string render(const Context& context) {
        {{"title", "gpuyard"},
         {"version", context.version},
         {"description", "Watches, controls, guards and shares the GPUs of a machine."}}},
-      {"paths", std::move(paths)}};
+      {"paths", std::move(paths)},
+      {"components", {{"schemas", std::move(shared)}}}};
   return bj::serialize(document);
 }
 

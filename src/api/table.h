@@ -33,7 +33,7 @@ class Responder {
     if constexpr (std::is_same_v<Answer, protocol::Text>) {
       reply_(http::Response(status, answer->content_type, answer->body));
     } else {
-      reply_(http::Response(status, "application/json", json::to_json(*answer)));
+      reply_(http::Response(status, std::string(route_->produces), json::to_json(*answer)));
     }
   }
 

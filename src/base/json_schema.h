@@ -18,6 +18,10 @@ struct About {
 template <auto Member>
 inline constexpr About about{};
 
+// The name under which others refer to a record's schema; specialise beside the struct.
+template <class T>
+inline constexpr std::string_view schema_name{};
+
 // A type that describes itself: `boost::json::object schema_of(std::type_identity<T>)`.
 template <class T>
 concept DescribesItself = requires { schema_of(std::type_identity<T>{}); };
@@ -28,6 +32,7 @@ boost::json::object schema() {
     return schema_of(std::type_identity<T>{});
   } else if constexpr (is_optional<T>) {
     auto inner = schema<typename T::value_type>();
+    inner.erase("title");  // with null it is another schema than the one of that name
     if (auto* type = inner.if_contains("type")) *type = boost::json::array{*type, "null"};
     if (auto* names = inner.if_contains("enum")) names->as_array().emplace_back(nullptr);
     return inner;
@@ -59,9 +64,11 @@ boost::json::object schema() {
       properties[member.name] = std::move(field);
       required.emplace_back(member.name);  // nulls are written out, so every field is there
     });
-    return {{"type", "object"},
-            {"properties", std::move(properties)},
-            {"required", std::move(required)}};
+    boost::json::object record{{"type", "object"},
+                               {"properties", std::move(properties)},
+                               {"required", std::move(required)}};
+    if (!schema_name<T>.empty()) record["title"] = schema_name<T>;
+    return record;
   }
 }
 

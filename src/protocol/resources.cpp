@@ -1,6 +1,7 @@
 #include "protocol/resources.h"
 
 #include <algorithm>
+#include <array>
 
 #include "device/catalog.h"
 
@@ -19,15 +20,23 @@ std::optional<std::int64_t> mebibytes_of(const Sample& sample, Metric metric) {
   return bytes ? std::optional(*bytes / kMebibyte) : std::nullopt;
 }
 
-// Why the whole GPU counts as not available: it cannot be opened or named, or its memory cannot be
-// read for another reason than that this kind of GPU does not report it.
+constexpr std::array kShownByGpuDevice = {Metric::memory_total, Metric::memory_free,
+                                          Metric::memory_used, Metric::utilization_gpu,
+                                          Metric::temperature_core};
+
+// Why the whole GPU counts as not available: it cannot be opened or named, the deadline passed, or
+// its memory cannot be read for another reason than that this kind of GPU does not report it.
 std::optional<std::string> unavailable_because(const DeviceState& device) {
   if (device.info.fault) return describe(*device.info.fault);
-  const Reading* memory = device.sample.find(Metric::memory_total);
-  const Missing* missing = memory != nullptr ? memory->missing() : nullptr;
-  if (memory == nullptr) return describe(Missing{});
-  if (missing == nullptr || missing->reason == MissingReason::not_supported) return std::nullopt;
-  return describe(*missing);
+  for (const Metric metric : kShownByGpuDevice) {
+    const Reading* reading = device.sample.find(metric);
+    const Missing never_read;
+    const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
+    if (missing == nullptr || missing->reason == MissingReason::not_supported) continue;
+    const bool late = missing->reason == MissingReason::timed_out;
+    if (late || metric == Metric::memory_total) return describe(*missing);
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> non_empty(const std::string& text) {

@@ -107,6 +107,21 @@ namespace gpuyard::json {
 using protocol::GPUDevice;
 
 template <>
+inline constexpr std::string_view schema_name<protocol::GPUDevice> = "GPUDevice";
+template <>
+inline constexpr std::string_view schema_name<protocol::GPUDevicesResponse> = "GPUDevicesResponse";
+template <>
+inline constexpr std::string_view schema_name<protocol::DriverInfo> = "DriverInfo";
+template <>
+inline constexpr std::string_view schema_name<protocol::Device> = "Device";
+template <>
+inline constexpr std::string_view schema_name<protocol::Snapshot> = "Snapshot";
+template <>
+inline constexpr std::string_view schema_name<protocol::Health> = "Health";
+template <>
+inline constexpr std::string_view schema_name<protocol::Readiness> = "Readiness";
+
+template <>
 inline constexpr About about<&GPUDevice::index>{"NVML index of the GPU."};
 template <>
 inline constexpr About about<&GPUDevice::total_memory_mb>{"Installed memory, MiB, rounded down."};

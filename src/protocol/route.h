@@ -24,6 +24,7 @@ struct RouteInfo {
   Scope scope = Scope::read;
   std::string_view summary;
   ErrorShape errors = ErrorShape::standard;
+  std::string_view produces = "application/json";
 };
 
 // Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both

@@ -26,8 +26,9 @@ inline constexpr Route<NoParams, Snapshot> kSnapshot{
      "The full picture of all GPUs: every reading, or why it is missing, from the newest "
      "snapshot."}};
 
-inline constexpr Route<NoParams, Text> kMetrics{
-    {"GET", "/metrics", "Observability", Scope::read, "All metrics, in Prometheus's text format."}};
+inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
+                                                 "All metrics, in Prometheus's text format.",
+                                                 ErrorShape::standard, "text/plain"}};
 
 inline constexpr Route<NoParams, Health> kHealth{
     {"GET", "/health", "Observability", Scope::open, "Liveness: the daemon's loop turns."}};

@@ -35,7 +35,6 @@ void Telemetry::on_no_driver(const Error& error) {
   }
   driver_ = {false, why, {}};
   tracks_.clear();
-  tick_timer_.reset();
   land();
   publish();
 }
@@ -45,9 +44,8 @@ void Telemetry::on_host_down(const std::string& why) {
   driver_.initialised = false;
   driver_.why = why + "; starting another";
   for (Track& track : tracks_) track.forget_question();
-  tick_timer_.reset();
   land();
-  publish();
+  publish();  // and at every tick: the readings' age goes on
 }
 
 void Telemetry::tick() {

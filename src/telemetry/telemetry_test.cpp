@@ -186,6 +186,17 @@ TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
   EXPECT_TRUE(latest().driver.initialised);
 }
 
+TEST_F(TelemetryTest, WhileTheHostIsDownSnapshotsGoOnAndReadingsAge) {
+  start(1);
+  telemetry_.on_host_down("driver-host ended");
+  accepting_ = false;
+  const auto before = latest();
+  pass(std::chrono::seconds(40));
+  EXPECT_GT(latest().generation, before.generation);
+  const Reading& power = *latest().devices[0].sample.find(Metric::power_draw);
+  EXPECT_GE(latest().taken - power.taken, std::chrono::seconds(39));
+}
+
 TEST_F(TelemetryTest, AReaderThatIsBusyIsAskedAgainAtTheNextTick) {
   accepting_ = false;
   start(1);

@@ -10,7 +10,7 @@ DEVICE_FIELDS = ["index", "name", "total_memory_mb", "free_memory_mb", "used_mem
 
 
 def test_devices_are_listed_with_every_field(daemon, record_property):
-    record_property("contract", "E2 E3 E7")
+    record_property("contract", "E2 E7")
     answer = daemon("--simulate", "4").get("/api/gpu/devices")
     assert answer.status == 200
     body = answer.json()
@@ -93,14 +93,20 @@ def test_alive_and_ready(daemon):
 
 
 def test_the_description_lists_every_route_with_its_schema(daemon, record_property):
-    record_property("contract", "E8")
+    record_property("contract", "E3 E8")
     yard = daemon("--simulate", "1")
     document = yard.get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"
     devices = document["paths"]["/api/gpu/devices"]["get"]
     assert devices["tags"] == ["GPU"]
     schema = devices["responses"]["200"]["content"]["application/json"]["schema"]
-    assert schema["required"] == ["devices", "count"]
+    assert schema == {"$ref": "#/components/schemas/GPUDevicesResponse"}
+    schemas = document["components"]["schemas"]
+    assert {"GPUDevice", "GPUDevicesResponse", "DriverInfo"} <= set(schemas)
+    assert schemas["GPUDevicesResponse"]["required"] == ["devices", "count"]
+    assert (schemas["GPUDevicesResponse"]["properties"]["devices"]["items"]
+            == {"$ref": "#/components/schemas/GPUDevice"})
+    assert list(schemas["GPUDevice"]["properties"]) == DEVICE_FIELDS
     for path, operations in document["paths"].items():
         if "{" in path:
             continue
