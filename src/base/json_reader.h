@@ -114,7 +114,8 @@ void Reader::read_map(const boost::json::value& from, std::map<std::string, T>& 
   to.clear();
   for (const auto& entry : *object) {
     const std::string name(entry.key());
-    read(entry.value(), to[name], path + "/" + name);
+    std::string at = path;
+    read(entry.value(), to[name], at.append("/").append(name));
   }
 }
 

@@ -29,7 +29,7 @@ struct ClientResponse {
   std::string_view header(std::string_view name) const { return find_header(headers, name); }
 };
 
-inline constexpr std::size_t kDefaultMaxBody = 64 * 1024 * 1024;
+inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 
 // Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
 // is a success here. Errc::unavailable if nobody listens or the answer breaks off, timed_out if it

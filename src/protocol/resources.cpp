@@ -8,7 +8,7 @@
 namespace gpuyard::protocol {
 namespace {
 
-constexpr std::int64_t kMebibyte = 1024 * 1024;
+constexpr std::int64_t kMebibyte = std::int64_t{1024} * 1024;
 
 std::optional<std::int64_t> number_of(const Sample& sample, Metric metric) {
   const std::int64_t* number = sample.number(metric);

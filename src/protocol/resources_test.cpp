@@ -10,7 +10,7 @@
 namespace gpuyard::protocol {
 namespace {
 
-constexpr std::int64_t kMiB = 1024 * 1024;
+constexpr std::int64_t kMiB = std::int64_t{1024} * 1024;
 constexpr TimePoint kNow{std::chrono::seconds(100)};
 
 DeviceState gpu() {
