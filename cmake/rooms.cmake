@@ -8,7 +8,7 @@
 function(gpuyard_room room)
   cmake_parse_arguments(ARG "THREADS" "" "SOURCES;TESTS;LINKS;TEST_LINKS" ${ARGN})
   add_library(gpuyard_${room} STATIC ${ARG_SOURCES})
-  target_include_directories(gpuyard_${room} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+  target_include_directories(gpuyard_${room} PUBLIC ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_SOURCE_DIR}/simulator)
   target_link_libraries(gpuyard_${room} PUBLIC gpuyard_flags ${ARG_LINKS})
   if(ARG_TESTS)

@@ -64,14 +64,14 @@ class UnixConnection(http.client.HTTPConnection):
 class Daemon:
     """A `gpuyard serve` with its own state, socket and free TCP port."""
 
-    def __init__(self, directory, *arguments, **environment):
+    def __init__(self, directory, *arguments, program=PROGRAM, **environment):
         self.directory = directory
         self.state = str(directory / "state")
         self.socket = str(directory / "gpuyard.sock")
         self.log_path = directory / "daemon.log"
         self.environment = clean_environment(directory, **environment)
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket,
+            [program, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket,
              "--state", self.state, *arguments],
             env=self.environment, stdout=open(directory / "daemon.out", "w"),
             stderr=open(self.log_path, "w"))

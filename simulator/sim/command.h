@@ -12,9 +12,9 @@
 namespace gpuyard::sim {
 
 inline constexpr const char* kKeeperSocket = "keeper.sock";
-inline constexpr std::uint32_t kCommandVersion = 1;
+inline constexpr std::uint32_t kCommandVersion = 2;
 
-enum class Verb : std::uint32_t { stop = 1, inject = 2, set_load = 3 };
+enum class Verb : std::uint32_t { stop = 1, inject = 2, set_load = 3, clear_faults = 4 };
 
 struct Command {
   std::uint32_t version = kCommandVersion;

@@ -1,5 +1,8 @@
 #include "sim/fault.h"
 
+#include <algorithm>
+#include <string>
+
 namespace gpuyard::sim {
 namespace {
 
@@ -35,6 +38,26 @@ std::optional<Call> call_from_name(std::string_view name) {
     if (kCallNames[i] == name) return static_cast<Call>(i);
   }
   return std::nullopt;
+}
+
+Result<void> add_fault(Fault& fault, const Fault& more) {
+  Fault sum = fault;
+  if (more.lost != 0) sum.lost = 1;
+  for (const CallFault& added : more.calls) {
+    if (added.call == Call::none) continue;
+    auto place = std::ranges::find(sum.calls, added.call, &CallFault::call);
+    if (place == sum.calls.end()) {
+      place = std::ranges::find(sum.calls, Call::none, &CallFault::call);
+    }
+    if (place == sum.calls.end()) {
+      return Error{Errc::conflict, std::to_string(kMaxCallFaults) +
+                                       " driver calls of this GPU are broken already; that is all "
+                                       "there is room for"};
+    }
+    *place = added;
+  }
+  fault = sum;
+  return {};
 }
 
 }  // namespace gpuyard::sim

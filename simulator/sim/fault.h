@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace gpuyard::sim {
 
 // The device calls a fault can name. New ones go to the end: the number is in the shared layout.
@@ -45,8 +47,7 @@ struct CallFault {
 
 inline constexpr std::size_t kMaxCallFaults = 8;
 
-// A default Fault means a healthy GPU. The first entry that names a call, or any, is the one
-// obeyed.
+// A default Fault means a healthy GPU. A call obeys the entry that names it, else one for any.
 struct Fault {
   std::uint32_t lost = 0;  // 1: fallen off the bus, every call answers "GPU is lost"
   std::uint32_t reserved = 0;
@@ -54,5 +55,9 @@ struct Fault {
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };
+
+// Makes `fault` worse by `more`: lost if either is, and each call of `more` fails as it says there.
+// Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.
+Result<void> add_fault(Fault& fault, const Fault& more);
 
 }  // namespace gpuyard::sim

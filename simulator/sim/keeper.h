@@ -25,6 +25,8 @@ struct WorldOptions {
   std::string model = "h100";
   int gpus = 8;  // 1 to kMaxGpus
   Workload load{.kind = WorkloadKind::mixed};
+  // The directory is this world's own: it is removed when its keeper ends, however its creator did.
+  bool private_directory = false;
   // What is run as `<program> sim-keeper ...`; empty: the running program.
   std::string program = {};
 };
@@ -89,10 +91,13 @@ Result<RunningWorld> start_keeper(const WorldOptions&, KeeperLifetime);
 // Errc::not_found: no world there. Errc::unavailable: its keeper is dead or does not answer.
 Result<WorldStatus> world_status(const std::string& directory);
 
-// Asks, waits up to 2 s, then kills. Errc::not_found if no keeper runs there.
+// Asks, waits up to 2 s, then kills. Errc::not_found if no keeper runs there; then what a dead one
+// left behind is removed, and nothing else. Errc::denied: the world is another user's.
 Result<void> stop_keeper(const std::string& directory);
 
 // In force when these return. Errc::not_found: no such GPU. Errc::denied: another user's keeper.
+// A fault adds to those the GPU has; add_fault() says how, and when it is refused.
+Result<void> clear_faults(const std::string& directory, int gpu);
 Result<void> inject(const std::string& directory, int gpu, const Fault&);
 Result<void> set_load(const std::string& directory, int gpu, const Workload&);
 

@@ -21,10 +21,12 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     options.world.directory = value;
   } else if (name == "--model") {
     options.world.model = value;
-  } else if (name == "--gpus" || name == "--creator") {
+  } else if (name == "--gpus" || name == "--creator" || name == "--private") {
     const auto number = parse_int(name, value);
     if (!number) return number.error();
-    (name == "--gpus" ? options.world.gpus : options.creator) = *number;
+    if (name == "--gpus") options.world.gpus = *number;
+    if (name == "--creator") options.creator = *number;
+    if (name == "--private") options.world.private_directory = *number != 0;
   } else if (name == "--load") {
     auto load = parse_workload(value);
     if (!load) return std::move(load).error();
@@ -42,7 +44,8 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
           "--model",     options.world.model,
           "--gpus",      fmt::to_string(options.world.gpus),
           "--load",      to_string(options.world.load),
-          "--creator",   fmt::to_string(options.creator)};
+          "--creator",   fmt::to_string(options.creator),
+          "--private",   options.world.private_directory ? "1" : "0"};
 }
 
 Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string> arguments) {

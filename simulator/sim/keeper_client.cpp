@@ -1,5 +1,4 @@
 // Commands to a running keeper.
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -19,7 +18,7 @@
 #include "sim/keeper.h"
 #include "sim/keeper_lock.h"
 #include "sim/keeper_socket.h"
-#include "sim/world_file.h"
+#include "sim/leftovers.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -58,8 +57,7 @@ Result<void> ask(const std::string& directory, const Command& command) {
   }
   if (reply.failed == 0) return {};
   const std::string message(reply.message, ::strnlen(reply.message, sizeof reply.message));
-  const bool known = reply.errc <= static_cast<std::uint32_t>(Errc::internal);
-  return Error{known ? static_cast<Errc>(reply.errc) : Errc::internal, message};
+  return Error{errc_from_number(reply.errc), message};
 }
 
 // A descriptor of exactly this process; empty if it is gone. By system call: glibc has the wrapper
@@ -89,11 +87,6 @@ Result<void> kill_process(const UniqueFd& process, const std::string& directory)
   return ended_within(process, kPatience) ? Result<void>() : silent(directory);
 }
 
-void remove_leftovers(const std::string& directory) {
-  ::unlink((directory + "/" + kStateFile).c_str());
-  ::unlink((directory + "/" + kKeeperSocket).c_str());
-}
-
 Command command_for(Verb verb, int gpu) {
   Command command;
   command.verb = verb;
@@ -104,19 +97,24 @@ Command command_for(Verb verb, int gpu) {
 }  // namespace
 
 Result<void> stop_keeper(const std::string& directory) {
-  const auto keeper = running_keeper(directory);
-  const UniqueFd process = keeper ? open_process(*keeper) : UniqueFd();
-  if (!process) {
+  auto lock = KeeperLock::open(directory);
+  if (!lock && lock.error().code == Errc::not_found) return no_keeper(directory);
+  if (!lock) return std::move(lock).error();
+  if (lock->take()) {
     remove_leftovers(directory);
     return no_keeper(directory);
   }
+  const auto keeper = lock->keeper();
+  const UniqueFd process = keeper ? open_process(*keeper) : UniqueFd();
+  // It is about to begin or to end, or lives where its pid means another process.
+  if (!process) return silent(directory);
   const TimePoint deadline = BootClock::now() + kPatience;
   const auto asked = ask(directory, command_for(Verb::stop, 0));
   if (!asked && asked.error().code == Errc::denied) return asked;
   const Duration left = asked ? deadline - BootClock::now() : Duration::zero();
   if (!ended_within(process, left)) {
     if (auto killed = kill_process(process, directory); !killed) return killed;
-    remove_leftovers(directory);
+    if (lock->take()) remove_leftovers(directory);
   }
   ::waitpid(keeper->pid, nullptr, WNOHANG);  // in case it was our own child
   return {};
@@ -126,6 +124,10 @@ Result<void> inject(const std::string& directory, int gpu, const Fault& fault) {
   Command command = command_for(Verb::inject, gpu);
   command.fault = fault;
   return ask(directory, command);
+}
+
+Result<void> clear_faults(const std::string& directory, int gpu) {
+  return ask(directory, command_for(Verb::clear_faults, gpu));
 }
 
 Result<void> set_load(const std::string& directory, int gpu, const Workload& load) {

@@ -1,8 +1,13 @@
 #include "sim/keeper_lock.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,7 +24,7 @@ std::string lock_path(const std::string& directory) {
 }
 
 // "<pid> <start time>"
-std::optional<KeeperIdentity> parse_identity(const std::string& text) {
+std::optional<KeeperIdentity> parse_identity(std::string_view text) {
   KeeperIdentity identity;
   const char* const end = text.data() + text.size();
   const auto pid = std::from_chars(text.data(), end, identity.pid);
@@ -29,13 +34,9 @@ std::optional<KeeperIdentity> parse_identity(const std::string& text) {
   return identity;
 }
 
-std::optional<KeeperIdentity> read_identity(const std::string& directory) {
-  const auto text = read_file(lock_path(directory), kMaxLockText);
-  return text ? parse_identity(*text) : std::nullopt;
-}
-
 Error already_kept(const std::string& directory) {
-  const auto keeper = read_identity(directory);
+  const auto lock = KeeperLock::open(directory);
+  const auto keeper = lock ? lock->keeper() : std::nullopt;
   const std::string who = keeper ? fmt::format(" (pid {})", keeper->pid) : "";
   return Error{Errc::conflict, fmt::format("a keeper{} already runs in {}", who, directory)};
 }
@@ -55,10 +56,31 @@ Result<UniqueFd> take_keeper_lock(const std::string& directory) {
   return file;
 }
 
-std::optional<KeeperIdentity> running_keeper(const std::string& directory) {
-  const auto keeper = read_identity(directory);
-  if (!keeper || process_start_time(keeper->pid) != keeper->start_time) return std::nullopt;
-  return keeper;
+void remove_keeper_lock(const std::string& directory) {
+  ::unlink(lock_path(directory).c_str());
+}
+
+Result<KeeperLock> KeeperLock::open(const std::string& directory) {
+  const std::string path = lock_path(directory);
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return system_error("opening " + path);
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Error{Errc::denied, path + " is not a regular file"};
+  }
+  if (info.st_uid != ::geteuid()) return Error{Errc::denied, path + " belongs to another user"};
+  return KeeperLock(std::move(file));
+}
+
+bool KeeperLock::take() {
+  return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+std::optional<KeeperIdentity> KeeperLock::keeper() const {
+  std::array<char, kMaxLockText> text{};
+  const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
+  if (got <= 0) return std::nullopt;
+  return parse_identity({text.data(), static_cast<std::size_t>(got)});
 }
 
 }  // namespace gpuyard::sim

@@ -19,10 +19,29 @@ struct KeeperIdentity {
 };
 
 // Holds the directory for this process until the descriptor closes. Errc::conflict names the pid of
-// the keeper that has it. The lock file is never removed or renamed: that would let two in.
+// the keeper that has it. The lock file is never renamed, and removed only with its directory: that
+// would let two in.
 Result<UniqueFd> take_keeper_lock(const std::string& directory);
 
-// The keeper that last held the lock, if that process still exists.
-std::optional<KeeperIdentity> running_keeper(const std::string& directory);
+void remove_keeper_lock(const std::string& directory);
+
+// A lock file as somebody else than its keeper sees it.
+class KeeperLock {
+ public:
+  // Errc::not_found: there is none. Errc::denied: what is there is not this user's own file, so
+  // nothing it says can be believed.
+  static Result<KeeperLock> open(const std::string& directory);
+
+  // True: no keeper runs, and none begins while this exists.
+  bool take();
+
+  // Who last held it. To be believed only if it cannot be taken.
+  std::optional<KeeperIdentity> keeper() const;
+
+ private:
+  explicit KeeperLock(UniqueFd file) : file_(std::move(file)) {}
+
+  UniqueFd file_;
+};
 
 }  // namespace gpuyard::sim

@@ -12,9 +12,12 @@ int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
   if (given.empty()) return 2;
   if (given[0] == "sim-keeper") return keeper_main(std::span(given).subspan(1));
-  if (given[0] != "create" || given.size() != 2) return 2;
-  const auto world = start_keeper({.directory = given[1], .gpus = 1}, KeeperLifetime::with_creator);
-  std::printf("%d\n", world ? world->keeper_pid() : 0);
-  std::fflush(stdout);
+  // create DIRECTORY [private]
+  if (given[0] != "create" || given.size() < 2) return 2;
+  const WorldOptions options{
+      .directory = given[1], .gpus = 1, .private_directory = given.size() > 2};
+  const auto world = start_keeper(options, KeeperLifetime::with_creator);
+  // To whoever spawned us: stdout is /dev/null.
+  ::dprintf(gpuyard::kFirstGivenFd, "%d\n", world ? world->keeper_pid() : 0);
   return ::pause();
 }

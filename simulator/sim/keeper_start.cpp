@@ -1,8 +1,6 @@
 // Starting a keeper: a child process, ready or refused within a deadline.
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,108 +14,53 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/spawn.h"
 #include "sim/run_keeper.h"
-
-extern char** environ;
 
 namespace gpuyard::sim {
 namespace {
 
 constexpr std::chrono::seconds kReadyDeadline{5};
 constexpr std::chrono::seconds kLeaveDeadline{1};
+constexpr std::chrono::seconds kKillDeadline{1};
 constexpr std::size_t kMaxReadyText = 1024;
-constexpr int kFirstFreeFd = 10;  // above every number a keeper inherits
 
 struct Pipe {
   UniqueFd read;
   UniqueFd write;
 };
 
-// Both ends above kFirstFreeFd, so that moving one to its place cannot overwrite another.
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
-  const UniqueFd low_read(ends[0]);
-  const UniqueFd low_write(ends[1]);
-  Pipe pipe{UniqueFd(::fcntl(ends[0], F_DUPFD_CLOEXEC, kFirstFreeFd)),
-            UniqueFd(::fcntl(ends[1], F_DUPFD_CLOEXEC, kFirstFreeFd))};
-  if (!pipe.read || !pipe.write) return system_error("creating a pipe");
-  return pipe;
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// The directory, made and absolute. Somebody else's could be swapped under the keeper.
+// The directory, made and absolute. In one that others can write to, files could be swapped under
+// the keeper; but they may look.
 Result<std::string> prepare_directory(const std::string& directory) {
-  if (auto made = make_directories(directory, 0755); !made) return std::move(made).error();
-  std::array<char, PATH_MAX> absolute{};
-  struct stat info{};
-  if (::realpath(directory.c_str(), absolute.data()) == nullptr ||
-      ::stat(absolute.data(), &info) != 0) {
-    return system_error("opening " + directory);
+  if (auto made = make_directories(parent_directory(directory)); !made) {
+    return std::move(made).error();
   }
-  if (info.st_uid != ::geteuid()) {
-    return Error{Errc::denied, directory + " belongs to another user"};
+  if (auto made = make_private_directory(directory, 0755); !made) return std::move(made).error();
+  std::array<char, PATH_MAX> absolute{};
+  if (::realpath(directory.c_str(), absolute.data()) == nullptr) {
+    return system_error("opening " + directory);
   }
   return std::string(absolute.data());
 }
 
-// What posix_spawn does to a child between fork and exec.
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    sigfillset(&signals);
-    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
-    // Its own session: a Ctrl-C meant for the creator must not take the GPUs away first.
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-  ~SpawnPlan() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-
-  void pass(const UniqueFd& fd, int as) {
-    ::posix_spawn_file_actions_adddup2(&actions_, fd.get(), as);
-  }
-  void null(int fd, int mode) {
-    ::posix_spawn_file_actions_addopen(&actions_, fd, "/dev/null", mode, 0);
-  }
-  void close_from(int fd) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, fd); }
-
-  Result<pid_t> spawn(const std::string& program, std::vector<std::string>& arguments) {
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    pid_t child = 0;
-    errno = ::posix_spawn(&child, program.c_str(), &actions_, &attributes_, argv.data(), environ);
-    if (errno != 0) return system_error("starting " + program);
-    return child;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
-
 Result<pid_t> spawn_keeper(const KeeperOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
-  SpawnPlan plan;
-  plan.null(STDIN_FILENO, O_RDONLY);
-  plan.null(STDOUT_FILENO, O_WRONLY);
-  if (options.creator == 0) plan.null(STDERR_FILENO, O_WRONLY);
-  plan.pass(ready, kReadyFd);
-  if (options.creator != 0) plan.pass(lifeline, kLifelineFd);
-  plan.close_from(options.creator != 0 ? kLifelineFd + 1 : kReadyFd + 1);
-  const std::string& program = options.world.program;
-  std::vector<std::string> arguments{program.empty() ? program_path() : program, "sim-keeper"};
-  for (std::string& argument : keeper_arguments(options)) arguments.push_back(std::move(argument));
-  return plan.spawn(program.empty() ? "/proc/self/exe" : program, arguments);
+  // Its own session: a Ctrl-C meant for the creator must not take the GPUs away first.
+  SpawnPlan plan{.program = options.world.program,
+                 .arguments = keeper_arguments(options),
+                 .given = {ready.get()},
+                 .keeps_stderr = options.creator != 0,
+                 .own_session = true};
+  plan.arguments.insert(plan.arguments.begin(), "sim-keeper");
+  if (options.creator != 0) plan.given.push_back(lifeline.get());
+  return spawn(plan);
 }
 
 // What the keeper says until it closes the pipe.
@@ -140,12 +83,13 @@ Result<std::string> read_ready(const UniqueFd& ready) {
 
 Result<void> parse_ready(const std::string& text) {
   if (text == "ready") return {};
-  int code = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), code);
-  if (parsed.ec != std::errc{} || code < 0 || code > static_cast<int>(Errc::internal)) {
+  std::uint32_t code = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, code);
+  if (parsed.ec != std::errc{} || parsed.ptr == end) {
     return Error{Errc::internal, "the keeper ended before it was ready"};
   }
-  return Error{static_cast<Errc>(code), std::string(parsed.ptr + 1)};
+  return Error{errc_from_number(code), std::string(parsed.ptr + 1, end)};
 }
 
 Result<void> wait_until_ready(const UniqueFd& ready) {
@@ -153,17 +97,21 @@ Result<void> wait_until_ready(const UniqueFd& ready) {
   return text ? parse_ready(*text) : Result<void>(std::move(text).error());
 }
 
-// Ends a child of ours that has been told to leave, and takes its exit status.
-void reap(pid_t child, Duration patience) {
+bool reaped_within(pid_t child, Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
-    if (BootClock::now() >= deadline) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-      return;
-    }
+    if (BootClock::now() >= deadline) return false;
     ::poll(nullptr, 0, 5);
   }
+  return true;
+}
+
+// Ends a child of ours that has been told to leave, and takes its exit status. One that the kernel
+// does not let go of, on a disk that hangs, is left behind.
+void end_child(pid_t child, Duration patience) {
+  if (reaped_within(child, patience)) return;
+  ::kill(child, SIGKILL);
+  static_cast<void>(reaped_within(child, kKillDeadline));
 }
 
 }  // namespace
@@ -183,7 +131,7 @@ Result<RunningWorld> start_keeper(const WorldOptions& options, KeeperLifetime li
   ready->write.reset();
   lifeline->read.reset();
   if (auto good = wait_until_ready(ready->read); !good) {
-    reap(*child, Duration::zero());
+    end_child(*child, Duration::zero());
     return std::move(good).error();
   }
   if (lifetime == KeeperLifetime::independent) lifeline->write.reset();
@@ -198,7 +146,7 @@ RunningWorld::RunningWorld(RunningWorld&& other) noexcept = default;
 RunningWorld::~RunningWorld() {
   if (!lifeline_) return;  // independent, or moved from
   lifeline_.reset();
-  reap(keeper_, kLeaveDeadline);
+  end_child(keeper_, kLeaveDeadline);
 }
 
 }  // namespace gpuyard::sim

@@ -2,17 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/boot.h"
 #include "base/json_writer.h"
+#include "base/spawn.h"
 #include "sim/run_keeper.h"
 #include "sim/testing_keeper.h"
 #include "sim/world_reader.h"
@@ -112,32 +113,61 @@ TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
 }
 
-TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
-  std::array<int, 2> pipe{};
-  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO);
-  std::string place = directory();
-  const std::array<char*, 4> arguments{const_cast<char*>("creator"), const_cast<char*>("create"),
-                                       place.data(), nullptr};
-  pid_t creator = 0;
-  ASSERT_EQ(
-      ::posix_spawn(&creator, SIM_KEEPER_PROGRAM, &actions, nullptr, arguments.data(), environ), 0);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(pipe[1]);
-  std::array<char, 32> text{};
-  ASSERT_GT(::read(pipe[0], text.data(), text.size() - 1), 0);
-  ::close(pipe[0]);
-  const pid_t keeper = std::atoi(text.data());
-  ASSERT_GT(keeper, 0);
-  ASSERT_TRUE(world_status(directory()));
+// A process that creates a world and is then killed.
+class KilledCreator {
+ public:
+  explicit KilledCreator(std::vector<std::string> arguments) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd reading(ends[0]);
+    UniqueFd writing(ends[1]);
+    // Its stdout is /dev/null, so it tells the keeper's pid there.
+    arguments.insert(arguments.begin(), "create");
+    creator_ =
+        *spawn({.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .given = {writing.get()}});
+    writing.reset();
+    std::array<char, 32> text{};
+    EXPECT_GT(::read(reading.get(), text.data(), text.size() - 1), 0);
+    keeper_ = std::atoi(text.data());
+  }
+  void kill() const {
+    ::kill(creator_, SIGKILL);
+    ::waitpid(creator_, nullptr, 0);
+  }
+  pid_t keeper() const { return keeper_; }
 
-  ::kill(creator, SIGKILL);
-  ::waitpid(creator, nullptr, 0);
+ private:
+  pid_t creator_ = 0;
+  pid_t keeper_ = 0;
+};
+
+TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
+  const KilledCreator creator({directory()});
+  ASSERT_GT(creator.keeper(), 0);
+  ASSERT_TRUE(world_status(directory()));
+  creator.kill();
   // Gone, or a zombie that whoever adopted it has yet to bury: its world is removed either way.
   EXPECT_TRUE(happens_within(1s, [&] { return !world_status(directory()); }));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
+  EXPECT_TRUE(std::filesystem::exists(directory()));
+}
+
+TEST_F(KeeperTest, APrivateDirectoryIsRemovedEvenWhenTheCreatorIsKilled) {
+  const KilledCreator creator({directory(), "private"});
+  ASSERT_TRUE(world_status(directory()));
+  creator.kill();
+  EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory()); }));
+}
+
+TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
+  auto private_options = options();
+  private_options.private_directory = true;
+  {
+    const auto world = start_keeper(private_options, KeeperLifetime::with_creator);
+    ASSERT_TRUE(world) << world.error().message;
+    std::ofstream(directory() + "/thesis") << "x";
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory() + "/thesis"));
 }
 
 TEST_F(KeeperTest, AKeeperWhoseDirectoryIsRemovedEnds) {
@@ -180,8 +210,21 @@ TEST_F(KeeperTest, FaultsAndLoadsAreInForceWhenTheyReturn) {
   EXPECT_EQ(status->gpus[2].faults, std::vector<std::string>{"utilization_rates: never returns"});
   EXPECT_FALSE(status->gpus[1].lost);
   EXPECT_EQ(status->gpus[1].workload, "bursty");
-  ASSERT_TRUE(inject(directory(), 2, Fault{}));
+  ASSERT_TRUE(clear_faults(directory(), 2));
   EXPECT_FALSE(world_status(directory())->gpus[2].lost);
+  EXPECT_EQ(world_status(directory())->gpus[2].faults, std::vector<std::string>{});
+}
+
+TEST_F(KeeperTest, FaultsAddUpUntilTheyAreCleared) {
+  const auto world = start();
+  Fault lost;
+  lost.lost = 1;
+  ASSERT_TRUE(inject(directory(), 1, lost));
+  ASSERT_TRUE(inject(directory(), 1, failing(Call::power_usage, 999)));
+  ASSERT_TRUE(inject(directory(), 1, failing(Call::temperature, 3)));
+  const auto gpu = world_status(directory())->gpus[1];
+  EXPECT_TRUE(gpu.lost);
+  EXPECT_EQ(gpu.faults, (std::vector<std::string>{"power_usage: code 999", "temperature: code 3"}));
 }
 
 TEST_F(KeeperTest, CommandsForNoSuchGpuOrLoadAreRefused) {
@@ -200,7 +243,8 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   const KeeperOptions options{.world = {.directory = "/a b",
                                         .model = "h100",
                                         .gpus = 3,
-                                        .load = {WorkloadKind::steady, 0.25, 1 << 20}},
+                                        .load = {WorkloadKind::steady, 0.25, 1 << 20},
+                                        .private_directory = true},
                               .creator = 42};
   const auto parsed = parse_keeper_arguments(keeper_arguments(options));
   ASSERT_TRUE(parsed) << parsed.error().message;
@@ -208,6 +252,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   EXPECT_EQ(parsed->world.gpus, 3);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
+  EXPECT_TRUE(parsed->world.private_directory);
   for (const auto& wrong : {std::vector<std::string>{"--gpus"},
                             {"--gpus", "3x"},
                             {"--fleet", "3"},

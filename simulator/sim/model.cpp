@@ -36,10 +36,6 @@ constexpr std::array kModels{
 
 }  // namespace
 
-std::span<const Model> models() {
-  return kModels;
-}
-
 const Model* find_model(std::string_view key) {
   const auto found = std::ranges::find(kModels, key, &Model::key);
   return found == kModels.end() ? nullptr : &*found;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace gpuyard::sim {
@@ -37,8 +36,6 @@ struct Model {
   double thermal_time_constant;  // seconds
   double power_time_constant;    // seconds
 };
-
-std::span<const Model> models();
 
 // By key; nullptr if there is none. The row lives for ever.
 const Model* find_model(std::string_view key);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -58,7 +59,9 @@ class Keeper {
   static Result<void> change(Gpu& gpu, const Command& command) {
     switch (command.verb) {
       case Verb::inject:
-        gpu.fault = command.fault;
+        return add_fault(gpu.fault, command.fault);
+      case Verb::clear_faults:
+        gpu.fault = {};
         return {};
       case Verb::set_load:
         if (command.workload_kind > WorkloadKind::mixed || !(command.load >= 0.0) ||
@@ -76,6 +79,24 @@ class Keeper {
   World world_;
   WorldWriter writer_;
   bool stopping_ = false;
+};
+
+// Removes a world's own directory, which by then holds the lock alone: nobody can have begun
+// another world in it. A directory with anything else in it stays.
+class PrivateDirectory {
+ public:
+  explicit PrivateDirectory(const WorldOptions& world)
+      : path_(world.private_directory ? world.directory : "") {}
+  PrivateDirectory(const PrivateDirectory&) = delete;
+  PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+  ~PrivateDirectory() {
+    if (path_.empty()) return;
+    remove_keeper_lock(path_);
+    ::rmdir(path_.c_str());
+  }
+
+ private:
+  std::string path_;
 };
 
 // SIGTERM and SIGINT as something to poll, so that the world's files are removed.
@@ -163,6 +184,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   if (!world) return std::move(world).error();
   const auto lock = take_keeper_lock(options.world.directory);
   if (!lock) return lock.error();
+  const PrivateDirectory directory(options.world);  // goes after the files in it
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
   Keeper keeper(*std::move(world), *std::move(writer));
@@ -177,6 +199,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
 }  // namespace
 
 int run_keeper(const KeeperOptions& options) {
+  ::prctl(PR_SET_NAME, "gpuyard-keeper");  // started as /proc/self/exe, it would be called "exe"
   ReadyPipe ready;
   const auto done = run(options, ready);
   return done ? 0 : ready.refuse(done.error());

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/spawn.h"
 #include "sim/keeper.h"
 
 namespace gpuyard::sim {
 
 // Descriptors a keeper inherits under these numbers; everything else is closed.
-inline constexpr int kReadyFd = 3;     // told once: "ready", or "<number of the Errc> <message>"
-inline constexpr int kLifelineFd = 4;  // closed by its creator's end; only with_creator
+inline constexpr int kReadyFd =
+    kFirstGivenFd;  // told once: "ready", or "<number of the Errc> <message>"
+inline constexpr int kLifelineFd =
+    kFirstGivenFd + 1;  // closed by its creator's end; only with_creator
 
 struct KeeperOptions {
   WorldOptions world;

@@ -29,7 +29,7 @@ std::string default_world_directory() {
   if (auto runtime = from_environment("XDG_RUNTIME_DIR"); !runtime.empty()) {
     return runtime + "/gpuyard/sim";
   }
-  return "/tmp/gpuyard-sim-" + std::to_string(::getuid());
+  return "/tmp/gpuyard-sim-" + std::to_string(::geteuid());
 }
 
 std::string simulated_nvml_path() {

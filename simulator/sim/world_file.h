@@ -18,7 +18,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr const char* kStateFile = "state";
 
 // Complete before the file gets its name; never changed afterwards.
@@ -30,14 +30,12 @@ struct WorldHeader {
   char boot_id[40] = {};
   std::int32_t keeper_pid = 0;  // as the keeper's PID namespace sees it
   std::uint32_t reserved = 0;
-  std::uint64_t keeper_start_time = 0;
-  std::uint64_t padding[6] = {};
+  std::uint64_t padding[7] = {};
 };
 static_assert(sizeof(WorldHeader) == 128);
 
 struct WorldSlot {
   std::uint64_t published_ns = 0;  // CLOCK_BOOTTIME
-  std::uint64_t elapsed_ms = 0;    // simulated time
   std::array<RecordWords, kMaxGpus> gpus{};
 };
 

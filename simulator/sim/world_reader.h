@@ -26,7 +26,6 @@ class WorldReader {
 
   std::uint32_t gpu_count() const { return gpu_count_; }
   std::int32_t keeper_pid() const { return file_->header.keeper_pid; }
-  std::uint64_t keeper_start_time() const { return file_->header.keeper_start_time; }
   std::uint64_t generation() const { return load_word(file_->generation); }
 
   // The keeper published within the last 2 s.

@@ -40,8 +40,6 @@ struct GpuRecord {
   std::uint32_t temperature_celsius = 0;
   std::uint32_t gpu_utilization_percent = 0;
   std::uint32_t memory_utilization_percent = 0;
-  std::uint32_t performance_state = 0;
-  std::uint32_t persistence_mode = 0;
   std::uint32_t workload_kind = 0;  // WorkloadKind
   std::uint32_t reserved = 0;
   Fault fault;

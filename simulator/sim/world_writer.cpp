@@ -9,7 +9,6 @@
 #include <new>
 #include <utility>
 
-#include "base/boot.h"
 #include "base/files.h"
 
 namespace gpuyard::sim {
@@ -24,7 +23,6 @@ WorldHeader make_header(const World& world) {
   const std::string boot = current_boot_id();
   boot.copy(header.boot_id, sizeof header.boot_id - 1);
   header.keeper_pid = ::getpid();
-  header.keeper_start_time = process_start_time(::getpid()).value_or(0);
   return header;
 }
 
@@ -83,7 +81,6 @@ void WorldWriter::publish(const World& world) {
   const std::uint64_t next = load_word(file_->generation) + 1;
   WorldSlot& slot = file_->slots[next & 1];
   store_word(slot.published_ns, boot_time_ns());
-  store_word(slot.elapsed_ms, static_cast<std::uint64_t>(world.elapsed.count()));
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
     const auto words = std::bit_cast<RecordWords>(record_of(world.gpus[i]));
     for (std::size_t w = 0; w < words.size(); ++w) store_word(slot.gpus[i][w], words[w]);

@@ -48,6 +48,9 @@ TEST_F(AbiTest, ErrorTextsAreNvidiasAndNeedNoInitialisation) {
   EXPECT_STREQ(nvmlErrorString(kLibraryNotFound), "NVML Shared Library Not Found");
   EXPECT_STREQ(nvmlErrorString(kUnknown), "Unknown Error");
   EXPECT_STREQ(nvmlErrorString(kGpuIsLost), "GPU is lost");
+  EXPECT_STREQ(nvmlErrorString(kOperatingSystem), "GPU access blocked by the operating system");
+  EXPECT_STREQ(nvmlErrorString(kArgumentVersionMismatch), "Argument version mismatch");
+  EXPECT_STREQ(nvmlErrorString(kNotReady), "System is not in ready state");
   EXPECT_STREQ(nvmlErrorString(12345), "Unknown Error");
 }
 
@@ -178,6 +181,25 @@ TEST_F(AbiTest, SensorsShowTheWorld) {
   int minor = 1;
   EXPECT_EQ(nvmlDeviceGetCudaComputeCapability(gpu, &major, &minor), kSuccess);
   EXPECT_EQ(major * 10 + minor, 90);
+}
+
+TEST_F(AbiTest, AGpuIsInItsHighestPerformanceStateAtAnyLoadAsAnH100Is) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  for (const auto kind : {sim::WorkloadKind::idle, sim::WorkloadKind::steady}) {
+    world_.gpus[0].workload = {.kind = kind};
+    for (int i = 0; i < 500; ++i) sim::step(world_, sim::kStep);
+    writer_->publish(world_);
+    unsigned state = 99;
+    EXPECT_EQ(nvmlDeviceGetPerformanceState(device(0), &state), kSuccess);
+    EXPECT_EQ(state, 0U);
+  }
+}
+
+TEST_F(AbiTest, PersistenceIsOffAsADriverStarts) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  unsigned mode = 99;
+  EXPECT_EQ(nvmlDeviceGetPersistenceMode(device(0), &mode), kSuccess);
+  EXPECT_EQ(mode, 0U);
 }
 
 TEST_F(AbiTest, WhatAnH100DoesNotHaveIsNotSupported) {

@@ -56,6 +56,8 @@ ReturnCode nvmlDeviceGetTotalEnergyConsumption(DeviceHandle, unsigned long long*
 ReturnCode nvmlDeviceGetClockInfo(DeviceHandle, unsigned, unsigned*);
 ReturnCode nvmlDeviceGetMaxClockInfo(DeviceHandle, unsigned, unsigned*);
 ReturnCode nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle, unsigned long long*);
+ReturnCode nvmlDeviceGetPerformanceState(DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetPersistenceMode(DeviceHandle, unsigned*);
 ReturnCode nvmlDeviceGetMigMode(DeviceHandle, unsigned*, unsigned*);
 ReturnCode nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle, unsigned*, void*);
 ReturnCode nvmlDeviceGetVbiosVersion();

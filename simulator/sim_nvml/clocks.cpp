@@ -8,6 +8,8 @@ using namespace gpuyard::nvml;
 using sim::Call;
 using sim_nvml::Device;
 
+constexpr unsigned kPerformanceStateP0 = 0;
+
 std::optional<std::uint32_t> clock_now(const Device& device, unsigned type) {
   switch (type) {
     case kClockGraphics:
@@ -68,7 +70,8 @@ SIM_NVML_ENTRY nvmlDeviceGetCurrentClocksThrottleReasons(DeviceHandle handle,
   return nvmlDeviceGetCurrentClocksEventReasons(handle, reasons);
 }
 
+// A data-centre GPU stays in P0 when it idles; its clocks alone come down.
 SIM_NVML_ENTRY nvmlDeviceGetPerformanceState(DeviceHandle handle, unsigned* state) {
   return sim_nvml::read_one(Call::performance_state, handle, state,
-                            [](const Device& d) { return d.record.performance_state; });
+                            [](const Device&) { return kPerformanceStateP0; });
 }

@@ -45,10 +45,12 @@ std::optional<std::uint32_t> index_of(nvml::DeviceHandle handle, std::uint32_t g
 
 nvml::ReturnCode obey(const sim::Fault& fault, sim::Call call) {
   if (fault.lost != 0) return nvml::kGpuIsLost;
-  for (const sim::CallFault& entry : fault.calls) {
-    if (entry.call != call && entry.call != sim::Call::any) continue;
-    wait(entry.latency_ms);
-    return entry.code;
+  for (const sim::Call wanted : {call, sim::Call::any}) {
+    for (const sim::CallFault& entry : fault.calls) {
+      if (entry.call != wanted) continue;
+      wait(entry.latency_ms);
+      return entry.code;
+    }
   }
   return nvml::kSuccess;
 }

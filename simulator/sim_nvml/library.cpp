@@ -16,6 +16,8 @@ ReturnCode put_version(const char* version, char* out, unsigned size) {
   return sim_nvml::put_text(version, out, size);
 }
 
+// Up to 23 as NVIDIA publishes them with DCGM; 25 and 27 as drivers were seen to say it; the others
+// after what nvml.h says of the code.
 const char* text_of(ReturnCode code) {
   switch (code) {
     case kSuccess:
@@ -53,7 +55,7 @@ const char* text_of(ReturnCode code) {
     case kResetRequired:
       return "GPU requires reset";
     case kOperatingSystem:
-      return "The operating system has blocked the request";
+      return "GPU access blocked by the operating system";
     case kLibRmVersionMismatch:
       return "Driver/library version mismatch";
     case kInUse:
@@ -74,13 +76,13 @@ const char* text_of(ReturnCode code) {
     case kDeprecated:
       return "The requested functionality has been deprecated";
     case kNotReady:
-      return "The system is not ready for the request";
+      return "System is not in ready state";
     case kGpuNotFound:
       return "No GPUs were found";
     case kInvalidState:
-      return "Invalid state to perform requested operation";
+      return "Resource not in correct state to perform requested operation";
     case kResetTypeNotSupported:
-      return "Reset type not supported";
+      return "Reset not supported for given device/parameters";
     default:
       return "Unknown Error";
   }

@@ -29,8 +29,7 @@ ReturnCode constant(DeviceHandle handle, unsigned value, unsigned* out) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetPersistenceMode(DeviceHandle handle, unsigned* mode) {
-  return sim_nvml::read_one(Call::modes, handle, mode,
-                            [](const Device& d) { return d.record.persistence_mode; });
+  return constant(handle, kOff, mode);  // what a driver starts with; nothing here can set it yet
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {

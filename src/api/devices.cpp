@@ -15,9 +15,6 @@ constexpr std::array kShown = {Metric::memory_total, Metric::utilization_gpu,
 
 void get_gpu_devices(Context& context, const NoParams&,
                      Responder<protocol::GPUDevicesResponse> respond) {
-  if (!context.telemetry.latest()->driver.initialised) {
-    log::debug("NVML not initialized, returning empty device list");
-  }
   // Shared, because a std::function must be copyable; answered once all the same.
   const auto answer = std::make_shared<Responder<protocol::GPUDevicesResponse>>(std::move(respond));
   context.telemetry.fresh(probes_filling(kShown), [answer](const telemetry::SnapshotPtr& snapshot) {
@@ -26,6 +23,9 @@ void get_gpu_devices(Context& context, const NoParams&,
       response.devices.push_back(protocol::gpu_device_of(device));
     }
     response.count = response.devices.size();
+    if (!snapshot->driver.initialised && response.devices.empty()) {
+      log::debug("NVML not initialized, returning empty device list");
+    }
     (*answer)(std::move(response));
   });
 }
@@ -33,6 +33,9 @@ void get_gpu_devices(Context& context, const NoParams&,
 void get_device(Context& context, const protocol::DeviceName& name,
                 Responder<protocol::Device> respond) {
   const auto& snapshot = context.telemetry.latest();
+  if (!snapshot->driver.initialised && snapshot->devices.empty()) {
+    return respond(Error{Errc::unavailable, snapshot->driver.why});
+  }
   const auto device = find_device(*snapshot, name.id);
   if (!device) return respond(device.error());
   respond(protocol::device_of(**device, snapshot->taken));

@@ -14,6 +14,15 @@ std::string_view take_segment(std::string_view& rest) {
   return segment;
 }
 
+// Every answer of a simulated yard says so, also those whose body has no place for it.
+http::Reply say_simulated(http::Reply reply) {
+  const auto shared = std::make_shared<http::Reply>(std::move(reply));
+  return http::Reply([shared](http::Response response) {
+    response.headers.push_back({"X-Gpuyard-Simulated", "true"});
+    (*shared)(std::move(response));
+  });
+}
+
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
@@ -64,6 +73,7 @@ void Router::handle(http::Request request, http::Reply reply) {
     if (const auto permitted = authorise(principal, route.info); !permitted) {
       return reply(render_error(route.info, permitted.error()));
     }
+    if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     return route.call(context_, route.info, *parameters, std::move(reply));
   }

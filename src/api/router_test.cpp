@@ -83,7 +83,7 @@ class RouterTest : public ::testing::Test {
   ManualLoop loop_;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
   FakeReader reader_{loop_, fleet_};
-  telemetry::Telemetry telemetry_{loop_, reader_, false};
+  telemetry::Telemetry telemetry_{loop_, reader_};
   Context context_{telemetry_, "1.2.3", "gpuyard"};
   Router router_{context_, 990};
   testing::CapturedLog log_;

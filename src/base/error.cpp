@@ -32,6 +32,10 @@ constexpr const Row& row_of(Errc code) {
 std::string_view name_of(Errc code) {
   return row_of(code).name;
 }
+Errc errc_from_number(std::uint32_t number) {
+  return number <= static_cast<std::uint32_t>(Errc::internal) ? static_cast<Errc>(number)
+                                                              : Errc::internal;
+}
 int http_status_of(Errc code) {
   return row_of(code).http_status;
 }

@@ -1,9 +1,12 @@
 // What can go wrong, named by how a caller reacts. Knows no GPU.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <boost/describe/enum.hpp>
 
 namespace gpuyard {
 
@@ -21,7 +24,13 @@ enum class Errc {
   internal,     // none of the above
 };
 
+BOOST_DESCRIBE_ENUM(Errc, unsupported, not_found, denied, conflict, invalid, busy, unavailable,
+                    device_lost, timed_out, internal)
+
 std::string_view name_of(Errc);
+
+// A code as another process told it, in the order above; a number that is none is `internal`.
+Errc errc_from_number(std::uint32_t);
 
 // The one table from Errc to the two places where it leaves the program.
 int http_status_of(Errc);

@@ -20,6 +20,19 @@ TEST(Error, EveryCodeHasANameOfItsOwn) {
   for (const Errc code : kEveryCode) EXPECT_TRUE(names.insert(name_of(code)).second);
 }
 
+TEST(Error, EveryCodeSurvivesTheWayThroughANumber) {
+  for (const Errc code : kEveryCode) {
+    EXPECT_EQ(errc_from_number(static_cast<std::uint32_t>(code)), code) << name_of(code);
+  }
+}
+
+TEST(Error, ANumberThatIsNoCodeIsInternal) {
+  const auto last = static_cast<std::uint32_t>(Errc::internal);
+  for (const std::uint32_t number : {last + 1, 255U, UINT32_MAX}) {
+    EXPECT_EQ(errc_from_number(number), Errc::internal) << number;
+  }
+}
+
 TEST(Error, EveryCodeLeavesTheProgramAsAFailure) {
   for (const Errc code : kEveryCode) {
     EXPECT_GE(http_status_of(code), 400) << name_of(code);

@@ -28,6 +28,24 @@ Errc errc_of(int code) {
   }
 }
 
+// One directory. What is there already, whatever it is, is left to the caller to judge.
+Result<void> make_directory(const std::string& path, unsigned mode) {
+  if (::mkdir(path.c_str(), mode) != 0) {
+    if (errno == EEXIST) return {};
+    return system_error("creating " + path);
+  }
+  // Through the directory itself: under a umask of 077 others could not enter what is made for
+  // them.
+  const UniqueFd made(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made || ::fchmod(made.get(), mode) != 0) return system_error("setting the mode of " + path);
+  return {};
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 }  // namespace
 
 Error system_error(std::string_view doing) {
@@ -59,17 +77,20 @@ std::string program_path() {
 }
 
 std::string program_directory() {
-  const std::string path = program_path();
-  return path.substr(0, path.rfind('/'));
+  return parent_directory(program_path());
+}
+
+std::string parent_directory(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Result<void> make_directories(const std::string& path, unsigned mode) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
-      return system_error("creating " + part);
-    }
+    if (auto made = make_directory(part, mode); !made) return made;
     if (at != std::string::npos) ++at;
   }
   struct stat info{};
@@ -78,8 +99,25 @@ Result<void> make_directories(const std::string& path, unsigned mode) {
   return {};
 }
 
+Result<void> check_private_directory(const std::string& path) {
+  const std::string name = without_trailing_slashes(path);  // with one, lstat follows a link
+  struct stat info{};
+  if (::lstat(name.c_str(), &info) != 0) return system_error("opening " + name);
+  if (!S_ISDIR(info.st_mode)) return Error{Errc::denied, name + " is not a directory"};
+  if (info.st_uid != ::geteuid()) return Error{Errc::denied, name + " belongs to another user"};
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Error{Errc::denied, name + " can be written to by other users"};
+  }
+  return {};
+}
+
+Result<void> make_private_directory(const std::string& path, unsigned mode) {
+  if (auto made = make_directory(without_trailing_slashes(path), mode); !made) return made;
+  return check_private_directory(path);
+}
+
 Result<UniqueFd> lock_file(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return system_error("opening " + path);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return Error{Errc::conflict, path + " is locked by another process"};

@@ -19,11 +19,24 @@ Result<std::string> read_file(const std::string& path, std::size_t limit);
 std::string program_directory();
 std::string program_path();
 
-// Creates `path` and its parents with `mode`.
+// "/a" of "/a/b", "/" of "/a", "." of "a": always a directory that can be opened.
+std::string parent_directory(const std::string& path);
+
+// Creates `path` and its parents. What it creates has `mode` whatever the umask; what was there
+// keeps its own.
 Result<void> make_directories(const std::string& path, unsigned mode = 0755);
 
-// Holds an exclusive flock on `path` (created if needed) for the life of the descriptor.
-// Errc::conflict if another process has it.
+// A place where only this user can put things: a directory and no link to one, which is this user's
+// and nobody else may write to. Errc::denied says what is wrong with it.
+Result<void> check_private_directory(const std::string& path);
+
+// Creates `path`, unless it is there, with `mode` whatever the umask, and checks it: in a directory
+// like /tmp somebody else may have been first. Its parent must exist.
+Result<void> make_private_directory(const std::string& path, unsigned mode = 0700);
+
+// Holds an exclusive flock on `path` (created for this user alone if needed, never through a link)
+// for the life of the descriptor. Errc::conflict if another process has it. What the file holds is
+// not touched.
 Result<UniqueFd> lock_file(const std::string& path);
 
 }  // namespace gpuyard

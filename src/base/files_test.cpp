@@ -89,6 +89,99 @@ TEST_F(Files, AFileInTheWayOfADirectoryIsAnError) {
   EXPECT_FALSE(make_directories(""));
 }
 
+// The umask is the process's own; a test puts it back.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(::umask(mask)) {}
+  ~Umask() { ::umask(before_); }
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+
+ private:
+  mode_t before_;
+};
+
+unsigned mode_of(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
+}
+
+TEST_F(Files, ADirectoryHasTheModeItIsMadeWithWhateverTheUmask) {
+  const Umask strict(077);
+  ASSERT_TRUE(make_directories(path("a/b"), 0755));
+  EXPECT_EQ(mode_of(path("a")), 0755U);
+  EXPECT_EQ(mode_of(path("a/b")), 0755U);
+  ASSERT_TRUE(make_private_directory(path("c"), 0755));
+  EXPECT_EQ(mode_of(path("c")), 0755U);
+}
+
+TEST_F(Files, ADirectoryThatWasThereKeepsItsMode) {
+  ASSERT_EQ(::mkdir(path("a").c_str(), 0710), 0);
+  ASSERT_TRUE(make_directories(path("a"), 0755));
+  ASSERT_TRUE(make_private_directory(path("a")));
+  EXPECT_EQ(mode_of(path("a")), 0710U);
+}
+
+TEST_F(Files, APrivateDirectoryIsForItsUserAlone) {
+  ASSERT_TRUE(make_private_directory(path("a/")));
+  EXPECT_EQ(mode_of(path("a")), 0700U);
+  EXPECT_TRUE(make_private_directory(path("a")));
+}
+
+TEST_F(Files, APrivateDirectoryNeedsItsParent) {
+  EXPECT_EQ(make_private_directory(path("a/b")).error().code, Errc::not_found);
+}
+
+TEST_F(Files, ADirectoryThatOthersMayWriteToIsNotPrivate) {
+  for (const mode_t mode : {0770, 0702}) {
+    ASSERT_TRUE(make_directories(path("a"), mode));
+    EXPECT_EQ(make_private_directory(path("a")).error(),
+              (Error{Errc::denied, path("a") + " can be written to by other users"}));
+    std::filesystem::remove(path("a"));
+  }
+}
+
+TEST_F(Files, AnothersDirectoryIsNotPrivate) {
+  // Root's for a user; for root one that it gave away.
+  const std::string others = ::geteuid() == 0 ? path("a") : "/usr";
+  if (::geteuid() == 0) {
+    ASSERT_TRUE(make_private_directory(others));
+    ASSERT_EQ(::chown(others.c_str(), 65534, 65534), 0);
+  }
+  EXPECT_EQ(make_private_directory(others).error(),
+            (Error{Errc::denied, others + " belongs to another user"}));
+}
+
+TEST_F(Files, ALinkToADirectoryIsNotAPrivateDirectory) {
+  ASSERT_TRUE(make_private_directory(path("a")));
+  std::filesystem::create_symlink("a", path("link"));
+  EXPECT_EQ(make_private_directory(path("link")).error().code, Errc::denied);
+  EXPECT_EQ(check_private_directory(path("link/")).error().code, Errc::denied);
+}
+
+TEST_F(Files, ParentsOfPaths) {
+  EXPECT_EQ(parent_directory("/a/b"), "/a");
+  EXPECT_EQ(parent_directory("/a"), "/");
+  EXPECT_EQ(parent_directory("/"), "/");
+  EXPECT_EQ(parent_directory("a"), ".");
+  EXPECT_EQ(parent_directory("a/b"), "a");
+  EXPECT_EQ(parent_directory(""), ".");
+}
+
+TEST_F(Files, ALockIsNeverTakenThroughALink) {
+  const std::string precious = written("thesis", "x");
+  std::filesystem::create_symlink("thesis", path("lock"));
+  EXPECT_FALSE(lock_file(path("lock")));
+  std::filesystem::create_symlink("nowhere", path("dangling"));
+  EXPECT_FALSE(lock_file(path("dangling")));
+  EXPECT_FALSE(std::filesystem::exists(path("nowhere")));
+}
+
+TEST_F(Files, AnotherUserCannotHoldALock) {
+  ASSERT_TRUE(lock_file(path("lock")));
+  EXPECT_EQ(mode_of(path("lock")), 0600U);  // who cannot open it cannot flock it either
+}
+
 TEST_F(Files, ALockHasOneHolder) {
   const auto first = lock_file(path("lock"));
   ASSERT_TRUE(first);

@@ -1,7 +1,6 @@
 // JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same member lists as the JSON itself.
 #pragma once
 
-#include <limits>
 #include <string_view>
 
 #include <boost/json.hpp>

@@ -2,10 +2,17 @@
 // cost is paid once, here.
 #include "base/log.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
+#include <climits>
+#include <mutex>
+#include <string>
 
 #define SPDLOG_FMT_EXTERNAL
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 namespace gpuyard::log {
@@ -28,9 +35,38 @@ spdlog::level::level_enum spdlog_level(Level level) {
   return spdlog::level::err;
 }
 
+// stderr may be a pipe whose reader has stopped reading, and the io thread must not wait for it: a
+// line that does not fit now is lost, and the next one that does says how many were.
+class NeverWaiting final : public spdlog::sinks::base_sink<std::mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string_view text(line.data(), std::min(line.size(), kMostThatFits));
+    std::string with_losses;
+    if (lost_ > 0) {
+      with_losses = fmt::format("({} log lines were lost)\n", lost_).append(text);
+      text = with_losses;
+    }
+    lost_ = put(text) ? 0 : lost_ + 1;
+  }
+  void flush_() override {}
+
+  // A pipe that polls writable takes PIPE_BUF bytes at once.
+  static bool put(std::string_view text) {
+    pollfd writable{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return false;
+    text = text.substr(0, PIPE_BUF);
+    return ::write(STDERR_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+
+  static constexpr std::size_t kMostThatFits = PIPE_BUF - 64;
+  std::uint64_t lost_ = 0;
+};
+
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
-    spdlog::logger made("gpuyard", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    spdlog::logger made("gpuyard", std::make_shared<NeverWaiting>());
     made.set_level(spdlog::level::trace);
     made.set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
     return made;

@@ -1,7 +1,6 @@
 // A value or an Error. Dropping one is a warning, and warnings are errors.
 #pragma once
 
-#include <cassert>
 #include <optional>
 #include <type_traits>
 #include <utility>

@@ -24,6 +24,7 @@ void add_source(CLI::App* verb, SourceFlags& flags) {
       verb->add_option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
   auto* simulate = add_simulate(verb, flags.simulate);
   socket->excludes(local)->excludes(nvml)->excludes(simulate);
+  nvml->excludes(simulate);
 }
 
 void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
@@ -34,10 +35,10 @@ void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
       ->allow_extra_args(false);
   serve->add_option("--socket", verb.socket, "Unix socket of the API");
   serve->add_option("--state", verb.state, "Directory for what must survive the daemon");
-  serve->add_option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
+  auto* nvml = serve->add_option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
   serve->add_option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
   serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
-  add_simulate(serve, verb.simulate);
+  add_simulate(serve, verb.simulate)->excludes(nvml);
   serve->add_flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
   serve->callback([&] { chosen = verb; });
 }
@@ -71,9 +72,11 @@ void add_config(CLI::App& app, Verb& chosen, ConfigVerb& verb) {
 
 void add_inject(CLI::App* inject, SimVerb& verb) {
   inject->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
-  auto* lost = inject->add_flag("--lost", verb.lost, "The GPU falls off the bus");
-  auto* clear = inject->add_flag("--clear", verb.clear, "The GPU is well again");
-  auto* call = inject->add_option("--call", verb.call, "A driver call fails or is slow");
+  auto* lost =
+      inject->add_flag("--lost", verb.lost, "The GPU falls off the bus (adds to its faults)");
+  auto* clear = inject->add_flag("--clear", verb.clear, "The GPU has no fault any more");
+  auto* call = inject->add_option("--call", verb.call,
+                                  "A driver call fails or is slow (adds to its faults)");
   inject->add_option("--code", verb.code, "NVML return code of that call")->needs(call);
   inject->add_option("--latency-ms", verb.latency_ms, "That call takes so long")->needs(call);
   inject->add_flag("--never-returns", verb.never_returns, "That call blocks for ever")->needs(call);

@@ -68,12 +68,11 @@ TEST(CommandLine, DevicesAsksWhoeverIsThereUnlessTold) {
 }
 
 TEST(CommandLine, DevicesTakesItsFlags) {
-  const auto devices =
-      verb<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so", "--simulate", "4"});
+  const auto devices = verb<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so"});
   EXPECT_TRUE(devices.json);
   EXPECT_TRUE(devices.source.local);
   EXPECT_EQ(devices.source.nvml, "/lib/x.so");
-  EXPECT_EQ(devices.source.simulate, 4);
+  EXPECT_EQ(verb<DevicesVerb>({"devices", "--simulate", "4"}).source.simulate, 4);
 }
 
 TEST(CommandLine, DriverTakesTheSameSource) {
@@ -94,6 +93,12 @@ TEST(CommandLine, SimulatesOneTo64Gpus) {
     for (const char* count : {"0", "65", "-1", "two", "1.5", ""}) {
       EXPECT_EQ(end_of({verb, "--simulate", count}).code, 2) << verb << " " << count;
     }
+  }
+}
+
+TEST(CommandLine, SimulatedGpusAreNotAskedOfALibraryThatIsNamed) {
+  for (const char* verb : {"devices", "driver", "serve"}) {
+    EXPECT_EQ(end_of({verb, "--simulate", "2", "--nvml", "/lib/x.so"}).code, 2) << verb;
   }
 }
 

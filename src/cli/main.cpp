@@ -1,16 +1,32 @@
 // The program. Two hidden verbs are children that the program starts itself; they come before the
 // command line is parsed, because they take no words from people.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/terminal.h"
 #include "library/driver_host.h"
 #include "sim/run_keeper.h"
 #include "sim/world_directory.h"
 
-int main(int argc, char** argv) {
-  using namespace gpuyard;
+namespace {
+
+using namespace gpuyard;
+
+// Who closed one of these would have the next file that is opened take its place, and what is
+// printed land in it.
+void open_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDWR));
+  }
+}
+
+int run(int argc, char** argv) {
   const std::string_view verb = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + (argc > 1 ? 2 : argc), argv + argc);
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
@@ -19,4 +35,16 @@ int main(int argc, char** argv) {
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   return std::visit([](const auto& chosen) { return cli::run(chosen); },
                     std::get<cli::Verb>(parsed));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_descriptors();
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    // A bug, no memory, or no descriptors left for the loop itself.
+    return cli::complain({Errc::internal, error.what()});
+  }
 }

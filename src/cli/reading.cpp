@@ -12,23 +12,40 @@
 
 namespace gpuyard::cli {
 
-Result<PrivateWorld> PrivateWorld::start(int gpus) {
-  std::string directory = "/tmp/gpuyard-world-XXXXXX";  // nobody else can have prepared it
-  if (::mkdtemp(directory.data()) == nullptr) return system_error("creating " + directory);
-  sim::WorldOptions options;
-  options.directory = directory;
-  options.gpus = gpus;
-  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
-  if (!world) return std::move(world).error().in("simulating");
-  ::setenv("GPUYARD_SIM_WORLD", directory.c_str(), 1);
-  return PrivateWorld(std::move(directory), *std::move(world));
+namespace {
+
+// Where a client looks for a daemon, without a place that somebody else prepared for it in /tmp.
+std::vector<std::string> sockets_to_believe(const config::Environment& environment) {
+  auto sockets = config::sockets_to_try(environment);
+  std::erase_if(sockets, [&](const std::string& socket) {
+    return config::in_fallback_directory(environment, socket) &&
+           !check_private_directory(config::fallback_directory(environment));
+  });
+  return sockets;
 }
 
-PrivateWorld::~PrivateWorld() {
-  if (directory_.empty()) return;
-  static_cast<void>(sim::stop_keeper(directory_).ok());  // it may have ended by itself
+}  // namespace
+
+Result<TemporaryDirectory> TemporaryDirectory::make() {
+  std::string path = "/tmp/gpuyard-world-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return system_error("creating " + path);
+  return TemporaryDirectory(std::move(path));
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<PrivateWorld> PrivateWorld::start(int gpus) {
+  auto directory = TemporaryDirectory::make();
+  if (!directory) return std::move(directory).error();
+  const sim::WorldOptions options{
+      .directory = directory->path(), .gpus = gpus, .private_directory = true};
+  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
+  return PrivateWorld(*std::move(directory), *std::move(world));
 }
 
 Result<OpenSource> open_source(const SourceFlags& flags) {
@@ -41,9 +58,9 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
   const auto environment = config::Environment::of_process();
   client::SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
-  options.sockets = config::sockets_to_try(environment);
+  options.sockets = sockets_to_believe(environment);
   options.local = flags.local || flags.simulate || !flags.nvml.empty();
-  options.nvml = library::choose_nvml(flags.nvml, sim::simulated_nvml_path());
+  options.nvml = library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
   auto source = client::open_source(options);
   if (!source) return std::move(source).error();
   open.source = *std::move(source);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/verbs.h"
 #include "client/source.h"
@@ -11,21 +12,35 @@
 
 namespace gpuyard::cli {
 
-// A simulated world for one command, in a directory of its own; both are gone with this.
+// A directory with a name nobody could foresee, removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  static Result<TemporaryDirectory> make();
+
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+  ~TemporaryDirectory();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;  // empty: moved from
+};
+
+// A simulated world for one command, in a directory of its own; both are gone with this. Where the
+// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper sees to it.
 class PrivateWorld {
  public:
   static Result<PrivateWorld> start(int gpus);
 
-  PrivateWorld(PrivateWorld&&) noexcept = default;
-  PrivateWorld& operator=(PrivateWorld&&) = delete;
-  ~PrivateWorld();
-
  private:
-  PrivateWorld(std::string directory, sim::RunningWorld world)
+  PrivateWorld(TemporaryDirectory directory, sim::RunningWorld world)
       : directory_(std::move(directory)), world_(std::move(world)) {}
 
-  std::string directory_;  // empty: moved from
-  sim::RunningWorld world_;
+  TemporaryDirectory directory_;
+  sim::RunningWorld world_;  // ends before its directory
 };
 
 // The source, and for --simulate the world that it reads.

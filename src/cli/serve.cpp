@@ -61,7 +61,9 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
       text += fmt::format("  socket      {}\n", place);
     }
   }
-  print(text + "\nCtrl-C stops it.\n");
+  // A greeting nobody can read is no reason to end.
+  text += "\nCtrl-C stops it.\n";
+  static_cast<void>(try_print(text).ok());
 }
 
 }  // namespace
@@ -80,9 +82,10 @@ int run(const ServeVerb& verb) {
     if (!started) return complain(started.error());
     world.emplace(*std::move(started));
   }
-  const auto nvml = library::choose_nvml(config->driver.nvml, sim::simulated_nvml_path());
-  daemon::ServeOptions options{
-      *std::move(config), nvml.path, nvml.simulated, std::string(kVersion), {}};
+  // A library that the file names is for the real GPUs.
+  const auto nvml =
+      library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
+  daemon::ServeOptions options{*std::move(config), nvml.path, std::string(kVersion), {}};
   if (verb.greet) options.on_ready = greet;
   const auto served = daemon::serve(options);
   return served ? 0 : complain(served.error());

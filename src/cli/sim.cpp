@@ -1,6 +1,7 @@
 // gpuyard sim
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/json_writer.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -11,7 +12,7 @@ namespace {
 
 using sim::WorldStatus;
 
-std::string directory_of(const SimVerb& verb) {
+std::string world_of(const SimVerb& verb) {
   return verb.world.empty() ? sim::default_world_directory() : verb.world;
 }
 
@@ -19,7 +20,7 @@ int start(const SimVerb& verb) {
   const auto load = sim::parse_workload(verb.load);
   if (!load) return complain(load.error());
   sim::WorldOptions options;
-  options.directory = directory_of(verb);
+  options.directory = world_of(verb);
   options.model = verb.model;
   options.gpus = verb.gpus;
   options.load = *load;
@@ -29,7 +30,7 @@ int start(const SimVerb& verb) {
       fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
                   "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
                   options.gpus, world->directory(), world->keeper_pid(), world->directory(),
-                  sim::simulated_nvml_path().substr(0, sim::simulated_nvml_path().rfind('/'))));
+                  parent_directory(sim::simulated_nvml_path())));
   return 0;
 }
 
@@ -50,7 +51,7 @@ std::string status_table(const WorldStatus& status) {
 }
 
 int status(const SimVerb& verb) {
-  const auto world = sim::world_status(directory_of(verb));
+  const auto world = sim::world_status(world_of(verb));
   if (!world) return complain(world.error());
   print(verb.json ? json::to_json(*world) + "\n" : status_table(*world));
   return 0;
@@ -59,7 +60,7 @@ int status(const SimVerb& verb) {
 int load(const SimVerb& verb) {
   const auto workload = sim::parse_workload(verb.load);
   if (!workload) return complain(workload.error());
-  const auto done = sim::set_load(directory_of(verb), verb.gpu, *workload);
+  const auto done = sim::set_load(world_of(verb), verb.gpu, *workload);
   return done ? 0 : complain(done.error());
 }
 
@@ -79,14 +80,18 @@ int inject(const SimVerb& verb) {
   if (!verb.lost && !verb.clear && verb.call.empty()) {
     return complain({Errc::invalid, "say what: --lost, --call CALL or --clear"});
   }
+  if (verb.clear) {
+    const auto cleared = sim::clear_faults(world_of(verb), verb.gpu);
+    return cleared ? 0 : complain(cleared.error());
+  }
   const auto fault = fault_of(verb);
   if (!fault) return complain(fault.error());
-  const auto done = sim::inject(directory_of(verb), verb.gpu, *fault);
+  const auto done = sim::inject(world_of(verb), verb.gpu, *fault);
   return done ? 0 : complain(done.error());
 }
 
 int stop(const SimVerb& verb) {
-  const auto done = sim::stop_keeper(directory_of(verb));
+  const auto done = sim::stop_keeper(world_of(verb));
   return done ? 0 : complain(done.error());
 }
 

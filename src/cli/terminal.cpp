@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -13,6 +12,18 @@
 
 namespace gpuyard::cli {
 namespace {
+
+// Errc::unavailable: nobody reads the other end any more.
+Result<void> write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EPIPE) return Error{Errc::unavailable, "the pipe is closed"};
+    if (written < 0) return system_error("writing to the terminal");
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
 
 void pad(std::string& line, std::string_view cell, std::size_t width, bool right, bool last) {
   const std::string blanks(width - std::min(width, width_of(cell)), ' ');
@@ -23,17 +34,15 @@ void pad(std::string& line, std::string_view cell, std::size_t width, bool right
 
 }  // namespace
 
+Result<void> try_print(std::string_view text) {
+  return write_all(STDOUT_FILENO, text);
+}
+
 void print(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE) std::_Exit(0);
-    if (written < 0) {
-      complain(system_error("writing to stdout"));
-      std::_Exit(exit_code_of(Errc::internal));
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  const auto printed = write_all(STDOUT_FILENO, text);
+  if (printed) return;
+  if (printed.error().code == Errc::unavailable) std::_Exit(0);
+  std::_Exit(complain(printed.error()));
 }
 
 int complain(const Error& error) {
@@ -41,8 +50,9 @@ int complain(const Error& error) {
 }
 
 int complain(const Error& error, std::string_view advice) {
-  fmt::print(stderr, "gpuyard: {}\n", error.message);
-  if (!advice.empty()) fmt::print(stderr, "{}\n", advice);
+  std::string text = fmt::format("gpuyard: {}\n", error.message);
+  if (!advice.empty()) text += fmt::format("{}\n", advice);
+  static_cast<void>(write_all(STDERR_FILENO, text).ok());  // there is nowhere else to say it
   return exit_code_of(error.code);
 }
 

@@ -5,12 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "base/result.h"
 
 namespace gpuyard::cli {
 
-// Writes to stdout. A closed pipe ends the program quietly; a full disk is an error.
+// Writes to stdout. A closed pipe ends the program quietly, a full disk with an error.
 void print(std::string_view text);
+// The same without ending anything.
+Result<void> try_print(std::string_view text);
 
 // "gpuyard: <message>" on stderr; returns the exit code of the error.
 int complain(const Error&);

@@ -47,7 +47,9 @@ Result<Answer> call(const http::Endpoint& daemon, const protocol::Route<Params, 
   auto body = exchange(daemon, route, target_of(route.pattern, named_values(parameters)));
   if (!body) return std::move(body).error();
   auto answer = json::from_json<Answer>(*body, json::UnknownFields::ignore);
-  if (!answer) return std::move(answer).error().in("the daemon's answer at " + daemon.text());
+  if (!answer) {
+    return Error{Errc::internal, "the answer of " + daemon.text() + ": " + answer.error().message};
+  }
   return answer;
 }
 

@@ -1,6 +1,13 @@
 #include "client/source.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/unique_fd.h"
 #include "client/daemon_client.h"
+#include "http/endpoint.h"
 #include "library/monitor.h"
 #include "protocol/routes.h"
 
@@ -13,7 +20,6 @@ class DaemonSource final : public Source {
 
   Result<protocol::Snapshot> snapshot() override { return call(daemon_, protocol::kSnapshot); }
   Result<protocol::DriverInfo> driver() override { return call(daemon_, protocol::kDriver); }
-  std::string name() const override { return "the daemon at " + daemon_.text(); }
 
  private:
   http::Endpoint daemon_;
@@ -27,27 +33,37 @@ class LocalSource final : public Source {
     return protocol::snapshot_of(monitor_.inventory());
   }
   Result<protocol::DriverInfo> driver() override {
-    return protocol::driver_info_of(monitor_.inventory(Duration::zero()).driver.info);
+    return protocol::driver_info_of(monitor_.driver());
   }
-  std::string name() const override { return "the local driver"; }
 
  private:
   library::Monitor monitor_;
 };
 
-// Whether somebody listens there; who is silent counts as there.
-bool somebody_listens(const http::Endpoint& daemon) {
-  http::ClientRequest request;
-  request.target = std::string(protocol::kHealth.pattern);
-  const auto response = http::fetch(daemon, request, kAnswerDeadline);
-  return response ||
-         (response.error().code != Errc::unavailable && response.error().code != Errc::denied);
+// Where only the system's administrator can put a socket.
+bool is_system_place(const std::string& path) {
+  return path.starts_with("/run/gpuyard/");
+}
+
+// Whether a daemon that we may believe listens there. Only connecting decides: one that is there
+// and silent is there. In a place that any user could have prepared it must be root's or our own.
+bool daemon_listens(const std::string& path) {
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
+  if (!address) return false;
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), address->get(), address->length) != 0) {
+    return errno == EAGAIN;  // its queue is full
+  }
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
 }
 
 Result<std::unique_ptr<Source>> open_local(const library::NvmlChoice& choice) {
   auto backend = library::open_nvml(choice);
   if (!backend) return std::move(backend).error();
-  auto monitor = library::Monitor::open(*std::move(backend), choice.simulated);
+  auto monitor = library::Monitor::open(*std::move(backend));
   if (!monitor) return std::move(monitor).error();
   return std::unique_ptr<Source>(std::make_unique<LocalSource>(*std::move(monitor)));
 }
@@ -62,10 +78,9 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }
   for (const std::string& path : options.sockets) {
-    auto endpoint = http::Endpoint::unix_socket(path);
-    if (somebody_listens(endpoint)) {
-      return std::unique_ptr<Source>(std::make_unique<DaemonSource>(std::move(endpoint)));
-    }
+    if (!daemon_listens(path)) continue;
+    return std::unique_ptr<Source>(
+        std::make_unique<DaemonSource>(http::Endpoint::unix_socket(path)));
   }
   return open_local(options.nvml);
 }

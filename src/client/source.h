@@ -16,8 +16,6 @@ class Source {
   virtual ~Source() = default;
   virtual Result<protocol::Snapshot> snapshot() = 0;
   virtual Result<protocol::DriverInfo> driver() = 0;
-  // For people: "the daemon at /run/gpuyard/gpuyard.sock", "the local driver".
-  virtual std::string name() const = 0;
 };
 
 struct SourceOptions {

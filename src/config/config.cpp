@@ -16,13 +16,13 @@ std::string variable(const char* name) {
 
 std::string runtime_directory(const Environment& environment) {
   if (!environment.xdg_runtime_dir.empty()) return environment.xdg_runtime_dir + "/gpuyard";
-  return "/tmp/gpuyard-" + std::to_string(::getuid());
+  return fallback_directory(environment);
 }
 
 }  // namespace
 
 Environment Environment::of_process() {
-  return {::geteuid() == 0,
+  return {::geteuid(),
           variable("HOME"),
           variable("XDG_CONFIG_HOME"),
           variable("XDG_RUNTIME_DIR"),
@@ -42,21 +42,30 @@ std::vector<std::string> default_files(const Environment& environment) {
 
 std::string default_socket(const Environment& environment) {
   if (!environment.gpuyard_socket.empty()) return environment.gpuyard_socket;
-  if (environment.root) return kSystemSocket;
+  if (environment.root()) return kSystemSocket;
   return runtime_directory(environment) + "/gpuyard.sock";
 }
 
 std::string default_state_directory(const Environment& environment) {
-  if (environment.root) return "/var/lib/gpuyard";
+  if (environment.root()) return "/var/lib/gpuyard";
   if (!environment.xdg_state_home.empty()) return environment.xdg_state_home + "/gpuyard";
   if (!environment.home.empty()) return environment.home + "/.local/state/gpuyard";
   return runtime_directory(environment) + "/state";
 }
 
+std::string fallback_directory(const Environment& environment) {
+  return "/tmp/gpuyard-" + std::to_string(environment.uid);
+}
+
+bool in_fallback_directory(const Environment& environment, const std::string& path) {
+  const std::string fallback = fallback_directory(environment);
+  return path == fallback || path.starts_with(fallback + "/");
+}
+
 std::vector<std::string> sockets_to_try(const Environment& environment) {
   if (!environment.gpuyard_socket.empty()) return {environment.gpuyard_socket};
   std::vector<std::string> sockets = {kSystemSocket};
-  if (!environment.root) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
+  if (!environment.root()) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
   return sockets;
 }
 

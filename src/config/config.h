@@ -30,12 +30,14 @@ struct Config {
 
 // The environment as far as configuration looks at it; a test makes its own.
 struct Environment {
-  bool root = false;
+  unsigned uid = 65534;  // the effective one
   std::string home;
   std::string xdg_config_home;
   std::string xdg_runtime_dir;
   std::string xdg_state_home;
   std::string gpuyard_socket;
+
+  bool root() const { return uid == 0; }
 
   static Environment of_process();
 };
@@ -47,6 +49,14 @@ std::vector<std::string> default_files(const Environment&);
 // root, the XDG directories for others.
 std::string default_socket(const Environment&);
 std::string default_state_directory(const Environment&);
+
+// /tmp/gpuyard-<uid>, which stands in for a runtime directory where there is none. In /tmp anybody
+// may have made it first: a daemon makes it with make_private_directory(), and a client asks
+// check_private_directory() before it believes what it finds there.
+std::string fallback_directory(const Environment&);
+
+// Whether `path` is the fallback directory or in it.
+bool in_fallback_directory(const Environment&, const std::string& path);
 
 // Sockets on which a client looks for a daemon, best first.
 std::vector<std::string> sockets_to_try(const Environment&);

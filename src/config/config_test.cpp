@@ -158,10 +158,10 @@ TEST(Render, TellsWhetherAReloadAppliesAKey) {
 }
 
 Environment user() {
-  return {false, "/home/u", "", "/run/user/7", "", ""};
+  return {7, "/home/u", "", "/run/user/7", "", ""};
 }
 Environment root() {
-  return {true, "/root", "", "", "", ""};
+  return {0, "/root", "", "", "", ""};
 }
 
 TEST(Places, OfRootAreTheSystems) {
@@ -175,6 +175,19 @@ TEST(Places, OfAUserFollowTheXdgDirectories) {
   EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
   environment.xdg_state_home = "/s";
   EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
+}
+
+TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {
+  Environment bare;
+  bare.uid = 7;
+  EXPECT_EQ(fallback_directory(bare), "/tmp/gpuyard-7");
+  EXPECT_EQ(default_socket(bare), "/tmp/gpuyard-7/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(bare), "/tmp/gpuyard-7/state");
+  for (const std::string& place : {default_socket(bare), default_state_directory(bare)}) {
+    EXPECT_TRUE(in_fallback_directory(bare, place)) << place;
+    EXPECT_FALSE(in_fallback_directory(user(), user().xdg_runtime_dir + place)) << place;
+  }
+  EXPECT_FALSE(in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
 }
 
 TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {

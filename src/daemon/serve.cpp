@@ -17,18 +17,34 @@ namespace {
 
 constexpr unsigned kPrivate = 0700;
 
-// Each connection is a descriptor; the usual soft limit of 1024 is a habit of select().
-void raise_descriptor_limit() {
+// Each connection is a descriptor; the usual soft limit of 1024 is a habit of select(). Returns
+// what it was before, which is what a driver is used to.
+rlim_t raise_descriptor_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RLIM_INFINITY;
+  const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return before;
 }
 
 }  // namespace
 
+Result<void> make_place(const std::string& directory, unsigned mode,
+                        const config::Environment& environment) {
+  if (config::in_fallback_directory(environment, directory)) {
+    if (auto own = make_private_directory(config::fallback_directory(environment)); !own) {
+      Error error = std::move(own).error();
+      error.message += "; set XDG_RUNTIME_DIR, or name other places with --socket and --state";
+      return error;
+    }
+  }
+  return make_directories(directory, mode);
+}
+
 Result<UniqueFd> lock_state(const std::string& directory) {
-  if (auto made = make_directories(directory, kPrivate); !made) {
+  const auto environment = config::Environment::of_process();
+  if (auto made = make_place(directory, kPrivate, environment); !made) {
     return std::move(made).error().in("the state directory");
   }
   auto lock = lock_file(directory + "/lock");
@@ -69,14 +85,14 @@ Result<void> check(const config::Config& config) {
 
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
-  raise_descriptor_limit();
-  ::signal(SIGPIPE, SIG_IGN);
+  const rlim_t usual_descriptors = raise_descriptor_limit();
+  for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) ::signal(meaningless, SIG_IGN);
 
   http::IoLoop loop;
-  Yard yard(loop, options);
+  Yard yard(loop, options, usual_descriptors);
   if (auto listening = yard.listen(); !listening) return listening;
   bool stopping = false;
-  const Subscription signals = loop.signals({SIGTERM, SIGINT}, [&](int) {
+  const Subscription signals = loop.signals({SIGTERM, SIGINT, SIGHUP}, [&](int) {
     if (std::exchange(stopping, true)) return loop.stop();  // asked twice: at once
     log::info("stopping");
     yard.stop([&loop] { loop.stop(); });

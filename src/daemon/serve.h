@@ -16,11 +16,14 @@ namespace gpuyard::daemon {
 struct ServeOptions {
   config::Config config;
   std::string nvml;  // path of the library to load; empty: the system's
-  bool simulated = false;
   std::string version;
   // Told once: the first snapshot, and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
 };
+
+// Creates a directory of the daemon's with its parents. Where that is in config's fallback
+// directory in /tmp, Errc::denied if somebody else made that one.
+Result<void> make_place(const std::string& directory, unsigned mode, const config::Environment&);
 
 // Everything about a configuration that can be checked without starting: addresses, prefix, socket
 // path.
@@ -30,8 +33,8 @@ Result<void> check(const config::Config&);
 // the other's pid.
 Result<UniqueFd> lock_state(const std::string& directory);
 
-// Runs until SIGTERM or SIGINT; then open connections get half a second. An error means that it
-// never served. The state directory is locked by the caller.
+// Runs until SIGTERM, SIGINT or SIGHUP; then open connections get half a second. An error means
+// that it never served. The state directory is locked by the caller.
 Result<void> serve(const ServeOptions&);
 
 }  // namespace gpuyard::daemon

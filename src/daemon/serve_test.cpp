@@ -1,6 +1,7 @@
 #include "daemon/serve.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -76,6 +77,47 @@ TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {
     const auto first = lock_state(path_);
   }
   EXPECT_TRUE(lock_state(path_).ok());
+}
+
+// The fallback in /tmp of a user who does not exist.
+class FallbackDirectory : public ::testing::Test {
+ protected:
+  FallbackDirectory() { environment_.uid = 4'000'000'000U - static_cast<unsigned>(::getpid()); }
+  ~FallbackDirectory() override { std::filesystem::remove_all(path()); }
+
+  std::string path() const { return config::fallback_directory(environment_); }
+
+  config::Environment environment_;
+};
+
+unsigned mode_of(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
+}
+
+TEST_F(FallbackDirectory, IsMadeForItsUserAlone) {
+  ASSERT_TRUE(make_place(path(), 0755, environment_).ok());
+  EXPECT_EQ(mode_of(path()), 0700U);
+  ASSERT_TRUE(make_place(path() + "/state", 0700, environment_).ok());
+  EXPECT_EQ(mode_of(path() + "/state"), 0700U);
+}
+
+TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
+  std::filesystem::create_directory_symlink("/tmp", path());
+  const auto made = make_place(path() + "/state", 0700, environment_);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, Errc::denied);
+  for (const char* way_out : {"XDG_RUNTIME_DIR", "--socket", "--state"}) {
+    EXPECT_NE(made.error().message.find(way_out), std::string::npos) << made.error().message;
+  }
+}
+
+TEST_F(StateDirectory, ASocketsDirectoryCanBeEnteredByAnybodyWhateverTheUmask) {
+  const mode_t before = ::umask(077);
+  const auto made = make_place(path_ + "/run", 0755, config::Environment{});
+  ::umask(before);
+  EXPECT_TRUE(made.ok());
+  EXPECT_EQ(mode_of(path_ + "/run"), 0755U);
 }
 
 TEST_F(StateDirectory, AFileInItsPlaceIsSaidSo) {

@@ -10,25 +10,26 @@ constexpr Duration kFarewell = std::chrono::milliseconds(500);
 constexpr unsigned kAnybodyMayConnect =
     0666;  // the kernel says who they are; the router what they may
 
-std::vector<std::string> host_arguments(const ServeOptions& options) {
-  if (options.nvml.empty()) return {};
-  return {"--nvml", options.nvml};
-}
+constexpr unsigned kAnybodyMayEnter = 0755;
 
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "" : path.substr(0, slash);
+std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t descriptors) {
+  std::vector<std::string> arguments = {"--nofile", std::to_string(descriptors)};
+  if (!options.nvml.empty()) arguments.insert(arguments.end(), {"--nvml", options.nvml});
+  return arguments;
 }
 
 }  // namespace
 
-Yard::Yard(http::IoLoop& loop, const ServeOptions& options)
+Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),
       host_(
-          loop, [arguments = host_arguments(options)] { return driver::spawn_host(arguments); },
+          loop,
+          [arguments = host_arguments(options, driver_descriptors)] {
+            return driver::spawn_host(arguments);
+          },
           *this),
-      telemetry_(loop, *this, options.simulated),
+      telemetry_(loop, *this),
       context_{telemetry_, options.version, options.config.metrics.prefix},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
@@ -45,9 +46,9 @@ Result<void> Yard::listen() {
     if (!bound) return bound.error();
     places_.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
   }
-  if (const std::string directory = directory_of(server.socket); !directory.empty()) {
-    if (auto made = make_directories(directory); !made) return made;
-  }
+  auto made = make_place(parent_directory(server.socket), kAnybodyMayEnter,
+                         config::Environment::of_process());
+  if (!made) return std::move(made).error().in("the socket's directory");
   if (auto done = server_.listen_unix(server.socket, kAnybodyMayConnect); !done) return done;
   places_.push_back(server.socket);
   return {};

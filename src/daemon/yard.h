@@ -1,6 +1,7 @@
 // The daemon's moving parts in the order in which they depend on each other.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "api/router.h"
@@ -15,7 +16,8 @@ namespace gpuyard::daemon {
 // Lives on the io thread. What the rooms say to each other goes through its overrides.
 class Yard final : private driver::HostListener, private telemetry::Reader {
  public:
-  Yard(http::IoLoop&, const ServeOptions&);
+  // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.
+  Yard(http::IoLoop&, const ServeOptions&, rlim_t driver_descriptors);
 
   Result<void> listen();
   void start();

@@ -33,10 +33,12 @@ struct DriverInfo {
   std::optional<std::string> cuda_driver_version;  // "12.2", the highest CUDA it supports
   std::optional<std::string> nvml_version;         // "12.535.104"
   std::string library;                             // path of the loaded NVML
+  bool simulated = false;                          // it is the simulated one
 
   friend bool operator==(const DriverInfo&, const DriverInfo&) = default;
 };
-BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version, library))
+BOOST_DESCRIBE_STRUCT(DriverInfo, (),
+                      (driver_version, cuda_driver_version, nvml_version, library, simulated))
 
 struct Fleet {
   DriverInfo driver;

@@ -102,12 +102,21 @@ class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(FakeFleet fleet) : fleet_(std::move(fleet)) {}
 
-  Result<Fleet> enumerate() override {
-    {
-      const std::lock_guard lock(fleet_.state_->mutex);
-      if (fleet_.state_->no_driver) return *fleet_.state_->no_driver;
-    }
-    return fleet_.fleet();
+  Result<DriverSession> start() override {
+    const DriverInfo driver = fleet_.fleet().driver;
+    const std::lock_guard lock(fleet_.state_->mutex);
+    if (fleet_.state_->no_driver) return *fleet_.state_->no_driver;
+    return DriverSession{driver, static_cast<std::uint32_t>(fleet_.state_->gpus.size())};
+  }
+
+  DeviceInfo open(std::uint32_t index) override {
+    FakeFleet::State& state = *fleet_.state_;
+    std::unique_lock lock(state.mutex);
+    FakeFleet::State::Gpu& gpu = state.gpus.at(index);
+    state.unblocked.wait(lock, [&] { return !gpu.blocked || gpu.removed; });
+    DeviceInfo info = gpu.info;
+    if (gpu.removed) info.fault = Missing{MissingReason::device_lost, "GPU is lost"};
+    return info;
   }
 
   Sample read(const DeviceId& id, ProbeSet probes) override {
@@ -118,8 +127,8 @@ class FakeBackend final : public Backend {
     if (gpu == state.gpus.end()) {
       return missing_sample(probes, {MissingReason::failed, "Not Found"}, BootClock::now());
     }
-    state.unblocked.wait(lock, [&] { return !gpu->blocked || gpu->removed; });
     const TimePoint taken = BootClock::now();
+    state.unblocked.wait(lock, [&] { return !gpu->blocked || gpu->removed; });
     if (gpu->removed) {
       return missing_sample(probes, {MissingReason::device_lost, "GPU is lost"}, taken);
     }

@@ -23,7 +23,7 @@ class FakeFleet {
   void set_missing(std::uint32_t index, Metric, Missing);
   void set_memory_used(std::uint32_t index, std::int64_t bytes);
   void set_temperature(std::uint32_t index, std::int64_t celsius);
-  // The GPU falls off the bus: no longer enumerated, every reading of it lost.
+  // The GPU falls off the bus: it does not open any more, and every reading of it is lost.
   void remove_gpu(std::uint32_t index);
 
   // The GPU's driver calls block until unblocked: what a dying GPU does.

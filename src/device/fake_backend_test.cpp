@@ -19,7 +19,14 @@ class FakeBackends : public testing::Test {
  protected:
   Sample read(std::uint32_t index) { return backend_->read(all_[index].id, kEverything); }
   std::int64_t number(std::uint32_t index, Metric metric) { return *read(index).number(metric); }
-  std::vector<DeviceInfo> visible() { return backend_->enumerate()->devices; }
+  // Those that open.
+  std::vector<DeviceInfo> visible() {
+    std::vector<DeviceInfo> out;
+    for (std::uint32_t i = 0; i < backend_->start()->gpu_count; ++i) {
+      if (const DeviceInfo info = backend_->open(i); !info.fault) out.push_back(info);
+    }
+    return out;
+  }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(3, kMemory);
   std::unique_ptr<Backend> backend_ = fleet_.backend();
@@ -29,11 +36,11 @@ class FakeBackends : public testing::Test {
 TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
   RecordProperty("contract", "A4");
   const std::unique_ptr<Backend> backend = FakeFleet::with_healthy_gpus(2, kMemory).backend();
-  const auto fleet = backend->enumerate();
-  ASSERT_TRUE(fleet);
-  ASSERT_EQ(fleet->devices.size(), 2U);
-  EXPECT_EQ(fleet->devices[0].index, 0U);
-  EXPECT_EQ(fleet->devices[1].index, 1U);
+  const auto session = backend->start();
+  ASSERT_TRUE(session);
+  ASSERT_EQ(session->gpu_count, 2U);
+  EXPECT_EQ(backend->open(0).index, 0U);
+  EXPECT_EQ(backend->open(1).index, 1U);
 }
 
 TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
@@ -122,13 +129,13 @@ TEST_F(FakeBackends, CopiesShareOneFleet) {
 
 TEST_F(FakeBackends, WithoutADriverThereIsItsErrorAndNoFleet) {
   const Error error = init_failed("Driver Not Loaded");
-  EXPECT_EQ(FakeFleet::without_driver(error).backend()->enumerate().error(), error);
+  EXPECT_EQ(FakeFleet::without_driver(error).backend()->start().error(), error);
 }
 
 TEST_F(FakeBackends, AFleetMayBeEmpty) {
-  const auto fleet = FakeFleet::with_healthy_gpus(0, kMemory).backend()->enumerate();
-  ASSERT_TRUE(fleet);
-  EXPECT_TRUE(fleet->devices.empty());
+  const auto session = FakeFleet::with_healthy_gpus(0, kMemory).backend()->start();
+  ASSERT_TRUE(session);
+  EXPECT_EQ(session->gpu_count, 0U);
 }
 
 TEST_F(FakeBackends, ABlockedGpuAnswersOnceItIsUnblocked) {

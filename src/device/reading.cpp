@@ -23,6 +23,8 @@ std::string describe(const Missing& missing) {
       return "no permission";
     case MissingReason::device_lost:
       return "the GPU is lost";
+    case MissingReason::driver_gone:
+      return "the driver was unloaded or replaced";
     case MissingReason::timed_out:
       return "the driver did not answer in time";
     case MissingReason::not_ready:

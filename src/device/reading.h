@@ -19,12 +19,13 @@ enum class MissingReason : std::uint8_t {
   not_supported,  // this GPU or driver does not report it
   no_permission,
   device_lost,  // the GPU fell off the bus or wants a reset
-  timed_out,    // the driver call did not come back in time
+  driver_gone,  // the driver was unloaded or replaced under us: only a new session helps
+  timed_out,    // the driver call did not come back by our deadline
   not_ready,    // nothing has been read yet
   failed,       // the driver said something else; detail has its words
 };
-BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, timed_out, not_ready,
-                    failed)
+BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, driver_gone,
+                    timed_out, not_ready, failed)
 
 struct Missing {
   MissingReason reason = MissingReason::not_ready;
@@ -40,7 +41,7 @@ std::string describe(const Missing&);
 struct Reading {
   Metric metric{};
   std::uint16_t index = 0;  // which fan, link or location; 0 for rows without a dimension
-  TimePoint taken;          // when the driver answered, or when it was given up
+  TimePoint taken;          // just before the driver was asked
   std::variant<Missing, std::int64_t, std::string> value;
 
   const std::int64_t* number() const { return std::get_if<std::int64_t>(&value); }

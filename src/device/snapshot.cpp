@@ -43,14 +43,15 @@ const Missing* lost(const Sample& sample) {
   const auto& readings = sample.readings();
   const bool all = std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
     const Missing* missing = reading.missing();
-    return missing != nullptr && missing->reason == MissingReason::device_lost;
+    return missing != nullptr && (missing->reason == MissingReason::device_lost ||
+                                  missing->reason == MissingReason::driver_gone);
   });
   return all && !readings.empty() ? readings.front().missing() : nullptr;
 }
 
 DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet probes,
                          TimePoint now) {
-  DeviceState state{std::move(info), DeviceCondition::responsive, "", {}};
+  DeviceState state{std::move(info), DeviceCondition::responsive, "", {}, 0};
   if (state.info.fault) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*state.info.fault);

@@ -25,11 +25,13 @@ struct DeviceState {
   DeviceCondition condition = DeviceCondition::responsive;
   std::string why;  // of a condition other than responsive
   Sample sample;
+  std::uint64_t query_errors = 0;  // readings that failed since the daemon started
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
 
-// Why, if the driver says that the whole GPU is gone: every reading is missing for that reason.
+// Why, if the driver says that the whole GPU is gone: every reading is missing, because the device
+// or the driver is.
 const Missing* lost(const Sample&);
 
 // The state of a GPU after one question for `probes`: unresponsive without an answer, unavailable
@@ -49,7 +51,6 @@ struct Snapshot {
   std::uint64_t generation = 0;
   TimePoint taken;
   WallTime wall;
-  bool simulated = false;
   DriverState driver;
   std::vector<DeviceState> devices;  // by index
 
@@ -57,7 +58,7 @@ struct Snapshot {
 };
 
 // The GPU a person names by index ("3"), UUID, or PCI address in either of its spellings
-// ("0000:01:00.0", NVML's "00000000:01:00.0"). Errc::not_found says which GPUs there are.
+// ("0000:01:00.0", NVML's "00000000:01:00.0"). Else Errc::not_found.
 Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
 
 // A row's value wherever it lives: identity, driver or sample.

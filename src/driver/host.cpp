@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
 
 #include "base/log.h"
 #include "driver/message.h"
@@ -12,37 +16,81 @@
 namespace gpuyard::driver {
 namespace {
 
-Hello hello_without_fleet(const Error& error) {
-  return {std::nullopt, static_cast<std::uint32_t>(error.code), error.message};
+// The session is over: the driver was unloaded or replaced, and says so in every reading.
+bool driver_is_gone(const Sample& sample) {
+  const auto& readings = sample.readings();
+  return !readings.empty() &&
+         std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
+           const Missing* missing = reading.missing();
+           return missing != nullptr && missing->reason == MissingReason::driver_gone;
+         });
 }
+
+// One daemon at the other end of a socket. A datagram is sent whole, so the GPUs' threads need no
+// lock between them. A failed send means that the daemon is gone, which the main thread sees as
+// well.
+class Host {
+ public:
+  Host(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
+      : socket_(socket),
+        driver_(std::move(session.driver)),
+        readers_(backend, session.gpu_count,
+                 {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
+
+  // Says which GPUs there are; again whenever one has opened or changed.
+  void greet() {
+    const std::lock_guard one_at_a_time(greeting_);  // the last one said is the newest
+    const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
+    say(Hello{Fleet{driver_, readers_.devices(patience)}, Errc::internal, ""});
+  }
+
+  // Until the daemon closes its end.
+  void serve() {
+    for (;;) {
+      auto message = receive_to_host(socket_, Wait::yes);
+      if (!message) break;
+      const auto request = std::get<ReadRequest>(*std::move(message));
+      if (readers_.read(request)) continue;
+      const Missing why{MissingReason::failed, "the driver-host has no such GPU or is too busy"};
+      say(ReadReply{request.id, request.device,
+                    missing_sample(request.probes, why, BootClock::now())});
+    }
+    // A thread that is inside send() gets out of it, so that the readers can be waited for.
+    ::shutdown(socket_, SHUT_RDWR);
+  }
+
+ private:
+  void answer(ReadReply reply) {
+    const bool over = driver_is_gone(reply.sample);
+    say(std::move(reply));
+    // The daemon starts another host, with a library loaded anew.
+    if (over) ::shutdown(socket_, SHUT_RDWR);
+  }
+
+  void say(const FromHost& message) {
+    static_cast<void>(send_message(socket_, message, Wait::yes).ok());
+  }
+
+  const int socket_;
+  const DriverInfo driver_;
+  std::mutex greeting_;
+  bool first_ = true;
+  Readers readers_;  // last: its threads use the others
+};
 
 }  // namespace
 
 void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
-  const int fd = socket.get();
   auto made = make_backend();
-  auto fleet = made ? (*made)->enumerate() : Result<Fleet>(made.error());
-  const Hello hello = fleet ? Hello{*fleet, 0, ""} : hello_without_fleet(fleet.error());
-  if (!send_message(fd, hello, Wait::yes) || !fleet) return;
-
-  const std::shared_ptr<Backend> backend = *std::move(made);
-  // A datagram is sent whole, so the threads need no lock between them. A failed send means that
-  // the daemon is gone, which the loop below sees as well.
-  Readers readers(backend, fleet->devices, [fd](ReadReply reply) {
-    static_cast<void>(send_message(fd, std::move(reply), Wait::yes).ok());
-  });
-  for (;;) {
-    auto message = receive_to_host(fd, Wait::yes);
-    if (!message) break;
-    auto& request = std::get<ReadRequest>(*message);
-    const std::uint64_t id = request.id;
-    const DeviceId device = request.device;
-    const ProbeSet probes = request.probes;
-    if (readers.read(std::move(request))) continue;
-    const Missing why{MissingReason::failed, "the driver-host has no such GPU or is too busy"};
-    const ReadReply refusal{id, device, missing_sample(probes, why, BootClock::now())};
-    if (!send_message(fd, refusal, Wait::yes)) break;
+  auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
+  if (!session) {
+    const Hello nothing{std::nullopt, session.error().code, session.error().message};
+    static_cast<void>(send_message(socket.get(), nothing, Wait::yes).ok());
+    return;
   }
+  Host host(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)));
+  host.greet();
+  host.serve();
 }
 
 void run_host_process(const MakeBackend& make_backend) {

@@ -20,6 +20,11 @@ HostClient::~HostClient() {
 }
 
 void HostClient::start() {
+  if (departing_.size() >= kMaxDeparting) {
+    listener_.on_host_down(
+        "earlier driver-hosts are stuck inside the driver; waiting for them to go");
+    return start_later(kLongestDelay);
+  }
   auto process = spawn_();
   if (!process) {
     listener_.on_host_down(process.error().message);
@@ -27,6 +32,8 @@ void HostClient::start() {
   }
   process_ = *std::move(process);
   greeted_ = false;
+  started_ = last_heard_ = loop_.now();
+  questions_ = 0;
   readable_ = loop_.watch(process_.socket.get(), [this] { on_readable(); });
   hello_timer_ = loop_.call_after(kHelloDeadline, [this] {
     give_up(fmt::format("the driver did not initialise within {} s",
@@ -35,7 +42,22 @@ void HostClient::start() {
 }
 
 bool HostClient::read(const ReadRequest& request) {
-  return greeted_ && send_message(process_.socket.get(), request, Wait::no).ok();
+  if (!greeted_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
+  if (questions_++ == 0) last_heard_ = loop_.now();
+  return true;
+}
+
+void HostClient::handle(const ReadReply& reply) {
+  last_heard_ = loop_.now();
+  questions_ -= questions_ > 0 ? 1 : 0;
+  listener_.on_reply(reply);
+}
+
+void HostClient::check_silence() {
+  if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
+    return give_up("driver-host has answered nothing for 30 s");
+  }
+  silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
 }
 
 void HostClient::on_readable() {
@@ -57,18 +79,18 @@ void HostClient::on_readable() {
 void HostClient::handle(const Hello& hello) {
   hello_timer_.reset();
   if (hello.fleet) {
-    greeted_ = true;
-    delay_ = kFirstDelay;
+    if (!std::exchange(greeted_, true)) check_silence();
     return listener_.on_fleet(*hello.fleet);
   }
   end_process();
   start_later(kLongestDelay);  // a driver may be installed or loaded while we run
-  const bool known = hello.error_code <= static_cast<std::uint32_t>(Errc::internal);
-  listener_.on_no_driver(
-      {known ? static_cast<Errc>(hello.error_code) : Errc::internal, hello.error});
+  listener_.on_no_driver({hello.error_code, hello.error});
 }
 
 void HostClient::give_up(const std::string& why) {
+  // One that ran for a while gets a quick start; one that crashes again and again does not, however
+  // friendly its greeting.
+  if (loop_.now() - started_ > kLongestDelay) delay_ = kFirstDelay;
   end_process();
   start_later(delay_);
   delay_ = std::min(delay_ * 2, kLongestDelay);
@@ -77,6 +99,7 @@ void HostClient::give_up(const std::string& why) {
 
 void HostClient::end_process() {
   hello_timer_.reset();
+  silence_timer_.reset();
   readable_.reset();
   process_.socket.reset();
   greeted_ = false;

@@ -49,11 +49,13 @@ class HostClient {
   // False: no host at present, or it is too busy to take it.
   bool read(const ReadRequest&);
 
-  pid_t pid() const { return process_.pid; }
-
   static constexpr Duration kHelloDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kLongestDelay = std::chrono::seconds(10);
+  // A host that leaves every question unanswered for so long is stuck as a whole.
+  static constexpr Duration kSilence = std::chrono::seconds(30);
+  // Hosts that were killed and will not go: stuck inside the driver. No more are added to them.
+  static constexpr std::size_t kMaxDeparting = 2;
 
  private:
   // A host that was killed and is not gone yet. Ends its watch before its descriptor.
@@ -65,7 +67,8 @@ class HostClient {
 
   void on_readable();
   void handle(const Hello&);
-  void handle(const ReadReply& reply) { listener_.on_reply(reply); }
+  void handle(const ReadReply&);
+  void check_silence();
   void give_up(const std::string& why);
   void end_process();
   void reap(pid_t);
@@ -76,10 +79,14 @@ class HostClient {
   HostListener& listener_;
   HostProcess process_;
   bool greeted_ = false;
+  TimePoint started_;
+  TimePoint last_heard_;
+  std::size_t questions_ = 0;  // out since the host started
   Duration delay_ = kFirstDelay;
   std::list<Departing> departing_;
   Subscription readable_;
   Subscription hello_timer_;
+  Subscription silence_timer_;
   Subscription restart_timer_;
 };
 

@@ -19,7 +19,7 @@ Hello hello_with_gpus(std::uint32_t count) {
     const std::string id = "GPU-" + std::to_string(i);
     fleet.devices.push_back({id, i, id, "", "H100", {}});
   }
-  return {fleet, 0, ""};
+  return {fleet, Errc::internal, ""};
 }
 
 class Recorder final : public HostListener {
@@ -128,7 +128,7 @@ TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
 TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
   client_.start();
   const Error why = init_failed("Driver Not Loaded");
-  say(Hello{std::nullopt, static_cast<std::uint32_t>(why.code), why.message});
+  say(Hello{std::nullopt, why.code, why.message});
   EXPECT_EQ(heard_.errors, std::vector<Error>{why});
   loop_.advance(HostClient::kLongestDelay);
   EXPECT_EQ(spawned_, 2);
@@ -136,11 +136,59 @@ TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
   EXPECT_EQ(heard_.fleets.size(), 1U);
 }
 
-TEST_F(HostClientTest, AnErrorCodeNobodyKnowsIsInternal) {
+TEST_F(HostClientTest, AFriendlyHostThatCrashesAgainAndAgainIsRestartedEverMoreRarely) {
   client_.start();
-  say(Hello{std::nullopt, 12345, "?"});
-  ASSERT_EQ(heard_.errors.size(), 1U);
-  EXPECT_EQ(heard_.errors[0].code, Errc::internal);
+  for (int i = 0; i < 20; ++i) {
+    say(hello_with_gpus(1));
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  const int before = spawned_;
+  say(hello_with_gpus(1));
+  hang_up();
+  loop_.advance(HostClient::kLongestDelay - std::chrono::milliseconds(1));
+  EXPECT_EQ(spawned_, before);
+}
+
+TEST_F(HostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
+  client_.start();
+  for (int i = 0; i < 10; ++i) {
+    hang_up();
+    loop_.advance(HostClient::kLongestDelay);
+  }
+  say(hello_with_gpus(1));
+  loop_.advance(std::chrono::minutes(1));
+  const int before = spawned_;
+  hang_up();
+  loop_.advance(HostClient::kFirstDelay);
+  EXPECT_EQ(spawned_, before + 1);
+}
+
+TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  loop_.advance(HostClient::kSilence + HostClient::kSilence / 6);
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host has answered nothing for 30 s"});
+}
+
+TEST_F(HostClientTest, AHostThatIsAskedNothingMaySayNothing) {
+  client_.start();
+  say(hello_with_gpus(2));
+  loop_.advance(std::chrono::minutes(10));
+  EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, AHostWhoseOneGpuIsStuckIsKeptForTheOthers) {
+  client_.start();
+  say(hello_with_gpus(2));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
+  for (std::uint64_t id = 2; id < 100; ++id) {
+    ASSERT_TRUE(client_.read({id, "GPU-1", {Probe::power}}));
+    say(ReadReply{id, "GPU-1", {}});
+    loop_.advance(std::chrono::seconds(1));
+  }
+  EXPECT_TRUE(heard_.downs.empty());
 }
 
 TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {

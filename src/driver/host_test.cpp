@@ -80,6 +80,30 @@ TEST_F(HostTest, AQuestionAboutNobodyIsAnsweredWithAReason) {
   EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
 }
 
+TEST_F(HostTest, AGpuThatDoesNotOpenDoesNotKeepTheOthersFromBeingTold) {
+  auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
+  fleet.block(1);
+  serve(fleet);
+  const auto first = receive<Hello>();
+  ASSERT_EQ(first.fleet->devices.size(), 3U);
+  EXPECT_TRUE(first.fleet->devices[1].fault);
+  EXPECT_FALSE(first.fleet->devices[2].fault);
+  fleet.unblock(1);
+  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet()) << "told again once it has opened";
+}
+
+TEST_F(HostTest, AHostWhoseDriverIsGoneSaysSoAndEnds) {
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  fleet.set_missing(0, Metric::temperature_core,
+                    {MissingReason::driver_gone, "Driver/library version mismatch"});
+  serve(fleet);
+  receive<Hello>();
+  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  EXPECT_EQ(receive<ReadReply>().id, 5U);
+  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+}
+
 TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();

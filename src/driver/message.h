@@ -11,10 +11,11 @@
 
 namespace gpuyard::driver {
 
-// The first message of a driver-host; after one without a fleet it ends.
+// The first message of a driver-host, and again whenever a GPU has opened or changed. After one
+// without a fleet it ends.
 struct Hello {
   std::optional<Fleet> fleet;
-  std::uint32_t error_code = 0;  // of no fleet: an Errc
+  Errc error_code = Errc::internal;  // of no fleet
   std::string error;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))

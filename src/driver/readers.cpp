@@ -1,9 +1,11 @@
 #include "driver/readers.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -12,19 +14,30 @@ namespace gpuyard::driver {
 // Shared between its thread and Readers, so that a thread left behind has what it stands on.
 class Readers::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, DeviceId device, Done done)
-      : backend_(std::move(backend)), device_(std::move(device)), done_(std::move(done)) {}
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadersListener listener)
+      : index_(index), listener_(std::move(listener)), backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
     std::thread([self] { self->run(); }).detach();
   }
 
-  const DeviceId& device() const { return device_; }
+  DeviceInfo wait_opened(TimePoint deadline) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, deadline - BootClock::now(), [&] { return info_.has_value(); });
+    if (info_) return *info_;
+    DeviceInfo unknown;
+    unknown.id = fmt::format("index:{}", index_);
+    unknown.index = index_;
+    unknown.fault = Missing{MissingReason::timed_out, "the driver has not opened this GPU in time"};
+    awaited_too_long_ = true;
+    return unknown;
+  }
 
-  bool enqueue(ReadRequest request) {
+  bool enqueue(ReadRequest& request) {
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() >= kMaxQueued) return false;
+      const bool ours = info_ && !info_->fault && info_->id == request.device;
+      if (!ours || queue_.size() >= kMaxQueued) return false;
       queue_.push_back(std::move(request));
     }
     changed_.notify_all();
@@ -39,56 +52,91 @@ class Readers::Worker {
     changed_.notify_all();
   }
 
-  // After this returns, `done` is not running and never runs again.
+  // After this returns, the listener is not running and never runs again.
   void wait_stopped(TimePoint deadline) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
     muted_ = true;
-    changed_.wait(lock, [&] { return !answering_; });
+    changed_.wait(lock, [&] { return !telling_; });
   }
 
  private:
   void run() {
     std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-      if (stopping_) break;
-      const ReadRequest request = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      Sample sample = backend_->read(device_, request.probes);
-      lock.lock();
-      if (muted_) break;
-      answering_ = true;
-      lock.unlock();
-      done_({request.id, device_, std::move(sample)});
-      lock.lock();
-      answering_ = false;
-      changed_.notify_all();
+    if (open(lock)) {
+      while (answer_next(lock)) {
+      }
     }
+    // Whoever waits may go on to unload the driver; this thread has nothing to do with it any more.
+    auto backend = std::exchange(backend_, nullptr);
+    lock.unlock();
+    backend.reset();
+    lock.lock();
     stopped_ = true;
     lock.unlock();
     changed_.notify_all();
   }
 
-  const std::shared_ptr<Backend> backend_;
-  const DeviceId device_;
-  const Done done_;
+  // False: told to stop first.
+  bool open(std::unique_lock<std::mutex>& lock) {
+    for (;;) {
+      lock.unlock();
+      DeviceInfo info = backend_->open(index_);
+      lock.lock();
+      const bool news = awaited_too_long_ || (info_ && *info_ != info);
+      const bool healthy = !info.fault;
+      info_ = std::move(info);
+      changed_.notify_all();
+      if (news) tell(lock, [&] { listener_.opened(); });
+      if (healthy) return !stopping_;
+      if (changed_.wait_for(lock, kReopenDelay, [&] { return stopping_; })) return false;
+    }
+  }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  bool answer_next(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return false;
+    const ReadRequest request = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    Sample sample = backend_->read(request.device, request.probes);
+    lock.lock();
+    tell(lock, [&] { listener_.answered({request.id, request.device, std::move(sample)}); });
+    return true;
+  }
+
+  // Runs `news` without the lock, unless nobody listens any more.
+  template <class News>
+  void tell(std::unique_lock<std::mutex>& lock, News news) {
+    if (muted_) return;
+    telling_ = true;
+    lock.unlock();
+    news();
+    lock.lock();
+    telling_ = false;
+    changed_.notify_all();
+  }
+
+  const std::uint32_t index_;
+  const ReadersListener listener_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::shared_ptr<Backend> backend_;
+  std::optional<DeviceInfo> info_;
   std::deque<ReadRequest> queue_;
+  mutable bool awaited_too_long_ = false;  // devices() has answered without this GPU
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;      // nobody listens any more
-  bool answering_ = false;  // inside done_
+  bool muted_ = false;    // nobody listens any more
+  bool telling_ = false;  // inside the listener
 };
 
-Readers::Readers(std::shared_ptr<Backend> backend, const std::vector<DeviceInfo>& devices,
-                 Done done) {
-  for (const DeviceInfo& info : devices) {
-    if (info.fault) continue;
-    workers_.push_back(std::make_shared<Worker>(backend, info.id, done));
+Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                 ReadersListener listener)
+    : backend_(std::move(backend)) {
+  for (std::uint32_t index = 0; index < gpu_count; ++index) {
+    workers_.push_back(std::make_shared<Worker>(backend_, index, listener));
     Worker::start(workers_.back());
   }
 }
@@ -100,11 +148,18 @@ Readers::~Readers() {
   for (const auto& worker : workers_) worker->wait_stopped(deadline);
 }
 
+std::vector<DeviceInfo> Readers::devices(Duration patience) const {
+  const TimePoint deadline = BootClock::now() + patience;
+  std::vector<DeviceInfo> devices;
+  for (const auto& worker : workers_) devices.push_back(worker->wait_opened(deadline));
+  return devices;
+}
+
 bool Readers::read(ReadRequest request) {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& candidate) {
-    return candidate->device() == request.device;
-  });
-  return worker != workers_.end() && (*worker)->enqueue(std::move(request));
+  for (const auto& worker : workers_) {
+    if (worker->enqueue(request)) return true;
+  }
+  return false;
 }
 
 }  // namespace gpuyard::driver

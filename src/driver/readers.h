@@ -1,5 +1,6 @@
-// A thread for each GPU, because a driver call may never return. The driver-host and the in-process
-// Monitor read through this same class.
+// A thread for each GPU, because a driver call may never return. It opens its GPU, again and again
+// while that fails, and then answers questions about it. The driver-host and the in-process Monitor
+// read through this same class.
 #pragma once
 
 #include <functional>
@@ -11,13 +12,15 @@
 
 namespace gpuyard::driver {
 
+// Called on the GPUs' own threads; not after the Readers have ended.
+struct ReadersListener {
+  std::function<void(ReadReply)> answered;  // once for each request that was accepted
+  std::function<void()> opened = [] {};     // devices() has changed since it was first complete
+};
+
 class Readers {
  public:
-  // `done` is called on the GPU's own thread, for each request that was accepted.
-  using Done = std::function<void(ReadReply)>;
-
-  // Devices with a fault get no thread.
-  Readers(std::shared_ptr<Backend>, const std::vector<DeviceInfo>&, Done done);
+  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, ReadersListener);
 
   // Waits a moment for calls under way. A thread whose call does not return is left behind with
   // what it uses; it holds no lock of ours, and its answer goes nowhere.
@@ -25,14 +28,21 @@ class Readers {
   Readers(const Readers&) = delete;
   Readers& operator=(const Readers&) = delete;
 
-  // Requests for one GPU are answered one after the other, in order. False, and nothing happens:
-  // there is no such GPU, or kMaxQueued requests wait for it already.
+  // Every GPU, by index, once each has been tried or `patience` has passed: one that is still being
+  // opened has the fault "timed out".
+  std::vector<DeviceInfo> devices(Duration patience) const;
+
+  // Requests for one GPU are answered one after the other, in order. False, and nothing happens: no
+  // such GPU is open, or kMaxQueued requests wait for it already.
   bool read(ReadRequest);
 
   static constexpr std::size_t kMaxQueued = 8;
+  static constexpr Duration kOpenPatience = std::chrono::seconds(2);
+  static constexpr Duration kReopenDelay = std::chrono::seconds(10);
 
  private:
   class Worker;
+  std::shared_ptr<Backend> backend_;  // so that the last release is not on a thread of its own
   std::vector<std::shared_ptr<Worker>> workers_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -17,12 +19,21 @@ constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
 // Collects answers and waits for them.
 class Answers {
  public:
-  Readers::Done sink() {
-    return [this](ReadReply reply) {
-      const std::lock_guard lock(mutex_);
-      replies_.push_back(std::move(reply));
-      changed_.notify_all();
-    };
+  ReadersListener listener() {
+    return {[this](ReadReply reply) {
+              const std::lock_guard lock(mutex_);
+              replies_.push_back(std::move(reply));
+              changed_.notify_all();
+            },
+            [this] {
+              const std::lock_guard lock(mutex_);
+              ++openings_;
+              changed_.notify_all();
+            }};
+  }
+  bool wait_for_opening() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kAges, [&] { return openings_ > 0; });
   }
   std::vector<ReadReply> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
@@ -34,6 +45,7 @@ class Answers {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ReadReply> replies_;
+  int openings_ = 0;
 };
 
 class ReadersTest : public ::testing::Test {
@@ -41,16 +53,22 @@ class ReadersTest : public ::testing::Test {
   ~ReadersTest() override {
     for (std::uint32_t i = 0; i < 8; ++i) fleet_.unblock(i);
   }
-  Readers make() { return {fleet_.backend(), fleet_.fleet().devices, answers_.sink()}; }
+  // All opened, unless the test has blocked one.
+  std::unique_ptr<Readers> make(Duration patience = kAges) {
+    auto readers = std::make_unique<Readers>(fleet_.backend(), 8, answers_.listener());
+    devices_ = readers->devices(patience);
+    return readers;
+  }
   DeviceId id(std::uint32_t index) const { return fleet_.fleet().devices[index].id; }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(8, kMemory);
   Answers answers_;
+  std::vector<DeviceInfo> devices_;
 };
 
 TEST_F(ReadersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
-  Readers readers = make();
-  ASSERT_TRUE(readers.read({7, id(3), {Probe::memory}}));
+  const auto readers = make();
+  ASSERT_TRUE(readers->read({7, id(3), {Probe::memory}}));
   const auto replies = answers_.wait_for(1);
   ASSERT_EQ(replies.size(), 1U);
   EXPECT_EQ(replies[0].id, 7U);
@@ -59,18 +77,18 @@ TEST_F(ReadersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
 }
 
 TEST_F(ReadersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
-  Readers readers = make();
+  const auto readers = make();
   fleet_.block(0);
-  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(readers.read({i, id(i), {Probe::memory}}));
+  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(readers->read({i, id(i), {Probe::memory}}));
   const auto replies = answers_.wait_for(7);
   EXPECT_EQ(replies.size(), 7U);
   for (const ReadReply& reply : replies) EXPECT_NE(reply.device, id(0));
 }
 
 TEST_F(ReadersTest, OneGpusQuestionsAreAnsweredInOrder) {
-  Readers readers = make();
+  const auto readers = make();
   fleet_.block(0);
-  for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(readers.read({i, id(0), {Probe::memory}}));
+  for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(readers->read({i, id(0), {Probe::memory}}));
   fleet_.unblock(0);
   const auto replies = answers_.wait_for(5);
   ASSERT_EQ(replies.size(), 5U);
@@ -78,38 +96,76 @@ TEST_F(ReadersTest, OneGpusQuestionsAreAnsweredInOrder) {
 }
 
 TEST_F(ReadersTest, ABlockedGpusQueueIsBounded) {
-  Readers readers = make();
+  const auto readers = make();
   fleet_.block(0);
   std::size_t accepted = 0;
-  for (std::uint64_t i = 0; i < 100; ++i) accepted += readers.read({i, id(0), {}}) ? 1 : 0;
+  for (std::uint64_t i = 0; i < 100; ++i) accepted += readers->read({i, id(0), {}}) ? 1 : 0;
   EXPECT_GE(accepted, Readers::kMaxQueued);
   EXPECT_LE(accepted, Readers::kMaxQueued + 1);  // one may be inside the call already
 }
 
 TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
-  Readers readers = make();
-  EXPECT_FALSE(readers.read({1, "GPU-nobody", {Probe::memory}}));
+  const auto readers = make();
+  EXPECT_FALSE(readers->read({1, "GPU-nobody", {Probe::memory}}));
+}
+
+TEST_F(ReadersTest, AGpuThatDoesNotOpenInTimeIsListedWithThatAndTheOthersAreThere) {
+  fleet_.block(3);
+  const auto readers = make(std::chrono::milliseconds(20));
+  ASSERT_EQ(devices_.size(), 8U);
+  EXPECT_EQ(devices_[3].id, "index:3");
+  EXPECT_EQ(devices_[3].fault->reason, MissingReason::timed_out);
+  EXPECT_FALSE(devices_[7].fault);
+  EXPECT_FALSE(readers->read({1, id(3), {Probe::memory}}));
+  EXPECT_TRUE(readers->read({2, id(7), {Probe::memory}}));
+  EXPECT_EQ(answers_.wait_for(1).size(), 1U);
+}
+
+TEST_F(ReadersTest, AGpuThatOpensLateIsNewsAndCanThenBeRead) {
+  fleet_.block(3);
+  const auto readers = make(std::chrono::milliseconds(20));
+  fleet_.unblock(3);
+  ASSERT_TRUE(answers_.wait_for_opening());
+  EXPECT_EQ(readers->devices(kAges)[3].id, id(3));
+  EXPECT_TRUE(readers->read({1, id(3), {Probe::memory}}));
+  EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
 TEST_F(ReadersTest, AGpuWithAFaultIsNotRead) {
-  auto devices = fleet_.fleet().devices;
-  devices[0].fault = Missing{MissingReason::failed, "Unknown Error"};
-  Readers readers(fleet_.backend(), devices, answers_.sink());
-  EXPECT_FALSE(readers.read({1, id(0), {Probe::memory}}));
-  EXPECT_TRUE(readers.read({1, id(1), {Probe::memory}}));
-  answers_.wait_for(1);
+  const DeviceId lost = id(0);
+  fleet_.remove_gpu(0);
+  const auto readers = make();
+  EXPECT_EQ(devices_[0].fault->reason, MissingReason::device_lost);
+  EXPECT_FALSE(readers->read({1, lost, {Probe::memory}}));
 }
 
-TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturns) {
-  auto answered = std::make_shared<std::atomic<int>>(0);
-  fleet_.block(2);
+TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturnsAndItsAnswerGoesNowhere) {
+  const auto answered = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<Backend> backend = fleet_.backend();
+  const std::weak_ptr<Backend> still_used = backend;
   {
-    Readers readers(fleet_.backend(), fleet_.fleet().devices,
-                    [answered](ReadReply) { ++*answered; });
-    ASSERT_TRUE(readers.read({1, id(2), {Probe::memory}}));
+    Readers readers(backend, 8, {[answered](ReadReply) { ++*answered; }});
+    const DeviceId stuck = readers.devices(kAges)[2].id;
+    fleet_.block(2);
+    ASSERT_TRUE(readers.read({1, stuck, {Probe::memory}}));
   }  // comes back although GPU 2 is stuck
+  backend.reset();
   fleet_.unblock(2);
+  for (const auto end = BootClock::now() + kAges; !still_used.expired();) {
+    ASSERT_LT(BootClock::now(), end) << "the thread left behind never let go of the backend";
+    std::this_thread::yield();
+  }
   EXPECT_EQ(*answered, 0) << "an answer after the end";
+}
+
+TEST_F(ReadersTest, WithAllCallsDoneTheBackendIsReleasedByWhoEndsTheReaders) {
+  std::shared_ptr<Backend> backend = fleet_.backend();
+  const std::weak_ptr<Backend> still_used = backend;
+  {
+    const Readers readers(std::move(backend), 8, answers_.listener());
+    readers.devices(kAges);
+  }
+  EXPECT_TRUE(still_used.expired());
 }
 
 }  // namespace

@@ -108,7 +108,9 @@ bool Listener::cannot_accept(int code) {
 
 void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
-  if (taken >= site_->limits.connections) return turn_away(client);
+  if (taken >= site_->limits.connections && !site_->make_room(seats_.get())) {
+    return turn_away(client);
+  }
   Arrival arrival;
   arrival.peer = peer_of(client, from, bound_);
   arrival.seat = seats_;

@@ -26,21 +26,37 @@ TEST_F(AnyServer, ServesSeveralDoorsAndTellsThemApart) {
   }
 }
 
-TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimit) {
+TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimitWhenAllAreBeingAnswered) {
+  hold_ = true;
   Server server(loop_, handler(), Limits{.connections = 2});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient first(loop_, on_unix());
   RawClient second(loop_, on_unix());
-  EXPECT_TRUE(settle([&] { return server.counters().active == 2; }));
+  first.send(kGet);
+  second.send(kGet);
+  EXPECT_TRUE(settle([&] { return held_.size() == 2; }));
   RawClient third(loop_, on_unix());
   EXPECT_THAT(third.receive_all(), StartsWith("HTTP/1.1 503 "));
   EXPECT_EQ(server.counters().refused, 1U);
-  EXPECT_EQ(server.counters().accepted, 2U);
-  first.close();
+  for (Reply& reply : held_) reply(Response(200, "text/plain", body_));
+  first.receive("hello");
+  second.receive("hello");
+}
+
+TEST_F(AnyServer, LetsTheLongestWaitingConnectionGoWhenItIsFull) {
+  Server server(loop_, handler(), Limits{.connections = 2});
+  ASSERT_TRUE(server.listen_unix(path()));
+  RawClient oldest(loop_, on_unix());
   EXPECT_TRUE(settle([&] { return server.counters().active == 1; }));
-  RawClient fourth(loop_, on_unix());
-  fourth.send(kGet);
-  fourth.receive("hello");
+  RawClient second(loop_, on_unix());
+  EXPECT_TRUE(settle([&] { return server.counters().active == 2; }));
+  RawClient third(loop_, on_unix());
+  third.send(kGet);
+  third.receive("hello");
+  EXPECT_EQ(oldest.receive_all(), "");
+  second.send(kGet);
+  second.receive("hello");
+  EXPECT_EQ(server.counters().refused, 0U);
 }
 
 TEST_F(AnyServer, DropsAClientThatDoesNotRead) {

@@ -52,6 +52,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (phase_ == Phase::idle) abort();
   }
 
+  std::optional<TimePoint> waiting_since() const override {
+    const bool clients_turn = phase_ == Phase::idle || phase_ == Phase::reading;
+    return clients_turn && !gone_ ? std::optional(waiting_since_) : std::nullopt;
+  }
+
+  const void* seat() const override { return arrival_.seat.get(); }
+
   void abort() override {
     gone_ = true;
     stream_->abort();
@@ -99,6 +106,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void start_request() {
+    waiting_since_ = site_->time.now();
     parser_.reset();
     response_.reset();
     admitted_ = false;
@@ -255,6 +263,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::string head_;
 
   Phase phase_ = Phase::idle;
+  TimePoint waiting_since_;
   bool first_ = true;       // nothing was read yet
   bool finishing_ = false;  // the response under way is the last
   bool gone_ = false;       // aborted

@@ -16,4 +16,15 @@ void Site::remove(Connection& connection) {
   if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
 }
 
+bool Site::make_room(const void* seat) {
+  Connection* longest = nullptr;
+  for (Connection* connection : connections) {
+    const auto since = connection->waiting_since();
+    if (!since || connection->seat() != seat) continue;
+    if (longest == nullptr || *since < *longest->waiting_since()) longest = connection;
+  }
+  if (longest != nullptr) longest->abort();
+  return longest != nullptr;
+}
+
 }  // namespace gpuyard::http

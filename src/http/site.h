@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ class Connection {
   virtual void finish() = 0;
   // Ends without another byte.
   virtual void abort() = 0;
+  // Since when the client has had its turn to send; nothing while it is our turn.
+  virtual std::optional<TimePoint> waiting_since() const = 0;
+  // The seat it was given at its listener.
+  virtual const void* seat() const = 0;
 };
 
 // What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
@@ -44,6 +49,9 @@ struct Site {
 
   void add(Connection& connection);
   void remove(Connection& connection);
+  // Ends the connection that has waited longest for its client among those of one listener, so that
+  // idle ones cannot keep others out. False: all are being answered.
+  bool make_room(const void* seat);
 };
 
 // What is known of a client when it arrives.

@@ -1,10 +1,12 @@
 #include "library/monitor.h"
 
-#include <algorithm>
+#include <array>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -25,14 +27,22 @@ bool gone(const DeviceState& device) {
   return device.condition == DeviceCondition::unavailable;
 }
 
+// Initialisation may never return either; then its thread is left behind.
+Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
+  const auto promise = std::make_shared<std::promise<Result<DriverSession>>>();
+  auto session = promise->get_future();
+  std::thread([backend, promise] { promise->set_value(backend->start()); }).detach();
+  if (session.wait_for(Monitor::kInitDeadline) == std::future_status::ready) return session.get();
+  return init_failed("the driver did not answer in time");
+}
+
 }  // namespace
 
 struct Monitor::State {
-  State(std::shared_ptr<Backend> backend, Fleet found, bool is_simulated)
-      : fleet(std::move(found)),
-        simulated(is_simulated),
-        readers(std::move(backend), fleet.devices,
-                [this](ReadReply reply) { on_reply(std::move(reply)); }) {}
+  State(std::shared_ptr<Backend> backend, DriverSession session, Duration deadline)
+      : readers(std::move(backend), session.gpu_count,
+                {[this](ReadReply reply) { on_reply(std::move(reply)); }}),
+        fleet{std::move(session.driver), readers.devices(deadline)} {}
 
   void on_reply(ReadReply reply) {
     {
@@ -44,34 +54,41 @@ struct Monitor::State {
     answered.notify_all();
   }
 
-  Round ask(ProbeSet probes, Duration deadline) {
+  // Asks these GPUs and waits until all have answered or the deadline has passed.
+  Round ask(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration deadline) {
     std::unique_lock lock(mutex);
     const std::uint64_t id = ++last_round;
     rounds.try_emplace(id);
     lock.unlock();
     std::size_t asked = 0;
-    for (const DeviceInfo& info : fleet.devices) {
+    for (const DeviceInfo& info : devices) {
       if (readers.read({id, info.id, probes})) ++asked;
     }
     lock.lock();
-    Round& round = rounds[id];
+    const Round& round = rounds[id];
     answered.wait_for(lock, deadline, [&] { return round.answers.size() >= asked; });
     return std::move(rounds.extract(id).mapped());
   }
 
-  Fleet fleet;
-  bool simulated;
+  DeviceState state_of(const DeviceInfo& info, Round& round, ProbeSet probes) const {
+    const auto answer = round.answers.find(info.id);
+    std::optional<Sample> sample;
+    if (answer != round.answers.end()) sample = std::move(answer->second);
+    return device_state(info, std::move(sample), probes, BootClock::now());
+  }
+
   std::mutex mutex;
   std::condition_variable answered;
   std::uint64_t last_round = 0;
   std::map<std::uint64_t, Round> rounds;
-  driver::Readers readers;  // last: its threads use the others
+  driver::Readers readers;  // its threads use what stands above
+  const Fleet fleet;
 };
 
-Result<Monitor> Monitor::open(std::unique_ptr<Backend> backend, bool simulated) {
-  auto fleet = backend->enumerate();
-  if (!fleet) return std::move(fleet).error();
-  return Monitor(std::make_unique<State>(std::move(backend), *std::move(fleet), simulated));
+Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration deadline) {
+  auto session = start(backend);
+  if (!session) return std::move(session).error();
+  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), deadline));
 }
 
 Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -83,19 +100,20 @@ std::uint32_t Monitor::gpu_count() const {
   return static_cast<std::uint32_t>(state_->fleet.devices.size());
 }
 
+const DriverInfo& Monitor::driver() const {
+  return state_->fleet.driver;
+}
+
 Snapshot Monitor::inventory(Duration deadline) const {
   const ProbeSet everything = probes_of(Tier::fast) | probes_of(Tier::slow);
-  Round round = state_->ask(everything, deadline);
+  const auto& devices = state_->fleet.devices;
+  Round round = state_->ask(devices, everything, deadline);
   Snapshot snapshot;
   snapshot.taken = BootClock::now();
   snapshot.wall = wall_now();
-  snapshot.simulated = state_->simulated;
   snapshot.driver = {true, "", state_->fleet.driver};
-  for (const DeviceInfo& info : state_->fleet.devices) {
-    const auto answer = round.answers.find(info.id);
-    std::optional<Sample> sample;
-    if (answer != round.answers.end()) sample = std::move(answer->second);
-    snapshot.devices.push_back(device_state(info, std::move(sample), everything, snapshot.taken));
+  for (const DeviceInfo& info : devices) {
+    snapshot.devices.push_back(state_->state_of(info, round, everything));
   }
   return snapshot;
 }
@@ -107,23 +125,20 @@ Snapshot Monitor::snapshot(Duration deadline) const {
 }
 
 Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration deadline) const {
-  const auto info = std::find_if(state_->fleet.devices.begin(), state_->fleet.devices.end(),
-                                 [&](const DeviceInfo& one) { return one.index == index; });
-  if (info == state_->fleet.devices.end()) return index_out_of_range(index);
-  const Snapshot all = inventory(deadline);
-  for (const DeviceState& device : all.devices) {
-    if (device.info.index != index) continue;
-    const Reading reading = reading_of(all, device, metric);
-    if (const std::int64_t* number = reading.number()) return *number;
-    const Missing why = reading.missing() != nullptr ? *reading.missing() : Missing{};
-    if (why.reason == MissingReason::not_supported) {
-      return feature_not_supported(row_of(metric).key);
-    }
-    return query_failed(describe(why), why.reason == MissingReason::device_lost
-                                           ? Errc::device_lost
-                                           : Errc::unavailable);
+  if (row_of(metric).subject != Subject::device) return feature_not_supported(row_of(metric).key);
+  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
+  const DeviceInfo& info = state_->fleet.devices[index];
+  const ProbeSet probes = probes_filling(std::array{metric});
+  Round round = state_->ask({info}, probes, deadline);
+  const DeviceState state = state_->state_of(info, round, probes);
+  if (const std::int64_t* number = state.sample.number(metric)) return *number;
+  const Reading* reading = state.sample.find(metric);
+  const Missing why = reading != nullptr ? *reading->missing() : Missing{};
+  if (why.reason == MissingReason::not_supported) {
+    return feature_not_supported(row_of(metric).key);
   }
-  return index_out_of_range(index);
+  const bool is_lost = why.reason == MissingReason::device_lost;
+  return query_failed(describe(why), is_lost ? Errc::device_lost : Errc::unavailable);
 }
 
 std::vector<GpuMetrics> Monitor::collect_metrics(Duration deadline) const {

@@ -20,13 +20,18 @@ namespace gpuyard::library {
 class Monitor {
  public:
   static constexpr Duration kDefaultDeadline = std::chrono::seconds(2);
+  static constexpr Duration kInitDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
 
   // Errors are init_failed() and query_failed().
-  static Result<Monitor> open(std::unique_ptr<Backend>, bool simulated = false);
+  // A GPU that does not open in time is listed with that as its fault.
+  static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline);
 
   Monitor(Monitor&&) noexcept;
   Monitor& operator=(Monitor&&) noexcept;
   ~Monitor();
+
+  // What the driver said of itself at construction. Does not wait.
+  const DriverInfo& driver() const;
 
   // GPUs found at construction. Does not wait.
   std::uint32_t gpu_count() const;

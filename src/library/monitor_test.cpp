@@ -73,6 +73,22 @@ TEST_F(MonitorTest, OneStuckGpuCannotFailTheSnapshotOfTheOthers) {
   EXPECT_EQ(*snapshot.devices[7].sample.number(Metric::temperature_core), 40);
 }
 
+TEST_F(MonitorTest, AGpuThatDoesNotOpenCannotKeepTheMonitorFromOpening) {
+  RecordProperty("contract", "A13");
+  fleet_.block(4);
+  const auto monitor = Monitor::open(fleet_.backend(), kBriefly);
+  ASSERT_TRUE(monitor.ok());
+  EXPECT_EQ(monitor->gpu_count(), 8U);
+  EXPECT_EQ(monitor->snapshot().devices.size(), 7U);
+  EXPECT_EQ(monitor->inventory().devices[4].info.fault->reason, MissingReason::timed_out);
+}
+
+TEST_F(MonitorTest, OneReadingDoesNotWaitForAStuckNeighbour) {
+  const Monitor monitor = open(fleet_);
+  fleet_.block(0);
+  EXPECT_EQ(*monitor.read(1, Metric::temperature_core, std::chrono::hours(1)), 40);
+}
+
 TEST_F(MonitorTest, AStuckGpuCanBeAskedForEverWithoutPilingUp) {
   const Monitor monitor = open(fleet_);
   fleet_.block(0);

@@ -11,8 +11,8 @@
 namespace gpuyard::library {
 
 struct NvmlChoice {
-  std::string path;  // empty: the system's
-  bool simulated = false;
+  std::string path;               // empty: the system's
+  std::string simulated_library;  // where the simulated one is installed
 };
 
 // `configured` wins; else a world named by GPUYARD_SIM_WORLD means the simulated library.

@@ -72,20 +72,16 @@ class Text {
   bool in_labels_ = false;
 };
 
-// A reading older than this is no longer what the GPU is doing: its series ends rather than lies.
-constexpr Duration kStale = std::chrono::seconds(30);
-
-const std::int64_t* current_number(const Snapshot& snapshot, const DeviceState& device,
-                                   Metric metric) {
-  const Reading* reading = device.sample.find(metric);
-  const bool current = reading != nullptr && snapshot.taken - reading->taken <= kStale;
-  return current ? reading->number() : nullptr;
+// A scraper takes every sample for one of now, so of a GPU that does not answer there is none: the
+// JSON has its last readings with their age.
+const std::int64_t* current_number(const DeviceState& device, Metric metric) {
+  const bool current = device.condition == DeviceCondition::responsive;
+  return current ? device.sample.number(metric) : nullptr;
 }
 
 bool has_series(const Snapshot& snapshot, Metric metric) {
-  return std::any_of(snapshot.devices.begin(), snapshot.devices.end(), [&](const DeviceState& d) {
-    return current_number(snapshot, d, metric) != nullptr;
-  });
+  return std::any_of(snapshot.devices.begin(), snapshot.devices.end(),
+                     [&](const DeviceState& d) { return current_number(d, metric) != nullptr; });
 }
 
 void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
@@ -94,7 +90,7 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
   text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
   const UnitInfo& unit = unit_info(row.unit);
   for (const DeviceState& device : snapshot.devices) {
-    const std::int64_t* number = current_number(snapshot, device, row.metric);
+    const std::int64_t* number = current_number(device, row.metric);
     if (number == nullptr) continue;
     // Dividing by 1000 is exact where multiplying by 0.001 is not.
     const auto native = static_cast<double>(*number);
@@ -109,6 +105,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
   text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
   for (const DeviceState& device : snapshot.devices) {
+    if (device.info.uuid.empty()) continue;  // never opened: there is no identity to tell
     text.begin("gpu_info");
     text.label("device", std::to_string(device.info.index));
     text.label("uuid", device.info.uuid);
@@ -120,6 +117,11 @@ void put_info(Text& text, const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_responsive", std::to_string(device.info.index),
                 device.condition == DeviceCondition::responsive ? 1 : 0);
+  }
+  text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to give.");
+  for (const DeviceState& device : snapshot.devices) {
+    text.series("gpu_query_errors_total", std::to_string(device.info.index),
+                static_cast<double>(device.query_errors));
   }
 }
 
@@ -133,7 +135,7 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.end(snapshot.driver.initialised ? 1 : 0);
   text.family("simulated", "gauge", "1 if the GPUs are simulated.");
   text.begin("simulated");
-  text.end(snapshot.simulated ? 1 : 0);
+  text.end(snapshot.driver.info.simulated ? 1 : 0);
   if (!snapshot.driver.initialised) return;
   const DriverInfo& driver = snapshot.driver.info;
   text.family("driver_info", "gauge", "Versions of driver, CUDA and NVML; always 1.");

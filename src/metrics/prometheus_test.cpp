@@ -62,12 +62,16 @@ gpuyard_driver_info{driver_version="535.104.05",cuda_driver_version="12.2",nvml_
 # TYPE gpuyard_gpu_info gauge
 gpuyard_gpu_info{device="0",uuid="GPU-0",pci_address="0000:01:00.0",name="NVIDIA H100 80GB HBM3"} 1
 gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"hi\" \\ bye\n� 日"} 1
-gpuyard_gpu_info{device="2",uuid="",pci_address="",name=""} 1
 # HELP gpuyard_gpu_responsive 1 while the driver answers for this GPU in time.
 # TYPE gpuyard_gpu_responsive gauge
 gpuyard_gpu_responsive{device="0"} 1
 gpuyard_gpu_responsive{device="1"} 1
 gpuyard_gpu_responsive{device="2"} 0
+# HELP gpuyard_gpu_query_errors_total Readings that the driver failed to give.
+# TYPE gpuyard_gpu_query_errors_total counter
+gpuyard_gpu_query_errors_total{device="0"} 0
+gpuyard_gpu_query_errors_total{device="1"} 0
+gpuyard_gpu_query_errors_total{device="2"} 0
 # HELP gpuyard_gpu_memory_total_bytes Installed device memory.
 # TYPE gpuyard_gpu_memory_total_bytes gauge
 gpuyard_gpu_memory_total_bytes{device="0"} 85520809984
@@ -127,15 +131,8 @@ TEST(Prometheus, TheFourFamiliesOfTheContractCarryDeviceAloneUnderAnyPrefix) {
 TEST(Prometheus, AMissingReadingHasNoSeries) {
   const std::string text = render(small_fleet(), kProcess, "p");
   EXPECT_EQ(lines_with(text, "p_gpu_utilization_percent{device=\"1\"}"), "");
-  EXPECT_EQ(lines_with(text, "{device=\"2\"}"), "p_gpu_responsive{device=\"2\"} 0\n");
-}
-
-TEST(Prometheus, AReadingThatIsTooOldEndsItsSeriesAndItsFamily) {
-  Snapshot snapshot = small_fleet();
-  for (DeviceState& device : snapshot.devices) {
-    set(device, Metric::temperature_core, 40, kNow - std::chrono::seconds(31));
-  }
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "temperature"), "");
+  EXPECT_EQ(lines_with(text, "{device=\"2\"}"),
+            "p_gpu_responsive{device=\"2\"} 0\np_gpu_query_errors_total{device=\"2\"} 0\n");
 }
 
 TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
@@ -152,6 +149,22 @@ TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
             "p_gpu_responsive{device=\"0\"} 0\n");
 }
 
+// A scraper would take its last readings for those of now.
+TEST(Prometheus, AnUnresponsiveGpuHasNoReadings) {
+  Snapshot snapshot = small_fleet();
+  for (DeviceState& device : snapshot.devices) device.condition = DeviceCondition::unresponsive;
+  const std::string text = render(snapshot, kProcess, "p");
+  EXPECT_EQ(lines_with(text, "temperature"), "");
+  EXPECT_EQ(lines_with(text, "energy"), "");
+}
+
+TEST(Prometheus, FailedReadingsAreCounted) {
+  Snapshot snapshot = small_fleet();
+  snapshot.devices[0].query_errors = 17;
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "errors_total{device=\"0\"}"),
+            "p_gpu_query_errors_total{device=\"0\"} 17\n");
+}
+
 TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
   const std::string text = render(Snapshot{}, kProcess, "p");
   EXPECT_NE(text.find("\np_driver_up 0\n"), std::string::npos) << text;
@@ -161,7 +174,7 @@ TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
 
 TEST(Prometheus, SimulatedGpusAreMarked) {
   Snapshot snapshot = small_fleet();
-  snapshot.simulated = true;
+  snapshot.driver.info.simulated = true;
   EXPECT_NE(render(snapshot, kProcess, "p").find("\np_simulated 1\n"), std::string::npos);
 }
 

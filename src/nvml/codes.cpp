@@ -17,7 +17,7 @@ using enum MissingReason;
 
 // Texts as nvmlErrorString gives them.
 constexpr std::array kCodes = {
-    Row{kUninitialized, "Uninitialized", failed, Errc::unavailable},
+    Row{kUninitialized, "Uninitialized", driver_gone, Errc::unavailable},
     Row{kInvalidArgument, "Invalid Argument", failed, Errc::invalid},
     Row{kNotSupported, "Not Supported", not_supported, Errc::unsupported},
     Row{kNoPermission, "Insufficient Permissions", no_permission, Errc::denied},
@@ -25,8 +25,8 @@ constexpr std::array kCodes = {
     Row{kNotFound, "Not Found", failed, Errc::not_found},
     Row{kInsufficientSize, "Insufficient Size", failed, Errc::internal},
     Row{kInsufficientPower, "Insufficient External Power", failed, Errc::unavailable},
-    Row{kDriverNotLoaded, "Driver Not Loaded", failed, Errc::unavailable},
-    Row{kTimeout, "Timeout", timed_out, Errc::timed_out},
+    Row{kDriverNotLoaded, "Driver Not Loaded", driver_gone, Errc::unavailable},
+    Row{kTimeout, "Timeout", failed, Errc::timed_out},
     Row{kIrqIssue, "Interrupt Request Issue", failed, Errc::unavailable},
     Row{kLibraryNotFound, "NVML Shared Library Not Found", failed, Errc::unavailable},
     Row{kFunctionNotFound, "Function Not Found", not_supported, Errc::unsupported},
@@ -35,7 +35,7 @@ constexpr std::array kCodes = {
     Row{kResetRequired, "GPU requires reset", device_lost, Errc::device_lost},
     Row{kOperatingSystem, "GPU access blocked by the operating system", no_permission,
         Errc::denied},
-    Row{kLibRmVersionMismatch, "Driver/library version mismatch", failed, Errc::unavailable},
+    Row{kLibRmVersionMismatch, "Driver/library version mismatch", driver_gone, Errc::unavailable},
     Row{kInUse, "In use by another client", failed, Errc::conflict},
     Row{kMemory, "Insufficient Memory", failed, Errc::internal},
     Row{kNoData, "No data", not_ready, Errc::unavailable},

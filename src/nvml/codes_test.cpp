@@ -34,7 +34,10 @@ TEST(Codes, EachWayOfMissingIsToldApart) {
   EXPECT_EQ(missing_reason_of(kOperatingSystem), MissingReason::no_permission);
   EXPECT_EQ(missing_reason_of(kGpuIsLost), MissingReason::device_lost);
   EXPECT_EQ(missing_reason_of(kResetRequired), MissingReason::device_lost);
-  EXPECT_EQ(missing_reason_of(kTimeout), MissingReason::timed_out);
+  EXPECT_EQ(missing_reason_of(kTimeout), MissingReason::failed)
+      << "timed_out is for our own deadlines";
+  EXPECT_EQ(missing_reason_of(kLibRmVersionMismatch), MissingReason::driver_gone);
+  EXPECT_EQ(missing_reason_of(kDriverNotLoaded), MissingReason::driver_gone);
   EXPECT_EQ(missing_reason_of(kNotReady), MissingReason::not_ready);
   EXPECT_EQ(missing_reason_of(kUnknown), MissingReason::failed);
 }

@@ -1,6 +1,8 @@
 #include "nvml/nvml_backend.h"
 
 #include <array>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,7 +22,7 @@ std::optional<std::string> ask_text(Ask ask) {
   return std::string(text.data());
 }
 
-DriverInfo driver_info(const Library& library) {
+DriverInfo driver_info(const Library& library, bool simulated) {
   const Api& api = library.api;
   DriverInfo info;
   info.driver_version = ask_text<kDriverVersionSize>(api.driver_version);
@@ -30,14 +32,15 @@ DriverInfo driver_info(const Library& library) {
     info.cuda_driver_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
   }
   info.library = library.path;
+  info.simulated = simulated;
   return info;
 }
 
-DeviceInfo closed_device(unsigned index, ReturnCode code) {
+DeviceInfo closed_device(unsigned index, Missing why) {
   DeviceInfo info;
   info.id = fmt::format("index:{}", index);
   info.index = index;
-  info.fault = missing_of(code);
+  info.fault = std::move(why);
   return info;
 }
 
@@ -46,7 +49,10 @@ DeviceInfo closed_device(unsigned index, ReturnCode code) {
 DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) {
   std::array<char, kUuidSize> uuid{};
   if (const ReturnCode code = api.uuid(handle, uuid.data(), kUuidSize); code != kSuccess) {
-    return closed_device(index, code);
+    return closed_device(index, missing_of(code));
+  }
+  if (uuid.front() == '\0') {
+    return closed_device(index, {MissingReason::failed, "the driver gives it no UUID"});
   }
   DeviceInfo info;
   info.id = info.uuid = uuid.data();
@@ -95,37 +101,50 @@ Result<unsigned> NvmlBackend::open_and_count() {
   return count;
 }
 
-Result<Fleet> NvmlBackend::enumerate() {
+Result<DriverSession> NvmlBackend::start() {
   const auto count = open_and_count();
   if (!count) return count.error();
-  Fleet fleet{driver_info(library_), {}};
-  auto handles = std::make_shared<Handles>();
-  for (unsigned index = 0; index < *count; ++index) {
-    DeviceHandle handle = nullptr;
-    const ReturnCode code = library_.api.handle_by_index(index, &handle);
-    fleet.devices.push_back(code == kSuccess ? describe_device(library_.api, index, handle)
-                                             : closed_device(index, code));
-    if (code == kSuccess) handles->emplace(fleet.devices.back().id, handle);
+  return DriverSession{driver_info(library_, simulated_), *count};
+}
+
+DeviceInfo NvmlBackend::open(std::uint32_t index) {
+  DeviceHandle handle = nullptr;
+  const ReturnCode code = library_.api.handle_by_index(index, &handle);
+  if (code != kSuccess) return closed_device(index, missing_of(code));
+  DeviceInfo info = describe_device(library_.api, index, handle);
+  const std::lock_guard lock(handles_mutex_);
+  const auto [known, added] = handles_.try_emplace(info.id, Opened{index, handle});
+  if (!added && known->second.index != index) {
+    return closed_device(index, {MissingReason::failed, "another GPU has the same UUID"});
   }
-  handles_.store(std::move(handles));
-  return fleet;
+  known->second.handle = handle;
+  return info;
+}
+
+DeviceHandle NvmlBackend::handle_of(const DeviceId& id) const {
+  const std::lock_guard lock(handles_mutex_);
+  const auto found = handles_.find(id);
+  return found != handles_.end() ? found->second.handle : nullptr;
 }
 
 Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
-  const auto handles = handles_.load();
-  const auto handle = handles ? handles->find(id) : Handles::const_iterator{};
-  if (!handles || handle == handles->end()) {
+  const DeviceHandle handle = handle_of(id);
+  if (handle == nullptr) {
     return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
   }
   Sample sample;
-  probes.each([&](Probe probe) { run_probe(library_.api, handle->second, probe, sample); });
+  probes.each([&](Probe probe) { run_probe(library_.api, handle, probe, sample); });
   return sample;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const std::string& path) {
+Result<std::unique_ptr<Backend>> make_backend(const std::string& path,
+                                              const std::string& simulated_library) {
   auto library = load_library(path);
   if (!library) return std::move(library).error();
-  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(*std::move(library)));
+  std::error_code ignored;
+  const bool simulated =
+      std::filesystem::equivalent(library->path, simulated_library, ignored) && !ignored;
+  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(*std::move(library), simulated));
 }
 
 }  // namespace gpuyard::nvml

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 
-#include "base/published.h"
 #include "device/backend.h"
 #include "nvml/api.h"
 
@@ -13,10 +13,12 @@ namespace gpuyard::nvml {
 // NVML's state does not survive fork(): make one after the last fork without exec.
 class NvmlBackend final : public Backend {
  public:
-  explicit NvmlBackend(Library library) : library_(std::move(library)) {}
+  explicit NvmlBackend(Library library, bool simulated = false)
+      : library_(std::move(library)), simulated_(simulated) {}
   ~NvmlBackend() override { shutdown(); }
 
-  Result<Fleet> enumerate() override;
+  Result<DriverSession> start() override;
+  DeviceInfo open(std::uint32_t index) override;
   Sample read(const DeviceId&, ProbeSet) override;
 
   // Ends the NVML session if one is open; harmless otherwise, and the second time.
@@ -24,18 +26,26 @@ class NvmlBackend final : public Backend {
   bool initialised() const;
 
  private:
-  using Handles = std::map<DeviceId, DeviceHandle>;
+  struct Opened {
+    std::uint32_t index;
+    DeviceHandle handle;
+  };
 
   ReturnCode initialise();
   Result<unsigned> open_and_count();
+  DeviceHandle handle_of(const DeviceId&) const;
 
-  Library library_;
+  const Library library_;
+  const bool simulated_;
   mutable std::mutex session_mutex_;  // init and shutdown, never held around another call
   bool initialised_ = false;
-  Published<Handles> handles_;
+  mutable std::mutex handles_mutex_;
+  std::map<DeviceId, Opened> handles_;
 };
 
-// Loads the library (see load_library) and makes a backend of it.
-Result<std::unique_ptr<Backend>> make_backend(const std::string& path);
+// Loads the library (see load_library) and makes a backend of it. It is called simulated if the
+// file that was loaded is `simulated_library`, however it was found.
+Result<std::unique_ptr<Backend>> make_backend(const std::string& path,
+                                              const std::string& simulated_library);
 
 }  // namespace gpuyard::nvml

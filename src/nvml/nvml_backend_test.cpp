@@ -1,5 +1,7 @@
 #include "nvml/nvml_backend.h"
 
+#include <climits>
+
 #include <gtest/gtest.h>
 
 #include "device/catalog.h"
@@ -11,13 +13,22 @@ namespace {
 
 using testing::fake;
 
+// Every GPU opened in turn, as the driver-host does it with a thread for each.
+Result<Fleet> enumerate(Backend& backend) {
+  auto session = backend.start();
+  if (!session) return std::move(session).error();
+  Fleet fleet{session->driver, {}};
+  for (std::uint32_t i = 0; i < session->gpu_count; ++i) fleet.devices.push_back(backend.open(i));
+  return fleet;
+}
+
 class NvmlBackendTest : public ::testing::Test {
  protected:
   NvmlBackend backend_{{testing::healthy_api(), "/lib/libnvidia-ml.so.1"}};
 
   // Opened and read once.
   Sample read(ProbeSet probes) {
-    EXPECT_TRUE(backend_.enumerate().ok());
+    EXPECT_TRUE(enumerate(backend_).ok());
     return backend_.read("GPU-0", probes);
   }
   static const Missing& missing(const Sample& sample, Metric metric) {
@@ -29,7 +40,7 @@ class NvmlBackendTest : public ::testing::Test {
 
 TEST_F(NvmlBackendTest, EnumerationGivesIdentityAndVersions) {
   RecordProperty("contract", "A4 E4");
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
   EXPECT_EQ(fleet->driver.driver_version, "535.104.05");
   EXPECT_EQ(fleet->driver.cuda_driver_version, "12.2");
@@ -110,6 +121,67 @@ TEST_F(NvmlBackendTest, AFrozenGpuIsBelowZeroNotFourBillionDegrees) {
   EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), -5);
 }
 
+TEST_F(NvmlBackendTest, TheOlderCallsUnsignedTemperatureIsMeantSigned) {
+  fake.codes["temperature_v"] = kFunctionNotFound;
+  fake.celsius = -5;
+  EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), -5);
+}
+
+TEST_F(NvmlBackendTest, AllOnesMeansNotAvailableInEveryCounter) {
+  fake.memory = {ULLONG_MAX, ULLONG_MAX, ULLONG_MAX};
+  fake.power_mw = fake.limit_mw = fake.sm_mhz = UINT_MAX;
+  fake.energy_mj = ULLONG_MAX;
+  const Sample sample =
+      read({Probe::memory, Probe::power, Probe::power_limit, Probe::sm_clock, Probe::energy});
+  for (const Reading& reading : sample.readings()) {
+    ASSERT_NE(reading.missing(), nullptr) << row_of(reading.metric).key;
+    EXPECT_EQ(reading.missing()->reason, MissingReason::failed);
+  }
+}
+
+TEST_F(NvmlBackendTest, AReadingIsAsOldAsTheMomentTheDriverWasAsked) {
+  static TimePoint inside_the_call;
+  Api api = testing::healthy_api();
+  api.power_usage = {[](DeviceHandle, unsigned* out) {
+    inside_the_call = BootClock::now();
+    *out = 1;
+    return kSuccess;
+  }};
+  NvmlBackend backend({api, ""});
+  ASSERT_TRUE(enumerate(backend).ok());
+  const Sample sample = backend.read("GPU-0", {Probe::power});
+  EXPECT_LE(sample.find(Metric::power_draw)->taken, inside_the_call);
+}
+
+TEST_F(NvmlBackendTest, TwoGpusWithOneUuidAreNotMixedUp) {
+  Api api = testing::healthy_api();
+  api.uuid = {[](DeviceHandle, char* out, unsigned size) {
+    return testing::put_text("uuid", "GPU-same", out, size);
+  }};
+  NvmlBackend backend({api, ""});
+  const auto fleet = enumerate(backend);
+  ASSERT_TRUE(fleet.ok());
+  EXPECT_FALSE(fleet->devices[0].fault);
+  EXPECT_EQ(fleet->devices[1].fault->detail, "another GPU has the same UUID");
+}
+
+TEST_F(NvmlBackendTest, AGpuWithoutAUuidIsListedWithItsReason) {
+  Api api = testing::healthy_api();
+  api.uuid = {[](DeviceHandle, char* out, unsigned size) {
+    return testing::put_text("uuid", "", out, size);
+  }};
+  NvmlBackend backend({api, ""});
+  EXPECT_EQ(enumerate(backend)->devices[0].fault->detail, "the driver gives it no UUID");
+}
+
+TEST_F(NvmlBackendTest, AGpuThatWouldNotOpenMayOpenLater) {
+  fake.handle_codes[0] = kUnknown;
+  ASSERT_TRUE(enumerate(backend_).ok());
+  fake.handle_codes.clear();
+  EXPECT_FALSE(backend_.open(0).fault);
+  EXPECT_NE(backend_.read("GPU-0", {Probe::power}).number(Metric::power_draw), nullptr);
+}
+
 TEST_F(NvmlBackendTest, NonsenseFromTheDriverIsAFailureNotAReading) {
   fake.memory.free = fake.memory.total + 1;
   fake.utilization.gpu = 101;
@@ -122,7 +194,7 @@ TEST_F(NvmlBackendTest, AMissingSymbolCostsItsReadingAlone) {
   Api api = testing::healthy_api();
   api.power_usage = {};
   NvmlBackend backend({api, ""});
-  ASSERT_TRUE(backend.enumerate().ok());
+  ASSERT_TRUE(enumerate(backend).ok());
   const Sample sample = backend.read("GPU-0", {Probe::power, Probe::energy});
   EXPECT_EQ(missing(sample, Metric::power_draw).reason, MissingReason::not_supported);
   EXPECT_NE(sample.number(Metric::energy_total), nullptr);
@@ -131,7 +203,7 @@ TEST_F(NvmlBackendTest, AMissingSymbolCostsItsReadingAlone) {
 TEST_F(NvmlBackendTest, AGpuThatWillNotOpenIsListedWithItsReasonBesideTheOthers) {
   RecordProperty("contract", "E6 A13");
   fake.handle_codes[0] = kUnknown;
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
   ASSERT_EQ(fleet->devices.size(), 2U);
   EXPECT_EQ(fleet->devices[0].fault, (Missing{MissingReason::failed, "Unknown Error"}));
@@ -140,7 +212,7 @@ TEST_F(NvmlBackendTest, AGpuThatWillNotOpenIsListedWithItsReasonBesideTheOthers)
 
 TEST_F(NvmlBackendTest, AGpuWithoutANameIsListedWithItsReason) {
   fake.codes["name"] = kGpuIsLost;
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
   EXPECT_EQ(fleet->devices[0].fault->reason, MissingReason::device_lost);
   EXPECT_EQ(fleet->devices[0].uuid, "GPU-0");
@@ -150,7 +222,7 @@ TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
   RecordProperty("contract", "E4 E7");
   fake.codes = {
       {"driver_version", kUnknown}, {"nvml_version", kUnknown}, {"cuda_driver_version", kUnknown}};
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
   EXPECT_FALSE(fleet->driver.driver_version);
   EXPECT_FALSE(fleet->driver.nvml_version);
@@ -160,7 +232,7 @@ TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
 TEST_F(NvmlBackendTest, AFailedInitialisationSaysWhy) {
   RecordProperty("contract", "A14 E5");
   fake.codes["init"] = kDriverNotLoaded;
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_FALSE(fleet.ok());
   EXPECT_EQ(fleet.error().message, "failed to initialise NVML: Driver Not Loaded");
   EXPECT_EQ(fleet.error().code, Errc::unavailable);
@@ -170,22 +242,22 @@ TEST_F(NvmlBackendTest, AFailedInitialisationSaysWhy) {
 TEST_F(NvmlBackendTest, WithoutPermissionTheErrorIsDenied) {
   RecordProperty("contract", "A14");
   fake.codes["init"] = kNoPermission;
-  EXPECT_EQ(backend_.enumerate().error(),
+  EXPECT_EQ(enumerate(backend_).error(),
             (Error{Errc::denied, "failed to initialise NVML: Insufficient Permissions"}));
 }
 
 TEST_F(NvmlBackendTest, TheInitFlagIsNotLeftTrueWhenTheCountFails) {
   RecordProperty("contract", "E5");
   fake.codes["count"] = kUnknown;
-  EXPECT_EQ(backend_.enumerate().error().message, "NVML query failed: Unknown Error");
+  EXPECT_EQ(enumerate(backend_).error().message, "NVML query failed: Unknown Error");
   EXPECT_FALSE(backend_.initialised());
   EXPECT_EQ(fake.shutdowns, 1);
 }
 
 TEST_F(NvmlBackendTest, NvmlIsInitialisedOnceHoweverOftenItIsEnumerated) {
   RecordProperty("contract", "E5");
-  ASSERT_TRUE(backend_.enumerate().ok());
-  ASSERT_TRUE(backend_.enumerate().ok());
+  ASSERT_TRUE(enumerate(backend_).ok());
+  ASSERT_TRUE(enumerate(backend_).ok());
   EXPECT_EQ(fake.inits, 1);
 }
 
@@ -193,7 +265,7 @@ TEST_F(NvmlBackendTest, ShutdownHappensOnceAndOnlyAfterASuccessfulInit) {
   RecordProperty("contract", "E5");
   backend_.shutdown();
   EXPECT_EQ(fake.shutdowns, 0);
-  ASSERT_TRUE(backend_.enumerate().ok());
+  ASSERT_TRUE(enumerate(backend_).ok());
   backend_.shutdown();
   backend_.shutdown();
   EXPECT_EQ(fake.shutdowns, 1);
@@ -202,7 +274,7 @@ TEST_F(NvmlBackendTest, ShutdownHappensOnceAndOnlyAfterASuccessfulInit) {
 TEST_F(NvmlBackendTest, AnUnknownGpuIsMissingNotACrash) {
   const Sample before_opening = backend_.read("GPU-0", {Probe::power});
   EXPECT_EQ(missing(before_opening, Metric::power_draw).reason, MissingReason::device_lost);
-  ASSERT_TRUE(backend_.enumerate().ok());
+  ASSERT_TRUE(enumerate(backend_).ok());
   EXPECT_EQ(missing(backend_.read("GPU-9", {Probe::power}), Metric::power_draw).reason,
             MissingReason::device_lost);
 }
@@ -210,7 +282,7 @@ TEST_F(NvmlBackendTest, AnUnknownGpuIsMissingNotACrash) {
 TEST_F(NvmlBackendTest, NoGpuIsAnEmptyFleet) {
   RecordProperty("contract", "E6");
   fake.device_count = 0;
-  const auto fleet = backend_.enumerate();
+  const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
   EXPECT_TRUE(fleet->devices.empty());
 }

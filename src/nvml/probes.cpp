@@ -1,6 +1,9 @@
 #include "nvml/probes.h"
 
-#include <array>
+#include <climits>
+#include <concepts>
+#include <limits>
+#include <utility>
 
 #include "device/catalog.h"
 #include "nvml/codes.h"
@@ -8,105 +11,105 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Puts the answer of one driver call into a sample.
+constexpr const char* kImplausible = "the driver's value is not plausible";
+
+// Puts the answer of one driver call into a sample. Made before the call: a reading is as old as
+// the moment at which the driver was asked.
 class Recorder {
  public:
-  explicit Recorder(Sample& sample) : sample_(sample), taken_(BootClock::now()) {}
+  Recorder(Probe probe, Sample& sample)
+      : probe_(probe), sample_(sample), taken_(BootClock::now()) {}
 
-  void value(Metric metric, std::int64_t number) { sample_.set({metric, 0, taken_, number}); }
-  void missing(Metric metric, Missing why) { sample_.set({metric, 0, taken_, std::move(why)}); }
-  void missing(Probe probe, ReturnCode code) {
-    for (const Metric metric : row_of(probe).fills) missing(metric, missing_of(code));
+  // The driver's counters are unsigned and say "not available" as all ones; JSON's integers are
+  // exact below 2^53, which no real value comes near.
+  template <std::integral Number>
+  void value(Metric metric, Number number) {
+    constexpr auto kLargest = std::int64_t{1} << 53U;
+    if (number == std::numeric_limits<Number>::max() || std::cmp_greater(number, kLargest)) {
+      return missing(metric, {MissingReason::failed, kImplausible});
+    }
+    sample_.set({metric, 0, taken_, static_cast<std::int64_t>(number)});
   }
+  void missing(Metric metric, Missing why) { sample_.set({metric, 0, taken_, std::move(why)}); }
+  // Every row of the probe.
+  void missing(const Missing& why) {
+    for (const Metric metric : row_of(probe_).fills) missing(metric, why);
+  }
+  void missing(ReturnCode code) { missing(missing_of(code)); }
 
  private:
+  Probe probe_;
   Sample& sample_;
   TimePoint taken_;
 };
 
-// 64-bit counters of the driver are unsigned; ours are not. No real one comes near the difference.
-std::int64_t to_int64(unsigned long long value) {
-  return static_cast<std::int64_t>(value);
-}
-
-void read_memory(const Api& api, DeviceHandle device, Sample& sample) {
+void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   MemoryV1 memory;
   const ReturnCode code = api.memory_info(device, &memory);
-  Recorder record(sample);
-  if (code != kSuccess) return record.missing(Probe::memory, code);
-  if (memory.free > memory.total) {
-    for (const Metric metric : row_of(Probe::memory).fills) {
-      record.missing(metric,
-                     {MissingReason::failed, "the driver says more memory is free than there is"});
-    }
-    return;
+  if (code != kSuccess) return record.missing(code);
+  if (memory.free > memory.total || memory.total == ULLONG_MAX) {
+    return record.missing({MissingReason::failed, kImplausible});
   }
-  record.value(Metric::memory_total, to_int64(memory.total));
-  record.value(Metric::memory_free, to_int64(memory.free));
+  record.value(Metric::memory_total, memory.total);
+  record.value(Metric::memory_free, memory.free);
   // Not `used`: later layouts of this struct leave the driver's reserve out of it, and total - free
   // means the same everywhere.
-  record.value(Metric::memory_used, to_int64(memory.total - memory.free));
+  record.value(Metric::memory_used, memory.total - memory.free);
 }
 
-void read_utilization(const Api& api, DeviceHandle device, Sample& sample) {
+void read_utilization(const Api& api, DeviceHandle device, Recorder record) {
   Utilization rates;
   const ReturnCode code = api.utilization_rates(device, &rates);
-  Recorder record(sample);
-  if (code != kSuccess) return record.missing(Probe::utilization, code);
-  if (rates.gpu > 100) {
-    return record.missing(Metric::utilization_gpu,
-                          {MissingReason::failed, "the driver says more than 100 %"});
-  }
+  if (code != kSuccess) return record.missing(code);
+  if (rates.gpu > 100) return record.missing({MissingReason::failed, kImplausible});
   record.value(Metric::utilization_gpu, rates.gpu);
 }
 
-void read_temperature(const Api& api, DeviceHandle device, Sample& sample) {
+void read_temperature(const Api& api, DeviceHandle device, Recorder record) {
   TemperatureV1 versioned;
-  std::int64_t celsius = 0;
   ReturnCode code = api.temperature_v(device, &versioned);
-  celsius = versioned.celsius;
+  int celsius = versioned.celsius;
   if (code == kFunctionNotFound || code == kArgumentVersionMismatch) {
     unsigned plain = 0;  // drivers before 575 have only this one
     code = api.temperature(device, kTemperatureGpu, &plain);
-    celsius = plain;
+    celsius = static_cast<int>(plain);  // it says unsigned and means signed
   }
-  Recorder record(sample);
-  if (code != kSuccess) return record.missing(Probe::temperature, code);
+  if (code != kSuccess) return record.missing(code);
   record.value(Metric::temperature_core, celsius);
 }
 
 // A probe that is one call with one number for an answer.
 template <class Number, class Ask>
-void read_one(Probe probe, Sample& sample, Ask ask) {
+void read_one(Probe probe, Recorder record, Ask ask) {
   Number answer{};
   const ReturnCode code = ask(&answer);
-  Recorder record(sample);
-  if (code != kSuccess) return record.missing(probe, code);
-  record.value(row_of(probe).fills.front(), to_int64(answer));
+  if (code != kSuccess) return record.missing(code);
+  record.value(row_of(probe).fills.front(), answer);
 }
 
 }  // namespace
 
 void run_probe(const Api& api, DeviceHandle device, Probe probe, Sample& sample) {
+  const Recorder record(probe, sample);
   switch (probe) {
     case Probe::memory:
-      return read_memory(api, device, sample);
+      return read_memory(api, device, record);
     case Probe::utilization:
-      return read_utilization(api, device, sample);
+      return read_utilization(api, device, record);
     case Probe::temperature:
-      return read_temperature(api, device, sample);
+      return read_temperature(api, device, record);
     case Probe::power:
-      return read_one<unsigned>(probe, sample,
+      return read_one<unsigned>(probe, record,
                                 [&](unsigned* mw) { return api.power_usage(device, mw); });
     case Probe::energy:
-      return read_one<unsigned long long>(probe, sample, [&](unsigned long long* mj) {
+      return read_one<unsigned long long>(probe, record, [&](unsigned long long* mj) {
         return api.total_energy_consumption(device, mj);
       });
     case Probe::sm_clock:
       return read_one<unsigned>(
-          probe, sample, [&](unsigned* mhz) { return api.clock_info(device, kClockSm, mhz); });
+          probe, record, [&](unsigned* mhz) { return api.clock_info(device, kClockSm, mhz); });
     case Probe::power_limit:
-      return read_one<unsigned>(probe, sample,
+      return read_one<unsigned>(probe, record,
                                 [&](unsigned* mw) { return api.enforced_power_limit(device, mw); });
   }
 }

@@ -92,7 +92,7 @@ Device device_of(const DeviceState& device, TimePoint now) {
 
 Snapshot snapshot_of(const gpuyard::Snapshot& snapshot) {
   Snapshot out;
-  out.simulated = snapshot.simulated;
+  out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;
   out.taken_at = to_rfc3339(snapshot.wall);
   out.driver_initialised = snapshot.driver.initialised;
@@ -109,11 +109,11 @@ Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   out.ready = snapshot.driver.initialised;
   out.gpus = snapshot.devices.size();
   out.cuda_available = snapshot.driver.initialised && !snapshot.devices.empty();
-  out.reason = !out.ready           ? snapshot.driver.why
-               : out.gpus == 0      ? "the driver is loaded and reports no GPU"
-               : snapshot.simulated ? "serving a simulated fleet"
-                                    : "serving";
-  out.simulated = snapshot.simulated;
+  out.reason = !out.ready                       ? snapshot.driver.why
+               : out.gpus == 0                  ? "the driver is loaded and reports no GPU"
+               : snapshot.driver.info.simulated ? "serving a simulated fleet"
+                                                : "serving";
+  out.simulated = snapshot.driver.info.simulated;
   return out;
 }
 

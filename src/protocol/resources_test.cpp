@@ -227,7 +227,7 @@ TEST(Readiness, CudaNeedsADriverAndAGpu) {
 
 TEST(Readiness, SaysWhenTheFleetIsSimulated) {
   gpuyard::Snapshot snapshot = initialised(1);
-  snapshot.simulated = true;
+  snapshot.driver.info.simulated = true;
   EXPECT_EQ(readiness_of(snapshot).reason, "serving a simulated fleet");
 }
 

@@ -30,10 +30,7 @@ struct RouteInfo {
 // Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both
 // directions of JSON. A path or query parameter the record does not have is an error.
 template <class Params, class Answer>
-struct Route : RouteInfo {
-  using ParamsType = Params;
-  using AnswerType = Answer;
-};
+struct Route : RouteInfo {};
 
 struct NoParams {};
 BOOST_DESCRIBE_STRUCT(NoParams, (), ())

@@ -17,13 +17,17 @@ void QueryErrors::note(const DeviceInfo& info, const Sample& sample) {
   std::set<std::string> causes;  // one lost GPU fails every row for one cause
   for (const Reading& reading : sample.readings()) {
     const Missing* missing = reading.missing();
-    if (missing != nullptr && is_error(missing->reason)) causes.insert(describe(*missing));
+    if (missing == nullptr || !causes.insert(describe(*missing)).second) continue;
+    note(info, *missing);
   }
-  if (info.fault && is_error(info.fault->reason)) causes.insert(describe(*info.fault));
-  for (const std::string& cause : causes) {
-    if (++counts_[{info.id, cause}] == 1) {
-      log::error("Error querying GPU device {}: {}", info.index, cause);
-    }
+}
+
+void QueryErrors::note(const DeviceInfo& info, const Missing& missing) {
+  if (!is_error(missing.reason)) return;
+  std::string cause = describe(missing);
+  if (counts_.size() >= kMaxCauses && !counts_.contains({info.id, cause})) cause = "another cause";
+  if (++counts_[{info.id, cause}] == 1) {
+    log::error("Error querying GPU device {}: {}", info.index, cause);
   }
 }
 

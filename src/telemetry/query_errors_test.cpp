@@ -44,5 +44,15 @@ TEST(QueryErrors, WhatAGpuDoesNotSupportIsNoError) {
   EXPECT_EQ(errors.count("GPU-a"), 0U);
 }
 
+TEST(QueryErrors, ADriverThatAlwaysSaysSomethingElseDoesNotFillTheMemoryOrTheLog) {
+  const CapturedLog log;
+  QueryErrors errors;
+  for (int i = 0; i < 5000; ++i) {
+    errors.note(kGpu, Missing{MissingReason::failed, "cause " + std::to_string(i)});
+  }
+  EXPECT_LE(log.lines().size(), QueryErrors::kMaxCauses + 1);
+  EXPECT_EQ(errors.count("GPU-a"), 5000U);
+}
+
 }  // namespace
 }  // namespace gpuyard::telemetry

@@ -8,9 +8,13 @@
 #include "device/error.h"
 
 namespace gpuyard::telemetry {
+namespace {
 
-Telemetry::Telemetry(Loop& loop, Reader& reader, bool simulated)
-    : loop_(loop), reader_(reader), simulated_(simulated) {
+const Missing kOverdue{MissingReason::timed_out, ""};
+
+}  // namespace
+
+Telemetry::Telemetry(Loop& loop, Reader& reader) : loop_(loop), reader_(reader) {
   driver_.why = "the driver has not been asked yet";
   auto nothing = std::make_shared<Snapshot>(assemble());
   nothing->generation = 0;
@@ -18,13 +22,20 @@ Telemetry::Telemetry(Loop& loop, Reader& reader, bool simulated)
 }
 
 void Telemetry::on_fleet(const Fleet& fleet) {
-  log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
-  driver_ = {true, "", fleet.driver};
-  tracks_.clear();
-  for (const DeviceInfo& info : fleet.devices) {
-    tracks_.emplace_back(info);
-    errors_.note(info, {});
+  if (!driver_.initialised) {
+    log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
   }
+  driver_ = {true, "", fleet.driver};
+  std::vector<Track> tracks;
+  for (const DeviceInfo& info : fleet.devices) {
+    // A GPU we know keeps its readings, with their age, until there are newer ones.
+    Track* known = find(info.id);
+    const bool same = known != nullptr && known->info() == info;
+    tracks.push_back(same ? std::move(*known) : Track(info));
+    if (!same && info.fault) errors_.note(info, *info.fault);
+  }
+  tracks_ = std::move(tracks);
+  ticks_ = 0;  // the slow tier too
   tick();
 }
 
@@ -52,6 +63,7 @@ void Telemetry::tick() {
   constexpr auto kSlowEvery = static_cast<std::uint64_t>(kSlowPeriod / kFastPeriod);
   const bool slow = ticks_++ % kSlowEvery == 0;
   for (Track& track : tracks_) {
+    if (track.unresponsive(loop_.now())) errors_.note(track.info(), kOverdue);
     track.make_due(probes_of(Tier::fast));
     if (slow) track.make_due(probes_of(Tier::slow));
     pump(track);
@@ -70,8 +82,10 @@ void Telemetry::pump(Track& track) {
 
 void Telemetry::on_reply(const ReadReply& reply) {
   Track* track = find(reply.device);
-  if (track == nullptr || !track->answered(reply.id, reply.sample)) return;
-  errors_.note(track->info(), reply.sample);
+  const auto accepted =
+      track != nullptr ? track->answered(reply.id, reply.sample, loop_.now()) : std::nullopt;
+  if (!accepted) return;
+  errors_.note(track->info(), *accepted);
   pump(*track);
   land_if_complete();
   publish_when_complete();
@@ -128,10 +142,10 @@ Snapshot Telemetry::assemble() const {
   snapshot.generation = latest_ ? latest_->generation + 1 : 0;
   snapshot.taken = loop_.now();
   snapshot.wall = loop_.wall();
-  snapshot.simulated = simulated_;
   snapshot.driver = driver_;
   for (const Track& track : tracks_) {
     snapshot.devices.push_back(track.state(snapshot.taken));
+    snapshot.devices.back().query_errors = errors_.count(track.info().id);
     if (driver_.initialised) continue;
     snapshot.devices.back().condition = DeviceCondition::unresponsive;
     snapshot.devices.back().why = driver_.why;

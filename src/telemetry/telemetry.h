@@ -26,7 +26,7 @@ class Reader {
 inline constexpr Duration kTickDeadline = std::chrono::milliseconds(250);
 class Telemetry {
  public:
-  Telemetry(Loop&, Reader&, bool simulated);
+  Telemetry(Loop&, Reader&);
 
   // The newest published one; never null. Generation 0 is "nothing known yet".
   const SnapshotPtr& latest() const { return latest_; }
@@ -59,7 +59,6 @@ class Telemetry {
 
   Loop& loop_;
   Reader& reader_;
-  const bool simulated_;
   DriverState driver_;
   std::vector<Track> tracks_;  // by index
   QueryErrors errors_;

@@ -79,7 +79,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
   DeviceId stuck_;
   DeviceId lost_;
   std::int64_t value_ = 42;
-  Telemetry telemetry_{loop_, *this, false};
+  Telemetry telemetry_{loop_, *this};
 };
 
 TEST_F(TelemetryTest, BeforeTheDriverSpokeThereIsASnapshotThatSaysSo) {
@@ -165,6 +165,41 @@ TEST_F(TelemetryTest, ALostGpuIsUnavailableBesideHealthyOnesAndLoggedOnce) {
   EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(),
                        "ERROR Error querying GPU device 0: GPU is lost"),
             1);
+}
+
+TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
+  RecordProperty("contract", "E9");
+  start(1);
+  stuck_ = "GPU-0";
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(),
+                       "ERROR Error querying GPU device 0: the driver did not answer in time"),
+            1);
+  EXPECT_GT(latest().devices[0].query_errors, 5U);
+}
+
+TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
+  Fleet fleet = fleet_of(2);
+  fleet.devices[1] = {"index:1", 1, "", "", "", Missing{MissingReason::timed_out, "not opened"}};
+  telemetry_.on_fleet(fleet);
+  answer();
+  EXPECT_EQ(latest().devices[1].condition, DeviceCondition::unavailable);
+  stuck_ = "GPU-0";  // so that its readings stay those of before
+  telemetry_.on_fleet(fleet_of(2));
+  answer();
+  loop_.advance(kTickDeadline);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 42);
+  EXPECT_EQ(latest().devices[1].info.id, "GPU-1");
+  EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
+}
+
+TEST_F(TelemetryTest, AfterAHostRestartTheSlowTierIsReadAtOnce) {
+  start(1);
+  pass(kFastPeriod);
+  telemetry_.on_host_down("driver-host ended");
+  value_ = 43;
+  start(1);
+  EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
 }
 
 TEST_F(TelemetryTest, ALostGpuIsUnavailableWithinASecondAndAHalf) {

@@ -1,5 +1,8 @@
 #include "telemetry/track.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "device/catalog.h"
@@ -29,18 +32,28 @@ ProbeSet Track::next() const {
 }
 
 void Track::asked(std::uint64_t id, ProbeSet probes, TimePoint now) {
-  question_ = Question{id, now};
+  question_ = Question{id, probes, now};
   urgent_ = urgent_ - probes;
   due_ = due_ - probes;
 }
 
-bool Track::answered(std::uint64_t id, const Sample& sample) {
-  if (!question_ || question_->id != id) return false;
-  question_.reset();
-  const Missing* why = lost(sample);
+std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, TimePoint now) {
+  if (!question_ || question_->id != id) return std::nullopt;
+  const Question question = *std::exchange(question_, std::nullopt);
+  Sample accepted = missing_sample(question.probes,
+                                   {MissingReason::failed, "the driver-host left this out"}, now);
+  for (Reading reading : answer.readings()) {
+    const bool asked = reading.index == 0 && accepted.find(reading.metric) != nullptr;
+    if (!asked || reading.text() != nullptr) continue;
+    reading.taken = std::clamp(reading.taken, question.asked, now);
+    accepted.set(std::move(reading));
+  }
+  const Missing* why = lost(accepted);
+  // What was read on the other side of a loss or a recovery says nothing about now.
+  if (gone_.has_value() != (why != nullptr)) due_ = due_ | probes_of(Tier::slow);
   gone_ = why != nullptr ? std::optional(*why) : std::nullopt;
-  sample_.merge(sample);
-  return true;
+  sample_.merge(accepted);
+  return accepted;
 }
 
 bool Track::unresponsive(TimePoint now) const {
@@ -48,7 +61,7 @@ bool Track::unresponsive(TimePoint now) const {
 }
 
 DeviceState Track::state(TimePoint now) const {
-  DeviceState state{info_, DeviceCondition::responsive, "", sample_};
+  DeviceState state{info_, DeviceCondition::responsive, "", sample_, 0};
   const auto& gone = info_.fault ? info_.fault : gone_;
   if (unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;

@@ -29,8 +29,9 @@ class Track {
   // asked one call at a time, so that it delays the fast tier by one call at most.
   ProbeSet next() const;
   void asked(std::uint64_t id, ProbeSet probes, TimePoint now);
-  // False: not the answer to the question that is out. It is too late, and is dropped.
-  bool answered(std::uint64_t id, const Sample&);
+  // What of the answer was asked for and makes sense; the child that gave it may be out of its
+  // mind. Nothing: it is not the answer to the question that is out, but too late.
+  std::optional<Sample> answered(std::uint64_t id, const Sample&, TimePoint now);
   // Whoever was asked is gone, and the answer with it.
   void forget_question() { question_.reset(); }
 
@@ -43,6 +44,7 @@ class Track {
  private:
   struct Question {
     std::uint64_t id;
+    ProbeSet probes;
     TimePoint asked;
   };
 

@@ -122,3 +122,14 @@ def test_a_world_is_started_shown_broken_and_stopped(run, tmp_path):
     finally:
         assert run("sim", "stop", "--world", world).returncode == 0
     assert run("sim", "status", "--world", world).returncode in (5, 6)
+
+
+def test_an_installed_program_finds_its_simulated_library(tmp_path):
+    prefix = tmp_path / "prefix"
+    subprocess.run(["cmake", "--install", os.path.dirname(PROGRAM), "--component", "program",
+                    "--prefix", str(prefix)], check=True, capture_output=True, timeout=60)
+    result = subprocess.run([prefix / "bin" / "gpuyard", "devices", "--simulate", "1"],
+                            env=clean_environment(tmp_path), capture_output=True, text=True,
+                            timeout=30, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "These GPUs are simulated." in result.stdout

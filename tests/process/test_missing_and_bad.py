@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM, clean_environment, wait_until
+from conftest import PROGRAM, UnixConnection, clean_environment, wait_until
 
 
 def inject(yard, *arguments):
@@ -134,6 +134,122 @@ def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
         return gpu["condition"] == "unresponsive" and gpu["readings"]["power_draw_w"] is not None
     wait_until(unresponsive, "the GPU to be called unresponsive with its last readings")
     assert yard.stop() == 0
+
+
+def test_a_gpu_that_does_not_open_does_not_take_the_others_with_it(daemon, record_property):
+    record_property("contract", "A13 E6")
+    yard = daemon("--simulate", "4")
+    inject(yard, "--gpu", "2", "--call", "any", "--never-returns")
+    os.kill(yard.driver_host(), signal.SIGKILL)
+    wait_until(lambda: sum(gpu["is_available"]
+                           for gpu in yard.get("/api/gpu/devices").json()["devices"]) == 3,
+               "the three good GPUs to be back")
+    sick = yard.get("/api/gpu/devices").json()["devices"][2]
+    assert sick["error_message"] == "the driver has not opened this GPU in time"
+
+
+def test_a_gpu_that_would_not_open_recovers_by_itself(daemon):
+    yard = daemon("--simulate", "2")
+    inject(yard, "--gpu", "1", "--call", "identity", "--code", "999")
+    os.kill(yard.driver_host(), signal.SIGKILL)
+
+    def broken():
+        devices = yard.get("/api/gpu/devices").json()["devices"]
+        return devices[0]["is_available"] and devices[1]["error_message"] == "Unknown Error"
+    wait_until(broken, "the GPU to be broken")
+    inject(yard, "--gpu", "1", "--clear")
+    wait_until(lambda: yard.get("/api/gpu/devices").json()["devices"][1]["is_available"],
+               "the GPU to be opened again")
+
+
+def test_a_replaced_driver_means_a_new_session(daemon):
+    yard = daemon("--simulate", "2")
+    host = yard.driver_host()
+    for gpu in "01":
+        inject(yard, "--gpu", gpu, "--call", "any", "--code", "18")
+    wait_until(lambda: yard.driver_host() not in (None, host), "another driver-host")
+    for gpu in "01":
+        inject(yard, "--gpu", gpu, "--clear")
+    wait_until(lambda: all(gpu["is_available"]
+                           for gpu in yard.get("/api/gpu/devices").json()["devices"]),
+               "the GPUs to be back")
+
+
+def test_a_program_replaced_on_disk_can_still_start_its_driver_host(daemon, tmp_path):
+    import shutil
+    copy = tmp_path / "gpuyard"
+    shutil.copy(PROGRAM, copy)
+    shutil.copytree(os.path.join(os.path.dirname(PROGRAM), "sim"), tmp_path / "sim")
+    yard = daemon("--simulate", "1", program=str(copy))
+    host = yard.driver_host()
+    copy.unlink()
+    copy.write_text("another version")
+    os.kill(host, signal.SIGKILL)
+    wait_until(lambda: yard.driver_host() not in (None, host), "another driver-host")
+    wait_until(lambda: yard.get("/api/gpu/driver").status == 200, "the driver to be back")
+
+
+def test_a_terminal_that_nobody_reads_does_not_stop_the_daemon(tmp_path):
+    # A pipe that is full: whoever waits for it waits for ever.
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    try:
+        while True:
+            os.write(write_end, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(write_end, True)
+    path = str(tmp_path / "g.sock")
+    process = subprocess.Popen([PROGRAM, "serve", "--simulate", "1", "--listen", "127.0.0.1:0",
+                                "--socket", path, "--state", str(tmp_path / "s")],
+                               env=clean_environment(tmp_path), stderr=write_end)
+    try:
+        def answers():
+            connection = UnixConnection(path)
+            try:
+                connection.request("GET", "/ready")
+                return connection.getresponse().status == 200
+            except OSError:
+                return False
+            finally:
+                connection.close()
+        wait_until(answers, "the daemon to be ready although its log is stuck")
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        os.close(read_end)
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["config", "init"], ["devices", "--simulate", "1"]],
+                         ids=" ".join)
+def test_closed_descriptors_and_full_disks_are_no_crash(tmp_path, arguments):
+    command = " ".join([PROGRAM, *arguments])
+    for redirection in ("<&- >&- 2>&-", ">/dev/full 2>/dev/full", ">&-", "2>&-"):
+        status = subprocess.run(["sh", "-c", f"exec {command} {redirection}"],
+                                env=clean_environment(tmp_path), stdout=subprocess.DEVNULL,
+                                timeout=30, check=False).returncode
+        assert status in (0, 1), (redirection, status)
+
+
+def test_without_standard_descriptors_the_log_does_not_land_in_the_state(tmp_path):
+    state = tmp_path / "s"
+    process = subprocess.Popen(
+        ["sh", "-c", f"exec {PROGRAM} serve --simulate 1 --listen 127.0.0.1:0 "
+                     f"--socket {tmp_path}/g.sock --state {state} <&- >&- 2>&-"],
+        env=clean_environment(tmp_path))
+    try:
+        wait_until(lambda: (tmp_path / "g.sock").exists(), "the daemon to listen")
+        assert (state / "lock").read_text() == str(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_closed_terminal_ends_the_daemon_cleanly(daemon):
+    yard = daemon("--simulate", "1")
+    assert yard.stop(signal.SIGHUP) == 0
+    assert not os.path.exists(yard.socket)
 
 
 def test_a_killed_driver_host_is_replaced(daemon):

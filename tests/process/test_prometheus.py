@@ -47,7 +47,7 @@ def test_the_metrics_agree_with_the_snapshot(daemon):
 def test_the_number_of_series_for_each_gpu_is_what_we_say(daemon):
     text = daemon("--simulate", "2").get("/metrics").text
     of_gpu = [line for line in text.splitlines() if 'device="1"' in line]
-    assert len(of_gpu) == 11, of_gpu
+    assert len(of_gpu) == 12, of_gpu
 
 
 def test_promtool_finds_nothing_to_say(daemon):

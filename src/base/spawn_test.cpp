@@ -1,0 +1,137 @@
+#include "base/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+
+namespace gpuyard {
+namespace {
+
+using Descriptors = std::map<int, std::string>;  // what each of a process's descriptors is
+
+Descriptors descriptors_of(const std::string& process) {
+  Descriptors found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + process + "/fd")) {
+    found[std::stoi(entry.path().filename())] = std::filesystem::read_symlink(entry.path());
+  }
+  return found;
+}
+
+// A child that does nothing, for a test to look at.
+class Sleeper {
+ public:
+  explicit Sleeper(SpawnPlan plan = {}) {
+    plan.program = "/bin/sleep";
+    plan.arguments = {"600"};
+    const auto child = spawn(plan);
+    EXPECT_TRUE(child) << child.error().message;
+    if (child) pid_ = *child;
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  ~Sleeper() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  pid_t pid() const { return pid_; }
+  Descriptors descriptors() const { return descriptors_of(std::to_string(pid_)); }
+
+  // A set of signals in /proc/<pid>/status, as bits.
+  unsigned long long signals(const std::string& name) const {
+    const auto status = read_file("/proc/" + std::to_string(pid_) + "/status", 1 << 16);
+    return std::stoull(status->substr(status->find(name) + name.size()), nullptr, 16);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+SpawnPlan giving(std::vector<int> given) {
+  SpawnPlan plan;
+  plan.given = std::move(given);
+  return plan;
+}
+
+TEST(Spawn, AChildHasStandardDescriptorsAndWhatItIsGivenAndNothingElse) {
+  const UniqueFd foreign(::open("/dev/zero", O_RDONLY));  // not CLOEXEC, as one we inherited
+  const UniqueFd high(::fcntl(foreign.get(), F_DUPFD, 200));
+  ASSERT_TRUE(high);
+  const UniqueFd given(::open("/dev/full", O_RDONLY | O_CLOEXEC));
+  const Sleeper child(giving({given.get()}));
+  EXPECT_EQ(child.descriptors(), (Descriptors{{0, "/dev/null"},
+                                              {1, "/dev/null"},
+                                              {2, descriptors_of("self").at(2)},
+                                              {3, "/dev/full"}}));
+}
+
+TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
+  SpawnPlan plan;
+  plan.keeps_stderr = false;
+  EXPECT_EQ(Sleeper(plan).descriptors(),
+            (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
+}
+
+TEST(Spawn, GivenDescriptorsArriveInTheirOrderWhereverTheyWere) {
+  // Wherever these are, one order or the other asks for a place that the other one has.
+  const UniqueFd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  const UniqueFd full(::open("/dev/full", O_RDONLY | O_CLOEXEC));
+  for (const bool swapped : {false, true}) {
+    const Sleeper child(swapped ? giving({full.get(), zero.get()})
+                                : giving({zero.get(), full.get()}));
+    const auto descriptors = child.descriptors();
+    ASSERT_EQ(descriptors.size(), 5U);
+    EXPECT_EQ(descriptors.at(3), swapped ? "/dev/full" : "/dev/zero");
+    EXPECT_EQ(descriptors.at(4), swapped ? "/dev/zero" : "/dev/full");
+  }
+}
+
+TEST(Spawn, SignalsAreAsInAFreshProcess) {
+  sigset_t blocked;
+  sigset_t before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const auto handler = ::signal(SIGPIPE, SIG_IGN);
+  const Sleeper child;
+  EXPECT_EQ(child.signals("SigBlk:"), 0U);
+  EXPECT_EQ(child.signals("SigIgn:") & (1ULL << (SIGPIPE - 1)), 0U);
+  ::signal(SIGPIPE, handler);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST(Spawn, AChildLeadsASessionOfItsOwnWhereThePlanSaysSo) {
+  SpawnPlan plan;
+  plan.own_session = true;
+  const Sleeper leader(plan);
+  EXPECT_EQ(::getsid(leader.pid()), leader.pid());
+  const Sleeper follower;
+  EXPECT_EQ(::getsid(follower.pid()), ::getsid(0));
+}
+
+TEST(Spawn, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
+  SpawnPlan plan;
+  plan.program = "/nowhere/gpuyard";
+  const auto child = spawn(plan);
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error(),
+            (Error{Errc::not_found, "starting /nowhere/gpuyard: No such file or directory"}));
+}
+
+TEST(Spawn, ADescriptorThatIsNotOpenIsAnError) {
+  EXPECT_FALSE(spawn(giving({-1})));
+}
+
+}  // namespace
+}  // namespace gpuyard

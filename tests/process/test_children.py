@@ -1,0 +1,165 @@
+"""The processes that the program starts itself: what they hold, and what they leave behind."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, Daemon, clean_environment, wait_until
+
+
+def descriptors(pid):
+    """What each descriptor of a process is; a socket or pipe without its number."""
+    place = f"/proc/{pid}/fd"
+    return {int(fd): os.readlink(f"{place}/{fd}").split(":")[0] for fd in os.listdir(place)}
+
+
+def worlds():
+    return {name for name in os.listdir("/tmp") if name.startswith("gpuyard-world-")}
+
+
+def test_the_driver_host_holds_its_socket_and_its_log_and_nothing_of_the_daemon(daemon, tmp_path):
+    with open(tmp_path / "foreign", "w", encoding="ascii") as foreign:
+        os.set_inheritable(foreign.fileno(), True)
+        place = tmp_path / "d"
+        place.mkdir()
+        environment = clean_environment(place)
+        process = subprocess.Popen(
+            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", str(place / "s"),
+             "--state", str(place / "state"), "--simulate", "1"], env=environment, close_fds=False,
+            stdout=subprocess.DEVNULL, stderr=open(place / "log", "w"))
+    try:
+        host = Daemon.__new__(Daemon)
+        host.process = process
+        pid = wait_until(host.driver_host, "the driver-host")
+        wait_until(lambda: os.path.exists(place / "s"), "the socket")
+        held = wait_until(lambda: len(d := descriptors(pid)) >= 4 and d, "the host's descriptors")
+        assert held[0] == held[1] == "/dev/null"
+        assert held[2] == str(place / "log") and held[3] == "socket"
+        # What NVML opens itself may come on top; nothing of ours.
+        assert not {str(tmp_path / "foreign"), str(place / "state" / "lock")} & set(held.values())
+        assert list(held.values()).count("socket") == 1
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_the_driver_host_has_the_descriptor_limit_the_daemon_was_started_with(daemon):
+    yard = daemon("--simulate", "1")
+    host = wait_until(yard.driver_host, "the driver-host")
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if usual[0] == usual[1]:
+        resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (usual[1] // 2, usual[1]))
+        try:
+            yard = daemon("--simulate", "1")
+        finally:
+            resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, usual)
+        host = wait_until(yard.driver_host, "the driver-host")
+        usual = (usual[1] // 2, usual[1])
+    assert resource.prlimit(yard.process.pid, resource.RLIMIT_NOFILE)[0] == usual[1]
+    assert resource.prlimit(host, resource.RLIMIT_NOFILE) == usual
+
+
+def test_after_an_upgrade_in_place_the_daemon_still_starts_its_own_driver_host(tmp_path, monkeypatch):
+    build = os.path.dirname(os.path.abspath(PROGRAM))
+    program = tmp_path / "gpuyard"
+    shutil.copy(PROGRAM, program)
+    (tmp_path / "sim").symlink_to(build + "/sim")
+    monkeypatch.setattr("conftest.PROGRAM", str(program))
+    place = tmp_path / "d"
+    place.mkdir()
+    yard = Daemon(place, "--simulate", "1")
+    try:
+        yard.ready()
+        first = yard.driver_host()
+        program.unlink()
+        program.write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
+        program.chmod(0o755)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: yard.driver_host() not in (None, first), "another driver-host")
+        wait_until(lambda: yard.get("/api/gpu/driver").status == 200, "the driver to be back")
+    finally:
+        yard.stop(signal.SIGKILL)
+
+
+def start_devices(tmp_path, stdout):
+    """`gpuyard devices --simulate` once its world is there, and the world's directory."""
+    before = worlds()
+    process = subprocess.Popen([PROGRAM, "devices", "--simulate", "2", "--json"],
+                               env=clean_environment(tmp_path), stdout=stdout,
+                               stderr=subprocess.PIPE)
+    return process, before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, number):
+    process, before = start_devices(tmp_path, subprocess.PIPE)
+    wait_until(lambda: worlds() - before or process.poll() is not None, "the world")
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    wait_until(lambda: worlds() <= before, "the world to go")
+
+
+def test_a_private_world_is_gone_after_a_command_whose_pipe_was_closed(tmp_path):
+    process, before = start_devices(tmp_path, subprocess.PIPE)
+    process.stdout.close()
+    process.wait(30)
+    wait_until(lambda: worlds() <= before, "the world to go")
+
+
+def test_a_private_world_that_does_not_start_leaves_nothing(tmp_path):
+    before = worlds()
+    result = subprocess.run(["sh", "-c", f'ulimit -f 0; exec "{PROGRAM}" devices --simulate 1'],
+                            env=clean_environment(tmp_path), capture_output=True, text=True,
+                            timeout=30, check=False)
+    assert result.returncode != 0 and "simulating" in result.stderr
+    assert worlds() <= before
+
+
+def test_simulated_gpus_are_served_whatever_library_the_file_names(daemon, tmp_path):
+    file = tmp_path / "gpuyard.toml"
+    file.write_text('[driver]\nnvml = "/nowhere/libnvidia-ml.so.1"\n', encoding="ascii")
+    yard = daemon("--simulate", "2", "--config", str(file))
+    assert yard.get("/api/gpu/devices").json()["count"] == 2
+
+
+def test_faults_add_up_and_a_ninth_broken_call_is_refused(run, tmp_path):
+    world = str(tmp_path / "world")
+    assert run("sim", "start", "--gpus", "1", "--world", world).returncode == 0
+    try:
+        def inject(*arguments):
+            return run("sim", "inject", "--world", world, "--gpu", "0", *arguments)
+        calls = ["memory_info", "utilization_rates", "temperature", "power_usage", "power_limits",
+                 "total_energy", "clock_info", "modes"]
+        assert inject("--lost").returncode == 0
+        for call in calls:
+            assert inject("--call", call, "--code", "999").returncode == 0
+        ninth = inject("--call", "fan_speed", "--code", "999")
+        assert ninth.returncode == 7 and "8 driver calls" in ninth.stderr
+        gpu = json.loads(run("sim", "status", "--world", world, "--json").stdout)["gpus"][0]
+        assert gpu["lost"] and len(gpu["faults"]) == 8
+        assert inject("--clear").returncode == 0
+        gpu = json.loads(run("sim", "status", "--world", world, "--json").stdout)["gpus"][0]
+        assert not gpu["lost"] and gpu["faults"] == []
+    finally:
+        assert run("sim", "stop", "--world", world).returncode == 0
+
+
+def test_a_socket_in_a_directory_made_under_a_strict_umask_can_be_reached(tmp_path):
+    socket = tmp_path / "run" / "gpuyard.sock"
+    process = subprocess.Popen(
+        [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", str(socket), "--state",
+         str(tmp_path / "state"), "--nvml", "/nowhere/lib.so"], env=clean_environment(tmp_path),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, umask=0o077)
+    try:
+        wait_until(socket.exists, "the socket")
+        assert (tmp_path / "run").stat().st_mode & 0o777 == 0o755
+        assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+        assert socket.stat().st_mode & 0o777 == 0o666
+    finally:
+        process.terminate()
+        process.wait(30)
