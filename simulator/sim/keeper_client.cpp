@@ -109,7 +109,7 @@ Result<void> stop_keeper(const std::string& directory) {
   // It is about to begin or to end, or lives where its pid means another process.
   if (!process) return silent(directory);
   const TimePoint deadline = BootClock::now() + kPatience;
-  const auto asked = ask(directory, command_for(Verb::stop, 0));
+  auto asked = ask(directory, command_for(Verb::stop, 0));
   if (!asked && asked.error().code == Errc::denied) return asked;
   const Duration left = asked ? deadline - BootClock::now() : Duration::zero();
   if (!ended_within(process, left)) {

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <charconv>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -24,7 +23,7 @@ std::string lock_path(const std::string& directory) {
 }
 
 // "<pid> <start time>"
-std::optional<KeeperIdentity> parse_identity(std::string_view text) {
+std::optional<KeeperIdentity> parse_identity(const std::string& text) {
   KeeperIdentity identity;
   const char* const end = text.data() + text.size();
   const auto pid = std::from_chars(text.data(), end, identity.pid);
@@ -80,7 +79,7 @@ std::optional<KeeperIdentity> KeeperLock::keeper() const {
   std::array<char, kMaxLockText> text{};
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got <= 0) return std::nullopt;
-  return parse_identity({text.data(), static_cast<std::size_t>(got)});
+  return parse_identity(std::string(text.data(), static_cast<std::size_t>(got)));
 }
 
 }  // namespace gpuyard::sim

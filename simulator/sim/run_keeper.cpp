@@ -99,8 +99,10 @@ class PrivateDirectory {
   std::string path_;
 };
 
-// SIGTERM and SIGINT as something to poll, so that the world's files are removed.
+// SIGTERM and SIGINT as something to poll, so that the world's files are removed. Nor does a
+// creator that ended before it was told "ready" end us by its broken pipe.
 UniqueFd catch_signals() {
+  ::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

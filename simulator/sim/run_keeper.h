@@ -14,10 +14,10 @@
 namespace gpuyard::sim {
 
 // Descriptors a keeper inherits under these numbers; everything else is closed.
-inline constexpr int kReadyFd =
-    kFirstGivenFd;  // told once: "ready", or "<number of the Errc> <message>"
-inline constexpr int kLifelineFd =
-    kFirstGivenFd + 1;  // closed by its creator's end; only with_creator
+// Told once: "ready", or "<number of the Errc> <message>".
+inline constexpr int kReadyFd = kFirstGivenFd;
+// Closed by its creator's end; only with_creator.
+inline constexpr int kLifelineFd = kFirstGivenFd + 1;
 
 struct KeeperOptions {
   WorldOptions world;

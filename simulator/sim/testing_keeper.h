@@ -8,6 +8,9 @@
 namespace gpuyard::sim {
 
 class KeeperTest : public ::testing::Test {
+ public:
+  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
+
  protected:
   WorldOptions options() const {
     return {.directory = directory_.path() + "/world", .gpus = 4, .program = SIM_KEEPER_PROGRAM};
@@ -17,8 +20,6 @@ class KeeperTest : public ::testing::Test {
   Result<RunningWorld> start(KeeperLifetime lifetime = KeeperLifetime::with_creator) const {
     return start_keeper(options(), lifetime);
   }
-
-  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
 
  private:
   ScratchDirectory directory_;

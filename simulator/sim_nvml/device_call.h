@@ -37,7 +37,7 @@ template <class Answer>
 nvml::ReturnCode on_gpu(const sim::WorldReader& world, std::uint32_t index, sim::Call call,
                         Answer&& answer) {
   const auto record = world.record(index);
-  if (!record) return nvml::kGpuIsLost;  // nobody simulates this GPU any more
+  if (!record) return nvml::kDriverNotLoaded;  // nobody simulates this GPU any more
   if (const auto code = obey(record->fault, call); code != nvml::kSuccess) return code;
   return answer(Device{index, world.identity(index), world.model(index), *record});
 }

@@ -89,6 +89,7 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   std::vector<std::string> words = {plan.program.empty() ? program_path() : plan.program};
   words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

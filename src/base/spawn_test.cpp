@@ -5,14 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/unique_fd.h"
 
 namespace gpuyard {
 namespace {
@@ -36,6 +36,8 @@ class Sleeper {
     const auto child = spawn(plan);
     EXPECT_TRUE(child) << child.error().message;
     if (child) pid_ = *child;
+    // Until then the loader opens files of its own.
+    for (int i = 0; i < 5000 && status("State:") != "S"; ++i) ::usleep(1'000);
   }
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
@@ -50,11 +52,20 @@ class Sleeper {
 
   // A set of signals in /proc/<pid>/status, as bits.
   unsigned long long signals(const std::string& name) const {
-    const auto status = read_file("/proc/" + std::to_string(pid_) + "/status", 1 << 16);
-    return std::stoull(status->substr(status->find(name) + name.size()), nullptr, 16);
+    return std::stoull(status(name), nullptr, 16);
   }
 
  private:
+  // The word after `name` in /proc/<pid>/status.
+  std::string status(const std::string& name) const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+    std::string word;
+    while (file >> word && word != name) {
+    }
+    file >> word;
+    return word;
+  }
+
   pid_t pid_ = 0;
 };
 

@@ -110,6 +110,16 @@ void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
   add_inject(action("inject", inject, "Break one GPU"), verb);
 }
 
+// An unset shell variable must not silently mean the default.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) throw CLI::ValidationError(option->get_name(), "the value is empty");
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
+}
+
 }  // namespace
 
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
@@ -132,6 +142,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   versions->callback([&] { chosen = version; });
   try {
     app.parse(argc, argv);
+    refuse_empty_values(app);
   } catch (const CLI::ParseError& error) {
     // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
     return app.exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);

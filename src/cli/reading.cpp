@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "cli/terminal.h"
 #include "config/config.h"
+#include "device/error.h"
 #include "sim/world_directory.h"
 
 namespace gpuyard::cli {
@@ -69,10 +70,14 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
 
 int complain_about_source(const Error& error) {
   if (error.code != Errc::unavailable) return complain(error);
+  const bool driver = init_failure_reason(error) != error.message;
   return complain(
-      error,
-      "  Is the NVIDIA driver installed and loaded? A library in an unusual place is named "
-      "with --nvml PATH;\n  to look around without a GPU, try: gpuyard devices --simulate 4");
+      error, driver
+                 ? "  Is the NVIDIA driver installed and loaded? A library in an unusual place is "
+                   "named with --nvml PATH;\n  to look around without a GPU, try: gpuyard devices "
+                   "--simulate 4"
+                 : "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
+                   "driver itself is asked.");
 }
 
 }  // namespace gpuyard::cli

@@ -80,6 +80,12 @@ std::string Endpoint::text() const {
 
 Result<Endpoint> parse_endpoint(std::string_view text) {
   constexpr std::string_view kUnix = "unix:";
+  constexpr std::string_view kUrl = "http://";  // as the daemon prints where it listens
+  if (text.starts_with(kUrl)) {
+    text.remove_prefix(kUrl.size());
+    if (text.ends_with('/')) text.remove_suffix(1);
+    if (text.find('/') != text.npos) return not_an_endpoint(text);
+  }
   Endpoint endpoint;
   if (text.starts_with(kUnix) || text.find('/') != text.npos) {
     if (text.starts_with(kUnix)) text.remove_prefix(kUnix.size());

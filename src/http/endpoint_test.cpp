@@ -5,6 +5,12 @@
 namespace gpuyard::http {
 namespace {
 
+TEST(ParseEndpoint, TakesTheUrlThatTheDaemonPrints) {
+  EXPECT_EQ(*parse_endpoint("http://127.0.0.1:9410"), Endpoint::tcp("127.0.0.1", 9410));
+  EXPECT_EQ(*parse_endpoint("http://[::1]:9410/"), Endpoint::tcp("::1", 9410));
+  EXPECT_FALSE(parse_endpoint("http://127.0.0.1:9410/metrics"));
+}
+
 TEST(ParseEndpoint, ReadsWhatTextWrites) {
   for (const char* text :
        {"127.0.0.1:9410", "[::1]:9410", "0.0.0.0:0", "/run/gpuyard/gpuyard.sock"}) {

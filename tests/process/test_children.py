@@ -98,7 +98,8 @@ def start_devices(tmp_path, stdout):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, number):
     process, before = start_devices(tmp_path, subprocess.PIPE)
-    wait_until(lambda: worlds() - before or process.poll() is not None, "the world")
+    wait_until(lambda: any(os.path.exists(f"/tmp/{world}/lock") for world in worlds() - before)
+               or process.poll() is not None, "the world's keeper")
     process.send_signal(number)
     process.communicate(timeout=30)
     wait_until(lambda: worlds() <= before, "the world to go")

@@ -43,6 +43,7 @@ def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(daemon, run):
     assert uuids(GPUYARD_SOCKET=yard.socket) == through_daemon
     assert uuids("--local", **world) == through_daemon
     assert uuids("--socket", f"127.0.0.1:{yard.port}") == through_daemon
+    assert uuids("--socket", f"http://127.0.0.1:{yard.port}") == through_daemon
 
 
 def test_a_daemon_in_the_usual_place_is_found_by_itself(daemon, tmp_path):

@@ -252,6 +252,21 @@ def test_a_closed_terminal_ends_the_daemon_cleanly(daemon):
     assert not os.path.exists(yard.socket)
 
 
+def test_a_dead_keeper_is_a_driver_that_is_gone_and_a_new_one_is_picked_up(daemon):
+    yard = daemon("--simulate", "2")
+    os.kill(yard.keeper(), signal.SIGKILL)
+    wait_until(lambda: yard.get("/api/gpu/driver").json() == {"detail": "Driver Not Loaded"},
+               "the driver to be gone")
+    assert yard.get("/ready").status == 503
+    subprocess.run([PROGRAM, "sim", "start", "--gpus", "2", "--world", yard.state + "/world"],
+                   env=yard.environment, check=True, capture_output=True, timeout=30)
+    try:
+        wait_until(lambda: yard.get("/ready").status == 200, "the new world to be found")
+    finally:
+        subprocess.run([PROGRAM, "sim", "stop", "--world", yard.state + "/world"],
+                       env=yard.environment, check=True, timeout=30)
+
+
 def test_a_killed_driver_host_is_replaced(daemon):
     yard = daemon("--simulate", "4")
     before = yard.get("/api/gpu/snapshot").json()
@@ -331,7 +346,7 @@ def test_a_busy_port_is_named_with_the_way_out(run, tmp_path):
     [], ["nonsense"], ["devices", "--nonsense"], ["serve", "--simulate", "0"],
     ["serve", "--simulate", "65"], ["serve", "--simulate", "many"], ["serve", "--listen", "nowhere"],
     ["serve", "--metrics-prefix", "9"], ["serve", "--log-level", "loud"], ["sim", "start", "--load", "heavy"],
-    ["devices", "--socket", "localhost"], ["sim", "inject", "--gpu", "0"],
+    ["devices", "--socket", "localhost"], ["serve", "--state", ""], ["serve", "--socket", ""], ["sim", "inject", "--gpu", "0"],
 ], ids=" ".join)
 def test_bad_flags_are_usage_errors(run, arguments):
     result = run(*arguments)

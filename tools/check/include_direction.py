@@ -28,7 +28,7 @@ ARROWS: dict[str, set[str] | None] = {
     "api": {"base", "device", "protocol", "telemetry", "http", "metrics"},
     "sim": {"base", "nvml/abi.h"},
     "sim_nvml": {"base", "sim", "nvml/abi.h"},
-    "library": {"base", "device", "nvml", "driver", "telemetry"},
+    "library": {"base", "device", "nvml", "driver"},
     "client": {"base", "device", "http", "protocol", "library"},
     "daemon": EVERYTHING,
     "cli": {"base", "device", "protocol", "client", "config", "library", "daemon", "sim"},

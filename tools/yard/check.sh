@@ -31,7 +31,7 @@ check_format() {
 }
 
 check_shell() {
-  our_files yard .ci/run 'tools/*.sh' 'packaging/*.sh' | xargs -0 -r shellcheck -x
+  our_files yard .ci/run 'tools/*.sh' 'packaging/*.sh' 'tests/*.sh' | xargs -0 -r shellcheck -x
 }
 
 check_tools() {
