@@ -29,6 +29,7 @@ struct Context {
   std::string version;
   std::string metrics_prefix;
   RenderedOnce metrics = {};
+  RenderedOnce snapshot = {};
 };
 
 }  // namespace gpuyard::api

@@ -42,7 +42,9 @@ void get_device(Context& context, const protocol::DeviceName& name,
 }
 
 void get_snapshot(Context& context, const NoParams&, Responder<protocol::Snapshot> respond) {
-  respond(protocol::snapshot_of(*context.telemetry.latest()));
+  const Snapshot& snapshot = *context.telemetry.latest();
+  respond.rendered(context.snapshot.get(
+      snapshot.generation, [&] { return json::to_json(protocol::snapshot_of(snapshot)); }));
 }
 
 }  // namespace gpuyard::api

@@ -2,6 +2,7 @@
 #include <boost/json.hpp>
 
 #include "api/handlers.h"
+#include "base/ascii.h"
 
 namespace gpuyard::api {
 namespace {
@@ -64,19 +65,13 @@ bj::object operation_of(const BoundRoute& route, bj::object& shared) {
   return operation;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
 std::string render(const Context& context) {
   bj::object paths;
   bj::object shared;
   for (const BoundRoute& route : table()) {
     auto& path = paths[route.info.pattern];
     if (!path.is_object()) path = bj::object{};
-    path.as_object()[lower(route.info.method)] = operation_of(route, shared);
+    path.as_object()[to_lower(route.info.method)] = operation_of(route, shared);
   }
   const bj::object document{
       {"openapi", "3.1.0"},

@@ -28,6 +28,11 @@ class Responder {
   Responder(const protocol::RouteInfo& route, http::Reply reply)
       : route_(&route), reply_(std::move(reply)) {}
 
+  // An answer that was rendered before.
+  void rendered(std::shared_ptr<const std::string> body) {
+    reply_(http::Response(200, std::string(route_->produces), std::move(body)));
+  }
+
   void operator()(const Result<Answer>& answer, int status = 200) {
     if (!answer) return reply_(render_error(*route_, answer.error()));
     if constexpr (std::is_same_v<Answer, protocol::Text>) {

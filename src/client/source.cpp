@@ -52,7 +52,7 @@ bool daemon_listens(const std::string& path) {
   if (!address) return false;
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::connect(socket.get(), address->get(), address->length) != 0) {
-    return errno == EAGAIN;  // its queue is full
+    return errno == EAGAIN && is_system_place(path);  // its queue is full
   }
   ucred peer{};
   socklen_t size = sizeof(peer);

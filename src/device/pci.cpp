@@ -1,6 +1,6 @@
 #include "device/pci.h"
 
-#include <algorithm>
+#include "base/ascii.h"
 
 namespace gpuyard {
 
@@ -10,11 +10,7 @@ std::string short_pci_address(std::string_view address) {
   if (address.find(':') == kLongDomain && address.starts_with(kNoUpperDomain)) {
     address.remove_prefix(kNoUpperDomain.size());
   }
-  std::string out(address);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) {
-    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return out;
+  return address.find(':') == std::string_view::npos ? std::string(address) : to_lower(address);
 }
 
 }  // namespace gpuyard

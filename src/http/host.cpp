@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/ascii.h"
+
 namespace gpuyard::http {
 namespace {
 
@@ -28,10 +30,7 @@ std::optional<std::string> name_part(std::string_view host) {
     rest = host.substr(end);
   }
   if (!rest.empty() && (rest.front() != ':' || !all_digits(rest.substr(1)))) return std::nullopt;
-  std::string name(host.substr(start, end - start));
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  std::string name = to_lower(host.substr(start, end - start));
   if (start == 0 && name.ends_with('.'))
     name.pop_back();  // "localhost." is localhost, fully written
   return name;

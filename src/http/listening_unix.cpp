@@ -59,12 +59,6 @@ struct Workplace {
   }
 };
 
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == path.npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 Result<void> bind_with_mode(const UniqueFd& socket, const Workplace& workplace, unsigned mode) {
   const auto address = to_socket_address(Endpoint::unix_socket(workplace.reach()));
   if (!address) return address.error();
@@ -84,7 +78,7 @@ Result<void> bind_with_mode(const UniqueFd& socket, const Workplace& workplace, 
 Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
   const auto address = to_socket_address(Endpoint::unix_socket(path));
   if (!address) return address.error();
-  const std::string where = directory_of(path);
+  const std::string where = parent_directory(path);
   const Workplace workplace{UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
                             fmt::format(".gpuyard-{}", ::getpid())};
   if (!workplace.directory) return system_error("opening " + where);

@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "base/json_writer.h"
 
 namespace gpuyard::http {
-namespace {
-
-constexpr char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
-}  // namespace
 
 std::string_view name_of(Method method) {
   static constexpr std::array<std::string_view, 8> kNames = {"GET",    "HEAD",  "POST",    "PUT",
@@ -26,7 +16,7 @@ std::string_view name_of(Method method) {
 
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name) {
   for (const Header& header : headers) {
-    if (same_name(header.name, name)) return header.value;
+    if (equals_ignoring_case(header.name, name)) return header.value;
   }
   return {};
 }

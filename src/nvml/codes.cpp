@@ -15,7 +15,8 @@ struct Row {
 
 using enum MissingReason;
 
-// Texts as nvmlErrorString gives them.
+// Texts as nvmlErrorString gives them; the simulated library says the same. That of 24 is not
+// verified.
 constexpr std::array kCodes = {
     Row{kUninitialized, "Uninitialized", driver_gone, Errc::unavailable},
     Row{kInvalidArgument, "Invalid Argument", failed, Errc::invalid},
@@ -39,15 +40,20 @@ constexpr std::array kCodes = {
     Row{kInUse, "In use by another client", failed, Errc::conflict},
     Row{kMemory, "Insufficient Memory", failed, Errc::internal},
     Row{kNoData, "No data", not_ready, Errc::unavailable},
-    Row{kVgpuEccNotSupported, "vGPU ECC Not Supported", not_supported, Errc::unsupported},
+    Row{kVgpuEccNotSupported,
+        "The requested vGPU operation is not available on target device, because ECC is enabled",
+        not_supported, Errc::unsupported},
     Row{kInsufficientResources, "Insufficient Resources", failed, Errc::unavailable},
-    Row{kFreqNotSupported, "Frequency Not Supported", not_supported, Errc::unsupported},
-    Row{kArgumentVersionMismatch, "Argument Version Mismatch", not_supported, Errc::unsupported},
-    Row{kDeprecated, "Deprecated", not_supported, Errc::unsupported},
-    Row{kNotReady, "Not Ready", not_ready, Errc::unavailable},
-    Row{kGpuNotFound, "GPU Not Found", device_lost, Errc::device_lost},
-    Row{kInvalidState, "Invalid State", failed, Errc::conflict},
-    Row{kResetTypeNotSupported, "Reset Type Not Supported", not_supported, Errc::unsupported},
+    Row{kFreqNotSupported, "Frequency not supported", not_supported, Errc::unsupported},
+    Row{kArgumentVersionMismatch, "Argument version mismatch", not_supported, Errc::unsupported},
+    Row{kDeprecated, "The requested functionality has been deprecated", not_supported,
+        Errc::unsupported},
+    Row{kNotReady, "System is not in ready state", not_ready, Errc::unavailable},
+    Row{kGpuNotFound, "No GPUs were found", device_lost, Errc::device_lost},
+    Row{kInvalidState, "Resource not in correct state to perform requested operation", failed,
+        Errc::conflict},
+    Row{kResetTypeNotSupported, "Reset not supported for given device/parameters", not_supported,
+        Errc::unsupported},
     Row{kUnknown, "Unknown Error", failed, Errc::internal},
 };
 
