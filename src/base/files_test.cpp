@@ -133,7 +133,7 @@ TEST_F(Files, APrivateDirectoryNeedsItsParent) {
 }
 
 TEST_F(Files, ADirectoryThatOthersMayWriteToIsNotPrivate) {
-  for (const mode_t mode : {0770, 0702}) {
+  for (const mode_t mode : {0770U, 0702U}) {
     ASSERT_TRUE(make_directories(path("a"), mode));
     EXPECT_EQ(make_private_directory(path("a")).error(),
               (Error{Errc::denied, path("a") + " can be written to by other users"}));

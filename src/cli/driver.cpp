@@ -8,8 +8,26 @@
 namespace gpuyard::cli {
 namespace {
 
+// What --json prints: the REST answer, and whether any of it is real.
+struct Answer {
+  std::optional<std::string> driver_version;
+  std::optional<std::string> cuda_driver_version;
+  std::optional<std::string> nvml_version;
+  bool simulated = false;
+};
+BOOST_DESCRIBE_STRUCT(Answer, (), (driver_version, cuda_driver_version, nvml_version, simulated))
+
+Result<Answer> ask(client::Source& source) {
+  const auto driver = source.driver();
+  if (!driver) return driver.error();
+  const auto simulated = source.simulated();
+  if (!simulated) return simulated.error();
+  return Answer{driver->driver_version, driver->cuda_driver_version, driver->nvml_version,
+                *simulated};
+}
+
 int show_nothing(const DriverVerb& verb, const Error& error) {
-  if (verb.json) print(json::to_json(protocol::DriverInfo{}) + "\n");
+  if (verb.json) print(json::to_json(Answer{}) + "\n");
   return complain_about_source(error);
 }
 
@@ -18,16 +36,16 @@ int show_nothing(const DriverVerb& verb, const Error& error) {
 int run(const DriverVerb& verb) {
   auto open = open_source(verb.source);
   if (!open) return show_nothing(verb, open.error());
-  const auto driver = open->source->driver();
-  if (!driver) return show_nothing(verb, driver.error());
+  const auto answer = ask(*open->source);
+  if (!answer) return show_nothing(verb, answer.error());
   if (verb.json) {
-    print(json::to_json(*driver) + "\n");
-  } else {
-    print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n",
-                      driver->driver_version.value_or("-"),
-                      driver->cuda_driver_version.value_or("-"),
-                      driver->nvml_version.value_or("-")));
+    print(json::to_json(*answer) + "\n");
+    return 0;
   }
+  print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
+                    answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
+                    answer->nvml_version.value_or("-"),
+                    answer->simulated ? "This driver is simulated.\n" : ""));
   return 0;
 }
 

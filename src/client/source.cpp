@@ -20,6 +20,11 @@ class DaemonSource final : public Source {
 
   Result<protocol::Snapshot> snapshot() override { return call(daemon_, protocol::kSnapshot); }
   Result<protocol::DriverInfo> driver() override { return call(daemon_, protocol::kDriver); }
+  Result<bool> simulated() override {
+    const auto ready = call(daemon_, protocol::kReady);
+    if (!ready) return ready.error();
+    return ready->simulated;
+  }
 
  private:
   http::Endpoint daemon_;
@@ -35,6 +40,7 @@ class LocalSource final : public Source {
   Result<protocol::DriverInfo> driver() override {
     return protocol::driver_info_of(monitor_.driver());
   }
+  Result<bool> simulated() override { return monitor_.driver().simulated; }
 
  private:
   library::Monitor monitor_;

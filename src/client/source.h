@@ -16,6 +16,8 @@ class Source {
   virtual ~Source() = default;
   virtual Result<protocol::Snapshot> snapshot() = 0;
   virtual Result<protocol::DriverInfo> driver() = 0;
+  // Whether the GPUs are simulated.
+  virtual Result<bool> simulated() = 0;
 };
 
 struct SourceOptions {

@@ -71,6 +71,16 @@ def test_driver_shows_the_versions(run):
     assert body["nvml_version"] == "12.535.104"
 
 
+def test_every_face_of_a_simulated_yard_says_so(daemon, run):
+    yard = daemon("--simulate", "1")
+    assert "simulated" in run("driver", "--socket", yard.socket).stdout
+    assert json.loads(run("driver", "--socket", yard.socket, "--json").stdout)["simulated"] is True
+    assert "simulated" in run("devices", "--socket", yard.socket).stdout
+    for path in ("/api/gpu/devices", "/api/gpu/devices/0", "/api/gpu/driver", "/api/gpu/snapshot",
+                 "/metrics", "/health", "/ready", "/api/gpu/devices/9"):
+        assert yard.get(path).headers["x-gpuyard-simulated"] == "true", path
+
+
 def test_version(run):
     assert run("version").stdout.startswith("gpuyard 0.")
     assert json.loads(run("version", "--json").stdout)["version"].count(".") == 2

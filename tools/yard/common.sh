@@ -12,6 +12,9 @@ die() {
 # shellcheck source=tools/yard/packages.sh
 source tools/yard/packages.sh
 
+# One compiler cache for all clones: paths below the root do not count.
+export CCACHE_BASEDIR=$YARD_ROOT CCACHE_NOHASHDIR=1
+
 # In CI a warning is an error; at a desk it is a warning.
 if [[ ${CI:-} == true ]]; then
   export GPUYARD_WARNINGS_AS_ERRORS=ON
