@@ -22,12 +22,12 @@ HostClient::~HostClient() {
 void HostClient::start() {
   if (departing_.size() >= kMaxDeparting) {
     listener_.on_host_down(
-        "earlier driver-hosts are stuck inside the driver; waiting for them to go");
+        "earlier driver-hosts are stuck inside the driver; starting another when one has gone");
     return start_later(kLongestDelay);
   }
   auto process = spawn_();
   if (!process) {
-    listener_.on_host_down(process.error().message);
+    listener_.on_host_down(process.error().message + "; trying again");
     return start_later(kLongestDelay);
   }
   process_ = *std::move(process);
@@ -94,7 +94,7 @@ void HostClient::give_up(const std::string& why) {
   end_process();
   start_later(delay_);
   delay_ = std::min(delay_ * 2, kLongestDelay);
-  listener_.on_host_down(why);
+  listener_.on_host_down(why + "; starting another");
 }
 
 void HostClient::end_process() {

@@ -40,7 +40,7 @@ class HostClientTest : public ::testing::Test {
  protected:
   Result<HostProcess> spawn() {
     ++spawned_;
-    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes"};
+    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes; trying again"};
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
       return Error{Errc::internal, "socketpair"};
@@ -97,7 +97,7 @@ TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {
   client_.start();
   say(hello_with_gpus(1));
   hang_up();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host ended"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host ended; starting another"});
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(HostClient::kFirstDelay);
   EXPECT_EQ(spawned_, 2);
@@ -122,7 +122,8 @@ TEST_F(HostClientTest, AHostThatEndsAgainAndAgainIsRestartedEverMoreRarely) {
 TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
   client_.start();
   loop_.advance(HostClient::kHelloDeadline);
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"the driver did not initialise within 15 s"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{
+                              "the driver did not initialise within 15 s; starting another"});
 }
 
 TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
@@ -169,7 +170,8 @@ TEST_F(HostClientTest, AHostThatAnswersNothingIsReplaced) {
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(HostClient::kSilence + HostClient::kSilence / 6);
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host has answered nothing for 30 s"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{
+                              "driver-host has answered nothing for 30 s; starting another"});
 }
 
 TEST_F(HostClientTest, AHostThatIsAskedNothingMaySayNothing) {
@@ -196,13 +198,14 @@ TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
   say(hello_with_gpus(1));
   ASSERT_GT(::send(host_.get(), "\xff\xff\xff", 3, 0), 0);
   loop_.make_readable(fd_);
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver message not understood"});
+  EXPECT_EQ(heard_.downs,
+            std::vector<std::string>{"driver message not understood; starting another"});
 }
 
 TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
   refuse_to_spawn_ = true;
   client_.start();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes"});
+  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; trying again"});
   refuse_to_spawn_ = false;
   loop_.advance(HostClient::kLongestDelay);
   say(hello_with_gpus(1));

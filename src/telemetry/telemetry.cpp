@@ -51,9 +51,9 @@ void Telemetry::on_no_driver(const Error& error) {
 }
 
 void Telemetry::on_host_down(const std::string& why) {
-  log::warning("driver-host: {}; starting another", why);
+  if (driver_.why != why) log::warning("{}", why);
   driver_.initialised = false;
-  driver_.why = why + "; starting another";
+  driver_.why = why;
   for (Track& track : tracks_) track.forget_question();
   land();
   publish();  // and at every tick: the readings' age goes on

@@ -221,6 +221,12 @@ TEST_F(TelemetryTest, WhenTheHostGoesDownReadingsStayWithTheirAgeAndTheReason) {
   EXPECT_TRUE(latest().driver.initialised);
 }
 
+TEST_F(TelemetryTest, AHostThatStaysDownForOneReasonIsLoggedOnce) {
+  start(1);
+  for (int i = 0; i < 3; ++i) telemetry_.on_host_down("driver-host ended");
+  EXPECT_EQ(std::count(log_.lines().begin(), log_.lines().end(), "WARNING driver-host ended"), 1);
+}
+
 TEST_F(TelemetryTest, WhileTheHostIsDownSnapshotsGoOnAndReadingsAge) {
   start(1);
   telemetry_.on_host_down("driver-host ended");
