@@ -40,7 +40,7 @@ class HostClientTest : public ::testing::Test {
  protected:
   Result<HostProcess> spawn() {
     ++spawned_;
-    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes; trying again"};
+    if (refuse_to_spawn_) return Error{Errc::internal, "no more processes"};
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
       return Error{Errc::internal, "socketpair"};
