@@ -6,7 +6,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kMiB = std::uint64_t{1024} * 1024;
 
 constexpr std::array kModels{
     Model{.key = "h100",

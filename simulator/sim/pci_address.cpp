@@ -8,8 +8,9 @@ namespace {
 
 // A hexadecimal number that ends where `text` does.
 bool parse_hex(std::string_view text, std::uint32_t& out) {
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, out, 16);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto parsed = std::from_chars(begin, end, out, 16);
   return parsed.ec == std::errc{} && parsed.ptr == end;
 }
 

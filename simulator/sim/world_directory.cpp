@@ -34,7 +34,7 @@ std::string default_world_directory() {
 
 std::string simulated_nvml_path() {
   const std::string here = own_directory();
-  const std::string in_build_tree = here + "/sim/" + kLibrary;
+  std::string in_build_tree = here + "/sim/" + kLibrary;
   if (::access(in_build_tree.c_str(), R_OK) == 0) return in_build_tree;
   return here + "/../lib/gpuyard/sim/" + kLibrary;
 }

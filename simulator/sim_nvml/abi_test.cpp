@@ -215,7 +215,7 @@ TEST_F(AbiTest, AnEmptyProcessListIsASuccessWhateverRoomThereIs) {
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kSuccess);
   count = 3;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kInvalidArgument);
-  std::array<std::byte, 3 * 24> room{};
+  std::array<std::byte, 72> room{};  // three entries of 24 bytes
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, room.data()), kSuccess);
   EXPECT_EQ(count, 0U);
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), nullptr, nullptr), kInvalidArgument);

@@ -11,10 +11,11 @@ namespace gpuyard::http {
 // One connection has one request in work at a time: pipelined requests wait in the socket and are
 // answered in order, so they need no limit of their own.
 struct Limits {
-  std::size_t header_bytes = 16 * 1024;  // request line and fields together; 431 beyond
-  std::size_t target_bytes = 4 * 1024;   // 414 beyond
-  std::size_t body_bytes = 64 * 1024;    // 413 beyond
-  std::size_t connections = 512;         // per listener; more are answered 503 and closed
+  std::size_t header_bytes =
+      std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
+  std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
+  std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
+  std::size_t connections = 512;  // per listener; more are answered 503 and closed
 
   Duration idle = std::chrono::seconds(60);     // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);     // the header, then again the body; 408 beyond
@@ -24,7 +25,7 @@ struct Limits {
   // After the last response the client's remaining bytes are read and dropped for this long, since
   // closing a socket with unread bytes makes the kernel throw our answer away.
   Duration linger = std::chrono::seconds(1);
-  std::size_t linger_bytes = 256 * 1024;
+  std::size_t linger_bytes = std::size_t{256} * 1024;
 };
 
 }  // namespace gpuyard::http
