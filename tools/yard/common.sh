@@ -13,7 +13,7 @@ die() {
 source tools/yard/packages.sh
 
 # One compiler cache for all clones: paths below the root do not count.
-export CCACHE_BASEDIR=$YARD_ROOT CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # In CI a warning is an error; at a desk it is a warning.
 if [[ ${CI:-} == true ]]; then

@@ -15,7 +15,7 @@ probe_gpus() {
 yard_run() {
   local simulate=() found=0
   install_packages build
-  build release >&2
+  build release gpuyard sim_nvml >&2
   if [[ " $* " != *" --simulate"* ]]; then
     probe_gpus || found=$?
     case $found in
