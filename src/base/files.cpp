@@ -76,10 +76,6 @@ std::string program_path() {
   return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : std::string();
 }
 
-std::string program_directory() {
-  return parent_directory(program_path());
-}
-
 std::string parent_directory(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";

@@ -15,8 +15,7 @@ Error system_error(std::string_view doing);
 // At most `limit` bytes; a longer file is an error.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 
-// The directory of the running program, for finding what is installed beside it.
-std::string program_directory();
+// Of the running program, as the kernel knows it.
 std::string program_path();
 
 // "/a" of "/a/b", "/" of "/a", "." of "a": always a directory that can be opened.

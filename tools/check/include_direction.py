@@ -43,7 +43,7 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "boost/beast": ("src/http/",),
     "sqlite3.h": ("src/store/",),
     "CLI/": ("src/cli/",),
-    "toml++/": ("src/config/", "src/base/third_party/"),
+    "toml++/": ("src/config/",),
     "spdlog/": ("src/base/",),
     "dlfcn.h": ("src/nvml/", "simulator/*_test.cpp"),
     "gtest/": TESTS,

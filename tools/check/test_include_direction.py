@@ -35,7 +35,7 @@ def test_an_arrow_the_wrong_way_is_found(path, include):
     ("include/gpuyard/x.h", "<vector>"),
     ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
     ("src/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
-    ("src/base/third_party/toml_impl.cpp", "<toml++/toml.h>"),
+    ("src/config/load.cpp", "<toml++/toml.h>"),
     ("src/device/x_test.cpp", "<gtest/gtest.h>"),
     ("simulator/sim_nvml/abi_test.cpp", "<dlfcn.h>"),
     ("src/api/x.cpp", "<boost/json.hpp>"),
