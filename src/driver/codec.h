@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,7 +75,7 @@ class Decoder {
       ok_ = ok_ && byte <= 1;
       value = byte == 1;
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-      if (take(sizeof(value))) std::memcpy(&value, taken_.data(), sizeof(value));
+      if (take(sizeof(value))) taken_.copy(reinterpret_cast<char*>(&value), sizeof(value));
     } else if constexpr (std::is_same_v<T, std::string>) {
       std::uint32_t length = 0;
       get(length);
