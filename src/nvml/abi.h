@@ -121,4 +121,171 @@ struct TemperatureV1 {
 };
 static_assert(sizeof(TemperatureV1) == 12);
 
+// Opaque too: two of them make a measurement.
+struct GpmSampleTag;
+using GpmSample = GpmSampleTag*;
+
+inline constexpr unsigned kSerialSize = 30;     // NVML_DEVICE_SERIAL_BUFFER_SIZE
+inline constexpr unsigned kVbiosSize = 32;      // NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE
+inline constexpr unsigned kInforomSize = 16;    // NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE
+inline constexpr unsigned kBoardPartSize = 80;  // NVML_DEVICE_PART_NUMBER_BUFFER_SIZE
+inline constexpr unsigned kMaxNvlinks = 18;     // NVML_NVLINK_MAX_LINKS
+
+// nvmlTemperatureThresholds_t
+inline constexpr unsigned kThresholdShutdown = 0;
+inline constexpr unsigned kThresholdSlowdown = 1;
+inline constexpr unsigned kThresholdMemoryMax = 2;
+inline constexpr unsigned kThresholdGpuMax = 3;
+
+// nvmlPcieUtilCounter_t; the answer is in KB/s
+inline constexpr unsigned kPcieTx = 0;
+inline constexpr unsigned kPcieRx = 1;
+
+// nvmlMemoryErrorType_t and nvmlEccCounterType_t
+inline constexpr unsigned kEccCorrected = 0;
+inline constexpr unsigned kEccUncorrected = 1;
+inline constexpr unsigned kEccVolatile = 0;   // since the driver was loaded
+inline constexpr unsigned kEccAggregate = 1;  // for the life of the GPU
+inline constexpr unsigned kEccLocations = 8;  // nvmlMemoryLocation_t: 0 L1 cache ... 7 SRAM
+
+// nvmlPageRetirementCause_t
+inline constexpr unsigned kRetiredSingleBit = 0;
+inline constexpr unsigned kRetiredDoubleBit = 1;
+
+// nvmlFieldValue_t::fieldId
+inline constexpr unsigned kFieldMemoryTemperature = 82;  // C
+inline constexpr unsigned kFieldNvlinkCount = 91;
+inline constexpr unsigned kFieldNvlinkDataTx = 138;  // KiB; scope: link, all ones: sum
+inline constexpr unsigned kFieldNvlinkDataRx = 139;
+inline constexpr unsigned kFieldPowerAverage = 185;  // mW
+inline constexpr unsigned kFieldPowerInstant = 186;
+// Nanoseconds under one cause of throttling. The same numbers are power smoothing in other
+// libraries: these are of 12.9 and 13.0, the moved ones of 13.1 and later.
+inline constexpr unsigned kFieldThrottleSwThermal129 = 251;
+inline constexpr unsigned kFieldThrottleHwThermal129 = 252;
+inline constexpr unsigned kFieldThrottlePowerBrake129 = 253;
+inline constexpr unsigned kFieldThrottleSwThermal131 = 269;
+inline constexpr unsigned kFieldThrottleHwThermal131 = 270;
+inline constexpr unsigned kFieldThrottlePowerBrake131 = 271;
+
+// nvmlValueType_t
+inline constexpr unsigned kValueDouble = 0;
+inline constexpr unsigned kValueUnsigned = 1;
+inline constexpr unsigned kValueUnsignedLong = 2;
+inline constexpr unsigned kValueUnsignedLongLong = 3;
+inline constexpr unsigned kValueLongLong = 4;
+inline constexpr unsigned kValueInt = 5;
+
+// One field of nvmlDeviceGetFieldValues. Each has a return code of its own.
+struct FieldValue {
+  unsigned field_id = 0;
+  unsigned scope_id = 0;
+  long long timestamp_us = 0;
+  long long latency_us = 0;
+  unsigned value_type = 0;
+  ReturnCode code = kSuccess;
+  unsigned long long value = 0;  // its first bytes, by value_type
+};
+static_assert(sizeof(FieldValue) == 40);
+
+struct Bar1Memory {
+  unsigned long long total = 0;  // bytes
+  unsigned long long free = 0;
+  unsigned long long used = 0;
+};
+static_assert(sizeof(Bar1Memory) == 24);
+
+// Not available, in a process's memory.
+inline constexpr unsigned long long kMemoryNotAvailable = ~0ULL;
+
+// What the unsuffixed process lists write.
+struct ProcessInfoV1 {
+  unsigned pid = 0;
+  unsigned long long used_memory = 0;  // bytes
+};
+static_assert(sizeof(ProcessInfoV1) == 16);
+
+// What _v2 and _v3 write; some 535 drivers wrote 32 bytes each, some of their _v3 16.
+struct ProcessInfo {
+  unsigned pid = 0;
+  unsigned long long used_memory = 0;  // bytes
+  unsigned gpu_instance = ~0U;         // all ones: not MIG
+  unsigned compute_instance = ~0U;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+struct ProcessDetail {
+  unsigned pid = 0;
+  unsigned long long used_memory = 0;  // bytes
+  unsigned gpu_instance = ~0U;
+  unsigned compute_instance = ~0U;
+  unsigned long long protected_memory = 0;
+};
+static_assert(sizeof(ProcessDetail) == 32);
+
+struct ProcessDetailList {
+  unsigned version = 0x01000018;
+  unsigned mode = 0;  // 0 compute, 1 graphics, 2 MPS
+  unsigned count = 0;
+  ProcessDetail* entries = nullptr;
+};
+static_assert(sizeof(ProcessDetailList) == 24);
+
+struct ProcessUtilization {
+  unsigned pid = 0;
+  unsigned long long timestamp_us = 0;
+  unsigned sm = 0;  // percent
+  unsigned memory = 0;
+  unsigned encoder = 0;
+  unsigned decoder = 0;
+};
+static_assert(sizeof(ProcessUtilization) == 32);
+
+// Both GPM structs carry a bare version, without their size.
+struct GpmSupport {
+  unsigned version = 1;
+  unsigned supported = 0;
+};
+static_assert(sizeof(GpmSupport) == 8);
+
+struct GpmMetric {
+  unsigned id = 0;
+  ReturnCode code = kSuccess;
+  double value = 0;
+  const char* short_name = nullptr;
+  const char* long_name = nullptr;
+  const char* unit = nullptr;
+};
+static_assert(sizeof(GpmMetric) == 40);
+
+// The array's length differs from header to header: only the first `count` entries exist.
+struct GpmMetricsGet {
+  unsigned version = 1;
+  unsigned count = 0;
+  GpmSample sample1 = nullptr;  // the older
+  GpmSample sample2 = nullptr;
+  GpmMetric metrics[333] = {};
+};
+static_assert(sizeof(GpmMetricsGet) == 24 + 333 * sizeof(GpmMetric));
+
+// nvmlGpmMetricId_t; percent
+inline constexpr unsigned kGpmGraphics = 1;
+inline constexpr unsigned kGpmSm = 2;
+inline constexpr unsigned kGpmOccupancy = 3;
+inline constexpr unsigned kGpmTensor = 5;
+inline constexpr unsigned kGpmDram = 10;
+inline constexpr unsigned kGpmFp64 = 11;
+inline constexpr unsigned kGpmFp32 = 12;
+inline constexpr unsigned kGpmFp16 = 13;
+
+// nvmlEventData_t, as nvmlEventSetWait_v2 writes it.
+struct EventData {
+  DeviceHandle device = nullptr;
+  unsigned long long type = 0;
+  unsigned long long data = 0;  // the Xid, for Xid events
+  unsigned gpu_instance = ~0U;
+  unsigned compute_instance = ~0U;
+};
+static_assert(sizeof(EventData) == 32);
+
 }  // namespace gpuyard::nvml
