@@ -13,7 +13,18 @@ namespace gpuyard {
 
 // The native unit of a row's int64 values. What an edge shows is native / divisor, and says so in
 // the name: 312500 mW is "power_draw_w": 312.5 and ..._power_watts 312.5.
-enum class Unit { none, percent, celsius, bytes, milliwatts, millijoules, megahertz };
+enum class Unit {
+  none,
+  percent,
+  millipercent,
+  celsius,
+  bytes,
+  bytes_per_second,
+  milliwatts,
+  millijoules,
+  megahertz,
+  nanoseconds,
+};
 
 struct UnitInfo {
   std::string_view json_suffix;
@@ -23,7 +34,19 @@ struct UnitInfo {
 };
 const UnitInfo& unit_info(Unit);
 
-enum class Kind { gauge, counter, text };
+enum class Kind {
+  gauge,
+  counter,
+  text,
+  state,  // one of the row's words
+  flags,  // any of the row's words: one bit each
+};
+
+// What a number of a `state` row, or a bit of a `flags` row, is called.
+struct Word {
+  std::int64_t value;
+  std::string_view text;
+};
 
 // What a reading is of.
 enum class Subject {
@@ -32,8 +55,22 @@ enum class Subject {
   driver,           // the same for all GPUs of the node
 };
 
-// A row that exists more than once on one GPU says over what; Reading::index counts them.
-enum class Dimension { none, fan, link, location };
+// A row that exists more than once on one GPU says over what; Reading::index counts them. Where all
+// of them are missing for one reason, the sample has one reading, with index 0.
+enum class Dimension {
+  none,
+  fan,
+  link,      // NVLink
+  location,  // of a memory error, as nvmlMemoryLocation_t counts them
+};
+inline constexpr std::uint16_t kMaxFans = 16;
+inline constexpr std::uint16_t kMaxLinks = 36;
+// "fan": what an edge calls the dimension.
+std::string_view label_of(Dimension);
+// "0", or the word of a location: "l1_cache".
+std::string element_of(Dimension, std::uint16_t index);
+// Indexes are below this.
+std::uint16_t extent_of(Dimension);
 
 struct Row {
   Metric metric;
@@ -46,6 +83,7 @@ struct Row {
   std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`
   std::string_view dcgm;        // field identifier in DCGM 4.8
   std::string_view help;
+  std::span<const Word> words = {};
 };
 
 std::span<const Row> catalog();
@@ -55,9 +93,14 @@ const Row& row_of(Metric);
 std::string json_key(const Row&);
 
 // How often a probe is run unasked.
-enum class Tier { fast, slow };
+enum class Tier {
+  fast,
+  slow,
+  rare,  // what changes only with a setting, a failure or a new driver
+};
 inline constexpr Duration kFastPeriod = std::chrono::seconds(1);
 inline constexpr Duration kSlowPeriod = std::chrono::seconds(5);
+inline constexpr Duration kRarePeriod = std::chrono::seconds(60);
 
 struct ProbeRow {
   Probe probe;

@@ -14,27 +14,6 @@ bool before(const Reading& a, std::pair<Metric, std::uint16_t> b) {
 
 }  // namespace
 
-std::string describe(const Missing& missing) {
-  if (!missing.detail.empty()) return missing.detail;
-  switch (missing.reason) {
-    case MissingReason::not_supported:
-      return "not supported by this GPU or driver";
-    case MissingReason::no_permission:
-      return "no permission";
-    case MissingReason::device_lost:
-      return "the GPU is lost";
-    case MissingReason::driver_gone:
-      return "the driver was unloaded or replaced";
-    case MissingReason::timed_out:
-      return "the driver did not answer in time";
-    case MissingReason::not_ready:
-      return "not read yet";
-    case MissingReason::failed:
-      break;
-  }
-  return "the driver call failed";
-}
-
 void Sample::set(Reading reading) {
   const auto at = std::lower_bound(readings_.begin(), readings_.end(),
                                    std::pair(reading.metric, reading.index), before);
@@ -46,7 +25,27 @@ void Sample::set(Reading reading) {
 }
 
 void Sample::merge(const Sample& newer) {
-  for (const Reading& reading : newer.readings_) set(reading);
+  const auto earlier = [](const Reading& a, const Reading& b) {
+    return std::tie(a.metric, a.index) < std::tie(b.metric, b.index);
+  };
+  std::vector<Reading> merged;
+  merged.reserve(readings_.size() + newer.readings_.size());
+  for (Reading& reading : readings_) {
+    if (newer.all(reading.metric).empty()) merged.push_back(std::move(reading));
+  }
+  const auto kept = static_cast<std::ptrdiff_t>(merged.size());
+  merged.insert(merged.end(), newer.readings_.begin(), newer.readings_.end());
+  std::inplace_merge(merged.begin(), merged.begin() + kept, merged.end(), earlier);
+  readings_ = std::move(merged);
+  if (newer.processes_) processes_ = newer.processes_;
+}
+
+std::span<const Reading> Sample::all(Metric metric) const {
+  const auto first = std::lower_bound(readings_.begin(), readings_.end(),
+                                      std::pair(metric, std::uint16_t{0}), before);
+  auto last = first;
+  while (last != readings_.end() && last->metric == metric) ++last;
+  return {first, last};
 }
 
 const Reading* Sample::find(Metric metric, std::uint16_t index) const {
@@ -65,6 +64,7 @@ Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
   Sample sample;
   probes.each([&](Probe probe) {
     for (const Metric metric : row_of(probe).fills) sample.set({metric, 0, taken, why});
+    if (probe == Probe::processes) sample.set(ProcessList{taken, why});
   });
   return sample;
 }

@@ -2,41 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "device/metric.h"
+#include "device/missing.h"
+#include "device/process.h"
 
 namespace gpuyard {
-
-enum class MissingReason : std::uint8_t {
-  not_supported,  // this GPU or driver does not report it
-  no_permission,
-  device_lost,  // the GPU fell off the bus or wants a reset
-  driver_gone,  // the driver was unloaded or replaced under us: only a new session helps
-  timed_out,    // the driver call did not come back by our deadline
-  not_ready,    // nothing has been read yet
-  failed,       // the driver said something else; detail has its words
-};
-BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, driver_gone,
-                    timed_out, not_ready, failed)
-
-struct Missing {
-  MissingReason reason = MissingReason::not_ready;
-  std::string detail;  // for people, e.g. the driver's error text
-
-  friend bool operator==(const Missing&, const Missing&) = default;
-};
-BOOST_DESCRIBE_STRUCT(Missing, (), (reason, detail))
-
-// "GPU is lost" or, without a detail, the reason's own words.
-std::string describe(const Missing&);
 
 struct Reading {
   Metric metric{};
@@ -52,25 +31,33 @@ struct Reading {
 };
 BOOST_DESCRIBE_STRUCT(Reading, (), (metric, index, taken, value))
 
-// Readings of one GPU, sorted by (metric, index), each pair once.
+// Readings of one GPU, sorted by (metric, index), each pair once; and who uses it.
 class Sample {
  public:
   // Adds or replaces.
   void set(Reading);
+  void set(ProcessList list) { processes_ = std::move(list); }
+  // What `newer` has of a metric replaces all there was of it: a fan that is gone is gone.
   void merge(const Sample& newer);
   const Reading* find(Metric, std::uint16_t index = 0) const;
   // The number, or nullptr where it is missing for whatever reason.
   const std::int64_t* number(Metric, std::uint16_t index = 0) const;
 
+  // All there is of a metric, by index; empty if it was never read.
+  std::span<const Reading> all(Metric) const;
+
   const std::vector<Reading>& readings() const { return readings_; }
+  // Nothing: never read.
+  const std::optional<ProcessList>& processes() const { return processes_; }
 
   friend bool operator==(const Sample&, const Sample&) = default;
 
  private:
   std::vector<Reading> readings_;
+  std::optional<ProcessList> processes_;
 };
 
-// Every row that `probes` fill, missing for one reason.
+// Every row that `probes` fill, and the list of processes if they fill it, missing for one reason.
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken);
 
 }  // namespace gpuyard

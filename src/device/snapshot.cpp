@@ -37,16 +37,30 @@ Reading identity_reading(const Snapshot& snapshot, const DeviceState& device, Me
   }
 }
 
+bool means_lost(MissingReason reason) {
+  return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
+}
+
 }  // namespace
 
 const Missing* lost(const Sample& sample) {
-  const auto& readings = sample.readings();
-  const bool all = std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
+  const Missing* why = nullptr;
+  for (const Reading& reading : sample.readings()) {
     const Missing* missing = reading.missing();
-    return missing != nullptr && (missing->reason == MissingReason::device_lost ||
-                                  missing->reason == MissingReason::driver_gone);
+    if (missing == nullptr) return nullptr;
+    if (missing->reason == MissingReason::not_supported) continue;
+    if (!means_lost(missing->reason)) return nullptr;
+    if (why == nullptr) why = missing;
+  }
+  return why;
+}
+
+bool says_nothing(const Sample& sample) {
+  const auto& readings = sample.readings();
+  return std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
+    const Missing* missing = reading.missing();
+    return missing != nullptr && missing->reason == MissingReason::not_supported;
   });
-  return all && !readings.empty() ? readings.front().missing() : nullptr;
 }
 
 DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet probes,

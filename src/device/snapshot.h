@@ -31,8 +31,10 @@ struct DeviceState {
 };
 
 // Why, if the driver says that the whole GPU is gone: every reading is missing, because the device
-// or the driver is.
+// or the driver is. Rows that this GPU does not support at all say nothing either way.
 const Missing* lost(const Sample&);
+// Every row was one that the GPU does not support: whether it is there is still not known.
+bool says_nothing(const Sample&);
 
 // The state of a GPU after one question for `probes`: unresponsive without an answer, unavailable
 // if the driver would not open it or says it is lost.

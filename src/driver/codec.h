@@ -48,6 +48,7 @@ class Encoder {
       put(value.bits());
     } else if constexpr (std::is_same_v<T, Sample>) {
       put(value.readings());
+      put(value.processes());
     } else {
       each_member<T>([&](auto member) { put(value.*member.pointer); });
     }
@@ -93,7 +94,7 @@ class Decoder {
       get(count);
       value = TimePoint(TimePoint::duration(count));
     } else if constexpr (std::is_same_v<T, ProbeSet>) {
-      std::uint32_t bits = 0;
+      std::uint64_t bits = 0;
       get(bits);
       value = ProbeSet::from_bits(bits);
     } else if constexpr (std::is_same_v<T, Sample>) {
@@ -153,6 +154,9 @@ class Decoder {
       ok_ = ok_ && static_cast<std::size_t>(reading.metric) < kMetricCount;
       if (ok_) sample.set(std::move(reading));
     }
+    std::optional<ProcessList> processes;
+    get(processes);
+    if (ok_ && processes) sample.set(*std::move(processes));
   }
 
   std::string_view bytes_;

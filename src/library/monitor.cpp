@@ -22,6 +22,10 @@ struct Round {
   std::map<DeviceId, Sample> answers;
 };
 
+// What GpuMetrics holds.
+constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
+                                     Probe::power, Probe::power_limit};
+
 bool gone(const DeviceState& device) {
   if (device.info.fault) return true;
   return device.condition == DeviceCondition::unavailable;
@@ -104,22 +108,21 @@ const DriverInfo& Monitor::driver() const {
   return state_->fleet.driver;
 }
 
-Snapshot Monitor::inventory(Duration deadline) const {
-  const ProbeSet everything = probes_of(Tier::fast) | probes_of(Tier::slow);
+Snapshot Monitor::inventory(Duration deadline, ProbeSet probes) const {
   const auto& devices = state_->fleet.devices;
-  Round round = state_->ask(devices, everything, deadline);
+  Round round = state_->ask(devices, probes, deadline);
   Snapshot snapshot;
   snapshot.taken = BootClock::now();
   snapshot.wall = wall_now();
   snapshot.driver = {true, "", state_->fleet.driver};
   for (const DeviceInfo& info : devices) {
-    snapshot.devices.push_back(state_->state_of(info, round, everything));
+    snapshot.devices.push_back(state_->state_of(info, round, probes));
   }
   return snapshot;
 }
 
-Snapshot Monitor::snapshot(Duration deadline) const {
-  Snapshot visible = inventory(deadline);
+Snapshot Monitor::snapshot(Duration deadline, ProbeSet probes) const {
+  Snapshot visible = inventory(deadline, probes);
   std::erase_if(visible.devices, gone);
   return visible;
 }
@@ -143,7 +146,7 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
 
 std::vector<GpuMetrics> Monitor::collect_metrics(Duration deadline) const {
   std::vector<GpuMetrics> metrics;
-  for (const DeviceState& device : snapshot(deadline).devices) {
+  for (const DeviceState& device : snapshot(deadline, kMetricsProbes).devices) {
     metrics.push_back(metrics_of(device));
   }
   return metrics;

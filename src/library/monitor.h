@@ -38,11 +38,13 @@ class Monitor {
 
   // Every GPU found at construction, each with its readings or why there are none. Waits at most
   // `deadline`; a GPU that does not answer by then is listed as unresponsive.
-  Snapshot inventory(Duration deadline = kDefaultDeadline) const;
+  // Only what `probes` fill is asked for. All of it takes 40 ms and more: the driver measures PCIe
+  // traffic for so long.
+  Snapshot inventory(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
   // The GPUs that are visible now: inventory() without those that are gone. May be fewer than
   // gpu_count(); one bad GPU cannot fail it.
-  Snapshot snapshot(Duration deadline = kDefaultDeadline) const;
+  Snapshot snapshot(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
   // One reading now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
   Result<std::int64_t> read(std::uint32_t index, Metric,

@@ -28,6 +28,81 @@ void bind(void* library, Call<Args...>& call, std::initializer_list<const char*>
   bind(library, call.function, names);
 }
 
+void bind_identity(void* library, Api& api) {
+  bind(library, api.serial, {"nvmlDeviceGetSerial"});
+  bind(library, api.board_part_number, {"nvmlDeviceGetBoardPartNumber"});
+  bind(library, api.vbios_version, {"nvmlDeviceGetVbiosVersion"});
+  bind(library, api.inforom_image_version, {"nvmlDeviceGetInforomImageVersion"});
+  bind(library, api.brand, {"nvmlDeviceGetBrand"});
+  bind(library, api.architecture, {"nvmlDeviceGetArchitecture"});
+  bind(library, api.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
+  bind(library, api.numa_node, {"nvmlDeviceGetNumaNodeId"});
+  bind(library, api.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
+  bind(library, api.compute_mode, {"nvmlDeviceGetComputeMode"});
+  bind(library, api.mig_mode, {"nvmlDeviceGetMigMode"});
+}
+
+void bind_sensors(void* library, Api& api) {
+  bind(library, api.memory_info, {"nvmlDeviceGetMemoryInfo"});
+  bind(library, api.memory_info_v2, {"nvmlDeviceGetMemoryInfo_v2"});
+  bind(library, api.bar1_memory_info, {"nvmlDeviceGetBAR1MemoryInfo"});
+  bind(library, api.utilization_rates, {"nvmlDeviceGetUtilizationRates"});
+  bind(library, api.encoder_utilization, {"nvmlDeviceGetEncoderUtilization"});
+  bind(library, api.decoder_utilization, {"nvmlDeviceGetDecoderUtilization"});
+  bind(library, api.temperature_v, {"nvmlDeviceGetTemperatureV"});
+  bind(library, api.temperature, {"nvmlDeviceGetTemperature"});
+  bind(library, api.temperature_threshold, {"nvmlDeviceGetTemperatureThreshold"});
+  bind(library, api.power_usage, {"nvmlDeviceGetPowerUsage"});
+  bind(library, api.power_limit, {"nvmlDeviceGetPowerManagementLimit"});
+  bind(library, api.power_default_limit, {"nvmlDeviceGetPowerManagementDefaultLimit"});
+  bind(library, api.power_limit_constraints, {"nvmlDeviceGetPowerManagementLimitConstraints"});
+  bind(library, api.enforced_power_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
+  bind(library, api.total_energy_consumption, {"nvmlDeviceGetTotalEnergyConsumption"});
+  bind(library, api.clock_info, {"nvmlDeviceGetClockInfo"});
+  bind(library, api.max_clock_info, {"nvmlDeviceGetMaxClockInfo"});
+  bind(library, api.throttle_reasons,
+       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  bind(library, api.performance_state, {"nvmlDeviceGetPerformanceState"});
+  bind(library, api.fan_count, {"nvmlDeviceGetNumFans"});
+  bind(library, api.fan_speed, {"nvmlDeviceGetFanSpeed_v2"});
+  bind(library, api.first_fan_speed, {"nvmlDeviceGetFanSpeed"});
+  bind(library, api.field_values, {"nvmlDeviceGetFieldValues"});
+  bind(library, api.gpm_support, {"nvmlGpmQueryDeviceSupport"});
+  bind(library, api.gpm_sample_alloc, {"nvmlGpmSampleAlloc"});
+  bind(library, api.gpm_sample_free, {"nvmlGpmSampleFree"});
+  bind(library, api.gpm_sample_get, {"nvmlGpmSampleGet"});
+  bind(library, api.gpm_metrics_get, {"nvmlGpmMetricsGet"});
+}
+
+void bind_links(void* library, Api& api) {
+  bind(library, api.pcie_generation, {"nvmlDeviceGetCurrPcieLinkGeneration"});
+  bind(library, api.pcie_width, {"nvmlDeviceGetCurrPcieLinkWidth"});
+  bind(library, api.max_pcie_generation, {"nvmlDeviceGetMaxPcieLinkGeneration"});
+  bind(library, api.max_pcie_width, {"nvmlDeviceGetMaxPcieLinkWidth"});
+  bind(library, api.pcie_throughput, {"nvmlDeviceGetPcieThroughput"});
+  bind(library, api.pcie_replays, {"nvmlDeviceGetPcieReplayCounter"});
+  bind(library, api.nvlink_state, {"nvmlDeviceGetNvLinkState"});
+}
+
+void bind_memory_errors(void* library, Api& api) {
+  bind(library, api.ecc_mode, {"nvmlDeviceGetEccMode"});
+  bind(library, api.total_ecc_errors, {"nvmlDeviceGetTotalEccErrors"});
+  bind(library, api.memory_error_counter, {"nvmlDeviceGetMemoryErrorCounter"});
+  bind(library, api.remapped_rows, {"nvmlDeviceGetRemappedRows"});
+  bind(library, api.retired_pages, {"nvmlDeviceGetRetiredPages"});
+  bind(library, api.retired_pages_pending, {"nvmlDeviceGetRetiredPagesPendingStatus"});
+}
+
+void bind_processes(void* library, Api& api) {
+  bind(library, api.compute_processes,
+       {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetComputeRunningProcesses"});
+  bind(library, api.graphics_processes,
+       {"nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
+        "nvmlDeviceGetGraphicsRunningProcesses"});
+  bind(library, api.process_utilization, {"nvmlDeviceGetProcessUtilization"});
+}
+
 Api bind_all(void* library) {
   Api api;
   bind(library, api.init, {"nvmlInit_v2", "nvmlInit"});
@@ -42,14 +117,11 @@ Api bind_all(void* library) {
   bind(library, api.name, {"nvmlDeviceGetName"});
   bind(library, api.uuid, {"nvmlDeviceGetUUID"});
   bind(library, api.pci_info, {"nvmlDeviceGetPciInfo_v3"});
-  bind(library, api.memory_info, {"nvmlDeviceGetMemoryInfo"});
-  bind(library, api.utilization_rates, {"nvmlDeviceGetUtilizationRates"});
-  bind(library, api.temperature_v, {"nvmlDeviceGetTemperatureV"});
-  bind(library, api.temperature, {"nvmlDeviceGetTemperature"});
-  bind(library, api.power_usage, {"nvmlDeviceGetPowerUsage"});
-  bind(library, api.enforced_power_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
-  bind(library, api.total_energy_consumption, {"nvmlDeviceGetTotalEnergyConsumption"});
-  bind(library, api.clock_info, {"nvmlDeviceGetClockInfo"});
+  bind_identity(library, api);
+  bind_sensors(library, api);
+  bind_links(library, api);
+  bind_memory_errors(library, api);
+  bind_processes(library, api);
   return api;
 }
 

@@ -33,14 +33,72 @@ struct Api {
   Call<DeviceHandle, char*, unsigned> uuid;
   Call<DeviceHandle, PciInfo*> pci_info;
 
+  Call<DeviceHandle, char*, unsigned> serial;
+  Call<DeviceHandle, char*, unsigned> board_part_number;
+  Call<DeviceHandle, char*, unsigned> vbios_version;
+  Call<DeviceHandle, char*, unsigned> inforom_image_version;
+  Call<DeviceHandle, unsigned*> brand;         // nvmlBrandType_t
+  Call<DeviceHandle, unsigned*> architecture;  // nvmlDeviceArchitecture_t
+  Call<DeviceHandle, int*, int*> compute_capability;
+  Call<DeviceHandle, unsigned*> numa_node;
+
   Call<DeviceHandle, MemoryV1*> memory_info;
+  Call<DeviceHandle, MemoryV2*> memory_info_v2;
+  Call<DeviceHandle, Bar1Memory*> bar1_memory_info;
   Call<DeviceHandle, Utilization*> utilization_rates;
   Call<DeviceHandle, TemperatureV1*> temperature_v;
   Call<DeviceHandle, unsigned, unsigned*> temperature;               // sensor, C
+  Call<DeviceHandle, unsigned, unsigned*> temperature_threshold;     // C
   Call<DeviceHandle, unsigned*> power_usage;                         // mW
+  Call<DeviceHandle, unsigned*> power_limit;                         // mW, as it was set
+  Call<DeviceHandle, unsigned*> power_default_limit;                 // mW
+  Call<DeviceHandle, unsigned*, unsigned*> power_limit_constraints;  // mW: least, most
   Call<DeviceHandle, unsigned*> enforced_power_limit;                // mW
   Call<DeviceHandle, unsigned long long*> total_energy_consumption;  // mJ
   Call<DeviceHandle, unsigned, unsigned*> clock_info;                // nvmlClockType_t, MHz
+  Call<DeviceHandle, unsigned, unsigned*> max_clock_info;
+  Call<DeviceHandle, unsigned long long*> throttle_reasons;
+  Call<DeviceHandle, int*> performance_state;
+  Call<DeviceHandle, unsigned*, unsigned*> encoder_utilization;  // percent, sample period in us
+  Call<DeviceHandle, unsigned*, unsigned*> decoder_utilization;
+  Call<DeviceHandle, unsigned*> fan_count;
+  Call<DeviceHandle, unsigned, unsigned*> fan_speed;  // which fan, percent
+  Call<DeviceHandle, unsigned*> first_fan_speed;      // of libraries that know only one fan
+  Call<DeviceHandle, int, FieldValue*> field_values;
+
+  Call<DeviceHandle, unsigned*> pcie_generation;
+  Call<DeviceHandle, unsigned*> pcie_width;
+  Call<DeviceHandle, unsigned*> max_pcie_generation;
+  Call<DeviceHandle, unsigned*> max_pcie_width;
+  Call<DeviceHandle, unsigned, unsigned*> pcie_throughput;  // blocks for 20 ms; KB/s
+  Call<DeviceHandle, unsigned*> pcie_replays;
+  Call<DeviceHandle, unsigned, unsigned*> nvlink_state;  // link; 1 is up
+
+  Call<DeviceHandle, unsigned*, unsigned*> ecc_mode;  // current, pending
+  // error type, counter type
+  Call<DeviceHandle, unsigned, unsigned, unsigned long long*> total_ecc_errors;
+  // error type, counter type, location
+  Call<DeviceHandle, unsigned, unsigned, unsigned, unsigned long long*> memory_error_counter;
+  // corrected, uncorrected, pending, failure
+  Call<DeviceHandle, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows;
+  Call<DeviceHandle, unsigned, unsigned*, unsigned long long*> retired_pages;  // cause, count
+  Call<DeviceHandle, unsigned*> retired_pages_pending;
+
+  Call<DeviceHandle, unsigned*> persistence_mode;
+  Call<DeviceHandle, unsigned*> compute_mode;
+  Call<DeviceHandle, unsigned*, unsigned*> mig_mode;  // current, pending
+
+  Call<DeviceHandle, GpmSupport*> gpm_support;
+  Call<GpmSample*> gpm_sample_alloc;
+  Call<GpmSample> gpm_sample_free;
+  Call<DeviceHandle, GpmSample> gpm_sample_get;
+  Call<GpmMetricsGet*> gpm_metrics_get;
+
+  // How long an entry is differs between drivers: see process_list.h.
+  Call<DeviceHandle, unsigned*, void*> compute_processes;
+  Call<DeviceHandle, unsigned*, void*> graphics_processes;
+  // samples newer than a time stamp
+  Call<DeviceHandle, ProcessUtilization*, unsigned*, unsigned long long> process_utilization;
 };
 
 struct Library {

@@ -9,7 +9,6 @@
 #include "device/error.h"
 #include "device/pci.h"
 #include "nvml/codes.h"
-#include "nvml/probes.h"
 
 namespace gpuyard::nvml {
 namespace {
@@ -22,13 +21,18 @@ std::optional<std::string> ask_text(Ask ask) {
   return std::string(text.data());
 }
 
+// 12020 for 12.2; 0: the driver does not tell.
+int cuda_version(const Library& library) {
+  int version = 0;
+  return library.api.cuda_driver_version(&version) == kSuccess ? version : 0;
+}
+
 DriverInfo driver_info(const Library& library, bool simulated) {
   const Api& api = library.api;
   DriverInfo info;
   info.driver_version = ask_text<kDriverVersionSize>(api.driver_version);
   info.nvml_version = ask_text<kNvmlVersionSize>(api.nvml_version);
-  int cuda = 0;
-  if (api.cuda_driver_version(&cuda) == kSuccess) {
+  if (const int cuda = cuda_version(library); cuda != 0) {
     info.cuda_driver_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
   }
   info.library = library.path;
@@ -69,6 +73,11 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
 }
 
 }  // namespace
+
+NvmlBackend::~NvmlBackend() {
+  opened_.clear();  // gives samples back to the driver, which must still be open for it
+  shutdown();
+}
 
 ReturnCode NvmlBackend::initialise() {
   const std::lock_guard lock(session_mutex_);
@@ -112,29 +121,26 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   const ReturnCode code = library_.api.handle_by_index(index, &handle);
   if (code != kSuccess) return closed_device(index, missing_of(code));
   DeviceInfo info = describe_device(library_.api, index, handle);
-  const std::lock_guard lock(handles_mutex_);
-  const auto [known, added] = handles_.try_emplace(info.id, Opened{index, handle});
+  const std::lock_guard lock(opened_mutex_);
+  const auto [known, added] = opened_.try_emplace(info.id, Opened{index, nullptr});
   if (!added && known->second.index != index) {
     return closed_device(index, {MissingReason::failed, "another GPU has the same UUID"});
   }
-  known->second.handle = handle;
+  known->second.reader = std::make_shared<GpuReader>(library_.api, handle,
+                                                     throttle_time_fields(cuda_version(library_)));
   return info;
 }
 
-DeviceHandle NvmlBackend::handle_of(const DeviceId& id) const {
-  const std::lock_guard lock(handles_mutex_);
-  const auto found = handles_.find(id);
-  return found != handles_.end() ? found->second.handle : nullptr;
+std::shared_ptr<GpuReader> NvmlBackend::reader_of(const DeviceId& id) const {
+  const std::lock_guard lock(opened_mutex_);
+  const auto found = opened_.find(id);
+  return found != opened_.end() ? found->second.reader : nullptr;
 }
 
 Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
-  const DeviceHandle handle = handle_of(id);
-  if (handle == nullptr) {
-    return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
-  }
-  Sample sample;
-  probes.each([&](Probe probe) { run_probe(library_.api, handle, probe, sample); });
-  return sample;
+  const auto reader = reader_of(id);
+  if (!reader) return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
+  return reader->read(probes);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path,

@@ -7,6 +7,7 @@
 
 #include "device/backend.h"
 #include "nvml/api.h"
+#include "nvml/gpu_reader.h"
 
 namespace gpuyard::nvml {
 
@@ -15,7 +16,7 @@ class NvmlBackend final : public Backend {
  public:
   explicit NvmlBackend(Library library, bool simulated = false)
       : library_(std::move(library)), simulated_(simulated) {}
-  ~NvmlBackend() override { shutdown(); }
+  ~NvmlBackend() override;
 
   Result<DriverSession> start() override;
   DeviceInfo open(std::uint32_t index) override;
@@ -28,19 +29,19 @@ class NvmlBackend final : public Backend {
  private:
   struct Opened {
     std::uint32_t index;
-    DeviceHandle handle;
+    std::shared_ptr<GpuReader> reader;
   };
 
   ReturnCode initialise();
   Result<unsigned> open_and_count();
-  DeviceHandle handle_of(const DeviceId&) const;
+  std::shared_ptr<GpuReader> reader_of(const DeviceId&) const;
 
   const Library library_;
   const bool simulated_;
   mutable std::mutex session_mutex_;  // init and shutdown, never held around another call
   bool initialised_ = false;
-  mutable std::mutex handles_mutex_;
-  std::map<DeviceId, Opened> handles_;
+  mutable std::mutex opened_mutex_;
+  std::map<DeviceId, Opened> opened_;
 };
 
 // Loads the library (see load_library) and makes a backend of it. It is called simulated if the

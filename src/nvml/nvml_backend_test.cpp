@@ -87,7 +87,7 @@ constexpr ProbeCall kCalls[] = {
     {Probe::temperature, "temperature_v"},
     {Probe::power, "power"},
     {Probe::energy, "energy"},
-    {Probe::sm_clock, "clock"},
+    {Probe::clocks, "clock"},
     {Probe::power_limit, "limit"},
 };
 
@@ -132,7 +132,7 @@ TEST_F(NvmlBackendTest, AllOnesMeansNotAvailableInEveryCounter) {
   fake.power_mw = fake.limit_mw = fake.sm_mhz = UINT_MAX;
   fake.energy_mj = ULLONG_MAX;
   const Sample sample =
-      read({Probe::memory, Probe::power, Probe::power_limit, Probe::sm_clock, Probe::energy});
+      read({Probe::memory, Probe::power, Probe::power_limit, Probe::clocks, Probe::energy});
   for (const Reading& reading : sample.readings()) {
     ASSERT_NE(reading.missing(), nullptr) << row_of(reading.metric).key;
     EXPECT_EQ(reading.missing()->reason, MissingReason::failed);

@@ -1,12 +1,51 @@
-// What each probe asks NVML and how its answer becomes readings.
+// What each probe asks NVML and how its answer becomes readings; one function for each probe that
+// needs nothing but the driver. Those that remember something between two runs are in gpm.h and
+// process_list.h.
 #pragma once
 
-#include "device/reading.h"
 #include "nvml/api.h"
+#include "nvml/recorder.h"
 
 namespace gpuyard::nvml {
 
-// Runs one probe and sets every row it fills in `sample`.
-void run_probe(const Api&, DeviceHandle, Probe, Sample& sample);
+// The numbers of three fields moved between versions of the library; of one that is older or not
+// known they are not read at all.
+struct ThrottleTimeFields {
+  unsigned sw_thermal = 0;
+  unsigned hw_thermal = 0;
+  unsigned power_brake = 0;
+
+  bool known() const { return sw_thermal != 0; }
+};
+// By nvmlSystemGetCudaDriverVersion's number, 12090 for 12.9.
+ThrottleTimeFields throttle_time_fields(int cuda_version);
+
+void read_memory(const Api&, DeviceHandle, Recorder);
+void read_bar1(const Api&, DeviceHandle, Recorder);
+void read_utilization(const Api&, DeviceHandle, Recorder);
+void read_engines(const Api&, DeviceHandle, Probe, Recorder);
+void read_temperature(const Api&, DeviceHandle, Recorder);
+void read_temperature_limits(const Api&, DeviceHandle, Recorder);
+void read_power_bounds(const Api&, DeviceHandle, Recorder);
+void read_clocks(const Api&, DeviceHandle, Probe, Recorder);
+void read_fans(const Api&, DeviceHandle, Recorder);
+void read_performance_state(const Api&, DeviceHandle, Recorder);
+
+// Rows that are one field of nvmlDeviceGetFieldValues each.
+void read_power_fields(const Api&, DeviceHandle, Recorder);
+void read_memory_temperature(const Api&, DeviceHandle, Recorder);
+void read_throttle_times(const Api&, DeviceHandle, const ThrottleTimeFields&, Recorder);
+void read_nvlink_traffic(const Api&, DeviceHandle, Recorder);
+
+void read_pcie_throughput(const Api&, DeviceHandle, Probe, Recorder);
+void read_nvlink_state(const Api&, DeviceHandle, Recorder);
+
+void read_ecc_totals(const Api&, DeviceHandle, Recorder);
+void read_ecc_places(const Api&, DeviceHandle, Recorder);
+void read_row_remaps(const Api&, DeviceHandle, Recorder);
+void read_retired_pages(const Api&, DeviceHandle, Recorder);
+
+void read_modes(const Api&, DeviceHandle, Recorder);
+void read_inventory(const Api&, DeviceHandle, Recorder);
 
 }  // namespace gpuyard::nvml

@@ -1,9 +1,7 @@
 #include "protocol/readings.h"
 
-#include <cmath>
-
-#include "base/json_schema.h"
-#include "device/catalog.h"
+#include <algorithm>
+#include <utility>
 
 namespace gpuyard::protocol {
 namespace {
@@ -15,29 +13,70 @@ void each_device_row(Visit&& visit) {
   }
 }
 
-void put_value(std::string& out, const Row& row, const std::optional<std::int64_t>& value) {
-  const std::int64_t divisor = unit_info(row.unit).json_divisor;
-  if (value && divisor != 1) {
-    json::put_double(out, static_cast<double>(*value) / static_cast<double>(divisor));
-  } else {
-    json::put(out, value);
+void put_words(std::string& out, const Row& row, std::int64_t flags) {
+  out += '[';
+  bool first = true;
+  for (const Word& word : row.words) {
+    if ((flags & word.value) == 0) continue;
+    if (!std::exchange(first, false)) out += ',';
+    json::put(out, word.text);
   }
+  out += ']';
+}
+
+void put_number(std::string& out, const Row& row, std::int64_t number) {
+  if (row.kind == Kind::flags) return put_words(out, row, number);
+  if (row.kind == Kind::state) {
+    const auto word = std::ranges::find(row.words, number, &Word::value);
+    // A state that has no word yet: the driver is newer than we are.
+    return json::put(out,
+                     word != row.words.end() ? std::string(word->text) : std::to_string(number));
+  }
+  const std::int64_t divisor = unit_info(row.unit).json_divisor;
+  if (divisor == 1) return json::put(out, number);
+  json::put_double(out, static_cast<double>(number) / static_cast<double>(divisor));
+}
+
+void put_value(std::string& out, const Row& row, const Reading& reading) {
+  if (const std::string* text = reading.text()) return json::put(out, *text);
+  if (const std::int64_t* number = reading.number()) return put_number(out, row, *number);
+  out += "null";
+}
+
+void put_elements(std::string& out, const Row& row, std::span<const Reading> readings) {
+  const bool by_place = row.dimension == Dimension::location;
+  out += by_place ? '{' : '[';
+  bool first = true;
+  for (const Reading& reading : readings) {
+    if (!std::exchange(first, false)) out += ',';
+    if (by_place) {
+      json::put(out, element_of(row.dimension, reading.index));
+      out += ':';
+    }
+    put_value(out, row, reading);
+  }
+  out += by_place ? '}' : ']';
+}
+
+// One reason for all of them is no list.
+bool is_missing_whole(std::span<const Reading> readings) {
+  return readings.empty() || (readings.size() == 1 && readings.front().missing() != nullptr);
 }
 
 }  // namespace
 
-std::optional<std::int64_t> Readings::get(Metric metric) const {
-  const auto value = values.find(metric);
-  return value != values.end() ? value->second : std::nullopt;
+std::optional<std::int64_t> Readings::get(Metric metric, std::uint16_t index) const {
+  const std::int64_t* number = sample.number(metric, index);
+  return number != nullptr ? std::optional(*number) : std::nullopt;
 }
 
 Readings readings_of(const Sample& sample) {
-  Readings readings;
-  each_device_row([&](const Row& row) {
-    const std::int64_t* number = sample.number(row.metric);
-    readings.values[row.metric] = number != nullptr ? std::optional(*number) : std::nullopt;
-  });
-  return readings;
+  return {sample};
+}
+
+std::string json_key(const Row& row, std::uint16_t index) {
+  std::string key = gpuyard::json_key(row);
+  return index == 0 ? key : key + "/" + element_of(row.dimension, index);
 }
 
 void put_json(std::string& out, const Readings& readings) {
@@ -48,28 +87,16 @@ void put_json(std::string& out, const Readings& readings) {
     out += row.key;
     out += unit_info(row.unit).json_suffix;
     out += "\":";
-    put_value(out, row, readings.get(row.metric));
+    const auto all = readings.sample.all(row.metric);
+    if (is_missing_whole(all)) {
+      out += "null";
+    } else if (row.dimension != Dimension::none) {
+      put_elements(out, row, all);
+    } else {
+      put_value(out, row, all.front());
+    }
   });
   out += '}';
-}
-
-void read_json(const boost::json::value& from, Readings& to, const std::string& path,
-               json::Problems& problems) {
-  const auto* object = from.if_object();
-  if (object == nullptr) return problems.add(path, "must be an object");
-  each_device_row([&](const Row& row) {
-    const std::string key = json_key(row);
-    const auto* value = object->if_contains(key);
-    auto& target = to.values[row.metric];
-    target.reset();
-    if (value == nullptr || value->is_null()) return;
-    if (!value->is_number()) return problems.add(path + "/" + key, "must be a number or null");
-    const auto divisor = static_cast<double>(unit_info(row.unit).json_divisor);
-    const double native = value->to_number<double>() * divisor;
-    constexpr double kExact = 9007199254740992.0;  // 2^53: what a double holds exactly
-    if (std::abs(native) > kExact) return problems.add(path + "/" + key, "out of range");
-    target = std::llround(native);
-  });
 }
 
 boost::json::object schema_of(std::type_identity<Readings>) {
@@ -77,8 +104,18 @@ boost::json::object schema_of(std::type_identity<Readings>) {
   boost::json::array required;
   each_device_row([&](const Row& row) {
     const bool whole = unit_info(row.unit).json_divisor == 1;
-    const std::string key = json_key(row);
-    properties[key] = {{"type", {whole ? "integer" : "number", "null"}}, {"description", row.help}};
+    const bool words = row.kind == Kind::state || row.kind == Kind::text;
+    boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
+    if (row.kind == Kind::flags) {
+      one = {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
+    } else if (row.dimension == Dimension::location) {
+      one = {{"type", {"object", "null"}}, {"additionalProperties", std::move(one)}};
+    } else if (row.dimension != Dimension::none) {
+      one = {{"type", {"array", "null"}}, {"items", std::move(one)}};
+    }
+    one["description"] = row.help;
+    const std::string key = gpuyard::json_key(row);
+    properties[key] = std::move(one);
     required.emplace_back(key);
   });
   return {

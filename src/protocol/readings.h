@@ -1,9 +1,9 @@
 // The readings of one GPU as JSON has them: one field for each row of the catalog, in the unit its
-// name says, null where the reading is missing.
+// name says, null where the reading is missing. A state is its word, flags are a list of words; a
+// row with a dimension is a list by index, or an object by place.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -12,18 +12,21 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "device/metric.h"
+#include "device/catalog.h"
 #include "device/reading.h"
 
 namespace gpuyard::protocol {
 
 struct Readings {
-  std::map<Metric, std::optional<std::int64_t>> values;  // in the row's native unit
+  Sample sample;  // read from JSON, it has no times, and "not_ready" for every null
 
-  std::optional<std::int64_t> get(Metric metric) const;
+  std::optional<std::int64_t> get(Metric metric, std::uint16_t index = 0) const;
 };
 
 Readings readings_of(const Sample&);
+
+// The JSON key of one reading, for the map of reasons: "fan_speed_percent/1" for one of several.
+std::string json_key(const Row&, std::uint16_t index);
 
 void put_json(std::string& out, const Readings&);
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,

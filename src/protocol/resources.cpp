@@ -43,6 +43,30 @@ std::optional<std::string> non_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
+// The age of a snapshot is that of what is read at every tick; the rest has a slower rhythm.
+bool is_fast(Metric metric) {
+  static const auto fast = [] {
+    std::array<bool, kMetricCount> is{};
+    for (const ProbeRow& probe : probes()) {
+      for (const Metric filled : probe.fills) {
+        is[static_cast<std::size_t>(filled)] = probe.tier == Tier::fast;
+      }
+    }
+    return is;
+  }();
+  return fast[static_cast<std::size_t>(metric)];
+}
+
+void put_processes(Device& out, const DeviceState& device) {
+  const auto& list = device.sample.processes();
+  if (list && list->processes() != nullptr) {
+    out.processes = *list->processes();
+    return;
+  }
+  const Missing why = device.info.fault.value_or(list ? std::get<Missing>(list->value) : Missing{});
+  out.missing["processes"] = describe(why);
+}
+
 }  // namespace
 
 GPUDevice gpu_device_of(const DeviceState& device) {
@@ -73,20 +97,26 @@ Device device_of(const DeviceState& device, TimePoint now) {
              non_empty(device.why),
              readings_of(device.sample),
              {},
+             {},
              {}};
   std::optional<TimePoint> oldest;
   for (const Row& row : catalog()) {
     if (row.subject != Subject::device) continue;
-    const Reading* reading = device.sample.find(row.metric);
-    if (reading == nullptr) {
-      out.missing[json_key(row)] = describe(device.info.fault.value_or(Missing{}));
-      continue;
+    const auto readings = device.sample.all(row.metric);
+    if (readings.empty()) {
+      out.missing[json_key(row, 0)] = describe(device.info.fault.value_or(Missing{}));
     }
-    if (const Missing* missing = reading->missing())
-      out.missing[json_key(row)] = describe(*missing);
-    oldest = std::min(oldest.value_or(reading->taken), reading->taken);
+    for (const Reading& reading : readings) {
+      if (const Missing* missing = reading.missing()) {
+        out.missing[json_key(row, reading.index)] = describe(*missing);
+      }
+      if (is_fast(reading.metric)) {
+        oldest = std::min(oldest.value_or(reading.taken), reading.taken);
+      }
+    }
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
+  put_processes(out, device);
   return out;
 }
 

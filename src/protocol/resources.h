@@ -50,11 +50,13 @@ struct Device {
   DeviceCondition condition = DeviceCondition::responsive;
   std::optional<std::string> why;
   Readings readings;
+  std::optional<std::vector<GpuProcess>> processes;
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
-                      (index, uuid, pci_address, name, condition, why, readings, missing, age_ms))
+                      (index, uuid, pci_address, name, condition, why, readings, processes, missing,
+                       age_ms))
 
 // 1 until a field changes its meaning or goes.
 inline constexpr int kSchemaVersion = 1;
@@ -115,6 +117,8 @@ inline constexpr std::string_view schema_name<protocol::DriverInfo> = "DriverInf
 template <>
 inline constexpr std::string_view schema_name<protocol::Device> = "Device";
 template <>
+inline constexpr std::string_view schema_name<GpuProcess> = "Process";
+template <>
 inline constexpr std::string_view schema_name<protocol::Snapshot> = "Snapshot";
 template <>
 inline constexpr std::string_view schema_name<protocol::Health> = "Health";
@@ -146,7 +150,19 @@ template <>
 inline constexpr About about<&protocol::DriverInfo::cuda_driver_version>{
     "The highest CUDA version that the driver supports."};
 template <>
-inline constexpr About about<&protocol::Device::age_ms>{"Age of the oldest reading, milliseconds."};
+inline constexpr About about<&protocol::Device::age_ms>{
+    "Age of the oldest of the readings that are taken every second, milliseconds."};
+template <>
+inline constexpr About about<&protocol::Device::processes>{
+    "Who uses the GPU; the 1024 with most memory if there are more."};
+template <>
+inline constexpr About about<&GpuProcess::pid>{
+    "Process id as the driver sees it; a container may know it by another."};
+template <>
+inline constexpr About about<&GpuProcess::memory_bytes>{"Device memory; null if not told."};
+template <>
+inline constexpr About about<&GpuProcess::sm_percent>{
+    "Share of the streaming multiprocessors since the list before; null if not told."};
 template <>
 inline constexpr About about<&protocol::Device::missing>{
     "For each reading that is null: its key, and why it is null."};

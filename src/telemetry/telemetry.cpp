@@ -12,6 +12,9 @@ namespace {
 
 const Missing kOverdue{MissingReason::timed_out, ""};
 
+constexpr auto kSlowEvery = static_cast<std::uint64_t>(kSlowPeriod / kFastPeriod);
+constexpr auto kRareEvery = static_cast<std::uint64_t>(kRarePeriod / kFastPeriod);
+
 }  // namespace
 
 Telemetry::Telemetry(Loop& loop, Reader& reader) : loop_(loop), reader_(reader) {
@@ -35,7 +38,7 @@ void Telemetry::on_fleet(const Fleet& fleet) {
     if (!same && info.fault) errors_.note(info, *info.fault);
   }
   tracks_ = std::move(tracks);
-  ticks_ = 0;  // the slow tier too
+  ticks_ = 0;  // the slower tiers too
   tick();
 }
 
@@ -60,12 +63,13 @@ void Telemetry::on_host_down(const std::string& why) {
 }
 
 void Telemetry::tick() {
-  constexpr auto kSlowEvery = static_cast<std::uint64_t>(kSlowPeriod / kFastPeriod);
-  const bool slow = ticks_++ % kSlowEvery == 0;
+  ProbeSet due = probes_of(Tier::fast);
+  if (ticks_ % kSlowEvery == 0) due = due | probes_of(Tier::slow);
+  if (ticks_ % kRareEvery == 0) due = due | probes_of(Tier::rare);
+  ++ticks_;
   for (Track& track : tracks_) {
     if (track.unresponsive(loop_.now())) errors_.note(track.info(), kOverdue);
-    track.make_due(probes_of(Tier::fast));
-    if (slow) track.make_due(probes_of(Tier::slow));
+    track.make_due(due);
     pump(track);
   }
   publish_timer_ = loop_.call_after(kTickDeadline, [this] { publish(); });

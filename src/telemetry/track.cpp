@@ -22,6 +22,14 @@ ProbeSet first_of(ProbeSet probes) {
   return first;
 }
 
+// A value of the row's kind, at a place that can exist.
+bool makes_sense(const Reading& reading) {
+  const Row& row = row_of(reading.metric);
+  if (reading.index >= extent_of(row.dimension)) return false;
+  if (reading.missing() != nullptr) return true;
+  return (reading.text() != nullptr) == (row.kind == Kind::text);
+}
+
 }  // namespace
 
 ProbeSet Track::next() const {
@@ -43,17 +51,26 @@ std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, Ti
   Sample accepted = missing_sample(question.probes,
                                    {MissingReason::failed, "the driver-host left this out"}, now);
   for (Reading reading : answer.readings()) {
-    const bool asked = reading.index == 0 && accepted.find(reading.metric) != nullptr;
-    if (!asked || reading.text() != nullptr) continue;
+    if (accepted.all(reading.metric).empty() || !makes_sense(reading)) continue;
     reading.taken = std::clamp(reading.taken, question.asked, now);
     accepted.set(std::move(reading));
   }
-  const Missing* why = lost(accepted);
-  // What was read on the other side of a loss or a recovery says nothing about now.
-  if (gone_.has_value() != (why != nullptr)) due_ = due_ | probes_of(Tier::slow);
-  gone_ = why != nullptr ? std::optional(*why) : std::nullopt;
+  if (question.probes.contains(Probe::processes) && answer.processes()) {
+    ProcessList processes = *answer.processes();
+    processes.taken = std::clamp(processes.taken, question.asked, now);
+    accepted.set(std::move(processes));
+  }
+  if (!says_nothing(accepted)) note_presence(lost(accepted));
   sample_.merge(accepted);
   return accepted;
+}
+
+void Track::note_presence(const Missing* why_gone) {
+  // What was read on the other side of a loss or a recovery says nothing about now.
+  if (gone_.has_value() != (why_gone != nullptr)) {
+    due_ = due_ | probes_of(Tier::slow) | probes_of(Tier::rare);
+  }
+  gone_ = why_gone != nullptr ? std::optional(*why_gone) : std::nullopt;
 }
 
 bool Track::unresponsive(TimePoint now) const {

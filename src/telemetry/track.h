@@ -25,8 +25,8 @@ class Track {
   // Somebody waits for these: they go before what is due.
   void make_urgent(ProbeSet probes) { urgent_ = urgent_ | probes; }
 
-  // What to ask next; empty while an answer is out, or when nothing is wanted. The slow tier is
-  // asked one call at a time, so that it delays the fast tier by one call at most.
+  // What to ask next; empty while an answer is out, or when nothing is wanted. What is not of the
+  // fast tier is asked one probe at a time, so that it delays the fast tier by one at most.
   ProbeSet next() const;
   void asked(std::uint64_t id, ProbeSet probes, TimePoint now);
   // What of the answer was asked for and makes sense; the child that gave it may be out of its
@@ -42,6 +42,8 @@ class Track {
   DeviceState state(TimePoint now) const;
 
  private:
+  void note_presence(const Missing* why_gone);
+
   struct Question {
     std::uint64_t id;
     ProbeSet probes;
