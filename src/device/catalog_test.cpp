@@ -1,6 +1,7 @@
 #include "device/catalog.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,29 +40,61 @@ TEST(Catalog, NoTwoRowsShareAName) {
   }
 }
 
-TEST(Catalog, WhatIsMeasuredIsANumberWithAUnitAndASeries) {
+TEST(Catalog, OnlyWhatIsMeasuredHasASeriesAndTextHasNone) {
   for (const Row& row : catalog()) {
-    EXPECT_EQ(is_measured(row), row.kind != Kind::text) << row.key;
-    EXPECT_EQ(is_measured(row), has_a_series(row)) << row.key;
-    EXPECT_EQ(is_measured(row), row.unit != Unit::none) << row.key;
+    const bool text = row.kind == Kind::text;
+    EXPECT_TRUE(!has_a_series(row) || (is_measured(row) && !text)) << row.key;
+    EXPECT_TRUE(!text || row.unit == Unit::none) << row.key;
   }
+}
+
+TEST(Catalog, StatesAndFlagsAndOnlyTheyHaveWords) {
+  for (const Row& row : catalog()) {
+    const bool words = row.kind == Kind::state || row.kind == Kind::flags;
+    EXPECT_EQ(!row.words.empty(), words) << row.key;
+    std::set<std::int64_t> values;
+    for (const Word& word : row.words) {
+      EXPECT_TRUE(values.insert(word.value).second) << row.key << " " << word.text;
+      const auto bits = static_cast<std::uint64_t>(word.value);
+      EXPECT_TRUE(row.kind == Kind::state || std::has_single_bit(bits)) << word.text;
+    }
+  }
+}
+
+TEST(Catalog, EveryElementOfARowWithADimensionHasANameOfItsOwn) {
+  for (const Dimension dimension : {Dimension::fan, Dimension::link, Dimension::location}) {
+    EXPECT_FALSE(label_of(dimension).empty());
+    std::set<std::string> names;
+    for (std::uint16_t index = 0; index < extent_of(dimension); ++index) {
+      EXPECT_TRUE(names.insert(element_of(dimension, index)).second);
+    }
+  }
+  EXPECT_EQ(extent_of(Dimension::none), 1);
+  EXPECT_EQ(element_of(Dimension::location, 2), "device_memory");
 }
 
 TEST(Catalog, ASeriesNamesItsBaseUnit) {
   for (const Row& row : catalog()) {
-    const std::string_view unit = row.unit == Unit::percent       ? "_percent"
-                                  : row.unit == Unit::celsius     ? "_celsius"
-                                  : row.unit == Unit::bytes       ? "_bytes"
-                                  : row.unit == Unit::milliwatts  ? "_watts"
-                                  : row.unit == Unit::millijoules ? "_joules_total"
-                                  : row.unit == Unit::megahertz   ? "_hertz"
-                                                                  : "";
+    const bool percent = row.unit == Unit::percent || row.unit == Unit::millipercent;
+    const std::string_view unit = !has_a_series(row) || row.unit == Unit::none ? ""
+                                  : percent                                    ? "_percent"
+                                  : row.unit == Unit::celsius                  ? "_celsius"
+                                  : row.unit == Unit::bytes && row.kind == Kind::counter
+                                      ? "_bytes_total"
+                                  : row.unit == Unit::bytes            ? "_bytes"
+                                  : row.unit == Unit::bytes_per_second ? "_bytes_per_second"
+                                  : row.unit == Unit::nanoseconds      ? "_seconds_total"
+                                  : row.unit == Unit::milliwatts       ? "_watts"
+                                  : row.unit == Unit::millijoules      ? "_joules_total"
+                                  : row.unit == Unit::megahertz        ? "_hertz"
+                                                                       : "";
     EXPECT_TRUE(row.prometheus.ends_with(unit)) << row.prometheus;
   }
 }
 
 TEST(Catalog, CountersAndOnlyCountersEndInTotal) {
   for (const Row& row : catalog()) {
+    if (!has_a_series(row)) continue;
     EXPECT_EQ(row.prometheus.ends_with("_total"), row.kind == Kind::counter) << row.prometheus;
   }
 }
@@ -103,8 +136,10 @@ TEST(Probes, EveryProbeHasItsRowAndANameOfItsOwn) {
 TEST(Probes, TheTiersShareTheProbesOut) {
   const ProbeSet fast = probes_of(Tier::fast);
   const ProbeSet slow = probes_of(Tier::slow);
-  EXPECT_EQ(fast - slow, fast);
-  EXPECT_EQ(fast | slow, ProbeSet::from_bits(0xFFFFFFFF));
+  const ProbeSet rare = probes_of(Tier::rare);
+  EXPECT_EQ(fast - slow - rare, fast);
+  EXPECT_EQ(slow - rare, slow);
+  EXPECT_EQ(fast | slow | rare, ProbeSet::all());
 }
 
 TEST(Probes, TheProbesFillingSomeMetricsAreNoMoreThanNeeded) {
@@ -125,12 +160,14 @@ TEST(ProbeSet, HoldsEachProbeOnce) {
 }
 
 TEST(ProbeSet, ForgetsBitsThatAreNoProbe) {
-  EXPECT_TRUE(ProbeSet::from_bits(1U << kProbeCount).empty());
+  EXPECT_TRUE(ProbeSet::from_bits(std::uint64_t{1} << kProbeCount).empty());
 }
 
 TEST(ProbeSet, SurvivesItsBits) {
-  for (std::uint32_t bits = 0; bits < 1U << kProbeCount; ++bits) {
+  for (std::size_t probe = 0; probe < kProbeCount; ++probe) {
+    const std::uint64_t bits = std::uint64_t{1} << probe;
     EXPECT_EQ(ProbeSet::from_bits(bits).bits(), bits);
+    EXPECT_TRUE(ProbeSet::from_bits(bits).contains(static_cast<Probe>(probe)));
   }
 }
 

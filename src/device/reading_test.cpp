@@ -100,11 +100,30 @@ TEST(Sample, IsSortedAndHasEachReadingOnceInWhateverOrderTheyCome) {
   }
 }
 
+TEST(Sample, WhatIsReadAnewReplacesAllElementsOfAMetric) {
+  Sample sample;
+  for (std::uint16_t fan = 0; fan < 3; ++fan)
+    sample.set({Metric::fan_speed, fan, {}, std::int64_t{30}});
+  sample.set({Metric::power_draw, 0, {}, std::int64_t{1}});
+  Sample newer;
+  newer.set({Metric::fan_speed, 0, {}, Missing{MissingReason::device_lost, ""}});
+  sample.merge(newer);
+  EXPECT_EQ(sample.all(Metric::fan_speed).size(), 1U);
+  EXPECT_NE(sample.number(Metric::power_draw), nullptr);
+}
+
+TEST(Sample, AMissingListOfProcessesBelongsToAMissingSample) {
+  const Missing why{MissingReason::device_lost, ""};
+  EXPECT_FALSE(missing_sample({Probe::memory}, why, {}).processes());
+  EXPECT_EQ(missing_sample({Probe::processes}, why, {}).processes(), (ProcessList{{}, why}));
+}
+
 TEST(Sample, AMissingSampleHasEveryRowOfItsProbes) {
   const TimePoint taken{std::chrono::seconds(5)};
   const Missing why{MissingReason::timed_out, ""};
   const Sample sample = missing_sample({Probe::memory, Probe::energy}, why, taken);
-  ASSERT_EQ(sample.readings().size(), 4U);
+  ASSERT_EQ(sample.readings().size(),
+            row_of(Probe::memory).fills.size() + row_of(Probe::energy).fills.size());
   for (const Reading& reading : sample.readings()) {
     EXPECT_EQ(reading.taken, taken);
     EXPECT_EQ(*reading.missing(), why);

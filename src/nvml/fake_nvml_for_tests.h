@@ -101,4 +101,33 @@ inline Api healthy_api() {
   return api;
 }
 
+// What every call of uniform_api() answers.
+inline ReturnCode uniform_code = kSuccess;
+
+template <class... Args>
+void answer_uniformly(Call<Args...>& call) {
+  call.function = [](Args...) { return uniform_code; };
+}
+
+// A table whose every device call answers `uniform_code` and touches nothing.
+inline Api uniform_api() {
+  Api api;
+  const auto fill = [](auto&... calls) { (answer_uniformly(calls), ...); };
+  fill(api.serial, api.board_part_number, api.vbios_version, api.inforom_image_version, api.brand,
+       api.architecture, api.compute_capability, api.numa_node, api.memory_info, api.memory_info_v2,
+       api.bar1_memory_info, api.utilization_rates, api.temperature_v, api.temperature,
+       api.temperature_threshold, api.power_usage, api.power_limit, api.power_default_limit,
+       api.power_limit_constraints, api.enforced_power_limit, api.total_energy_consumption,
+       api.clock_info, api.max_clock_info, api.throttle_reasons, api.performance_state,
+       api.encoder_utilization, api.decoder_utilization, api.fan_count, api.fan_speed,
+       api.first_fan_speed, api.field_values, api.pcie_generation, api.pcie_width,
+       api.max_pcie_generation, api.max_pcie_width, api.pcie_throughput, api.pcie_replays,
+       api.nvlink_state, api.ecc_mode, api.total_ecc_errors, api.memory_error_counter,
+       api.remapped_rows, api.retired_pages, api.retired_pages_pending, api.persistence_mode,
+       api.compute_mode, api.mig_mode, api.gpm_support, api.gpm_sample_alloc, api.gpm_sample_free,
+       api.gpm_sample_get, api.gpm_metrics_get, api.compute_processes, api.graphics_processes,
+       api.process_utilization);
+  return api;
+}
+
 }  // namespace gpuyard::nvml::testing

@@ -1,7 +1,5 @@
 #include "protocol/resources.h"
 
-#include <random>
-
 #include <gtest/gtest.h>
 
 #include "device/catalog.h"
@@ -110,49 +108,14 @@ TEST(DriverInfo, AVersionTheDriverDoesNotTellIsNullNotInvented) {
             R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null})");
 }
 
-TEST(Readings, AreInTheUnitsTheirNamesSayWithNullForWhatIsMissing) {
-  EXPECT_EQ(json::to_json(readings_of(gpu().sample)),
-            R"({"memory_total_bytes":85520809984,"memory_free_bytes":84934655999,)"
-            R"("memory_used_bytes":586153985,"utilization_gpu_percent":0,)"
-            R"("temperature_core_celsius":31,"power_draw_w":312.5,"power_limit_w":null,)"
-            R"("energy_total_j":0.007,"clock_sm_mhz":null})");
-}
-
-TEST(Readings, SurviveJsonExactly) {
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 2000; ++i) {
-    Readings readings = readings_of({});
-    for (auto& [metric, value] : readings.values) {
-      if (random() % 4 != 0)
-        value = static_cast<std::int64_t>(random() % (1ULL << (random() % 48)));
-    }
-    const auto read = json::from_json<Readings>(json::to_json(readings));
-    ASSERT_TRUE(read) << read.error().message;
-    ASSERT_EQ(read->values, readings.values) << json::to_json(readings);
-  }
-}
-
-TEST(Readings, OfANewerDaemonMayHoldMore) {
-  const auto read = json::from_json<Readings>(R"({"power_draw_w":1.5,"future_thing":7})");
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->get(Metric::power_draw), 1500);
-  EXPECT_EQ(read->get(Metric::energy_total), std::nullopt);
-}
-
-TEST(Readings, ANumberThatCannotBeIsAProblemWithItsPath) {
-  EXPECT_EQ(json::from_json<Readings>(R"({"power_draw_w":"1"})").error().message,
-            "/power_draw_w: must be a number or null");
-  EXPECT_EQ(json::from_json<Readings>(R"({"energy_total_j":1e300})").error().message,
-            "/energy_total_j: out of range");
-}
-
 TEST(Device, SaysWhyEachReadingIsNull) {
   DeviceState state = gpu();
   set_missing(state, Metric::power_limit, {MissingReason::no_permission, ""});
   const Device device = device_of(state, kNow);
-  EXPECT_EQ(device.missing,
-            (std::map<std::string, std::string>{{"clock_sm_mhz", "not read yet"},
-                                                {"power_limit_w", "no permission"}}));
+  EXPECT_EQ(device.missing.at("clock_sm_mhz"), "not read yet");
+  EXPECT_EQ(device.missing.at("power_limit_w"), "no permission");
+  EXPECT_EQ(device.missing.at("processes"), "not read yet");
+  EXPECT_FALSE(device.missing.contains("power_draw_w"));
 }
 
 TEST(Device, EveryReadingIsANumberOrHasAReason) {
@@ -164,9 +127,27 @@ TEST(Device, EveryReadingIsANumberOrHasAReason) {
   }
 }
 
-TEST(Device, IsAsOldAsItsOldestReading) {
+TEST(Device, ListsItsProcesses) {
   DeviceState state = gpu();
-  state.sample.set({Metric::power_limit, 0, kNow - std::chrono::seconds(4), std::int64_t{1}});
+  const GpuProcess process{4711, ProcessKind::compute, 1024, std::nullopt};
+  state.sample.set(ProcessList{kNow, std::vector{process}});
+  const Device device = device_of(state, kNow);
+  EXPECT_FALSE(device.missing.contains("processes"));
+  EXPECT_EQ(json::to_json(*device.processes),
+            R"([{"pid":4711,"kind":"compute","memory_bytes":1024,"sm_percent":null}])");
+}
+
+TEST(Device, OneMissingElementHasItsOwnReason) {
+  DeviceState state = gpu();
+  state.sample.set({Metric::fan_speed, 0, kNow, std::int64_t{30}});
+  state.sample.set({Metric::fan_speed, 1, kNow, Missing{MissingReason::no_permission, ""}});
+  EXPECT_EQ(device_of(state, kNow).missing.at("fan_speed_percent/1"), "no permission");
+}
+
+TEST(Device, IsAsOldAsTheOldestOfTheReadingsOfEveryTick) {
+  DeviceState state = gpu();
+  state.sample.set({Metric::clock_sm, 0, kNow - std::chrono::seconds(4), std::int64_t{1}});
+  state.sample.set({Metric::serial, 0, kNow - std::chrono::seconds(60), "1"});
   EXPECT_EQ(device_of(state, kNow + std::chrono::seconds(1)).age_ms, 5000);
 }
 

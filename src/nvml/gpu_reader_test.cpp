@@ -1,0 +1,260 @@
+#include "nvml/gpu_reader.h"
+
+#include <gtest/gtest.h>
+
+#include "nvml/fake_nvml_for_tests.h"
+
+namespace gpuyard::nvml {
+namespace {
+
+using testing::uniform_api;
+using testing::uniform_code;
+
+constexpr ThrottleTimeFields kFields = {1, 2, 3};
+DeviceHandle device() {
+  return testing::handle_of(0);
+}
+
+// One answer to some probes, from a reader that remembers nothing.
+Sample read(const Api& api, ProbeSet probes, const ThrottleTimeFields& fields = kFields) {
+  return GpuReader(api, device(), fields).read(probes);
+}
+
+Missing why(const Sample& sample, Metric metric, std::uint16_t index = 0) {
+  const Reading* reading = sample.find(metric, index);
+  if (reading == nullptr || reading->missing() == nullptr)
+    return {MissingReason::failed, "a value"};
+  return *reading->missing();
+}
+
+// Codes that a probe does not take for a failure.
+bool is_an_answer(Probe probe, ReturnCode code) {
+  if (probe == Probe::retired_pages) return code == kInsufficientSize;  // "there are so many"
+  if (probe == Probe::ecc_places) return code == kInvalidArgument;      // "there is no such place"
+  return false;
+}
+
+TEST(GpuReader, EveryReturnCodeIsAReasonInEveryRowOfEveryProbe) {
+  const Api api = uniform_api();
+  ProbeSet::all().each([&](Probe probe) {
+    for (ReturnCode code = kUninitialized; code <= kResetTypeNotSupported; ++code) {
+      if (is_an_answer(probe, code)) continue;
+      uniform_code = code;
+      const Sample sample = read(api, {probe});
+      for (const Metric metric : row_of(probe).fills) {
+        EXPECT_EQ(why(sample, metric), missing_of(code)) << row_of(metric).key << " " << code;
+      }
+    }
+  });
+}
+
+TEST(GpuReader, ALibraryWithoutAnySymbolIsNotSupportedNotACrash) {
+  const Api nothing;
+  const Sample sample = read(nothing, ProbeSet::all());
+  for (const Reading& reading : sample.readings()) {
+    ASSERT_NE(reading.missing(), nullptr) << row_of(reading.metric).key;
+    EXPECT_EQ(reading.missing()->reason, MissingReason::not_supported);
+  }
+  ASSERT_TRUE(sample.processes());
+  EXPECT_EQ(sample.processes()->processes(), nullptr);
+}
+
+TEST(GpuReader, EveryProbeFillsEachOfItsRows) {
+  uniform_code = kUnknown;
+  const Sample sample = read(uniform_api(), ProbeSet::all());
+  for (const ProbeRow& probe : probes()) {
+    for (const Metric metric : probe.fills) {
+      EXPECT_NE(sample.find(metric), nullptr) << row_of(metric).key;
+    }
+  }
+}
+
+TEST(GpuReader, WhatIsNotSupportedIsNotAskedForAgainSoon) {
+  static int asked = 0;
+  asked = 0;
+  Api api;
+  api.encoder_utilization.function = [](DeviceHandle, unsigned*, unsigned*) {
+    ++asked;
+    return kNotSupported;
+  };
+  GpuReader reader(api, device(), kFields);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(why(reader.read({Probe::encoder}), Metric::utilization_encoder).reason,
+              MissingReason::not_supported);
+  }
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(SupportMemory, ForgetsAfterAWhileBecauseAModeMayHaveChanged) {
+  SupportMemory memory;
+  constexpr TimePoint kNow{std::chrono::seconds(100)};
+  EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow));
+  memory.note_unsupported(Metric::gpm_sm, kNow);
+  EXPECT_TRUE(memory.is_unsupported(Metric::gpm_sm, kNow));
+  EXPECT_FALSE(memory.is_unsupported(Metric::gpm_dram, kNow));
+  EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow + SupportMemory::kRetryAfter));
+}
+
+TEST(GpuReader, TheNewerMemoryLayoutTellsWhatTheDriverReserves) {
+  Api api;
+  api.memory_info_v2.function = [](DeviceHandle, MemoryV2* out) {
+    EXPECT_EQ(out->version, 0x02000028U);
+    out->total = 1000, out->reserved = 100, out->free = 600, out->used = 300;
+    return kSuccess;
+  };
+  const Sample sample = read(api, {Probe::memory});
+  EXPECT_EQ(*sample.number(Metric::memory_used), 400);
+  EXPECT_EQ(*sample.number(Metric::memory_reserved), 100);
+}
+
+TEST(GpuReader, AnOlderLibrarysMemoryLacksOnlyTheReserve) {
+  const Sample sample = read(testing::healthy_api(), {Probe::memory});
+  EXPECT_EQ(*sample.number(Metric::memory_used), 20LL << 30U);
+  EXPECT_EQ(why(sample, Metric::memory_reserved).reason, MissingReason::not_supported);
+}
+
+TEST(GpuReader, EachFanHasItsReading) {
+  Api api;
+  api.fan_count.function = [](DeviceHandle, unsigned* out) { return *out = 2, kSuccess; };
+  api.fan_speed.function = [](DeviceHandle, unsigned fan, unsigned* out) {
+    return *out = 30 + fan, kSuccess;
+  };
+  const Sample sample = read(api, {Probe::fans});
+  EXPECT_EQ(*sample.number(Metric::fan_speed, 0), 30);
+  EXPECT_EQ(*sample.number(Metric::fan_speed, 1), 31);
+  EXPECT_EQ(sample.all(Metric::fan_speed).size(), 2U);
+}
+
+TEST(GpuReader, NoFanIsNotSupportedNotAFanThatStands) {
+  Api api;
+  api.fan_count.function = [](DeviceHandle, unsigned* out) { return *out = 0, kSuccess; };
+  EXPECT_EQ(why(read(api, {Probe::fans}), Metric::fan_speed).reason, MissingReason::not_supported);
+}
+
+TEST(GpuReader, AnOldLibraryKnowsTheFirstFanOnly) {
+  Api api;
+  api.first_fan_speed.function = [](DeviceHandle, unsigned* out) { return *out = 44, kSuccess; };
+  EXPECT_EQ(*read(api, {Probe::fans}).number(Metric::fan_speed), 44);
+}
+
+TEST(GpuReader, TheLinksEndWhereTheDriverKnowsNoMore) {
+  Api api;
+  api.nvlink_state.function = [](DeviceHandle, unsigned link, unsigned* out) {
+    if (link >= 12) return kInvalidArgument;
+    return *out = link == 3 ? 0 : 1, kSuccess;
+  };
+  const Sample sample = read(api, {Probe::nvlink_state});
+  EXPECT_EQ(sample.all(Metric::nvlink_active).size(), 12U);
+  EXPECT_EQ(*sample.number(Metric::nvlink_active, 3), 0);
+}
+
+TEST(GpuReader, PlacesThatCountNoErrorsAreLeftOut) {
+  Api api;
+  api.memory_error_counter.function = [](DeviceHandle, unsigned, unsigned, unsigned place,
+                                         unsigned long long* out) {
+    if (place != 1 && place != 7) return kNotSupported;
+    return *out = place, kSuccess;
+  };
+  const Sample sample = read(api, {Probe::ecc_places});
+  EXPECT_EQ(sample.all(Metric::ecc_uncorrected_aggregate_at).size(), 2U);
+  EXPECT_EQ(*sample.number(Metric::ecc_uncorrected_aggregate_at, 7), 7);
+}
+
+TEST(GpuReader, RetiredPagesAreCountedWithoutAskingForTheirAddresses) {
+  Api api;
+  api.retired_pages.function = [](DeviceHandle, unsigned cause, unsigned* count,
+                                  unsigned long long* addresses) {
+    EXPECT_EQ(addresses, nullptr);
+    *count = cause == kRetiredDoubleBit ? 3 : 0;
+    return cause == kRetiredDoubleBit ? kInsufficientSize : kSuccess;
+  };
+  const Sample sample = read(api, {Probe::retired_pages});
+  EXPECT_EQ(*sample.number(Metric::retired_pages_single_bit), 0);
+  EXPECT_EQ(*sample.number(Metric::retired_pages_double_bit), 3);
+}
+
+TEST(GpuReader, APerformanceStateThatIsUnknownIsNotState32) {
+  Api api;
+  api.performance_state.function = [](DeviceHandle, int* out) { return *out = 32, kSuccess; };
+  EXPECT_EQ(why(read(api, {Probe::performance_state}), Metric::performance_state).reason,
+            MissingReason::failed);
+}
+
+TEST(GpuReader, EachFieldOfOneCallHasItsOwnReturnCodeAndType) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int count, FieldValue* values) {
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(values[0].scope_id, ~0U);
+    values[0].code = kSuccess;
+    values[0].value_type = kValueUnsignedLongLong;
+    values[0].value = 5'000'000'000ULL;
+    values[1].code = kNoPermission;
+    return kSuccess;
+  };
+  const Sample sample = read(api, {Probe::nvlink_traffic});
+  EXPECT_EQ(*sample.number(Metric::nvlink_tx), 5'000'000'000LL * 1024);
+  EXPECT_EQ(why(sample, Metric::nvlink_rx).reason, MissingReason::no_permission);
+}
+
+TEST(GpuReader, OnlyTheBytesOfAFieldsTypeCount) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int, FieldValue* values) {
+    values[0].code = kSuccess;
+    values[0].value_type = kValueUnsigned;
+    values[0].value = 0xDEADBEEF00000000ULL | 77U;  // a union's other half is not written
+    return kSuccess;
+  };
+  EXPECT_EQ(*read(api, {Probe::memory_temperature}).number(Metric::temperature_memory), 77);
+}
+
+TEST(GpuReader, AFieldThatTheDriverForgetsIsNotZero) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int, FieldValue*) { return kSuccess; };
+  EXPECT_EQ(why(read(api, {Probe::power_fields}), Metric::power_draw_instant).reason,
+            MissingReason::not_ready);
+}
+
+TEST(ThrottleTimeFields, MovedBetweenVersionsOfTheLibrary) {
+  EXPECT_FALSE(throttle_time_fields(0).known());
+  EXPECT_FALSE(throttle_time_fields(12080).known());
+  EXPECT_EQ(throttle_time_fields(12090).sw_thermal, 251U);
+  EXPECT_EQ(throttle_time_fields(13000).power_brake, 253U);
+  EXPECT_EQ(throttle_time_fields(13010).sw_thermal, 269U);
+  EXPECT_EQ(throttle_time_fields(13020).power_brake, 271U);
+}
+
+TEST(GpuReader, OfAnUnknownLibraryTheMovedFieldsAreNotRead) {
+  Api api;
+  api.field_values.function = [](DeviceHandle, int, FieldValue*) {
+    ADD_FAILURE() << "asked";
+    return kSuccess;
+  };
+  const Sample sample = read(api, {Probe::throttle_times}, {});
+  EXPECT_EQ(why(sample, Metric::throttle_time_hw_thermal).reason, MissingReason::not_supported);
+}
+
+TEST(GpuReader, BrandAndArchitectureAreNamedAndANewOneIsItsNumber) {
+  Api api;
+  api.brand.function = [](DeviceHandle, unsigned* out) { return *out = 14, kSuccess; };
+  api.architecture.function = [](DeviceHandle, unsigned* out) { return *out = 99, kSuccess; };
+  api.compute_capability.function = [](DeviceHandle, int* major, int* minor) {
+    return *major = 8, *minor = 9, kSuccess;
+  };
+  const Sample sample = read(api, {Probe::inventory});
+  EXPECT_EQ(*sample.find(Metric::brand)->text(), "NVIDIA");
+  EXPECT_EQ(*sample.find(Metric::architecture)->text(), "99");
+  EXPECT_EQ(*sample.find(Metric::compute_capability)->text(), "8.9");
+}
+
+TEST(GpuReader, PcieTrafficIsInBytesPerSecond) {
+  Api api;
+  api.pcie_throughput.function = [](DeviceHandle, unsigned direction, unsigned* out) {
+    return *out = direction == kPcieTx ? 4'000'000 : 7, kSuccess;
+  };
+  const Sample sample = read(api, {Probe::pcie_tx, Probe::pcie_rx});
+  EXPECT_EQ(*sample.number(Metric::pcie_tx), 4'096'000'000);
+  EXPECT_EQ(*sample.number(Metric::pcie_rx), 7 * 1024);
+}
+
+}  // namespace
+}  // namespace gpuyard::nvml

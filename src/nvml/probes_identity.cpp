@@ -1,0 +1,94 @@
+// Modes, and what is printed on the board or burnt into it.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "nvml/probes.h"
+
+namespace gpuyard::nvml {
+namespace {
+
+struct Name {
+  unsigned number;
+  std::string_view text;
+};
+// nvmlBrandType_t
+constexpr std::array kBrands = {
+    Name{1, "Quadro"},      Name{2, "Tesla"},   Name{3, "NVS"},           Name{4, "GRID"},
+    Name{5, "GeForce"},     Name{6, "Titan"},   Name{7, "vApps"},         Name{8, "vPC"},
+    Name{9, "vCS"},         Name{10, "vWS"},    Name{11, "Cloud Gaming"}, Name{12, "Quadro RTX"},
+    Name{13, "NVIDIA RTX"}, Name{14, "NVIDIA"}, Name{15, "GeForce RTX"},  Name{16, "Titan RTX"},
+};
+// nvmlDeviceArchitecture_t
+constexpr std::array kArchitectures = {
+    Name{2, "Kepler"},     Name{3, "Maxwell"}, Name{4, "Pascal"}, Name{5, "Volta"},
+    Name{6, "Turing"},     Name{7, "Ampere"},  Name{8, "Ada"},    Name{9, "Hopper"},
+    Name{10, "Blackwell"}, Name{13, "Rubin"},
+};
+
+// A number that is newer than this table is shown as the number.
+template <std::size_t Count>
+void put_name(Metric metric, unsigned number, const std::array<Name, Count>& names,
+              Recorder& record) {
+  const auto known = std::ranges::find(names, number, &Name::number);
+  record.text(metric, known != names.end() ? std::string(known->text) : std::to_string(number));
+}
+
+template <unsigned Size, class Call>
+void read_text(Metric metric, const Call& call, DeviceHandle device, Recorder& record) {
+  std::array<char, Size> text{};
+  if (!record.ask_for(metric, [&] { return call(device, text.data(), Size); })) return;
+  text.back() = '\0';
+  record.text(metric, text.data());
+}
+
+// A mode with the one that comes after the next reset.
+template <class Call>
+void read_pair(Metric current, Metric pending, const Call& call, DeviceHandle device,
+               Recorder& record) {
+  unsigned now = 0;
+  unsigned later = 0;
+  if (!record.ask_for(current, [&] { return call(device, &now, &later); })) {
+    const Missing why = *record.sample().find(current)->missing();
+    return record.missing(pending, why);
+  }
+  record.value(current, now);
+  record.value(pending, later);
+}
+
+}  // namespace
+
+void read_modes(const Api& api, DeviceHandle device, Recorder record) {
+  record.one<unsigned>(Metric::persistence_mode,
+                       [&](unsigned* mode) { return api.persistence_mode(device, mode); });
+  record.one<unsigned>(Metric::compute_mode,
+                       [&](unsigned* mode) { return api.compute_mode(device, mode); });
+  read_pair(Metric::ecc_mode, Metric::ecc_mode_pending, api.ecc_mode, device, record);
+  read_pair(Metric::mig_mode, Metric::mig_mode_pending, api.mig_mode, device, record);
+}
+
+void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
+  read_text<kSerialSize>(Metric::serial, api.serial, device, record);
+  read_text<kBoardPartSize>(Metric::board_part_number, api.board_part_number, device, record);
+  read_text<kVbiosSize>(Metric::vbios_version, api.vbios_version, device, record);
+  read_text<kInforomSize>(Metric::inforom_version, api.inforom_image_version, device, record);
+  unsigned number = 0;
+  if (record.ask_for(Metric::brand, [&] { return api.brand(device, &number); })) {
+    put_name(Metric::brand, number, kBrands, record);
+  }
+  if (record.ask_for(Metric::architecture, [&] { return api.architecture(device, &number); })) {
+    put_name(Metric::architecture, number, kArchitectures, record);
+  }
+  int major = 0;
+  int minor = 0;
+  const auto ask = [&] { return api.compute_capability(device, &major, &minor); };
+  if (record.ask_for(Metric::compute_capability, ask)) {
+    record.text(Metric::compute_capability, fmt::format("{}.{}", major, minor));
+  }
+  record.one<unsigned>(Metric::numa_node,
+                       [&](unsigned* node) { return api.numa_node(device, node); });
+}
+
+}  // namespace gpuyard::nvml

@@ -1,0 +1,150 @@
+// Memory, utilisation, temperature, power, clocks, fans.
+#include <climits>
+
+#include "nvml/probes.h"
+
+namespace gpuyard::nvml {
+namespace {
+
+// Drivers before 510 know the first layout only.
+ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, bool& has_reserved) {
+  ReturnCode code = api.memory_info_v2(device, &memory);
+  has_reserved = code == kSuccess;
+  if (code != kFunctionNotFound && code != kArgumentVersionMismatch) return code;
+  MemoryV1 first;
+  code = api.memory_info(device, &first);
+  memory.total = first.total;
+  memory.free = first.free;
+  return code;
+}
+
+}  // namespace
+
+void read_memory(const Api& api, DeviceHandle device, Recorder record) {
+  MemoryV2 memory;
+  bool has_reserved = false;
+  const ReturnCode code = ask_memory(api, device, memory, has_reserved);
+  if (code != kSuccess) return record.missing(Probe::memory, code);
+  if (memory.free > memory.total || memory.total == ULLONG_MAX) {
+    return record.missing(Probe::memory, Missing{MissingReason::failed, kImplausible});
+  }
+  record.value(Metric::memory_total, memory.total);
+  record.value(Metric::memory_free, memory.free);
+  // Not `used`: one layout of this struct counts the driver's reserve in and the other does not;
+  // total - free means the same everywhere.
+  record.value(Metric::memory_used, memory.total - memory.free);
+  if (!has_reserved) return record.missing(Metric::memory_reserved, kNotSupported);
+  if (memory.reserved > memory.total) return record.implausible(Metric::memory_reserved);
+  record.value(Metric::memory_reserved, memory.reserved);
+}
+
+void read_bar1(const Api& api, DeviceHandle device, Recorder record) {
+  Bar1Memory memory;
+  if (!record.ask_for(Metric::bar1_total, [&] { return api.bar1_memory_info(device, &memory); })) {
+    const Missing why = *record.sample().find(Metric::bar1_total)->missing();
+    return record.missing(Probe::bar1, why);
+  }
+  record.value(Metric::bar1_total, memory.total);
+  record.value(Metric::bar1_free, memory.free);
+  record.value(Metric::bar1_used, memory.used);
+}
+
+void read_utilization(const Api& api, DeviceHandle device, Recorder record) {
+  Utilization rates;
+  const ReturnCode code = api.utilization_rates(device, &rates);
+  if (code != kSuccess) return record.missing(Probe::utilization, code);
+  const auto put = [&](Metric metric, unsigned percent) {
+    percent > 100 ? record.implausible(metric) : record.value(metric, percent);
+  };
+  put(Metric::utilization_gpu, rates.gpu);
+  put(Metric::utilization_memory, rates.memory);
+}
+
+void read_engines(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
+  const auto& call = probe == Probe::encoder ? api.encoder_utilization : api.decoder_utilization;
+  record.percent<unsigned>(row_of(probe).fills.front(), [&](unsigned* percent) {
+    unsigned period_us = 0;
+    return call(device, percent, &period_us);
+  });
+}
+
+void read_temperature(const Api& api, DeviceHandle device, Recorder record) {
+  TemperatureV1 versioned;
+  ReturnCode code = api.temperature_v(device, &versioned);
+  int celsius = versioned.celsius;
+  if (code == kFunctionNotFound || code == kArgumentVersionMismatch) {
+    unsigned plain = 0;  // drivers before 575 have only this one
+    code = api.temperature(device, kTemperatureGpu, &plain);
+    celsius = static_cast<int>(plain);  // it says unsigned and means signed
+  }
+  if (code != kSuccess) return record.missing(Probe::temperature, code);
+  record.value(Metric::temperature_core, celsius);
+}
+
+void read_temperature_limits(const Api& api, DeviceHandle device, Recorder record) {
+  const auto read = [&](Metric metric, unsigned threshold) {
+    record.one<unsigned>(metric, [&](unsigned* celsius) {
+      return api.temperature_threshold(device, threshold, celsius);
+    });
+  };
+  read(Metric::temperature_slowdown, kThresholdSlowdown);
+  read(Metric::temperature_shutdown, kThresholdShutdown);
+  read(Metric::temperature_core_max, kThresholdGpuMax);
+  read(Metric::temperature_memory_max, kThresholdMemoryMax);
+}
+
+void read_power_bounds(const Api& api, DeviceHandle device, Recorder record) {
+  record.one<unsigned>(Metric::power_limit_default,
+                       [&](unsigned* mw) { return api.power_default_limit(device, mw); });
+  unsigned least = 0;
+  unsigned most = 0;
+  const auto ask = [&] { return api.power_limit_constraints(device, &least, &most); };
+  if (!record.ask_for(Metric::power_limit_min, ask)) {
+    const Missing why = *record.sample().find(Metric::power_limit_min)->missing();
+    return record.missing(Metric::power_limit_max, why);
+  }
+  record.value(Metric::power_limit_min, least);
+  record.value(Metric::power_limit_max, most);
+}
+
+void read_clocks(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
+  const auto& call = probe == Probe::clocks ? api.clock_info : api.max_clock_info;
+  unsigned clock = kClockGraphics;  // the rows are in the order of nvmlClockType_t
+  for (const Metric metric : row_of(probe).fills) {
+    record.one<unsigned>(metric, [&](unsigned* mhz) { return call(device, clock, mhz); });
+    ++clock;
+  }
+}
+
+void read_fans(const Api& api, DeviceHandle device, Recorder record) {
+  unsigned count = 0;
+  const auto ask = [&] {
+    const ReturnCode code = api.fan_count(device, &count);
+    if (code != kFunctionNotFound) return code;
+    count = 1;
+    return kSuccess;
+  };
+  if (!record.ask_for(Metric::fan_speed, ask)) return;
+  if (count == 0) return record.missing(Metric::fan_speed, kNotSupported);
+  for (std::uint16_t fan = 0; fan < count && fan < kMaxFans; ++fan) {
+    unsigned percent = 0;
+    ReturnCode code = api.fan_speed(device, fan, &percent);
+    if (code == kFunctionNotFound && fan == 0) code = api.first_fan_speed(device, &percent);
+    if (code != kSuccess) {
+      record.missing(Metric::fan_speed, code, fan);
+    } else {
+      record.value(Metric::fan_speed, percent, fan);  // an overdriven fan says more than 100
+    }
+  }
+}
+
+void read_performance_state(const Api& api, DeviceHandle device, Recorder record) {
+  constexpr int kSlowest = 15;  // 32 says unknown
+  int state = 0;
+  const auto ask = [&] { return api.performance_state(device, &state); };
+  if (!record.ask_for(Metric::performance_state, ask)) return;
+  if (state < 0 || state > kSlowest) return record.implausible(Metric::performance_state);
+  record.value(Metric::performance_state, state);
+}
+
+}  // namespace gpuyard::nvml

@@ -1,0 +1,143 @@
+#include "nvml/process_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace gpuyard::nvml {
+namespace {
+
+constexpr std::size_t kLongestEntry = 32;
+constexpr std::byte kUntouched{0xA5};
+// Processes that start between the question how many there are and the one which.
+constexpr unsigned kSlack = 32;
+
+using ListCall = Call<DeviceHandle, unsigned*, void*>;
+using Processes = std::map<std::uint32_t, GpuProcess>;
+
+struct Entries {
+  ReturnCode code = kSuccess;
+  unsigned count = 0;
+  std::vector<std::byte> bytes;
+};
+
+Entries ask_once(const ListCall& call, DeviceHandle device, unsigned room) {
+  Entries entries;
+  entries.bytes.assign(std::size_t{room} * kLongestEntry, kUntouched);
+  entries.count = room;
+  entries.code = call(device, &entries.count, entries.bytes.data());
+  if (entries.code == kSuccess && entries.count > room) entries.code = kUnknown;
+  return entries;
+}
+
+Entries ask(const ListCall& call, DeviceHandle device) {
+  unsigned count = 0;
+  const ReturnCode code = call(device, &count, nullptr);
+  if (code != kInsufficientSize) return {code, 0, {}};
+  Entries entries;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    entries = ask_once(call, device, std::min(count, ProcessLists::kMostProcesses) + kSlack);
+    if (entries.code != kInsufficientSize) break;
+    count = entries.count;
+  }
+  return entries;
+}
+
+// 0: not to be told.
+std::size_t stride_of(const Entries& entries) {
+  const auto last = std::find_if(entries.bytes.rbegin(), entries.bytes.rend(),
+                                 [](std::byte byte) { return byte != kUntouched; });
+  const auto written = static_cast<std::size_t>(entries.bytes.rend() - last);
+  for (const std::size_t stride :
+       {sizeof(ProcessInfoV1), sizeof(ProcessInfo), sizeof(ProcessDetail)}) {
+    if (written == stride * entries.count) return stride;
+  }
+  return 0;
+}
+
+void add(Processes& processes, const std::byte* entry, ProcessKind kind) {
+  ProcessInfoV1 info;  // all layouts begin with it
+  std::memcpy(&info, entry, sizeof info);
+  constexpr unsigned long long kLargest = 1ULL << 53U;
+  GpuProcess process{info.pid, kind, {}, {}};
+  if (info.used_memory <= kLargest) {
+    process.memory_bytes = static_cast<std::int64_t>(info.used_memory);
+  }
+  const auto [known, added] = processes.try_emplace(info.pid, process);
+  if (!added && known->second.kind != kind) {
+    known->second.kind = ProcessKind::compute_and_graphics;
+    known->second.memory_bytes = std::max(known->second.memory_bytes, process.memory_bytes);
+  }
+}
+
+// One kind of process: counted in its row, and added to `processes`.
+bool read_kind(const ListCall& call, DeviceHandle device, ProcessKind kind, Processes& processes,
+               Recorder& record) {
+  const Metric metric =
+      kind == ProcessKind::compute ? Metric::processes_compute : Metric::processes_graphics;
+  Entries entries;
+  if (!record.ask_for(metric, [&] { return (entries = ask(call, device)).code; })) return false;
+  const std::size_t stride = entries.count > 0 ? stride_of(entries) : kLongestEntry;
+  if (stride == 0) {
+    record.missing(metric,
+                   {MissingReason::failed, "the driver's process list has an unknown layout"});
+    return false;
+  }
+  record.value(metric, entries.count);
+  for (std::size_t i = 0; i < entries.count; ++i) {
+    add(processes, entries.bytes.data() + i * stride, kind);
+  }
+  return true;
+}
+
+// The newest of each process's samples since `last_seen_us`. A GPU without any says "not found".
+void add_utilization(const Api& api, DeviceHandle device, unsigned long long& last_seen_us,
+                     Processes& processes) {
+  unsigned count = 0;
+  if (api.process_utilization(device, nullptr, &count, last_seen_us) != kInsufficientSize) return;
+  count = std::min(count, ProcessLists::kMostProcesses) + kSlack;
+  std::vector<ProcessUtilization> samples(count);
+  if (api.process_utilization(device, samples.data(), &count, last_seen_us) != kSuccess) return;
+  samples.resize(std::min<std::size_t>(count, samples.size()));
+  std::ranges::sort(samples, {}, &ProcessUtilization::timestamp_us);
+  for (const ProcessUtilization& sample : samples) {
+    last_seen_us = std::max(last_seen_us, sample.timestamp_us);
+    const auto process = processes.find(sample.pid);
+    if (process != processes.end() && sample.sm <= 100) {
+      process->second.sm_percent = static_cast<std::int64_t>(sample.sm);
+    }
+  }
+}
+
+std::vector<GpuProcess> largest(const Processes& processes) {
+  std::vector<GpuProcess> list;
+  list.reserve(processes.size());
+  for (const auto& [pid, process] : processes) list.push_back(process);
+  std::ranges::stable_sort(list, std::greater{}, &GpuProcess::memory_bytes);
+  if (list.size() > kMaxListedProcesses) list.resize(kMaxListedProcesses);
+  return list;
+}
+
+}  // namespace
+
+void ProcessLists::read(const Api& api, DeviceHandle device, Recorder record) {
+  Processes processes;
+  const bool compute =
+      read_kind(api.compute_processes, device, ProcessKind::compute, processes, record);
+  const bool graphics =
+      read_kind(api.graphics_processes, device, ProcessKind::graphics, processes, record);
+  if (!compute && !graphics) {
+    const Missing why = *record.sample().find(Metric::processes_compute)->missing();
+    record.sample().set(ProcessList{record.taken(), why});
+    return;
+  }
+  if (!processes.empty()) add_utilization(api, device, last_seen_us_, processes);
+  record.sample().set(ProcessList{record.taken(), largest(processes)});
+}
+
+}  // namespace gpuyard::nvml

@@ -1,0 +1,163 @@
+#include "nvml/process_list.h"
+
+#include <cstring>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::nvml {
+namespace {
+
+// A driver with processes, whose entries are as long as it likes.
+struct Driver {
+  std::vector<ProcessInfoV1> compute;
+  std::vector<ProcessInfoV1> graphics;
+  std::size_t stride = sizeof(ProcessInfo);
+  unsigned appear_after_count = 0;  // processes that start between the two calls
+  std::vector<ProcessUtilization> utilization;
+  unsigned long long asked_since = 0;
+};
+Driver driver;
+
+ReturnCode list(std::vector<ProcessInfoV1>& processes, unsigned* count, void* out) {
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(processes.size());
+  for (; room == 0 && driver.appear_after_count > 0; --driver.appear_after_count) {
+    processes.push_back({900 + driver.appear_after_count, 1});
+  }
+  if (*count == 0) return kSuccess;
+  if (room < *count) return kInsufficientSize;
+  *count = static_cast<unsigned>(processes.size());
+  auto* bytes = static_cast<std::byte*>(out);
+  for (const ProcessInfoV1& process : processes) {
+    std::memset(bytes, 0xFF, driver.stride);  // not MIG
+    std::memcpy(bytes, &process, sizeof process);
+    bytes += driver.stride;
+  }
+  return kSuccess;
+}
+
+Api api_of_driver() {
+  driver = {};
+  Api api;
+  api.compute_processes.function = [](DeviceHandle, unsigned* count, void* out) {
+    return list(driver.compute, count, out);
+  };
+  api.graphics_processes.function = [](DeviceHandle, unsigned* count, void* out) {
+    return list(driver.graphics, count, out);
+  };
+  api.process_utilization.function = [](DeviceHandle, ProcessUtilization* out, unsigned* count,
+                                        unsigned long long since) {
+    driver.asked_since = since;
+    const unsigned room = *count;
+    *count = static_cast<unsigned>(driver.utilization.size());
+    if (*count == 0) return kNotFound;
+    if (room < *count || out == nullptr) return kInsufficientSize;
+    std::copy(driver.utilization.begin(), driver.utilization.end(), out);
+    return kSuccess;
+  };
+  return api;
+}
+
+class ProcessListsTest : public ::testing::Test {
+ protected:
+  Sample read() {
+    Sample sample;
+    lists_.read(api_, nullptr, Recorder(support_, sample));
+    return sample;
+  }
+  std::vector<GpuProcess> processes() {
+    const auto list = read().processes();
+    return list && list->processes() != nullptr ? *list->processes() : std::vector<GpuProcess>{};
+  }
+
+  Api api_ = api_of_driver();
+  SupportMemory support_;
+  ProcessLists lists_;
+};
+
+TEST_F(ProcessListsTest, AnIdleGpuHasAnEmptyListNotNone) {
+  const Sample sample = read();
+  EXPECT_EQ(*sample.number(Metric::processes_compute), 0);
+  EXPECT_EQ(*sample.number(Metric::processes_graphics), 0);
+  ASSERT_TRUE(sample.processes() && sample.processes()->processes() != nullptr);
+  EXPECT_TRUE(sample.processes()->processes()->empty());
+}
+
+TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
+  driver.compute = {{101, 5000}, {102, 4000}, {103, 3000}};
+  for (const std::size_t stride : {16, 24, 32}) {
+    driver.stride = stride;
+    EXPECT_EQ(processes(), (std::vector<GpuProcess>{{101, ProcessKind::compute, 5000, {}},
+                                                    {102, ProcessKind::compute, 4000, {}},
+                                                    {103, ProcessKind::compute, 3000, {}}}))
+        << stride;
+  }
+}
+
+TEST_F(ProcessListsTest, AnUnknownLayoutIsAFailureNotGarbage) {
+  driver.compute = {{101, 5000}, {102, 4000}};
+  driver.stride = 28;
+  const Sample sample = read();
+  EXPECT_EQ(sample.find(Metric::processes_compute)->missing()->reason, MissingReason::failed);
+}
+
+TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
+  driver.compute = {{101, 5000}};
+  driver.appear_after_count = 100;  // more than the slack: it is asked once more
+  EXPECT_EQ(*read().number(Metric::processes_compute), 101);
+}
+
+TEST_F(ProcessListsTest, MemoryThatTheDriverDoesNotTellIsEmptyNotHuge) {
+  driver.compute = {{101, kMemoryNotAvailable}};
+  EXPECT_EQ(processes().at(0).memory_bytes, std::nullopt);
+}
+
+TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
+  driver.compute = {{101, 7}};
+  driver.graphics = {{101, 9}, {102, 5}};
+  const Sample sample = read();
+  EXPECT_EQ(*sample.number(Metric::processes_compute), 1);
+  EXPECT_EQ(*sample.number(Metric::processes_graphics), 2);
+  EXPECT_EQ(processes(), (std::vector<GpuProcess>{{101, ProcessKind::compute_and_graphics, 9, {}},
+                                                  {102, ProcessKind::graphics, 5, {}}}));
+}
+
+TEST_F(ProcessListsTest, OfVeryManyTheUsersOfMostMemoryAreListedAndAllAreCounted) {
+  for (unsigned pid = 1; pid <= 10'000; ++pid) driver.compute.push_back({pid, pid});
+  const Sample sample = read();
+  EXPECT_EQ(*sample.number(Metric::processes_compute), 10'000);
+  const auto listed = *sample.processes()->processes();
+  ASSERT_EQ(listed.size(), kMaxListedProcesses);
+  EXPECT_EQ(listed.front().pid, 10'000U);
+  EXPECT_EQ(listed.back().pid, 10'000U - kMaxListedProcesses + 1);
+}
+
+TEST_F(ProcessListsTest, TheNewestUtilizationOfEachProcessCounts) {
+  driver.compute = {{101, 2}, {102, 1}};
+  driver.utilization = {{101, 2000, 80, 0, 0, 0}, {101, 1000, 5, 0, 0, 0}, {999, 1500, 9, 0, 0, 0}};
+  const auto list = processes();
+  EXPECT_EQ(list.at(0).sm_percent, 80);
+  EXPECT_EQ(list.at(1).sm_percent, std::nullopt);
+  processes();
+  EXPECT_EQ(driver.asked_since, 2000U);
+}
+
+TEST_F(ProcessListsTest, OneKindThatFailsLeavesTheOther) {
+  driver.compute = {{101, 2}};
+  api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kUnknown; };
+  const Sample sample = read();
+  EXPECT_EQ(sample.find(Metric::processes_graphics)->missing()->reason, MissingReason::failed);
+  EXPECT_EQ(sample.processes()->processes()->size(), 1U);
+}
+
+TEST_F(ProcessListsTest, ACountThatCannotBeIsNoReasonToAllocateIt) {
+  api_.compute_processes.function = [](DeviceHandle, unsigned* count, void*) {
+    *count = 4'000'000'000U;
+    return kInsufficientSize;
+  };
+  EXPECT_NE(read().find(Metric::processes_compute)->missing(), nullptr);
+}
+
+}  // namespace
+}  // namespace gpuyard::nvml

@@ -1,0 +1,90 @@
+// Puts the answers of one probe's driver calls into a sample.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "device/catalog.h"
+#include "device/reading.h"
+#include "nvml/codes.h"
+#include "nvml/support.h"
+
+namespace gpuyard::nvml {
+
+inline constexpr const char* kImplausible = "the driver's value is not plausible";
+
+// Made before the call: a reading is as old as the moment at which the driver was asked.
+class Recorder {
+ public:
+  Recorder(SupportMemory& support, Sample& sample, TimePoint now = BootClock::now())
+      : support_(support), sample_(sample), taken_(now) {}
+
+  // The driver's counters are unsigned and say "not available" as all ones; JSON's integers are
+  // exact below 2^53, which no real value comes near.
+  template <std::integral Number>
+  void value(Metric metric, Number number, std::uint16_t index = 0) {
+    constexpr auto kLargest = std::int64_t{1} << 53U;
+    if (number == std::numeric_limits<Number>::max() || std::cmp_greater(number, kLargest)) {
+      return implausible(metric, index);
+    }
+    sample_.set({metric, index, taken_, static_cast<std::int64_t>(number)});
+  }
+  void text(Metric metric, std::string words) {
+    sample_.set({metric, 0, taken_, std::move(words)});
+  }
+
+  void missing(Metric metric, Missing why, std::uint16_t index = 0) {
+    sample_.set({metric, index, taken_, std::move(why)});
+  }
+  void missing(Metric metric, ReturnCode code, std::uint16_t index = 0) {
+    missing(metric, missing_of(code), index);
+  }
+  void implausible(Metric metric, std::uint16_t index = 0) {
+    missing(metric, {MissingReason::failed, kImplausible}, index);
+  }
+  // Every row of a probe.
+  template <class Why>
+  void missing(Probe probe, const Why& why) {
+    for (const Metric metric : row_of(probe).fills) missing(metric, why);
+  }
+
+  // Asks for one row, unless it is known that this GPU has none.
+  template <class Number, class Ask>
+  void one(Metric metric, Ask ask) {
+    Number answer{};
+    if (ask_for(metric, [&] { return ask(&answer); })) value(metric, answer);
+  }
+  // As one(), for a percentage.
+  template <class Number, class Ask>
+  void percent(Metric metric, Ask ask) {
+    Number answer{};
+    if (!ask_for(metric, [&] { return ask(&answer); })) return;
+    answer > 100 ? implausible(metric) : value(metric, answer);
+  }
+  // Whether the call that stands behind this row succeeded; if not, the row says why.
+  template <class Ask>
+  bool ask_for(Metric metric, Ask ask) {
+    const ReturnCode code =
+        support_.is_unsupported(metric, taken_) ? kNotSupported : noting(metric, ask());
+    if (code != kSuccess) missing(metric, code);
+    return code == kSuccess;
+  }
+
+  TimePoint taken() const { return taken_; }
+  Sample& sample() { return sample_; }
+
+ private:
+  ReturnCode noting(Metric metric, ReturnCode code) {
+    if (code == kNotSupported) support_.note_unsupported(metric, taken_);
+    return code;
+  }
+
+  SupportMemory& support_;
+  Sample& sample_;
+  TimePoint taken_;
+};
+
+}  // namespace gpuyard::nvml
