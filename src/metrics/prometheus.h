@@ -9,6 +9,10 @@
 
 namespace gpuyard::metrics {
 
+// The most series that one GPU can cost a Prometheus server: one that reports everything, with as
+// many fans, links and places of memory errors as there can be.
+inline constexpr int kMostSeriesOfAGpu = 170;
+
 // Of the daemon itself, beside the GPUs.
 struct Process {
   std::string version;
@@ -18,7 +22,8 @@ struct Process {
 Result<void> check_prefix(std::string_view prefix);
 
 // "<prefix>_gpu_temperature_celsius{device="0"} 40". A missing reading has no series: never 0. All
-// series of readings carry `device`, the index, alone; <prefix>_gpu_info joins the identity to it.
+// series of readings carry `device`, the index, and beside it only which fan, link, place or
+// throttle reason; <prefix>_gpu_info joins the identity to it.
 std::string render(const Snapshot&, const Process&, std::string_view prefix);
 
 }  // namespace gpuyard::metrics

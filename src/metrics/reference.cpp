@@ -1,0 +1,88 @@
+#include "metrics/reference.h"
+
+#include <fmt/format.h>
+
+#include "device/catalog.h"
+#include "metrics/prometheus.h"
+
+namespace gpuyard::metrics {
+namespace {
+
+constexpr const char* kIntroduction = R"(# Metrics
+
+Written from the catalog by `metrics_reference`; the tests compare this file with it.
+
+One row for each thing that is measured. In JSON every field is there, `null` where there is no
+value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
+not answer has none but `gpu_info`, `gpu_responsive` and `gpu_query_errors_total`. Every series of a
+reading carries the label `device`, the GPU's index; where a row has several elements, their label is
+in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
+depends on a process, a user or a label that somebody gave; a GPU has {} at most.
+
+A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),
+every 5 seconds (slow) or every minute (rare).
+
+| JSON | Prometheus, without the prefix | kind | read | nvidia-smi | DCGM 4.8 | meaning |
+|---|---|---|---|---|---|---|
+)";
+
+std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case Kind::gauge:
+      return "gauge";
+    case Kind::counter:
+      return "counter";
+    case Kind::text:
+      return "text";
+    case Kind::state:
+      return "state";
+    case Kind::flags:
+      return "flags";
+  }
+  return "";
+}
+
+std::string_view tier_of(const Row& row) {
+  if (row.subject != Subject::device) return "once";
+  for (const ProbeRow& probe : probes()) {
+    for (const Metric filled : probe.fills) {
+      if (filled != row.metric) continue;
+      return probe.tier == Tier::fast ? "fast" : probe.tier == Tier::slow ? "slow" : "rare";
+    }
+  }
+  return "";
+}
+
+std::string code(std::string_view name) {
+  return name.empty() ? "" : fmt::format("`{}`", name);
+}
+
+std::string series_of(const Row& row) {
+  if (row.prometheus.empty()) return "";
+  std::string_view label = label_of(row.dimension);
+  if (row.kind == Kind::flags) label = "reason";
+  return label.empty() ? code(row.prometheus) : fmt::format("{} [{}]", code(row.prometheus), label);
+}
+
+std::string meaning_of(const Row& row) {
+  if (row.words.empty()) return std::string(row.help);
+  std::string words;
+  for (const Word& word : row.words) {
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", code(word.text));
+  }
+  return fmt::format("{} Words: {}.", row.help, words);
+}
+
+}  // namespace
+
+std::string reference() {
+  std::string text = fmt::format(fmt::runtime(kIntroduction), kMostSeriesOfAGpu);
+  for (const Row& row : catalog()) {
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
+                        series_of(row), name_of(row.kind), tier_of(row), code(row.nvidia_smi),
+                        code(row.dcgm), meaning_of(row));
+  }
+  return text;
+}
+
+}  // namespace gpuyard::metrics

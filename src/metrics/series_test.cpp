@@ -1,0 +1,81 @@
+// How many series a GPU has, and on what that may not depend.
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "device/catalog.h"
+#include "metrics/prometheus.h"
+
+namespace gpuyard::metrics {
+namespace {
+
+// A GPU that reports everything there is, with as many fans, links and places as can be.
+DeviceState gpu_with_everything(std::uint32_t index) {
+  DeviceState device;
+  device.info = {"GPU-" + std::to_string(index), index, "GPU-x", "0000:01:00.0", "GPU", {}};
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device || row.kind == Kind::text) continue;
+    for (std::uint16_t element = 0; element < extent_of(row.dimension); ++element) {
+      device.sample.set({row.metric, element, {}, std::int64_t{1}});
+    }
+  }
+  return device;
+}
+
+Snapshot fleet_of(std::uint32_t gpus) {
+  Snapshot snapshot;
+  snapshot.driver.initialised = true;
+  for (std::uint32_t i = 0; i < gpus; ++i) snapshot.devices.push_back(gpu_with_everything(i));
+  return snapshot;
+}
+
+int series_of(const Snapshot& snapshot) {
+  std::istringstream lines(render(snapshot, {"1"}, "p"));
+  int series = 0;
+  for (std::string line; std::getline(lines, line);) series += line.starts_with('#') ? 0 : 1;
+  return series;
+}
+
+TEST(Series, OfAGpuThatReportsEverythingAreAsManyAsTheReferenceSays) {
+  const int of_the_node = series_of(fleet_of(0));
+  EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, kMostSeriesOfAGpu);
+  EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * kMostSeriesOfAGpu);
+}
+
+TEST(Series, DoNotGrowWithTheNumberOfProcesses) {
+  Snapshot busy = fleet_of(1);
+  Sample& sample = busy.devices[0].sample;
+  sample.set({Metric::processes_compute, 0, {}, std::int64_t{10'000}});
+  std::vector<GpuProcess> listed(kMaxListedProcesses);
+  for (std::uint32_t pid = 0; GpuProcess & process : listed) process.pid = ++pid;
+  sample.set(ProcessList{{}, std::move(listed)});
+  EXPECT_EQ(series_of(busy), series_of(fleet_of(1)));
+}
+
+TEST(Series, OfFlagsTellWhatIsNotSetFromWhatIsNotKnown) {
+  Snapshot snapshot = fleet_of(1);
+  snapshot.devices[0].sample = {};
+  snapshot.devices[0].sample.set({Metric::throttle_reasons, 0, {}, std::int64_t{0x4}});
+  const std::string text = render(snapshot, {"1"}, "p");
+  for (const char* line :
+       {"{device=\"0\",reason=\"sw_power_cap\"} 1\n", "{device=\"0\",reason=\"hw_thermal\"} 0\n"}) {
+    EXPECT_NE(text.find(std::string("\np_gpu_throttle_reason_active") + line), std::string::npos);
+  }
+  snapshot.devices[0].sample.set({Metric::throttle_reasons, 0, {}, Missing{}});
+  EXPECT_EQ(render(snapshot, {"1"}, "p").find("throttle_reason_active"), std::string::npos);
+}
+
+TEST(Series, OfARowWithSeveralElementsNameThem) {
+  Snapshot snapshot = fleet_of(1);
+  const std::string text = render(snapshot, {"1"}, "p");
+  for (const char* series :
+       {"p_gpu_fan_speed_percent{device=\"0\",fan=\"1\"} 1\n",
+        "p_gpu_nvlink_active{device=\"0\",link=\"17\"} 1\n",
+        "p_gpu_ecc_corrected_volatile_location_errors_total{device=\"0\",location=\"sram\"} 1\n"}) {
+    EXPECT_NE(text.find(series), std::string::npos) << series;
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::metrics
