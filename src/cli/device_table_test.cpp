@@ -16,7 +16,11 @@ protocol::Device device(std::uint32_t index,
   made.uuid = "GPU-" + std::to_string(index);
   made.pci_address = "0000:01:00.0";
   made.name = "NVIDIA H100";
-  made.readings.values = std::move(readings);
+  for (const auto& [metric, value] : readings) {
+    Reading reading{metric, 0, {}, Missing{}};
+    if (value) reading.value = *value;
+    made.readings.sample.set(std::move(reading));
+  }
   return made;
 }
 
