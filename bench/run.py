@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""./yard bench: what the daemon costs and how fast it answers, in one run on this machine.
+"""./yard bench: what the daemon costs and how fast it answers, beside peers, in one run.
 
-The server is pinned to one core and the load generator (wrk) to another; cells are interleaved over
-several rounds and the median is shown, beside the ratio to the same server's fixed-string answer of the
-same run. Absolute figures move from machine to machine and hour to hour; the ratios are what to keep.
+All servers read one simulated world and are pinned to one core; the load generator (wrk) has another.
+Cells are interleaved over several rounds and the median is shown. Absolute figures move from machine to
+machine and hour to hour; the ratios of one run are what to keep.
 
     bench/run.py [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
 """
@@ -20,34 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "build/release/gpuyard"
-SERVER_CORE, LOAD_CORE = "0", "1"
+from servers import PROGRAM, ROOT, World, Yard, peer
+
+LOAD_CORE = "1"
 FIXED = "/health"
-ROUTES = [FIXED, "/metrics", "/api/gpu/snapshot", "/api/gpu/devices"]
-
-
-class Daemon:
-    def __init__(self, gpus, directory):
-        self.log = Path(directory) / "log"
-        command = ["taskset", "-c", SERVER_CORE, str(PROGRAM), "serve", "--simulate", str(gpus),
-                   "--listen", "127.0.0.1:0", "--socket", f"{directory}/s", "--state",
-                   f"{directory}/state"]
-        self.process = subprocess.Popen(command, stderr=open(self.log, "w"),
-                                        stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and "NVML init" not in self.log.read_text():
-            time.sleep(0.05)
-        self.port = int(re.search(r"http://127.0.0.1:(\d+)", self.log.read_text()).group(1))
-
-    def children(self):
-        """The processes of the daemon by what they are."""
-        found = {"daemon": self.process.pid}
-        pid = self.process.pid
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
-            found[words[1]] = int(child)
-        return found
 
 
 def cpu_seconds(pid):
@@ -87,7 +63,7 @@ def load(port, path, seconds):
 
 
 def measure_idle(yard, seconds):
-    pids = yard.children()
+    pids = yard.processes()
     time.sleep(2)
     before = {name: precise_cpu_seconds(pid) for name, pid in pids.items()}
     time.sleep(seconds)
@@ -95,54 +71,92 @@ def measure_idle(yard, seconds):
                    "rss_mib": memory_mib(pid)} for name, pid in pids.items()}
 
 
-def measure_http(yard, seconds, rounds):
-    cells = {path: [] for path in ROUTES}
-    cpu = {path: [] for path in ROUTES}
+def measure_http(cells, seconds, rounds):
+    """cells: name -> (server, path). Every cell once in each round."""
+    runs = {name: [] for name in cells}
     for _ in range(rounds):
-        for path in ROUTES:
-            before = cpu_seconds(yard.process.pid)
-            rate, p99 = load(yard.port, path, seconds)
-            used = cpu_seconds(yard.process.pid) - before
-            cells[path].append((rate, p99))
-            cpu[path].append(used / (rate * seconds) * 1e6)
-    return {path: {"requests_per_s": statistics.median(rate for rate, _ in cells[path]),
-                   "p99_us": statistics.median(p99 for _, p99 in cells[path]),
-                   "cpu_us_per_request": statistics.median(cpu[path]),
-                   "bytes": body_size(yard.port, path)} for path in ROUTES}
+        for name, (server, path) in cells.items():
+            before = cpu_seconds(server.process.pid)
+            rate, p99 = load(server.port, path, seconds)
+            used = cpu_seconds(server.process.pid) - before
+            runs[name].append((rate, p99, used / (rate * seconds) * 1e6))
+    return {name: {"requests_per_s": statistics.median(run[0] for run in runs[name]),
+                   "p99_us": statistics.median(run[1] for run in runs[name]),
+                   "cpu_us_per_request": statistics.median(run[2] for run in runs[name]),
+                   "bytes": body_size(server.port, path)}
+            for name, (server, path) in cells.items()}
 
 
-def measure_start(times):
+def measure_pipeline(world):
+    """Nanoseconds of each step from driver call to text, and of all of them."""
+    out = subprocess.run([ROOT / "build/release/bench/pipeline", "--benchmark_format=json",
+                          "--benchmark_min_time=0.5"], env=world.environment, check=True,
+                         capture_output=True, text=True).stdout
+    return {row["name"]: row["cpu_time"] for row in json.loads(out)["benchmarks"]}
+
+
+def measure_start(world, times):
     """Wall time of the command line on a world that runs already, milliseconds."""
-    with tempfile.TemporaryDirectory() as world:
-        subprocess.run([PROGRAM, "sim", "start", "--gpus", "8", "--world", world], check=True,
-                       stdout=subprocess.DEVNULL)
-        environment = os.environ | {"GPUYARD_SIM_WORLD": world}
-        try:
-            taken = {}
-            for words in (["version"], ["devices", "--local"]):
-                samples = []
-                for _ in range(times):
-                    began = time.perf_counter()
-                    subprocess.run([PROGRAM, *words], env=environment, check=True,
-                                   stdout=subprocess.DEVNULL)
-                    samples.append((time.perf_counter() - began) * 1e3)
-                taken[" ".join(words)] = statistics.median(samples)
-            return taken
-        finally:
-            subprocess.run([PROGRAM, "sim", "stop", "--world", world], check=True)
+    taken = {}
+    for words in (["version"], ["devices", "--local"]):
+        samples = []
+        for _ in range(times):
+            began = time.perf_counter()
+            subprocess.run([PROGRAM, *words], env=world.environment, check=True,
+                           stdout=subprocess.DEVNULL)
+            samples.append((time.perf_counter() - began) * 1e3)
+        taken[" ".join(words)] = statistics.median(samples)
+    return taken
+
+
+def measure(options, directory):
+    world = World(f"{directory}/world", options.gpus)
+    servers = []
+    try:
+        yard = Yard(world, directory)
+        servers.append(yard)
+        result = {"gpus": options.gpus, "idle": measure_idle(yard, options.idle_seconds)}
+        fastapi = peer("fastapi_service", world, directory, "/api/gpu/devices")
+        servers.append(fastapi)
+        exporter = peer("prometheus_exporter", world, directory, "/metrics")
+        servers.append(exporter)
+        cells = {"gpuyard " + path: (yard, path)
+                 for path in (FIXED, "/metrics", "/api/gpu/snapshot", "/api/gpu/devices")}
+        cells["fastapi /api/gpu/devices"] = (fastapi, "/api/gpu/devices")
+        cells["prometheus_client /metrics"] = (exporter, "/metrics")
+        result["http"] = measure_http(cells, options.seconds, options.rounds)
+        result["pipeline_ns"] = measure_pipeline(world)
+        result["start_ms"] = measure_start(world, 20)
+        return result
+    finally:
+        for server in servers:
+            server.stop()
+        world.stop()
+
+
+PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
+           "gpuyard /api/gpu/snapshot": "fastapi /api/gpu/devices",
+           "gpuyard /api/gpu/devices": "fastapi /api/gpu/devices"}
 
 
 def show(result):
-    print(f"\n{result['gpus']} simulated GPUs, idle daemon with its 1 s tier")
+    print(f"\n{result['gpus']} simulated GPUs, idle daemon with its tiers")
     print(f"{'process':<14}{'CPU, % of a core':>18}{'RSS, MiB':>12}")
     for name, row in result["idle"].items():
         print(f"{name:<14}{row['cpu_percent_of_core']:>18.3f}{row['rss_mib']:>12.1f}")
-    fixed = result["http"][FIXED]["requests_per_s"]
-    print("\nHTTP over TCP, server on one core, 16 connections")
-    print(f"{'route':<22}{'bytes':>8}{'req/s':>10}{'p99, us':>10}{'CPU us/req':>12}{'of fixed':>10}")
-    for path, row in result["http"].items():
-        print(f"{path:<22}{row['bytes']:>8}{row['requests_per_s']:>10.0f}{row['p99_us']:>10.0f}"
-              f"{row['cpu_us_per_request']:>12.1f}{row['requests_per_s'] / fixed:>10.2f}")
+    rates = {name: row["requests_per_s"] for name, row in result["http"].items()}
+    print("\nHTTP over TCP, each server on the same one core, 16 connections")
+    print(f"{'server and route':<28}{'bytes':>8}{'req/s':>10}{'p99, us':>10}{'CPU us/req':>12}"
+          f"{'of fixed':>10}{'of peer':>10}")
+    for name, row in result["http"].items():
+        ours = name.startswith("gpuyard")
+        fixed = f"{rates[name] / rates['gpuyard ' + FIXED]:.2f}" if ours else ""
+        peer_ratio = f"{rates[name] / rates[PEER_OF[name]]:.0f}x" if name in PEER_OF else ""
+        print(f"{name:<28}{row['bytes']:>8}{rates[name]:>10.0f}{row['p99_us']:>10.0f}"
+              f"{row['cpu_us_per_request']:>12.1f}{fixed:>10}{peer_ratio:>10}")
+    print("\nFrom driver call to text, in process, microseconds of CPU")
+    for name, nanoseconds in result["pipeline_ns"].items():
+        print(f"{name:<28}{nanoseconds / 1e3:>10.1f}")
     print("\nCommand line, median of wall time")
     for words, milliseconds in result["start_ms"].items():
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")
@@ -158,14 +172,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        yard = Daemon(options.gpus, directory)
-        try:
-            result = {"gpus": options.gpus, "idle": measure_idle(yard, options.idle_seconds),
-                      "http": measure_http(yard, options.seconds, options.rounds)}
-        finally:
-            yard.process.terminate()
-            yard.process.wait(10)
-    result["start_ms"] = measure_start(20)
+        result = measure(options, directory)
     show(result)
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")

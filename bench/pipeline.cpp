@@ -1,0 +1,86 @@
+// From a driver call to what is sent, step by step and in process, on the simulated NVML of the
+// world that GPUYARD_SIM_WORLD names: what a tick costs beyond the driver.
+#include <cstdlib>
+#include <memory>
+
+#include <benchmark/benchmark.h>
+
+#include "base/json_writer.h"
+#include "device/catalog.h"
+#include "metrics/prometheus.h"
+#include "nvml/nvml_backend.h"
+#include "protocol/resources.h"
+
+namespace gpuyard {
+namespace {
+
+// The driver measures PCIe traffic for 20 ms a call: sleeping is not what is measured here.
+const ProbeSet kProbes = ProbeSet::all() - ProbeSet{Probe::pcie_tx, Probe::pcie_rx};
+
+class Yard {
+ public:
+  Yard() {
+    auto backend = nvml::make_backend(SIM_NVML_LIBRARY, SIM_NVML_LIBRARY);
+    auto session = backend ? (*backend)->start() : Result<DriverSession>(backend.error());
+    if (!session) {
+      std::fprintf(stderr, "pipeline: %s\n", session.error().message.c_str());
+      std::exit(1);
+    }
+    backend_ = *std::move(backend);
+    snapshot_.driver = {true, "", session->driver};
+    for (std::uint32_t i = 0; i < session->gpu_count; ++i) {
+      snapshot_.devices.push_back({backend_->open(i), DeviceCondition::responsive, "", {}, 0});
+    }
+    sample(kProbes);
+  }
+
+  void sample(ProbeSet probes) {
+    for (DeviceState& device : snapshot_.devices) {
+      device.sample.merge(backend_->read(device.info.id, probes));
+    }
+  }
+  const Snapshot& snapshot() const { return snapshot_; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  Snapshot snapshot_;
+};
+
+Yard& yard() {
+  static Yard instance;
+  return instance;
+}
+
+void sample_fast_tier(benchmark::State& state) {
+  for (auto _ : state) yard().sample(probes_of(Tier::fast));
+}
+void sample_all_tiers(benchmark::State& state) {
+  for (auto _ : state) yard().sample(kProbes);
+}
+void snapshot_to_json(benchmark::State& state) {
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(yard().snapshot())));
+  }
+}
+void snapshot_to_prometheus(benchmark::State& state) {
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(metrics::render(yard().snapshot(), {"1"}, "gpuyard"));
+  }
+}
+void whole_tick(benchmark::State& state) {
+  for (auto _ : state) {
+    yard().sample(probes_of(Tier::fast));
+    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(yard().snapshot())));
+    benchmark::DoNotOptimize(metrics::render(yard().snapshot(), {"1"}, "gpuyard"));
+  }
+}
+BENCHMARK(sample_fast_tier);
+BENCHMARK(sample_all_tiers);
+BENCHMARK(snapshot_to_json);
+BENCHMARK(snapshot_to_prometheus);
+BENCHMARK(whole_tick);
+
+}  // namespace
+}  // namespace gpuyard
+
+BENCHMARK_MAIN();
