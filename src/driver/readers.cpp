@@ -133,7 +133,7 @@ class Readers::Worker {
 };
 
 Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                 ReadersListener listener)
+                 const ReadersListener& listener)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
     workers_.push_back(std::make_shared<Worker>(backend_, index, listener));

@@ -20,7 +20,7 @@ struct ReadersListener {
 
 class Readers {
  public:
-  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, ReadersListener);
+  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadersListener&);
 
   // Waits a moment for calls under way. A thread whose call does not return is left behind with
   // what it uses; it holds no lock of ours, and its answer goes nowhere.

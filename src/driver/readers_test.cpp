@@ -144,7 +144,7 @@ TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturnsAndItsAnswerGoesNow
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
   {
-    Readers readers(backend, 8, {[answered](ReadReply) { ++*answered; }});
+    Readers readers(backend, 8, {[answered](const ReadReply&) { ++*answered; }});
     const DeviceId stuck = readers.devices(kAges)[2].id;
     fleet_.block(2);
     ASSERT_TRUE(readers.read({1, stuck, {Probe::memory}}));

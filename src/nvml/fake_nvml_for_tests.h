@@ -2,6 +2,7 @@
 // they fill holds plain function pointers.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <string>
@@ -33,11 +34,14 @@ struct FakeNvml {
 
 inline FakeNvml fake;
 
+// Handles point somewhere, as real ones do; what is there does not matter.
+inline std::array<char, 64> handle_targets;
+
 inline DeviceHandle handle_of(unsigned index) {
-  return reinterpret_cast<DeviceHandle>(std::size_t{index} + 1);
+  return reinterpret_cast<DeviceHandle>(&handle_targets.at(index));
 }
 inline unsigned index_of(DeviceHandle handle) {
-  return static_cast<unsigned>(reinterpret_cast<std::size_t>(handle) - 1);
+  return static_cast<unsigned>(reinterpret_cast<char*>(handle) - handle_targets.data());
 }
 
 inline ReturnCode put_text(const char* call, const std::string& text, char* out, unsigned size) {

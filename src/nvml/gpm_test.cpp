@@ -1,5 +1,6 @@
 #include "nvml/gpm.h"
 
+#include <array>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -11,7 +12,8 @@ constexpr TimePoint kStart{std::chrono::seconds(100)};
 
 // A driver whose samples are just numbers.
 struct Driver {
-  std::uintptr_t allocated = 0;
+  std::array<char, 4> samples{};
+  std::size_t allocated = 0;
   int freed = 0;
   ReturnCode get = kSuccess;
   double tensor = 12.3456;
@@ -28,7 +30,7 @@ Api api_of_driver() {
     return out->supported = 1, kSuccess;
   };
   api.gpm_sample_alloc.function = [](GpmSample* out) {
-    return *out = reinterpret_cast<GpmSample>(++driver.allocated), kSuccess;
+    return *out = reinterpret_cast<GpmSample>(&driver.samples.at(driver.allocated++)), kSuccess;
   };
   api.gpm_sample_free.function = [](GpmSample) { return ++driver.freed, kSuccess; };
   api.gpm_sample_get.function = [](DeviceHandle, GpmSample) { return driver.get; };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "protocol/readings.h"
 
@@ -114,7 +115,9 @@ void read_json(const boost::json::value& from, Readings& to, const std::string& 
     if (row.subject != Subject::device) continue;
     const std::string key = gpuyard::json_key(row);
     const auto* value = object->if_contains(key);
-    const Place place{row, 0, path + "/" + key, problems};
+    std::string at = path;
+    at.append("/").append(key);
+    const Place place{row, 0, std::move(at), problems};
     if (value == nullptr || value->is_null()) {
       to.sample.set({row.metric, 0, {}, Missing{}});
     } else if (row.dimension != Dimension::none) {

@@ -81,7 +81,7 @@ Sample any_sample(std::mt19937_64& random) {
   Sample sample;
   for (const Row& row : catalog()) {
     if (row.subject != Subject::device) continue;
-    const std::size_t elements = 1 + random() % extent_of(row.dimension);
+    const auto elements = static_cast<std::uint16_t>(1 + random() % extent_of(row.dimension));
     for (std::uint16_t index = 0; index < elements; ++index) {
       sample.set({row.metric, index, {}, any_value(row, random)});
     }
