@@ -5,6 +5,14 @@ find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 
+# The archive, so that the program needs no libz at run time.
+find_path(GPUYARD_ZLIB_INCLUDE zlib.h REQUIRED)
+find_library(GPUYARD_ZLIB_ARCHIVE NAMES libz.a REQUIRED)
+mark_as_advanced(GPUYARD_ZLIB_INCLUDE GPUYARD_ZLIB_ARCHIVE)
+add_library(gpuyard_zlib STATIC IMPORTED)
+set_target_properties(gpuyard_zlib PROPERTIES IMPORTED_LOCATION ${GPUYARD_ZLIB_ARCHIVE}
+  INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_ZLIB_INCLUDE})
+
 # fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in src/base/third_party or
 # in the one file that uses it, so that the program links statically and including them stays cheap.
 foreach(header IN ITEMS fmt/format.h spdlog/spdlog.h toml++/toml.h CLI/CLI.hpp)

@@ -8,13 +8,18 @@
 
 namespace gpuyard::http {
 
+// A header must fit into the read buffer whole, and the parser must be the one to find it too long.
+inline constexpr std::size_t kBeyondHeader = 1024;
+
 // One connection has one request in work at a time: pipelined requests wait in the socket and are
-// answered in order, so they need no limit of their own.
+// answered in order, so they need no limit of their own. What a connection holds of its client's
+// bytes is then a header (with kBeyondHeader), the values taken from it, and a body.
 struct Limits {
   std::size_t header_bytes =
       std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
   std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
   std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
+  std::size_t empty_lines = 8;    // before a request line, as some clients send them; 400 beyond
   std::size_t connections = 512;  // per listener; more are answered 503 and closed
 
   Duration idle = std::chrono::seconds(60);     // between two requests; closed without a word
@@ -26,6 +31,8 @@ struct Limits {
   // closing a socket with unread bytes makes the kernel throw our answer away.
   Duration linger = std::chrono::seconds(1);
   std::size_t linger_bytes = std::size_t{256} * 1024;
+
+  std::size_t gzip_from_bytes = 1024;  // a smaller body fits into a packet or two as it is
 };
 
 }  // namespace gpuyard::http

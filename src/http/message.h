@@ -44,6 +44,7 @@ struct Peer {
 struct Request {
   Method method = Method::get;  // a HEAD arrives as GET; the session leaves the body out
   std::string target;           // as sent
+  std::string host;             // whom the client means: the target's authority, else Host
   std::string path;             // decoded once; no NUL or control character, no ".." segment
   std::vector<std::pair<std::string, std::string>> query;  // in order; %XX decoded, '+' stays '+'
   std::vector<Header> headers;
@@ -66,7 +67,9 @@ struct Response {
   std::shared_ptr<const std::string>
       body;                     // shared, so that a snapshot is rendered once; may be null
   std::vector<Header> headers;  // more fields; one with a control character is left out
-  bool close = false;           // close the connection after this response
+  std::string etag;  // quoted; on a 200 to a GET, a client that names it in If-None-Match gets 304
+  bool gzipped = false;  // `body` is; a client that does not accept that gets it unpacked
+  bool close = false;    // close the connection after this response
 };
 
 // {"error":{"code":"...","message":"..."}}

@@ -1,5 +1,6 @@
 #include "http/request_parser.h"
 
+#include "base/ascii.h"
 #include "http/asio.h"
 #include "http/target.h"
 
@@ -53,6 +54,17 @@ class RequestParser::Message final : public beast::basic_parser<true> {
     body_limit(limits.body_bytes);
   }
 
+  std::size_t skip_empty_lines(std::string_view bytes) {
+    constexpr std::string_view kLine = "\r\n";
+    std::size_t skipped = 0;
+    while (!got_some_ && !refusal_ && bytes.substr(skipped).starts_with(kLine)) {
+      skipped += kLine.size();
+      if (++empty_lines_ > limits_.empty_lines) refuse(bad_request("too many empty lines"));
+    }
+    got_some_ = got_some_ || !kLine.starts_with(bytes.substr(skipped));
+    return skipped;
+  }
+
   // `bytes` are those that were being parsed.
   void fail(const error_code& error, std::string_view bytes) {
     if (!error || error == beast::error::need_more || refusal_) return;
@@ -69,6 +81,8 @@ class RequestParser::Message final : public beast::basic_parser<true> {
   std::optional<Response> refusal_;
   std::size_t header_bytes_ = 0;
   std::size_t hosts_ = 0;
+  std::size_t empty_lines_ = 0;
+  bool got_some_ = false;  // of the request line
   bool got_line_ = false;
   bool header_complete_ = false;
   bool http_1_1_ = false;
@@ -123,6 +137,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
     header_bytes_ += name.size() + value.size() + kPunctuation;
     if (header_bytes_ > limits_.header_bytes) return refuse(header_too_long(), error);
     check_field(field, view(value), error);
+    if (field == beast::field::host && request_.host.empty()) request_.host = view(value);
     request_.headers.push_back(Header{std::string(view(name)), std::string(view(value))});
   }
 
@@ -130,13 +145,15 @@ class RequestParser::Message final : public beast::basic_parser<true> {
     if (field == beast::field::host) {
       if (++hosts_ > 1) refuse(bad_request("more than one Host field"), error);
     } else if (field == beast::field::transfer_encoding) {
-      if (!boost::beast::iequals(string_view(value.data(), value.size()), "chunked")) {
+      if (!http_1_1_) {
+        // One of the two who read this request would take its body for another request.
+        refuse(bad_request("HTTP/1.0 has no transfer encodings"), error);
+      } else if (!equals_ignoring_case(value, "chunked")) {
         refuse(error_response(501, "unsupported", "the only transfer encoding here is chunked"),
                error);
       }
     } else if (field == beast::field::expect) {
-      expects_continue_ =
-          boost::beast::iequals(string_view(value.data(), value.size()), "100-continue");
+      expects_continue_ = equals_ignoring_case(value, "100-continue");
       if (!expects_continue_) {
         refuse(error_response(417, "unsupported", "the only expectation here is 100-continue"),
                error);
@@ -171,6 +188,10 @@ RequestParser::~RequestParser() = default;
 
 void RequestParser::reset() {
   message_ = std::make_unique<Message>(limits_);
+}
+
+std::size_t RequestParser::skip_empty_lines(std::string_view bytes) {
+  return message_->skip_empty_lines(bytes);
 }
 
 std::size_t RequestParser::feed(std::string_view bytes) {

@@ -20,6 +20,10 @@ class RequestParser {
   // Ready for the next request; forgets everything about the last.
   void reset();
 
+  // How many of `bytes` are empty lines in front of a request, which are no part of it: the caller
+  // drops them. Too many of them are refused.
+  std::size_t skip_empty_lines(std::string_view bytes);
+
   // Returns how many of `bytes` are used up; the caller presents the others again, with more behind
   // them. None used when the parser holds out for the end of a line or of the header.
   std::size_t feed(std::string_view bytes);

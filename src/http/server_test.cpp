@@ -81,6 +81,39 @@ TEST_F(AnyServer, SaysBusyWhenAHandlerTakesTooLong) {
   held_.clear();  // too late, and harmless
 }
 
+TEST_F(AnyServer, FreesTheSeatOfAClientThatLeavesWhileItsHandlerWorks) {
+  hold_ = true;
+  Server server(loop_, handler());
+  ASSERT_TRUE(server.listen_unix(path()));
+  {
+    RawClient client(loop_, on_unix());
+    client.send(kGet);
+    EXPECT_TRUE(settle([&] { return held_.size() == 1; }));
+  }
+  EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
+  held_.at(0)(Response(200, "text/plain", body_));
+}
+
+TEST_F(AnyServer, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
+  hold_ = true;
+  Server server(loop_, handler());
+  for (const bool unix_socket : {true, false}) {
+    Endpoint door = on_unix();
+    if (unix_socket) {
+      ASSERT_TRUE(server.listen_unix(path()));
+    } else {
+      door = Endpoint::tcp("127.0.0.1", server.listen_tcp("127.0.0.1", 0)->port);
+    }
+    RawClient client(loop_, door);
+    client.send(kGet);
+    ::shutdown(client.socket().get(), SHUT_WR);
+    EXPECT_TRUE(settle([&] { return held_.size() == 1; }));
+    held_.at(0)(Response(200, "text/plain", body_));
+    held_.clear();
+    client.receive("hello");
+  }
+}
+
 TEST_F(AnyServer, GoesOnAfterRunningOutOfDescriptors) {
   static int complaints = 0;
   log::capture([](log::Level, std::string_view) { ++complaints; });

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "http/content_coding.h"
 #include "http/deadline.h"
 #include "http/host.h"
 #include "http/loop_core.h"
@@ -23,9 +24,6 @@ namespace gpuyard::http {
 namespace {
 
 using asio::awaitable;
-
-// A header must fit into the buffer whole, and the parser must be the one to find it too long.
-constexpr std::size_t kBeyondHeader = 1024;
 
 class Session final : public Connection, public std::enable_shared_from_this<Session> {
  public:
@@ -109,6 +107,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     waiting_since_ = site_->time.now();
     parser_.reset();
     response_.reset();
+    wishes_ = Wishes();
     admitted_ = false;
     keep_alive_ = false;
     http_1_0_ = false;
@@ -118,6 +117,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   // Feeds what has been read.
   Step digest() {
+    buffer_.consume(parser_.skip_empty_lines(buffer_.view()));
+    if (parser_.refusal()) return refuse(*parser_.refusal());
     if (buffer_.empty()) return Step::need_more;
     if (phase_ == Phase::idle) enter(Phase::reading, site_->limits.read);
     const std::size_t used = parser_.feed(buffer_.view());
@@ -144,7 +145,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   bool host_is_ours() const {
     if (arrival_.peer.kind == Peer::Kind::unix_socket) return true;
-    const auto host = parser_.request().header("host");
+    const std::string& host = parser_.request().host;
     // Only HTTP/1.0 may leave it out, which no browser speaks.
     if (host.empty() && parser_.http_1_0()) return true;
     return host_allowed(host, arrival_.local_address, site_->allowed_hosts);
@@ -172,6 +173,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     keep_alive_ = parser_.keep_alive();
     http_1_0_ = parser_.http_1_0();
     Request request = parser_.take();
+    wishes_ = wishes_of(request);
     if (request.method == Method::head) request.method = Method::get;
     request.peer = arrival_.peer;
     request.id = serial_ = site_->next_request++;
@@ -193,20 +195,32 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answered_.cancel();
   }
 
+  // A client that has left need not keep its seat until its answer is written.
+  void watch_for_hangup() {
+    stream_->watch_hangup([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      const bool waits = self && self->phase_ == Phase::handling && !self->gone_;
+      if (waits && self->stream_->hung_up()) self->abort();
+    });
+  }
+
   awaitable<void> answer() {
     enter(Phase::handling, site_->limits.handler);
+    watch_for_hangup();
     boost::system::error_code woken;
     auto token = asio::redirect_error(asio::use_awaitable, woken);
     while (!response_ && !deadline_.missed() && !gone_) {
       answered_.expires_at(asio::steady_timer::time_point::max());
       co_await answered_.async_wait(token);
     }
+    stream_->interrupt();  // ends the watch
     if (!response_) {
       refuse(error_response(503, "timed_out", "the request was not answered in time"));
     }
   }
 
   awaitable<bool> respond() {
+    fit_to(wishes_, *response_, site_->packed, site_->limits);
     const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
     render_head(keep);
     const std::string_view body = body_to_send();
@@ -273,6 +287,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool keep_alive_ = false;
   bool http_1_0_ = false;
   std::uint64_t serial_ = 0;
+  Wishes wishes_;
   std::optional<Response> response_;
   asio::steady_timer answered_;  // never expires; cancelling it wakes answer()
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop.h"
-#include "http/memory_pipe.h"
+#include "http/memory_pipe_for_tests.h"
 #include "http/session.h"
 
 namespace gpuyard::http {

@@ -65,7 +65,19 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         "nonsense\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
         "GET relative HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        "GET http://evil/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET http:///a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET http://localhost@evil/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET ftp://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /a#b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", "GET / http/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /  HTTP/1.1\r\nHost: localhost\r\n\r\n", "G@T / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET / HTTP/1.1\nHost: localhost\n\n\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\rb\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\nY: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX Y: a\r\n\r\n",
         "GET /a/../b HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "GET /%2e%2E/b HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -75,8 +87,23 @@ INSTANTIATE_TEST_SUITE_P(
         "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1, 2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length:\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Length: 18446744073709551617\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
         "Content-Length: 3\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "11111111111111111\r\n",
         "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         "2\r\nabXX0\r\n\r\n"));
@@ -89,6 +116,37 @@ TEST_F(Refusal, RefusesATransferEncodingItDoesNotKnow) {
 TEST_F(Refusal, ToldANameThatIsNotOursExplainsAndCloses) {
   expect_refused("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "misdirected");
   EXPECT_TRUE(paths_.empty());
+}
+
+// A transfer encoding that one reader of the request sees and the other does not would make the
+// rest of it a request of its own.
+TEST_F(Refusal, RefusesATransferEncodingThatOnlyLooksLikeOne) {
+  for (const char* value : {"xchunked", "chunked, identity", "identity", "\"chunked\"", ""}) {
+    start(Limits());
+    expect_refused("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
+                       std::string(value) + "\r\n\r\n",
+                   501, "unsupported");
+  }
+}
+
+TEST_F(Refusal, BelievesTheTargetsHostRatherThanTheField) {
+  expect_refused("GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 421,
+                 "misdirected");
+}
+
+TEST_F(Refusal, SkipsSoManyEmptyLinesAndNoMore) {
+  std::string lines;
+  for (std::size_t i = 0; i < site_->limits.empty_lines; ++i) lines += "\r\n";
+  EXPECT_EQ(exchange(lines + std::string(kGet)), kHello);
+  EXPECT_EQ(exchange(lines + std::string(kGet)), kHello);
+  expect_refused(lines + "\r\n", 400, "invalid");
+}
+
+TEST_F(Refusal, AllowsNoOtherOriginToRead) {
+  const std::string response = exchange(
+      "OPTIONS /a HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n"
+      "Access-Control-Request-Method: PUT\r\n\r\n");
+  EXPECT_THAT(response, testing::Not(testing::HasSubstr("Access-Control")));
 }
 
 TEST_F(Refusal, AcceptsAConfiguredName) {

@@ -73,6 +73,51 @@ TEST_F(Session, HandsOverTheRequestDecoded) {
   EXPECT_EQ(last_->received, time_.now());
 }
 
+TEST_F(Session, TakesATargetWithASchemeAndAHost) {
+  for (const char* target : {"http://localhost:9410/a?x=1", "HTTP://127.0.0.1/a?x=1"}) {
+    EXPECT_EQ(exchange("GET " + std::string(target) + " HTTP/1.1\r\nHost: evil\r\n\r\n"), kHello);
+    EXPECT_EQ(last_->path, "/a");
+    EXPECT_EQ(last_->query.size(), 1U);
+  }
+  exchange("GET http://localhost?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(last_->path, "/");
+}
+
+TEST_F(Session, StaysIdleWhenOnlyAnEmptyLineFollowsARequest) {
+  EXPECT_EQ(exchange(std::string(kGet) + "\r\n"), kHello);
+  pass(site_->limits.idle);
+  EXPECT_EQ(pipe_->take_received(), "");
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(Session, LeavesPipelinedBytesToTheSenderWhileItIsBusy) {
+  hold_ = true;
+  std::string flood;
+  while (flood.size() < 1'000'000) flood += kGet;
+  exchange(flood);
+  EXPECT_EQ(paths_.size(), 1U);
+  EXPECT_GE(pipe_->unread() + site_->limits.header_bytes + kBeyondHeader, flood.size());
+}
+
+TEST_F(Session, CompressesALargeBodyForWhoAcceptsIt) {
+  answer_ = Response(200, "text/plain", std::string(5000, 'x'));
+  const std::string packed =
+      exchange("GET /a HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
+  EXPECT_THAT(packed, AllOf(HasSubstr("Content-Encoding: gzip\r\n"),
+                            HasSubstr("Vary: Accept-Encoding\r\n")));
+  EXPECT_LT(packed.size(), 500U);
+  EXPECT_THAT(exchange(kGet), EndsWith(std::string(5000, 'x')));  // the next one does not say so
+}
+
+TEST_F(Session, SaysNotModifiedWithoutABody) {
+  answer_.etag = "\"1\"";
+  const std::string response =
+      exchange("GET /a HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: \"1\"\r\n\r\n");
+  EXPECT_THAT(response, AllOf(StartsWith("HTTP/1.1 304 "), HasSubstr("ETag: \"1\"\r\n"),
+                              EndsWith("\r\n\r\n")));
+  EXPECT_EQ(exchange(kGet).substr(0, 12), "HTTP/1.1 200");
+}
+
 TEST_F(Session, AnswersHeadAsGetWithoutTheBody) {
   const std::string response = exchange("HEAD /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(response, kHello.substr(0, kHello.size() - 5));
@@ -155,6 +200,15 @@ TEST_F(Session, AnswersAThrowingHandlerWith500) {
   site_->handler = [](Request, Reply) { throw std::runtime_error("oh"); };
   EXPECT_THAT(exchange(kGet), StartsWith("HTTP/1.1 500 "));
   log::capture(nullptr);
+}
+
+TEST_F(Session, EndsAtOnceWhenItsClientLeavesWhileTheHandlerWorks) {
+  hold_ = true;
+  exchange(kGet);
+  EXPECT_FALSE(gone());
+  pipe_->vanish();
+  io_.poll();
+  EXPECT_TRUE(gone());
 }
 
 TEST_F(Session, IgnoresAReplyAfterTheClientHasGone) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "http/content_coding.h"
 #include "http/limits.h"
 #include "http/loop.h"
 #include "http/message.h"
@@ -42,6 +43,7 @@ struct Site {
   Handler handler;
   std::vector<std::string> allowed_hosts;
   Counters counters;
+  GzipCache packed;  // bodies that several responses share
   std::uint64_t next_request = 1;
   std::set<Connection*> connections;
   bool closing = false;

@@ -1,8 +1,10 @@
 #include "http/stream.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <utility>
 
 #include "http/loop_core.h"
 
@@ -20,7 +22,7 @@ using boost::system::error_code;
 class SocketStream final : public Stream {
  public:
   SocketStream(asio::io_context& io, const Protocol& protocol, int fd)
-      : socket_(io, protocol, fd) {}
+      : socket_(io, protocol, fd), fd_(fd) {}
 
   asio::awaitable<Io> read(std::span<char> space) override {
     error_code error;
@@ -47,6 +49,18 @@ class SocketStream final : public Stream {
     error_code ignored;
     socket_.shutdown(Protocol::socket::shutdown_send, ignored);
   }
+  bool hung_up() const override {
+    pollfd entry{fd_, 0, 0};
+    return !socket_.is_open() ||
+           ::poll(&entry, 1, 0) > 0;  // asked for nothing, it reports a hangup or an error
+  }
+  void watch_hangup(std::function<void()> look) override {
+    // Besides a reset and the end of a Unix peer the loop reports urgent data, hence hung_up().
+    socket_.async_wait(Protocol::socket::wait_error,
+                       [look = std::move(look)](const error_code& error) {
+                         if (!error) look();
+                       });
+  }
   void interrupt() override {
     error_code ignored;
     socket_.cancel(ignored);
@@ -58,6 +72,7 @@ class SocketStream final : public Stream {
 
  private:
   Protocol::socket socket_;
+  const int fd_;  // Asio tells it to no const stream
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -29,7 +30,12 @@ class Stream {
   virtual asio::awaitable<Io> write(std::string_view head, std::string_view body) = 0;
   // Tells the client that nothing follows what was written. Reading goes on.
   virtual void finish() = 0;
-  // Makes a read under way fail; the stream can still be used.
+  // The client has closed its end altogether. Not every carrier can tell: a TCP client that merely
+  // ends looks like one that has sent all and waits for its answer.
+  virtual bool hung_up() const = 0;
+  // Calls `look` once, when hung_up() may have become true; interrupt() and abort() end the watch.
+  virtual void watch_hangup(std::function<void()> look) = 0;
+  // Makes a read under way fail and ends a watch; the stream can still be used.
   virtual void interrupt() = 0;
   // Makes what is under way and everything later fail.
   virtual void abort() = 0;

@@ -1,5 +1,9 @@
 #include "http/target.h"
 
+#include <algorithm>
+
+#include "base/ascii.h"
+
 namespace gpuyard::http {
 namespace {
 
@@ -38,6 +42,28 @@ bool decode_query(std::string_view text, Request& request) {
   return true;
 }
 
+std::size_t scheme_length(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (equals_ignoring_case(target.substr(0, scheme.size()), scheme)) return scheme.size();
+  }
+  return 0;
+}
+
+// The absolute form "http://host/path", which every server has to accept though only proxies
+// are sent it.
+bool is_absolute(std::string_view target) {
+  return scheme_length(target) > 0;
+}
+
+// "host:80" of "http://host:80/path?query"; leaves "/path?query".
+std::string_view take_authority(std::string_view& target) {
+  target.remove_prefix(scheme_length(target));
+  const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+  const std::string_view authority = target.substr(0, end);
+  target.remove_prefix(end);
+  return authority;
+}
+
 }  // namespace
 
 std::optional<std::string> percent_decode(std::string_view text) {
@@ -60,15 +86,25 @@ std::optional<std::string> percent_decode(std::string_view text) {
 }
 
 Result<void> decode_target(Request& request) {
-  const std::string_view target = request.target;
-  if (target.empty() || target.front() != '/') {
+  std::string_view target = request.target;
+  if (target.find('#') != target.npos) {
+    return Error{Errc::invalid, "the request target must not have a fragment ('#')"};
+  }
+  if (is_absolute(target)) {
+    const std::string_view authority = take_authority(target);
+    // User information in a target is a way to dress one host up as another.
+    if (authority.empty() || authority.find('@') != authority.npos) {
+      return Error{Errc::invalid, "the request target must name a host, and no user"};
+    }
+    request.host = authority;
+  } else if (!target.starts_with('/')) {
     return Error{Errc::invalid, "the request target must be a path that starts with '/'"};
   }
   const std::size_t mark = target.find('?');
   auto path = percent_decode(target.substr(0, mark));
   if (!path) return Error{Errc::invalid, "the path is not valid percent-encoding"};
   if (climbs(*path)) return Error{Errc::invalid, "the path has a '..' segment"};
-  request.path = *std::move(path);
+  request.path = path->empty() ? "/" : *std::move(path);
   if (mark != target.npos && !decode_query(target.substr(mark + 1), request)) {
     return Error{Errc::invalid, "the query is not valid percent-encoding"};
   }

@@ -14,8 +14,9 @@ namespace gpuyard::http {
 // digits, or if the result has a control character.
 std::optional<std::string> percent_decode(std::string_view text);
 
-// Fills path and query from request.target. Errc::invalid if it is not "/..." in good encoding, or
-// if the decoded path has a ".." segment.
+// Fills path and query from request.target, and host where the target names one. Errc::invalid if
+// it is neither "/..." nor "http://host/..." in good encoding, or if the decoded path has a ".."
+// segment.
 Result<void> decode_target(Request& request);
 
 }  // namespace gpuyard::http

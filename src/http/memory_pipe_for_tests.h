@@ -1,5 +1,4 @@
-// A connection without a socket, whose client end is a test or a fuzzer. Inner header: includes
-// Asio.
+// A connection without a socket, whose client end is a test or a fuzzer. Includes Asio.
 #pragma once
 
 #include <memory>
@@ -25,11 +24,13 @@ class MemoryPipe {
   void stall();   // the server's writes do not get done any more
 
   std::string take_received();
+  std::size_t unread() const;       // bytes sent that the server has not taken yet
   bool finished_by_server() const;  // finish() or abort() was called
 
   struct State;
 
  private:
+  IoLoop& loop_;
   std::shared_ptr<State> state_;
 };
 

@@ -1,4 +1,4 @@
-#include "http/memory_pipe.h"
+#include "http/memory_pipe_for_tests.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,6 +26,8 @@ struct MemoryPipe::State {
 
   bool broken() const { return client_vanished || aborted; }
   void wake() { changed.cancel(); }
+
+  std::function<void()> look;  // the server's watch for a hangup
 };
 
 namespace {
@@ -58,11 +60,15 @@ class MemoryStream final : public Stream {
   }
 
   void finish() override { state_->server_finished = true; }
+  bool hung_up() const override { return state_->broken(); }
+  void watch_hangup(std::function<void()> look) override { state_->look = std::move(look); }
   void interrupt() override {
+    state_->look = nullptr;
     state_->interrupted = true;
     state_->wake();
   }
   void abort() override {
+    state_->look = nullptr;
     state_->aborted = true;
     state_->wake();
   }
@@ -80,7 +86,8 @@ class MemoryStream final : public Stream {
 
 }  // namespace
 
-MemoryPipe::MemoryPipe(IoLoop& loop) : state_(std::make_shared<State>(loop.core().io)) {}
+MemoryPipe::MemoryPipe(IoLoop& loop)
+    : loop_(loop), state_(std::make_shared<State>(loop.core().io)) {}
 MemoryPipe::~MemoryPipe() = default;
 
 std::unique_ptr<Stream> MemoryPipe::stream() {
@@ -100,6 +107,7 @@ void MemoryPipe::finish() {
 void MemoryPipe::vanish() {
   state_->client_vanished = true;
   state_->wake();
+  if (auto look = std::exchange(state_->look, nullptr)) loop_.post(std::move(look));
 }
 
 void MemoryPipe::stall() {
@@ -108,6 +116,10 @@ void MemoryPipe::stall() {
 
 std::string MemoryPipe::take_received() {
   return std::exchange(state_->to_client, std::string());
+}
+
+std::size_t MemoryPipe::unread() const {
+  return state_->to_server.size();
 }
 
 bool MemoryPipe::finished_by_server() const {

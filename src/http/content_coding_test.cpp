@@ -1,0 +1,122 @@
+#include "http/content_coding.h"
+
+#include <gtest/gtest.h>
+
+#include "http/gzip.h"
+
+namespace gpuyard::http {
+namespace {
+
+bool accepted(const char* field) {
+  return accepts_gzip({{"Host", "gzip"}, {"accept-encoding", field}});
+}
+
+TEST(AcceptsGzip, WhenItIsNamedAndNotWorthLessThanThePlainBody) {
+  for (const char* field :
+       {"gzip", "GZIP", "x-gzip", "deflate, gzip;q=1.0, *;q=0.5", "br,gzip", "gzip ; q=0.5", "*",
+        "gzip;q=0.001", "identity;q=0.5, gzip;q=0.5", "*;q=0, gzip", "gzip;level=9;q=1"}) {
+    EXPECT_TRUE(accepted(field)) << field;
+  }
+  EXPECT_TRUE(accepts_gzip({{"Accept-Encoding", "br"}, {"Accept-Encoding", "gzip"}}));
+}
+
+TEST(AcceptsGzip, NotWhenItIsRefusedUnnamedOrMisspelt) {
+  for (const char* field :
+       {"", "br", "identity", "gzip;q=0", "gzip; q=0.000", "*;q=0", "gzip;q=0, *",
+        "identity, gzip;q=0.5", "gzip;q=2", "gzip;q=-1", "gzip;q=0.0001", "gzip;q=", "gzip;q=x",
+        "gzip;q=0x1", "gzippy", "sgzip", ",,;,", "=;=", "\tgz ip"}) {
+    EXPECT_FALSE(accepted(field)) << field;
+  }
+  EXPECT_FALSE(accepts_gzip({}));
+}
+
+TEST(NamesEtag, ComparesWholeTagsWeakOrNot) {
+  EXPECT_TRUE(names_etag("\"a1\"", "\"a1\""));
+  EXPECT_TRUE(names_etag("\"b\", W/\"a1\"", "\"a1\""));
+  EXPECT_TRUE(names_etag("\"a1\"", "W/\"a1\""));
+  EXPECT_TRUE(names_etag(" * ", "\"a1\""));
+  EXPECT_FALSE(names_etag("\"a\"", "\"a1\""));
+  EXPECT_FALSE(names_etag("a1", "\"a1\""));
+  EXPECT_FALSE(names_etag("*", ""));
+  EXPECT_FALSE(names_etag("", "\"a1\""));
+}
+
+TEST(GzipCache, CompressesASharedBodyOnceAndForgetsItWithItsOwner) {
+  GzipCache cache;
+  auto body = std::make_shared<const std::string>("shared");
+  const auto another_holder = body;
+  const auto packed = cache.packed(body);
+  EXPECT_EQ(gunzip(*packed, 100), "shared");
+  EXPECT_EQ(cache.packed(body), packed);
+  const std::weak_ptr<const std::string> watch = body;
+  body.reset();
+  const_cast<std::shared_ptr<const std::string>&>(another_holder).reset();
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(GzipCache, KeepsNoBodyThatOnlyOneResponseHas) {
+  GzipCache cache;
+  const auto body = std::make_shared<const std::string>("own");
+  const std::weak_ptr<const std::string> packed = cache.packed(body);
+  EXPECT_TRUE(packed.expired());
+}
+
+class Fitted : public testing::Test {
+ protected:
+  Response fit(const Wishes& wishes) {
+    Response response = response_;
+    fit_to(wishes, response, cache_, Limits());
+    return response;
+  }
+  static std::string field(const Response& response, std::string_view name) {
+    return std::string(find_header(response.headers, name));
+  }
+
+  GzipCache cache_;
+  Response response_{200, "application/json", std::string(5000, 'x')};
+};
+
+TEST_F(Fitted, ALargeTextIsCompressedForWhoAcceptsIt) {
+  const Response packed = fit({.gzip = true});
+  EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
+  EXPECT_EQ(field(packed, "Vary"), "Accept-Encoding");
+  EXPECT_EQ(gunzip(*packed.body, 10'000), *response_.body);
+  const Response plain = fit({.gzip = false});
+  EXPECT_EQ(field(plain, "Content-Encoding"), "");
+  EXPECT_EQ(field(plain, "Vary"), "Accept-Encoding");  // for the caches in between
+  EXPECT_EQ(plain.body, response_.body);
+}
+
+TEST_F(Fitted, ASmallBodyOrAnImageStaysAsItIs) {
+  response_ = Response(200, "text/plain", std::string(Limits().gzip_from_bytes - 1, 'x'));
+  EXPECT_TRUE(fit({.gzip = true}).headers.empty());
+  response_ = Response(200, "image/png", std::string(5000, 'x'));
+  EXPECT_TRUE(fit({.gzip = true}).headers.empty());
+  response_ = Response();
+  EXPECT_TRUE(fit({.gzip = true}).headers.empty());
+}
+
+TEST_F(Fitted, APackedBodyIsUnpackedForWhoDoesNotTakeIt) {
+  response_ = Response(200, "text/css", gzip("plain"));
+  response_.gzipped = true;
+  EXPECT_EQ(*fit({.gzip = false}).body, "plain");
+  const Response packed = fit({.gzip = true});
+  EXPECT_EQ(packed.body, response_.body);
+  EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
+}
+
+TEST_F(Fitted, WhoHasTheBodyAlreadyGets304WithItsTag) {
+  response_.etag = "\"a1\"";
+  const Response known = fit({.gzip = true, .reads = true, .if_none_match = "\"a1\""});
+  EXPECT_EQ(known.status, 304);
+  EXPECT_EQ(known.body, nullptr);
+  EXPECT_EQ(field(known, "ETag"), "\"a1\"");
+  EXPECT_EQ(field(known, "Vary"), "Accept-Encoding");
+  EXPECT_EQ(fit({.reads = true, .if_none_match = "\"b\""}).status, 200);
+  EXPECT_EQ(fit({.reads = false, .if_none_match = "*"}).status, 200);
+  response_.status = 404;
+  EXPECT_EQ(fit({.reads = true, .if_none_match = "*"}).status, 404);
+}
+
+}  // namespace
+}  // namespace gpuyard::http
