@@ -1,7 +1,7 @@
 # What a preset may choose. Everything else is decided in the rooms.
 option(GPUYARD_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(GPUYARD_STATIC_RUNTIME "Link libstdc++ and libgcc statically into the program" OFF)
-set(GPUYARD_SANITIZE "" CACHE STRING "'address' (with undefined), 'thread', or empty")
+set(GPUYARD_SANITIZE "" CACHE STRING "'address' (with undefined), 'fuzz' (the same, and libFuzzer), 'thread', or empty")
 
 # Compile and link flags of every target but the simulated NVML that foreign programs load.
 add_library(gpuyard_flags INTERFACE)
@@ -10,14 +10,17 @@ target_compile_options(gpuyard_flags INTERFACE
   $<$<BOOL:${GPUYARD_WARNINGS_AS_ERRORS}>:-Werror>
   -ffunction-sections -fdata-sections)
 
-if(GPUYARD_SANITIZE STREQUAL "address")
+if(GPUYARD_SANITIZE MATCHES "^(address|fuzz)$")
   # Trimmed: the checks left out triple the compile time and have libstdc++'s own false alarms.
   set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,alignment,vptr,object-size
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(GPUYARD_SANITIZE STREQUAL "fuzz")
+    list(APPEND sanitizers -fsanitize=fuzzer-no-link) # what the fuzzer learns from
+  endif()
 elseif(GPUYARD_SANITIZE STREQUAL "thread")
   set(sanitizers -fsanitize=thread -fno-omit-frame-pointer)
 elseif(NOT GPUYARD_SANITIZE STREQUAL "")
-  message(FATAL_ERROR "GPUYARD_SANITIZE is '${GPUYARD_SANITIZE}'; it may be 'address', 'thread' or empty")
+  message(FATAL_ERROR "GPUYARD_SANITIZE is '${GPUYARD_SANITIZE}'; it may be 'address', 'fuzz', 'thread' or empty")
 endif()
 if(sanitizers)
   target_compile_options(gpuyard_flags INTERFACE ${sanitizers})

@@ -45,6 +45,7 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "CLI/": ("src/cli/",),
     "toml++/": ("src/config/",),
     "spdlog/": ("src/base/",),
+    "zlib.h": ("src/http/",),
     "dlfcn.h": ("src/nvml/", "simulator/*_test.cpp"),
     "gtest/": TESTS,
     "gmock/": TESTS,

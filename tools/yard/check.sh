@@ -6,6 +6,8 @@
 source tools/yard/stages.sh
 # shellcheck source=tools/yard/suites.sh
 source tools/yard/suites.sh
+# shellcheck source=tools/yard/fuzz.sh
+source tools/yard/fuzz.sh
 
 export PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
@@ -100,6 +102,12 @@ yard_check() {
     stage "contract" python3 tools/check/contract_rows.py build/asan/reports
   fi
   sanitized tsan build_threads_tests
+  stage "fuzz build" build fuzz fuzz
+  if stage_failed "fuzz build"; then
+    skip_stage "fuzz" "the build failed"
+  else
+    shown_stage "fuzz" run_fuzz
+  fi
   stage "tidy" check_tidy "${lint[@]}"
   stage "coroutines" check_coroutines
 

@@ -1,0 +1,42 @@
+// Any bytes as a message of a driver-host, which may have gone mad: decoded or not, and what was
+// decoded is encoded and decoded again to the same bytes.
+#include <cstddef>
+#include <cstdint>
+
+#include "driver/codec.h"
+#include "driver/message.h"
+#include "require.h"
+
+namespace gpuyard::driver {
+namespace {
+
+template <class Message>
+std::string encoded(const Message& message) {
+  Encoder encoder;
+  encoder.put(message);
+  return std::move(encoder).take();
+}
+
+template <class Message>
+void decode_and_encode(std::string_view bytes) {
+  Message message;
+  Decoder decoder(bytes);
+  decoder.get(message);
+  if (!decoder.complete()) return;
+  const std::string once = encoded(message);
+  Message again;
+  Decoder second(once);
+  second.get(again);
+  fuzz::require(second.complete(), "what was encoded can be decoded");
+  fuzz::require(encoded(again) == once, "decoding and encoding changes nothing");
+}
+
+}  // namespace
+}  // namespace gpuyard::driver
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  gpuyard::driver::decode_and_encode<gpuyard::driver::FromHost>(bytes);
+  gpuyard::driver::decode_and_encode<gpuyard::driver::ToHost>(bytes);
+  return 0;
+}
