@@ -93,6 +93,13 @@ TEST(ConfigFile, ATableHeaderWithoutAKeyIsInvalidNotACrash) {
   }
 }
 
+// In toml++ 3.3 this was undefined behaviour, which only the sanitizers show.
+TEST(ConfigFile, AnAccentedLetterWhereNoneMayStandIsInvalid) {
+  Config config;
+  EXPECT_FALSE(apply_toml(config, "[ser\u00e9]", "x.toml"));
+  EXPECT_FALSE(apply_toml(config, "a\u00e9 = 1", "x.toml"));
+}
+
 TEST(ConfigFile, IsAppliedAsAWholeOrNotAtAll) {
   Config config;
   EXPECT_FALSE(apply_toml(config, "metrics.prefix = \"a\"\nserver.typo = \"b\"", "x.toml"));
