@@ -10,10 +10,11 @@ fuzz_targets() {
 
 # fuzz_one TARGET - one line when nothing was found; else the end of the fuzzer's words.
 fuzz_one() {
-  local name=$1 log="build/logs/fuzz-$1.log" learnt="build/fuzz/learnt/$1" runs status=0
+  local name=$1 log="build/logs/fuzz-$1.log" learnt="build/fuzz/learnt/$1" runs status=0 words=()
   [[ -n $(ls -A "fuzz/corpus/$name") ]] || die "fuzz/corpus/$name is empty"
   mkdir -p build/logs build/fuzz/findings "$learnt"
-  "build/fuzz/fuzz/fuzz_$name" -max_total_time=$fuzz_seconds -timeout=10 -malloc_limit_mb=4 \
+  [[ ! -f fuzz/$name.dict ]] || words=("-dict=fuzz/$name.dict")
+  "build/fuzz/fuzz/fuzz_$name" "${words[@]}" -max_total_time=$fuzz_seconds -timeout=10 -malloc_limit_mb=4 \
     -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$name-" \
     "$learnt" "fuzz/corpus/$name" >"$log" 2>&1 || status=$?
   if ((status != 0)); then
