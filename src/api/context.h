@@ -30,6 +30,7 @@ struct Context {
   std::string metrics_prefix;
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
+  RenderedOnce openapi = {};
 };
 
 }  // namespace gpuyard::api

@@ -18,5 +18,7 @@ void get_metrics(Context&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);
 void get_openapi(Context&, const NoParams&, Responder<Text>);
+void get_docs(Context&, const NoParams&, Responder<Text>);
+void get_docs_asset(Context&, const protocol::AssetName&, Responder<Text>);
 
 }  // namespace gpuyard::api

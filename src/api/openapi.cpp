@@ -40,6 +40,9 @@ bj::array parameters_of(const BoundRoute& route) {
       parameter["description"] = *description;
       field.erase("description");
     }
+    if (const auto example = parameter_example(name); !example.empty()) {
+      parameter["example"] = example;
+    }
     parameter["schema"] = std::move(field);
     parameters.emplace_back(std::move(parameter));
   }
@@ -52,17 +55,90 @@ bj::value answer_schema_of(const BoundRoute& route, bj::object& shared) {
   return bj::object{{"type", json ? "object" : "string"}};
 }
 
-bj::object operation_of(const BoundRoute& route, bj::object& shared) {
+bj::object response_of(std::string_view description, std::string_view type, bj::value schema,
+                       bj::value example) {
+  bj::object media{{"schema", std::move(schema)}};
+  if (!example.is_null()) media["example"] = std::move(example);
   bj::object content;
-  content[route.info.produces] = {{"schema", answer_schema_of(route, shared)}};
-  bj::object answer{{"description", "OK"}, {"content", std::move(content)}};
+  content[type] = std::move(media);
+  return {{"description", description}, {"content", std::move(content)}};
+}
+
+bj::value answer_example_of(const BoundRoute& route) {
+  if (route.example != nullptr) return bj::parse(route.example());
+  const std::string_view text = text_example(route.info);
+  return text.empty() ? bj::value() : bj::value(text);
+}
+
+// {"error": {"code", "message"}}, or {"detail": message}.
+bj::value error_schema_of(protocol::ErrorShape shape, bj::object& shared) {
+  const bj::object text{{"type", "string"}};
+  bj::object detail{{"title", "Detail"},
+                    {"type", "object"},
+                    {"properties", {{"detail", text}}},
+                    {"required", bj::array{"detail"}}};
+  if (shape == protocol::ErrorShape::detail) return refer(std::move(detail), shared);
+  bj::object inner{{"type", "object"},
+                   {"properties", {{"code", text}, {"message", text}}},
+                   {"required", bj::array{"code", "message"}}};
+  bj::object error{{"title", "Error"},
+                   {"type", "object"},
+                   {"properties", {{"error", std::move(inner)}}},
+                   {"required", bj::array{"error"}}};
+  return refer(std::move(error), shared);
+}
+
+std::string_view description_of(Errc code) {
+  switch (code) {
+    case Errc::invalid:
+      return "A parameter is unknown, repeated, missing or malformed.";
+    case Errc::denied:
+      return "The client may not do this.";
+    case Errc::not_found:
+      return "There is no such thing.";
+    case Errc::unavailable:
+      return "Not available now; the message says why.";
+    default:
+      return name_of(code);
+  }
+}
+
+void put_failure(bj::object& responses, const BoundRoute& route, Errc code, bj::object& shared) {
+  const http::Response response = render_error(route.info, error_example(code, route.info));
+  responses[std::to_string(response.status)] =
+      response_of(description_of(code), response.content_type,
+                  error_schema_of(route.info.errors, shared), bj::parse(*response.body));
+}
+
+bj::object responses_of(const BoundRoute& route, bj::object& shared) {
+  bj::object responses;
+  responses["200"] = response_of("OK", route.info.produces, answer_schema_of(route, shared),
+                                 answer_example_of(route));
+  if (route.info.also_answers_with != 0) {
+    responses[std::to_string(route.info.also_answers_with)] = response_of(
+        "Not yet; the answer says why.", route.info.produces, answer_schema_of(route, shared), {});
+  }
+  put_failure(responses, route, Errc::invalid, shared);
+  if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, shared);
+  for (const Errc code : route.info.failures) put_failure(responses, route, code, shared);
+  responses["default"] = response_of(
+      "Refused before the route was reached (405, 408, 413, 414, 421, 431) or busy (503).",
+      "application/json", error_schema_of(protocol::ErrorShape::standard, shared), {});
+  return responses;
+}
+
+bj::object operation_of(const BoundRoute& route, bj::object& shared) {
   bj::object operation{{"tags", bj::array{route.info.tag}},
                        {"summary", route.info.summary},
-                       {"responses", {{"200", std::move(answer)}}}};
+                       {"responses", responses_of(route, shared)}};
   if (auto parameters = parameters_of(route); !parameters.empty()) {
     operation["parameters"] = std::move(parameters);
   }
   return operation;
+}
+
+bj::object tag(std::string_view name, std::string_view description) {
+  return {{"name", name}, {"description", description}};
 }
 
 std::string render(const Context& context) {
@@ -79,6 +155,8 @@ std::string render(const Context& context) {
        {{"title", "gpuyard"},
         {"version", context.version},
         {"description", "Watches, controls, guards and shares the GPUs of a machine."}}},
+      {"tags", bj::array{tag("GPU", "GPUs and their driver: what they are and what they do."),
+                         tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"components", {{"schemas", std::move(shared)}}}};
   return bj::serialize(document);
@@ -87,7 +165,8 @@ std::string render(const Context& context) {
 }  // namespace
 
 void get_openapi(Context& context, const NoParams&, Responder<Text> respond) {
-  respond(Text{"application/json", std::make_shared<const std::string>(render(context))});
+  constexpr std::uint64_t kForEver = 0;  // nothing in it changes while the daemon runs
+  respond(Text{"application/json", context.openapi.get(kForEver, [&] { return render(context); })});
 }
 
 }  // namespace gpuyard::api

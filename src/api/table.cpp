@@ -14,6 +14,8 @@ const std::vector<BoundRoute>& table() {
       bind(protocol::kHealth, &get_health),
       bind(protocol::kReady, &get_ready),
       bind(protocol::kOpenApi, &get_openapi),
+      bind(protocol::kDocs, &get_docs),
+      bind(protocol::kDocsAsset, &get_docs_asset),
   };
   return routes;
 }

@@ -8,8 +8,10 @@
 
 #include <boost/json.hpp>
 
+#include "api/examples.h"
 #include "api/parameters.h"
 #include "api/principal.h"
+#include "base/json_reader.h"
 #include "base/json_schema.h"
 #include "base/json_writer.h"
 #include "http/message.h"
@@ -27,6 +29,9 @@ class Responder {
  public:
   Responder(const protocol::RouteInfo& route, http::Reply reply)
       : route_(&route), reply_(std::move(reply)) {}
+
+  // An answer with header fields of its own.
+  void as_is(http::Response response) { reply_(std::move(response)); }
 
   // An answer that was rendered before.
   void rendered(std::shared_ptr<const std::string> body) {
@@ -50,16 +55,27 @@ class Responder {
 struct BoundRoute {
   protocol::RouteInfo info;
   boost::json::object (*parameters_schema)();
-  boost::json::object (*answer_schema)();  // null for an answer that is not JSON
+  boost::json::object (*answer_schema)();           // null for an answer that is not JSON
+  std::string (*example)();                         // null for that, and where examples.h has none
+  Result<void> (*decode)(std::string_view answer);  // strictly; null for an answer that is not JSON
   std::function<void(Context&, const protocol::RouteInfo&, const NamedValues&, http::Reply)> call;
 };
 
 template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
                 void (*handler)(Context&, const Params&, Responder<Answer>)) {
-  BoundRoute bound{route, &json::schema<Params>, nullptr, {}};
-  if constexpr (!std::is_same_v<Answer, protocol::Text>)
+  BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, {}};
+  if constexpr (!std::is_same_v<Answer, protocol::Text>) {
     bound.answer_schema = &json::schema<Answer>;
+    bound.decode = [](std::string_view text) -> Result<void> {
+      auto answer = json::from_json<Answer>(text);
+      if (!answer) return std::move(answer).error();
+      return {};
+    };
+    if constexpr (HasExample<Answer>) {
+      bound.example = [] { return json::to_json(example_of(std::type_identity<Answer>{})); };
+    }
+  }
   bound.call = [handler](Context& context, const protocol::RouteInfo& info,
                          const NamedValues& given, http::Reply reply) {
     auto parameters = read_parameters<Params>(given);

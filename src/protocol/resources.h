@@ -80,6 +80,11 @@ struct DeviceName {
 };
 BOOST_DESCRIBE_STRUCT(DeviceName, (), (id))
 
+struct AssetName {
+  std::string file;
+};
+BOOST_DESCRIBE_STRUCT(AssetName, (), (file))
+
 struct Health {
   std::string status;
   std::string version;
@@ -168,6 +173,8 @@ inline constexpr About about<&protocol::Device::missing>{
     "For each reading that is null: its key, and why it is null."};
 template <>
 inline constexpr About about<&protocol::DeviceName::id>{"A GPU's index, UUID or PCI address."};
+template <>
+inline constexpr About about<&protocol::AssetName::file>{"A file that the page names."};
 template <>
 inline constexpr About about<&protocol::Readiness::cuda_available>{
     "NVML is initialised and there is at least one GPU."};

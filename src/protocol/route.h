@@ -3,10 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include <boost/describe.hpp>
+
+#include "base/error.h"
 
 namespace gpuyard::protocol {
 
@@ -25,6 +28,9 @@ struct RouteInfo {
   std::string_view summary;
   ErrorShape errors = ErrorShape::standard;
   std::string_view produces = "application/json";
+  // For the description, besides what any route may answer (400 to bad parameters, 403, 405).
+  std::span<const Errc> failures = {};
+  int also_answers_with = 0;  // another status than 200 whose body is the answer
 };
 
 // Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both

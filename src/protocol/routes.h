@@ -2,10 +2,17 @@
 // each, src/client calls them, and both fail to compile when a record changes.
 #pragma once
 
+#include <array>
+
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
 namespace gpuyard::protocol {
+
+inline constexpr std::array kNeedsDriver = {Errc::unavailable};
+inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsAssets = {Errc::unavailable};
+inline constexpr std::array kNeedsAsset = {Errc::not_found};
 
 inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
     {"GET", "/api/gpu/devices", "GPU", Scope::read,
@@ -13,13 +20,14 @@ inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
 
 inline constexpr Route<DeviceName, Device> kDevice{
     {"GET", "/api/gpu/devices/{id}", "GPU", Scope::read,
-     "The full picture of one GPU, from the newest snapshot."}};
+     "The full picture of one GPU, from the newest snapshot.", ErrorShape::standard,
+     "application/json", kNeedsDevice}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {"GET", "/api/gpu/driver", "GPU", Scope::read,
      "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
      "initialised.",
-     ErrorShape::detail}};
+     ErrorShape::detail, "application/json", kNeedsDriver}};
 
 inline constexpr Route<NoParams, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read,
@@ -34,10 +42,25 @@ inline constexpr Route<NoParams, Health> kHealth{
     {"GET", "/health", "Observability", Scope::open, "Liveness: the daemon's loop turns."}};
 
 inline constexpr Route<NoParams, Readiness> kReady{
-    {"GET", "/ready", "Observability", Scope::open,
-     "Readiness, with the reason: 503 until the driver is initialised."}};
+    {"GET",
+     "/ready",
+     "Observability",
+     Scope::open,
+     "Readiness, with the reason: 503 until the driver is initialised.",
+     ErrorShape::standard,
+     "application/json",
+     {},
+     503}};
 
 inline constexpr Route<NoParams, Text> kOpenApi{
     {"GET", "/openapi.json", "Observability", Scope::open, "This description, as OpenAPI 3.1."}};
+
+inline constexpr Route<NoParams, Text> kDocs{{"GET", "/docs", "Observability", Scope::open,
+                                              "This description as a page to read and to try.",
+                                              ErrorShape::standard, "text/html", kNeedsAssets}};
+
+inline constexpr Route<AssetName, Text> kDocsAsset{
+    {"GET", "/docs/{file}", "Observability", Scope::open, "What the page at /docs is made of.",
+     ErrorShape::standard, "application/octet-stream", kNeedsAsset}};
 
 }  // namespace gpuyard::protocol

@@ -14,6 +14,7 @@ prepare_peers() {
 
 yard_bench() {
   install_packages build bench
+  prepare_web
   build release
   build release pipeline
   prepare_peers

@@ -7,5 +7,6 @@ yard_build() {
   if [[ $preset == tsan || $preset == fuzz ]]; then
     install_packages check # they compile with clang
   fi
+  prepare_web
   build "$preset"
 }

@@ -51,6 +51,13 @@ configure() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
+# The files of the API page; without them the program is built and says so.
+prepare_web() {
+  local status=0
+  tools/web_assets.sh || status=$?
+  ((status == 0 || status == 3)) || die "the files of the API page are not what web/package-lock.json pins"
+}
+
 # build PRESET [TARGET...] - configures where needed, then builds everything or the named targets.
 build() {
   local preset=$1

@@ -15,6 +15,7 @@ probe_gpus() {
 yard_run() {
   local simulate=() found=0
   install_packages build
+  prepare_web
   build release gpuyard sim_nvml >&2
   if [[ " $* " != *" --simulate"* ]]; then
     probe_gpus || found=$?

@@ -1,0 +1,23 @@
+// The files of the page at /docs, as the build embedded them (web/embed.py writes the other half).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace gpuyard::api {
+
+struct DocsAsset {
+  std::string_view name;          // "swagger-ui.css"
+  std::string_view content_type;  // "text/css; charset=utf-8"
+  std::string_view etag;          // quoted, weak
+  std::string_view gzipped;
+};
+
+struct DocsAssets {
+  std::span<const DocsAsset> files;  // none where the build could not get them
+  std::string_view why_missing;      // then: why, for people
+};
+
+const DocsAssets& docs_assets();
+
+}  // namespace gpuyard::api

@@ -1,0 +1,32 @@
+// Answers as the API's description shows them: two simulated H100 at one moment. An answer type
+// with no overload here has no example, and a test says so.
+#pragma once
+
+#include <string_view>
+#include <type_traits>
+
+#include "protocol/resources.h"
+#include "protocol/route.h"
+
+namespace gpuyard::api {
+
+protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesResponse>);
+protocol::Device example_of(std::type_identity<protocol::Device>);
+protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>);
+protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>);
+protocol::Health example_of(std::type_identity<protocol::Health>);
+protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
+
+template <class Answer>
+concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
+
+// Of an answer that is text; "" where none would help.
+std::string_view text_example(const protocol::RouteInfo&);
+
+// Of a parameter of this name.
+std::string_view parameter_example(std::string_view name);
+
+// What an error of this kind says.
+Error error_example(Errc, const protocol::RouteInfo&);
+
+}  // namespace gpuyard::api

@@ -1,0 +1,107 @@
+#include "api/examples.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/handlers.h"
+#include "api/schema_for_tests.h"
+#include "base/ascii.h"
+#include "base/manual_loop.h"
+
+namespace gpuyard::api {
+namespace {
+
+namespace bj = boost::json;
+using testing::IsEmpty;
+
+class NoReader final : public telemetry::Reader {
+  bool read(const ReadRequest&) override { return false; }
+};
+
+class Description : public testing::Test {
+ protected:
+  Description() {
+    Responder<Text> respond(protocol::kOpenApi, http::Reply([this](http::Response response) {
+                              document_ = bj::parse(*response.body);
+                            }));
+    get_openapi(context_, {}, std::move(respond));
+  }
+  const bj::value& responses_of(const BoundRoute& route) {
+    const auto& path = document_.at("paths").at(route.info.pattern);
+    return path.at(to_lower(route.info.method)).at("responses");
+  }
+
+  ManualLoop loop_;
+  NoReader reader_;
+  telemetry::Telemetry telemetry_{loop_, reader_};
+  Context context_{telemetry_, "1.2.3", "gpuyard"};
+  bj::value document_;
+};
+
+TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
+  RecordProperty("contract", "E12");
+  for (const BoundRoute& route : table()) {
+    if (route.answer_schema == nullptr) continue;
+    ASSERT_NE(route.example, nullptr) << route.info.pattern << " has no example";
+    const auto decoded = route.decode(route.example());
+    EXPECT_TRUE(decoded) << route.info.pattern << ": " << decoded.error().message;
+  }
+}
+
+TEST_F(Description, EveryExampleFitsItsSchema) {
+  RecordProperty("contract", "E12");
+  SchemaCheck schemas(document_);
+  std::size_t checked = 0;
+  for (const BoundRoute& route : table()) {
+    for (const auto& response : responses_of(route).as_object()) {
+      for (const auto& content : response.value().at("content").as_object()) {
+        const auto* example = content.value().as_object().if_contains("example");
+        if (example == nullptr) continue;
+        ++checked;
+        EXPECT_THAT(schemas.problems(*example, content.value().at("schema")), IsEmpty())
+            << route.info.pattern << " " << response.key();
+      }
+    }
+  }
+  EXPECT_GT(checked, table().size());
+}
+
+TEST_F(Description, EveryRouteSaysHowItFails) {
+  RecordProperty("contract", "E12");
+  for (const BoundRoute& route : table()) {
+    const auto& responses = responses_of(route).as_object();
+    for (const char* status : {"200", "400", "default"}) {
+      EXPECT_TRUE(responses.contains(status)) << route.info.pattern << " " << status;
+    }
+    const bool names_something = route.info.pattern.find('{') != std::string_view::npos;
+    EXPECT_EQ(responses.contains("404"), names_something) << route.info.pattern;
+    EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::read);
+  }
+  EXPECT_EQ(document_.at_pointer("/paths/~1api~1gpu~1driver/get/responses/503/content/"
+                                 "application~1json/example/detail"),
+            "NVML Shared Library Not Found");
+}
+
+TEST_F(Description, EveryTagIsExplained) {
+  std::set<std::string_view> explained;
+  for (const auto& tag : document_.at("tags").as_array()) {
+    explained.insert(tag.at("name").as_string());
+  }
+  for (const BoundRoute& route : table()) EXPECT_TRUE(explained.contains(route.info.tag));
+}
+
+TEST_F(Description, TheSchemaCheckSeesWhatIsWrong) {
+  SchemaCheck schemas(document_);
+  const bj::value schema = bj::object{{"$ref", "#/components/schemas/GPUDevicesResponse"}};
+  EXPECT_THAT(schemas.problems(bj::parse(R"({"devices":[],"count":0})"), schema), IsEmpty());
+  for (const char* wrong :
+       {R"({"devices":[]})", R"({"devices":[],"count":"0"})", R"({"devices":[{}],"count":1})",
+        R"([])", R"({"devices":[],"count":0,"more":1})"}) {
+    EXPECT_FALSE(schemas.problems(bj::parse(wrong), schema).empty()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::api

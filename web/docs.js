@@ -1,0 +1,7 @@
+// Shows openapi.json, and asks nobody but the daemon that served this page.
+SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#api",
+  deepLinking: true,
+  validatorUrl: null,
+});
