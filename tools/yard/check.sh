@@ -95,6 +95,7 @@ yard_check() {
   stage "include direction" python3 tools/check/include_direction.py
   stage "tools" check_tools
   stage "python clients" prepare_clients
+  stage "web assets" prepare_web
   sanitized asan build asan
   if stage_failed "asan build"; then
     skip_stage "contract" "no tests ran" # the reports there are of another run

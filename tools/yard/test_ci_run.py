@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PYPI, REAL = "nvidia-ml-py clients", "real NVML"
+PYPI, REAL, PAGE = "nvidia-ml-py clients", "real NVML", "API page in Chromium"
 HAS_DRIVER = Path("/dev/nvidiactl").exists()
 
 
@@ -17,9 +17,10 @@ def ci(tmp_path):
     (tmp_path / "tools/yard").mkdir(parents=True)
     shutil.copy(ROOT / "tools/yard/stages.sh", tmp_path / "tools/yard")
 
-    def run(yard: str, clients_venv: str = "exit 0", **environment: str):
+    def run(yard: str, clients_venv: str = "exit 0", web_assets: str = "exit 0", **environment: str):
         for name, body in (("yard", "source tools/yard/stages.sh\n" + yard),
-                           ("tools/clients_venv.sh", clients_venv)):
+                           ("tools/clients_venv.sh", clients_venv),
+                           ("tools/web_assets.sh", web_assets)):
             (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
             (tmp_path / name).chmod(0o755)
         return subprocess.run([tmp_path / ".ci/run"], env={"PATH": "/usr/bin:/bin"} | environment,
@@ -27,7 +28,7 @@ def ci(tmp_path):
     return run
 
 
-GOOD = f"record_stage \"$1\" 75 ok\nrecord_proof '{PYPI}' ran\n" + \
+GOOD = f"record_stage \"$1\" 75 ok\nrecord_proof '{PYPI}' ran\nrecord_proof '{PAGE}' ran\n" + \
     (f"record_proof '{REAL}' ran\n" if HAS_DRIVER else "")
 
 
@@ -72,6 +73,13 @@ def test_a_skip_fails_when_pypi_answers(ci):
     run = ci(SKIPPED)
     assert run.returncode == 1
     assert "but that is not so" in run.stdout
+
+
+def test_the_page_may_be_skipped_only_where_npm_gives_nothing(ci):
+    skipped = GOOD + f"record_proof '{PAGE}' 'skipped (no npm, or its registry does not answer)'"
+    assert ci(skipped, web_assets="exit 3").returncode == 0
+    for other in ("exit 0", "exit 1"):
+        assert "but that is not so" in ci(skipped, web_assets=other).stdout
 
 
 def test_another_reason_for_a_skip_fails(ci):

@@ -153,12 +153,12 @@ GREETING = 'if [[ $1 == devices ]]; then {}; fi; echo "$*"'
 ])
 def test_run_simulates_where_there_is_no_gpu(yard, devices, served, said):
     executable(yard.at / "build/release/gpuyard", GREETING.format(devices))
-    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nbuild() { :; }\nyard_run --port 1")
+    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nprepare_web() { :; }\nbuild() { :; }\nyard_run --port 1")
     assert (run.stdout, run.returncode) == (served + "\n", 0)
     assert said in run.stderr
 
 
 def test_run_leaves_a_simulation_asked_for_alone(yard):
     executable(yard.at / "build/release/gpuyard", GREETING.format("exit 5"))
-    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nbuild() { :; }\nyard_run --simulate 8")
+    run = yard("source tools/yard/run.sh\ninstall_packages() { :; }\nprepare_web() { :; }\nbuild() { :; }\nyard_run --simulate 8")
     assert (run.stdout, run.stderr) == ("serve --greet --simulate 8\n", "")

@@ -1,0 +1,133 @@
+"""A headless Chromium, driven over its debugging pipe: what a page shows, asks for and complains of.
+
+    with Chromium(tmp_path) as browser:
+        page = browser.open("http://127.0.0.1:9410/docs")
+        page.wait_for("document.title == 'gpuyard API'")
+        page.requests, page.complaints
+
+It has a profile of its own that ends with the test, and it can reach this machine alone.
+"""
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+
+FLAGS = ["--headless=new", "--no-sandbox",  # as root there is none
+         "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--disable-default-apps", "--disable-extensions", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+PATIENCE = 60  # seconds for anything a browser is asked to do
+
+
+def above_ten(descriptor):
+    """The same, out of the way of 3 and 4."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    return moved
+
+
+class Chromium:
+    def __init__(self, directory):
+        program = shutil.which("chromium")
+        assert program, "chromium is not installed (tools/packages/test.txt)"
+        from_us, self._to = (above_ten(end) for end in os.pipe())
+        self._from, to_us = (above_ten(end) for end in os.pipe())
+        # It reads commands on descriptor 3 and answers on 4.
+        self._process = subprocess.Popen(
+            ["/bin/bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", program, *FLAGS,
+             f"--user-data-dir={directory / 'chromium'}", "about:blank"],
+            pass_fds=(from_us, to_us), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=open(directory / "chromium.log", "w"))
+        os.close(from_us)
+        os.close(to_us)
+        self._pending = b""
+        self._serial = 0
+        self.on_event = lambda method, parameters: None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        os.close(self._to)
+        os.close(self._from)
+
+    def open(self, url):
+        target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
+        session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})
+        return Page(self, session["sessionId"], url)
+
+    def call(self, method, parameters=None, session=None):
+        """The result of a command; events that come meanwhile go to on_event."""
+        self._serial += 1
+        wanted = self._serial
+        message = {"id": wanted, "method": method, "params": parameters or {}}
+        if session:
+            message["sessionId"] = session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            answer = self._receive(deadline)
+            if answer.get("id") == wanted:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]
+
+    def _receive(self, deadline):
+        while b"\0" not in self._pending:
+            ready, _, _ = select.select([self._from], [], [], max(0, deadline - time.monotonic()))
+            assert ready, "Chromium did not answer"
+            more = os.read(self._from, 65536)
+            assert more, "Chromium has ended"
+            self._pending += more
+        text, _, self._pending = self._pending.partition(b"\0")
+        message = json.loads(text)
+        if "method" in message:
+            self.on_event(message["method"], message.get("params", {}))
+        return message
+
+
+class Page:
+    def __init__(self, browser, session, url):
+        self.requests = []    # every URL the page asked for
+        self.complaints = []  # console errors, exceptions, what the content policy blocked
+        self._browser, self._session = browser, session
+        browser.on_event = self._note
+        for domain in ("Network", "Runtime", "Log", "Page"):
+            self._call(f"{domain}.enable")
+        self._call("Page.navigate", {"url": url})
+
+    def evaluate(self, expression):
+        result = self._call("Runtime.evaluate",
+                            {"expression": expression, "returnByValue": True})
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def wait_for(self, expression):
+        deadline = time.monotonic() + PATIENCE
+        while not self.evaluate(f"!!({expression})"):
+            assert time.monotonic() < deadline, \
+                f"waited {PATIENCE} s for {expression}; the page complains: {self.complaints}"
+            time.sleep(0.05)
+
+    def text(self):
+        return self.evaluate("document.body.innerText")
+
+    def _call(self, method, parameters=None):
+        return self._browser.call(method, parameters, self._session)
+
+    def _note(self, method, event):
+        if method == "Network.requestWillBeSent":
+            self.requests.append(event["request"]["url"])
+        elif method == "Network.loadingFailed":
+            self.complaints.append(f"a request failed: {event['errorText']}")
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(event["exceptionDetails"]["text"])
+        elif method == "Runtime.consoleAPICalled" and event["type"] in ("error", "assert"):
+            self.complaints.append(" ".join(str(a.get("value", a)) for a in event["args"]))
+        elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
+            self.complaints.append(event["entry"]["text"])

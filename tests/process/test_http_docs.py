@@ -1,0 +1,116 @@
+"""The API's description, and the page that shows it, in a real browser."""
+
+import gzip
+
+import proofs
+import pytest
+from chromium import Chromium
+
+PROOF = "API page in Chromium"
+SKIPPED = "skipped (no npm, or its registry does not answer)"
+
+
+def page_or_skip(yard):
+    answer = yard.get("/docs")
+    if answer.status == 503:
+        assert "openapi.json" in answer.text and "built without" in answer.text
+        proofs.record(PROOF, SKIPPED)
+        pytest.skip("built without the files of the API page")
+    return answer
+
+
+def test_the_page_shows_every_route_and_asks_nobody_else(daemon, tmp_path, record_property):
+    record_property("contract", "E12")
+    yard = daemon("--simulate", "2")
+    page_or_skip(yard)
+    origin = f"http://127.0.0.1:{yard.port}"
+    with Chromium(tmp_path) as browser:
+        page = browser.open(f"{origin}/docs")
+        page.wait_for("document.querySelectorAll('.opblock').length > 0")
+        shown = page.text().replace("\u200b", "")  # it lets long paths break
+        described = yard.get("/openapi.json").json()
+        for path, operations in described["paths"].items():
+            assert path in shown
+            for operation in operations.values():
+                assert operation["summary"].split(",")[0] in shown
+        assert "GPU" in shown and "Observability" in shown
+
+        # A route unfolded shows its example, and its answer when it is tried.
+        page.evaluate("document.querySelector('[id$=api_gpu_devices] button').click()")
+        page.wait_for("document.querySelector('.opblock .try-out__btn')")
+        page.wait_for("document.body.innerText.includes('total_memory_mb')")
+        page.evaluate("document.querySelector('.opblock .try-out__btn').click()")
+        page.wait_for("document.querySelector('.opblock .execute')")
+        page.evaluate("document.querySelector('.opblock .execute').click()")
+        page.wait_for("document.querySelector('.live-responses-table')")
+        assert f"{origin}/api/gpu/devices" in page.requests
+
+        strangers = [url for url in page.requests
+                     if not url.startswith((origin + "/", "data:", "blob:"))]
+        assert strangers == []
+        assert page.complaints == []
+    proofs.record(PROOF, "ran")
+
+
+def test_the_page_is_kept_by_the_browser_and_comes_packed_or_plain(daemon):
+    yard = daemon("--simulate", "1")
+    page = page_or_skip(yard)
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    again = yard.get("/docs", headers={"If-None-Match": page.headers["etag"]})
+    assert (again.status, again.text) == (304, "")
+    style = yard.get("/docs/swagger-ui.css")
+    assert style.headers["content-type"] == "text/css; charset=utf-8"
+    assert "content-encoding" not in style.headers and ".swagger-ui" in style.text
+    assert yard.get("/docs/swagger-ui-bundle.js.map").status == 404
+    assert "Apache License" in yard.get("/docs/licences.txt").text
+
+
+def fits(value, schema, document, at=""):
+    """Asserts that a value is what its schema says, as far as ours go."""
+    if "$ref" in schema:
+        return fits(value, document["components"]["schemas"][schema["$ref"].split("/")[-1]],
+                    document, at)
+    types = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None),
+             "integer": int, "number": (int, float)}
+    wanted = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    assert any(isinstance(value, types[one]) for one in wanted), f"{at}: {value!r} is no {wanted}"
+    if isinstance(value, dict):
+        assert set(schema.get("required", [])) <= set(value), at
+        properties = schema.get("properties", {})
+        for name, member in value.items():
+            inner = properties.get(name) or schema["additionalProperties"]
+            fits(member, inner, document, f"{at}/{name}")
+    elif isinstance(value, list):
+        for member in value:
+            fits(member, schema["items"], document, at + "/-")
+
+
+def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, record_property):
+    record_property("contract", "E12")
+    yard = daemon("--simulate", "2")
+    document = yard.get("/openapi.json").json()
+    compared = 0
+    for path, operations in document["paths"].items():
+        content = operations["get"]["responses"]["200"]["content"].get("application/json")
+        if not content or "example" not in content:
+            continue
+        answer = yard.get(path.replace("{id}", "0")).json()
+        fits(answer, content["schema"], document, path)
+        assert list(answer) == list(content["example"]), path
+        compared += 1
+    assert compared >= 6
+
+
+def test_large_answers_are_packed_for_who_accepts_it(daemon):
+    yard = daemon("--simulate", "8")
+    import http.client
+    connection = http.client.HTTPConnection("127.0.0.1", yard.port, timeout=30)
+    connection.request("GET", "/metrics", headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
+    response = connection.getresponse()
+    packed = response.read()
+    connection.close()
+    assert response.getheader("Content-Encoding") == "gzip"
+    assert response.getheader("Vary") == "Accept-Encoding"
+    assert b"gpuyard_gpu_temperature_celsius" in gzip.decompress(packed)
+    assert "content-encoding" not in yard.get("/metrics").headers

@@ -1,0 +1,92 @@
+"""tools/web_assets.sh and web/embed.py, with a stand-in for npm."""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FETCHES = ("echo npm >>calls; mkdir -p node_modules/swagger-ui-dist; cd node_modules/swagger-ui-dist; "
+           "for f in swagger-ui.css swagger-ui-bundle.js favicon-32x32.png NOTICE LICENSE "
+           "swagger-ui-bundle.js.LICENSE.txt; do echo $f >$f; done")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    shutil.copytree(ROOT / "web", tmp_path / "web")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/web_assets.sh", tmp_path / "tools")
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "cat", "sha256sum", "mkdir", "cp", "timeout", "rm", "grep", "dirname"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
+
+    def run(npm: str | None):
+        if npm is not None:
+            (tmp_path / "bin/npm").write_text(f"#!{shutil.which('bash')}\n{npm}\n")
+            (tmp_path / "bin/npm").chmod(0o755)
+        status = subprocess.run([tmp_path / "tools/web_assets.sh"], env={"PATH": f"{tmp_path}/bin"},
+                                capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return status.returncode, (tmp_path / "build/web/state").read_text() if (
+            tmp_path / "build/web/state").exists() else ""
+    run.at = tmp_path
+    return run
+
+
+def embedded(tree):
+    out = tree.at / "out"
+    run = subprocess.run(["python3", tree.at / "web/embed.py", tree.at / "build/web/state",
+                          tree.at / "build/web/node_modules", out],
+                         capture_output=True, text=True, check=True)
+    return run.stdout, out
+
+
+def test_without_npm_the_page_is_missing_and_the_build_goes_on(tree):
+    status, state = tree(None)
+    assert (status, state) == (3, "missing: npm is not installed\n")
+    said, out = embedded(tree)
+    assert "without its files: npm is not installed" in said
+    assert '"npm is not installed"' in (out / "docs_assets.cpp").read_text()
+    assert ".incbin" not in (out / "docs_assets.S").read_text()
+
+
+@pytest.mark.parametrize("words", ["npm error code ENOTFOUND", "npm error code ETIMEDOUT"])
+def test_a_silent_registry_is_no_failure(tree, words):
+    status, state = tree(f"echo '{words}' >&2; exit 1")
+    assert (status, state) == (3, "missing: the npm registry does not answer\n")
+
+
+def test_files_other_than_pinned_are_a_failure(tree):
+    status, state = tree("echo 'npm error code EINTEGRITY' >&2; exit 1")
+    assert (status, state) == (1, "")
+
+
+def test_what_is_there_is_not_fetched_again_until_the_pin_changes(tree):
+    for _ in range(2):
+        status, state = tree(FETCHES)
+        assert status == 0 and state.startswith("ready ")
+    calls = tree.at / "build/web/calls"
+    assert calls.read_text() == "npm\n"
+    with open(tree.at / "web/package.json", "a", encoding="utf-8") as package:
+        package.write("\n")
+    assert tree(FETCHES)[0] == 0
+    assert calls.read_text() == "npm\nnpm\n"
+
+
+def test_the_files_are_embedded_packed(tree):
+    tree(FETCHES)
+    said, out = embedded(tree)
+    assert "kB, packed" in said
+    assert gzip.decompress((out / "swagger-ui.css.gz").read_bytes()) == b"swagger-ui.css\n"
+    source = (out / "docs_assets.cpp").read_text()
+    assert '"docs.html", "text/html; charset=utf-8"' in source and ".map" not in source
+    assert f'"{out}/docs.js.gz"' in (out / "docs_assets.S").read_text()
+
+
+def test_nothing_of_ours_names_a_registry():
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        assert "http" not in (ROOT / "web" / name).read_text()
+    assert "http" not in (ROOT / "tools/web_assets.sh").read_text()
+    assert os.access(ROOT / "tools/web_assets.sh", os.X_OK)
