@@ -28,7 +28,7 @@ constexpr Workload kFullLoad{.kind = WorkloadKind::steady};
 TEST(Physics, FullLoadReaches95PercentOfTheCapWithinTwoSeconds) {
   for (const std::uint32_t cap_mw : {700'000U, 500'000U, 300'000U}) {
     World world = one_gpu(kFullLoad);
-    world.gpus[0].power_limit_mw = cap_mw;
+    world.gpus[0].settings.power_limit_mw = cap_mw;
     run_for(world, 2s);
     const GpuRecord record = record_of(world.gpus[0]);
     EXPECT_GE(record.power_mw, cap_mw * 95 / 100);
@@ -43,7 +43,7 @@ TEST(Physics, HalvingTheCapLowersTheClockAndSetsThePowerCapReasonWithin100Millis
   EXPECT_EQ(before.sm_clock_mhz, 1980U);
   EXPECT_EQ(before.clock_reasons, 0U);
 
-  world.gpus[0].power_limit_mw /= 2;
+  world.gpus[0].settings.power_limit_mw /= 2;
   run_for(world, 100ms);
   const GpuRecord after = record_of(world.gpus[0]);
   EXPECT_LT(after.sm_clock_mhz, before.sm_clock_mhz);
@@ -103,9 +103,9 @@ TEST(Physics, SensorsStayWithinWhatTheModelCanDo) {
     step(world, kStep);
     for (const Gpu& gpu : world.gpus) {
       const GpuRecord record = record_of(gpu);
-      ASSERT_LE(record.power_mw, gpu.power_limit_mw);
+      ASSERT_LE(record.power_mw, gpu.settings.power_limit_mw);
       ASSERT_GE(record.power_mw, h100().idle_mw);
-      ASSERT_LE(record.sm_clock_mhz, h100().max_sm_clock_mhz);
+      ASSERT_LE(record.sm_clock_mhz, h100().clocks.max_sm);
       ASSERT_LE(record.gpu_utilization_percent, 100U);
       ASSERT_LE(record.memory_used_bytes + h100().memory_reserved_bytes, h100().memory_total_bytes);
     }

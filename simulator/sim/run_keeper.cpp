@@ -70,7 +70,7 @@ class Keeper {
         }
         gpu.workload = {command.workload_kind, command.load, command.vram_bytes};
         return {};
-      case Verb::stop:
+      default:
         break;
     }
     return Error{Errc::invalid, "unknown command"};

@@ -51,7 +51,7 @@ TEST_F(WorldFileTest, AReaderSeesWhatWasPublished) {
   EXPECT_STREQ(reader->identity(3).uuid, world_.gpus[3].identity.uuid);
   EXPECT_EQ(reader->model(3).name, "NVIDIA H100 80GB HBM3");
 
-  world_.gpus[2].power_limit_mw = 345'678;
+  world_.gpus[2].settings.power_limit_mw = 345'678;
   writer_.publish(world_);
   EXPECT_EQ(reader->generation(), 2U);
   EXPECT_EQ(reader->record(2)->power_limit_mw, 345'678U);
@@ -94,7 +94,7 @@ TEST_F(WorldFileTest, AnotherMagicIsRefused) {
 TEST_F(WorldFileTest, AnotherLayoutVersionIsRefusedAndNamesBoth) {
   overwrite(offsetof(WorldHeader, layout_version), std::uint32_t{99});
   EXPECT_EQ(refusal().code, Errc::invalid);
-  EXPECT_NE(refusal().message.find("layout 99, this program reads 2"), std::string::npos);
+  EXPECT_NE(refusal().message.find("layout 99, this program reads 3"), std::string::npos);
 }
 
 TEST_F(WorldFileTest, AWorldOfAnotherBootIsUnavailable) {
@@ -145,8 +145,8 @@ TEST_F(WorldFileTest, ARemovedFileIsNoticedByItsWriterAndAForeignOneIsLeftAlone)
 World world_at(std::uint64_t n) {
   World world = make_world(*find_model("h100"), 64, {});
   for (Gpu& gpu : world.gpus) {
-    gpu.energy_uj = n * 1000;
-    gpu.power_limit_mw = static_cast<std::uint32_t>(n);
+    gpu.counters.energy_uj = n * 1000;
+    gpu.settings.power_limit_mw = static_cast<std::uint32_t>(n);
     gpu.demand.vram_bytes = n;
     for (CallFault& fault : gpu.fault.calls) fault.code = static_cast<std::int32_t>(n);
   }

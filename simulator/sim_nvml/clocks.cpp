@@ -28,11 +28,11 @@ std::optional<std::uint32_t> highest_clock(const Device& device, unsigned type) 
   switch (type) {
     case kClockGraphics:
     case kClockSm:
-      return device.model.max_sm_clock_mhz;
+      return device.model.clocks.max_sm;
     case kClockMemory:
-      return device.model.memory_clock_mhz;
+      return device.model.max_memory_clock_mhz();
     case kClockVideo:
-      return device.model.max_video_clock_mhz;
+      return device.model.clocks.max_video;
     default:
       return std::nullopt;
   }
