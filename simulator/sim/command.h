@@ -27,7 +27,8 @@ enum class Verb : std::uint32_t {
   set_synthetic = 7,  // how many processes that do not exist
   add_ecc_errors = 8,
   raise_event = 9,
-  reset = 10,  // as a GPU reset: what is pending becomes what is
+  reset = 10,     // as a GPU reset: what is pending becomes what is
+  set_heat = 11,  // degrees C in `load`
 };
 
 struct Command {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "nvml/abi.h"
+
 namespace gpuyard::sim {
 namespace {
 
@@ -63,6 +65,25 @@ std::optional<Call> call_from_name(std::string_view name) {
     if (kCallNames[i] == name) return static_cast<Call>(i);
   }
   return std::nullopt;
+}
+
+Result<void> check_fault(const Fault& fault) {
+  if (fault.lost > 1) return Error{Errc::invalid, "a GPU is lost or not"};
+  for (const CallFault& call : fault.calls) {
+    if (call.call == Call::none) continue;
+    if (static_cast<std::size_t>(call.call) >= kCallCount) {
+      return Error{Errc::invalid, "there is no driver call of this number"};
+    }
+    if ((call.code < nvml::kSuccess || call.code > nvml::kResetTypeNotSupported) &&
+        call.code != nvml::kUnknown) {
+      return Error{Errc::invalid, std::to_string(call.code) +
+                                      " is no return code of NVML: those are 1 to 30, and 999"};
+    }
+    if (call.code == nvml::kSuccess && call.latency_ms == 0) {
+      return Error{Errc::invalid, "a driver call that works and takes no time is no fault"};
+    }
+  }
+  return {};
 }
 
 Result<void> add_fault(Fault& fault, const Fault& more) {

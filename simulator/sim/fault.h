@@ -82,6 +82,10 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
+// Errc::invalid says what a driver could not do: answer a code that NVML does not have, or fail in
+// a call that is none.
+Result<void> check_fault(const Fault&);
+
 // Makes `fault` worse by `more`: lost if either is, and each call of `more` fails as it says there.
 // Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.
 Result<void> add_fault(Fault& fault, const Fault& more);

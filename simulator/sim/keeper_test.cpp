@@ -46,7 +46,9 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
   const auto world = start();
   const std::string text = json::to_json(*world_status(directory()));
   EXPECT_TRUE(text.starts_with("{\"directory\":\"")) << text;
-  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"uuid\":\"GPU-"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"model\":\"h100\",\"uuid\":\"GPU-"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(KeeperTest, AnIndependentKeeperOutlivesItsRunningWorldUntilItIsStopped) {

@@ -39,17 +39,16 @@ void take_demand(Gpu& gpu, std::uint32_t index, milliseconds elapsed) {
   const std::uint64_t usable = usable_memory(*gpu.model);
   const Demand own = demand_at(gpu.workload, index, elapsed, usable);
   const Processes& processes = gpu.processes;
-  const double total = own.load + processes.load;
+  const double total = own.load + processes.load();
   gpu.process_share = total > 1.0 ? 1.0 / total : 1.0;
   gpu.demand.load = std::min(1.0, total);
-  gpu.demand.vram_bytes = std::min(usable, own.vram_bytes + processes.memory_bytes);
+  gpu.demand.vram_bytes = std::min(usable, own.vram_bytes + processes.memory_bytes().value_or(0));
 
   gpu.activities = {};
   gpu.activities.add(activities_of(kind_on(gpu.workload, index)), own.load * gpu.process_share);
-  Activities theirs = activities_of(WorkloadKind::steady);
-  gpu.activities.add(theirs, processes.load * gpu.process_share);
-  gpu.activities.encoder += processes.encoder * gpu.process_share;
-  gpu.activities.decoder += processes.decoder * gpu.process_share;
+  gpu.activities.add(activities_of(WorkloadKind::steady), processes.load() * gpu.process_share);
+  gpu.activities.encoder += processes.encoder() * gpu.process_share;
+  gpu.activities.decoder += processes.decoder() * gpu.process_share;
   if (gpu.model->encoders == 0) gpu.activities.encoder = 0;
 }
 

@@ -102,7 +102,7 @@ GpuRecord record_of(const Gpu& gpu) {
   put_sensors(gpu, record);
   put_settings(gpu, record);
   record.workload_kind = static_cast<std::uint32_t>(gpu.workload.kind);
-  record.process_count = static_cast<std::uint32_t>(gpu.processes.list.size());
+  record.process_count = static_cast<std::uint32_t>(gpu.processes.list().size());
   record.process_share_permille = rounded(gpu.process_share * 1000.0);
   record.fault = gpu.fault;
   return record;

@@ -67,20 +67,21 @@ Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,
 
 }  // namespace
 
-void Processes::add(const ProcessRecord& process) {
-  list.push_back(process);
-  sum_up();
-}
-
 void Processes::sum_up() {
-  load = memory_load = encoder = decoder = 0;
-  memory_bytes = 0;
-  for (const ProcessRecord& process : list) {
-    load += process.load_permille / kPermille;
-    memory_load += process.memory_load_permille / kPermille;
-    encoder += process.encoder_permille / kPermille;
-    decoder += process.decoder_permille / kPermille;
-    memory_bytes += process.memory_bytes;
+  load_ = encoder_ = decoder_ = 0;
+  memory_bytes_ = 0;
+  most_asked_ = 0;
+  for (const ProcessRecord& process : list_) {
+    load_ += process.load_permille / kPermille;
+    encoder_ += process.encoder_permille / kPermille;
+    decoder_ += process.decoder_permille / kPermille;
+    most_asked_ = std::max({most_asked_, process.load_permille, process.memory_load_permille,
+                            process.encoder_permille, process.decoder_permille});
+    if (memory_bytes_ && process.memory_bytes <= UINT64_MAX - *memory_bytes_) {
+      *memory_bytes_ += process.memory_bytes;
+    } else {
+      memory_bytes_.reset();
+    }
   }
 }
 

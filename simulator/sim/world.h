@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "sim/activity.h"
@@ -58,24 +58,36 @@ struct Counters {
 };
 
 // The processes on one GPU, with their sums: there may be thousands of them.
-struct Processes {
-  std::vector<ProcessRecord> list;
-  double load = 0;
-  double memory_load = 0;
-  double encoder = 0;
-  double decoder = 0;
-  std::uint64_t memory_bytes = 0;
+class Processes {
+ public:
+  Processes() = default;
+  explicit Processes(std::vector<ProcessRecord> list) : list_(std::move(list)) { sum_up(); }
 
-  void add(const ProcessRecord&);
+  const std::vector<ProcessRecord>& list() const { return list_; }
+
+  // Shares of the GPU, together.
+  double load() const { return load_; }
+  double encoder() const { return encoder_; }
+  double decoder() const { return decoder_; }
+
+  // Of them all; empty if it is more than can be counted.
+  std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
+  std::uint32_t most_asked() const { return most_asked_; }  // permille, by any one of anything
+
   template <class Which>
-  bool erase_if(Which&& which) {
-    if (std::erase_if(list, which) == 0) return false;
-    sum_up();
-    return true;
+  void erase_if(Which&& which) {
+    if (std::erase_if(list_, which) != 0) sum_up();
   }
 
  private:
   void sum_up();
+
+  std::vector<ProcessRecord> list_;
+  double load_ = 0;
+  double encoder_ = 0;
+  double decoder_ = 0;
+  std::optional<std::uint64_t> memory_bytes_ = 0;
+  std::uint32_t most_asked_ = 0;
 };
 
 struct Gpu {
