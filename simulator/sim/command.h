@@ -38,9 +38,9 @@ struct Command {
   WorkloadKind workload_kind{};   // set_load
   double load = 0;                // set_load
   std::uint64_t vram_bytes = 0;   // set_load
-  Fault fault;                    // inject
-  SettingWrite write;             // set; its GPU is the one above
-  ProcessRecord process;          // attach; set_synthetic: what each one asks for
+  Fault fault = {};               // inject
+  SettingWrite write = {};        // set; its GPU is the one above
+  ProcessRecord process = {};     // attach; set_synthetic: what each one asks for
   std::uint64_t count = 0;        // set_synthetic, add_ecc_errors; raise_event: the Xid
   EccLocation location{};         // add_ecc_errors
   std::uint32_t uncorrected = 0;  // add_ecc_errors: 1 for double-bit errors

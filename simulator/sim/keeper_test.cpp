@@ -14,7 +14,9 @@
 #include "base/boot.h"
 #include "base/json_writer.h"
 #include "base/spawn.h"
+#include "nvml/abi.h"
 #include "sim/run_keeper.h"
+#include "sim/setting_call.h"
 #include "sim/testing_keeper.h"
 #include "sim/world_reader.h"
 
@@ -229,6 +231,76 @@ TEST_F(KeeperTest, FaultsAddUpUntilTheyAreCleared) {
   EXPECT_EQ(gpu.faults, (std::vector<std::string>{"power_usage: code 999", "temperature: code 3"}));
 }
 
+TEST_F(KeeperTest, ASetterCallIsAnsweredWithNvmlsCode) {
+  const auto world = start();
+  const auto limit = [&](std::uint64_t milliwatts) {
+    return call_setter(directory(),
+                       {.setting = Setting::power_limit, .gpu = 1, .values = {milliwatts, 0}});
+  };
+  EXPECT_EQ(limit(350'000), nvml::kSuccess);
+  EXPECT_EQ(limit(350), nvml::kInvalidArgument);
+  const auto status = world_status(directory());
+  EXPECT_EQ(status->gpus[1].power_limit_w, 350.0);
+  ASSERT_EQ(status->writes.size(), 2U);
+  EXPECT_EQ(status->writes[0].setting, "power_limit");
+  EXPECT_EQ(status->writes[0].values, std::vector<std::uint64_t>{350'000});
+  EXPECT_EQ(status->writes[0].pid, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(status->writes[0].uid, ::geteuid());
+  EXPECT_EQ(status->writes[1].nvml_code, nvml::kInvalidArgument);
+}
+
+TEST_F(KeeperTest, ASetterCallToAStoppedOrDeadKeeperDoesNotHang) {
+  const auto world = start(KeeperLifetime::independent);
+  const SettingWrite write{.setting = Setting::persistence_mode, .gpu = 0, .values = {1, 0}};
+  const TimePoint before = BootClock::now();
+  ::kill(world->keeper_pid(), SIGSTOP);
+  EXPECT_EQ(call_setter(directory(), write), nvml::kTimeout);
+  ::kill(world->keeper_pid(), SIGKILL);
+  EXPECT_EQ(call_setter(directory(), write), nvml::kDriverNotLoaded);
+  EXPECT_EQ(call_setter("/no/such/place", write), nvml::kDriverNotLoaded);
+  EXPECT_LT(to_milliseconds(BootClock::now() - before), 5000);
+}
+
+TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
+  auto mixed = options();
+  mixed.model = "t4,rtx4090:2,h200";
+  mixed.gpus = std::nullopt;
+  const auto world = start_keeper(mixed, KeeperLifetime::with_creator);
+  ASSERT_TRUE(world) << world.error().message;
+  const auto status = world_status(directory());
+  ASSERT_EQ(status->gpus.size(), 4U);
+  EXPECT_EQ(status->gpus[0].model, "t4");
+  EXPECT_EQ(status->gpus[2].name, "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(status->gpus[2].fan_percent.size(), 2U);
+  EXPECT_FALSE(status->gpus[2].settings.ecc_mode);
+  EXPECT_EQ(status->gpus[3].settings.ecc_mode, true);
+}
+
+TEST_F(KeeperTest, ATestMayResetHeatAndPutProcessesOnAGpu) {
+  const auto world = start();
+  EXPECT_TRUE(attach_process(directory(), 0, ::getpid(), {.vram_bytes = 1 << 30, .load = 0.25}));
+  EXPECT_TRUE(set_synthetic_processes(directory(), 1, 3, {.load = 0.1}));
+  EXPECT_EQ(set_synthetic_processes(directory(), 1, -3, {}).error().code, Errc::invalid);
+  EXPECT_EQ(attach_process(directory(), 0, ::getpid(), {.load = 1.5}).error().code, Errc::invalid);
+  EXPECT_EQ(attach_process(directory(), 0, 4'194'304, {}).error().code, Errc::not_found);
+  EXPECT_TRUE(add_ecc_errors(directory(), 2, {.uncorrected = true, .count = 2}));
+  EXPECT_TRUE(raise_xid(directory(), 2, 79));
+  EXPECT_TRUE(set_heat(directory(), 2, 20));
+  EXPECT_EQ(set_heat(directory(), 2, -1).error().code, Errc::invalid);
+  auto status = world_status(directory());
+  ASSERT_EQ(status->gpus[0].processes.size(), 1U);
+  EXPECT_EQ(status->gpus[0].processes[0].pid, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_FALSE(status->gpus[0].processes[0].synthetic);
+  EXPECT_EQ(status->gpus[1].processes.size(), 3U);
+  EXPECT_TRUE(status->gpus[1].processes[2].synthetic);
+  EXPECT_TRUE(status->gpus[2].repair_pending);
+  EXPECT_EQ(status->gpus[2].ecc_uncorrected, 2U);
+  EXPECT_EQ(status->events.size(), 3U);
+  EXPECT_EQ(reset_gpu(directory(), 0).error().code, Errc::conflict);
+  EXPECT_TRUE(reset_gpu(directory(), 2));
+  EXPECT_FALSE(world_status(directory())->gpus[2].repair_pending);
+}
+
 TEST_F(KeeperTest, CommandsForNoSuchGpuOrLoadAreRefused) {
   const auto world = start();
   EXPECT_EQ(inject(directory(), 4, {}).error().code, Errc::not_found);
@@ -245,6 +317,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   const KeeperOptions options{.world = {.directory = "/a b",
                                         .model = "h100",
                                         .gpus = 3,
+                                        .setters = SettersFor::everyone,
                                         .load = {WorkloadKind::steady, 0.25, 1 << 20},
                                         .private_directory = true},
                               .creator = 42};
@@ -252,12 +325,14 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->world.directory, "/a b");
   EXPECT_EQ(parsed->world.gpus, 3);
+  EXPECT_EQ(parsed->world.setters, SettersFor::everyone);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
   EXPECT_TRUE(parsed->world.private_directory);
   for (const auto& wrong : {std::vector<std::string>{"--gpus"},
                             {"--gpus", "3x"},
                             {"--fleet", "3"},
+                            {"--setters", "nobody"},
                             {"--load", "heavy"}}) {
     EXPECT_FALSE(parse_keeper_arguments(wrong));
   }

@@ -39,10 +39,12 @@ template <class T, std::size_t N>
 std::vector<T> entries_after(const WorldLog<T, N>& log, std::uint64_t sequence) {
   std::vector<T> out;
   const std::uint64_t count = load_word(log.count);
-  const std::uint64_t oldest = count > N ? count - N + 1 : 1;
-  for (std::uint64_t n = std::max(sequence + 1, oldest); n <= count; ++n) {
+  if (sequence >= count) return out;
+  // Counted down, so that no count a hostile file holds can overflow.
+  for (std::uint64_t left = std::min<std::uint64_t>(count - sequence, N); left > 0; --left) {
+    const std::uint64_t n = count - left + 1;
     const T entry = copy_of<T>(log.entries[n % log.kSlots]);
-    if (load_word(log.count) + 1 < n + log.kSlots && entry.sequence == n) out.push_back(entry);
+    if (load_word(log.count) - n < N && entry.sequence == n) out.push_back(entry);
   }
   return out;
 }

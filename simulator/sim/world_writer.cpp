@@ -6,7 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/files.h"
@@ -70,7 +70,10 @@ Result<WorldWriter> WorldWriter::create(const std::string& directory, const Worl
       ::mmap(nullptr, sizeof(WorldFile), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
   if (mapped == MAP_FAILED) return system_error("mapping " + path);
 
-  auto* content = new (mapped) WorldFile;
+  // Not constructed: a new file is zero, as every part of a WorldFile is at first, and room that
+  // nobody uses should cost no memory.
+  static_assert(std::is_trivially_copyable_v<WorldFile>);
+  auto* content = static_cast<WorldFile*>(mapped);
   WorldWriter writer(path, content, inode_of(file->get()));
   content->header = make_header(world);
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
