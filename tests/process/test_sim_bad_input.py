@@ -5,11 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, wait_until
+from conftest import PATIENCE, PROGRAM, wait_until
 from sim_world import World, world  # noqa: F401
 
 LAYOUT_VERSION_AT = 8
@@ -45,7 +47,8 @@ def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, becaus
     assert not world.directory.exists()
 
 
-def test_serve_takes_a_mixed_fleet_and_refuses_nonsense(daemon, run):
+def test_serve_takes_a_mixed_fleet_and_refuses_nonsense(daemon, run, record_property):
+    record_property("contract", "A15")
     yard = daemon("--simulate", "3", "--model", "a100:1,rtx4090:1,t4")
     names = [gpu["name"] for gpu in yard.get("/api/gpu/devices").json()["devices"]]
     assert names == ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "Tesla T4"]
@@ -149,6 +152,27 @@ def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_pat
         wait_until(lambda: init_code(world.environment) == 0, "the world to be alive again")
     finally:
         neighbour.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
+def test_another_user_may_look_but_not_touch():
+    place = Path(tempfile.mkdtemp(prefix="gpuyard-sim-"))  # pytest's own are closed to others
+    place.chmod(0o755)
+    world = World(place)
+    try:
+        world.start("--gpus", "1")
+        as_nobody = {"env": world.environment, "user": 65534, "group": 65534, "extra_groups": [],
+                     "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
+        assert subprocess.run([PROGRAM, "sim", "status"], **as_nobody).returncode == 0
+        for arguments in (["inject", "--gpu", "0", "--lost"], ["load", "--gpu", "0", "idle"],
+                          ["run", "--gpu", "0", "--", "true"], ["reset", "--gpu", "0"]):
+            done = subprocess.run([PROGRAM, "sim", *arguments], **as_nobody)
+            assert done.returncode == 4 and "another user's keeper" in done.stderr, arguments
+        assert subprocess.run([PROGRAM, "sim", "stop"], **as_nobody).returncode == 4
+        assert not world.gpu(0)["lost"]
+    finally:
+        world.end()
+        shutil.rmtree(place)
 
 
 def test_a_client_that_is_killed_or_stopped_in_the_middle_of_reading_harms_nobody(world):
