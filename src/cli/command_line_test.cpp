@@ -155,8 +155,8 @@ TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
 }
 
 TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
-  const auto sim = verb<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8", "--",
-                                  "train", "--gpu", "", "-h"});
+  const auto sim = verb<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8",
+                                  "--", "train", "--gpu", "", "-h"});
   EXPECT_EQ(sim.action, SimVerb::Action::run);
   EXPECT_EQ(sim.gpu, 3);
   EXPECT_EQ(sim.vram, "10G");
