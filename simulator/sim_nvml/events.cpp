@@ -34,11 +34,11 @@ unsigned long long supported_types(const Device& device) {
   return device.model.has_ecc ? kEventXid | kEventSingleBitEcc | kEventDoubleBitEcc : kEventXid;
 }
 
-std::uint64_t monotonic_ms() {
+std::uint64_t monotonic_us() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
 }
 
 // The next event that the set is registered for; it counts as told.
@@ -70,7 +70,7 @@ ReturnCode health_of(const sim::WorldReader& world, const Registered& registered
 
 // Looks, and looks again every 10 ms until something happened or `timeout_ms` passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
-  const std::uint64_t deadline = monotonic_ms() + timeout_ms;
+  const std::uint64_t deadline = monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {
     const auto world = sim_nvml::session().world();
     if (world == nullptr) return kUninitialized;
@@ -81,10 +81,11 @@ ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
       return kSuccess;
     }
     if (const auto code = health_of(*world, *registered); code != kSuccess) return code;
-    const std::uint64_t now = monotonic_ms();
+    const std::uint64_t now = monotonic_us();
     if (now >= deadline) return kTimeout;
+    const std::uint64_t left_ms = (deadline - now + 999) / 1000;
     sim_nvml::sleep_for(
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(deadline - now, kLookAgainAfterMs)));
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
   }
 }
 

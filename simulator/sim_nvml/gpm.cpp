@@ -14,10 +14,15 @@ using sim::Activity;
 using sim::Call;
 using sim_nvml::Device;
 
-constexpr unsigned kGpmVersion = 1;
 constexpr std::size_t kMostSamples = 4096;        // at a time, of one client
 constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are refreshed no oftener
 constexpr unsigned kNoGpu = ~0U;
+
+// GPM's structs carry a bare 1, but NVIDIA's own Go bindings put a size below it, which differs
+// from header to header.
+bool is_version_1(unsigned word) {
+  return word == 1 || word >> 24 == 1;
+}
 
 // What a sample keeps.
 struct Counters {
@@ -114,7 +119,7 @@ void answer(const Interval& interval, GpmMetric& out) {
 
 SIM_NVML_ENTRY nvmlGpmQueryDeviceSupport(DeviceHandle handle, GpmSupport* out) {
   return sim_nvml::on_device(Call::gpm, handle, out != nullptr, [&](const Device& device) {
-    if (out->version != kGpmVersion) return kArgumentVersionMismatch;
+    if (!is_version_1(out->version)) return kArgumentVersionMismatch;
     out->supported = device.model.has_gpm ? 1 : 0;
     return kSuccess;
   });
@@ -146,7 +151,7 @@ SIM_NVML_ENTRY nvmlGpmSampleGet(DeviceHandle handle, GpmSample sample) {
 SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
   if (sim_nvml::session().world() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
-  if (out->version != kGpmVersion) return kArgumentVersionMismatch;
+  if (!is_version_1(out->version)) return kArgumentVersionMismatch;
   const auto older = samples().get(out->sample1);
   const auto newer = samples().get(out->sample2);
   if (!older || !newer || out->count > kGpmMetricsMost) return kInvalidArgument;

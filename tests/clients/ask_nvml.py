@@ -51,14 +51,15 @@ def names_for(gpu, count):
             names[name] = (lambda call: lambda *rest: call(gpu, *rest))(value)
     names["field"] = field_reader(gpu)
     names["gpu"] = gpu
-    names["other"] = nvml.nvmlDeviceGetHandleByIndex(count - 1)
     names["own_pid"] = os.getpid()
     names["uuid"] = nvml.nvmlDeviceGetUUID(gpu)
     names["pci"] = nvml.nvmlDeviceGetPciInfo(gpu).busId
-    try:
-        names["serial"] = nvml.nvmlDeviceGetSerial(gpu)
-    except nvml.NVMLError:
-        pass
+    for name, call in {"other": lambda: nvml.nvmlDeviceGetHandleByIndex(count - 1),
+                       "serial": lambda: nvml.nvmlDeviceGetSerial(gpu)}.items():
+        try:
+            names[name] = call()
+        except nvml.NVMLError:
+            pass  # and so will be the expression that needs it
     return names
 
 

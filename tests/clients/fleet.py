@@ -86,6 +86,12 @@ def close(one, other, within):
     return abs(one - other) <= within
 
 
+def without_reserve(used, gpu):
+    """Whether `used` is the GPU's used memory as the second version of NVML's struct counts it, which
+    leaves out what the driver keeps for itself."""
+    return 200 << 20 <= gpu["memory_used_bytes"] - used <= 1 << 30
+
+
 @functools.cache
 def exported():
     """The names that the simulated library exports."""
