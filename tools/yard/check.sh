@@ -92,7 +92,7 @@ yard_check() {
   stage "words" python3 tools/check/house_words.py
   stage "include direction" python3 tools/check/include_direction.py
   stage "tools" check_tools
-  stage "python clients" prepare_clients
+  stage "foreign clients" prepare_clients
   sanitized asan build asan
   if stage_failed "asan build"; then
     skip_stage "contract" "no tests ran" # the reports there are of another run
