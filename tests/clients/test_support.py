@@ -62,6 +62,12 @@ def test_the_support_file_misses_no_exported_getter(model):
     assert getters - mentioned == set()
 
 
+def test_the_hostile_calls_leave_out_no_function():
+    listed = (HERE.parent.parent / "simulator/sim_nvml/every_entry_for_tests.h").read_text()
+    apart = {"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"}
+    assert set(re.findall(r"with\((\w+)\)", listed)) == exported() - apart
+
+
 def fits(value, expected):
     if isinstance(expected, dict):
         return value == (None if expected["is"] == "nothing" else expected["is"])
