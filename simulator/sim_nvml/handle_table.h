@@ -1,5 +1,5 @@
 // Handles of things a client makes and frees: numbers that are looked up, never addresses that are
-// followed, so that a wrong or an already freed one is an invalid argument and not a crash.
+// followed, and never given twice, so that a wrong or an already freed one is an invalid argument.
 #pragma once
 
 #include <array>
@@ -17,9 +17,11 @@ class HandleTable {
   Handle make(const T& value) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < N; ++i) {
-      if (values_[i]) continue;
-      values_[i] = value;
-      return handle_of(i);
+      Place& place = places_[i];
+      if (place.value) continue;
+      place.value = value;
+      place.number = ++made_ * N + i;
+      return reinterpret_cast<Handle>(place.number);
     }
     return nullptr;
   }
@@ -49,20 +51,20 @@ class HandleTable {
   }
 
  private:
-  // Not null, and no address of anything.
-  static Handle handle_of(std::size_t i) {
-    return reinterpret_cast<Handle>((static_cast<std::uintptr_t>(i) + 1) << 4);
-  }
+  struct Place {
+    std::uintptr_t number = 0;  // what the handle is: tells the place too
+    std::optional<T> value;
+  };
 
   std::optional<T>* find(Handle handle) {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
-    const std::uintptr_t i = (number >> 4) - 1;
-    if (number % 16 != 0 || i >= N || !values_[i]) return nullptr;
-    return &values_[i];
+    Place& place = places_[number % N];
+    return place.value && place.number == number ? &place.value : nullptr;
   }
 
   std::mutex mutex_;
-  std::array<std::optional<T>, N> values_;
+  std::uintptr_t made_ = 0;
+  std::array<Place, N> places_;
 };
 
 }  // namespace gpuyard::sim_nvml
