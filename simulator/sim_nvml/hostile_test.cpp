@@ -50,9 +50,11 @@ class HostileTest : public ::testing::Test {
     ::unsetenv("GPUYARD_SIM_WORLD");
   }
 
-  // All pointers point to 64 KiB full of `filling`.
+  // All pointers point to 64 KiB full of `filling`. A text ends with them: one that never ends is
+  // the caller's own crash, in any library.
   Word room(unsigned char filling) {
     std::fill(room_.begin(), room_.end(), filling);
+    room_.back() = 0;
     return reinterpret_cast<Word>(room_.data());
   }
   // Some code of NVML's, whatever it is.
