@@ -7,30 +7,51 @@
 #include <type_traits>
 
 #include "sim/fault.h"
+#include "sim/process_record.h"
+#include "sim/setting.h"
 #include "sim/workload.h"
+#include "sim/world_record.h"
 
 namespace gpuyard::sim {
 
 inline constexpr const char* kKeeperSocket = "keeper.sock";
-inline constexpr std::uint32_t kCommandVersion = 2;
+inline constexpr std::uint32_t kCommandVersion = 3;
 
-enum class Verb : std::uint32_t { stop = 1, inject = 2, set_load = 3, clear_faults = 4 };
+enum class Verb : std::uint32_t {
+  stop = 1,
+  inject = 2,
+  set_load = 3,
+  clear_faults = 4,
+  set = 5,            // one of NVML's setters; anybody may ask, the keeper decides
+  attach = 6,         // a real process
+  set_synthetic = 7,  // how many processes that do not exist
+  add_ecc_errors = 8,
+  raise_event = 9,
+  reset = 10,     // as a GPU reset: what is pending becomes what is
+  set_heat = 11,  // degrees C in `load`
+};
 
 struct Command {
   std::uint32_t version = kCommandVersion;
   Verb verb{};
   std::uint32_t gpu = 0;
-  WorkloadKind workload_kind{};  // set_load
-  double load = 0;               // set_load
-  std::uint64_t vram_bytes = 0;  // set_load
-  Fault fault;                   // inject
+  WorkloadKind workload_kind{};   // set_load
+  double load = 0;                // set_load
+  std::uint64_t vram_bytes = 0;   // set_load
+  Fault fault = {};               // inject
+  SettingWrite write = {};        // set; its GPU is the one above
+  ProcessRecord process = {};     // attach; set_synthetic: what each one asks for
+  std::uint64_t count = 0;        // set_synthetic, add_ecc_errors; raise_event: the Xid
+  EccLocation location{};         // add_ecc_errors
+  std::uint32_t uncorrected = 0;  // add_ecc_errors: 1 for double-bit errors
 };
 static_assert(std::is_trivially_copyable_v<Command>);
 
 struct Reply {
   std::uint32_t failed = 0;
-  std::uint32_t errc = 0;  // Errc, when failed
-  char message[248] = {};
+  std::uint32_t errc = 0;      // Errc, when failed
+  std::int32_t nvml_code = 0;  // set: what NVML's setter answers
+  char message[244] = {};
 };
 static_assert(sizeof(Reply) == 256);
 

@@ -5,28 +5,31 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <string_view>
 
 #include "base/files.h"
+#include "nvml/abi.h"
 
 namespace gpuyard::sim {
 namespace {
 
 constexpr int kBacklog = 64;
 
-bool may_command(int fd) {
+Peer peer_of(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == 0 || peer.uid == ::geteuid();
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return {.uid = static_cast<uid_t>(-1)};
+  }
+  return {.pid = peer.pid, .uid = peer.uid, .is_owner = peer.uid == 0 || peer.uid == ::geteuid()};
 }
 
-Reply reply_of(const Result<void>& result) {
+Reply refusal(const char* message) {
   Reply reply;
-  if (result) return reply;
   reply.failed = 1;
-  reply.errc = static_cast<std::uint32_t>(result.error().code);
-  result.error().message.copy(reply.message, sizeof reply.message - 1);
+  reply.errc = static_cast<std::uint32_t>(Errc::invalid);
+  reply.nvml_code = nvml::kUnknown;
+  std::string_view(message).copy(reply.message, sizeof reply.message - 1);
   return reply;
 }
 
@@ -84,9 +87,8 @@ void CommandServer::serve(std::span<const pollfd> polled, TimePoint now) {
 void CommandServer::accept_one(TimePoint now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd || clients_.size() >= kMaxClients) return;  // closed: the client sees it at once
-  const bool allowed = may_command(fd.get());
-  clients_.push_back(
-      {.fd = std::move(fd), .may_command = allowed, .deadline = now + kClientDeadline});
+  const Peer peer = peer_of(fd.get());
+  clients_.push_back({.fd = std::move(fd), .peer = peer, .deadline = now + kClientDeadline});
 }
 
 bool CommandServer::answer(Client& client) {
@@ -94,17 +96,15 @@ bool CommandServer::answer(Client& client) {
   const ssize_t got = ::recv(client.fd.get(), &command, sizeof command, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (got <= 0 || got > ssize_t{sizeof command}) return false;
-  const Reply reply = reply_of(execute(client, command, static_cast<std::size_t>(got)));
+  const Reply reply = execute(client, command, static_cast<std::size_t>(got));
   return ::send(client.fd.get(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL) ==
          ssize_t{sizeof reply};
 }
 
-Result<void> CommandServer::execute(const Client& client, const Command& command,
-                                    std::size_t size) {
-  if (!client.may_command) return Error{Errc::denied, "another user's keeper"};
-  if (size < sizeof command) return Error{Errc::invalid, "incomplete command"};
-  if (command.version != kCommandVersion) return Error{Errc::invalid, "unknown command version"};
-  return handler_(command);
+Reply CommandServer::execute(const Client& client, const Command& command, std::size_t size) {
+  if (size < sizeof command) return refusal("incomplete command");
+  if (command.version != kCommandVersion) return refusal("unknown command version");
+  return handler_(command, client.peer);
 }
 
 }  // namespace gpuyard::sim

@@ -1,8 +1,9 @@
-// The keeper's socket: takes commands from its own user and root, one datagram each, and answers.
-// Knows nothing of worlds.
+// The keeper's socket: takes commands, one datagram each, and answers. Knows nothing of worlds, but
+// says of each command whose it is.
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include <functional>
 #include <span>
@@ -20,10 +21,17 @@ namespace gpuyard::sim {
 inline constexpr std::size_t kMaxClients = 64;
 inline constexpr std::chrono::seconds kClientDeadline{2};  // of silence
 
+// Who sent a command, as the kernel says it.
+struct Peer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  bool is_owner = false;  // root, or the user whose keeper this is
+};
+
 // One thread, never blocks: its owner polls the descriptors it names and calls serve().
 class CommandServer {
  public:
-  using Handler = std::function<Result<void>(const Command&)>;
+  using Handler = std::function<Reply(const Command&, const Peer&)>;
 
   static Result<CommandServer> listen(const std::string& directory, Handler handler);
 
@@ -40,7 +48,7 @@ class CommandServer {
  private:
   struct Client {
     UniqueFd fd;
-    bool may_command = false;
+    Peer peer;
     TimePoint deadline;
   };
 
@@ -48,7 +56,7 @@ class CommandServer {
 
   void accept_one(TimePoint now);
   bool answer(Client& client);  // false: drop it
-  Result<void> execute(const Client& client, const Command& command, std::size_t size);
+  Reply execute(const Client& client, const Command& command, std::size_t size);
 
   KeeperAddress address_;
   UniqueFd listener_;    // empty only in a moved-from server

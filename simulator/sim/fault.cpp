@@ -3,28 +3,55 @@
 #include <algorithm>
 #include <string>
 
+#include "nvml/abi.h"
+
 namespace gpuyard::sim {
 namespace {
 
 // In the order of Call.
-constexpr std::array<std::string_view, 17> kCallNames{"none",
-                                                      "any",
-                                                      "handle",
-                                                      "identity",
-                                                      "pci_info",
-                                                      "memory_info",
-                                                      "utilization_rates",
-                                                      "temperature",
-                                                      "power_usage",
-                                                      "power_limits",
-                                                      "total_energy",
-                                                      "clock_info",
-                                                      "throttle_reasons",
-                                                      "performance_state",
-                                                      "processes",
-                                                      "modes",
-                                                      "fan_speed"};
-static_assert(kCallNames.size() == static_cast<std::size_t>(Call::fan_speed) + 1);
+constexpr std::array<std::string_view, kCallCount> kCallNames{"none",
+                                                              "any",
+                                                              "handle",
+                                                              "identity",
+                                                              "pci_info",
+                                                              "memory_info",
+                                                              "utilization_rates",
+                                                              "temperature",
+                                                              "power_usage",
+                                                              "power_limits",
+                                                              "total_energy",
+                                                              "clock_info",
+                                                              "throttle_reasons",
+                                                              "performance_state",
+                                                              "processes",
+                                                              "modes",
+                                                              "fan_speed",
+                                                              "bar1_memory",
+                                                              "memory_temperature",
+                                                              "temperature_threshold",
+                                                              "max_clocks",
+                                                              "throttle_times",
+                                                              "pcie_throughput",
+                                                              "pcie_link",
+                                                              "pcie_replays",
+                                                              "ecc_errors",
+                                                              "remapped_rows",
+                                                              "retired_pages",
+                                                              "nvlink",
+                                                              "video_utilization",
+                                                              "gpm",
+                                                              "field_values",
+                                                              "events",
+                                                              "topology",
+                                                              "firmware",
+                                                              "set_power_limit",
+                                                              "set_gpu_clocks",
+                                                              "set_memory_clocks",
+                                                              "set_persistence_mode",
+                                                              "set_compute_mode",
+                                                              "set_ecc_mode",
+                                                              "clear_ecc_counters"};
+static_assert(kCallCount == static_cast<std::size_t>(Call::clear_ecc_counters) + 1);
 
 }  // namespace
 
@@ -38,6 +65,25 @@ std::optional<Call> call_from_name(std::string_view name) {
     if (kCallNames[i] == name) return static_cast<Call>(i);
   }
   return std::nullopt;
+}
+
+Result<void> check_fault(const Fault& fault) {
+  if (fault.lost > 1) return Error{Errc::invalid, "a GPU is lost or not"};
+  for (const CallFault& call : fault.calls) {
+    if (call.call == Call::none) continue;
+    if (static_cast<std::size_t>(call.call) >= kCallCount) {
+      return Error{Errc::invalid, "there is no driver call of this number"};
+    }
+    if ((call.code < nvml::kSuccess || call.code > nvml::kResetTypeNotSupported) &&
+        call.code != nvml::kUnknown) {
+      return Error{Errc::invalid, std::to_string(call.code) +
+                                      " is no return code of NVML: those are 1 to 30, and 999"};
+    }
+    if (call.code == nvml::kSuccess && call.latency_ms == 0) {
+      return Error{Errc::invalid, "a driver call that works and takes no time is no fault"};
+    }
+  }
+  return {};
 }
 
 Result<void> add_fault(Fault& fault, const Fault& more) {

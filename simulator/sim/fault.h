@@ -30,7 +30,33 @@ enum class Call : std::uint32_t {
   processes,
   modes,
   fan_speed,
+  bar1_memory,
+  memory_temperature,
+  temperature_threshold,
+  max_clocks,  // also the lists of supported clocks
+  throttle_times,
+  pcie_throughput,
+  pcie_link,
+  pcie_replays,
+  ecc_errors,
+  remapped_rows,
+  retired_pages,
+  nvlink,
+  video_utilization,  // encoder and decoder
+  gpm,
+  field_values,
+  events,
+  topology,
+  firmware,  // VBIOS, inforom, GSP
+  set_power_limit,
+  set_gpu_clocks,
+  set_memory_clocks,
+  set_persistence_mode,
+  set_compute_mode,
+  set_ecc_mode,
+  clear_ecc_counters,
 };
+inline constexpr std::size_t kCallCount = 42;
 
 std::string_view name_of(Call);
 std::optional<Call> call_from_name(std::string_view);
@@ -55,6 +81,10 @@ struct Fault {
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };
+
+// Errc::invalid says what a driver could not do: answer a code that NVML does not have, or fail in
+// a call that is none.
+Result<void> check_fault(const Fault&);
 
 // Makes `fault` worse by `more`: lost if either is, and each call of `more` fails as it says there.
 // Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.

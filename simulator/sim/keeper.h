@@ -6,24 +6,28 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <vector>
-
-#include <boost/describe.hpp>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "sim/fault.h"
+#include "sim/memory_errors.h"
+#include "sim/process_record.h"
 #include "sim/workload.h"
 #include "sim/world_directory.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {
 
+// Who may call NVML's setters; the kernel says who calls.
+enum class SettersFor : std::uint32_t { owner, everyone };
+
 struct WorldOptions {
   std::string directory = default_world_directory();
-  std::string model = "h100";
-  int gpus = 8;  // 1 to kMaxGpus
+  std::string model = "h100";  // or a mixed fleet: parse_fleet() says what both mean
+  std::optional<int> gpus = {};
+  SettersFor setters = SettersFor::owner;  // root and the keeper's user
   Workload load{.kind = WorkloadKind::mixed};
   // The directory is this world's own: it is removed when its keeper ends, however its creator did.
   bool private_directory = false;
@@ -54,42 +58,9 @@ class [[nodiscard]] RunningWorld {
   UniqueFd lifeline_;  // the keeper watches its other end; empty for an independent one
 };
 
-struct GpuStatus {
-  int index = 0;
-  std::string uuid;
-  std::string name;
-  std::string pci_address;
-  std::string workload;
-  std::uint64_t memory_total_bytes = 0;
-  std::uint64_t memory_used_bytes = 0;  // with what the driver reserves
-  std::uint32_t utilization_percent = 0;
-  std::uint32_t temperature_celsius = 0;
-  double power_w = 0;
-  double power_limit_w = 0;
-  std::uint32_t sm_clock_mhz = 0;
-  double energy_joules = 0;  // since the world began
-  bool lost = false;
-  std::vector<std::string> faults;  // "utilization_rates: code 999", "any: never returns"
-};
-BOOST_DESCRIBE_STRUCT(GpuStatus, (),
-                      (index, uuid, name, pci_address, workload, memory_total_bytes,
-                       memory_used_bytes, utilization_percent, temperature_celsius, power_w,
-                       power_limit_w, sm_clock_mhz, energy_joules, lost, faults))
-
-struct WorldStatus {
-  std::string directory;
-  pid_t keeper_pid = 0;
-  std::uint64_t generation = 0;
-  std::vector<GpuStatus> gpus;
-};
-BOOST_DESCRIBE_STRUCT(WorldStatus, (), (directory, keeper_pid, generation, gpus))
-
 // Returns once clients can read the world, at the latest after 5 s. Errc::conflict names the pid of
 // a keeper that already runs there; what a dead one left behind is taken over.
 Result<RunningWorld> start_keeper(const WorldOptions&, KeeperLifetime);
-
-// Errc::not_found: no world there. Errc::unavailable: its keeper is dead or does not answer.
-Result<WorldStatus> world_status(const std::string& directory);
 
 // Asks, waits up to 2 s, then kills. Errc::not_found if no keeper runs there; then what a dead one
 // left behind is removed, and nothing else. Errc::denied: the world is another user's.
@@ -100,5 +71,32 @@ Result<void> stop_keeper(const std::string& directory);
 Result<void> clear_faults(const std::string& directory, int gpu);
 Result<void> inject(const std::string& directory, int gpu, const Fault&);
 Result<void> set_load(const std::string& directory, int gpu, const Workload&);
+
+// Makes the GPU's surroundings so many degrees (0 to 100) hotter than the world's.
+Result<void> set_heat(const std::string& directory, int gpu, double degrees);
+
+// What a process uses of a GPU.
+struct ProcessDemand {
+  ProcessKind kind = ProcessKind::compute;
+  std::uint64_t vram_bytes = std::uint64_t{1} << 30;
+  double load = 1.0;  // 0 to 1
+};
+
+// The process is on the GPU until it dies. Attached again, it asks anew. Errc::not_found: no such
+// process or GPU. Errc::conflict: the GPU has not the memory, or its compute mode does not allow
+// it. Errc::busy: the world is full of processes.
+Result<void> attach_process(const std::string& directory, int gpu, pid_t, const ProcessDemand&);
+
+// So many processes that do not exist, with pids that none can have, instead of those the GPU had.
+Result<void> set_synthetic_processes(const std::string& directory, int gpu, int count,
+                                     const ProcessDemand& each);
+
+// See add_memory_errors(); also raises the event that a driver raises.
+Result<void> add_ecc_errors(const std::string& directory, int gpu, const MemoryErrors&);
+
+Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid);
+
+// See reset_gpu().
+Result<void> reset_gpu(const std::string& directory, int gpu);
 
 }  // namespace gpuyard::sim

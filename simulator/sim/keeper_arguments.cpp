@@ -27,6 +27,11 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     if (name == "--gpus") options.world.gpus = *number;
     if (name == "--creator") options.creator = *number;
     if (name == "--private") options.world.private_directory = *number != 0;
+  } else if (name == "--setters") {
+    if (value != "owner" && value != "everyone") {
+      return Error{Errc::invalid, "setters are for owner or everyone"};
+    }
+    options.world.setters = value == "everyone" ? SettersFor::everyone : SettersFor::owner;
   } else if (name == "--load") {
     auto load = parse_workload(value);
     if (!load) return std::move(load).error();
@@ -40,12 +45,16 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
 }  // namespace
 
 std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
-  return {"--directory", options.world.directory,
-          "--model",     options.world.model,
-          "--gpus",      fmt::to_string(options.world.gpus),
-          "--load",      to_string(options.world.load),
-          "--creator",   fmt::to_string(options.creator),
-          "--private",   options.world.private_directory ? "1" : "0"};
+  const WorldOptions& world = options.world;
+  std::vector<std::string> arguments{
+      "--directory", world.directory,
+      "--model",     world.model,
+      "--load",      to_string(world.load),
+      "--setters",   world.setters == SettersFor::everyone ? "everyone" : "owner",
+      "--creator",   fmt::to_string(options.creator),
+      "--private",   world.private_directory ? "1" : "0"};
+  if (world.gpus) arguments.insert(arguments.end(), {"--gpus", fmt::to_string(*world.gpus)});
+  return arguments;
 }
 
 Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string> arguments) {

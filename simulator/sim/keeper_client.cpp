@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
@@ -94,6 +95,20 @@ Command command_for(Verb verb, int gpu) {
   return command;
 }
 
+// A process is in its kernels for its load, and in memory for a good part of that.
+Result<ProcessRecord> record_of(const ProcessDemand& demand) {
+  if (!(demand.load >= 0.0 && demand.load <= 1.0)) {
+    return Error{Errc::invalid, "a load is from 0 to 1"};
+  }
+  constexpr double kMemoryShare = 0.6;
+  const double permille = demand.load * 1000.0;
+  return ProcessRecord{
+      .kind = demand.kind,
+      .memory_bytes = demand.vram_bytes,
+      .load_permille = static_cast<std::uint32_t>(std::lround(permille)),
+      .memory_load_permille = static_cast<std::uint32_t>(std::lround(permille * kMemoryShare))};
+}
+
 }  // namespace
 
 Result<void> stop_keeper(const std::string& directory) {
@@ -136,6 +151,53 @@ Result<void> set_load(const std::string& directory, int gpu, const Workload& loa
   command.load = load.load;
   command.vram_bytes = load.vram_bytes;
   return ask(directory, command);
+}
+
+Result<void> set_heat(const std::string& directory, int gpu, double degrees) {
+  Command command = command_for(Verb::set_heat, gpu);
+  command.load = degrees;
+  return ask(directory, command);
+}
+
+Result<void> attach_process(const std::string& directory, int gpu, pid_t pid,
+                            const ProcessDemand& demand) {
+  const auto start_time = process_start_time(pid);
+  if (!start_time) return Error{Errc::not_found, fmt::format("there is no process {}", pid)};
+  auto process = record_of(demand);
+  if (!process) return std::move(process).error();
+  Command command = command_for(Verb::attach, gpu);
+  command.process = *process;
+  command.process.pid = static_cast<std::uint32_t>(pid);
+  command.process.start_time = *start_time;
+  return ask(directory, command);
+}
+
+Result<void> set_synthetic_processes(const std::string& directory, int gpu, int count,
+                                     const ProcessDemand& each) {
+  auto process = record_of(each);
+  if (!process) return std::move(process).error();
+  Command command = command_for(Verb::set_synthetic, gpu);
+  command.process = *process;
+  command.count = static_cast<std::uint64_t>(count);  // a negative one is too many
+  return ask(directory, command);
+}
+
+Result<void> add_ecc_errors(const std::string& directory, int gpu, const MemoryErrors& errors) {
+  Command command = command_for(Verb::add_ecc_errors, gpu);
+  command.location = errors.location;
+  command.uncorrected = errors.uncorrected ? 1 : 0;
+  command.count = errors.count;
+  return ask(directory, command);
+}
+
+Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid) {
+  Command command = command_for(Verb::raise_event, gpu);
+  command.count = xid;
+  return ask(directory, command);
+}
+
+Result<void> reset_gpu(const std::string& directory, int gpu) {
+  return ask(directory, command_for(Verb::reset, gpu));
 }
 
 }  // namespace gpuyard::sim

@@ -46,7 +46,9 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
   const auto world = start();
   const std::string text = json::to_json(*world_status(directory()));
   EXPECT_TRUE(text.starts_with("{\"directory\":\"")) << text;
-  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"uuid\":\"GPU-"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"model\":\"h100\",\"uuid\":\"GPU-"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(KeeperTest, AnIndependentKeeperOutlivesItsRunningWorldUntilItIsStopped) {
@@ -199,50 +201,26 @@ TEST_F(KeeperTest, WhatCannotBeSimulatedIsRefused) {
   EXPECT_EQ(start_keeper(wrong, KeeperLifetime::with_creator).error().code, Errc::not_found);
 }
 
-TEST_F(KeeperTest, FaultsAndLoadsAreInForceWhenTheyReturn) {
-  const auto world = start();
-  Fault fault = failing(Call::utilization_rates, 999, kNeverReturns);
-  fault.lost = 1;
-  ASSERT_TRUE(inject(directory(), 2, fault));
-  ASSERT_TRUE(set_load(directory(), 1, {.kind = WorkloadKind::bursty, .load = 0.5}));
+TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
+  auto mixed = options();
+  mixed.model = "t4,rtx4090:2,h200";
+  mixed.gpus = std::nullopt;
+  const auto world = start_keeper(mixed, KeeperLifetime::with_creator);
+  ASSERT_TRUE(world) << world.error().message;
   const auto status = world_status(directory());
-  EXPECT_TRUE(status->gpus[2].lost);
-  EXPECT_EQ(status->gpus[2].faults, std::vector<std::string>{"utilization_rates: never returns"});
-  EXPECT_FALSE(status->gpus[1].lost);
-  EXPECT_EQ(status->gpus[1].workload, "bursty");
-  ASSERT_TRUE(clear_faults(directory(), 2));
-  EXPECT_FALSE(world_status(directory())->gpus[2].lost);
-  EXPECT_EQ(world_status(directory())->gpus[2].faults, std::vector<std::string>{});
-}
-
-TEST_F(KeeperTest, FaultsAddUpUntilTheyAreCleared) {
-  const auto world = start();
-  Fault lost;
-  lost.lost = 1;
-  ASSERT_TRUE(inject(directory(), 1, lost));
-  ASSERT_TRUE(inject(directory(), 1, failing(Call::power_usage, 999)));
-  ASSERT_TRUE(inject(directory(), 1, failing(Call::temperature, 3)));
-  const auto gpu = world_status(directory())->gpus[1];
-  EXPECT_TRUE(gpu.lost);
-  EXPECT_EQ(gpu.faults, (std::vector<std::string>{"power_usage: code 999", "temperature: code 3"}));
-}
-
-TEST_F(KeeperTest, CommandsForNoSuchGpuOrLoadAreRefused) {
-  const auto world = start();
-  EXPECT_EQ(inject(directory(), 4, {}).error().code, Errc::not_found);
-  EXPECT_EQ(inject(directory(), -1, {}).error().code, Errc::not_found);
-  EXPECT_EQ(set_load(directory(), 0, {.load = 7.0}).error().code, Errc::invalid);
-}
-
-TEST_F(KeeperTest, CommandsWithoutAKeeperAreNotFound) {
-  EXPECT_EQ(inject(directory(), 0, {}).error().code, Errc::not_found);
-  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+  ASSERT_EQ(status->gpus.size(), 4U);
+  EXPECT_EQ(status->gpus[0].model, "t4");
+  EXPECT_EQ(status->gpus[2].name, "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(status->gpus[2].fan_percent.size(), 2U);
+  EXPECT_FALSE(status->gpus[2].settings.ecc_mode);
+  EXPECT_EQ(status->gpus[3].settings.ecc_mode, true);
 }
 
 TEST(KeeperArguments, SurviveTheCommandLine) {
   const KeeperOptions options{.world = {.directory = "/a b",
                                         .model = "h100",
                                         .gpus = 3,
+                                        .setters = SettersFor::everyone,
                                         .load = {WorkloadKind::steady, 0.25, 1 << 20},
                                         .private_directory = true},
                               .creator = 42};
@@ -250,12 +228,14 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->world.directory, "/a b");
   EXPECT_EQ(parsed->world.gpus, 3);
+  EXPECT_EQ(parsed->world.setters, SettersFor::everyone);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
   EXPECT_TRUE(parsed->world.private_directory);
   for (const auto& wrong : {std::vector<std::string>{"--gpus"},
                             {"--gpus", "3x"},
                             {"--fleet", "3"},
+                            {"--setters", "nobody"},
                             {"--load", "heavy"}}) {
     EXPECT_FALSE(parse_keeper_arguments(wrong));
   }

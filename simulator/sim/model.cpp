@@ -1,44 +1,31 @@
 #include "sim/model.h"
 
 #include <algorithm>
-#include <array>
+
+#include "sim/model_table.h"
 
 namespace gpuyard::sim {
-namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1024} * 1024;
-
-constexpr std::array kModels{
-    Model{.key = "h100",
-          .name = "NVIDIA H100 80GB HBM3",
-          .pci_device_id = 0x233010DE,
-          .pci_subsystem_id = 0x16C110DE,
-          .brand = 14,        // NVIDIA
-          .architecture = 9,  // Hopper
-          .compute_major = 9,
-          .compute_minor = 0,
-          .memory_total_bytes = 81559 * kMiB,
-          .memory_reserved_bytes = 600 * kMiB,
-          .idle_mw = 70'000,
-          .peak_mw = 720'000,
-          .cap_min_mw = 200'000,
-          .cap_max_mw = 700'000,
-          .cap_default_mw = 700'000,
-          .idle_sm_clock_mhz = 345,
-          .max_sm_clock_mhz = 1980,
-          .sm_clock_step_mhz = 15,
-          .memory_clock_mhz = 2619,
-          .max_video_clock_mhz = 1545,
-          .thermal_resistance = 0.06,
-          .thermal_time_constant = 12.0,
-          .power_time_constant = 0.4},
-};
-
-}  // namespace
 
 const Model* find_model(std::string_view key) {
   const auto found = std::ranges::find(kModels, key, &Model::key);
   return found == kModels.end() ? nullptr : &*found;
+}
+
+std::span<const Model> all_models() {
+  return kModels;
+}
+
+std::span<const std::uint32_t> supported_memory_clocks(const Model& model) {
+  const auto end = std::ranges::find(model.clocks.memory, 0U);
+  return {model.clocks.memory.begin(), end};
+}
+
+SmClockRange supported_sm_clocks(const Model& model, std::uint32_t memory_mhz) {
+  const auto supported = supported_memory_clocks(model);
+  if (std::ranges::find(supported, memory_mhz) == supported.end()) return {};
+  const bool low = memory_mhz <= model.clocks.low_memory;
+  return {.lowest = model.clocks.min_sm,
+          .highest = low ? model.clocks.max_sm_at_low_memory : model.clocks.max_sm};
 }
 
 }  // namespace gpuyard::sim

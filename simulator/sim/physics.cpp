@@ -3,85 +3,132 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/clock_governor.h"
+#include "sim/pcie.h"
+
 namespace gpuyard::sim {
 namespace {
 
-// Dynamic power grows with frequency times voltage squared, and voltage with frequency: near the
-// working point that is about the power 2.4.
-constexpr double kPowerExponent = 2.4;
+using std::chrono::milliseconds;
 
-// How fast the governor moves the clock: the whole range in 140 ms, half of it in well under 100.
-constexpr double kClockSlewMhzPerMs = 12.0;
+constexpr double kPowerAverageTime = 0.5;  // seconds; what the average sensor forgets with
+constexpr double kMemoryTimeConstant = 15.0;
+constexpr double kFanTimeConstant = 3.0;
 
-// How far a first-order lag gets towards its target within dt.
-double lag(std::chrono::milliseconds dt, double time_constant_s) {
-  return 1.0 - std::exp(-static_cast<double>(dt.count()) / 1000.0 / time_constant_s);
+// Memory is warmer than the GPU, and more so the more it is used.
+constexpr double kMemoryAbove = 3.0;
+constexpr double kMemoryAboveWhenBusy = 10.0;
+
+// Fans stand still below the first temperature and give all they have at the second.
+constexpr double kFansStart = 45.0;
+constexpr double kFansFull = 85.0;
+constexpr double kLeastFanPercent = 30.0;
+
+// How far a first-order lag gets towards its target within dt: the implicit Euler step. Good to a
+// percent for steps far below the time constant, stable for any, and much cheaper than exp().
+double lag(milliseconds dt, double time_constant_s) {
+  const double share = static_cast<double>(dt.count()) / 1000.0 / time_constant_s;
+  return share / (1.0 + share);
 }
 
-double dynamic_mw(const Model& model, double load) {
-  return load * static_cast<double>(model.peak_mw - model.idle_mw);
+void follow(double& value, double target, milliseconds dt, double time_constant_s) {
+  value += (target - value) * lag(dt, time_constant_s);
 }
 
-double power_at(const Model& model, double load, double clock_mhz) {
-  const double share = clock_mhz / static_cast<double>(model.max_sm_clock_mhz);
-  return model.idle_mw + dynamic_mw(model, load) * std::pow(share, kPowerExponent);
+// What the GPU's workload and its processes ask, cut to what there is. Processes keep their memory;
+// the workload gets the rest.
+void take_demand(Gpu& gpu, std::uint32_t index, milliseconds elapsed) {
+  const std::uint64_t usable = usable_memory(*gpu.model);
+  const Demand own = demand_at(gpu.workload, index, elapsed, usable);
+  const Processes& processes = gpu.processes;
+  const double total = own.load + processes.load();
+  gpu.process_share = total > 1.0 ? 1.0 / total : 1.0;
+  gpu.demand.load = std::min(1.0, total);
+  gpu.demand.vram_bytes = std::min(usable, own.vram_bytes + processes.memory_bytes().value_or(0));
+
+  gpu.activities = {};
+  gpu.activities.add(activities_of(kind_on(gpu.workload, index)), own.load * gpu.process_share);
+  gpu.activities.add(activities_of(WorkloadKind::steady), processes.load() * gpu.process_share);
+  gpu.activities.encoder += processes.encoder() * gpu.process_share;
+  gpu.activities.decoder += processes.decoder() * gpu.process_share;
+  if (gpu.model->encoders == 0) gpu.activities.encoder = 0;
 }
 
-// The highest clock step at which the load stays under the cap.
-std::uint32_t clock_under_cap(const Model& model, double load, std::uint32_t cap_mw) {
-  const double room = static_cast<double>(cap_mw) - model.idle_mw;
-  const double share = std::pow(std::max(0.0, room) / dynamic_mw(model, load), 1 / kPowerExponent);
-  const double clock = std::min(1.0, share) * model.max_sm_clock_mhz;
-  const auto steps = static_cast<std::uint32_t>(clock / model.sm_clock_step_mhz);
-  return std::max(steps * model.sm_clock_step_mhz, model.idle_sm_clock_mhz);
+double fan_target(double temperature) {
+  if (temperature < kFansStart) return 0.0;
+  const double share = (temperature - kFansStart) / (kFansFull - kFansStart);
+  return std::min(100.0, kLeastFanPercent + share * (100.0 - kLeastFanPercent));
 }
 
-std::uint32_t moved_towards(std::uint32_t now, std::uint32_t target, std::uint32_t most) {
-  return now < target ? std::min(target, now + most) : std::max(target, now - std::min(now, most));
-}
-
-// Chooses the clock to aim at and says why it is not the highest.
-std::uint32_t govern(Gpu& gpu) {
+void move_power_and_heat(Gpu& gpu, double ambient, milliseconds dt) {
   const Model& model = *gpu.model;
-  gpu.clock_reasons = 0;
-  if (gpu.demand.load <= 0.0) {
-    gpu.clock_reasons = kReasonIdle;
-    return model.idle_sm_clock_mhz;
-  }
-  const bool capped = power_at(model, gpu.demand.load, model.max_sm_clock_mhz) > gpu.power_limit_mw;
-  if (!capped) return model.max_sm_clock_mhz;
-  gpu.clock_reasons = kReasonPowerCap;
-  return clock_under_cap(model, gpu.demand.load, gpu.power_limit_mw);
-}
-
-void step(Gpu& gpu, double ambient, std::chrono::milliseconds dt) {
-  const Model& model = *gpu.model;
-  const auto slew =
-      static_cast<std::uint32_t>(kClockSlewMhzPerMs * static_cast<double>(dt.count()));
-  gpu.sm_clock_mhz = moved_towards(gpu.sm_clock_mhz, govern(gpu), slew);
-
   const double target_mw = gpu.demand.load > 0.0
                                ? power_at(model, gpu.demand.load, gpu.sm_clock_mhz)
                                : static_cast<double>(model.idle_mw);
-  gpu.power_mw += (target_mw - gpu.power_mw) * lag(dt, model.power_time_constant);
+  follow(gpu.power_mw, target_mw, dt, model.power_time_constant);
+  follow(gpu.power_average_mw, gpu.power_mw, dt, kPowerAverageTime);
+  const double settled =
+      ambient + gpu.extra_heat + gpu.power_mw / 1000.0 * model.thermal_resistance;
+  follow(gpu.temperature, settled, dt, model.thermal_time_constant);
+  const double memory =
+      gpu.temperature + kMemoryAbove + kMemoryAboveWhenBusy * gpu.activities.of(Activity::dram);
+  follow(gpu.memory_temperature, memory, dt, kMemoryTimeConstant);
+  if (model.fans != 0) {
+    follow(gpu.fan_percent, fan_target(gpu.temperature), dt, kFanTimeConstant);
+  }
+}
 
-  const double settled = ambient + gpu.power_mw / 1000.0 * model.thermal_resistance;
-  gpu.temperature += (settled - gpu.temperature) * lag(dt, model.thermal_time_constant);
+void count_traffic(Gpu& gpu, milliseconds dt) {
+  const double seconds = static_cast<double>(dt.count()) / 1000.0;
+  const auto share_of = [&](std::uint64_t per_s) {
+    return static_cast<std::uint64_t>(static_cast<double>(per_s) * seconds);
+  };
+  Counters& counters = gpu.counters;
+  counters.pcie_tx_bytes += share_of(bytes_per_s(gpu, gpu.activities.pcie_tx));
+  counters.pcie_rx_bytes += share_of(bytes_per_s(gpu, gpu.activities.pcie_rx));
+  const double link_per_s = gpu.model->nvlink.link_mb_per_s * 1e6 * gpu.activities.nvlink;
+  counters.nvlink_tx_bytes += share_of(static_cast<std::uint64_t>(link_per_s));
+  counters.nvlink_rx_bytes += share_of(static_cast<std::uint64_t>(link_per_s));
+}
 
+void count(Gpu& gpu, milliseconds dt) {
+  Counters& counters = gpu.counters;
+  const auto us = static_cast<std::uint64_t>(dt.count()) * 1000;
+  const auto busy = [&](double share) {
+    return static_cast<std::uint64_t>(std::lround(std::min(1.0, share) * static_cast<double>(us)));
+  };
+  counters.elapsed_us += us;
   // The energy of what the power sensor shows: mW x ms = uJ.
-  gpu.energy_uj += static_cast<std::uint64_t>(std::lround(gpu.power_mw)) *
-                   static_cast<std::uint64_t>(dt.count());
+  counters.energy_uj += static_cast<std::uint64_t>(std::lround(gpu.power_mw)) *
+                        static_cast<std::uint64_t>(dt.count());
+  for (std::size_t i = 0; i < kActivities; ++i) {
+    counters.activity_us[i] += busy(gpu.activities.parts[i]);
+  }
+  counters.encoder_us += busy(gpu.activities.encoder);
+  counters.decoder_us += busy(gpu.activities.decoder);
+  count_traffic(gpu, dt);
+
+  const auto in_force = [&](std::uint64_t reason) {
+    return (gpu.clock_reasons & reason) != 0 ? us * 1000 : 0;
+  };
+  counters.power_cap_ns += in_force(kReasonPowerCap);
+  counters.application_clocks_ns += in_force(kReasonApplicationClocks);
+  counters.software_thermal_ns += in_force(kReasonSoftwareThermal);
+  counters.hardware_thermal_ns += in_force(kReasonHardwareThermal);
 }
 
 }  // namespace
 
-void step(World& world, std::chrono::milliseconds dt) {
+void step(World& world, milliseconds dt) {
   world.elapsed += dt;
   for (std::uint32_t index = 0; index < world.gpus.size(); ++index) {
     Gpu& gpu = world.gpus[index];
-    gpu.demand = demand_at(gpu.workload, index, world.elapsed,
-                           gpu.model->memory_total_bytes - gpu.model->memory_reserved_bytes);
-    step(gpu, world.ambient, dt);
+    take_demand(gpu, index, world.elapsed);
+    gpu.idle_for =
+        gpu.demand.load > 0.0 ? milliseconds{0} : std::min(kRestsAfter, gpu.idle_for + dt);
+    govern_clocks(gpu, dt);
+    move_power_and_heat(gpu, world.ambient, dt);
+    count(gpu, dt);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -15,71 +16,17 @@
 
 #include "base/files.h"
 #include "sim/command_server.h"
+#include "sim/fleet.h"
 #include "sim/keeper_lock.h"
 #include "sim/physics.h"
-#include "sim/world_writer.h"
+#include "sim/world_keeper.h"
 
 namespace gpuyard::sim {
 namespace {
 
-// A keeper that was held up catches up this far; more is time that never happened.
-constexpr std::uint64_t kMaxStepsAtOnce = 200;
 constexpr std::chrono::seconds kLookAround{1};
 // A world begins as a machine that has been up for a while: its first reader sees GPUs at work.
 constexpr std::chrono::seconds kWarmUp{72};
-
-// The world, its file and what commands do to them.
-class Keeper {
- public:
-  Keeper(World world, WorldWriter writer) : world_(std::move(world)), writer_(std::move(writer)) {}
-
-  void advance(std::uint64_t steps) {
-    for (std::uint64_t i = 0; i < std::min(steps, kMaxStepsAtOnce); ++i) step(world_, kStep);
-    writer_.publish(world_);
-  }
-
-  // In force for every reader when this returns.
-  Result<void> execute(const Command& command) {
-    if (command.verb == Verb::stop) {
-      stopping_ = true;
-      return {};
-    }
-    if (command.gpu >= world_.gpus.size()) {
-      return Error{Errc::not_found, fmt::format("the world has no GPU {}", command.gpu)};
-    }
-    auto done = change(world_.gpus[command.gpu], command);
-    writer_.publish(world_);
-    return done;
-  }
-
-  bool stopping() const { return stopping_; }
-  bool can_be_found() const { return writer_.still_named(); }
-
- private:
-  static Result<void> change(Gpu& gpu, const Command& command) {
-    switch (command.verb) {
-      case Verb::inject:
-        return add_fault(gpu.fault, command.fault);
-      case Verb::clear_faults:
-        gpu.fault = {};
-        return {};
-      case Verb::set_load:
-        if (command.workload_kind > WorkloadKind::mixed || !(command.load >= 0.0) ||
-            command.load > 1.0) {
-          return Error{Errc::invalid, "not a workload"};
-        }
-        gpu.workload = {command.workload_kind, command.load, command.vram_bytes};
-        return {};
-      case Verb::stop:
-        break;
-    }
-    return Error{Errc::invalid, "unknown command"};
-  }
-
-  World world_;
-  WorldWriter writer_;
-  bool stopping_ = false;
-};
 
 // Removes a world's own directory, which by then holds the lock alone: nobody can have begun
 // another world in it. A directory with anything else in it stays.
@@ -121,16 +68,19 @@ UniqueFd every(std::chrono::milliseconds period) {
 }
 
 Result<World> world_of(const WorldOptions& options) {
-  const Model* model = find_model(options.model);
-  if (model == nullptr) {
-    return Error{Errc::invalid, fmt::format("no GPU model is called \"{}\"", options.model)};
-  }
-  if (options.gpus < 1 || options.gpus > static_cast<int>(kMaxGpus)) {
-    return Error{Errc::invalid, fmt::format("a world has 1 to {} GPUs", kMaxGpus)};
-  }
-  World world = make_world(*model, static_cast<std::uint32_t>(options.gpus), options.load);
+  const auto fleet = parse_fleet(options.model, options.gpus);
+  if (!fleet) return fleet.error();
+  World world = make_world(*fleet, options.load);
   while (world.elapsed < kWarmUp) step(world, kStep);
   return world;
+}
+
+// Each process on a GPU costs a descriptor.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, kMaxProcesses + 1024);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Says once how starting went. Made before anything is opened: without a creator, the number would
@@ -158,18 +108,20 @@ bool creator_is_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void keep(Keeper& keeper, CommandServer& server, const UniqueFd& signals, pid_t creator) {
+void keep(WorldKeeper& keeper, CommandServer& server, const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = every(kStep);
   TimePoint look_around = BootClock::now() + kLookAround;
   std::vector<pollfd> polled;
   while (!keeper.stopping()) {
     polled.assign({{timer.get(), POLLIN, 0},
                    {signals.get(), POLLIN, 0},
-                   {creator != 0 ? kLifelineFd : -1, 0, 0}});
+                   {creator != 0 ? kLifelineFd : -1, 0, 0},
+                   {keeper.watch_fd(), POLLIN, 0}});
     const std::size_t own = polled.size();
     server.wants(polled);
     if (::poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
     if (polled[1].revents != 0 || creator_is_gone(creator, polled[2].revents)) return;
+    if (polled[3].revents != 0) keeper.remove_dead();
     std::uint64_t steps = 0;
     if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps}) keeper.advance(steps);
     const TimePoint now = BootClock::now();
@@ -189,9 +141,13 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   const PrivateDirectory directory(options.world);  // goes after the files in it
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
-  Keeper keeper(*std::move(world), *std::move(writer));
+  auto watch = ProcessWatch::create();
+  if (!watch) return std::move(watch).error();
+  WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch),
+                     options.world.setters);
   auto server = CommandServer::listen(
-      options.world.directory, [&](const Command& command) { return keeper.execute(command); });
+      options.world.directory,
+      [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });
   if (!server) return std::move(server).error();
   ready.tell("ready");
   keep(keeper, *server, signals, options.creator);
@@ -203,6 +159,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
 int run_keeper(const KeeperOptions& options) {
   ::prctl(PR_SET_NAME, "gpuyard-keeper");  // started as /proc/self/exe, it would be called "exe"
   ReadyPipe ready;
+  allow_many_descriptors();
   const auto done = run(options, ready);
   return done ? 0 : ready.refuse(done.error());
 }

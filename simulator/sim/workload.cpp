@@ -101,6 +101,8 @@ std::string_view next_part(std::string_view& rest) {
   return part;
 }
 
+}  // namespace
+
 std::optional<double> parse_load(std::string_view text) {
   double load = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), load);
@@ -122,7 +124,9 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   return value << shift;
 }
 
-}  // namespace
+WorkloadKind kind_on(const Workload& workload, std::uint32_t gpu) {
+  return workload.kind == WorkloadKind::mixed ? part_of_mix(workload, gpu).kind : workload.kind;
+}
 
 Demand demand_at(const Workload& workload, std::uint32_t gpu, milliseconds elapsed,
                  std::uint64_t usable_vram_bytes) {

@@ -34,6 +34,9 @@ struct Demand {
   std::uint64_t vram_bytes = 0;
 };
 
+// The kind that the GPU of this index does: a mix is resolved to its part.
+WorkloadKind kind_on(const Workload&, std::uint32_t gpu);
+
 Demand demand_at(const Workload&, std::uint32_t gpu, std::chrono::milliseconds elapsed,
                  std::uint64_t usable_vram_bytes);
 
@@ -42,6 +45,11 @@ std::string_view name_of(WorkloadKind);
 // "mixed", "idle", "training", "steady:0.8", "steady:0.8:40G": kind[:load[:vram]], where vram takes
 // K, M, G (powers of 1024). Errc::invalid says what is wrong.
 Result<Workload> parse_workload(std::string_view);
+
+// "0.8": from 0 to 1. "10G": with K, M, G as powers of 1024.
+std::optional<double> parse_load(std::string_view);
+std::optional<std::uint64_t> parse_bytes(std::string_view);
+
 std::string to_string(const Workload&);
 
 }  // namespace gpuyard::sim

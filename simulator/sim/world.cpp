@@ -1,7 +1,6 @@
 #include "sim/world.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -9,7 +8,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::uint64_t kUjPerMj = 1000;
+constexpr std::uint32_t kBanks = 640;  // of which each has spare rows at first
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 0xCBF29CE484222325U ^ seed;
@@ -34,8 +33,9 @@ Identity make_identity(const Model& model, std::uint32_t index) {
   std::memcpy(identity.model, model.key.data(),
               std::min(model.key.size(), sizeof identity.model - 1));
   put_uuid(identity, model.key, index);
-  std::snprintf(identity.serial, sizeof identity.serial, "%013llu",
-                static_cast<unsigned long long>(1'320'000'000'000U + index));
+  if (model.has_serial)
+    std::snprintf(identity.serial, sizeof identity.serial, "%013llu",
+                  static_cast<unsigned long long>(1'320'000'000'000U + index));
   // A bus of its own for each GPU: some tools drop the domain.
   identity.pci_bus = 0x11 + 3 * index;
   static_assert(0x11 + 3 * (kMaxGpus - 1) <= 0xFF);
@@ -43,51 +43,62 @@ Identity make_identity(const Model& model, std::uint32_t index) {
   return identity;
 }
 
-std::uint32_t percent(double share) {
-  return static_cast<std::uint32_t>(std::lround(std::clamp(share, 0.0, 1.0) * 100.0));
+// Of the loads, in permille, as a share of the GPU.
+constexpr double kPermille = 1000.0;
+
+Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,
+                const Workload& workload) {
+  Gpu gpu;
+  gpu.model = &model;
+  gpu.identity = make_identity(model, index);
+  gpu.workload = workload;
+  gpu.settings.power_limit_mw = model.cap_default_mw;
+  gpu.settings.ecc_mode = gpu.settings.ecc_mode_pending = model.has_ecc ? 1 : 0;
+  gpu.power_mw = gpu.power_average_mw = static_cast<double>(model.idle_mw);
+  gpu.temperature = world.ambient + model.idle_mw / 1000.0 * model.thermal_resistance;
+  gpu.memory_temperature = gpu.temperature;
+  gpu.sm_clock_mhz = model.clocks.idle_sm;
+  gpu.memory_clock_mhz = model.clocks.idle_memory;
+  gpu.clock_reasons = kReasonIdle;
+  gpu.idle_for = kRestsAfter;
+  if (model.memory_repair == MemoryRepair::remapped_rows) gpu.memory.rows.banks_max = kBanks;
+  return gpu;
 }
 
 }  // namespace
 
-World make_world(const Model& model, std::uint32_t gpus, const Workload& workload) {
+void Processes::sum_up() {
+  load_ = encoder_ = decoder_ = 0;
+  memory_bytes_ = 0;
+  most_asked_ = 0;
+  for (const ProcessRecord& process : list_) {
+    load_ += process.load_permille / kPermille;
+    encoder_ += process.encoder_permille / kPermille;
+    decoder_ += process.decoder_permille / kPermille;
+    most_asked_ = std::max({most_asked_, process.load_permille, process.memory_load_permille,
+                            process.encoder_permille, process.decoder_permille});
+    if (memory_bytes_ && process.memory_bytes <= UINT64_MAX - *memory_bytes_) {
+      *memory_bytes_ += process.memory_bytes;
+    } else {
+      memory_bytes_.reset();
+    }
+  }
+}
+
+World make_world(const Fleet& fleet, const Workload& workload) {
   World world;
-  for (std::uint32_t index = 0; index < gpus; ++index) {
-    Gpu gpu{.model = &model,
-            .identity = make_identity(model, index),
-            .workload = workload,
-            .power_limit_mw = model.cap_default_mw,
-            .fault = {},
-            .demand = {},
-            .power_mw = static_cast<double>(model.idle_mw),
-            .temperature = world.ambient + model.idle_mw / 1000.0 * model.thermal_resistance,
-            .sm_clock_mhz = model.idle_sm_clock_mhz,
-            .energy_uj = 0,
-            .clock_reasons = kReasonIdle};
-    world.gpus.push_back(gpu);
+  for (std::uint32_t index = 0; index < fleet.size(); ++index) {
+    world.gpus.push_back(gpu_at_rest(*fleet[index], index, world, workload));
   }
   return world;
 }
 
-GpuRecord record_of(const Gpu& gpu) {
-  const Model& model = *gpu.model;
-  GpuRecord record;
-  record.memory_used_bytes = gpu.demand.vram_bytes;
-  record.energy_mj = gpu.energy_uj / kUjPerMj;
-  record.clock_reasons = gpu.clock_reasons;
-  record.power_mw = static_cast<std::uint32_t>(std::lround(gpu.power_mw));
-  record.power_limit_mw = gpu.power_limit_mw;
-  record.sm_clock_mhz = gpu.sm_clock_mhz;
-  record.memory_clock_mhz = model.memory_clock_mhz;
-  record.video_clock_mhz = static_cast<std::uint32_t>(
-      std::uint64_t{gpu.sm_clock_mhz} * model.max_video_clock_mhz / model.max_sm_clock_mhz);
-  record.temperature_celsius =
-      static_cast<std::uint32_t>(std::lround(std::max(0.0, gpu.temperature)));
-  record.gpu_utilization_percent = percent(gpu.demand.load);
-  // Memory is busy for a good part of the time in which kernels run.
-  record.memory_utilization_percent = percent(gpu.demand.load * 0.6);
-  record.workload_kind = static_cast<std::uint32_t>(gpu.workload.kind);
-  record.fault = gpu.fault;
-  return record;
+World make_world(const Model& model, std::uint32_t gpus, const Workload& workload) {
+  return make_world(Fleet(gpus, &model), workload);
+}
+
+std::uint64_t usable_memory(const Model& model) {
+  return model.memory_total_bytes - model.memory_reserved_bytes;
 }
 
 }  // namespace gpuyard::sim

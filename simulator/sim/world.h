@@ -4,13 +4,91 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "sim/activity.h"
 #include "sim/model.h"
+#include "sim/process_record.h"
 #include "sim/workload.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {
+
+// What clients set, in NVML's units. Locked clocks of 0 are not locked.
+struct Settings {
+  std::uint32_t power_limit_mw = 0;
+  std::uint32_t locked_sm_min_mhz = 0;
+  std::uint32_t locked_sm_max_mhz = 0;
+  std::uint32_t locked_memory_min_mhz = 0;
+  std::uint32_t locked_memory_max_mhz = 0;
+  std::uint32_t persistence_mode = 0;
+  std::uint32_t compute_mode = 0;
+  std::uint32_t ecc_mode = 0;
+  std::uint32_t ecc_mode_pending = 0;
+};
+
+// What a GPU's memory has been through.
+struct MemoryHealth {
+  EccCounts volatile_corrected{};
+  EccCounts volatile_uncorrected{};
+  EccCounts aggregate_corrected{};
+  EccCounts aggregate_uncorrected{};
+  RowRemapping rows;
+  std::uint32_t retired_pages_single_bit = 0;
+  std::uint32_t retired_pages_double_bit = 0;
+  std::uint32_t retired_pages_pending = 0;
+};
+
+// What only ever grows.
+struct Counters {
+  std::uint64_t elapsed_us = 0;
+  std::uint64_t energy_uj = 0;  // milliwatts x milliseconds, so that no rounding is ever lost
+  std::array<std::uint64_t, kActivities> activity_us{};
+  std::uint64_t encoder_us = 0;
+  std::uint64_t decoder_us = 0;
+  std::uint64_t pcie_tx_bytes = 0;
+  std::uint64_t pcie_rx_bytes = 0;
+  std::uint64_t nvlink_tx_bytes = 0;  // of each link
+  std::uint64_t nvlink_rx_bytes = 0;
+  std::uint64_t power_cap_ns = 0;
+  std::uint64_t application_clocks_ns = 0;
+  std::uint64_t software_thermal_ns = 0;
+  std::uint64_t hardware_thermal_ns = 0;
+};
+
+// The processes on one GPU, with their sums: there may be thousands of them.
+class Processes {
+ public:
+  Processes() = default;
+  explicit Processes(std::vector<ProcessRecord> list) : list_(std::move(list)) { sum_up(); }
+
+  const std::vector<ProcessRecord>& list() const { return list_; }
+
+  // Shares of the GPU, together.
+  double load() const { return load_; }
+  double encoder() const { return encoder_; }
+  double decoder() const { return decoder_; }
+
+  // Of them all; empty if it is more than can be counted.
+  std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
+  std::uint32_t most_asked() const { return most_asked_; }  // permille, by any one of anything
+
+  template <class Which>
+  void erase_if(Which&& which) {
+    if (std::erase_if(list_, which) != 0) sum_up();
+  }
+
+ private:
+  void sum_up();
+
+  std::vector<ProcessRecord> list_;
+  double load_ = 0;
+  double encoder_ = 0;
+  double decoder_ = 0;
+  std::optional<std::uint64_t> memory_bytes_ = 0;
+  std::uint32_t most_asked_ = 0;
+};
 
 struct Gpu {
   const Model* model = nullptr;
@@ -18,19 +96,32 @@ struct Gpu {
 
   // What is asked of it.
   Workload workload;
-  std::uint32_t power_limit_mw = 0;
+  Processes processes;
+  Settings settings;
   Fault fault;
+  double extra_heat = 0;  // degrees C that its surroundings are hotter than the world's
 
   // Its physical state.
-  Demand demand;
+  Demand demand;             // of workload and processes together
+  double process_share = 1;  // of what the processes ask, how much they get
+  Activities activities;
   double power_mw = 0;
+  double power_average_mw = 0;
   double temperature = 0;  // degrees C
+  double memory_temperature = 0;
+  double fan_percent = 0;
   std::uint32_t sm_clock_mhz = 0;
-  std::uint64_t energy_uj = 0;  // milliwatts x milliseconds, so that no rounding is ever lost
+  std::uint32_t memory_clock_mhz = 0;
   std::uint64_t clock_reasons = 0;
+  std::chrono::milliseconds idle_for{0};
+  Counters counters;
+  MemoryHealth memory;
 };
 
 inline constexpr double kAmbientCelsius = 30.0;
+
+// So long without work, a GPU lets go of its memory clock, link speed and performance state.
+inline constexpr std::chrono::milliseconds kRestsAfter{2'000};
 
 struct World {
   std::chrono::milliseconds elapsed{0};  // since it began, in simulated time
@@ -38,10 +129,17 @@ struct World {
   std::vector<Gpu> gpus;
 };
 
-// A fleet at rest. The same model and count give the same UUIDs, serials and PCI addresses always.
+using Fleet = std::vector<const Model*>;
+
+// A fleet at rest. The same models in the same places give the same UUIDs, serials and PCI
+// addresses always. At most kMaxGpus.
+World make_world(const Fleet&, const Workload&);
 World make_world(const Model&, std::uint32_t gpus, const Workload&);
 
 // What the GPU's sensors show.
 GpuRecord record_of(const Gpu&);
+
+// For workload and processes.
+std::uint64_t usable_memory(const Model&);
 
 }  // namespace gpuyard::sim

@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/process_record.h"
+#include "sim/setting.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {
 
 inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr const char* kStateFile = "state";
 
 // Complete before the file gets its name; never changed afterwards.
@@ -39,12 +41,38 @@ struct WorldSlot {
   std::array<RecordWords, kMaxGpus> gpus{};
 };
 
+// All processes of all GPUs, sorted by GPU. Written only when the set changes, so that a world pays
+// nothing for room it does not use.
+struct ProcessTable {
+  std::array<std::uint64_t, kMaxGpus> ranges{};  // first << 32 | count
+  std::array<ProcessWords, kMaxProcesses> entries{};
+};
+
+// The last N of something that only grows: entry n (the first is 1) is entries[n % kSlots]. One
+// slot more than N, because the writer may be overwriting one.
+template <class T, std::size_t N>
+struct WorldLog {
+  static constexpr std::size_t kSlots = N + 1;
+  using Words = std::array<std::uint64_t, sizeof(T) / sizeof(std::uint64_t)>;
+  static_assert(sizeof(T) == sizeof(Words));
+
+  std::uint64_t count = 0;  // ever; stored after the entry
+  std::array<Words, kSlots> entries{};
+};
+
+inline constexpr std::size_t kWritesKept = 1024;
+inline constexpr std::size_t kEventsKept = 256;
+
 struct WorldFile {
   WorldHeader header;
-  std::uint64_t generation = 0;  // the complete slot is slots[generation & 1]
-  std::uint64_t padding[7] = {};
+  std::uint64_t generation = 0;          // the complete slot is slots[generation & 1]
+  std::uint64_t process_generation = 0;  // the complete table is processes[... & 1]
+  std::uint64_t padding[6] = {};
   std::array<Identity, kMaxGpus> identities{};
   std::array<WorldSlot, 2> slots{};
+  WorldLog<WriteRecord, kWritesKept> writes;
+  WorldLog<EventRecord, kEventsKept> events;
+  std::array<ProcessTable, 2> processes{};
 };
 static_assert(offsetof(WorldFile, generation) == 128);
 static_assert(offsetof(WorldFile, identities) == 192);

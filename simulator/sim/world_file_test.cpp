@@ -51,7 +51,7 @@ TEST_F(WorldFileTest, AReaderSeesWhatWasPublished) {
   EXPECT_STREQ(reader->identity(3).uuid, world_.gpus[3].identity.uuid);
   EXPECT_EQ(reader->model(3).name, "NVIDIA H100 80GB HBM3");
 
-  world_.gpus[2].power_limit_mw = 345'678;
+  world_.gpus[2].settings.power_limit_mw = 345'678;
   writer_.publish(world_);
   EXPECT_EQ(reader->generation(), 2U);
   EXPECT_EQ(reader->record(2)->power_limit_mw, 345'678U);
@@ -94,7 +94,7 @@ TEST_F(WorldFileTest, AnotherMagicIsRefused) {
 TEST_F(WorldFileTest, AnotherLayoutVersionIsRefusedAndNamesBoth) {
   overwrite(offsetof(WorldHeader, layout_version), std::uint32_t{99});
   EXPECT_EQ(refusal().code, Errc::invalid);
-  EXPECT_NE(refusal().message.find("layout 99, this program reads 2"), std::string::npos);
+  EXPECT_NE(refusal().message.find("layout 99, this program reads 3"), std::string::npos);
 }
 
 TEST_F(WorldFileTest, AWorldOfAnotherBootIsUnavailable) {
@@ -145,8 +145,8 @@ TEST_F(WorldFileTest, ARemovedFileIsNoticedByItsWriterAndAForeignOneIsLeftAlone)
 World world_at(std::uint64_t n) {
   World world = make_world(*find_model("h100"), 64, {});
   for (Gpu& gpu : world.gpus) {
-    gpu.energy_uj = n * 1000;
-    gpu.power_limit_mw = static_cast<std::uint32_t>(n);
+    gpu.counters.energy_uj = n * 1000;
+    gpu.settings.power_limit_mw = static_cast<std::uint32_t>(n);
     gpu.demand.vram_bytes = n;
     for (CallFault& fault : gpu.fault.calls) fault.code = static_cast<std::int32_t>(n);
   }
@@ -188,6 +188,67 @@ TEST(WorldFileStress, AReaderNeverSeesATornRecord) {
   EXPECT_EQ(torn, 0U);
   EXPECT_GT(read, 100U);
   RecordProperty("records_read", static_cast<int>(read));
+}
+
+// The same for the process table, whose size changes too.
+World processes_at(std::uint32_t n) {
+  World world = make_world(*find_model("h100"), 2, {});
+  for (Gpu& gpu : world.gpus) {
+    gpu.processes = Processes(std::vector<ProcessRecord>(
+        n, {.pid = n, .memory_bytes = n, .start_time = n, .since_ns = n}));
+  }
+  return world;
+}
+
+TEST(WorldFileStress, AReaderNeverSeesATornProcessTable) {
+  const ScratchDirectory directory;
+  std::vector<World> worlds;
+  for (std::uint32_t n = 1; n <= 16; ++n) worlds.push_back(processes_at(n * 16));
+  auto writer = *WorldWriter::create(directory.path(), worlds[0]);
+  const auto reader = WorldReader::open(directory.path());
+  ASSERT_TRUE(reader);
+
+  std::atomic<bool> stop{false};
+  std::thread writing([&] {
+    for (std::size_t i = 0; !stop; ++i) writer.publish_processes(worlds[i % worlds.size()]);
+  });
+  std::uint64_t read = 0;
+  std::uint64_t torn = 0;
+  const TimePoint end = BootClock::now() + std::chrono::milliseconds(500);
+  while (BootClock::now() < end) {
+    const auto list = reader->processes(1, GpuRecord{});
+    if (!list) continue;
+    ++read;
+    for (const ProcessUse& process : *list) {
+      const bool same = process.pid == list->size() && process.memory_bytes == process.pid &&
+                        process.start_time == process.pid && process.since_ns == process.pid;
+      if (!same) ++torn;
+    }
+  }
+  stop = true;
+  writing.join();
+  EXPECT_EQ(torn, 0U);
+  EXPECT_GT(read, 100U);
+}
+
+TEST_F(WorldFileTest, AHostileProcessRangeLeadsNowhere) {
+  const auto reader = WorldReader::open(directory_.path());
+  ASSERT_TRUE(reader);
+  const GpuRecord record = *reader->record(0);
+  const std::size_t range = offsetof(WorldFile, processes);
+  overwrite(range, std::uint64_t{UINT64_MAX});
+  EXPECT_TRUE(reader->processes(0, record)->empty());
+  overwrite(range, std::uint64_t{kMaxProcesses - 2} << 32 | UINT32_MAX);
+  EXPECT_EQ(reader->processes(0, record)->size(), 2U);
+}
+
+TEST_F(WorldFileTest, ALogWithAnImpossibleCountIsEmpty) {
+  const auto reader = WorldReader::open(directory_.path());
+  ASSERT_TRUE(reader);
+  overwrite(offsetof(WorldFile, writes), std::uint64_t{UINT64_MAX});
+  EXPECT_TRUE(reader->writes().empty());
+  overwrite(offsetof(WorldFile, events), std::uint64_t{1} << 40);
+  EXPECT_TRUE(reader->events_after(0).empty());
 }
 
 }  // namespace

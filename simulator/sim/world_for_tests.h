@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "sim/keeper.h"
+#include "sim/world_status.h"
 
 namespace gpuyard::sim {
 

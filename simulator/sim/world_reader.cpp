@@ -68,7 +68,7 @@ Result<WorldReader> WorldReader::open(const std::string& directory) {
   }
   const void* mapped = ::mmap(nullptr, sizeof(WorldFile), PROT_READ, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) return cannot_open(path);
-  WorldReader reader(static_cast<const WorldFile*>(mapped), header.gpu_count);
+  WorldReader reader(directory, static_cast<const WorldFile*>(mapped), header.gpu_count);
   if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
   return reader;
 }
@@ -83,7 +83,8 @@ Result<void> WorldReader::resolve_models() {
 }
 
 WorldReader::WorldReader(WorldReader&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)),
+    : directory_(std::move(other.directory_)),
+      file_(std::exchange(other.file_, nullptr)),
       gpu_count_(other.gpu_count_),
       models_(other.models_) {}
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "sim/model.h"
@@ -35,15 +36,33 @@ class WorldReader {
   const Identity& identity(std::uint32_t gpu) const { return file_->identities[gpu]; }
   const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
 
+  // The directory it was opened with: where the keeper's socket is.
+  const std::string& directory() const { return directory_; }
+
   // One GPU now; empty if the keeper is dead or stopped.
   std::optional<GpuRecord> record(std::uint32_t gpu) const;
+
+  // Who uses the GPU that `record` (just read) is of, in the order in which they came. Empty, not
+  // an empty list, if the keeper changed the table without pause. Allocates.
+  std::optional<std::vector<ProcessUse>> processes(std::uint32_t gpu, const GpuRecord&) const;
+
+  // Setter calls, of all GPUs, the oldest first: at most the last kWritesKept.
+  std::vector<WriteRecord> writes() const;
+
+  // Events of all GPUs since the one with this sequence number (0: since the world began), the
+  // oldest first; those overwritten meanwhile are missing. event_count() is the newest one's
+  // number.
+  std::uint64_t event_count() const { return load_word(file_->events.count); }
+  std::vector<EventRecord> events_after(std::uint64_t sequence) const;
 
  private:
   static constexpr int kMaxAttempts = 1000;
 
-  WorldReader(const WorldFile* file, std::uint32_t gpu_count)
-      : file_(file), gpu_count_(gpu_count) {}
+  WorldReader(std::string directory, const WorldFile* file, std::uint32_t gpu_count)
+      : directory_(std::move(directory)), file_(file), gpu_count_(gpu_count) {}
   Result<void> resolve_models();
+
+  std::string directory_;
 
   const WorldFile* file_;
   std::uint32_t gpu_count_;

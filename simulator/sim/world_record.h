@@ -4,18 +4,21 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "sim/fault.h"
 
 namespace gpuyard::sim {
 
 inline constexpr std::uint32_t kMaxGpus = 64;
+inline constexpr std::uint32_t kMaxFans = 2;
+inline constexpr std::uint32_t kMaxNvLinks = 18;
 
 // Fixed for the life of a world.
 struct Identity {
   char model[32] = {};  // key of the model table's row
   char uuid[64] = {};
-  char serial[32] = {};
+  char serial[32] = {};  // "" where the model has none
   std::uint32_t pci_domain = 0;
   std::uint32_t pci_bus = 0;
   std::uint32_t pci_device = 0;
@@ -25,28 +28,128 @@ static_assert(sizeof(Identity) == 144);
 
 // Clock event reasons, as NVML numbers them.
 inline constexpr std::uint64_t kReasonIdle = 0x1;
+inline constexpr std::uint64_t kReasonApplicationClocks = 0x2;  // locked clocks count as these
 inline constexpr std::uint64_t kReasonPowerCap = 0x4;
+inline constexpr std::uint64_t kReasonSoftwareThermal = 0x20;
+inline constexpr std::uint64_t kReasonHardwareThermal = 0x40;
+inline constexpr std::uint64_t kReasonHardwareSlowdown = 0x8;  // together with the one above
 
-// One GPU at one moment, in the units its driver reports.
+// Where memory errors happen: nvmlMemoryLocation_t.
+enum class EccLocation : std::uint32_t {
+  l1_cache,
+  l2_cache,
+  device_memory,
+  register_file,
+  texture_memory,
+  texture_shared_memory,
+  cbu,
+  sram,
+};
+inline constexpr std::size_t kEccLocations = 8;
+using EccCounts = std::array<std::uint64_t, kEccLocations>;  // by EccLocation
+
+// Parts of a GPU whose busy time is counted: what GPM's percentages are made of.
+enum class Activity : std::uint32_t {
+  graphics,  // some kernel was resident
+  sm,
+  occupancy,
+  integer,
+  tensor,
+  dram,
+  fp64,
+  fp32,
+  fp16,
+};
+inline constexpr std::size_t kActivities = 9;
+
+// Remapped rows as NVML counts them, and its histogram of what spare rows the banks have left.
+struct RowRemapping {
+  std::uint32_t corrected_rows = 0;
+  std::uint32_t uncorrected_rows = 0;
+  std::uint32_t pending = 0;  // 1: wants a reset
+  std::uint32_t failed = 0;
+  std::uint32_t banks_max = 0;
+  std::uint32_t banks_high = 0;
+  std::uint32_t banks_partial = 0;
+  std::uint32_t banks_low = 0;
+  std::uint32_t banks_none = 0;
+  std::uint32_t reserved = 0;
+};
+
+// One GPU at one moment, in the units its driver reports. What a model does not have stays 0 here
+// and is answered from the model's row.
 struct GpuRecord {
-  std::uint64_t memory_used_bytes = 0;  // by workloads, without what the driver reserves
+  std::uint64_t elapsed_us = 0;         // simulated time since the world began
+  std::uint64_t memory_used_bytes = 0;  // by workload and processes, without the driver's own
   std::uint64_t energy_mj = 0;          // since the world began
   std::uint64_t clock_reasons = 0;
-  std::uint32_t power_mw = 0;
-  std::uint32_t power_limit_mw = 0;
+
+  // Counters since the world began; differences of two records give rates and shares.
+  std::array<std::uint64_t, kActivities> activity_us{};  // by Activity
+  std::uint64_t encoder_us = 0;
+  std::uint64_t decoder_us = 0;
+  std::uint64_t pcie_tx_bytes = 0;        // from the GPU
+  std::uint64_t pcie_rx_bytes = 0;        // to the GPU
+  std::uint64_t pcie_tx_bytes_per_s = 0;  // of this moment
+  std::uint64_t pcie_rx_bytes_per_s = 0;
+  std::array<std::uint64_t, kMaxNvLinks> nvlink_tx_bytes{};
+  std::array<std::uint64_t, kMaxNvLinks> nvlink_rx_bytes{};
+  // Time spent with each reason in force.
+  std::uint64_t power_cap_ns = 0;
+  std::uint64_t application_clocks_ns = 0;
+  std::uint64_t software_thermal_ns = 0;
+  std::uint64_t hardware_thermal_ns = 0;
+
+  EccCounts ecc_volatile_corrected{};
+  EccCounts ecc_volatile_uncorrected{};
+  EccCounts ecc_aggregate_corrected{};
+  EccCounts ecc_aggregate_uncorrected{};
+  RowRemapping rows;                           // MemoryRepair::remapped_rows
+  std::uint32_t retired_pages_single_bit = 0;  // MemoryRepair::retired_pages
+  std::uint32_t retired_pages_double_bit = 0;
+  std::uint32_t retired_pages_pending = 0;  // 1: wants a reset
+
+  // Sensors.
+  std::uint32_t power_mw = 0;          // of this moment
+  std::uint32_t power_average_mw = 0;  // over about the last second
   std::uint32_t sm_clock_mhz = 0;
   std::uint32_t memory_clock_mhz = 0;
   std::uint32_t video_clock_mhz = 0;
   std::uint32_t temperature_celsius = 0;
+  std::uint32_t memory_temperature_celsius = 0;
+  std::array<std::uint32_t, kMaxFans> fan_percent{};
+  std::array<std::uint32_t, kMaxFans> fan_rpm{};
   std::uint32_t gpu_utilization_percent = 0;
   std::uint32_t memory_utilization_percent = 0;
+  std::uint32_t encoder_utilization_percent = 0;
+  std::uint32_t decoder_utilization_percent = 0;
+  std::uint32_t performance_state = 0;
+  std::uint32_t pcie_generation = 0;
+  std::uint32_t pcie_width = 0;
+  std::uint32_t pcie_replays = 0;
+  std::uint32_t nvlinks_up = 0;  // bit per link
+  // Settings in force.
+  std::uint32_t power_limit_mw = 0;
+  std::uint32_t locked_sm_min_mhz = 0;  // both 0: not locked
+  std::uint32_t locked_sm_max_mhz = 0;
+  std::uint32_t locked_memory_min_mhz = 0;
+  std::uint32_t locked_memory_max_mhz = 0;
+  std::uint32_t persistence_mode = 0;
+  std::uint32_t compute_mode = 0;  // nvmlComputeMode_t
+  std::uint32_t ecc_mode = 0;
+  std::uint32_t ecc_mode_pending = 0;
+  std::uint32_t mig_mode = 0;
+
   std::uint32_t workload_kind = 0;  // WorkloadKind
-  std::uint32_t reserved = 0;
+  std::uint32_t process_count = 0;
+  // Of each process's asked-for shares, how much it gets: 1000 while they fit the GPU.
+  std::uint32_t process_share_permille = 1000;
   Fault fault;
 };
 
 inline constexpr std::size_t kRecordWords = sizeof(GpuRecord) / sizeof(std::uint64_t);
 using RecordWords = std::array<std::uint64_t, kRecordWords>;
 static_assert(sizeof(GpuRecord) == sizeof(RecordWords));
+static_assert(std::has_unique_object_representations_v<GpuRecord>);  // no padding
 
 }  // namespace gpuyard::sim

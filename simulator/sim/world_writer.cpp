@@ -6,7 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/files.h"
@@ -44,6 +44,21 @@ std::uint64_t inode_of(int fd) {
   return ::fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
+template <class Words, class T>
+void store(Words& place, const T& value) {
+  const auto words = std::bit_cast<Words>(value);
+  for (std::size_t w = 0; w < words.size(); ++w) store_word(place[w], words[w]);
+}
+
+template <class Log, class T>
+void append(Log& log, T& entry) {
+  const std::uint64_t count = load_word(log.count) + 1;
+  entry.sequence = count;
+  entry.at_ns = boot_time_ns();
+  store(log.entries[count % Log::kSlots], entry);
+  store_word(log.count, count);
+}
+
 }  // namespace
 
 Result<WorldWriter> WorldWriter::create(const std::string& directory, const World& world) {
@@ -55,7 +70,10 @@ Result<WorldWriter> WorldWriter::create(const std::string& directory, const Worl
       ::mmap(nullptr, sizeof(WorldFile), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
   if (mapped == MAP_FAILED) return system_error("mapping " + path);
 
-  auto* content = new (mapped) WorldFile;
+  // Not constructed: a new file is zero, as every part of a WorldFile is at first, and room that
+  // nobody uses should cost no memory.
+  static_assert(std::is_trivially_copyable_v<WorldFile>);
+  auto* content = static_cast<WorldFile*>(mapped);
   WorldWriter writer(path, content, inode_of(file->get()));
   content->header = make_header(world);
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
@@ -82,10 +100,29 @@ void WorldWriter::publish(const World& world) {
   WorldSlot& slot = file_->slots[next & 1];
   store_word(slot.published_ns, boot_time_ns());
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
-    const auto words = std::bit_cast<RecordWords>(record_of(world.gpus[i]));
-    for (std::size_t w = 0; w < words.size(); ++w) store_word(slot.gpus[i][w], words[w]);
+    store(slot.gpus[i], record_of(world.gpus[i]));
   }
   store_word(file_->generation, next);
+}
+
+void WorldWriter::publish_processes(const World& world) {
+  const std::uint64_t next = load_word(file_->process_generation) + 1;
+  ProcessTable& table = file_->processes[next & 1];
+  std::uint64_t place = 0;
+  for (std::size_t i = 0; i < world.gpus.size(); ++i) {
+    const auto& list = world.gpus[i].processes.list();
+    store_word(table.ranges[i], place << 32 | list.size());
+    for (const ProcessRecord& process : list) store(table.entries[place++], process);
+  }
+  store_word(file_->process_generation, next);
+}
+
+void WorldWriter::log_write(WriteRecord record) {
+  append(file_->writes, record);
+}
+
+void WorldWriter::log_event(EventRecord record) {
+  append(file_->events, record);
 }
 
 bool WorldWriter::still_named() const {

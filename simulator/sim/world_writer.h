@@ -22,6 +22,13 @@ class WorldWriter {
 
   void publish(const World&);
 
+  // The processes of all GPUs; publish() leaves them alone.
+  void publish_processes(const World&);
+
+  // With their sequence number and time, which are given here.
+  void log_write(WriteRecord);
+  void log_event(EventRecord);
+
   // False once the file was removed or replaced: nobody can find this world any more.
   bool still_named() const;
 

@@ -41,7 +41,8 @@ TEST_F(AbiTest, BeforeInitialisationEveryCallIsUninitialized) {
   EXPECT_EQ(nvmlDeviceGetHandleByUUID(nullptr, nullptr), kUninitialized);
   EXPECT_EQ(nvmlDeviceGetPowerUsage(nullptr, nullptr), kUninitialized);
   EXPECT_EQ(nvmlSystemGetDriverVersion(text.data(), 96), kUninitialized);
-  EXPECT_EQ(nvmlDeviceGetVbiosVersion(), kUninitialized);
+  EXPECT_EQ(nvmlDeviceGetVbiosVersion(nullptr, nullptr, 0), kUninitialized);
+  EXPECT_EQ(nvmlDeviceGetNumaNodeId(nullptr, nullptr), kUninitialized);
 }
 
 TEST_F(AbiTest, ErrorTextsAreNvidiasAndNeedNoInitialisation) {
@@ -166,7 +167,7 @@ TEST_F(AbiTest, SensorsShowTheWorld) {
   unsigned long long big = 0;
   Utilization utilization;
   EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kSuccess);
-  EXPECT_EQ(number, expected.power_mw);
+  EXPECT_EQ(number, expected.power_average_mw);
   EXPECT_EQ(nvmlDeviceGetTotalEnergyConsumption(gpu, &big), kSuccess);
   EXPECT_EQ(big, expected.energy_mj);
   EXPECT_EQ(nvmlDeviceGetUtilizationRates(gpu, &utilization), kSuccess);
@@ -206,19 +207,28 @@ TEST_F(AbiTest, WhatAnH100DoesNotHaveIsNotSupported) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   unsigned number = 0;
   EXPECT_EQ(nvmlDeviceGetFanSpeed(device(0), &number), kNotSupported);
-  EXPECT_EQ(nvmlDeviceGetVbiosVersion(), kNotSupported);
+  EXPECT_EQ(nvmlDeviceGetNumaNodeId(device(0), &number), kNotSupported);
+  unsigned long long page = 0;
+  EXPECT_EQ(nvmlDeviceGetRetiredPages(device(0), kRetiredDoubleBit, &number, &page), kNotSupported);
 }
 
-TEST_F(AbiTest, AnEmptyProcessListIsASuccessWhateverRoomThereIs) {
+TEST_F(AbiTest, PcieThroughputTakesTwentyMillisecondsOfTheCallersTime) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  unsigned count = 0;
-  EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kSuccess);
-  count = 3;
-  EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kInvalidArgument);
-  std::array<std::byte, 72> room{};  // three entries of 24 bytes
-  EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, room.data()), kSuccess);
-  EXPECT_EQ(count, 0U);
-  EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), nullptr, nullptr), kInvalidArgument);
+  unsigned kb_per_s = 0;
+  const TimePoint before = BootClock::now();
+  EXPECT_EQ(nvmlDeviceGetPcieThroughput(device(0), kPcieRx, &kb_per_s), kSuccess);
+  EXPECT_GE(to_milliseconds(BootClock::now() - before), 20);
+  EXPECT_EQ(kb_per_s, sim::record_of(world_.gpus[0]).pcie_rx_bytes_per_s / 1000);
+}
+
+TEST_F(AbiTest, TwoGpusAreNearerOnOneSocketThanAcross) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  unsigned level = 99;
+  EXPECT_EQ(nvmlDeviceGetTopologyCommonAncestor(device(0), device(0), &level), kSuccess);
+  EXPECT_EQ(level, kTopologyInternal);
+  EXPECT_EQ(nvmlDeviceGetTopologyCommonAncestor(device(0), device(3), &level), kSuccess);
+  EXPECT_EQ(level, kTopologyNode);
+  EXPECT_EQ(nvmlDeviceGetTopologyCommonAncestor(device(0), nullptr, &level), kInvalidArgument);
 }
 
 }  // namespace

@@ -7,18 +7,35 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nvml/abi.h"
 #include "sim/physics.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_writer.h"
 
+using gpuyard::nvml::Bar1Memory;
 using gpuyard::nvml::DeviceHandle;
+using gpuyard::nvml::EccCounts;
+using gpuyard::nvml::EventData;
+using gpuyard::nvml::EventDataV1;
+using gpuyard::nvml::EventSet;
+using gpuyard::nvml::FieldValue;
+using gpuyard::nvml::GpmMetricsGet;
+using gpuyard::nvml::GpmSample;
+using gpuyard::nvml::GpmSupport;
 using gpuyard::nvml::MemoryV1;
 using gpuyard::nvml::MemoryV2;
 using gpuyard::nvml::PciInfo;
 using gpuyard::nvml::PciInfoV1;
 using gpuyard::nvml::PciInfoV2;
+using gpuyard::nvml::PowerLimitV2;
+using gpuyard::nvml::ProcessDetailList;
+using gpuyard::nvml::ProcessInfo;
+using gpuyard::nvml::ProcessInfoV1;
+using gpuyard::nvml::ProcessUtilization;
 using gpuyard::nvml::ReturnCode;
 using gpuyard::nvml::TemperatureV1;
 using gpuyard::nvml::Utilization;
@@ -59,8 +76,39 @@ ReturnCode nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle, unsigned long lo
 ReturnCode nvmlDeviceGetPerformanceState(DeviceHandle, unsigned*);
 ReturnCode nvmlDeviceGetPersistenceMode(DeviceHandle, unsigned*);
 ReturnCode nvmlDeviceGetMigMode(DeviceHandle, unsigned*, unsigned*);
-ReturnCode nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle, unsigned*, void*);
-ReturnCode nvmlDeviceGetVbiosVersion();
+ReturnCode nvmlDeviceGetComputeRunningProcesses(DeviceHandle, unsigned*, ProcessInfoV1*);
+ReturnCode nvmlDeviceGetComputeRunningProcesses_v2(DeviceHandle, unsigned*, ProcessInfo*);
+ReturnCode nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle, unsigned*, ProcessInfo*);
+ReturnCode nvmlDeviceGetGraphicsRunningProcesses_v3(DeviceHandle, unsigned*, ProcessInfo*);
+ReturnCode nvmlDeviceGetMPSComputeRunningProcesses_v3(DeviceHandle, unsigned*, ProcessInfo*);
+ReturnCode nvmlDeviceGetRunningProcessDetailList(DeviceHandle, ProcessDetailList*);
+ReturnCode nvmlDeviceGetProcessUtilization(DeviceHandle, ProcessUtilization*, unsigned*,
+                                           unsigned long long);
+ReturnCode nvmlDeviceGetVbiosVersion(DeviceHandle, char*, unsigned);
+ReturnCode nvmlDeviceGetPcieThroughput(DeviceHandle, unsigned, unsigned*);
+ReturnCode nvmlDeviceGetSupportedMemoryClocks(DeviceHandle, unsigned*, unsigned*);
+ReturnCode nvmlDeviceGetRetiredPages(DeviceHandle, unsigned, unsigned*, unsigned long long*);
+ReturnCode nvmlDeviceGetRetiredPages_v2(DeviceHandle, unsigned, unsigned*, unsigned long long*,
+                                        unsigned long long*);
+ReturnCode nvmlDeviceGetRemappedRows(DeviceHandle, unsigned*, unsigned*, unsigned*, unsigned*);
+ReturnCode nvmlDeviceGetMemoryErrorCounter(DeviceHandle, unsigned, unsigned, unsigned,
+                                           unsigned long long*);
+ReturnCode nvmlDeviceGetTotalEccErrors(DeviceHandle, unsigned, unsigned, unsigned long long*);
+ReturnCode nvmlDeviceGetFieldValues(DeviceHandle, int, FieldValue*);
+ReturnCode nvmlDeviceGetTopologyCommonAncestor(DeviceHandle, DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetNumaNodeId(DeviceHandle, unsigned*);
+ReturnCode nvmlGpmSampleAlloc(GpmSample*);
+ReturnCode nvmlGpmSampleFree(GpmSample);
+ReturnCode nvmlGpmSampleGet(DeviceHandle, GpmSample);
+ReturnCode nvmlGpmMetricsGet(GpmMetricsGet*);
+ReturnCode nvmlGpmQueryDeviceSupport(DeviceHandle, GpmSupport*);
+ReturnCode nvmlEventSetCreate(EventSet*);
+ReturnCode nvmlEventSetFree(EventSet);
+ReturnCode nvmlEventSetWait(EventSet, EventDataV1*, unsigned);
+ReturnCode nvmlEventSetWait_v2(EventSet, EventData*, unsigned);
+ReturnCode nvmlDeviceRegisterEvents(DeviceHandle, unsigned long long, EventSet);
+ReturnCode nvmlDeviceSetPowerManagementLimit(DeviceHandle, unsigned);
+ReturnCode nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle, PowerLimitV2*);
 }
 
 namespace gpuyard::sim_nvml {
@@ -68,13 +116,9 @@ namespace gpuyard::sim_nvml {
 // A world that this test publishes itself; it stays fresh for two seconds.
 class AbiTest : public ::testing::Test {
  protected:
-  AbiTest()
-      : world_(sim::make_world(*sim::find_model("h100"), 4,
-                               {.kind = sim::WorkloadKind::steady, .load = 0.9})) {
+  AbiTest() {
     ::setenv("GPUYARD_SIM_WORLD", directory_.path().c_str(), 1);
-    for (int i = 0; i < 500; ++i) sim::step(world_, sim::kStep);
-    writer_ =
-        std::make_unique<sim::WorldWriter>(*sim::WorldWriter::create(directory_.path(), world_));
+    become("h100");
   }
   ~AbiTest() override {
     while (nvmlShutdown() == nvml::kSuccess) {
@@ -82,6 +126,21 @@ class AbiTest : public ::testing::Test {
     ::unsetenv("GPUYARD_SIM_WORLD");
   }
 
+  // Before initialisation: a fleet of four of another model, at work since five seconds.
+  void become(std::string_view model) {
+    writer_.reset();
+    world_ = sim::make_world(*sim::find_model(model), 4,
+                             {.kind = sim::WorkloadKind::steady, .load = 0.9});
+    for (int i = 0; i < 500; ++i) sim::step(world_, sim::kStep);
+    writer_ =
+        std::make_unique<sim::WorldWriter>(*sim::WorldWriter::create(directory_.path(), world_));
+  }
+  void put_processes(unsigned index, std::vector<sim::ProcessRecord> processes) {
+    world_.gpus[index].processes = sim::Processes(std::move(processes));
+    sim::step(world_, sim::kStep);
+    writer_->publish_processes(world_);
+    writer_->publish(world_);
+  }
   static DeviceHandle device(unsigned index) {
     DeviceHandle handle = nullptr;
     EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(index, &handle), nvml::kSuccess);

@@ -1,4 +1,6 @@
-// Clocks, why they are where they are, and the performance state.
+// Clocks as they are and as they may be, and the performance state.
+#include <array>
+
 #include "sim_nvml/device_call.h"
 
 namespace {
@@ -8,70 +10,109 @@ using namespace gpuyard::nvml;
 using sim::Call;
 using sim_nvml::Device;
 
-constexpr unsigned kPerformanceStateP0 = 0;
+constexpr unsigned kClockTypes = 4;  // graphics, SM, memory, video
+constexpr unsigned kClockIds = 4;
 
-std::optional<std::uint32_t> clock_now(const Device& device, unsigned type) {
-  switch (type) {
-    case kClockGraphics:
-    case kClockSm:
-      return device.record.sm_clock_mhz;
-    case kClockMemory:
-      return device.record.memory_clock_mhz;
-    case kClockVideo:
-      return device.record.video_clock_mhz;
-    default:
-      return std::nullopt;
-  }
+using Clocks = std::array<std::uint32_t, kClockTypes>;  // by nvmlClockType_t
+
+Clocks clocks_now(const Device& d) {
+  return {d.record.sm_clock_mhz, d.record.sm_clock_mhz, d.record.memory_clock_mhz,
+          d.record.video_clock_mhz};
 }
 
-std::optional<std::uint32_t> highest_clock(const Device& device, unsigned type) {
-  switch (type) {
-    case kClockGraphics:
-    case kClockSm:
-      return device.model.max_sm_clock_mhz;
-    case kClockMemory:
-      return device.model.memory_clock_mhz;
-    case kClockVideo:
-      return device.model.max_video_clock_mhz;
-    default:
-      return std::nullopt;
-  }
+Clocks highest_clocks(const Device& d) {
+  const sim::ClockTable& clocks = d.model.clocks;
+  return {clocks.max_sm, clocks.max_sm, d.model.max_memory_clock_mhz(), clocks.max_video};
 }
 
+// GeForce parts have neither application clocks nor the ceiling for customers' boards.
+bool has_application_clocks(const Device& d) {
+  return d.model.clocks.default_application_sm != 0;
+}
+
+Clocks application_clocks(const Device& d) {
+  const std::uint32_t sm = d.model.clocks.default_application_sm;
+  return {sm, sm, d.model.max_memory_clock_mhz(), 0};
+}
+
+// A clock that the model does not have is 0 in its row.
+std::optional<std::uint32_t> clock_of(const Device& d, unsigned type, unsigned id) {
+  if (id == kClockIdCurrent) return clocks_now(d)[type];
+  if (!has_application_clocks(d)) return std::nullopt;
+  if (id == kClockIdCustomerBoostMax) return highest_clocks(d)[type];
+  const std::uint32_t mhz = application_clocks(d)[type];
+  return sim_nvml::when(mhz != 0, mhz);
+}
+
+// `known`: the caller's numbers mean something.
 template <class Choose>
-ReturnCode read_clock(DeviceHandle handle, unsigned type, unsigned* out, Choose&& choose) {
-  return sim_nvml::on_device(Call::clock_info, handle, out != nullptr, [&](const Device& device) {
-    const auto clock = choose(device, type);
-    if (!clock) return kInvalidArgument;
-    *out = *clock;
-    return kSuccess;
-  });
+ReturnCode read_clock(Call call, DeviceHandle handle, bool known, unsigned* out, Choose&& choose) {
+  return sim_nvml::read_one(call, handle, known ? out : nullptr, choose);
 }
 
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetClockInfo(DeviceHandle handle, unsigned type, unsigned* mhz) {
-  return read_clock(handle, type, mhz, clock_now);
+  return read_clock(Call::clock_info, handle, type < kClockTypes, mhz,
+                    [&](const Device& d) { return clocks_now(d)[type]; });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetMaxClockInfo(DeviceHandle handle, unsigned type, unsigned* mhz) {
-  return read_clock(handle, type, mhz, highest_clock);
+  return read_clock(Call::max_clocks, handle, type < kClockTypes, mhz,
+                    [&](const Device& d) { return highest_clocks(d)[type]; });
 }
 
-SIM_NVML_ENTRY nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle handle,
-                                                      unsigned long long* reasons) {
-  return sim_nvml::read_one(Call::throttle_reasons, handle, reasons,
-                            [](const Device& d) { return d.record.clock_reasons; });
+SIM_NVML_ENTRY nvmlDeviceGetClock(DeviceHandle handle, unsigned type, unsigned id, unsigned* mhz) {
+  return read_clock(Call::clock_info, handle, type < kClockTypes && id < kClockIds, mhz,
+                    [&](const Device& d) { return clock_of(d, type, id); });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetMaxCustomerBoostClock(DeviceHandle handle, unsigned type,
+                                                  unsigned* mhz) {
+  return nvmlDeviceGetClock(handle, type, kClockIdCustomerBoostMax, mhz);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetApplicationsClock(DeviceHandle handle, unsigned type, unsigned* mhz) {
+  return nvmlDeviceGetClock(handle, type, kClockIdApplicationTarget, mhz);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetDefaultApplicationsClock(DeviceHandle handle, unsigned type,
+                                                     unsigned* mhz) {
+  return nvmlDeviceGetClock(handle, type, kClockIdApplicationDefault, mhz);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetSupportedMemoryClocks(DeviceHandle handle, unsigned* count,
+                                                  unsigned* mhz) {
+  return sim_nvml::on_device(
+      Call::max_clocks, handle, sim_nvml::is_list(count, mhz), [&](const Device& device) {
+        return sim_nvml::put_list(sim::supported_memory_clocks(device.model), count, mhz,
+                                  [](std::uint32_t clock) { return clock; });
+      });
+}
+
+// Highest first, as a driver lists them.
+SIM_NVML_ENTRY nvmlDeviceGetSupportedGraphicsClocks(DeviceHandle handle, unsigned memory_mhz,
+                                                    unsigned* count, unsigned* mhz) {
+  return sim_nvml::on_device(
+      Call::max_clocks, handle, sim_nvml::is_list(count, mhz), [&](const Device& device) {
+        const auto range = sim::supported_sm_clocks(device.model, memory_mhz);
+        if (range.highest == 0) return kNotFound;
+        const unsigned step = device.model.clocks.sm_step;
+        const unsigned steps = (range.highest - range.lowest) / step + 1;
+        const unsigned room = *count;
+        *count = steps;
+        if (room < steps) return kInsufficientSize;
+        for (unsigned i = 0; i < steps; ++i) mhz[i] = range.lowest + (steps - 1 - i) * step;
+        return kSuccess;
+      });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPerformanceState(DeviceHandle handle, unsigned* state) {
+  return sim_nvml::read_one(Call::performance_state, handle, state,
+                            [](const Device& d) { return d.record.performance_state; });
 }
 
 // The same under its older name.
-SIM_NVML_ENTRY nvmlDeviceGetCurrentClocksThrottleReasons(DeviceHandle handle,
-                                                         unsigned long long* reasons) {
-  return nvmlDeviceGetCurrentClocksEventReasons(handle, reasons);
-}
-
-// A data-centre GPU stays in P0 when it idles; its clocks alone come down.
-SIM_NVML_ENTRY nvmlDeviceGetPerformanceState(DeviceHandle handle, unsigned* state) {
-  return sim_nvml::read_one(Call::performance_state, handle, state,
-                            [](const Device&) { return kPerformanceStateP0; });
+SIM_NVML_ENTRY nvmlDeviceGetPowerState(DeviceHandle handle, unsigned* state) {
+  return nvmlDeviceGetPerformanceState(handle, state);
 }

@@ -23,13 +23,24 @@ void wait(std::uint32_t milliseconds) {
   if (milliseconds == sim::kNeverReturns) {
     for (;;) ::pause();
   }
+  sleep_for(milliseconds);
+}
+
+}  // namespace
+
+void sleep_for(std::uint32_t milliseconds) {
   timespec left{.tv_sec = milliseconds / 1000,
                 .tv_nsec = static_cast<long>(milliseconds % 1000) * 1'000'000};
   while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
 }
 
-}  // namespace
+std::uint64_t wall_clock_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
+}
 
 nvml::DeviceHandle handle_of(std::uint32_t index) {
   return &handles[index];
@@ -56,6 +67,7 @@ nvml::ReturnCode obey(const sim::Fault& fault, sim::Call call) {
 }
 
 nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size) {
+  if (text.empty()) return nvml::kNotSupported;
   if (text.size() + 1 > size) return nvml::kInsufficientSize;
   text.copy(out, text.size());
   out[text.size()] = '\0';

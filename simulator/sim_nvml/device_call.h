@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "nvml/abi.h"
 #include "sim_nvml/session.h"
@@ -15,6 +16,7 @@
 namespace gpuyard::sim_nvml {
 
 struct Device {
+  const sim::WorldReader& world;
   std::uint32_t index;
   const sim::Identity& identity;
   const sim::Model& model;
@@ -29,7 +31,13 @@ std::optional<std::uint32_t> index_of(nvml::DeviceHandle, std::uint32_t gpu_coun
 // for none.
 nvml::ReturnCode obey(const sim::Fault&, sim::Call);
 
-// Copies `text` with its terminating zero, or insufficient size.
+// Never a busy wait, and not cut short by a signal.
+void sleep_for(std::uint32_t milliseconds);
+
+// Microseconds since 1970, as NVML stamps what it measured.
+std::uint64_t wall_clock_us();
+
+// Copies `text` with its terminating zero, or insufficient size. Empty: this model does not say.
 nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 
 // `answer(const Device&)` fills what the caller gave, and runs only if nothing is wrong before.
@@ -39,7 +47,7 @@ nvml::ReturnCode on_gpu(const sim::WorldReader& world, std::uint32_t index, sim:
   const auto record = world.record(index);
   if (!record) return nvml::kDriverNotLoaded;  // nobody simulates this GPU any more
   if (const auto code = obey(record->fault, call); code != nvml::kSuccess) return code;
-  return answer(Device{index, world.identity(index), world.model(index), *record});
+  return answer(Device{world, index, world.identity(index), world.model(index), *record});
 }
 
 template <class Answer>
@@ -52,13 +60,57 @@ nvml::ReturnCode on_device(sim::Call call, nvml::DeviceHandle handle, bool argum
   return on_gpu(*world, *index, call, answer);
 }
 
-// The commonest call: one number.
+// What only some models have: empty, "not supported", on the others.
+template <class T>
+std::optional<T> when(bool there, T value) {
+  return there ? std::optional<T>(value) : std::nullopt;
+}
+
+template <class T, class Value>
+nvml::ReturnCode put_one(const Value& value, T* out) {
+  *out = static_cast<T>(value);
+  return nvml::kSuccess;
+}
+
+template <class T, class Value>
+nvml::ReturnCode put_one(const std::optional<Value>& value, T* out) {
+  return value ? put_one(*value, out) : nvml::kNotSupported;
+}
+
+// The commonest call: one number, or an empty optional where the model has none.
 template <class T, class Read>
 nvml::ReturnCode read_one(sim::Call call, nvml::DeviceHandle handle, T* out, Read&& read) {
-  return on_device(call, handle, out != nullptr, [&](const Device& device) {
-    *out = static_cast<T>(read(device));
+  return on_device(call, handle, out != nullptr,
+                   [&](const Device& device) { return put_one(read(device), out); });
+}
+
+// Two of them, which NVML always asks for together.
+template <class First, class Second, class Read>
+nvml::ReturnCode read_two(sim::Call call, nvml::DeviceHandle handle, First* first, Second* second,
+                          Read&& read) {
+  return on_device(call, handle, first != nullptr && second != nullptr, [&](const Device& device) {
+    const auto pair = read(device);
+    if (!pair) return nvml::kNotSupported;
+    *first = static_cast<First>(pair->first);
+    *second = static_cast<Second>(pair->second);
     return nvml::kSuccess;
   });
+}
+
+// A list: `count` says how many entries `out` has room for, and then how many there are. Nothing is
+// written unless all fit, so (0, null) only asks.
+template <class Items, class T, class Convert>
+nvml::ReturnCode put_list(const Items& items, unsigned* count, T* out, Convert&& convert) {
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(items.size());
+  if (room < items.size()) return nvml::kInsufficientSize;
+  for (const auto& item : items) *out++ = convert(item);
+  return nvml::kSuccess;
+}
+
+// Whether (count, out) can be a list at all.
+inline bool is_list(const unsigned* count, const void* out) {
+  return count != nullptr && (*count == 0 || out != nullptr);
 }
 
 }  // namespace gpuyard::sim_nvml

@@ -1,5 +1,6 @@
 // Who a GPU is.
 #include <algorithm>
+#include <utility>
 
 #include "sim/pci_address.h"
 #include "sim_nvml/device_call.h"
@@ -62,12 +63,9 @@ SIM_NVML_ENTRY nvmlDeviceGetArchitecture(DeviceHandle handle, unsigned* out) {
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetCudaComputeCapability(DeviceHandle handle, int* major, int* minor) {
-  return sim_nvml::on_device(Call::identity, handle, major != nullptr && minor != nullptr,
-                             [&](const Device& device) {
-                               *major = device.model.compute_major;
-                               *minor = device.model.compute_minor;
-                               return kSuccess;
-                             });
+  return sim_nvml::read_two(Call::identity, handle, major, minor, [](const Device& d) {
+    return std::optional(std::pair(d.model.compute_major, d.model.compute_minor));
+  });
 }
 
 // Three generations, three layouts: a newer one written over an older caller's struct would smash

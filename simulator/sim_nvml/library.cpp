@@ -1,14 +1,15 @@
 // Initialisation, error texts and versions.
 #include "sim_nvml/device_call.h"
+#include "sim_nvml/driver_version.h"
 
 namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
 
-constexpr const char* kDriverVersion = "535.104.05";
-constexpr const char* kNvmlVersion = "12.535.104";
-constexpr int kCudaVersion = 12020;
+using sim_nvml::kCudaVersion;
+using sim_nvml::kDriverVersion;
+using sim_nvml::kNvmlVersion;
 
 ReturnCode put_version(const char* version, char* out, unsigned size) {
   if (sim_nvml::session().world() == nullptr) return kUninitialized;

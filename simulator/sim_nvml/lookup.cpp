@@ -58,6 +58,13 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* out) {
   });
 }
 
+// A model without serials has none to be found by.
+SIM_NVML_ENTRY nvmlDeviceGetHandleBySerial(const char* serial, DeviceHandle* out) {
+  return find_by(serial, out, [&](const sim::Identity& identity) {
+    return identity.serial[0] != '\0' && std::string_view(identity.serial) == serial;
+  });
+}
+
 SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId_v2(const char* text, DeviceHandle* out) {
   const auto wanted = text != nullptr ? sim::parse_pci_address(text) : std::nullopt;
   return find_by(text, out, [&](const sim::Identity& identity) {

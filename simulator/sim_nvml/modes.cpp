@@ -9,49 +9,43 @@ using sim::Call;
 using sim_nvml::Device;
 
 constexpr unsigned kOff = 0;
-constexpr unsigned kOn = 1;
-constexpr unsigned kComputeModeDefault = 0;
-
-// A mode that has a pending value beside the current one, and no change is pending.
-ReturnCode settled(DeviceHandle handle, unsigned value, unsigned* current, unsigned* pending) {
-  return sim_nvml::on_device(Call::modes, handle, current != nullptr && pending != nullptr,
-                             [&](const Device&) {
-                               *current = value;
-                               *pending = value;
-                               return kSuccess;
-                             });
-}
-
-ReturnCode constant(DeviceHandle handle, unsigned value, unsigned* out) {
-  return sim_nvml::read_one(Call::modes, handle, out, [=](const Device&) { return value; });
-}
+constexpr unsigned kMostMigDevices = 7;
 
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetPersistenceMode(DeviceHandle handle, unsigned* mode) {
-  return constant(handle, kOff, mode);  // what a driver starts with; nothing here can set it yet
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
-  return settled(handle, kOff, current, pending);
-}
-
-SIM_NVML_ENTRY nvmlDeviceIsMigDeviceHandle(DeviceHandle handle, unsigned* is_mig) {
-  return constant(handle, kOff, is_mig);
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetEccMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
-  return settled(handle, kOn, current, pending);
+  return sim_nvml::read_one(Call::modes, handle, mode,
+                            [](const Device& d) { return d.record.persistence_mode; });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetComputeMode(DeviceHandle handle, unsigned* mode) {
-  return constant(handle, kComputeModeDefault, mode);
+  return sim_nvml::read_one(Call::modes, handle, mode,
+                            [](const Device& d) { return d.record.compute_mode; });
 }
 
+SIM_NVML_ENTRY nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
+  return sim_nvml::read_two(Call::modes, handle, current, pending, [](const Device& d) {
+    return sim_nvml::when(d.model.has_mig, std::pair(d.record.mig_mode, d.record.mig_mode));
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceIsMigDeviceHandle(DeviceHandle handle, unsigned* is_mig) {
+  return sim_nvml::read_one(Call::modes, handle, is_mig, [](const Device&) { return kOff; });
+}
+
+// Zero where MIG is not supported or not on.
+SIM_NVML_ENTRY nvmlDeviceGetMaxMigDeviceCount(DeviceHandle handle, unsigned* count) {
+  return sim_nvml::read_one(Call::modes, handle, count, [](const Device& d) {
+    return d.record.mig_mode != kOff ? kMostMigDevices : 0;
+  });
+}
+
+// No simulated GPU drives a display; some boards could.
 SIM_NVML_ENTRY nvmlDeviceGetDisplayActive(DeviceHandle handle, unsigned* active) {
-  return constant(handle, kOff, active);
+  return sim_nvml::read_one(Call::modes, handle, active, [](const Device&) { return kOff; });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetDisplayMode(DeviceHandle handle, unsigned* mode) {
-  return constant(handle, kOff, mode);
+  return sim_nvml::read_one(Call::modes, handle, mode,
+                            [](const Device& d) { return d.model.display_mode ? 1 : 0; });
 }

@@ -1,48 +1,104 @@
-// Process lists. A world has no processes yet, so the lists are empty in all three layouts.
+// Who uses a GPU. Three generations of each list, two layouts: a newer one written into an older
+// caller's buffer would run over its end.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
 #include "sim_nvml/device_call.h"
 
 namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using sim::Call;
+using sim::ProcessKind;
+using sim::ProcessUse;
+using sim_nvml::Device;
 
-// `count` says how many entries `infos` has room for; (0, null) only asks.
-ReturnCode list_processes(DeviceHandle handle, unsigned* count, const void* infos) {
-  const bool given = count != nullptr && (*count == 0 || infos != nullptr);
-  return sim_nvml::on_device(sim::Call::processes, handle, given, [&](const sim_nvml::Device&) {
-    *count = 0;
-    return kSuccess;
+enum class List { compute, graphics, mps };
+
+bool belongs(const ProcessUse& process, List list) {
+  if (list == List::mps) return false;  // no simulated process goes through an MPS server
+  return (process.kind == ProcessKind::compute) == (list == List::compute);
+}
+
+// Empty, not an empty list, where the world did not stand still long enough to be read.
+std::optional<std::vector<ProcessUse>> processes_on(const Device& device, List list) {
+  auto processes = device.world.processes(device.index, device.record);
+  if (processes) std::erase_if(*processes, [&](const auto& p) { return !belongs(p, list); });
+  return processes;
+}
+
+void put(const ProcessUse& process, ProcessInfoV1& out) {
+  out = {.pid = process.pid, .used_memory = process.memory_bytes};
+}
+
+void put(const ProcessUse& process, ProcessInfo& out) {
+  out = {.pid = process.pid, .used_memory = process.memory_bytes};
+}
+
+void put(const ProcessUse& process, ProcessDetail& out) {
+  out = {.pid = process.pid, .used_memory = process.memory_bytes};
+}
+
+template <class Entry>
+ReturnCode put_processes(const Device& device, List list, unsigned* count, Entry* out) {
+  const auto processes = processes_on(device, list);
+  if (!processes) return kUnknown;
+  return sim_nvml::put_list(*processes, count, out, [](const ProcessUse& process) {
+    Entry entry;
+    put(process, entry);
+    return entry;
   });
+}
+
+template <class Entry>
+ReturnCode list_processes(DeviceHandle handle, List list, unsigned* count, Entry* out) {
+  return sim_nvml::on_device(
+      Call::processes, handle, sim_nvml::is_list(count, out),
+      [&](const Device& device) { return put_processes(device, list, count, out); });
 }
 
 }  // namespace
 
-SIM_NVML_ENTRY nvmlDeviceGetComputeRunningProcesses(DeviceHandle handle, unsigned* count,
-                                                    void* infos) {
-  return list_processes(handle, count, infos);
+#define SIM_NVML_PROCESS_LIST(name, list)                                            \
+  SIM_NVML_ENTRY name(DeviceHandle handle, unsigned* count, ProcessInfoV1* out) {    \
+    return list_processes(handle, list, count, out);                                 \
+  }                                                                                  \
+  SIM_NVML_ENTRY name##_v2(DeviceHandle handle, unsigned* count, ProcessInfo* out) { \
+    return list_processes(handle, list, count, out);                                 \
+  }                                                                                  \
+  SIM_NVML_ENTRY name##_v3(DeviceHandle handle, unsigned* count, ProcessInfo* out) { \
+    return list_processes(handle, list, count, out);                                 \
+  }
+
+SIM_NVML_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, List::compute)
+SIM_NVML_PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses, List::graphics)
+SIM_NVML_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses, List::mps)
+
+SIM_NVML_ENTRY nvmlDeviceGetRunningProcessDetailList(DeviceHandle handle, ProcessDetailList* out) {
+  return sim_nvml::on_device(Call::processes, handle, out != nullptr, [&](const Device& device) {
+    if (out->version != ProcessDetailList{}.version) return kArgumentVersionMismatch;
+    const bool known = out->mode <= static_cast<unsigned>(List::mps);
+    if (!known || !sim_nvml::is_list(&out->count, out->entries)) return kInvalidArgument;
+    return put_processes(device, static_cast<List>(out->mode), &out->count, out->entries);
+  });
 }
 
-SIM_NVML_ENTRY nvmlDeviceGetComputeRunningProcesses_v2(DeviceHandle handle, unsigned* count,
-                                                       void* infos) {
-  return list_processes(handle, count, infos);
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle handle, unsigned* count,
-                                                       void* infos) {
-  return list_processes(handle, count, infos);
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetGraphicsRunningProcesses(DeviceHandle handle, unsigned* count,
-                                                     void* infos) {
-  return list_processes(handle, count, infos);
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetGraphicsRunningProcesses_v2(DeviceHandle handle, unsigned* count,
-                                                        void* infos) {
-  return list_processes(handle, count, infos);
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetGraphicsRunningProcesses_v3(DeviceHandle handle, unsigned* count,
-                                                        void* infos) {
-  return list_processes(handle, count, infos);
+// The program of any process of this machine, on a GPU or not. A pid that the world made up has
+// none.
+SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) {
+  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (out == nullptr || size == 0) return kInvalidArgument;
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return kNotFound;
+  char name[4096];
+  const std::size_t length = std::fread(name, 1, sizeof name - 1, file);
+  std::fclose(file);
+  name[length] = '\0';  // the first argument ends at its own zero, earlier
+  if (length == 0) return kNotFound;
+  std::snprintf(out, size, "%s", name);
+  return kSuccess;
 }

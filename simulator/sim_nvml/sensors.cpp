@@ -1,4 +1,4 @@
-// Memory, utilisation, temperature, and what an H100 does not have.
+// Utilisation, temperature and fans.
 #include "sim_nvml/device_call.h"
 
 namespace {
@@ -8,33 +8,39 @@ using namespace gpuyard::nvml;
 using sim::Call;
 using sim_nvml::Device;
 
-constexpr unsigned kMemoryV2Version = MemoryV2{}.version;
-constexpr unsigned kMemoryV2Bare = 2;  // one real client passes the number alone
 constexpr unsigned kTemperatureV1Version = TemperatureV1{}.version;
+constexpr unsigned kThresholds = 8;           // nvmlTemperatureThresholds_t has so many
+constexpr unsigned kVideoPeriodUs = 167'000;  // over which the driver averages the video engines
+constexpr unsigned kSlowestFan = 30;          // percent
+constexpr unsigned kFanByTemperature = 0;     // NVML_FAN_POLICY_TEMPERATURE_CONTINOUS_SW
+
+std::optional<unsigned> threshold_of(const sim::TemperatureLimits& limits, unsigned kind) {
+  unsigned celsius = 0;  // 0: the model does not say
+  if (kind == kThresholdShutdown) celsius = limits.shutdown;
+  if (kind == kThresholdSlowdown) celsius = limits.slowdown;
+  if (kind == kThresholdMemoryMax) celsius = limits.memory_max;
+  if (kind == kThresholdGpuMax) celsius = limits.gpu_max;
+  return sim_nvml::when(celsius != 0, celsius);
+}
+
+template <class Read>
+ReturnCode read_video(DeviceHandle handle, unsigned* percent, unsigned* period_us, Read&& read) {
+  return sim_nvml::read_two(
+      Call::video_utilization, handle, percent, period_us,
+      [&](const Device& d) { return std::optional(std::pair(read(d), kVideoPeriodUs)); });
+}
+
+// A model without fans supports none of these; one with fans rejects a number it does not have.
+template <class Answer>
+ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Answer&& answer) {
+  return sim_nvml::on_device(Call::fan_speed, handle, out != nullptr, [&](const Device& device) {
+    if (device.model.fans == 0) return kNotSupported;
+    if (fan >= device.model.fans) return kInvalidArgument;
+    return answer(device);
+  });
+}
 
 }  // namespace
-
-SIM_NVML_ENTRY nvmlDeviceGetMemoryInfo(DeviceHandle handle, MemoryV1* out) {
-  return sim_nvml::on_device(Call::memory_info, handle, out != nullptr, [&](const Device& device) {
-    out->total = device.model.memory_total_bytes;
-    out->used = device.model.memory_reserved_bytes + device.record.memory_used_bytes;
-    out->free = out->total - out->used;
-    return kSuccess;
-  });
-}
-
-SIM_NVML_ENTRY nvmlDeviceGetMemoryInfo_v2(DeviceHandle handle, MemoryV2* out) {
-  return sim_nvml::on_device(Call::memory_info, handle, out != nullptr, [&](const Device& device) {
-    if (out->version != kMemoryV2Version && out->version != kMemoryV2Bare) {
-      return kArgumentVersionMismatch;
-    }
-    out->total = device.model.memory_total_bytes;
-    out->reserved = device.model.memory_reserved_bytes;
-    out->used = device.record.memory_used_bytes;
-    out->free = out->total - out->reserved - out->used;
-    return kSuccess;
-  });
-}
 
 SIM_NVML_ENTRY nvmlDeviceGetUtilizationRates(DeviceHandle handle, Utilization* out) {
   return sim_nvml::on_device(Call::utilization_rates, handle, out != nullptr,
@@ -43,6 +49,18 @@ SIM_NVML_ENTRY nvmlDeviceGetUtilizationRates(DeviceHandle handle, Utilization* o
                                out->memory = device.record.memory_utilization_percent;
                                return kSuccess;
                              });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetEncoderUtilization(DeviceHandle handle, unsigned* percent,
+                                               unsigned* period_us) {
+  return read_video(handle, percent, period_us,
+                    [](const Device& d) { return d.record.encoder_utilization_percent; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetDecoderUtilization(DeviceHandle handle, unsigned* percent,
+                                               unsigned* period_us) {
+  return read_video(handle, percent, period_us,
+                    [](const Device& d) { return d.record.decoder_utilization_percent; });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetTemperature(DeviceHandle handle, unsigned sensor, unsigned* out) {
@@ -59,7 +77,42 @@ SIM_NVML_ENTRY nvmlDeviceGetTemperatureV(DeviceHandle handle, TemperatureV1* out
   });
 }
 
-SIM_NVML_ENTRY nvmlDeviceGetFanSpeed(DeviceHandle handle, unsigned* out) {
-  return sim_nvml::on_device(Call::fan_speed, handle, out != nullptr,
-                             [](const Device&) { return kNotSupported; });
+SIM_NVML_ENTRY nvmlDeviceGetTemperatureThreshold(DeviceHandle handle, unsigned kind,
+                                                 unsigned* celsius) {
+  return sim_nvml::read_one(
+      Call::temperature_threshold, handle, kind < kThresholds ? celsius : nullptr,
+      [&](const Device& d) { return threshold_of(d.model.temperatures, kind); });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetNumFans(DeviceHandle handle, unsigned* count) {
+  return sim_nvml::read_one(Call::fan_speed, handle, count, [](const Device& d) {
+    return sim_nvml::when(d.model.fans != 0, d.model.fans);
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetFanSpeed_v2(DeviceHandle handle, unsigned fan, unsigned* percent) {
+  return on_fan(handle, fan, percent, [&](const Device& device) {
+    return sim_nvml::put_one(device.record.fan_percent[fan], percent);
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetFanSpeed(DeviceHandle handle, unsigned* percent) {
+  return nvmlDeviceGetFanSpeed_v2(handle, 0, percent);
+}
+
+// Nothing here holds a fan back: it runs as fast as it is told to.
+SIM_NVML_ENTRY nvmlDeviceGetTargetFanSpeed(DeviceHandle handle, unsigned fan, unsigned* percent) {
+  return nvmlDeviceGetFanSpeed_v2(handle, fan, percent);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetMinMaxFanSpeed(DeviceHandle handle, unsigned* least, unsigned* most) {
+  return sim_nvml::read_two(Call::fan_speed, handle, least, most, [](const Device& d) {
+    return sim_nvml::when(d.model.fans != 0, std::pair(kSlowestFan, 100U));
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetFanControlPolicy_v2(DeviceHandle handle, unsigned fan,
+                                                unsigned* policy) {
+  return on_fan(handle, fan, policy,
+                [&](const Device&) { return sim_nvml::put_one(kFanByTemperature, policy); });
 }

@@ -16,6 +16,11 @@ CLI::Option* add_simulate(CLI::App* verb, std::optional<int>& gpus) {
       ->check(CLI::Range(1, kMostGpus));
 }
 
+CLI::Option* add_model(CLI::App* verb, std::string& model) {
+  return verb->add_option("--model", model,
+                          "Model of the simulated GPUs, or several: a100:2,h100:4,t4");
+}
+
 void add_source(CLI::App* verb, SourceFlags& flags) {
   auto* socket = verb->add_option("--socket", flags.socket,
                                   "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
@@ -38,7 +43,8 @@ void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   auto* nvml = serve->add_option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
   serve->add_option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
   serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
-  add_simulate(serve, verb.simulate)->excludes(nvml);
+  auto* simulate = add_simulate(serve, verb.simulate)->excludes(nvml);
+  add_model(serve, verb.model)->needs(simulate);
   serve->add_flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
   serve->callback([&] { chosen = verb; });
 }
@@ -70,17 +76,66 @@ void add_config(CLI::App& app, Verb& chosen, ConfigVerb& verb) {
   action("path", path, "Print the files that are read, in order");
 }
 
-void add_inject(CLI::App* inject, SimVerb& verb) {
-  inject->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
-  auto* lost =
-      inject->add_flag("--lost", verb.lost, "The GPU falls off the bus (adds to its faults)");
-  auto* clear = inject->add_flag("--clear", verb.clear, "The GPU has no fault any more");
+void add_broken_call(CLI::App* inject, SimVerb& verb, CLI::Option* clear) {
   auto* call = inject->add_option("--call", verb.call,
                                   "A driver call fails or is slow (adds to its faults)");
   inject->add_option("--code", verb.code, "NVML return code of that call")->needs(call);
   inject->add_option("--latency-ms", verb.latency_ms, "That call takes so long")->needs(call);
   inject->add_flag("--never-returns", verb.never_returns, "That call blocks for ever")->needs(call);
-  clear->excludes(lost)->excludes(call);
+  clear->excludes(call);
+}
+
+void add_inject(CLI::App* inject, SimVerb& verb) {
+  inject->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
+  auto* lost =
+      inject->add_flag("--lost", verb.lost, "The GPU falls off the bus (adds to its faults)");
+  auto* clear = inject->add_flag("--clear", verb.clear, "The GPU has no fault any more");
+  clear->excludes(lost);
+  add_broken_call(inject, verb, clear);
+  inject->add_option("--xid", verb.xid, "The driver reports this Xid");
+  inject->add_option("--ecc-corrected", verb.ecc_corrected, "So many single-bit memory errors");
+  inject->add_option("--ecc-uncorrected", verb.ecc_uncorrected, "So many double-bit memory errors");
+  inject->add_option("--ecc-location", verb.ecc_location,
+                     "Where those are: l1_cache, l2_cache, device_memory, register_file, "
+                     "texture_memory, texture_shared_memory, cbu, sram");
+  inject->add_option("--heat", verb.heat, "Its surroundings are so many degrees C hotter");
+}
+
+void add_process(CLI::App* verb, SimVerb& what) {
+  verb->add_option("--vram", what.vram, "Memory it uses, such as 10G");
+  verb->add_option("--load", what.process_load, "Share of the GPU's time that it asks for, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_flag("--graphics", what.graphics, "It draws rather than computes");
+}
+
+void add_run(CLI::App* run, SimVerb& verb) {
+  run->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
+  add_process(run, verb);
+  run->add_option("command", verb.command, "What to run, after --")->required();
+}
+
+void add_attach(CLI::App* attach, SimVerb& verb) {
+  auto* gpu = attach->add_option("--gpu", verb.attach_gpu,
+                                 "Index of the GPU (else its CUDA_VISIBLE_DEVICES says)");
+  auto* who = attach->add_option_group("who");
+  who->add_option("--pid", verb.pid, "The process, until it dies")->check(CLI::PositiveNumber);
+  who->add_option("--synthetic", verb.synthetic,
+                  "So many processes that do not exist, instead of those the GPU had")
+      ->needs(gpu);
+  who->require_option(1);
+  add_process(attach, verb);
+}
+
+void add_start(CLI::App* start, SimVerb& verb) {
+  start->add_option("--gpus", verb.gpus, "How many GPUs (8, where the model says no count)")
+      ->check(CLI::Range(1, kMostGpus));
+  add_model(start, verb.model);
+  start->add_option("--load", verb.load,
+                    "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
+                    "training, bursty, mixed");
+  start
+      ->add_option("--setters", verb.setters, "Who may change settings: owner (and root), everyone")
+      ->check(CLI::IsMember({"owner", "everyone"}));
 }
 
 void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
@@ -96,23 +151,24 @@ void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
     return sub;
   };
   using enum SimVerb::Action;
-  auto* started = action("start", start, "Start a world");
-  started->add_option("--gpus", verb.gpus, "How many GPUs")->check(CLI::Range(1, kMostGpus));
-  started->add_option("--model", verb.model, "Model of the GPUs");
-  started->add_option("--load", verb.load,
-                      "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
-                      "training, bursty, mixed");
+  add_start(action("start", start, "Start a world"), verb);
   action("status", status, "Show a world")->add_flag("--json", verb.json, "Print JSON");
   action("stop", stop, "Stop a world");
   auto* loaded = action("load", load, "Give one GPU something to do");
   loaded->add_option("--gpu", verb.gpu, "Index of the GPU")->required();
   loaded->add_option("workload", verb.load, "KIND[:LOAD[:VRAM]]")->required();
+  add_run(action("run", run, "Run a command that uses one GPU"), verb);
+  add_attach(action("attach", attach, "Put a running process on a GPU"), verb);
   add_inject(action("inject", inject, "Break one GPU"), verb);
+  action("reset", reset, "Reset one GPU")
+      ->add_option("--gpu", verb.gpu, "Index of the GPU")
+      ->required();
 }
 
 // An unset shell variable must not silently mean the default.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_name() == "command") continue;  // its words are not ours
     for (const std::string& value : option->results()) {
       if (value.empty()) throw CLI::ValidationError(option->get_name(), "the value is empty");
     }

@@ -154,6 +154,45 @@ TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
   EXPECT_EQ(end_of({"sim", "load", "--gpu", "2"}).code, 2);
 }
 
+TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
+  const auto sim = verb<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8",
+                                  "--", "train", "--gpu", "", "-h"});
+  EXPECT_EQ(sim.action, SimVerb::Action::run);
+  EXPECT_EQ(sim.gpu, 3);
+  EXPECT_EQ(sim.vram, "10G");
+  EXPECT_EQ(sim.process_load, 0.8);
+  EXPECT_EQ(sim.command, (std::vector<std::string>{"train", "--gpu", "", "-h"}));
+  EXPECT_EQ(end_of({"sim", "run", "--gpu", "3"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "run", "--", "train"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "run", "--gpu", "3", "--load", "1.1", "--", "train"}).code, 2);
+}
+
+TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
+  const auto sim = verb<SimVerb>({"sim", "attach", "--pid", "42"});
+  EXPECT_EQ(sim.action, SimVerb::Action::attach);
+  EXPECT_EQ(sim.pid, 42);
+  EXPECT_EQ(sim.attach_gpu, std::nullopt);
+  EXPECT_EQ(verb<SimVerb>({"sim", "attach", "--synthetic", "9", "--gpu", "1"}).synthetic, 9);
+  EXPECT_EQ(end_of({"sim", "attach", "--gpu", "1"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "attach", "--synthetic", "9"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "attach", "--pid", "0"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "attach", "--pid", "4", "--synthetic", "9", "--gpu", "1"}).code, 2);
+}
+
+TEST(CommandLine, SimStartTakesAFleetAndWhoMaySet) {
+  const auto sim = verb<SimVerb>({"sim", "start", "--model", "a100:2,t4", "--setters", "everyone"});
+  EXPECT_EQ(sim.model, "a100:2,t4");
+  EXPECT_EQ(sim.gpus, std::nullopt);
+  EXPECT_EQ(sim.setters, "everyone");
+  EXPECT_EQ(end_of({"sim", "start", "--setters", "nobody"}).code, 2);
+  EXPECT_EQ(end_of({"sim", "start", "--gpus", "65"}).code, 2);
+}
+
+TEST(CommandLine, ServeNamesTheModelsOfSimulatedGpusOnly) {
+  EXPECT_EQ(verb<ServeVerb>({"serve", "--simulate", "2", "--model", "t4"}).model, "t4");
+  EXPECT_EQ(end_of({"serve", "--model", "t4"}).code, 2);
+}
+
 TEST(CommandLine, SimBreaksOneGpu) {
   const auto sim =
       verb<SimVerb>({"sim", "inject", "--gpu", "1", "--call", "nvmlDeviceGetTemperature", "--code",

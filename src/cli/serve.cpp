@@ -36,10 +36,11 @@ Result<config::Config> configuration(const ServeVerb& verb) {
   return loaded;
 }
 
-Result<sim::RunningWorld> start_world(const std::string& state, int gpus) {
+Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb& verb) {
   sim::WorldOptions options;
   options.directory = state + "/world";
-  options.gpus = gpus;
+  options.gpus = verb.simulate;
+  options.model = verb.model;
   auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
@@ -78,7 +79,7 @@ int run(const ServeVerb& verb) {
 
   std::optional<sim::RunningWorld> world;
   if (verb.simulate) {
-    auto started = start_world(config->state.directory, *verb.simulate);
+    auto started = start_world(config->state.directory, verb);
     if (!started) return complain(started.error());
     world.emplace(*std::move(started));
   }

@@ -19,6 +19,7 @@ struct ServeVerb {
   std::string metrics_prefix;
   std::string log_level;
   std::optional<int> simulate;
+  std::string model = "h100";  // of the simulated GPUs
   bool greet = false;
 };
 
@@ -50,20 +51,36 @@ struct VersionVerb {
 };
 
 struct SimVerb {
-  enum class Action { start, status, stop, load, inject } action = Action::status;
+  enum class Action { start, status, stop, load, inject, reset, run, attach };
+  Action action = Action::status;
   std::string world;
-  std::string model = "h100";
-  int gpus = 8;
-  std::string load = "mixed";
   int gpu = 0;
   bool json = false;
+  // start
+  std::string model = "h100";
+  std::optional<int> gpus;
+  std::string load = "mixed";  // also of load
+  std::string setters = "owner";
+  // run, attach
+  std::string vram = "1G";
+  double process_load = 1.0;
+  bool graphics = false;
+  std::vector<std::string> command;
+  std::optional<int> pid;
+  std::optional<int> synthetic;
+  std::optional<int> attach_gpu;
   // inject
   bool lost = false;
   bool clear = false;
   std::string call;
-  int code = 0;
+  std::optional<int> code;
   std::optional<std::uint32_t> latency_ms;
   bool never_returns = false;
+  std::optional<std::uint32_t> xid;
+  std::optional<std::uint32_t> ecc_corrected;
+  std::optional<std::uint32_t> ecc_uncorrected;
+  std::string ecc_location = "device_memory";
+  std::optional<double> heat;
 };
 
 using Verb = std::variant<ServeVerb, DevicesVerb, DriverVerb, ConfigVerb, VersionVerb, SimVerb>;

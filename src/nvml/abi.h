@@ -288,4 +288,114 @@ struct EventData {
 };
 static_assert(sizeof(EventData) == 32);
 
+// As the unsuffixed nvmlEventSetWait writes it.
+struct EventDataV1 {
+  DeviceHandle device = nullptr;
+  unsigned long long type = 0;
+  unsigned long long data = 0;
+};
+static_assert(sizeof(EventDataV1) == 24);
+
+// Opaque: what events are waited for on.
+struct EventSetTag;
+using EventSet = EventSetTag*;
+
+// nvmlEventType
+inline constexpr unsigned long long kEventSingleBitEcc = 0x1;
+inline constexpr unsigned long long kEventDoubleBitEcc = 0x2;
+inline constexpr unsigned long long kEventXid = 0x8;
+
+struct ConfComputeMemory {
+  unsigned long long protected_kib = 0;
+  unsigned long long unprotected_kib = 0;
+};
+static_assert(sizeof(ConfComputeMemory) == 16);
+
+struct C2cMode {
+  unsigned enabled = 0;
+};
+static_assert(sizeof(C2cMode) == 4);
+
+struct RowRemapperHistogram {
+  unsigned max = 0;  // banks by how many spare rows they have left
+  unsigned high = 0;
+  unsigned partial = 0;
+  unsigned low = 0;
+  unsigned none = 0;
+};
+static_assert(sizeof(RowRemapperHistogram) == 20);
+
+struct EccCounts {
+  unsigned long long l1_cache = 0;
+  unsigned long long l2_cache = 0;
+  unsigned long long device_memory = 0;
+  unsigned long long register_file = 0;
+};
+static_assert(sizeof(EccCounts) == 32);
+
+struct ViolationTime {
+  unsigned long long reference_us = 0;
+  unsigned long long violation_ns = 0;
+};
+static_assert(sizeof(ViolationTime) == 16);
+
+// nvmlPerfPolicyType_t
+inline constexpr unsigned kViolationPower = 0;
+inline constexpr unsigned kViolationThermal = 1;
+inline constexpr unsigned kViolationKinds = 12;
+
+struct PowerLimitV2 {
+  unsigned version = 0x0200000C;
+  unsigned scope = 0;  // 0: the GPU
+  unsigned milliwatts = 0;
+};
+static_assert(sizeof(PowerLimitV2) == 12);
+
+// nvmlClockId_t
+inline constexpr unsigned kClockIdCurrent = 0;
+inline constexpr unsigned kClockIdApplicationTarget = 1;
+inline constexpr unsigned kClockIdApplicationDefault = 2;
+inline constexpr unsigned kClockIdCustomerBoostMax = 3;
+
+// nvmlGpuTopologyLevel_t
+inline constexpr unsigned kTopologyInternal = 0;  // the same board
+inline constexpr unsigned kTopologyNode = 40;     // the same NUMA node
+inline constexpr unsigned kTopologySystem = 50;   // across sockets
+
+// More of nvmlFieldValue_t::fieldId
+inline constexpr unsigned kFieldEccMode = 1;
+inline constexpr unsigned kFieldEccModePending = 2;
+inline constexpr unsigned kFieldEccVolatileCorrected = 3;
+inline constexpr unsigned kFieldEccVolatileUncorrected = 4;
+inline constexpr unsigned kFieldEccAggregateCorrected = 5;
+inline constexpr unsigned kFieldEccAggregateUncorrected = 6;
+inline constexpr unsigned kFieldRetiredSingleBit = 29;
+inline constexpr unsigned kFieldRetiredDoubleBit = 30;
+inline constexpr unsigned kFieldRetiredPending = 31;
+inline constexpr unsigned kFieldViolationPower = 74;  // ns
+inline constexpr unsigned kFieldViolationThermal = 75;
+inline constexpr unsigned kFieldTotalEnergy = 83;        // mJ
+inline constexpr unsigned kFieldNvlinkSpeedCommon = 90;  // MB/s
+inline constexpr unsigned kFieldPcieReplays = 94;
+inline constexpr unsigned kFieldRemappedCorrected = 142;
+inline constexpr unsigned kFieldRemappedUncorrected = 143;
+inline constexpr unsigned kFieldRemappedPending = 144;
+inline constexpr unsigned kFieldRemappedFailure = 145;
+inline constexpr unsigned kFieldNvlinkSpeed = 164;    // MB/s; scope: link
+inline constexpr unsigned kFieldPowerLimitMin = 187;  // mW
+inline constexpr unsigned kFieldPowerLimitMax = 188;
+inline constexpr unsigned kFieldPowerLimitDefault = 189;
+inline constexpr unsigned kFieldPowerLimitCurrent = 190;
+inline constexpr unsigned kFieldPowerLimitRequested = 192;
+inline constexpr unsigned kScopeAllLinks = ~0U;
+
+// More of nvmlGpmMetricId_t; MiB/s
+inline constexpr unsigned kGpmInteger = 4;  // percent
+inline constexpr unsigned kGpmPcieTx = 20;
+inline constexpr unsigned kGpmPcieRx = 21;
+inline constexpr unsigned kGpmNvlinkRx = 60;
+inline constexpr unsigned kGpmNvlinkTx = 61;
+inline constexpr unsigned kGpmMetricsMost = 333;
+inline constexpr unsigned kGspFirmwareSize = 64;  // NVML_GSP_FIRMWARE_VERSION_BUF_SIZE
+
 }  // namespace gpuyard::nvml

@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
-# Runs pytest in the clients' venv. Exit status 77, which CTest calls skipped, where the venv is not
-# ready: tools/clients_venv.sh makes it and says when PyPI does not answer.
+# run.sh CLIENT [PYTEST ARGUMENTS] - runs pytest once CLIENT is ready: `venv`, in whose Python it then
+# runs, or one of build/clients. Exit status 77, which CTest calls skipped, where it is not:
+# tools/clients_*.sh make them ready and say why they cannot.
 set -euo pipefail
-venv=$(dirname -- "${BASH_SOURCE[0]}")/../../build/venv
-if [[ ! -f $venv/.requirements ]]; then
-  echo "skipped: build/venv is not ready (PyPI did not answer when it was made)"
+client=$1
+shift
+build=$(dirname -- "${BASH_SOURCE[0]}")/../../build
+if [[ $client == venv ]]; then
+  ready=$build/venv/.requirements
+  python=$build/venv/bin/python
+else
+  ready=$build/clients/$client/ready
+  python=${GPUYARD_PYTHON:-python3}
+fi
+if [[ ! -f $ready ]]; then
+  echo "skipped: $client is not ready (it could not be had when it was last tried)"
   exit 77
 fi
-exec "$venv/bin/python" -m pytest "$@"
+exec "$python" -m pytest "$@"

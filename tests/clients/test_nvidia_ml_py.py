@@ -1,75 +1,61 @@
-"""nvidia-ml-py, a client that knows nothing of gpuyard, lists a simulated fleet.
-
-Run in an environment that has nvidia-ml-py and pytest, with
-  GPUYARD_BIN      the gpuyard program
-  GPUYARD_SIM_LIB  the simulated libnvidia-ml.so.1
+"""nvidia-ml-py, NVIDIA's own Python client, on a simulated fleet of every model: what it reads is
+what the world says, what it sets is in force, and what it may not do is refused.
 """
 
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from proofs import record  # noqa: E402
-
 pytest.importorskip("pynvml")
 
-GPUS = 4
+from fleet import World, close, gpuyard, world  # noqa: E402, F401
+from proofs import record  # noqa: E402
 
-# Runs in a process of its own: the loader reads LD_LIBRARY_PATH when a process starts.
-CLIENT = """
-import json
+# Runs in a process of its own, as any client does.
+GPM = """
+import json, sys, time
 import pynvml as nvml
-
 nvml.nvmlInit()
-fleet = []
-for index in range(nvml.nvmlDeviceGetCount()):
-    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(gpu)
-    memory_v2 = nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
-    utilization = nvml.nvmlDeviceGetUtilizationRates(gpu)
-    pci = nvml.nvmlDeviceGetPciInfo(gpu)
-    by_uuid = nvml.nvmlDeviceGetHandleByUUID(nvml.nvmlDeviceGetUUID(gpu))
-    by_address = nvml.nvmlDeviceGetHandleByPciBusId(pci.busId)
-    fleet.append({
-        "index": nvml.nvmlDeviceGetIndex(gpu),
-        "name": nvml.nvmlDeviceGetName(gpu),
-        "uuid": nvml.nvmlDeviceGetUUID(gpu),
-        "pci_address": pci.busId,
-        "found_again": [nvml.nvmlDeviceGetIndex(by_uuid), nvml.nvmlDeviceGetIndex(by_address)],
-        "memory_total": memory.total,
-        "memory_adds_up": memory.used + memory.free == memory.total
-        and memory_v2.reserved + memory_v2.used + memory_v2.free == memory_v2.total,
-        "utilization": utilization.gpu,
-        "temperature": nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
-        "power_mw": nvml.nvmlDeviceGetPowerUsage(gpu),
-        "limits_mw": nvml.nvmlDeviceGetPowerManagementLimitConstraints(gpu),
-        "energy_mj": nvml.nvmlDeviceGetTotalEnergyConsumption(gpu),
-        "sm_mhz": nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
-        "sm_mhz_max": nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),
-        "processes": len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
-    })
-try:
-    nvml.nvmlDeviceGetHandleByIndex(len(fleet))
-    beyond = None
-except nvml.NVMLError as error:
-    beyond = error.value
-print(json.dumps({
-    "driver": nvml.nvmlSystemGetDriverVersion(),
-    "nvml": nvml.nvmlSystemGetNVMLVersion(),
-    "cuda": nvml.nvmlSystemGetCudaDriverVersion(),
-    "beyond": beyond,
-    "fleet": fleet,
-}))
-nvml.nvmlShutdown()
+gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+first, second = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
+nvml.nvmlGpmSampleGet(gpu, first)
+time.sleep(0.3)
+nvml.nvmlGpmSampleGet(gpu, second)
+ask = nvml.c_nvmlGpmMetricsGet_t()
+ask.version = nvml.NVML_GPM_METRICS_GET_VERSION
+ask.sample1, ask.sample2 = first, second
+wanted = [1, 2, 3, 5, 10, 20, 60, 104, 0]
+ask.numMetrics = len(wanted)
+for i, metric in enumerate(wanted):
+    ask.metrics[i].metricId = metric
+ask.metrics[len(wanted)].nvmlReturn = 77
+nvml.nvmlGpmMetricsGet(ask)
+seen = [(ask.metrics[i].nvmlReturn, ask.metrics[i].value) for i in range(len(wanted))]
+json.dump({"seen": seen, "behind": ask.metrics[len(wanted)].nvmlReturn}, sys.stdout)
+nvml.nvmlGpmSampleFree(first)
+nvml.nvmlGpmSampleFree(second)
 """
 
-INIT_CODE = """
+WAIT = """
+import json, sys, time
+import pynvml as nvml
+nvml.nvmlInit()
+gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+events = nvml.nvmlEventSetCreate()
+nvml.nvmlDeviceRegisterEvents(gpu, nvml.nvmlEventTypeXidCriticalError, events)
+spent, begun = time.process_time(), time.monotonic()
+try:
+    nvml.nvmlEventSetWait_v2(events, 700)
+    code = 0
+except nvml.NVMLError as error:
+    code = error.value
+json.dump([code, time.monotonic() - begun, time.process_time() - spent], sys.stdout)
+nvml.nvmlEventSetFree(events)
+"""
+
+INIT = """
 import pynvml
 try:
     pynvml.nvmlInit()
@@ -79,79 +65,109 @@ except pynvml.NVMLError as error:
 """
 
 
-def required(name):
-    value = os.environ.get(name)
-    if not value:
-        pytest.skip(f"{name} is not set")
-    return value
+def python(one, script):
+    return json.loads(one.run(sys.executable, "-c", script))
 
 
-def gpuyard(*arguments):
-    done = subprocess.run([required("GPUYARD_BIN"), *arguments], capture_output=True, text=True,
-                          timeout=20)
-    assert done.returncode == 0, f"gpuyard {' '.join(arguments)}: {done.stderr}"
-    return done.stdout
-
-
-def client(script, world):
-    library = os.path.dirname(os.path.abspath(required("GPUYARD_SIM_LIB")))
-    environment = dict(os.environ, LD_LIBRARY_PATH=library, GPUYARD_SIM_WORLD=world)
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True,
-                          text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.fixture
-def world(tmp_path):
-    directory = str(tmp_path / "world")
-    gpuyard("sim", "start", "--gpus", str(GPUS), "--world", directory)
-    yield directory
-    subprocess.run([required("GPUYARD_BIN"), "sim", "stop", "--world", directory], timeout=20,
-                   capture_output=True)
-
-
-def test_the_fleet_is_the_one_that_sim_status_shows(world):
-    seen = client(CLIENT, world)
-    status = json.loads(gpuyard("sim", "status", "--world", world, "--json"))
-    assert status["directory"] == world
-    assert status["keeper_pid"] > 0
-    assert len(seen["fleet"]) == len(status["gpus"]) == GPUS
-    for gpu, expected in zip(seen["fleet"], status["gpus"]):
-        assert gpu["index"] == expected["index"]
-        assert gpu["name"] == expected["name"] == "NVIDIA H100 80GB HBM3"
-        assert gpu["uuid"] == expected["uuid"]
-        assert gpu["pci_address"] == expected["pci_address"]
-        assert gpu["memory_total"] == expected["memory_total_bytes"]
-        assert gpu["found_again"] == [gpu["index"], gpu["index"]]
-    assert len({gpu["uuid"] for gpu in seen["fleet"]}) == GPUS
+def test_what_it_reads_is_what_the_world_says(world, record_property):  # noqa: F811
+    world.settled()
+    for gpu in world.gpus():
+        values = [answer["value"] for answer in world.ask(
+            "nvmlDeviceGetIndex()", "nvmlDeviceGetName()", "nvmlDeviceGetUUID()",
+            "nvmlDeviceGetPciInfo().busId", "nvmlDeviceGetMemoryInfo().total",
+            "nvmlDeviceGetMemoryInfo().used", "nvmlDeviceGetUtilizationRates().gpu",
+            "nvmlDeviceGetPowerManagementLimit()", "nvmlDeviceGetClockInfo(NVML_CLOCK_SM)",
+            "nvmlDeviceGetClockInfo(NVML_CLOCK_MEM)", gpu=gpu["index"])]
+        assert values == [gpu["index"], gpu["name"], gpu["uuid"], gpu["pci_address"],
+                          gpu["memory_total_bytes"], gpu["memory_used_bytes"],
+                          gpu["utilization_percent"], gpu["power_limit_w"] * 1000,
+                          gpu["sm_clock_mhz"], gpu["memory_clock_mhz"]]
+        power, temperature, energy = [answer["value"] for answer in world.ask(
+            "nvmlDeviceGetPowerUsage()", "nvmlDeviceGetTemperature(NVML_TEMPERATURE_GPU)",
+            "nvmlDeviceGetTotalEnergyConsumption()", gpu=gpu["index"])]
+        assert close(power / 1000, gpu["power_w"], 2)
+        assert close(temperature, gpu["temperature_celsius"], 1)
+        # Read a little later than the world was.
+        assert 0 <= energy / 1000 - gpu["energy_joules"] <= 30 * gpu["power_w"]
+    record_property("matrix", f"nvidia-ml-py\t{world.model}\tevery getter of support/"
+                              f"{world.model}.toml; values of `gpuyard sim status`")
     record("nvidia-ml-py clients", "ran")
 
 
-def test_every_reading_is_one_an_h100_could_give(world):
-    seen = client(CLIENT, world)
-    assert (seen["driver"], seen["nvml"], seen["cuda"]) == ("535.104.05", "12.535.104", 12020)
-    assert seen["beyond"] == 2
-    for gpu in seen["fleet"]:
-        assert gpu["memory_adds_up"]
-        assert 0 <= gpu["utilization"] <= 100
-        assert 20 <= gpu["temperature"] <= 90
-        assert 69_000 <= gpu["power_mw"] <= 700_000
-        assert gpu["limits_mw"] == [200_000, 700_000]
-        assert 345 <= gpu["sm_mhz"] <= gpu["sm_mhz_max"] == 1980
-        assert gpu["processes"] == 0
+def test_energy_grows_by_what_is_drawn(world):  # noqa: F811
+    def energy():
+        return world.ask("nvmlDeviceGetTotalEnergyConsumption()")[0]["value"] / 1000
+    drawn = world.settled().gpus()[0]["power_w"]
+    before, begun = energy(), time.monotonic()
+    time.sleep(1)
+    joules, seconds = energy() - before, time.monotonic() - begun
+    # Each reading starts a Python, at some moment of its own.
+    assert 0.5 * drawn * seconds <= joules <= 1.5 * drawn * seconds
 
 
-def test_energy_grows_on_every_gpu(world):
-    before = client(CLIENT, world)["fleet"]
-    time.sleep(0.5)
-    after = client(CLIENT, world)["fleet"]
-    for old, new in zip(before, after):
-        # At the very least half a second of idle power: 70 W, so 35 J.
-        assert new["energy_mj"] - old["energy_mj"] >= 30_000
+@pytest.fixture
+def h100(tmp_path):
+    one = World(tmp_path / "world", "h100")
+    yield one
+    one.stop()
 
 
-def test_without_a_world_the_driver_is_not_loaded(world):
-    assert client(INIT_CODE, world) == 0
-    gpuyard("sim", "stop", "--world", world)
-    assert client(INIT_CODE, world) == 9
+def test_gpm_gives_each_metric_its_own_code_and_touches_no_other(h100):
+    answers = python(h100, GPM)
+    codes = [code for code, _ in answers["seen"]]
+    assert codes == [0, 0, 0, 0, 0, 0, 0, 3, 2]
+    percent = [value for _, value in answers["seen"][:5]]
+    assert 80 <= percent[0] <= 100
+    assert all(0 < value <= 100 for value in percent)
+    assert answers["behind"] == 77
+
+
+def test_waiting_for_an_event_that_does_not_come_costs_time_and_no_work(h100):
+    code, waited, worked = python(h100, WAIT)
+    assert code == 10
+    assert 0.7 <= waited < 2
+    assert worked < 0.2
+
+
+def test_what_it_sets_is_in_force(h100):
+    answers = h100.ask("nvmlDeviceSetPowerManagementLimit(300000)",
+                       "nvmlDeviceGetPowerManagementLimit()", "nvmlDeviceGetEnforcedPowerLimit()",
+                       "nvmlDeviceSetPersistenceMode(1)", "nvmlDeviceGetPersistenceMode()",
+                       "nvmlDeviceSetComputeMode(NVML_COMPUTEMODE_PROHIBITED)",
+                       "nvmlDeviceGetComputeMode()", "nvmlDeviceSetEccMode(0)",
+                       "nvmlDeviceGetEccMode()", "nvmlDeviceSetGpuLockedClocks(600, 900)",
+                       "nvmlDeviceSetPowerManagementLimit_v2(0, 310000)",
+                       "nvmlDeviceGetPowerManagementLimit()")
+    values = [answer.get("value") for answer in answers]
+    assert all("value" in answer for answer in answers), answers
+    assert values[1:3] == [300000, 300000]
+    assert (values[4], values[6], values[8]) == (1, 2, [1, 0])
+    assert values[11] == 310000
+    gpu, other = h100.gpus()
+    assert gpu["power_limit_w"] == 310
+    assert gpu["settings"]["locked_sm_mhz"] == [600, 900]
+    assert other["power_limit_w"] == 700
+
+
+def test_what_it_may_not_set_is_refused_and_changes_nothing(h100):
+    answers = h100.ask("nvmlDeviceSetPowerManagementLimit(100)",
+                       "nvmlDeviceSetComputeMode(17)", "nvmlDeviceSetPersistenceMode(2)",
+                       "nvmlDeviceClearEccErrorCounts(9)",
+                       "nvmlDeviceGetPowerManagementLimit()")
+    assert [answer.get("code") for answer in answers] == [2, 2, 2, 2, None]
+    assert answers[-1]["value"] == 700000
+
+
+def test_a_lost_gpu_answers_nothing_but_that(h100):
+    gpuyard("sim", "inject", "--world", h100.directory, "--gpu", 1, "--lost")
+    answers = h100.ask("nvmlDeviceGetCount()", "nvmlDeviceGetHandleByIndex(1)",
+                       "nvmlDeviceGetName()")
+    assert answers[0] == {"value": 2}
+    assert answers[1] == {"code": 15}
+    assert answers[2]["value"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_without_a_world_the_driver_is_not_loaded(h100):
+    assert python(h100, INIT) == 0
+    h100.stop()
+    assert python(h100, INIT) == 9

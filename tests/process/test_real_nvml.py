@@ -1,21 +1,66 @@
-"""The same endpoints on a real NVML, where there is one. Read-only: nothing is ever set here."""
+"""What any NVML does: one set of assertions, on the simulated library always and on a real one where
+there is one. Where the two drift apart, one of them fails here. Read-only: nothing is ever set.
+"""
 
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from conftest import wait_until
+from conftest import PROGRAM, clean_environment, wait_until
 from proofs import record
 
 NAME = "real NVML"
-pytestmark = pytest.mark.skipif(not os.path.exists("/dev/nvidiactl"),
-                                reason="no NVIDIA driver here")
-if not os.path.exists("/dev/nvidiactl"):
+HAS_DRIVER = os.path.exists("/dev/nvidiactl")
+if not HAS_DRIVER:
     record(NAME, "skipped (no NVIDIA driver here)")
+
+BY_HAND = Path(__file__).resolve().parents[1] / "nvml_by_hand.py"
+KIND = {"simulated": [], "real": [pytest.mark.skipif(not HAS_DRIVER,
+                                                     reason="no NVIDIA driver here")]}
+OK, UNINITIALISED, INVALID, NOT_SUPPORTED, NOT_FOUND, TOO_SMALL, MISMATCH = 0, 1, 2, 3, 6, 7, 25
+
+
+class Yard:
+    """A machine's GPUs: which library serves them, and who else says what they are."""
+
+    def __init__(self, kind, directory):
+        self.simulated = kind == "simulated"
+        self.world = str(directory / "world")
+        self.environment = {"GPUYARD_SIM_WORLD": self.world} if self.simulated else {}
+        self.library = os.environ["GPUYARD_SIM_LIB"] if self.simulated else "libnvidia-ml.so.1"
+        self.clean = clean_environment(directory, **self.environment)
+        if self.simulated:
+            self.sim("start", "--gpus", "3", "--load", "steady:0.8")
+
+    def sim(self, verb, *arguments):
+        return subprocess.run([PROGRAM, "sim", verb, "--world", self.world, *arguments],
+                              env=self.clean, capture_output=True, text=True, check=True,
+                              timeout=60).stdout
+
+    def stop(self):
+        if self.simulated:
+            self.sim("stop")
+
+    def fleet(self):
+        """(uuid, name, MiB in all), by the word of another than NVML."""
+        if self.simulated:
+            return [(gpu["uuid"], gpu["name"], gpu["memory_total_bytes"] / 2**20)
+                    for gpu in json.loads(self.sim("status", "--json"))["gpus"]]
+        return [(gpu["uuid"], gpu["name"], float(gpu["memory.total"]))
+                for gpu in nvidia_smi("uuid", "name", "memory.total")]
+
+    def ask(self):
+        done = subprocess.run([sys.executable, BY_HAND, self.library], env=self.clean,
+                              capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
 
 def nvidia_smi(*fields):
@@ -28,35 +73,141 @@ def nvidia_smi(*fields):
     return [dict(zip(fields, (cell.strip() for cell in row))) for row in csv.reader(out.splitlines())]
 
 
-def test_the_local_driver_lists_what_nvidia_smi_lists(run):
-    body = json.loads(run("devices", "--local", "--json").stdout)
-    assert body["simulated"] is False
-    smi = nvidia_smi("index", "uuid", "name", "memory.total")
-    assert len(body["devices"]) == len(smi)
-    for ours, theirs in zip(body["devices"], smi):
-        assert (ours["uuid"], ours["name"]) == (theirs["uuid"], theirs["name"])
-        total = ours["readings"]["memory_total_bytes"]
-        assert total is None or abs(total / 2**20 - float(theirs["memory.total"])) < 2
-    record(NAME, "ran")
+@pytest.fixture(params=[pytest.param(kind, marks=marks) for kind, marks in KIND.items()])
+def machine(request, tmp_path):
+    one = Yard(request.param, tmp_path)
+    yield one
+    one.stop()
 
 
-def test_every_reading_is_plausible_or_missing_with_a_reason(run):
-    for gpu in json.loads(run("devices", "--local", "--json").stdout)["devices"]:
+# ---- the library itself
+
+
+def test_its_life_is_counted_and_before_it_nothing_answers(machine):
+    said = machine.ask()
+    assert (said["uninitialised"], said["shut_down_unopened"]) == (UNINITIALISED, UNINITIALISED)
+    assert (said["init"], said["twice"], said["end"]) == (OK, [OK, OK], OK)
+
+
+def test_its_words_for_errors_are_nvidias(machine):
+    texts = machine.ask()["texts"]
+    assert texts["12"] == "NVML Shared Library Not Found"
+    assert texts["999"] == "Unknown Error"
+    assert (texts["0"], texts["3"], texts["15"]) == ("Success", "Not Supported", "GPU is lost")
+
+
+def test_its_versions_have_their_forms(machine):
+    said = machine.ask()
+    assert re.fullmatch(r"\d{3}\.\d+(\.\d+)?", said["driver"][1])
+    assert re.fullmatch(r"\d+\.\d{3}\.\d+(\.\d+)?", said["nvml"][1])
+    assert said["nvml"][1].split(".")[1] == said["driver"][1].split(".")[0]
+    assert said["cuda"][0] == OK and 11000 <= said["cuda"][1] < 20000
+
+
+def test_wrong_arguments_are_invalid(machine):
+    said = machine.ask()
+    assert (said["beyond"], said["null_handle"]) == (INVALID, INVALID)
+    for gpu in said["gpus"]:
+        assert (gpu["null_out"], gpu["clock_of_no_type"]) == (INVALID, INVALID)
+        assert gpu["by_uuid"] in (NOT_FOUND, INVALID)
+        assert gpu["short_buffer"] == TOO_SMALL
+        assert gpu["memory_of_no_version"] == MISMATCH
+
+
+def test_each_gpu_is_who_others_say_it_is(machine):
+    said, fleet = machine.ask()["gpus"], machine.fleet()
+    assert [(gpu["uuid"][1], gpu["name"][1]) for gpu in said] == [
+        (uuid, name) for uuid, name, _ in fleet]
+    for index, gpu in enumerate(said):
+        assert gpu["index"] == [OK, index]
+        code, legacy, address, maker = gpu["pci"]
+        assert (code, maker) == (OK, 0x10DE)
+        assert address.lower().endswith(legacy.lower())
+
+
+def test_memory_adds_up(machine):
+    for gpu in machine.ask()["gpus"]:
+        code, total, free, used = gpu["memory"]
+        if code == NOT_SUPPORTED:
+            continue
+        assert (code, used + free) == (OK, total)
+        code, total_v2, reserved, free, used = gpu["memory_v2"]
+        assert (code, total_v2) == (OK, total)
+        assert 0 < reserved < total
+        assert abs(reserved + free + used - total) <= 2**21
+
+
+def test_sensors_are_plausible(machine):
+    plausible = {"temperature": (5, 110), "power": (1_000, 2_000_000), "limit": (10_000, 2_000_000),
+                 "sm_clock": (1, 5000)}
+    for gpu in machine.ask()["gpus"]:
+        for key, (low, high) in plausible.items():
+            code, value = gpu[key]
+            assert code == NOT_SUPPORTED or (code == OK and low <= value <= high), (key, gpu[key])
+        assert gpu["sm_clock"][1] <= gpu["sm_clock_most"][1]
+        assert gpu["rates"][0] == NOT_SUPPORTED or max(gpu["rates"][1:]) <= 100
+        (first_code, first), (code, second) = gpu["energy"]
+        assert first_code == code and second >= first
+
+
+def test_field_values_have_codes_of_their_own(machine):
+    for gpu in machine.ask()["gpus"]:
+        code, power, energy, nothing = gpu["fields"]
+        assert code == OK
+        assert power[0] in (OK, NOT_SUPPORTED) and energy[0] in (OK, NOT_SUPPORTED)
+        assert nothing[0] != OK
+        assert energy[0] != OK or energy[1] == 3
+
+
+def test_a_process_list_without_room_is_refused_or_told_its_size(machine):
+    for gpu in machine.ask()["gpus"]:
+        code, count = gpu["processes_asked"]
+        assert code == (OK if count == 0 else TOO_SMALL)
+        # Null where room for three is claimed; a driver may not look while there is nothing to write.
+        assert gpu["processes_without_room"] == INVALID or count == 0
+
+
+def test_pcie_throughput_takes_its_time(machine):
+    for gpu in machine.ask()["gpus"]:
+        assert gpu["throughput"][0] == NOT_SUPPORTED or gpu["throughput_seconds"] >= 0.015
+
+
+# ---- gpuyard on it
+
+
+def test_the_local_driver_lists_what_others_list(machine, run):
+    body = json.loads(run("devices", "--local", "--json", **machine.environment).stdout)
+    assert body["simulated"] is machine.simulated
+    fleet = machine.fleet()
+    assert [(gpu["uuid"], gpu["name"]) for gpu in body["devices"]] == [
+        (uuid, name) for uuid, name, _ in fleet]
+    for gpu, (_, _, mib) in zip(body["devices"], fleet):
+        total = gpu["readings"]["memory_total_bytes"]
+        assert total is None or abs(total / 2**20 - mib) < 2
+    if not machine.simulated:
+        record(NAME, "ran")
+
+
+def test_every_reading_is_plausible_or_missing_with_a_reason(machine, run):
+    body = json.loads(run("devices", "--local", "--json", **machine.environment).stdout)
+    plausible = {"temperature_core_celsius": (5, 110), "utilization_gpu_percent": (0, 100),
+                 "power_draw_w": (1, 2000), "power_limit_w": (10, 2000),
+                 "clock_sm_mhz": (1, 5000)}
+    for gpu in body["devices"]:
         for key, value in gpu["readings"].items():
             assert (value is None) == (key in gpu["missing"]), key
-        plausible = {"temperature_core_celsius": (5, 110), "utilization_gpu_percent": (0, 100),
-                     "power_draw_w": (1, 2000), "power_limit_w": (10, 2000),
-                     "clock_sm_mhz": (1, 5000)}
         for key, (low, high) in plausible.items():
             value = gpu["readings"][key]
             assert value is None or low <= value <= high, (key, value)
 
 
-def test_the_daemon_serves_the_real_gpus(daemon):
-    yard = daemon()
+def test_the_daemon_serves_the_gpus(machine, daemon, record_property):
+    # Without hardware it is only the tests of the simulated library that run.
+    record_property("contract", "E10" if machine.simulated else "E11")
+    yard = daemon(**machine.environment)
     devices = wait_until(lambda: yard.get("/api/gpu/devices").json()["devices"], "GPUs")
+    assert len(devices) == len(machine.fleet())
     assert all(gpu["is_available"] for gpu in devices)
-    driver = yard.get("/api/gpu/driver").json()
-    assert driver["driver_version"] == nvidia_smi("driver_version")[0]["driver_version"]
-    assert yard.get("/api/gpu/snapshot").json()["simulated"] is False
-    assert "gpuyard_simulated 0" in yard.get("/metrics").text
+    assert yard.get("/api/gpu/driver").json()["driver_version"] == machine.ask()["driver"][1]
+    assert yard.get("/api/gpu/snapshot").json()["simulated"] is machine.simulated
+    assert f"gpuyard_simulated {int(machine.simulated)}" in yard.get("/metrics").text

@@ -94,7 +94,7 @@ yard_check() {
   stage "words" python3 tools/check/house_words.py
   stage "include direction" python3 tools/check/include_direction.py
   stage "tools" check_tools
-  stage "python clients" prepare_clients
+  stage "foreign clients" prepare_clients
   stage "web assets" prepare_web
   sanitized asan build asan
   if stage_failed "asan build"; then

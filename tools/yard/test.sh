@@ -8,7 +8,7 @@ source tools/yard/suites.sh
 
 yard_test() {
   shown_stage "test packages" install_packages build test
-  stage "python clients" prepare_clients
+  stage "foreign clients" prepare_clients
   stage "web assets" prepare_web
   shown_stage "release build" build release
   if stage_failed "release build"; then

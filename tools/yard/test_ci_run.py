@@ -28,8 +28,10 @@ def ci(tmp_path):
     return run
 
 
-GOOD = f"record_stage \"$1\" 75 ok\nrecord_proof '{PYPI}' ran\nrecord_proof '{PAGE}' ran\n" + \
-    (f"record_proof '{REAL}' ran\n" if HAS_DRIVER else "")
+WANTED = [line.split("\t")[0] for line in (ROOT / ".ci/proofs.tsv").read_text().splitlines()
+          if line and not line.startswith("#")]
+GOOD = 'record_stage "$1" 75 ok\n' + "".join(
+    f"record_proof '{name}' ran\n" for name in WANTED if name != REAL or HAS_DRIVER)
 
 
 def test_a_good_run_ends_with_both_tables(ci):

@@ -1,0 +1,136 @@
+#include "sim/apply_setting.h"
+
+#include <algorithm>
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr std::uint32_t kTuringArchitecture = 6;
+constexpr std::uint64_t kComputeModeExclusiveThread = 1;  // gone from drivers long ago
+constexpr std::uint64_t kComputeModeLast = 3;             // exclusive process
+
+nvml::ReturnCode set_power_limit(Gpu& gpu, std::uint64_t milliwatts) {
+  const Model& model = *gpu.model;
+  if (milliwatts < model.cap_min_mw || milliwatts > model.cap_max_mw) return nvml::kInvalidArgument;
+  gpu.settings.power_limit_mw = static_cast<std::uint32_t>(milliwatts);
+  return nvml::kSuccess;
+}
+
+nvml::ReturnCode lock_sm_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t highest) {
+  const ClockTable& clocks = gpu.model->clocks;
+  if (lowest > highest || lowest < clocks.min_sm || highest > clocks.max_sm) {
+    return nvml::kInvalidArgument;
+  }
+  const auto on_a_step = [&](std::uint64_t mhz) {
+    return static_cast<std::uint32_t>(mhz / clocks.sm_step * clocks.sm_step);
+  };
+  gpu.settings.locked_sm_min_mhz = on_a_step(lowest);
+  gpu.settings.locked_sm_max_mhz = on_a_step(highest);
+  return nvml::kSuccess;
+}
+
+// The lock is what the range holds of the supported clocks.
+nvml::ReturnCode lock_memory_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t highest) {
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+  for (const std::uint32_t mhz : supported_memory_clocks(*gpu.model)) {
+    if (mhz < lowest || mhz > highest) continue;
+    if (most == 0) most = mhz;
+    least = mhz;
+  }
+  if (most == 0) return nvml::kInvalidArgument;
+  gpu.settings.locked_memory_min_mhz = least;
+  gpu.settings.locked_memory_max_mhz = most;
+  return nvml::kSuccess;
+}
+
+nvml::ReturnCode set_switch(std::uint32_t& which, std::uint64_t value) {
+  if (value > 1) return nvml::kInvalidArgument;
+  which = static_cast<std::uint32_t>(value);
+  return nvml::kSuccess;
+}
+
+nvml::ReturnCode set_compute_mode(Gpu& gpu, std::uint64_t mode) {
+  if (mode == kComputeModeExclusiveThread) return nvml::kNotSupported;
+  if (mode > kComputeModeLast) return nvml::kInvalidArgument;
+  gpu.settings.compute_mode = static_cast<std::uint32_t>(mode);
+  return nvml::kSuccess;
+}
+
+nvml::ReturnCode clear_ecc_counters(Gpu& gpu, std::uint64_t which) {
+  if (which > 1) return nvml::kInvalidArgument;
+  MemoryHealth& memory = gpu.memory;
+  (which == 0 ? memory.volatile_corrected : memory.aggregate_corrected) = {};
+  (which == 0 ? memory.volatile_uncorrected : memory.aggregate_uncorrected) = {};
+  return nvml::kSuccess;
+}
+
+bool is_supported(const Model& model, Setting setting) {
+  switch (setting) {
+    case Setting::memory_locked_clocks:
+    case Setting::memory_locked_clocks_reset:
+      return model.architecture > kTuringArchitecture;
+    case Setting::ecc_mode:
+    case Setting::clear_ecc_counters:
+      return model.has_ecc;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
+  if (gpu.fault.lost != 0) return nvml::kGpuIsLost;
+  if (!is_supported(*gpu.model, write.setting)) return nvml::kNotSupported;
+  Settings& settings = gpu.settings;
+  const auto [first, second] = write.values;
+  switch (write.setting) {
+    case Setting::power_limit:
+      return set_power_limit(gpu, first);
+    case Setting::gpu_locked_clocks:
+      return lock_sm_clocks(gpu, first, second);
+    case Setting::gpu_locked_clocks_reset:
+      settings.locked_sm_min_mhz = settings.locked_sm_max_mhz = 0;
+      return nvml::kSuccess;
+    case Setting::memory_locked_clocks:
+      return lock_memory_clocks(gpu, first, second);
+    case Setting::memory_locked_clocks_reset:
+      settings.locked_memory_min_mhz = settings.locked_memory_max_mhz = 0;
+      return nvml::kSuccess;
+    case Setting::persistence_mode:
+      return set_switch(settings.persistence_mode, first);
+    case Setting::compute_mode:
+      return set_compute_mode(gpu, first);
+    case Setting::ecc_mode:
+      return set_switch(settings.ecc_mode_pending, first);
+    case Setting::clear_ecc_counters:
+      return clear_ecc_counters(gpu, first);
+  }
+  return nvml::kInvalidArgument;
+}
+
+Result<void> reset_gpu(Gpu& gpu) {
+  if (!gpu.processes.list().empty()) {
+    return Error{Errc::conflict, std::to_string(gpu.processes.list().size()) +
+                                     " processes use this GPU; a reset waits until they end"};
+  }
+  Settings after;
+  after.power_limit_mw = gpu.model->cap_default_mw;
+  after.persistence_mode = gpu.settings.persistence_mode;
+  after.compute_mode = gpu.settings.compute_mode;
+  after.ecc_mode = after.ecc_mode_pending = gpu.settings.ecc_mode_pending;
+  gpu.settings = after;
+  MemoryHealth& memory = gpu.memory;
+  memory.volatile_corrected = memory.volatile_uncorrected = {};
+  memory.rows.pending = 0;
+  memory.retired_pages_pending = 0;
+  gpu.fault.lost = 0;
+  // Energy and busy time are counted since the driver took the GPU up: now.
+  const std::uint64_t elapsed = gpu.counters.elapsed_us;
+  gpu.counters = {};
+  gpu.counters.elapsed_us = elapsed;
+  return {};
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,18 @@
+// What a driver does with a setter call: check it against the model, take it or say why not.
+#pragma once
+
+#include "nvml/abi.h"
+#include "sim/setting.h"
+#include "sim/world.h"
+
+namespace gpuyard::sim {
+
+// NVML's answer; the GPU is changed only if that is success. Who asks is not looked at here.
+nvml::ReturnCode apply_setting(Gpu&, const SettingWrite&);
+
+// A reset of the GPU, as `nvidia-smi --gpu-reset` does it: pending changes come into force,
+// volatile counters, locks and limits are as at the start, a lost GPU is found again.
+// Errc::conflict while processes use it.
+Result<void> reset_gpu(Gpu&);
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,44 @@
+// Notices when processes die. Knows no GPU.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace gpuyard::sim {
+
+// One process for ever, whatever the kernel does with its pid.
+struct ProcessKey {
+  std::uint32_t pid = 0;
+  std::uint64_t start_time = 0;
+
+  friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
+};
+
+// One thread. Never blocks: poll fd() for reading, then ask for the dead.
+class ProcessWatch {
+ public:
+  static Result<ProcessWatch> create();
+
+  int fd() const { return epoll_.get(); }
+
+  // Watching what is watched already changes nothing. Errc::not_found: there is no such process,
+  // any more. Errc::busy: no descriptor is left for one more.
+  Result<void> watch(const ProcessKey&);
+
+  // Those that ended since this was last asked; they are watched no more.
+  std::vector<ProcessKey> take_dead();
+
+ private:
+  explicit ProcessWatch(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+
+  UniqueFd epoll_;
+  std::map<ProcessKey, UniqueFd> watched_;
+};
+
+}  // namespace gpuyard::sim

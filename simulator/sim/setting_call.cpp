@@ -1,0 +1,54 @@
+#include "sim/setting_call.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/unique_fd.h"
+#include "nvml/abi.h"
+#include "sim/command.h"
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
+
+// The address goes through an open descriptor of the directory, whose path may be longer than an
+// address: as in KeeperAddress, which needs more than this library may bring along.
+bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory.get(),
+                kKeeperSocket);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+std::int32_t call_setter(const std::string& directory, const SettingWrite& write) {
+  const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!opened || !socket) return nvml::kDriverNotLoaded;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  if (!connect_to(socket, opened)) {
+    return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
+  }
+  Command command;
+  command.verb = Verb::set;
+  command.gpu = write.gpu;
+  command.write = write;
+  Reply reply;
+  if (::send(socket.get(), &command, sizeof command, MSG_NOSIGNAL) != ssize_t{sizeof command} ||
+      ::recv(socket.get(), &reply, sizeof reply, 0) != ssize_t{sizeof reply}) {
+    return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
+  }
+  if (reply.failed != 0 && reply.nvml_code == nvml::kSuccess) return nvml::kUnknown;
+  return reply.nvml_code;
+}
+
+}  // namespace gpuyard::sim

@@ -1,0 +1,78 @@
+#include "sim/visible_devices.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+
+namespace gpuyard::sim {
+namespace {
+
+constexpr std::size_t kMaxEnvironment = std::size_t{4} << 20;
+constexpr std::string_view kVariable = "CUDA_VISIBLE_DEVICES=";
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<int> by_uuid(std::string_view beginning, std::span<const std::string> uuids) {
+  std::optional<int> found;
+  for (std::size_t i = 0; i < uuids.size(); ++i) {
+    if (!uuids[i].starts_with(beginning)) continue;
+    if (found) return std::nullopt;  // ambiguous
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
+std::optional<int> gpu_named(std::string_view name, std::span<const std::string> uuids) {
+  if (name.starts_with("GPU-")) return by_uuid(name, uuids);
+  int index = 0;
+  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), index);
+  if (failed != std::errc{} || end != name.data() + name.size()) return std::nullopt;
+  if (index < 0 || static_cast<std::size_t>(index) >= uuids.size()) return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+std::vector<int> visible_devices(std::string_view variable, std::span<const std::string> uuids) {
+  std::vector<int> visible;
+  for (bool more = true; more;) {
+    const std::size_t comma = variable.find(',');
+    more = comma != std::string_view::npos;
+    const auto gpu = gpu_named(trimmed(variable.substr(0, comma)), uuids);
+    if (!gpu) return visible;
+    if (std::ranges::find(visible, *gpu) != visible.end()) return {};
+    visible.push_back(*gpu);
+    if (more) variable.remove_prefix(comma + 1);
+  }
+  return visible;
+}
+
+Result<std::string> cuda_visible_devices_of(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/environ", pid);
+  auto environment = read_file(path, kMaxEnvironment);
+  if (!environment && environment.error().code == Errc::not_found) {
+    return Error{Errc::not_found, fmt::format("there is no process {}", pid)};
+  }
+  if (!environment) return std::move(environment).error();
+  std::string_view rest = *environment;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    const std::string_view entry = rest.substr(0, end);
+    if (entry.starts_with(kVariable)) return std::string(entry.substr(kVariable.size()));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return Error{
+      Errc::not_found,
+      fmt::format("process {} was started without CUDA_VISIBLE_DEVICES: say --gpu N", pid)};
+}
+
+}  // namespace gpuyard::sim

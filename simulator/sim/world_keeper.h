@@ -1,0 +1,46 @@
+// The world, its file, and what commands do to them: a keeper without its process.
+#pragma once
+
+#include "sim/command_server.h"
+#include "sim/keeper.h"
+#include "sim/process_watch.h"
+#include "sim/world_writer.h"
+
+namespace gpuyard::sim {
+
+// One thread.
+class WorldKeeper {
+ public:
+  WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, SettersFor setters);
+
+  // Moves the world on by so many steps and publishes it.
+  void advance(std::uint64_t steps);
+
+  // What it asks is in force for every reader when this returns. Only setters are for everybody to
+  // ask; any other command comes from an owner.
+  Reply execute(const Command&, const Peer&);
+
+  // Readable once a process on a GPU has died; remove_dead() then takes it off.
+  int watch_fd() const { return watch_.fd(); }
+  void remove_dead();
+
+  bool stopping() const { return stopping_; }
+  bool can_be_found() const { return writer_.still_named(); }
+
+ private:
+  Reply set(const Command&, const Peer&);
+  Result<void> change(Gpu&, const Command&);
+  Result<void> attach(Gpu&, const ProcessRecord&);
+  Result<void> set_synthetic(Gpu&, std::uint64_t count, const ProcessRecord& each);
+  Result<void> add_ecc_errors(Gpu&, const Command&);
+  Result<void> put_processes(Gpu&, std::vector<ProcessRecord>);  // or leaves them as they are
+  void log_event(std::uint32_t gpu, std::uint64_t type, std::uint64_t data);
+
+  World world_;
+  WorldWriter writer_;
+  ProcessWatch watch_;
+  SettersFor setters_;
+  bool stopping_ = false;
+};
+
+}  // namespace gpuyard::sim

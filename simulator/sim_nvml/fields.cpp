@@ -1,0 +1,159 @@
+// nvmlDeviceGetFieldValues: one table, a row per field id. Each value has a return code of its own,
+// so that one GPU's missing sensor does not cost the others.
+//
+// Ids are those of the simulated library. The times under one cause of throttling (251-253, later
+// 269-271) came with newer ones and are as unknown here as they would be there.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "sim_nvml/device_call.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+using sim::MemoryRepair;
+using sim_nvml::Device;
+using sim_nvml::when;
+
+using Number = std::optional<std::uint64_t>;  // empty: this model does not have it
+
+struct Field {
+  unsigned id;
+  unsigned value_type;
+  Number (*read)(const Device&, unsigned scope);
+};
+
+constexpr int kMostValues = 1024;       // of one call; NVML knows some 270 ids
+constexpr unsigned kLastKnownId = 199;  // of the simulated library
+constexpr unsigned kScopeGpu = 0;       // as opposed to a module of several
+
+std::uint64_t sum(const sim::EccCounts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+Number ecc(const Device& d, const sim::EccCounts& counts) {
+  return when(d.model.has_ecc && d.record.ecc_mode != 0, sum(counts));
+}
+
+Number pages(const Device& d, std::uint64_t count) {
+  return when(d.model.memory_repair == MemoryRepair::retired_pages, count);
+}
+
+Number rows(const Device& d, std::uint64_t count) {
+  return when(d.model.memory_repair == MemoryRepair::remapped_rows, count);
+}
+
+Number links(const Device& d, std::uint64_t value) {
+  return when(d.model.nvlink.links != 0, value);
+}
+
+// Of one link, or of all together. In KiB.
+Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLinks>& bytes,
+                unsigned scope) {
+  if (scope == kScopeAllLinks) {
+    return links(d, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}) / 1024);
+  }
+  return when(scope < d.model.nvlink.links,
+              bytes[std::min<std::size_t>(scope, bytes.size() - 1)] / 1024);
+}
+
+Number of_gpu(unsigned scope, std::uint64_t value) {
+  return when(scope == kScopeGpu, value);
+}
+
+// One expression of a device `d` and a scope.
+#define SIM_NVML_FIELD(expression) \
+  [](const Device& d, [[maybe_unused]] unsigned scope) -> Number { return expression; }
+
+constexpr std::array kFields{
+    Field{kFieldEccMode, kValueUnsigned, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode))},
+    Field{kFieldEccModePending, kValueUnsigned,
+          SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode_pending))},
+    Field{kFieldEccVolatileCorrected, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_corrected))},
+    Field{kFieldEccVolatileUncorrected, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_uncorrected))},
+    Field{kFieldEccAggregateCorrected, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_corrected))},
+    Field{kFieldEccAggregateUncorrected, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_uncorrected))},
+    Field{kFieldRetiredSingleBit, kValueUnsigned,
+          SIM_NVML_FIELD(pages(d, d.record.retired_pages_single_bit))},
+    Field{kFieldRetiredDoubleBit, kValueUnsigned,
+          SIM_NVML_FIELD(pages(d, d.record.retired_pages_double_bit))},
+    Field{kFieldRetiredPending, kValueUnsigned,
+          SIM_NVML_FIELD(pages(d, d.record.retired_pages_pending))},
+    Field{kFieldViolationPower, kValueUnsignedLongLong, SIM_NVML_FIELD(d.record.power_cap_ns)},
+    Field{kFieldViolationThermal, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(d.record.software_thermal_ns + d.record.hardware_thermal_ns)},
+    Field{
+        kFieldMemoryTemperature, kValueUnsigned,
+        SIM_NVML_FIELD(when(d.model.has_memory_temperature, d.record.memory_temperature_celsius))},
+    Field{kFieldTotalEnergy, kValueUnsignedLongLong, SIM_NVML_FIELD(d.record.energy_mj)},
+    Field{kFieldNvlinkSpeedCommon, kValueUnsigned,
+          SIM_NVML_FIELD(links(d, d.model.nvlink.link_mb_per_s))},
+    Field{kFieldNvlinkCount, kValueUnsigned, SIM_NVML_FIELD(links(d, d.model.nvlink.links))},
+    Field{kFieldPcieReplays, kValueUnsigned, SIM_NVML_FIELD(d.record.pcie_replays)},
+    Field{kFieldNvlinkDataTx, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(link_kib(d, d.record.nvlink_tx_bytes, scope))},
+    Field{kFieldNvlinkDataRx, kValueUnsignedLongLong,
+          SIM_NVML_FIELD(link_kib(d, d.record.nvlink_rx_bytes, scope))},
+    Field{kFieldRemappedCorrected, kValueUnsigned,
+          SIM_NVML_FIELD(rows(d, d.record.rows.corrected_rows))},
+    Field{kFieldRemappedUncorrected, kValueUnsigned,
+          SIM_NVML_FIELD(rows(d, d.record.rows.uncorrected_rows))},
+    Field{kFieldRemappedPending, kValueUnsigned, SIM_NVML_FIELD(rows(d, d.record.rows.pending))},
+    Field{kFieldRemappedFailure, kValueUnsigned, SIM_NVML_FIELD(rows(d, d.record.rows.failed))},
+    Field{kFieldNvlinkSpeed, kValueUnsigned,
+          SIM_NVML_FIELD(when(scope < d.model.nvlink.links, d.model.nvlink.link_mb_per_s))},
+    Field{kFieldPowerAverage, kValueUnsigned,
+          SIM_NVML_FIELD(of_gpu(scope, d.record.power_average_mw))},
+    Field{kFieldPowerInstant, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.record.power_mw))},
+    Field{kFieldPowerLimitMin, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_min_mw))},
+    Field{kFieldPowerLimitMax, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_max_mw))},
+    Field{kFieldPowerLimitDefault, kValueUnsigned,
+          SIM_NVML_FIELD(of_gpu(scope, d.model.cap_default_mw))},
+    Field{kFieldPowerLimitCurrent, kValueUnsigned,
+          SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
+    Field{kFieldPowerLimitRequested, kValueUnsigned,
+          SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
+};
+
+// The value lies in the first bytes of the union, by its type.
+void store(const Field& field, std::uint64_t number, FieldValue& out) {
+  out.value_type = field.value_type;
+  out.value = 0;
+  if (field.value_type == kValueUnsigned) {
+    const auto small = static_cast<unsigned>(number);
+    std::memcpy(&out.value, &small, sizeof small);
+  } else {
+    out.value = number;
+  }
+}
+
+void answer(const Device& device, FieldValue& value) {
+  value.timestamp_us = static_cast<long long>(sim_nvml::wall_clock_us());
+  value.latency_us = 0;
+  const auto field = std::ranges::find(kFields, value.field_id, &Field::id);
+  if (field == kFields.end()) {
+    const bool known = value.field_id != 0 && value.field_id <= kLastKnownId;
+    value.code = known ? kNotSupported : kInvalidArgument;
+    return;
+  }
+  const Number number = field->read(device, value.scope_id);
+  value.code = number ? kSuccess : kNotSupported;
+  if (number) store(*field, *number, value);
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetFieldValues(DeviceHandle handle, int count, FieldValue* values) {
+  const bool given = values != nullptr && count > 0 && count <= kMostValues;
+  return sim_nvml::on_device(sim::Call::field_values, handle, given, [&](const Device& device) {
+    for (int i = 0; i < count; ++i) answer(device, values[i]);
+    return kSuccess;
+  });
+}

@@ -1,0 +1,163 @@
+// GPM: two samples of a GPU's activity counters make percentages and rates. Hopper and newer.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "sim_nvml/device_call.h"
+#include "sim_nvml/handle_table.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+using sim::Activity;
+using sim::Call;
+using sim_nvml::Device;
+
+constexpr std::size_t kMostSamples = 4096;        // at a time, of one client
+constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are refreshed no oftener
+constexpr unsigned kNoGpu = ~0U;
+
+// GPM's structs carry a bare 1, but NVIDIA's own Go bindings put a size below it, which differs
+// from header to header.
+bool is_version_1(unsigned word) {
+  return word == 1 || word >> 24 == 1;
+}
+
+// What a sample keeps.
+struct Counters {
+  unsigned gpu = kNoGpu;  // until it was taken
+  std::uint64_t elapsed_us = 0;
+  std::array<std::uint64_t, sim::kActivities> activity_us{};
+  std::uint64_t pcie_tx = 0;  // bytes
+  std::uint64_t pcie_rx = 0;
+  std::uint64_t nvlink_tx = 0;
+  std::uint64_t nvlink_rx = 0;
+};
+
+template <std::size_t N>
+std::uint64_t sum(const std::array<std::uint64_t, N>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+Counters counters_of(const Device& d) {
+  return {.gpu = d.index,
+          .elapsed_us = d.record.elapsed_us,
+          .activity_us = d.record.activity_us,
+          .pcie_tx = d.record.pcie_tx_bytes,
+          .pcie_rx = d.record.pcie_rx_bytes,
+          .nvlink_tx = sum(d.record.nvlink_tx_bytes),
+          .nvlink_rx = sum(d.record.nvlink_rx_bytes)};
+}
+
+using Samples = sim_nvml::HandleTable<GpmSample, Counters, kMostSamples>;
+
+Samples& samples() {
+  static Samples& only = *new Samples;  // never destroyed, as the session is not
+  return only;
+}
+
+// An interval between two samples of one GPU.
+struct Interval {
+  const Counters& older;
+  const Counters& newer;
+  std::uint64_t us() const { return newer.elapsed_us - older.elapsed_us; }
+  double percent(Activity activity) const {
+    const auto i = static_cast<std::size_t>(activity);
+    const auto busy = static_cast<double>(newer.activity_us[i] - older.activity_us[i]);
+    return std::clamp(100.0 * busy / static_cast<double>(us()), 0.0, 100.0);
+  }
+  double mib_per_s(std::uint64_t Counters::* bytes) const {
+    const auto moved = static_cast<double>(newer.*bytes - older.*bytes);
+    return moved / 1048576.0 / (static_cast<double>(us()) / 1e6);
+  }
+};
+
+struct Metric {
+  unsigned id;
+  const char* name;
+  double (*read)(const Interval&);
+};
+
+constexpr std::array kMetrics{
+    Metric{kGpmGraphics, "Graphics Util",
+           [](const Interval& i) { return i.percent(Activity::graphics); }},
+    Metric{kGpmSm, "SM Util", [](const Interval& i) { return i.percent(Activity::sm); }},
+    Metric{kGpmOccupancy, "SM Occupancy",
+           [](const Interval& i) { return i.percent(Activity::occupancy); }},
+    Metric{kGpmInteger, "Integer Util",
+           [](const Interval& i) { return i.percent(Activity::integer); }},
+    Metric{kGpmTensor, "Any Tensor Util",
+           [](const Interval& i) { return i.percent(Activity::tensor); }},
+    Metric{kGpmDram, "DRAM BW Util", [](const Interval& i) { return i.percent(Activity::dram); }},
+    Metric{kGpmFp64, "FP64 Util", [](const Interval& i) { return i.percent(Activity::fp64); }},
+    Metric{kGpmFp32, "FP32 Util", [](const Interval& i) { return i.percent(Activity::fp32); }},
+    Metric{kGpmFp16, "FP16 Util", [](const Interval& i) { return i.percent(Activity::fp16); }},
+    Metric{kGpmPcieTx, "PCIe TX",
+           [](const Interval& i) { return i.mib_per_s(&Counters::pcie_tx); }},
+    Metric{kGpmPcieRx, "PCIe RX",
+           [](const Interval& i) { return i.mib_per_s(&Counters::pcie_rx); }},
+    Metric{kGpmNvlinkRx, "NVLink RX",
+           [](const Interval& i) { return i.mib_per_s(&Counters::nvlink_rx); }},
+    Metric{kGpmNvlinkTx, "NVLink TX",
+           [](const Interval& i) { return i.mib_per_s(&Counters::nvlink_tx); }},
+};
+
+void answer(const Interval& interval, GpmMetric& out) {
+  const auto metric = std::ranges::find(kMetrics, out.id, &Metric::id);
+  out.value = 0;
+  out.short_name = out.long_name = out.unit = nullptr;
+  out.code = out.id == 0 || out.id > kGpmMetricsMost ? kInvalidArgument : kNotSupported;
+  if (metric == kMetrics.end()) return;
+  out.short_name = out.long_name = metric->name;
+  out.unit = metric->id < kGpmPcieTx ? "%" : "MiB/s";
+  out.code = interval.us() < kLeastApartUs ? kNoData : kSuccess;
+  if (out.code == kSuccess) out.value = metric->read(interval);
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlGpmQueryDeviceSupport(DeviceHandle handle, GpmSupport* out) {
+  return sim_nvml::on_device(Call::gpm, handle, out != nullptr, [&](const Device& device) {
+    if (!is_version_1(out->version)) return kArgumentVersionMismatch;
+    out->supported = device.model.has_gpm ? 1 : 0;
+    return kSuccess;
+  });
+}
+
+SIM_NVML_ENTRY nvmlGpmSampleAlloc(GpmSample* out) {
+  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (out == nullptr) return kInvalidArgument;
+  *out = samples().make({});
+  return *out != nullptr ? kSuccess : kMemory;
+}
+
+SIM_NVML_ENTRY nvmlGpmSampleFree(GpmSample sample) {
+  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  return samples().free(sample) ? kSuccess : kInvalidArgument;
+}
+
+SIM_NVML_ENTRY nvmlGpmSampleGet(DeviceHandle handle, GpmSample sample) {
+  return sim_nvml::on_device(
+      Call::gpm, handle, samples().get(sample).has_value(), [&](const Device& device) {
+        if (!device.model.has_gpm) return kNotSupported;
+        const auto taken = counters_of(device);
+        const bool there = samples().change(sample, [&](Counters& kept) { kept = taken; });
+        return there ? kSuccess : kInvalidArgument;
+      });
+}
+
+// Nothing behind the first `count` metrics is the caller's.
+SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
+  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (out == nullptr) return kInvalidArgument;
+  if (!is_version_1(out->version)) return kArgumentVersionMismatch;
+  const auto older = samples().get(out->sample1);
+  const auto newer = samples().get(out->sample2);
+  if (!older || !newer || out->count > kGpmMetricsMost) return kInvalidArgument;
+  const bool a_pair =
+      older->gpu != kNoGpu && older->gpu == newer->gpu && older->elapsed_us <= newer->elapsed_us;
+  if (!a_pair) return kInvalidArgument;
+  for (unsigned i = 0; i < out->count; ++i) answer({*older, *newer}, out->metrics[i]);
+  return kSuccess;
+}

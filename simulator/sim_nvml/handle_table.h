@@ -1,0 +1,70 @@
+// Handles of things a client makes and frees: numbers that are looked up, never addresses that are
+// followed, and never given twice, so that a wrong or an already freed one is an invalid argument.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+namespace gpuyard::sim_nvml {
+
+// At most N at a time. Any thread.
+template <class Handle, class T, std::size_t N>
+class HandleTable {
+ public:
+  // Null if all N are in use.
+  Handle make(const T& value) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < N; ++i) {
+      Place& place = places_[i];
+      if (place.value) continue;
+      place.value = value;
+      place.number = ++made_ * N + i;
+      return reinterpret_cast<Handle>(place.number);
+    }
+    return nullptr;
+  }
+
+  bool free(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    const auto value = find(handle);
+    if (value == nullptr) return false;
+    value->reset();
+    return true;
+  }
+
+  std::optional<T> get(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    const auto value = find(handle);
+    return value != nullptr ? *value : std::nullopt;
+  }
+
+  // `change(T&)` runs alone; false if there is no such thing (any more).
+  template <class Change>
+  bool change(Handle handle, Change&& change) {
+    const std::lock_guard lock(mutex_);
+    const auto value = find(handle);
+    if (value == nullptr) return false;
+    change(**value);
+    return true;
+  }
+
+ private:
+  struct Place {
+    std::uintptr_t number = 0;  // what the handle is: tells the place too
+    std::optional<T> value;
+  };
+
+  std::optional<T>* find(Handle handle) {
+    const auto number = reinterpret_cast<std::uintptr_t>(handle);
+    Place& place = places_[number % N];
+    return place.value && place.number == number ? &place.value : nullptr;
+  }
+
+  std::mutex mutex_;
+  std::uintptr_t made_ = 0;
+  std::array<Place, N> places_;
+};
+
+}  // namespace gpuyard::sim_nvml

@@ -1,0 +1,83 @@
+// The PCIe link of a GPU, and how near two GPUs are to each other.
+#include <array>
+
+#include "sim_nvml/device_call.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+using sim::Call;
+using sim_nvml::Device;
+
+constexpr std::uint32_t kThroughputSampleMs = 20;
+constexpr std::uint32_t kGpusPerSocket = 4;
+
+// Megatransfers per second, by generation; 0: none.
+constexpr std::array<unsigned, 6> kSpeeds{0, 2500, 5000, 8000, 16000, 32000};
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetMaxPcieLinkGeneration(DeviceHandle handle, unsigned* out) {
+  return sim_nvml::read_one(Call::pcie_link, handle, out,
+                            [](const Device& d) { return d.model.pcie.max_generation; });
+}
+
+// What the GPU alone could do; the slot here can do as much.
+SIM_NVML_ENTRY nvmlDeviceGetGpuMaxPcieLinkGeneration(DeviceHandle handle, unsigned* out) {
+  return nvmlDeviceGetMaxPcieLinkGeneration(handle, out);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetMaxPcieLinkWidth(DeviceHandle handle, unsigned* out) {
+  return sim_nvml::read_one(Call::pcie_link, handle, out,
+                            [](const Device& d) { return d.model.pcie.max_width; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetCurrPcieLinkGeneration(DeviceHandle handle, unsigned* out) {
+  return sim_nvml::read_one(Call::pcie_link, handle, out,
+                            [](const Device& d) { return d.record.pcie_generation; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetCurrPcieLinkWidth(DeviceHandle handle, unsigned* out) {
+  return sim_nvml::read_one(Call::pcie_link, handle, out,
+                            [](const Device& d) { return d.record.pcie_width; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPcieLinkMaxSpeed(DeviceHandle handle, unsigned* out) {
+  // NVML_PCIE_LINK_MAX_SPEED_*: numbered as the generations are.
+  return nvmlDeviceGetMaxPcieLinkGeneration(handle, out);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPcieSpeed(DeviceHandle handle, unsigned* megatransfers) {
+  return sim_nvml::read_one(Call::pcie_link, handle, megatransfers, [](const Device& d) {
+    return d.record.pcie_generation < kSpeeds.size() ? kSpeeds[d.record.pcie_generation] : 0;
+  });
+}
+
+// Measures for 20 ms, as the driver does, and takes the caller's time for it.
+SIM_NVML_ENTRY nvmlDeviceGetPcieThroughput(DeviceHandle handle, unsigned counter, unsigned* out) {
+  const bool known = counter == kPcieTx || counter == kPcieRx;
+  return sim_nvml::read_one(
+      Call::pcie_throughput, handle, known ? out : nullptr, [&](const Device& d) {
+        sim_nvml::sleep_for(kThroughputSampleMs);
+        return (counter == kPcieTx ? d.record.pcie_tx_bytes_per_s : d.record.pcie_rx_bytes_per_s) /
+               1000;
+      });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPcieReplayCounter(DeviceHandle handle, unsigned* out) {
+  return sim_nvml::read_one(Call::pcie_replays, handle, out,
+                            [](const Device& d) { return d.record.pcie_replays; });
+}
+
+// Four GPUs to a socket, each behind its own root port.
+SIM_NVML_ENTRY nvmlDeviceGetTopologyCommonAncestor(DeviceHandle one, DeviceHandle other,
+                                                   unsigned* level) {
+  return sim_nvml::on_device(Call::topology, one, level != nullptr, [&](const Device& first) {
+    return sim_nvml::read_one(Call::topology, other, level, [&](const Device& second) {
+      if (first.index == second.index) return kTopologyInternal;
+      const bool near = first.index / kGpusPerSocket == second.index / kGpusPerSocket;
+      return near ? kTopologyNode : kTopologySystem;
+    });
+  });
+}

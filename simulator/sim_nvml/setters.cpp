@@ -1,0 +1,74 @@
+// What can be changed. The keeper decides and says why not; here is only the asking, which takes at
+// most the few seconds of sim/setting_call.h.
+#include "sim/setting_call.h"
+#include "sim_nvml/device_call.h"
+
+namespace {
+
+using namespace gpuyard;
+using namespace gpuyard::nvml;
+using sim::Call;
+using sim::Setting;
+using sim_nvml::Device;
+
+constexpr unsigned kModes = 2;         // nvmlEnableState_t
+constexpr unsigned kComputeModes = 4;  // nvmlComputeMode_t
+constexpr unsigned kScopeGpu = 0;
+
+ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, Setting setting,
+               std::uint64_t first = 0, std::uint64_t second = 0) {
+  return sim_nvml::on_device(call, handle, arguments_given, [&](const Device& device) {
+    return sim::call_setter(device.world.directory(),
+                            {.setting = setting, .gpu = device.index, .values = {first, second}});
+  });
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit(DeviceHandle handle, unsigned milliwatts) {
+  return set(Call::set_power_limit, handle, true, Setting::power_limit, milliwatts);
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLimitV2* limit) {
+  if (limit == nullptr) return set(Call::set_power_limit, handle, false, Setting::power_limit);
+  const bool known = limit->version == PowerLimitV2{}.version;
+  if (known && limit->scope == kScopeGpu) {
+    return nvmlDeviceSetPowerManagementLimit(handle, limit->milliwatts);
+  }
+  return sim_nvml::on_device(Call::set_power_limit, handle, true, [&](const Device&) {
+    return known ? kNotSupported : kArgumentVersionMismatch;
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetGpuLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
+  return set(Call::set_gpu_clocks, handle, true, Setting::gpu_locked_clocks, least, most);
+}
+
+SIM_NVML_ENTRY nvmlDeviceResetGpuLockedClocks(DeviceHandle handle) {
+  return set(Call::set_gpu_clocks, handle, true, Setting::gpu_locked_clocks_reset);
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetMemoryLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
+  return set(Call::set_memory_clocks, handle, true, Setting::memory_locked_clocks, least, most);
+}
+
+SIM_NVML_ENTRY nvmlDeviceResetMemoryLockedClocks(DeviceHandle handle) {
+  return set(Call::set_memory_clocks, handle, true, Setting::memory_locked_clocks_reset);
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetPersistenceMode(DeviceHandle handle, unsigned mode) {
+  return set(Call::set_persistence_mode, handle, mode < kModes, Setting::persistence_mode, mode);
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetComputeMode(DeviceHandle handle, unsigned mode) {
+  return set(Call::set_compute_mode, handle, mode < kComputeModes, Setting::compute_mode, mode);
+}
+
+SIM_NVML_ENTRY nvmlDeviceSetEccMode(DeviceHandle handle, unsigned mode) {
+  return set(Call::set_ecc_mode, handle, mode < kModes, Setting::ecc_mode, mode);
+}
+
+SIM_NVML_ENTRY nvmlDeviceClearEccErrorCounts(DeviceHandle handle, unsigned counter) {
+  return set(Call::clear_ecc_counters, handle, counter <= kEccAggregate,
+             Setting::clear_ecc_counters, counter);
+}

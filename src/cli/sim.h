@@ -1,0 +1,16 @@
+// The actions of gpuyard sim that have a file of their own.
+#pragma once
+
+#include <string>
+
+#include "cli/verbs.h"
+
+namespace gpuyard::cli {
+
+std::string world_of(const SimVerb&);
+
+int sim_inject(const SimVerb&);
+int sim_run(const SimVerb&);
+int sim_attach(const SimVerb&);
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,107 @@
+"""What the tests with foreign clients share: simulated worlds, and running a client on one.
+
+  GPUYARD_BIN      the gpuyard program
+  GPUYARD_SIM_LIB  the simulated libnvidia-ml.so.1
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]
+PATIENCE = 30
+
+
+def required(name):
+    value = os.environ.get(name)
+    if not value:
+        pytest.skip(f"{name} is not set")
+    return value
+
+
+def gpuyard(*arguments):
+    done = subprocess.run([required("GPUYARD_BIN"), *map(str, arguments)], capture_output=True,
+                          text=True, timeout=PATIENCE)
+    assert done.returncode == 0, f"gpuyard {arguments}: {done.stderr}"
+    return done.stdout
+
+
+class World:
+    """A simulated fleet with its keeper."""
+
+    def __init__(self, directory, model="h100", gpus=2, load="steady:0.9"):
+        self.directory = str(directory)
+        self.model = model
+        gpuyard("sim", "start", "--model", model, "--gpus", gpus, "--load", load, "--world",
+                self.directory)
+
+    def stop(self):
+        subprocess.run([required("GPUYARD_BIN"), "sim", "stop", "--world", self.directory],
+                       capture_output=True, timeout=PATIENCE)
+
+    def gpus(self):
+        """What the world itself says of its GPUs."""
+        return json.loads(gpuyard("sim", "status", "--world", self.directory, "--json"))["gpus"]
+
+    def settled(self):
+        """Waits until power and memory stand still, so that two looks at them agree."""
+        before = self.gpus()
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            now = self.gpus()
+            if all(close(a["power_w"], b["power_w"], 2) for a, b in zip(before, now)):
+                return self
+            before = now
+        pytest.fail("the world does not come to rest")
+
+    def environment(self):
+        library = os.path.dirname(os.path.abspath(required("GPUYARD_SIM_LIB")))
+        return dict(os.environ, LD_LIBRARY_PATH=library, GPUYARD_SIM_WORLD=self.directory,
+                    LC_ALL="C.UTF-8")
+
+    def run(self, *command, text=None):
+        """A foreign program to its end: what it wrote to stdout."""
+        done = subprocess.run(list(map(str, command)), env=self.environment(), input=text,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def ask(self, *expressions, gpu=0):
+        """Expressions in nvidia-ml-py, see ask_nvml.py."""
+        return json.loads(self.run(sys.executable, HERE / "ask_nvml.py",
+                                   text=json.dumps({"gpu": gpu, "ask": expressions})))
+
+
+def close(one, other, within):
+    return abs(one - other) <= within
+
+
+def without_reserve(used, gpu):
+    """Whether `used` is the GPU's used memory as the second version of NVML's struct counts it, which
+    leaves out what the driver keeps for itself."""
+    return 200 << 20 <= gpu["memory_used_bytes"] - used <= 1 << 30
+
+
+@functools.cache
+def exported():
+    """The names that the simulated library exports."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", required("GPUYARD_SIM_LIB")],
+                             capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1].split("@")[0] for line in listing.splitlines()}
+
+
+@pytest.fixture(params=MODELS)
+def world(request, tmp_path):
+    one = World(tmp_path / "world", request.param)
+    yield one
+    one.stop()

@@ -1,0 +1,109 @@
+"""A driver's library in which functions are missing, as an old one's or a broken one's are: what needs
+them is missing with a reason, and everything else is there.
+"""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from sim_world import world  # noqa: F401
+
+WHOLE = os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1")
+# Without these there is no list of GPUs at all.
+NEEDED = re.compile(r"nvml(Init.*|Shutdown|ErrorString|DeviceGetCount.*|DeviceGetHandleByIndex.*)")
+
+
+def exported():
+    listing = subprocess.run(["nm", "-D", "--defined-only", WHOLE], capture_output=True, text=True,
+                             check=True).stdout
+    return sorted(line.split()[-1] for line in listing.splitlines() if " T nvml" in line)
+
+
+def without(names, path):
+    """A copy of the simulated library whose dynamic symbols no longer have these names."""
+    library = open(WHOLE, "rb").read()
+    for name in names:
+        old = b"\0" + name.encode() + b"\0"
+        assert library.count(old) >= 1, name
+        library = library.replace(old, b"\0x" + old[2:])
+    path.write_bytes(library)
+    return str(path)
+
+
+@pytest.fixture
+def half(tmp_path):
+    return lambda names: without(names, tmp_path / "libnvidia-ml.so.1")
+
+
+@pytest.fixture
+def devices(world, run):  # noqa: F811
+    """gpuyard's list through a library that lacks something."""
+    world.start("--gpus", "2", "--load", "steady:0.8")
+
+    def listed(library, *arguments):
+        return run("devices", "--local", "--json", "--nvml", library, *arguments,
+                   GPUYARD_SIM_WORLD=str(world.directory))
+    return listed
+
+
+def test_one_missing_function_costs_its_own_readings_only(devices, half, record_property):
+    record_property("contract", "E10")
+    library = half(["nvmlDeviceGetPowerUsage", "nvmlDeviceGetFieldValues"])
+    done = devices(library)
+    assert done.returncode == 0, done.stderr
+    whole = json.loads(devices(WHOLE).stdout)["devices"]
+    for gpu, complete in zip(json.loads(done.stdout)["devices"], whole, strict=True):
+        assert gpu["uuid"] == complete["uuid"]
+        assert gpu["readings"]["power_draw_w"] is None
+        assert gpu["missing"]["power_draw_w"]
+        assert complete["readings"]["power_draw_w"] is not None
+        assert gpu["readings"]["temperature_core_celsius"] is not None
+        assert gpu["readings"]["memory_total_bytes"] == complete["readings"]["memory_total_bytes"]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_with_every_second_function_missing_the_gpus_are_still_listed(devices, half, which):
+    rest = [name for name in exported() if not NEEDED.fullmatch(name)]
+    done = devices(half(rest[which::2]))
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)["devices"]
+    assert len(listed) == 2
+    for gpu in listed:
+        for key, value in gpu["readings"].items():
+            assert (value is None) == (key in gpu["missing"]), key
+
+
+def test_with_nothing_but_the_list_every_reading_is_missing(devices, half):
+    done = devices(half([name for name in exported() if not NEEDED.fullmatch(name)]))
+    assert done.returncode in (0, 5), done.stderr
+    for gpu in json.loads(done.stdout)["devices"]:
+        assert all(value is None for value in gpu["readings"].values())
+
+
+@pytest.mark.parametrize("names", [["nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"],
+                                   ["nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"],
+                                   ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2"]])
+def test_without_a_list_of_gpus_it_says_so_and_does_not_crash(devices, half, names):
+    done = devices(half(names))
+    assert done.returncode in (0, 3, 5), (done.returncode, done.stderr)
+    body = json.loads(done.stdout)
+    assert all(all(value is None for value in gpu["readings"].values())
+               for gpu in body["devices"])
+    said = done.stderr + json.dumps(body)
+    assert "Function Not Found" in said or "not found" in said.lower() or names[0] in said, said
+
+
+def test_a_daemon_on_half_a_library_serves_and_a_whole_one_beside_it_too(daemon, half, world):  # noqa: F811
+    world.start("--gpus", "2", "--load", "steady:0.8")
+    place = {"GPUYARD_SIM_WORLD": str(world.directory)}
+    poor = daemon("--nvml", half(["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature",
+                                  "nvmlDeviceGetTemperatureV"]), **place)
+    rich = daemon("--nvml", WHOLE, **place)
+    for gpu in poor.get("/api/gpu/devices").json()["devices"]:
+        assert gpu["is_available"] and gpu["total_memory_mb"] > 0
+        assert gpu["utilization_percent"] is None and gpu["temperature_c"] is None
+    for gpu in rich.get("/api/gpu/devices").json()["devices"]:
+        assert gpu["is_available"] and gpu["utilization_percent"] >= 0

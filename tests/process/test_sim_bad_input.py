@@ -1,0 +1,199 @@
+"""What is wrong with a world or is asked wrongly of one: clear errors, no hang, nobody else harmed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import PATIENCE, PROGRAM, wait_until
+from sim_world import World, world  # noqa: F401
+
+LAYOUT_VERSION_AT = 8
+BOOT_ID_AT = 24
+IDENTITIES_AT = 192
+
+# What nvmlInit answers in a process of its own.
+INIT = """
+import ctypes, sys
+print(ctypes.CDLL(sys.argv[1]).nvmlInit_v2())
+"""
+
+
+def init_code(environment):
+    done = subprocess.run([sys.executable, "-c", INIT, os.path.abspath(os.environ["GPUYARD_SIM_LIB"])],
+                          env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("arguments, because", [
+    (["--gpus", "0"], "1 to 64"), (["--gpus", "65"], "1 to 64"), (["--gpus", "many"], "many"),
+    (["--model", "h100:999"], "1 to 64"), (["--model", "h100:40,a100:40"], "1 to 64"),
+    (["--model", "h9000"], "there are a100, h100, h200, l40s, rtx4090, t4"),
+    (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
+    (["--model", ",,"], "no GPU model"), (["--load", "heavy"], "not a workload"),
+    (["--setters", "nobody"], "nobody")])
+def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, because):
+    began = time.monotonic()
+    done = world.sim("start", *arguments)
+    assert done.returncode == 2
+    assert because in done.stderr
+    assert time.monotonic() - began < 5
+    assert not world.directory.exists()
+
+
+def test_serve_takes_a_mixed_fleet_and_refuses_nonsense(daemon, run, record_property):
+    record_property("contract", "A15")
+    yard = daemon("--simulate", "3", "--model", "a100:1,rtx4090:1,t4")
+    names = [gpu["name"] for gpu in yard.get("/api/gpu/devices").json()["devices"]]
+    assert names == ["NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090", "Tesla T4"]
+    wrong = run("serve", "--simulate", "4", "--model", "a100:1,t4:1")
+    assert wrong.returncode == 2 and "is 2 GPUs, not 4" in wrong.stderr
+    assert run("serve", "--model", "t4").returncode == 2
+
+
+@pytest.mark.parametrize("arguments, because", [
+    (["--call", "temperature"], "--code CODE, --latency-ms MS or --never-returns"),
+    (["--call", "temperature", "--code", "31"], "no return code of NVML"),
+    (["--call", "temperature", "--code", "-1"], "no return code of NVML"),
+    (["--call", "temperature", "--code", "0"], "no fault"),
+    (["--call", "nvmlWhatever", "--code", "3"], "there is no driver call"),
+    ([], "say what"), (["--code", "3"], "--call"), (["--xid", "1000"], "not an Xid"),
+    (["--ecc-corrected", "1", "--ecc-location", "disk"], "no memory"),
+    (["--ecc-corrected", "0"], "not memory errors"), (["--heat", "-5"], "0 to 100")])
+def test_an_implausible_fault_is_refused(world, arguments, because):
+    world.start("--gpus", "1")
+    done = world.sim("inject", "--gpu", "0", *arguments)
+    assert done.returncode == 2
+    assert because in done.stderr
+    assert world.gpu(0)["faults"] == []
+
+
+def patch(offset, text):
+    def change(path):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            file.write(text)
+    return change
+
+
+def truncate(size):
+    def change(path):
+        os.truncate(path, size)
+    return change
+
+
+@pytest.mark.parametrize("change, because", [
+    (truncate(0), "truncated"), (truncate(100), "truncated"), (truncate(5000), "truncated"),
+    (patch(0, b"ELF"), "wrong magic"), (patch(LAYOUT_VERSION_AT, b"\x02"), "world layout 2"),
+    (patch(12, b"\xff\xff"), "impossible number"), (patch(BOOT_ID_AT, b"x"), "another boot"),
+    (patch(IDENTITIES_AT, b"voodoo\0"), "unknown GPU model")])
+def test_a_damaged_world_file_is_refused_by_every_client(world, tmp_path, change, because):
+    world.start("--gpus", "2")
+    # A copy, so that the real world can be seen to be unharmed.
+    copy = World(tmp_path / "copy")
+    copy.directory.mkdir(parents=True)
+    shutil.copy(world.directory / "state", copy.directory / "state")
+    change(copy.directory / "state")
+    shown = copy.sim("status")
+    assert shown.returncode != 0
+    assert because in shown.stderr
+    assert init_code(copy.environment) == 9
+    assert init_code(world.environment) == 0
+
+
+def test_a_worlds_file_mixed_with_another_ones_is_dead_after_two_seconds(world, tmp_path):
+    world.start("--gpus", "2")
+    copy = World(tmp_path / "copy")
+    copy.directory.mkdir(parents=True)
+    shutil.copy(world.directory / "state", copy.directory / "state")
+    # Nobody publishes into the copy, though its header is right and its keeper lives.
+    wait_until(lambda: init_code(copy.environment) == 9, "the copy to count as dead")
+    assert "dead or stopped" in copy.sim("status").stderr
+    assert init_code(world.environment) == 0
+
+
+def test_a_killed_keeper_is_a_driver_that_is_gone_until_a_new_one_starts(world):
+    world.start("--gpus", "2")
+    os.kill(world.status()["keeper_pid"], signal.SIGKILL)
+    wait_until(lambda: init_code(world.environment) == 9, "the world to count as dead")
+    for arguments in (["status"], ["load", "--gpu", "0", "idle"], ["inject", "--gpu", "0", "--lost"],
+                      ["attach", "--pid", str(os.getpid()), "--gpu", "0"],
+                      ["run", "--gpu", "0", "--", "true"]):
+        done = world.sim(*arguments)
+        assert done.returncode in (5, 6), arguments
+        assert done.stderr
+    world.start("--gpus", "3")
+    assert len(world.status()["gpus"]) == 3
+    assert init_code(world.environment) == 0
+
+
+def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_path):
+    world.start("--gpus", "2")
+    neighbour = World(tmp_path / "neighbour")
+    (tmp_path / "neighbour").mkdir()
+    neighbour.start("--gpus", "1")
+    try:
+        keeper = world.status()["keeper_pid"]
+        os.kill(keeper, signal.SIGSTOP)
+        began = time.monotonic()
+        wait_until(lambda: init_code(world.environment) == 9, "the world to count as dead")
+        refused = world.sim("load", "--gpu", "0", "idle")
+        assert refused.returncode == 5 and "does not answer" in refused.stderr
+        assert time.monotonic() - began < 10
+        before = neighbour.status()["generation"]
+        wait_until(lambda: neighbour.status()["generation"] > before + 10, "the neighbour's physics")
+        os.kill(keeper, signal.SIGCONT)
+        wait_until(lambda: init_code(world.environment) == 0, "the world to be alive again")
+    finally:
+        neighbour.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
+def test_another_user_may_look_but_not_touch():
+    place = Path(tempfile.mkdtemp(prefix="gpuyard-sim-"))  # pytest's own are closed to others
+    place.chmod(0o755)
+    world = World(place)
+    try:
+        world.start("--gpus", "1")
+        as_nobody = {"env": world.environment, "user": 65534, "group": 65534, "extra_groups": [],
+                     "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
+        assert subprocess.run([PROGRAM, "sim", "status"], **as_nobody).returncode == 0
+        for arguments in (["inject", "--gpu", "0", "--lost"], ["load", "--gpu", "0", "idle"],
+                          ["run", "--gpu", "0", "--", "true"], ["reset", "--gpu", "0"]):
+            done = subprocess.run([PROGRAM, "sim", *arguments], **as_nobody)
+            assert done.returncode == 4 and "another user's keeper" in done.stderr, arguments
+        assert subprocess.run([PROGRAM, "sim", "stop"], **as_nobody).returncode == 4
+        assert not world.gpu(0)["lost"]
+    finally:
+        world.end()
+        shutil.rmtree(place)
+
+
+def test_a_client_that_is_killed_or_stopped_in_the_middle_of_reading_harms_nobody(world):
+    world.start("--gpus", "1")
+    reader = ("import ctypes, sys\n"
+              "nvml = ctypes.CDLL(sys.argv[1]); nvml.nvmlInit_v2()\n"
+              "gpu = ctypes.c_void_p(); nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu))\n"
+              "n = ctypes.c_uint(); print('up', flush=True)\n"
+              "while True: nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(n))\n")
+    clients = [subprocess.Popen([sys.executable, "-c", reader,
+                                 os.path.abspath(os.environ["GPUYARD_SIM_LIB"])],
+                                env=world.environment, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for client in clients:
+            assert client.stdout.readline() == b"up\n"
+        clients[0].kill()
+        clients[1].send_signal(signal.SIGSTOP)
+        before = world.status()["generation"]
+        wait_until(lambda: world.status()["generation"] > before + 50, "the world to move on")
+        world.must("load", "--gpu", "0", "idle")
+    finally:
+        for client in clients:
+            client.kill()
+            client.communicate()
