@@ -128,16 +128,16 @@ void add_identity(FittedTable& table, const protocol::Snapshot& snapshot) {
 
 std::string device_notes(const protocol::Snapshot& snapshot, const Screen& screen) {
   std::string out;
+  const auto add = [&](Tone tone, const std::string& text) {
+    const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
+    for (const std::string& line : wrapped(text, width)) out += painted(screen, tone, line) + "\n";
+  };
   for (const Device& device : snapshot.devices) {
     if (!device.why && device.condition == DeviceCondition::responsive) continue;
-    const std::string text = fmt::format("GPU {} is {}: {}", device.index,
-                                         enum_name(device.condition), device.why.value_or("?"));
-    const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
-    for (const std::string& line : wrapped(printable(text), width)) {
-      out += painted(screen, Tone::bad, line) + "\n";
-    }
+    add(Tone::bad, printable(fmt::format("GPU {} is {}: {}", device.index,
+                                         enum_name(device.condition), device.why.value_or("?"))));
   }
-  if (snapshot.simulated) out += painted(screen, Tone::faint, "These GPUs are simulated.") + "\n";
+  if (snapshot.simulated) add(Tone::faint, "These GPUs are simulated.");
   return out;
 }
 

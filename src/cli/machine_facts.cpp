@@ -116,7 +116,11 @@ std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&
     return reason.find(words) != std::string_view::npos;
   };
   std::vector<std::string> advice;
-  if (says("Shared Library Not Found")) {
+  if (says("cannot open shared object file")) {
+    advice = {
+        "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
+        "right? Without it the loader's own search finds the driver's."};
+  } else if (says("Shared Library Not Found")) {
     advice = advice_without_library(facts);
   } else if (says("version mismatch")) {
     advice = {"The driver was updated under the running kernel module" +

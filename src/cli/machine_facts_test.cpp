@@ -78,6 +78,8 @@ TEST(Advice, KnowsTheOtherCauses) {
             std::string::npos);
   EXPECT_NE(first_advice("Insufficient Permissions", facts).find("/dev/nvidia0, /dev/nvidiactl"),
             std::string::npos);
+  EXPECT_NE(first_advice("/x.so: cannot open shared object file", facts).find("--nvml"),
+            std::string::npos);
   EXPECT_NE(first_advice("Driver Not Loaded", facts).find("modprobe"), std::string::npos);
   EXPECT_NE(first_advice("Unknown Error", facts).find("dmesg"), std::string::npos);
 }
