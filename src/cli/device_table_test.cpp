@@ -60,7 +60,7 @@ TEST(DeviceTable, ColumnsGoInTheStatedOrder) {
 }
 
 TEST(DeviceTable, BarsAreForTerminalsWithRoom) {
-  EXPECT_EQ(table_of({busy()}).find("#"), std::string::npos);
+  EXPECT_EQ(table_of({busy()}).find('#'), std::string::npos);
   EXPECT_NE(table_of({busy()}, terminal(200)).find("\u2501"), std::string::npos);
   EXPECT_EQ(table_of({busy()}, terminal(80)).find("\u2501"), std::string::npos);
 }

@@ -152,7 +152,8 @@ def test_suspending_gives_the_screen_back_and_going_on_takes_it_again(terminal):
     wait_until(lambda: watch.read().count(ENTER) == 2, "it to go on")
 
 
-def test_outside_of_a_terminal_lines_are_appended(run):
+def test_outside_of_a_terminal_lines_are_appended(run, record_property):
+    record_property("contract", "C5")
     result = run("watch", "--simulate", "2", "--interval", "100ms", "--count", "3")
     assert result.returncode == 0 and "\x1b" not in result.stdout
     lines = result.stdout.splitlines()
