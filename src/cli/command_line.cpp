@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/completion.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -58,6 +59,123 @@ void add_reading(CLI::App& app, Verb& chosen, ReadingVerb& verb, const char* nam
   sub->callback([&] { chosen = verb; });
 }
 
+void add_color(CLI::App* verb, ColorWish& wish) {
+  static const std::map<std::string, ColorWish> kWishes = {
+      {"auto", ColorWish::automatic}, {"always", ColorWish::always}, {"never", ColorWish::never}};
+  verb->add_option("--color", wish, "Colours: auto, always or never; NO_COLOR is obeyed")
+      ->type_name("WHEN")
+      ->transform(CLI::CheckedTransformer(kWishes));
+}
+
+void add_devices(CLI::App& app, Verb& chosen, DevicesVerb& verb) {
+  auto* devices = app.add_subcommand("devices", "Show the GPUs, or one of them in full");
+  add_source(devices, verb.source);
+  devices->add_option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
+      ->type_name("GPU");
+  devices->add_flag("--json", verb.json, "Print JSON");
+  add_color(devices, verb.color);
+  devices->callback([&] { chosen = verb; });
+}
+
+void add_watch(CLI::App& app, Verb& chosen, WatchVerb& verb) {
+  auto* watch = app.add_subcommand("watch", "Show the GPUs again and again");
+  add_source(watch, verb.source);
+  watch->add_option("fields", verb.fields, "Show these, as `gpuyard query --list` names them")
+      ->type_name("FIELD");
+  watch->add_option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      ->type_name("TIME");
+  watch->add_option("--count", verb.count, "End after N looks")->type_name("N");
+  watch->add_option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      ->type_name("GPU");
+  watch->add_flag("--json", verb.json, "Print a line of JSON for each look");
+  add_color(watch, verb.color);
+  watch->callback([&] { chosen = verb; });
+}
+
+void add_query(CLI::App& app, Verb& chosen, QueryVerb& verb) {
+  using enum QueryVerb::Action;
+  auto* query =
+      app.add_subcommand("query", "Print chosen readings for scripts, as nvidia-smi does");
+  add_source(query, verb.source);
+  query->add_option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
+      ->type_name("NAME,...")
+      ->allow_extra_args(false);
+  query->add_option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      ->type_name("GPU");
+  auto* format = query->add_option("--format", verb.format, "csv[,noheader][,nounits], or json");
+  query->add_flag_callback(
+           "--json", [&] { verb.format = "json"; }, "The same as --format json")
+      ->excludes(format);
+  auto* interval = query->add_option("--interval", verb.interval, "Again after 500ms, 2s, 1m")
+                       ->type_name("TIME");
+  query->add_option("--count", verb.count, "End after N answers")->type_name("N")->needs(interval);
+  auto* who = query->add_flag_callback(
+      "--processes", [&] { verb.action = processes; }, "Who computes on the GPUs");
+  query->add_flag_callback("--list", [&] { verb.action = list; }, "Show all fields")->excludes(who);
+  query->callback([&] { chosen = verb; });
+}
+
+// For scripts that call nvidia-smi: the same words, another program.
+void add_smi(CLI::App& app, Verb& chosen, QueryVerb& verb) {
+  auto* smi = app.add_subcommand("smi", "Answer a query in nvidia-smi's own words");
+  auto* gpus =
+      smi->add_option("--query-gpu", verb.fields, "Readings of the GPUs")->type_name("NAME,...");
+  auto* apps = smi->add_option_function<std::vector<std::string>>(
+                      "--query-compute-apps",
+                      [&](const std::vector<std::string>& fields) {
+                        verb.action = QueryVerb::Action::processes;
+                        verb.fields = fields;
+                      },
+                      "Processes that compute")
+                   ->type_name("NAME,...");
+  gpus->allow_extra_args(false)->excludes(apps);
+  apps->allow_extra_args(false);
+  smi->add_option("--format", verb.format, "csv[,noheader][,nounits]");
+  smi->add_option("-i,--id", verb.gpu, "These GPUs only")->type_name("GPU");
+  auto* seconds = smi->add_option("-l,--loop", verb.interval, "Again after so many seconds");
+  smi->add_option_function<std::string>(
+         "--loop-ms", [&](const std::string& ms) { verb.interval = ms + "ms"; },
+         "Again after so many milliseconds")
+      ->excludes(seconds);
+  smi->add_flag_callback(
+      "--help-query-gpu", [&] { verb.action = QueryVerb::Action::list; }, "Show all fields");
+  smi->callback([&] { chosen = verb; });
+}
+
+void add_schema(CLI::App& app, Verb& chosen, SchemaVerb& verb) {
+  auto* schema = app.add_subcommand("schema", "Print the JSON Schema of what --json prints");
+  schema->add_option("name", verb.name, "Without a name: which there are");
+  schema->callback([&] { chosen = verb; });
+}
+
+CompletableVerb words_of(const CLI::App& app) {
+  CompletableVerb verb{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) continue;
+    CompletableOption words{{}, option->get_description(), option->get_items_expected_max() > 0};
+    for (const auto& name : option->get_lnames()) words.names.push_back("--" + name);
+    for (const auto& name : option->get_snames()) words.names.push_back("-" + name);
+    verb.options.push_back(std::move(words));
+  }
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verb.verbs.push_back(words_of(*below));
+  }
+  return verb;
+}
+
+void add_completion(CLI::App& app, Verb& chosen) {
+  auto* completion = app.add_subcommand("completion", "Print a shell's script for completion");
+  completion->require_subcommand(1);
+  const auto shell = [&](const char* name, Shell which) {
+    completion->add_subcommand(name, std::string("For ") + name)->callback([&app, &chosen, which] {
+      chosen = CompletionVerb{completion_script(which, words_of(app))};
+    });
+  };
+  shell("bash", Shell::bash);
+  shell("zsh", Shell::zsh);
+  shell("fish", Shell::fish);
+}
+
 void add_config(CLI::App& app, Verb& chosen, ConfigVerb& verb) {
   auto* config = app.add_subcommand("config", "Show and check the configuration");
   config->require_subcommand(1);
@@ -68,10 +186,12 @@ void add_config(CLI::App& app, Verb& chosen, ConfigVerb& verb) {
       verb.action = what;
       chosen = verb;
     });
+    return sub;
   };
   using enum ConfigVerb::Action;
   action("init", init, "Print a commented configuration file");
-  action("print", print, "Print the configuration in force");
+  action("print", print, "Print the configuration in force")
+      ->add_flag("--json", verb.json, "Print JSON");
   action("validate", validate, "Say whether the configuration is valid");
   action("path", path, "Print the files that are read, in order");
 }
@@ -184,18 +304,29 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Verb chosen;
   ServeVerb serve;
   DevicesVerb devices;
+  WatchVerb watch;
+  QueryVerb query;
+  QueryVerb smi;
+  DoctorVerb doctor;
+  SchemaVerb schema;
   DriverVerb driver;
   ConfigVerb config;
   VersionVerb version;
   SimVerb sim;
-  add_reading(app, chosen, devices, "devices", "List the GPUs");
+  add_devices(app, chosen, devices);
+  add_watch(app, chosen, watch);
+  add_query(app, chosen, query);
+  add_smi(app, chosen, smi);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
+  add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");
   add_serve(app, chosen, serve);
   add_config(app, chosen, config);
   add_sim(app, chosen, sim);
   auto* versions = app.add_subcommand("version", "Show the version of gpuyard");
   versions->add_flag("--json", version.json, "Print JSON");
   versions->callback([&] { chosen = version; });
+  add_schema(app, chosen, schema);
+  add_completion(app, chosen);
   try {
     app.parse(argc, argv);
     refuse_empty_values(app);

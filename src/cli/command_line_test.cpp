@@ -44,14 +44,15 @@ TEST(CommandLine, HelpIsAnAnswerOnStdout) {
   const Ended ended = end_of({"--help"});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.err, "");
-  for (const char* name : {"devices", "driver", "serve", "config", "sim", "version"}) {
+  for (const char* name : {"devices", "watch", "query", "smi", "driver", "doctor", "serve",
+                           "config", "sim", "schema", "completion", "version"}) {
     EXPECT_NE(ended.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
   }
 }
 
 TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
   for (const Words& words : {Words{}, Words{"no-such-verb"}, Words{"devices", "--no-such-flag"},
-                             Words{"devices", "surplus"}, Words{"config"}, Words{"sim"}}) {
+                             Words{"devices", "0", "surplus"}, Words{"config"}, Words{"sim"}}) {
     const Ended ended = end_of(words);
     EXPECT_EQ(ended.code, 2);
     EXPECT_EQ(ended.out, "");
@@ -73,6 +74,62 @@ TEST(CommandLine, DevicesTakesItsFlags) {
   EXPECT_TRUE(devices.source.local);
   EXPECT_EQ(devices.source.nvml, "/lib/x.so");
   EXPECT_EQ(verb<DevicesVerb>({"devices", "--simulate", "4"}).source.simulate, 4);
+}
+
+TEST(CommandLine, DevicesMayNameOneGpuAndItsColours) {
+  const auto devices = verb<DevicesVerb>({"devices", "GPU-1", "--color", "never"});
+  EXPECT_EQ(devices.gpu, "GPU-1");
+  EXPECT_EQ(devices.color, ColorWish::never);
+  EXPECT_EQ(end_of({"devices", "--color", "blue"}).code, 2);
+  EXPECT_EQ(end_of({"devices", ""}).code, 2) << "an unset variable is not all GPUs";
+}
+
+TEST(CommandLine, WatchTakesItsRhythm) {
+  const auto watch = verb<WatchVerb>(
+      {"watch", "name", "power.draw", "--interval", "2s", "--count", "3", "--gpu", "0,1"});
+  EXPECT_EQ(watch.fields, (std::vector<std::string>{"name", "power.draw"}));
+  EXPECT_EQ(watch.interval, "2s");
+  EXPECT_EQ(watch.count, 3U);
+  EXPECT_EQ(watch.gpu, "0,1");
+}
+
+TEST(CommandLine, QueryTakesFieldsAndAFormat) {
+  const auto query =
+      verb<QueryVerb>({"query", "--fields", "name,uuid", "--format", "csv,noheader"});
+  EXPECT_EQ(query.action, QueryVerb::Action::gpus);
+  EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
+  EXPECT_EQ(query.format, "csv,noheader");
+  EXPECT_EQ(verb<QueryVerb>({"query", "--fields", "name", "--json"}).format, "json");
+  EXPECT_EQ(verb<QueryVerb>({"query", "--processes"}).action, QueryVerb::Action::processes);
+  EXPECT_EQ(verb<QueryVerb>({"query", "--list"}).action, QueryVerb::Action::list);
+  EXPECT_EQ(end_of({"query", "--count", "3"}).code, 2) << "without an interval";
+}
+
+TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
+  const auto query = verb<QueryVerb>(
+      {"smi", "--query-gpu=name,uuid", "--format=csv,noheader", "-i", "1", "-l", "5"});
+  EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
+  EXPECT_EQ(query.gpu, "1");
+  EXPECT_EQ(query.interval, "5");
+  const auto apps = verb<QueryVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
+  EXPECT_EQ(apps.action, QueryVerb::Action::processes);
+  EXPECT_EQ(apps.fields, std::vector<std::string>{"pid"});
+  EXPECT_EQ(verb<QueryVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
+}
+
+TEST(CommandLine, ASchemaMayBeNamed) {
+  EXPECT_EQ(verb<SchemaVerb>({"schema"}).name, "");
+  EXPECT_EQ(verb<SchemaVerb>({"schema", "devices"}).name, "devices");
+}
+
+TEST(CommandLine, CompletionKnowsEveryVerb) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto completion = verb<CompletionVerb>({"completion", shell});
+    for (const char* name : {"devices", "watch", "query", "doctor", "serve", "sim"}) {
+      EXPECT_NE(completion.script.find(name), std::string::npos) << shell << " " << name;
+    }
+  }
+  EXPECT_EQ(end_of({"completion"}).code, 2);
 }
 
 TEST(CommandLine, DriverTakesTheSameSource) {
@@ -128,6 +185,7 @@ TEST(CommandLine, ConfigHasFourActions) {
   EXPECT_EQ(verb<ConfigVerb>({"config", "path"}).action, path);
   EXPECT_EQ(verb<ConfigVerb>({"config", "validate"}).action, validate);
   EXPECT_EQ(verb<ConfigVerb>({"config", "print", "--config", "a.toml"}).file, "a.toml");
+  EXPECT_TRUE(verb<ConfigVerb>({"config", "print", "--json"}).json);
 }
 
 TEST(CommandLine, VersionMayBeJson) {

@@ -1,4 +1,5 @@
 // gpuyard config
+#include "cli/config_json.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "config/keys.h"
@@ -22,7 +23,8 @@ int run(const ConfigVerb& verb) {
   if (!loaded) return complain(loaded.error());
   if (const auto valid = daemon::check(*loaded); !valid) return complain(valid.error());
   if (verb.action == ConfigVerb::Action::print) {
-    print(config::render(*loaded, config::Style::values));
+    print(verb.json ? boost::json::serialize(config_as_json(*loaded)) + "\n"
+                    : config::render(*loaded, config::Style::values));
   }
   return 0;
 }

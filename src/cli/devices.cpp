@@ -1,6 +1,8 @@
 // gpuyard devices
 #include "base/json_writer.h"
+#include "cli/device_page.h"
 #include "cli/device_table.h"
+#include "cli/gpu_selection.h"
 #include "cli/reading.h"
 #include "cli/terminal.h"
 #include "device/error.h"
@@ -19,13 +21,29 @@ int show_nothing(const DevicesVerb& verb, const Error& error) {
   return complain_about_source(error);
 }
 
+std::string text_of(const DevicesVerb& verb, const client::Source& source,
+                    const protocol::Snapshot& snapshot) {
+  const Screen screen = Screen::of_stdout(verb.color);
+  if (verb.gpu.empty()) return device_table(snapshot, screen);
+  std::string text;
+  for (const protocol::Device& device : snapshot.devices) {
+    if (!text.empty()) text += "\n";
+    text += device_page(snapshot, device, screen, source.on_this_machine());
+  }
+  return text;
+}
+
 }  // namespace
 
 int run(const DevicesVerb& verb) {
   auto open = open_source(verb.source);
   if (!open) return show_nothing(verb, open.error());
-  const auto snapshot = open->source->snapshot();
+  auto snapshot =
+      open->source->snapshot(verb.gpu.empty() && !verb.json ? kTableProbes : ProbeSet::all());
   if (!snapshot) return show_nothing(verb, snapshot.error());
+  if (!verb.gpu.empty() && snapshot->driver_initialised) {
+    if (const auto kept = keep_only(*snapshot, verb.gpu); !kept) return complain(kept.error());
+  }
   if (verb.json) print(json::to_json(*snapshot) + "\n");
   if (!snapshot->driver_initialised) {
     return complain_about_source(init_failed(snapshot->driver_error.value_or("unknown reason")));
@@ -33,7 +51,7 @@ int run(const DevicesVerb& verb) {
   if (snapshot->devices.empty()) {
     return complain({Errc::unavailable, "the driver is loaded and reports no GPU"});
   }
-  if (!verb.json) print(device_table(*snapshot));
+  if (!verb.json) print(text_of(verb, *open->source, *snapshot));
   return 0;
 }
 

@@ -2,32 +2,24 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "cli/answers.h"
 #include "cli/reading.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
 namespace {
 
-// What --json prints: the REST answer, and whether any of it is real.
-struct Answer {
-  std::optional<std::string> driver_version;
-  std::optional<std::string> cuda_driver_version;
-  std::optional<std::string> nvml_version;
-  bool simulated = false;
-};
-BOOST_DESCRIBE_STRUCT(Answer, (), (driver_version, cuda_driver_version, nvml_version, simulated))
-
-Result<Answer> ask(client::Source& source) {
+Result<DriverAnswer> ask(client::Source& source) {
   const auto driver = source.driver();
   if (!driver) return driver.error();
   const auto simulated = source.simulated();
   if (!simulated) return simulated.error();
-  return Answer{driver->driver_version, driver->cuda_driver_version, driver->nvml_version,
-                *simulated};
+  return DriverAnswer{protocol::kSchemaVersion, driver->driver_version, driver->cuda_driver_version,
+                      driver->nvml_version, *simulated};
 }
 
 int show_nothing(const DriverVerb& verb, const Error& error) {
-  if (verb.json) print(json::to_json(Answer{}) + "\n");
+  if (verb.json) print(json::to_json(DriverAnswer{}) + "\n");
   return complain_about_source(error);
 }
 

@@ -49,6 +49,16 @@ Result<PrivateWorld> PrivateWorld::start(int gpus) {
   return PrivateWorld(*std::move(directory), *std::move(world));
 }
 
+client::SourceOptions source_options(const SourceFlags& flags) {
+  const auto environment = config::Environment::of_process();
+  client::SourceOptions options;
+  options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
+  options.sockets = sockets_to_believe(environment);
+  options.local = flags.local || flags.simulate || !flags.nvml.empty();
+  options.nvml = library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
+  return options;
+}
+
 Result<OpenSource> open_source(const SourceFlags& flags) {
   OpenSource open;
   if (flags.simulate) {
@@ -56,13 +66,7 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
     if (!world) return std::move(world).error();
     open.world.emplace(*std::move(world));
   }
-  const auto environment = config::Environment::of_process();
-  client::SourceOptions options;
-  options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
-  options.sockets = sockets_to_believe(environment);
-  options.local = flags.local || flags.simulate || !flags.nvml.empty();
-  options.nvml = library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
-  auto source = client::open_source(options);
+  auto source = client::open_source(source_options(flags));
   if (!source) return std::move(source).error();
   open.source = *std::move(source);
   return open;
@@ -72,12 +76,13 @@ int complain_about_source(const Error& error) {
   if (error.code != Errc::unavailable) return complain(error);
   const bool driver = init_failure_reason(error) != error.message;
   return complain(
-      error, driver
-                 ? "  Is the NVIDIA driver installed and loaded? A library in an unusual place is "
-                   "named with --nvml PATH;\n  to look around without a GPU, try: gpuyard devices "
-                   "--simulate 4"
-                 : "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
-                   "driver itself is asked.");
+      error,
+      driver
+          ? "  Is the NVIDIA driver installed and loaded? `gpuyard doctor` looks closer. A library "
+            "in an unusual place is\n  named with --nvml PATH; to look around without a "
+            "GPU, try: gpuyard devices --simulate 4"
+          : "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
+            "driver itself is asked.");
 }
 
 }  // namespace gpuyard::cli

@@ -49,6 +49,9 @@ struct OpenSource {
   std::unique_ptr<client::Source> source;  // ends before its world
 };
 
+// Where the flags and the environment say to ask. Of a simulated world that runs already.
+client::SourceOptions source_options(const SourceFlags&);
+
 Result<OpenSource> open_source(const SourceFlags&);
 
 // Complains, with what to do next where there is no driver.

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "cli/fitted_table.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -23,13 +23,6 @@ Result<void> write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
-}
-
-void pad(std::string& line, std::string_view cell, std::size_t width, bool right, bool last) {
-  const std::string blanks(width - std::min(width, width_of(cell)), ' ');
-  if (right) line += blanks;
-  line += cell;
-  if (!right && !last) line += blanks;
 }
 
 }  // namespace
@@ -56,29 +49,14 @@ int complain(const Error& error, std::string_view advice) {
   return exit_code_of(error.code);
 }
 
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;  // not a continuation byte
-  }));
-}
-
 std::string Table::text() const {
-  std::vector<std::size_t> widths;
-  for (const std::string& heading : headings) widths.push_back(width_of(heading));
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  FittedTable table;
+  for (std::size_t i = 0; i < headings.size(); ++i) {
+    Column column{headings[i], right[i]};
+    for (const auto& row : rows) column.cells.push_back({row[i]});
+    table.columns.push_back(std::move(column));
   }
-  std::string out;
-  const auto add = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += "  ";
-      pad(out, cells[i], widths[i], right[i], i + 1 == cells.size());
-    }
-    out += '\n';
-  };
-  add(headings);
-  for (const auto& row : rows) add(row);
-  return out;
+  return table.text(Screen{});
 }
 
 }  // namespace gpuyard::cli

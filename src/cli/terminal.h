@@ -19,7 +19,8 @@ int complain(const Error&);
 // The same with what to do next on lines of its own.
 int complain(const Error&, std::string_view advice);
 
-// Rows of cells as aligned columns, two blanks apart. Columns of numbers are aligned to the right.
+// Rows of cells as aligned columns, whatever the screen. Columns of numbers are aligned to the
+// right.
 struct Table {
   std::vector<std::string> headings;
   std::vector<bool> right;
@@ -27,8 +28,5 @@ struct Table {
 
   std::string text() const;
 };
-
-// Columns a text takes in a terminal: one for each UTF-8 character. Enough for what we print.
-std::size_t width_of(std::string_view text);
 
 }  // namespace gpuyard::cli

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "cli/screen.h"
+
 namespace gpuyard::cli {
 
 struct ServeVerb {
@@ -34,6 +36,41 @@ struct SourceFlags {
 struct DevicesVerb {
   SourceFlags source;
   bool json = false;
+  std::string gpu;  // empty: the table of all
+  ColorWish color = ColorWish::automatic;
+};
+
+struct WatchVerb {
+  SourceFlags source;
+  bool json = false;
+  std::string gpu;
+  ColorWish color = ColorWish::automatic;
+  std::string interval = "1s";
+  std::uint64_t count = 0;  // 0: until it is ended
+  std::vector<std::string> fields;
+};
+
+struct QueryVerb {
+  enum class Action { gpus, processes, list } action = Action::gpus;
+  SourceFlags source;
+  std::vector<std::string> fields;
+  std::string gpu;
+  std::string format = "csv";
+  std::string interval;  // empty: once
+  std::uint64_t count = 0;
+};
+
+struct DoctorVerb {
+  SourceFlags source;
+  bool json = false;
+};
+
+struct SchemaVerb {
+  std::string name;  // empty: the names there are
+};
+
+struct CompletionVerb {
+  std::string script;
 };
 
 struct DriverVerb {
@@ -44,6 +81,7 @@ struct DriverVerb {
 struct ConfigVerb {
   enum class Action { init, print, validate, path } action = Action::print;
   std::string file;
+  bool json = false;
 };
 
 struct VersionVerb {
@@ -83,13 +121,19 @@ struct SimVerb {
   std::optional<double> heat;
 };
 
-using Verb = std::variant<ServeVerb, DevicesVerb, DriverVerb, ConfigVerb, VersionVerb, SimVerb>;
+using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, QueryVerb, DriverVerb, DoctorVerb,
+                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
+int run(const WatchVerb&);
+int run(const QueryVerb&);
 int run(const DriverVerb&);
+int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
+int run(const SchemaVerb&);
+int run(const CompletionVerb&);
 int run(const SimVerb&);
 
 }  // namespace gpuyard::cli

@@ -3,14 +3,15 @@
 
 #include <fmt/format.h>
 
+#include "base/json_writer.h"
+#include "cli/answers.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {
 
 int run(const VersionVerb& verb) {
-  print(verb.json ? fmt::format("{{\"version\":\"{}\"}}\n", kVersion)
-                  : fmt::format("gpuyard {}\n", kVersion));
+  print(verb.json ? json::to_json(VersionAnswer{}) + "\n" : fmt::format("gpuyard {}\n", kVersion));
   return 0;
 }
 

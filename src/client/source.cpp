@@ -3,11 +3,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/unique_fd.h"
 #include "client/daemon_client.h"
-#include "http/endpoint.h"
 #include "library/monitor.h"
 #include "protocol/routes.h"
 
@@ -18,12 +18,19 @@ class DaemonSource final : public Source {
  public:
   explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
 
-  Result<protocol::Snapshot> snapshot() override { return call(daemon_, protocol::kSnapshot); }
+  Result<protocol::Snapshot> snapshot(ProbeSet) override {
+    return call(daemon_, protocol::kSnapshot);
+  }
   Result<protocol::DriverInfo> driver() override { return call(daemon_, protocol::kDriver); }
   Result<bool> simulated() override {
     const auto ready = call(daemon_, protocol::kReady);
     if (!ready) return ready.error();
     return ready->simulated;
+  }
+  std::string name() const override { return "the daemon at " + daemon_.text(); }
+  bool on_this_machine() const override {
+    if (daemon_.kind == http::Endpoint::Kind::unix_socket) return true;
+    return daemon_.address == "::1" || daemon_.address.starts_with("127.");
   }
 
  private:
@@ -34,13 +41,15 @@ class LocalSource final : public Source {
  public:
   explicit LocalSource(library::Monitor monitor) : monitor_(std::move(monitor)) {}
 
-  Result<protocol::Snapshot> snapshot() override {
-    return protocol::snapshot_of(monitor_.inventory());
+  Result<protocol::Snapshot> snapshot(ProbeSet wanted) override {
+    return protocol::snapshot_of(monitor_.inventory(library::Monitor::kDefaultDeadline, wanted));
   }
   Result<protocol::DriverInfo> driver() override {
     return protocol::driver_info_of(monitor_.driver());
   }
   Result<bool> simulated() override { return monitor_.driver().simulated; }
+  std::string name() const override { return "the driver"; }
+  bool on_this_machine() const override { return true; }
 
  private:
   library::Monitor monitor_;
@@ -76,6 +85,12 @@ Result<std::unique_ptr<Source>> open_local(const library::NvmlChoice& choice) {
 
 }  // namespace
 
+std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets) {
+  const auto found = std::ranges::find_if(sockets, daemon_listens);
+  if (found == sockets.end()) return std::nullopt;
+  return http::Endpoint::unix_socket(*found);
+}
+
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.nvml);
   if (!options.socket.empty()) {
@@ -83,10 +98,8 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
     if (!endpoint) return std::move(endpoint).error().in("--socket");
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }
-  for (const std::string& path : options.sockets) {
-    if (!daemon_listens(path)) continue;
-    return std::unique_ptr<Source>(
-        std::make_unique<DaemonSource>(http::Endpoint::unix_socket(path)));
+  if (auto daemon = find_daemon(options.sockets)) {
+    return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(daemon)));
   }
   return open_local(options.nvml);
 }

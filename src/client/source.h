@@ -2,10 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "device/metric.h"
+#include "http/endpoint.h"
 #include "library/nvml_source.h"
 #include "protocol/resources.h"
 
@@ -14,10 +17,16 @@ namespace gpuyard::client {
 class Source {
  public:
   virtual ~Source() = default;
-  virtual Result<protocol::Snapshot> snapshot() = 0;
+  // What `wanted` fills is as fresh as the source has it. The local driver is asked for nothing
+  // else (all of it takes it 40 ms and more); a daemon always tells everything.
+  virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted) = 0;
   virtual Result<protocol::DriverInfo> driver() = 0;
   // Whether the GPUs are simulated.
   virtual Result<bool> simulated() = 0;
+  // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
+  virtual std::string name() const = 0;
+  // Whether process ids are those of this machine.
+  virtual bool on_this_machine() const = 0;
 };
 
 struct SourceOptions {
@@ -26,6 +35,9 @@ struct SourceOptions {
   bool local = false;                // never a daemon
   library::NvmlChoice nvml;          // of the local driver
 };
+
+// The first of `sockets` where a daemon listens that we may believe; nothing: none does.
+std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
 
 // A daemon that is there but silent for 2 s is an error (timed_out), never a reason to go around
 // it.

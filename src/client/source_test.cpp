@@ -27,7 +27,7 @@ TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
   options.socket = "/nowhere/gpuyard.sock";
   auto source = open_source(options);
   ASSERT_TRUE(source.ok());
-  const auto snapshot = (*source)->snapshot();
+  const auto snapshot = (*source)->snapshot(ProbeSet::all());
   ASSERT_FALSE(snapshot.ok());
   EXPECT_EQ(snapshot.error().code, Errc::unavailable);
   EXPECT_NE(snapshot.error().message.find("/nowhere/gpuyard.sock"), std::string::npos);

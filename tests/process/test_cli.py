@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 from conftest import PROGRAM, clean_environment
@@ -12,7 +13,7 @@ def test_devices_shows_a_simulated_fleet_without_any_daemon(run):
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["GPU", "NAME", "UTIL"]
-    assert len([line for line in lines if "NVIDIA H100" in line]) == 8
+    assert len([line for line in lines if " H100 80GB HBM3 " in line]) == 8
     assert lines[-1] == "These GPUs are simulated."
 
 
@@ -29,6 +30,22 @@ def test_devices_as_json_names_each_gpu_three_ways_and_carries_its_schema(run):
     assert body["schema"] == 1 and body["simulated"] is True
     for index, gpu in enumerate(body["devices"]):
         assert gpu["index"] == index and gpu["uuid"] and gpu["pci_address"]
+
+
+def test_one_gpu_is_shown_in_full_by_any_of_its_names(run):
+    gpu = json.loads(run("devices", "1", "--simulate", "2", "--json").stdout)["devices"]
+    assert len(gpu) == 1 and gpu[0]["index"] == 1
+    pages = {run("devices", name, "--simulate", "2").stdout.split("Utilisation")[0]
+             for name in ("1", gpu[0]["uuid"], gpu[0]["pci_address"])}
+    assert len(pages) == 1 and pages.pop().startswith("GPU 1  NVIDIA H100")
+    nobody = run("devices", "9", "--simulate", "2")
+    assert nobody.returncode == 6 and nobody.stdout == "" and '"9"' in nobody.stderr
+
+
+def test_a_table_has_the_same_numbers_in_every_locale(run):
+    for locale in ("de_DE.UTF-8", "fr_FR.UTF-8", "C"):
+        text = run("devices", "--simulate", "1", LC_ALL=locale).stdout
+        assert "GiB" in text and not re.search(r"\d,\d", text), text
 
 
 def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(daemon, run):
@@ -100,6 +117,20 @@ def test_config_init_is_a_valid_file_and_print_reads_back(run, tmp_path):
     again = tmp_path / "again.toml"
     again.write_text(printed)
     assert run("config", "print", "--config", str(again)).stdout == printed
+
+
+def test_config_print_is_json_for_scripts(run):
+    body = json.loads(run("config", "print", "--json").stdout)
+    assert body["server"]["listen"] == ["127.0.0.1:9410"] and body["metrics"]["prefix"] == "gpuyard"
+
+
+def test_completion_scripts_are_valid(run, tmp_path):
+    script = tmp_path / "completion.bash"
+    script.write_text(run("completion", "bash").stdout)
+    words = subprocess.run(
+        ["bash", "-c", f"source {script}; COMP_WORDS=(gpuyard query --f); COMP_CWORD=2; _gpuyard; "
+         'echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True).stdout.split()
+    assert words == ["--fields", "--format"]
 
 
 def test_config_path_lists_the_files_in_order(run, tmp_path):

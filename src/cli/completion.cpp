@@ -1,0 +1,129 @@
+// gpuyard completion
+#include "cli/completion.h"
+
+#include <fmt/format.h>
+
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// Words that may follow, verbs first.
+std::string words_after(const CompletableVerb& verb) {
+  std::vector<std::string> words;
+  for (const auto& below : verb.verbs) words.push_back(below.name);
+  for (const auto& option : verb.options) {
+    words.insert(words.end(), option.names.begin(), option.names.end());
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+void add_cases(std::string& out, const std::string& path, const CompletableVerb& verb) {
+  for (const auto& below : verb.verbs) {
+    const std::string its_path = path.empty() ? below.name : path + " " + below.name;
+    out += fmt::format("    \"{}\") words=\"{}\" ;;\n", its_path, words_after(below));
+    add_cases(out, its_path, below);
+  }
+}
+
+// After an option that takes a value the shell's own completion of files is the best guess.
+std::string valued_options(const CompletableVerb& verb) {
+  std::string out;
+  for (const auto& option : verb.options) {
+    if (!option.takes_value) continue;
+    for (const auto& name : option.names) out += (out.empty() ? "" : "|") + name;
+  }
+  for (const auto& below : verb.verbs) {
+    const std::string more = valued_options(below);
+    if (!more.empty()) out += (out.empty() ? "" : "|") + more;
+  }
+  return out;
+}
+
+std::string bash_script(const CompletableVerb& root) {
+  std::string cases;
+  add_cases(cases, "", root);
+  return fmt::format(
+      "_{0}() {{\n"
+      "  local word path=\"\" words=\"{1}\" i\n"
+      "  case \"${{COMP_WORDS[COMP_CWORD-1]}}\" in\n"
+      "    {2}) COMPREPLY=(); return ;;\n"
+      "  esac\n"
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "    word=\"${{COMP_WORDS[i]}}\"\n"
+      "    [[ \"$word\" == -* ]] && continue\n"
+      "    [[ \" $words \" == *\" $word \"* ]] || continue\n"
+      "    path=\"${{path:+$path }}$word\"\n"
+      "    case \"$path\" in\n"
+      "{3}"
+      "    esac\n"
+      "  done\n"
+      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"${{COMP_WORDS[COMP_CWORD]}}\")\n"
+      "}}\n"
+      "complete -o default -F _{0} {0}\n",
+      root.name, words_after(root), valued_options(root), cases);
+}
+
+std::string quoted_for_fish(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+void add_for_fish(std::string& out, const std::string& program, const std::string& condition,
+                  const CompletableVerb& verb) {
+  const std::string start =
+      fmt::format("complete -c {} -n {}", program, quoted_for_fish(condition));
+  for (const auto& option : verb.options) {
+    out += start;
+    for (const auto& name : option.names) {
+      out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+    }
+    out += fmt::format("{} -d {}\n", option.takes_value ? " -r" : "", quoted_for_fish(option.help));
+  }
+  for (const auto& below : verb.verbs) {
+    out += fmt::format("{} -f -a {} -d {}\n", start, below.name, quoted_for_fish(below.help));
+  }
+}
+
+std::string fish_script(const CompletableVerb& root) {
+  std::string out;
+  add_for_fish(out, root.name, "__fish_use_subcommand", root);
+  for (const auto& verb : root.verbs) {
+    const std::string seen = "__fish_seen_subcommand_from " + verb.name;
+    std::string none_below = seen;
+    if (!verb.verbs.empty()) none_below += "; and not __fish_seen_subcommand_from";
+    for (const auto& below : verb.verbs) none_below += " " + below.name;
+    add_for_fish(out, root.name, none_below, verb);
+    for (const auto& below : verb.verbs) {
+      add_for_fish(out, root.name, seen + "; and __fish_seen_subcommand_from " + below.name, below);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion_script(Shell shell, const CompletableVerb& root) {
+  switch (shell) {
+    case Shell::fish:
+      return fish_script(root);
+    case Shell::zsh:
+      return "#compdef " + root.name + "\nautoload -U +X bashcompinit && bashcompinit\n" +
+             bash_script(root);
+    case Shell::bash:
+      break;
+  }
+  return bash_script(root);
+}
+
+int run(const CompletionVerb& verb) {
+  print(verb.script);
+  return 0;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,84 @@
+#include "cli/device_page.h"
+
+#include <map>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "cli/devices_for_tests.h"
+#include "device/catalog.h"
+
+namespace gpuyard::cli {
+namespace {
+
+std::string page_of(const protocol::Device& shown, const Screen& screen = {}) {
+  return device_page(snapshot_with({shown}), shown, screen, true);
+}
+
+bool says(const std::string& page, const std::string& line) {
+  return page.find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(DevicePage, EveryRowOfADeviceStandsInOneGroup) {
+  std::map<Metric, int> times;
+  for (const Group& group : groups()) {
+    for (const Metric metric : group.metrics) ++times[metric];
+  }
+  for (const Row& row : catalog()) {
+    EXPECT_EQ(times[row.metric], row.subject == Subject::device ? 1 : 0) << row.key;
+  }
+}
+
+TEST(DevicePage, ShowsWhatIsKnownWithItsUnit) {
+  const std::string page = page_of(busy());
+  EXPECT_TRUE(page.starts_with("GPU 0  NVIDIA H100 80GB HBM3\n0000:1a:00.0  GPU-0\n")) << page;
+  EXPECT_TRUE(says(page, "  used              12.5 GiB")) << page;
+  EXPECT_TRUE(says(page, "  throttle reasons  sw power cap")) << page;
+  EXPECT_TRUE(says(page, "  draw              613 W")) << page;
+}
+
+TEST(DevicePage, WhatIsNotReportedIsOneLine) {
+  const std::string page = page_of(busy());
+  EXPECT_NE(page.find("\nnot reported: brand, architecture, compute capability"), std::string::npos)
+      << page;
+  EXPECT_EQ(page.find("NVLink"), std::string::npos) << "a group without a reading";
+}
+
+TEST(DevicePage, AnotherReasonIsSaid) {
+  protocol::Device shown = busy();
+  shown.missing["serial"] = "Insufficient Permissions";
+  EXPECT_TRUE(says(page_of(shown), "not read (Insufficient Permissions): serial"));
+}
+
+TEST(DevicePage, NamesTheProcesses) {
+  protocol::Device shown = busy();
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  shown.processes = {{own, ProcessKind::compute, 3 * kGiB, 42}};
+  const std::string page = page_of(shown);
+  EXPECT_NE(page.find("3.0 GiB  42 %"), std::string::npos) << page;
+  EXPECT_NE(page.find("cli_test"), std::string::npos) << page;
+  const std::string elsewhere = device_page(snapshot_with({shown}), shown, {}, false);
+  EXPECT_EQ(elsewhere.find("cli_test"), std::string::npos) << "another machine's process";
+}
+
+TEST(DevicePage, OnAWideTerminalGroupsStandSideBySide) {
+  Screen wide;
+  wide.terminal = true;
+  wide.columns = 120;
+  const std::string page = page_of(busy(), wide);
+  const std::size_t row = page.find("\nUtilisation");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_NE(page.substr(row + 1, page.find('\n', row + 1) - row).find("     "), std::string::npos)
+      << page;
+}
+
+TEST(DevicePage, SeveralFansArePrintedInOrder) {
+  DeviceState state;
+  state.sample.set({Metric::fan_speed, 0, {}, 30});
+  state.sample.set({Metric::fan_speed, 1, {}, 31});
+  EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  fan speed  30 %, 31 %"));
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

@@ -1,0 +1,27 @@
+// What a machine says of its NVIDIA GPUs without any driver call, and what follows from it for
+// somebody whose driver does not answer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuyard::cli {
+
+struct MachineFacts {
+  bool in_container = false;
+  std::optional<std::string> module_version;  // of the kernel module, if one is loaded
+  std::vector<std::string> closed_nodes;      // /dev/nvidia*, which this user may not open
+  std::size_t gpus_on_pci = 0;
+};
+
+// `root`: a directory that stands for "/", for tests.
+MachineFacts machine_facts(const std::string& root = "");
+
+// What to do when NVML said `reason`, one sentence each; the likeliest first.
+std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&);
+// What to do when NVML works and there is no GPU.
+std::vector<std::string> advice_without_gpus(const MachineFacts&);
+
+}  // namespace gpuyard::cli

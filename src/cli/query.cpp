@@ -1,0 +1,150 @@
+// gpuyard query
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/gpu_selection.h"
+#include "cli/live_screen.h"
+#include "cli/process_query.h"
+#include "cli/query_answer.h"
+#include "cli/reading.h"
+#include "cli/terminal.h"
+#include "cli/words.h"
+#include "device/error.h"
+
+namespace gpuyard::cli {
+namespace {
+
+struct Format {
+  bool json = false;
+  CsvStyle csv;
+};
+
+Result<Format> parse_format(const std::string& text) {
+  Format format;
+  const auto words = split(text, ',');
+  if (words == std::vector<std::string>{"json"}) return Format{true, {}};
+  bool csv = false;
+  for (const std::string& word : words) {
+    if (word == "csv")
+      csv = true;
+    else if (word == "noheader")
+      format.csv.header = false;
+    else if (word == "nounits")
+      format.csv.units = false;
+    else
+      return Error{Errc::invalid, fmt::format("--format takes json, or csv with noheader and "
+                                              "nounits; \"{}\" is neither",
+                                              word)};
+  }
+  if (!csv) return Error{Errc::invalid, "--format takes json, or csv with noheader and nounits"};
+  return format;
+}
+
+// A query as it was understood, before anybody is asked.
+struct Query {
+  Format format;
+  std::vector<Field> fields;
+  std::vector<std::string> process_fields;
+  ProbeSet wanted;
+};
+
+Result<Query> understood(const QueryVerb& verb) {
+  Query query;
+  auto format = parse_format(verb.format);
+  if (!format) return std::move(format).error();
+  query.format = *format;
+  if (verb.action == QueryVerb::Action::processes) {
+    auto fields = parse_process_fields(verb.fields);
+    if (!fields) return std::move(fields).error();
+    query.process_fields = *std::move(fields);
+    query.wanted = {Probe::processes, Probe::inventory};
+    return query;
+  }
+  if (verb.fields.empty()) {
+    return Error{Errc::invalid,
+                 "name the fields: --fields name,memory.used; `gpuyard query "
+                 "--list` shows all"};
+  }
+  auto fields = parse_fields(verb.fields);
+  if (!fields) return std::move(fields).error();
+  query.fields = *std::move(fields);
+  query.wanted = probes_of_fields(query.fields);
+  return query;
+}
+
+std::string answer_text(const QueryVerb& verb, const Query& query, const client::Source& source,
+                        const Queried& queried, bool first) {
+  CsvStyle csv = query.format.csv;
+  csv.header = csv.header && first;
+  if (verb.action == QueryVerb::Action::processes) {
+    const auto answer = process_answer(queried.snapshot, source.on_this_machine());
+    return query.format.json ? json::to_json(answer) + "\n"
+                             : process_csv(query.process_fields, answer, queried, csv);
+  }
+  return query.format.json ? query_json(query.fields, queried) + "\n"
+                           : query_csv(query.fields, queried, csv);
+}
+
+Result<Queried> ask(client::Source& source, const QueryVerb& verb, ProbeSet wanted) {
+  auto snapshot = source.snapshot(wanted);
+  if (!snapshot) return std::move(snapshot).error();
+  if (!snapshot->driver_initialised) {
+    return init_failed(snapshot->driver_error.value_or("unknown reason"));
+  }
+  if (snapshot->devices.empty()) {
+    return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+  }
+  Queried queried{*std::move(snapshot)};
+  if (verb.gpu.empty()) return queried;
+  if (auto kept = keep_only(queried.snapshot, verb.gpu); !kept) return std::move(kept).error();
+  return queried;
+}
+
+int list_fields() {
+  Table table{{"FIELD", "KEY IN JSON", "UNIT", "MEANING"}, {false, false, false, false}, {}};
+  for (const Field& field : known_fields()) {
+    const bool of_row = field.what == Field::What::row;
+    table.rows.push_back({field.name, of_row ? json_key(row_of(field.metric)) : field.name,
+                          std::string(unit_of(field)), std::string(help_of(field))});
+  }
+  print(table.text());
+  return 0;
+}
+
+// Again and again, at the asked rhythm, until a signal or an error ends it.
+int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
+  Interruptions interruptions;  // before the driver's threads
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  TimePoint next = BootClock::now();
+  for (std::uint64_t answered = 0;;) {
+    const auto snapshot = ask(*open->source, verb, query.wanted);
+    if (!snapshot) return complain_about_source(snapshot.error());
+    print(answer_text(verb, query, *open->source, *snapshot, answered == 0));
+    if (++answered == verb.count) return 0;
+    next = std::max(next + interval, BootClock::now());
+    if (!wait_for_tick(interruptions, next)) return 0;
+  }
+}
+
+}  // namespace
+
+int run(const QueryVerb& verb) {
+  if (verb.action == QueryVerb::Action::list) return list_fields();
+  const auto query = understood(verb);
+  if (!query) return complain(query.error());
+  if (!verb.interval.empty()) {
+    const auto interval = parse_interval(verb.interval);
+    return interval ? repeat(verb, *query, *interval) : complain(interval.error());
+  }
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  const auto snapshot = ask(*open->source, verb, query->wanted);
+  if (!snapshot) return complain_about_source(snapshot.error());
+  print(answer_text(verb, *query, *open->source, *snapshot, true));
+  return 0;
+}
+
+}  // namespace gpuyard::cli

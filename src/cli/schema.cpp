@@ -1,0 +1,66 @@
+// gpuyard schema: what `--json` prints, as JSON Schema, written from the records themselves.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "cli/answers.h"
+#include "cli/config_json.h"
+#include "cli/pretty_json.h"
+#include "cli/process_query.h"
+#include "cli/query_answer.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "sim/keeper.h"
+
+namespace gpuyard::cli {
+namespace {
+
+struct Schema {
+  std::string_view name;
+  std::string_view describes;
+  boost::json::object (*make)();
+};
+
+constexpr std::array kSchemas = {
+    Schema{"config", "gpuyard config print --json", config_schema},
+    Schema{"devices", "gpuyard devices --json; a line of gpuyard watch --json",
+           json::schema<protocol::Snapshot>},
+    Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
+    Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
+    Schema{"processes", "gpuyard query --processes --format json", json::schema<ProcessAnswer>},
+    Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
+           json::schema<QueryAnswer>},
+    Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},
+    Schema{"version", "gpuyard version --json", json::schema<VersionAnswer>},
+};
+
+std::string text_of(const Schema& schema) {
+  boost::json::object out{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                          {"title", schema.name},
+                          {"description", schema.describes}};
+  boost::json::object made = schema.make();
+  made.erase("title");
+  for (auto& [key, value] : made) out[key] = std::move(value);
+  return pretty_json(out);
+}
+
+}  // namespace
+
+int run(const SchemaVerb& verb) {
+  if (verb.name.empty()) {
+    for (const Schema& schema : kSchemas)
+      print(fmt::format("{:<12}{}\n", schema.name, schema.describes));
+    return 0;
+  }
+  const auto schema = std::ranges::find(kSchemas, verb.name, &Schema::name);
+  if (schema == kSchemas.end()) {
+    return complain({Errc::not_found, fmt::format("there is no schema \"{}\"; `gpuyard schema` "
+                                                  "names all",
+                                                  verb.name)});
+  }
+  print(text_of(*schema));
+  return 0;
+}
+
+}  // namespace gpuyard::cli

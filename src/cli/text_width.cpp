@@ -1,0 +1,133 @@
+#include "cli/text_width.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/utf8.h"
+
+namespace gpuyard::cli {
+namespace {
+
+struct Range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+// Unicode 15: what terminals draw over the character before it, and what they draw two columns
+// wide. Whole blocks; enough for names of processes and users.
+constexpr std::array kNone = {Range{0x0300, 0x036F}, Range{0x200B, 0x200F}, Range{0x20D0, 0x20FF},
+                              Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F}};
+constexpr std::array kTwo = {
+    Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},  Range{0xAC00, 0xD7A3},
+    Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},   Range{0xFF00, 0xFF60},  Range{0xFFE0, 0xFFE6},
+    Range{0x1F300, 0x1F64F}, Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x3FFFD}};
+
+std::uint32_t code_point(std::string_view sequence) {
+  constexpr std::array<std::uint32_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t code = static_cast<unsigned char>(sequence.front()) & kLeadBits[sequence.size()];
+  for (const char c : sequence.substr(1)) {
+    code = (code << 6U) | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return code;
+}
+
+std::size_t width_of_character(std::string_view sequence) {
+  const std::uint32_t code = code_point(sequence);
+  const auto within = [&](const Range& range) { return code >= range.first && code <= range.last; };
+  if (std::ranges::any_of(kNone, within)) return 0;
+  return std::ranges::any_of(kTwo, within) ? 2 : 1;
+}
+
+// The next character, or one byte that is none, and its width.
+struct Step {
+  std::size_t bytes;
+  std::size_t columns;
+};
+Step step_of(std::string_view text) {
+  const std::size_t length = utf8_sequence_length(text);
+  if (length == 0) return {1, 1};
+  return {length, width_of_character(text.substr(0, length))};
+}
+
+// The bytes of the longest beginning that fits.
+std::size_t bytes_within(std::string_view text, std::size_t width) {
+  std::size_t bytes = 0;
+  std::size_t used = 0;
+  while (bytes < text.size()) {
+    const Step step = step_of(text.substr(bytes));
+    if (used + step.columns > width) break;
+    used += step.columns;
+    bytes += step.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const Step step = step_of(text);
+    width += step.columns;
+    text.remove_prefix(step.bytes);
+  }
+  return width;
+}
+
+std::size_t visible_width(std::string_view painted_text) {
+  std::string plain;
+  while (!painted_text.empty()) {
+    if (painted_text.starts_with("\x1b[")) {
+      painted_text.remove_prefix(std::min(painted_text.find('m'), painted_text.size() - 1) + 1);
+      continue;
+    }
+    plain += painted_text.front();
+    painted_text.remove_prefix(1);
+  }
+  return width_of(plain);
+}
+
+std::string cut_to(std::string_view text, std::size_t width, bool utf8) {
+  if (width_of(text) <= width) return std::string(text);
+  const std::string_view sign = utf8 ? "\u2026" : "...";
+  const std::size_t sign_width = utf8 ? 1 : 3;
+  if (width <= sign_width) return std::string(text.substr(0, bytes_within(text, width)));
+  return std::string(text.substr(0, bytes_within(text, width - sign_width))).append(sign);
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  width = std::max<std::size_t>(width, 1);
+  std::vector<std::string> lines;
+  while (width_of(text) > width) {
+    std::size_t end = std::max<std::size_t>(bytes_within(text, width), 1);
+    // A blank right behind is a place to break, too.
+    const std::size_t blank = text.substr(0, end + 1).rfind(' ');
+    const bool at_blank = blank != std::string_view::npos && blank > 0;
+    if (at_blank) end = blank;
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(at_blank ? end + 1 : end);
+  }
+  lines.emplace_back(text);
+  return lines;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const auto lead = static_cast<unsigned char>(text.front());
+    const bool control =
+        lead < 0x20 || lead == 0x7F ||
+        (length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
+    if (length == 0 || control) {
+      out += '?';
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace gpuyard::cli

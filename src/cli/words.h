@@ -1,0 +1,25 @@
+// Words that the user gave in one text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace gpuyard::cli {
+
+// The parts between the separators, without blanks around them. An empty text has one empty part.
+std::vector<std::string> split(std::string_view text, char separator);
+
+// "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
+// kShortestInterval..kLongestInterval.
+inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
+inline constexpr Duration kLongestInterval = std::chrono::hours(24);
+Result<Duration> parse_interval(std::string_view text);
+
+// Of the candidates the one with the fewest letters to change, if they are few; else empty.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+
+}  // namespace gpuyard::cli

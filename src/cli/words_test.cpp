@@ -1,0 +1,41 @@
+#include "cli/words.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Split, PartsHaveNoBlanksAround) {
+  EXPECT_EQ(split("a, b,c", ','), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(split("", ','), std::vector<std::string>{""});
+  EXPECT_EQ(split("a,", ','), (std::vector<std::string>{"a", ""}));
+}
+
+TEST(Interval, HasAUnitOrIsInSeconds) {
+  EXPECT_EQ(*parse_interval("500ms"), 500ms);
+  EXPECT_EQ(*parse_interval("2s"), 2s);
+  EXPECT_EQ(*parse_interval("2"), 2s);
+  EXPECT_EQ(*parse_interval("0.5"), 500ms);
+  EXPECT_EQ(*parse_interval("1m"), 1min);
+  EXPECT_EQ(*parse_interval("24h"), 24h);
+}
+
+TEST(Interval, OutsideOfItsLimitsIsRefused) {
+  for (const char* text : {"", "s", "0", "99ms", "25h", "-1s", "1 s", "1d", "nan", "inf", "1e99"}) {
+    const auto interval = parse_interval(text);
+    ASSERT_FALSE(interval.ok()) << text;
+    EXPECT_EQ(interval.error().code, Errc::invalid);
+  }
+}
+
+TEST(Nearest, IsTheOneWithTheFewestLettersToChange) {
+  const std::vector<std::string_view> names = {"memory.total", "memory.used", "name"};
+  EXPECT_EQ(nearest("memory.totl", names), "memory.total");
+  EXPECT_EQ(nearest("Name", names), "name");
+  EXPECT_EQ(nearest("zzzz", names), "");
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

@@ -1,0 +1,42 @@
+"""gpuyard doctor: what is there, what is not, and what to do next."""
+
+import json
+
+
+def test_a_machine_with_gpus_is_healthy(run, record_property):
+    record_property("contract", "E16")
+    result = run("doctor", "--simulate", "3", "--json")
+    body = json.loads(result.stdout)
+    assert result.returncode == 0 and result.stderr == ""
+    assert body["healthy"] and body["cuda_available"] and body["simulated"]
+    assert body["driver"]["gpus"] == 3 and body["driver"]["library"].endswith("libnvidia-ml.so.1")
+    assert not body["daemon"]["reachable"] and body["advice"] == []
+
+
+def test_a_machine_without_a_driver_is_told_what_to_do(run, record_property):
+    record_property("contract", "E13")
+    arguments = ("doctor", "--nvml", "/nowhere/libnvidia-ml.so.1")
+    result = run(*arguments)
+    assert result.returncode == 5
+    assert "/nowhere/libnvidia-ml.so.1: cannot open shared object file" in result.stdout
+    assert "--nvml" in result.stdout and "--simulate" in result.stdout
+    body = json.loads(run(*arguments, "--json").stdout)
+    assert not body["healthy"] and not body["cuda_available"] and body["advice"]
+    assert body["driver"]["error"].startswith("/nowhere/libnvidia-ml.so.1")
+
+
+def test_a_daemon_is_found_with_its_version(daemon, run):
+    yard = daemon("--simulate", "2")
+    result = run("doctor", "--nvml", "/nowhere/x.so", "--json", GPUYARD_SOCKET=yard.socket)
+    body = json.loads(result.stdout)
+    assert result.returncode == 0, "the daemon has GPUs"
+    assert body["daemon"]["reachable"] and body["daemon"]["ready"]
+    assert body["daemon"]["address"] == yard.socket
+    assert body["daemon"]["version"] == json.loads(run("version", "--json").stdout)["version"]
+    assert body["simulated"] is True and body["cuda_available"] is False
+
+
+def test_a_named_daemon_that_is_not_there_is_said_so(run, tmp_path):
+    nobody = str(tmp_path / "nobody.sock")
+    result = run("doctor", "--socket", nobody)
+    assert result.returncode == 5 and nobody in result.stdout

@@ -1,0 +1,84 @@
+"""What --json prints: its schemas are committed, written from the records, and hold."""
+
+import json
+import os
+
+import jsonschema
+import pytest
+
+COMMITTED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "schema")
+
+# Each schema, and commands that answer by it.
+ANSWERS = {
+    "config": [("config", "print", "--json")],
+    "devices": [("devices", "--json", "--simulate", "2"),
+                ("devices", "1", "--json", "--simulate", "2"),
+                ("watch", "--json", "--count", "1", "--simulate", "1")],
+    "doctor": [("doctor", "--json"), ("doctor", "--json", "--simulate", "1")],
+    "driver": [("driver", "--json", "--simulate", "1"),
+               ("driver", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")],
+    "processes": [("query", "--processes", "--json", "--simulate", "2")],
+    "query": [("query", "--fields", "name,power.draw,fan.speed,throttle_reasons", "--json",
+               "--simulate", "2"),
+              ("watch", "power.draw", "--json", "--count", "1", "--simulate", "1")],
+    "sim-status": [("sim", "status", "--json")],
+    "version": [("version", "--json")],
+}
+
+
+def committed(name):
+    with open(os.path.join(COMMITTED, f"{name}.json"), encoding="utf-8") as file:
+        return file.read()
+
+
+def strict(schema):
+    """The same schema, refusing fields it does not name: a test must see what we forgot."""
+    if isinstance(schema, dict):
+        closed = {key: strict(value) for key, value in schema.items()}
+        if "properties" in closed and "additionalProperties" not in closed:
+            closed["additionalProperties"] = False
+        return closed
+    return [strict(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def test_every_schema_has_a_file_and_a_command(run):
+    named = [line.split()[0] for line in run("schema").stdout.splitlines()]
+    assert named == sorted(ANSWERS)
+    assert sorted(os.listdir(COMMITTED)) == sorted(f"{name}.json" for name in named)
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_the_committed_schema_is_the_generated_one(run, name):
+    generated = run("schema", name)
+    assert generated.returncode == 0
+    assert generated.stdout == committed(name), f"write it anew: gpuyard schema {name} > docs/schema/{name}.json"
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_answers_are_as_their_schema_says(run, tmp_path, name):
+    schema = strict(json.loads(committed(name)))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    world = str(tmp_path / "world")
+    if name == "sim-status":
+        assert run("sim", "start", "--gpus", "2", "--world", world).returncode == 0
+    try:
+        for command in ANSWERS[name]:
+            where = {"GPUYARD_SIM_WORLD": world} if name == "sim-status" else {}
+            result = run(*command, **where)
+            jsonschema.validate(json.loads(result.stdout), schema,
+                                cls=jsonschema.Draft202012Validator)
+    finally:
+        if name == "sim-status":
+            run("sim", "stop", "--world", world)
+
+
+def test_without_a_driver_the_answer_keeps_its_schema(run):
+    result = run("devices", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")
+    assert result.returncode == 5
+    jsonschema.validate(json.loads(result.stdout), strict(json.loads(committed("devices"))),
+                        cls=jsonschema.Draft202012Validator)
+
+
+def test_an_unknown_schema_is_exit_code_6(run):
+    result = run("schema", "nonsense")
+    assert result.returncode == 6 and result.stdout == "" and "nonsense" in result.stderr

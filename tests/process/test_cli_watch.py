@@ -1,0 +1,224 @@
+"""gpuyard watch and the table, in a real pseudo-terminal and outside of one."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Terminal:
+    """The program on a terminal of its own."""
+
+    def __init__(self, directory, columns, *arguments, rows=24, **environment):
+        self.main, other = pty.openpty()
+        self.resize(columns, rows)
+        values = clean_environment(directory,
+                                   **({"TERM": "xterm", "LC_ALL": "C.UTF-8"} | environment))
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            if name not in environment:
+                values.pop(name, None)
+        self.process = subprocess.Popen([PROGRAM, *arguments], env=values, stdin=other, stdout=other,
+                                        stderr=other, start_new_session=True)
+        os.close(other)
+        self.text = ""
+
+    def resize(self, columns, rows):
+        fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        while select.select([self.main], [], [], 0.02)[0]:
+            try:
+                more = os.read(self.main, 65536)
+            except OSError:  # the other end is closed
+                return self.text
+            if not more:
+                return self.text
+            self.text += more.decode()
+        return self.text
+
+    def until(self, words):
+        wait_until(lambda: words in self.read(), f"{words!r} on the terminal")
+        return self.text
+
+    def end(self):
+        def ended():
+            self.read()
+            return self.process.poll() is not None
+        wait_until(ended, "the program to end")
+        return self.process.returncode, self.read()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.main)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    started = []
+
+    def start(columns, *arguments, **options):
+        started.append(Terminal(tmp_path, columns, *arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 120, 200])
+def test_no_line_of_the_table_is_wider_than_the_terminal(terminal, columns):
+    code, text = terminal(columns, "devices", "--simulate", "8").end()
+    assert code == 0
+    lines = plain(text).splitlines()
+    assert len([line for line in lines if re.match(r" +\d", line)]) == 8
+    assert max(len(line) for line in lines) <= columns
+
+
+def test_the_table_has_colours_only_where_they_are_wanted(terminal, run):
+    def shows_colour(*arguments, **environment):
+        return "\x1b[" in terminal(120, "devices", "--simulate", "1", *arguments, **environment).end()[1]
+    assert shows_colour()
+    assert not shows_colour(NO_COLOR="1")
+    assert not shows_colour("--color", "never")
+    assert shows_colour("--color", "always", NO_COLOR="1")
+    assert "\x1b" not in run("devices", "--simulate", "1").stdout
+    assert "\x1b" in run("devices", "--simulate", "1", "--color", "always").stdout
+
+
+def test_a_terminal_without_utf8_gets_ascii(terminal):
+    code, text = terminal(200, "devices", "--simulate", "2", LC_ALL="C").end()
+    assert code == 0 and text.isascii() and "###" in text
+    assert "\u2501" in terminal(200, "devices", "--simulate", "2").end()[1]
+
+
+def test_watch_draws_on_the_other_screen_and_gives_it_back(terminal):
+    watch = terminal(100, "watch", "--simulate", "2", "--interval", "100ms")
+    watch.until("These GPUs are simulated.")
+    assert watch.text.startswith(ENTER)
+    watch.process.send_signal(signal.SIGINT)
+    code, text = watch.end()
+    assert code == 0 and text.endswith(LEAVE) and text.count(ENTER) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_other_signals_give_the_screen_back_too(terminal, number):
+    watch = terminal(100, "watch", "--simulate", "1", "--interval", "10s")
+    watch.until("simulated")
+    watch.process.send_signal(number)
+    assert watch.end()[1].endswith(LEAVE)
+
+
+def test_watch_follows_the_size_of_its_terminal(terminal):
+    watch = terminal(60, "watch", "--simulate", "1", "--interval", "60s")
+    assert "UUID" not in watch.until("simulated")
+    watch.resize(200, 30)
+    watch.process.send_signal(signal.SIGWINCH)
+    watch.until("UUID")
+
+
+def test_watch_shows_no_more_lines_than_there_are(terminal):
+    watch = terminal(80, "watch", "--simulate", "8", "--count", "1", rows=6)
+    text = plain(watch.end()[1])
+    assert text.count("\n") < 6 and "  2  H100" in text and "  6  H100" not in text
+
+
+def test_suspending_gives_the_screen_back_and_going_on_takes_it_again(terminal):
+    watch = terminal(80, "watch", "--simulate", "1", "--interval", "60s")
+    watch.until("simulated")
+    watch.process.send_signal(signal.SIGTSTP)
+
+    def state():
+        with open(f"/proc/{watch.process.pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    wait_until(lambda: watch.read().endswith(LEAVE) and state() == "T", "it to stop")
+    watch.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: watch.read().count(ENTER) == 2, "it to go on")
+
+
+def test_outside_of_a_terminal_lines_are_appended(run, record_property):
+    record_property("contract", "C5")
+    result = run("watch", "--simulate", "2", "--interval", "100ms", "--count", "3")
+    assert result.returncode == 0 and "\x1b" not in result.stdout
+    lines = result.stdout.splitlines()
+    assert len(lines) == 6
+    pattern = r"\d{4}-\d\d-\d\dT[\d:.]+Z GPU [01]: \d+\u00b0C, \d+% util, [\d.]+ GB / 85\.5 GB"
+    assert all(re.fullmatch(pattern, line) for line in lines), lines
+
+
+def test_chosen_fields_are_csv_outside_of_a_terminal(run):
+    result = run("watch", "index", "power.limit", "--simulate", "1", "--interval", "100ms",
+                 "--count", "2")
+    assert result.stdout == "index, power.limit [W]\n0, 700.00 W\n0, 700.00 W\n"
+
+
+def test_json_is_a_line_for_each_look(run):
+    result = run("watch", "--simulate", "2", "--interval", "100ms", "--count", "2", "--json")
+    looks = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [len(look["devices"]) for look in looks] == [2, 2]
+    assert looks[0]["taken_at"] < looks[1]["taken_at"]
+
+
+def test_a_daemon_that_goes_and_comes_back_is_told_of_once_each(daemon, tmp_path):
+    yard = daemon("--simulate", "1")
+    watch = subprocess.Popen(
+        [PROGRAM, "watch", "index", "--socket", yard.socket, "--interval", "100ms"],
+        env=clean_environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert watch.stdout.readline() == "index\n"
+        yard.stop()
+        gone = watch.stderr.readline()
+        assert yard.socket in gone and "trying again" in gone
+        again = daemon("--simulate", "1", directory=yard.directory)
+        assert again.socket == yard.socket
+        assert watch.stderr.readline() == f"gpuyard: the daemon at {yard.socket} is back\n"
+    finally:
+        watch.send_signal(signal.SIGTERM)
+        out, err = watch.communicate(timeout=PATIENCE)
+    assert watch.returncode == 0 and err == "" and set(out.splitlines()) == {"0"}
+
+
+def test_on_a_terminal_the_last_table_stays_with_the_reason(daemon, terminal):
+    yard = daemon("--simulate", "1")
+    watch = terminal(160, "watch", "--socket", yard.socket, "--interval", "100ms")
+    watch.until("simulated")
+    yard.stop()
+    watch.until("Last seen:")
+    assert plain(watch.text.split("Last seen:")[1] + watch.read()).count("H100") >= 1
+    before = watch.text
+    daemon("--simulate", "1", directory=yard.directory)
+    wait_until(lambda: "Last seen:" not in watch.read()[-1500:] and len(watch.text) > len(before),
+               "the table without the reason")
+
+
+def test_what_never_was_is_no_interruption(run, tmp_path):
+    result = run("watch", "--socket", str(tmp_path / "nobody.sock"))
+    assert result.returncode == 5 and result.stdout == ""
+    assert run("watch", "--simulate", "1", "--gpu", "5").returncode == 6
+
+
+def test_a_bad_interval_or_field_is_a_usage_error(run):
+    assert run("watch", "--interval", "soon").returncode == 2
+    assert run("watch", "nonsense").returncode == 2
+
+
+def test_the_rhythm_is_kept(run):
+    began = time.monotonic()
+    assert run("watch", "index", "--simulate", "1", "--interval", "200ms", "--count", "6").returncode == 0
+    assert time.monotonic() - began >= 1.0
