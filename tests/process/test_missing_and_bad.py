@@ -105,7 +105,7 @@ def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
     inject(yard, "--gpu", "5", "--call", "utilization_rates", "--code", "3")
     gpu = yard.get("/api/gpu/devices").json()["devices"][5]
     assert gpu["utilization_percent"] is None and gpu["is_available"] is True
-    wait_until(lambda: 'utilization_percent{device="5"}' not in yard.get("/metrics").text,
+    wait_until(lambda: 'gpu_utilization_percent{device="5"}' not in yard.get("/metrics").text,
                "the series to go")
     assert 'utilization_percent{device="4"}' in yard.get("/metrics").text
 

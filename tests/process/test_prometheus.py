@@ -1,17 +1,21 @@
 """A real Prometheus and its own checker read what we export."""
 
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from conftest import wait_until
+from conftest import command_line, wait_until
 
+GOLDEN = Path(__file__).parent / "golden"
+MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]
 CONTRACT = ["gpu_temperature_celsius", "gpu_utilization_percent", "gpu_memory_used_bytes",
             "gpu_power_watts"]
 
@@ -44,16 +48,52 @@ def test_the_metrics_agree_with_the_snapshot(daemon):
     assert float(samples(text, "gpuyard_gpu_sm_clock_hertz")[0][1]) == readings["clock_sm_mhz"] * 1e6
 
 
-def test_the_number_of_series_for_each_gpu_is_what_we_say(daemon):
-    text = daemon("--simulate", "2").get("/metrics").text
-    of_gpu = [line for line in text.splitlines() if 'device="1"' in line]
-    assert len(of_gpu) == 12, of_gpu
+def shape(text, device):
+    """The lines of one GPU; what moves by itself is a `*`, and which GPU it is, a 0."""
+    moving = re.compile(r"_(power|power_average|power_instant)_watts|_energy_|_utilization_"
+                        r"|_(graphics|sm|memory|video)_clock_hertz|_gpu_(memory_)?temperature_celsius"
+                        r"|memory_(used|free)_bytes|_throttle_|_performance_state|_fan_speed_"
+                        r"|_pcie_generation{|_pcie_[tr]x_|_nvlink_[tr]x_|_gpm_|_gpu_health")
+    lines = [line.replace(f'device="{device}"', 'device="0"')
+             for line in text.splitlines() if f'device="{device}"' in line]
+    return [line.rsplit(" ", 1)[0] + " *" if moving.search(line) else line for line in lines]
+
+
+def test_the_series_of_each_model_are_the_committed_ones(daemon):
+    """GPUYARD_WRITE_GOLDEN=1 writes them anew."""
+    yard = daemon("--simulate", "6", "--model", ",".join(MODELS))
+    # The performance monitors compare two samples of the slow tier.
+    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
+    text = yard.get("/metrics").text
+    for device, model in enumerate(MODELS):
+        found = "\n".join(shape(text, device)) + "\n"
+        golden = GOLDEN / f"metrics_{model}.txt"
+        if os.environ.get("GPUYARD_WRITE_GOLDEN"):
+            golden.write_text(found)
+        assert found == golden.read_text(), model
+
+
+def test_ten_thousand_processes_cost_no_series(daemon, run):
+    yard = daemon("--simulate", "1")
+    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
+    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
+    before = len(shape(yard.get("/metrics").text, 0))
+    added = run("sim", "attach", "--synthetic", "10000", "--gpu", "0", "--vram", "1M",
+                GPUYARD_SIM_WORLD=world)
+    assert added.returncode == 0, added.stderr
+    wait_until(lambda: 'gpuyard_gpu_processes_compute{device="0"} 10000' in
+               yard.get("/metrics").text, "the processes to be counted")
+    assert len(shape(yard.get("/metrics").text, 0)) == before
+    listed = yard.get("/api/gpu/devices/0").json()["processes"]
+    assert len(listed) == 1024  # the rest is counted
 
 
 def test_promtool_finds_nothing_to_say(daemon):
     promtool = shutil.which("promtool")
     assert promtool, "install the package prometheus"
-    text = daemon("--simulate", "4").get("/metrics").text
+    yard = daemon("--simulate", "6", "--model", ",".join(MODELS))
+    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
+    text = yard.get("/metrics").text
     checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True,
                              capture_output=True, timeout=30, check=False)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")

@@ -5,6 +5,10 @@ import signal
 
 from conftest import wait_until
 
+NOT_ON_AN_H100 = {"fan_speed_percent", "numa_node", "retired_pages_single_bit",
+                  "retired_pages_double_bit", "retired_pages_pending", "throttle_time_sw_thermal_seconds",
+                  "throttle_time_hw_thermal_seconds", "throttle_time_power_brake_seconds"}
+
 DEVICE_FIELDS = ["index", "name", "total_memory_mb", "free_memory_mb", "used_memory_mb",
                  "utilization_percent", "temperature_c", "is_available", "error_message"]
 
@@ -57,7 +61,8 @@ def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(daemon):
     for key in ("memory_total_bytes", "power_draw_w", "power_limit_w", "energy_total_j",
                 "clock_sm_mhz", "utilization_gpu_percent", "temperature_core_celsius"):
         assert isinstance(gpu["readings"][key], (int, float)), key
-    assert gpu["missing"] == {}
+    # All that an H100 does not have; the performance monitors need a second look to compare with.
+    assert {key for key in gpu["missing"] if not key.startswith("gpm_")} == NOT_ON_AN_H100
 
 
 def test_one_gpu_is_found_by_index_uuid_and_pci_address(daemon):
@@ -169,7 +174,7 @@ def test_the_greeting_shows_the_gpus_and_the_urls(daemon):
     out = yard.directory / "daemon.out"
     wait_until(lambda: "Ctrl-C" in out.read_text(), "the greeting")
     text = out.read_text()
-    assert text.count("NVIDIA H100") == 2
+    assert text.count("H100 80GB HBM3") == 2
     assert f"http://127.0.0.1:{yard.port}/api/gpu/devices" in text
     assert "These GPUs are simulated." in text
 
