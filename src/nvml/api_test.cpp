@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "nvml/fake_nvml_for_tests.h"
+
 namespace gpuyard::nvml {
 namespace {
 
@@ -27,6 +29,18 @@ TEST(LoadLibrary, ALibraryWithoutOurSymbolsLoadsAndEveryCallSaysNotFound) {
   EXPECT_EQ(library->api.init(), kFunctionNotFound);
   EXPECT_EQ(library->api.device_count(&count), kFunctionNotFound);
   EXPECT_FALSE(library->path.empty());
+}
+
+// A name misspelt in the table would be "not supported" for ever.
+TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
+  auto library = load_library(SIM_NVML_LIBRARY);
+  ASSERT_TRUE(library.ok()) << library.error().message;
+  int number = 0;
+  testing::each_device_call(library->api, [&](auto& call) {
+    EXPECT_NE(call.function, nullptr) << "call " << number;
+    ++number;
+  });
+  EXPECT_GT(number, 50);
 }
 
 }  // namespace

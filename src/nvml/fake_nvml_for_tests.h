@@ -105,19 +105,11 @@ inline Api healthy_api() {
   return api;
 }
 
-// What every call of uniform_api() answers.
-inline ReturnCode uniform_code = kSuccess;
-
-template <class... Args>
-void answer_uniformly(Call<Args...>& call) {
-  call.function = [](Args...) { return uniform_code; };
-}
-
-// A table whose every device call answers `uniform_code` and touches nothing.
-inline Api uniform_api() {
-  Api api;
-  const auto fill = [](auto&... calls) { (answer_uniformly(calls), ...); };
-  fill(api.serial, api.board_part_number, api.vbios_version, api.inforom_image_version, api.brand,
+// Every call that takes a GPU, or what belongs to one.
+template <class Visit>
+void each_device_call(Api& api, Visit&& visit) {
+  const auto each = [&](auto&... calls) { (visit(calls), ...); };
+  each(api.serial, api.board_part_number, api.vbios_version, api.inforom_image_version, api.brand,
        api.architecture, api.compute_capability, api.numa_node, api.memory_info, api.memory_info_v2,
        api.bar1_memory_info, api.utilization_rates, api.temperature_v, api.temperature,
        api.temperature_threshold, api.power_usage, api.power_limit, api.power_default_limit,
@@ -131,6 +123,20 @@ inline Api uniform_api() {
        api.compute_mode, api.mig_mode, api.gpm_support, api.gpm_sample_alloc, api.gpm_sample_free,
        api.gpm_sample_get, api.gpm_metrics_get, api.compute_processes, api.graphics_processes,
        api.process_utilization);
+}
+
+// What every call of uniform_api() answers.
+inline ReturnCode uniform_code = kSuccess;
+
+template <class... Args>
+void answer_uniformly(Call<Args...>& call) {
+  call.function = [](Args...) { return uniform_code; };
+}
+
+// A table whose every device call answers `uniform_code` and touches nothing.
+inline Api uniform_api() {
+  Api api;
+  each_device_call(api, [](auto& call) { answer_uniformly(call); });
   return api;
 }
 
