@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -21,7 +22,7 @@ class HandleTable {
       if (place.value) continue;
       place.value = value;
       place.number = ++made_ * N + i;
-      return reinterpret_cast<Handle>(place.number);
+      return std::bit_cast<Handle>(place.number);
     }
     return nullptr;
   }

@@ -37,7 +37,7 @@ constexpr std::array kEntries{
 
 class HostileTest : public ::testing::Test {
  protected:
-  HostileTest() : room_(64 * 1024) {
+  HostileTest() : room_(std::size_t{64} * 1024) {
     ::setenv("GPUYARD_SIM_WORLD", directory_.path().c_str(), 1);
     auto world = sim::make_world(*sim::find_model("t4"), 2, {.kind = sim::WorkloadKind::idle});
     sim::step(world, sim::kStep);

@@ -41,10 +41,22 @@ class World:
     def __init__(self, directory, model="h100", gpus=2, load="steady:0.9"):
         self.directory = str(directory)
         self.model = model
+        self.processes = []
         gpuyard("sim", "start", "--model", model, "--gpus", gpus, "--load", load, "--world",
                 self.directory)
 
+    def process(self, gpu, vram, load):
+        """The pid of a real process on a GPU; it ends with the world."""
+        process = subprocess.Popen(["sleep", "120"])
+        self.processes.append(process)
+        gpuyard("sim", "attach", "--world", self.directory, "--gpu", gpu, "--pid", process.pid,
+                "--vram", vram, "--load", load)
+        return process.pid
+
     def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
         subprocess.run([required("GPUYARD_BIN"), "sim", "stop", "--world", self.directory],
                        capture_output=True, timeout=PATIENCE)
 

@@ -11,7 +11,7 @@ PROGRAM = HERE.parent.parent / "build" / "clients" / "go-nvml" / "list"
 
 
 def test_go_nvml_lists_the_fleet(world, record_property):  # noqa: F811
-    world.settled()
+    before = [gpu["energy_joules"] for gpu in world.settled().gpus()]
     seen = json.loads(world.run(PROGRAM))
     for gpu, expected in zip(seen, world.gpus(), strict=True):
         assert (gpu["index"], gpu["name"], gpu["uuid"], gpu["pci_address"]) == (
@@ -26,6 +26,8 @@ def test_go_nvml_lists_the_fleet(world, record_property):  # noqa: F811
         assert gpu["sm_clock"] == expected["sm_clock_mhz"]
         assert gpu["gpm"] == (world.model in ("h100", "h200"))
         assert gpu["events"] == "Timeout"
+        assert gpu["processes"] == []
+        assert 0 <= gpu["energy_mj"] / 1000 - before[gpu["index"]] <= 30 * expected["power_w"]
     record_property("matrix", f"go-nvml\t{world.model}\tname, UUID, bus, memory (both versions), "
                               "power, temperature, utilisation, clock, energy, processes, GPM, "
                               "field values, events")

@@ -158,6 +158,24 @@ def test_what_it_may_not_set_is_refused_and_changes_nothing(h100):
     assert answers[-1]["value"] == 700000
 
 
+def test_a_real_process_is_on_every_list_until_it_ends(h100):
+    pid = h100.process(gpu=1, vram="2G", load="0.1")
+    lists = ["nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
+             "nvmlDeviceGetRunningProcessDetailList"]
+    arguments = ["()", "()", "(0x01000018, 0)"]
+    asked = [f"[({which}{how}[0].pid, {which}{how}[0].usedGpuMemory)]"
+             for which, how in zip(lists, arguments)]
+    for answer in h100.ask(*asked, gpu=1):
+        assert answer == {"value": [[pid, 2 << 30]]}
+    used, = h100.ask("[(s.pid, s.smUtil) for s in nvmlDeviceGetProcessUtilization(0)]", gpu=1)
+    assert [[pid, sm] for sm in (9, 10)].count(used["value"][0]) == 1
+    assert h100.ask("nvmlDeviceGetComputeRunningProcesses()") == [{"value": []}]
+    h100.processes.pop().kill()
+    deadline = time.monotonic() + 10
+    while h100.ask("nvmlDeviceGetComputeRunningProcesses()", gpu=1) != [{"value": []}]:
+        assert time.monotonic() < deadline
+
+
 def test_a_lost_gpu_answers_nothing_but_that(h100):
     gpuyard("sim", "inject", "--world", h100.directory, "--gpu", 1, "--lost")
     answers = h100.ask("nvmlDeviceGetCount()", "nvmlDeviceGetHandleByIndex(1)",

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from fleet import HERE, PATIENCE, close, world  # noqa: F401
+from fleet import HERE, PATIENCE, World, close, world  # noqa: F401
 from proofs import record
 
 PROGRAM = HERE.parent.parent / "build" / "clients" / "nvtop" / "root" / "usr" / "bin" / "nvtop"
@@ -71,5 +71,21 @@ def test_nvtop_shows_the_fleet(world, screen, record_property):  # noqa: F811
         assert int(load) == gpu["utilization_percent"]
         assert link == (str(gpu["pcie_generation"]), "16")
     record_property("matrix", f"nvtop\t{world.model}\tname, PCIe link, clocks, temperature, power, "
-                              "limit, utilisation, memory")
+                              "limit, utilisation")
     record("nvtop", "ran")
+
+
+def test_nvtop_shows_a_real_process(tmp_path):
+    one = World(tmp_path / "world", "t4", load="idle")
+    pid = one.process(gpu=1, vram="2G", load="0.5")
+    terminal = Terminal(one, PROGRAM)
+    try:
+        line, deadline = None, time.monotonic() + PATIENCE
+        while line is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            line = re.search(rf"^ *{pid} .*$", terminal.screen(), re.MULTILINE)
+        assert line, terminal.screen()
+        assert re.search(r" 1 +Compute .* 2048MiB .*sleep", line.group()), line.group()
+    finally:
+        terminal.close()
+        one.stop()

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("gpustat")
 pytest.importorskip("nvitop")
 
-from fleet import close, without_reserve, world  # noqa: E402, F401
+from fleet import World, close, without_reserve, world  # noqa: E402, F401
 from proofs import record  # noqa: E402
 
 MIB = 1 << 20
@@ -25,7 +25,8 @@ for one in Device.all():
               "total": one.memory_total(), "used": one.memory_used(),
               "utilization": one.gpu_utilization(), "temperature": one.temperature(),
               "power": one.power_usage(), "limit": one.power_limit(), "fan": one.fan_speed(),
-              "sm": one.sm_clock(), "processes": len(one.processes())}
+              "sm": one.sm_clock(),
+              "processes": [[p.pid, p.gpu_memory()] for p in one.processes().values()]}
     fleet.append({key: None if value is NA else value for key, value in fields.items()})
 json.dump(fleet, sys.stdout)
 """
@@ -66,11 +67,25 @@ def test_nvitop_lists_the_fleet(world, record_property):  # noqa: F811
         assert gpu["limit"] == expected["power_limit_w"] * 1000
         assert gpu["sm"] == expected["sm_clock_mhz"]
         assert (gpu["fan"] is None) == (world.model != "rtx4090")
-        assert gpu["processes"] == 0
+        assert gpu["processes"] == []
     record_property("matrix", f"nvitop\t{world.model}\tname, UUID, bus, memory, utilisation, "
                               "temperature, power, limit, SM clock"
                               + (", fan" if seen[0]["fan"] is not None else ""))
     record("nvitop", "ran")
+
+
+def test_both_show_a_real_process_on_its_gpu(tmp_path):
+    one = World(tmp_path / "world", "a100", load="idle")
+    try:
+        pid = one.process(gpu=1, vram="2G", load="0.5")
+        first, second = json.loads(one.run(sys.executable, "-m", "gpustat", "--json"))["gpus"]
+        assert first["processes"] == []
+        assert [(p["pid"], p["gpu_memory_usage"], p["command"]) for p in second["processes"]] == [
+            (pid, 2048, "sleep")]
+        first, second = json.loads(one.run(sys.executable, "-c", NVITOP))
+        assert (first["processes"], second["processes"]) == ([], [[pid, 2 << 30]])
+    finally:
+        one.stop()
 
 
 def test_nvitops_own_screen_shows_each_gpu(world):  # noqa: F811

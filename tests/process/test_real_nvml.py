@@ -21,6 +21,7 @@ HAS_DRIVER = os.path.exists("/dev/nvidiactl")
 if not HAS_DRIVER:
     record(NAME, "skipped (no NVIDIA driver here)")
 
+SIMULATED = os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1")
 BY_HAND = Path(__file__).resolve().parents[1] / "nvml_by_hand.py"
 KIND = {"simulated": [], "real": [pytest.mark.skipif(not HAS_DRIVER,
                                                      reason="no NVIDIA driver here")]}
@@ -34,7 +35,7 @@ class Yard:
         self.simulated = kind == "simulated"
         self.world = str(directory / "world")
         self.environment = {"GPUYARD_SIM_WORLD": self.world} if self.simulated else {}
-        self.library = os.environ["GPUYARD_SIM_LIB"] if self.simulated else "libnvidia-ml.so.1"
+        self.library = SIMULATED if self.simulated else "libnvidia-ml.so.1"
         self.clean = clean_environment(directory, **self.environment)
         if self.simulated:
             self.sim("start", "--gpus", "3", "--load", "steady:0.8")
