@@ -22,10 +22,6 @@ struct Round {
   std::map<DeviceId, Sample> answers;
 };
 
-// What GpuMetrics holds.
-constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
-                                     Probe::power, Probe::power_limit};
-
 bool gone(const DeviceState& device) {
   if (device.info.fault) return true;
   return device.condition == DeviceCondition::unavailable;
