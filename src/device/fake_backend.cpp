@@ -15,7 +15,9 @@
 namespace gpuyard::fakes {
 namespace {
 
-const Missing kLost{MissingReason::device_lost, "GPU is lost"};
+Missing lost_gpu() {
+  return {MissingReason::device_lost, "GPU is lost"};
+}
 
 }  // namespace
 
@@ -72,9 +74,9 @@ FakeFleet FakeFleet::without_driver(Error why) {
   return FakeFleet(std::move(state));
 }
 
-void FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory) {
+bool FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->at(index) != nullptr) return;
+  if (state_->at(index) != nullptr) return false;
   const std::uint32_t number = state_->made++;
   const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", number);
   const std::string pci = fmt::format("0000:{:02x}:00.0", number + 1);
@@ -88,6 +90,7 @@ void FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64
                 {Metric::ecc_uncorrected_aggregate, std::int64_t{0}}};
   state_->gpus.push_back(std::move(gpu));
   std::ranges::sort(state_->gpus, {}, [](const State::Gpu& one) { return one.info.index; });
+  return true;
 }
 
 void FakeFleet::set_number(std::uint32_t index, Metric metric, std::int64_t value) {
@@ -177,7 +180,7 @@ class FakeBackend final : public Backend {
     if (gpu == nullptr) return empty_slot(index);
     gpu = state.wait_unblocked(lock, DeviceId(gpu->info.id));
     DeviceInfo info = gpu->info;
-    if (gpu->removed) info.fault = kLost;
+    if (gpu->removed) info.fault = lost_gpu();
     return info;
   }
 
@@ -187,7 +190,7 @@ class FakeBackend final : public Backend {
     const TimePoint taken = BootClock::now();
     const FakeFleet::State::Gpu* gpu = state.wait_unblocked(lock, id);
     if (gpu == nullptr) return missing_sample(probes, {MissingReason::failed, "Not Found"}, taken);
-    if (gpu->removed) return missing_sample(probes, kLost, taken);
+    if (gpu->removed) return missing_sample(probes, lost_gpu(), taken);
     Sample sample = missing_sample(probes, {MissingReason::not_supported, ""}, taken);
     for (const auto& [metric, value] : gpu->values) {
       if (sample.find(metric) != nullptr) sample.set({metric, 0, taken, value});
@@ -200,7 +203,7 @@ class FakeBackend final : public Backend {
     DeviceInfo info;
     info.id = fmt::format("index:{}", index);
     info.index = index;
-    info.fault = kLost;
+    info.fault = lost_gpu();
     return info;
   }
 

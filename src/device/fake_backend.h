@@ -25,9 +25,9 @@ class FakeFleet {
   // A machine whose driver does not load.
   static FakeFleet without_driver(Error why);
 
-  // A healthy GPU more, at an index that is free; else nothing. Whoever counted the GPUs already
-  // may not see it.
-  void add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory);
+  // A healthy GPU more, at an index that is free; else nothing, and false. Whoever counted the GPUs
+  // already may not see it.
+  bool add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory);
 
   void set_number(std::uint32_t index, Metric, std::int64_t value);
   void set_missing(std::uint32_t index, Metric, Missing);

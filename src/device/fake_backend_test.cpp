@@ -185,8 +185,8 @@ TEST_F(FakeBackends, AGpuMoreIsOneOfItsOwn) {
   RecordProperty("contract", "C16");
   fleet_.remove_gpu(1);
   fleet_.replug_gpu(1, 7);
-  fleet_.add_gpu(1, "Another", 10);
-  fleet_.add_gpu(2, "Nobody", 10);
+  EXPECT_TRUE(fleet_.add_gpu(1, "Another", 10));
+  EXPECT_FALSE(fleet_.add_gpu(2, "Nobody", 10));
   ASSERT_EQ(visible().size(), 4U);
   EXPECT_EQ(backend_->open(1).name, "Another");
   EXPECT_NE(backend_->open(1).id, all_[1].id);

@@ -12,6 +12,9 @@
 
 namespace gpuyard {
 
+// What the verdict looks at.
+inline constexpr ProbeSet kHealthProbes = {Probe::temperature, Probe::ecc_totals};
+
 class HealthWatch {
  public:
   explicit HealthWatch(HealthPolicy policy = {}) : policy_(std::move(policy)) {}

@@ -127,6 +127,18 @@ TEST(Device, EveryReadingIsANumberOrHasAReason) {
   }
 }
 
+TEST(Device, ShowsItsHealthWithTheReasonsAndNullWhileItIsNotKnown) {
+  RecordProperty("contract", "A10");
+  DeviceState state = gpu();
+  EXPECT_NE(json::to_json(device_of(state, kNow)).find(R"("health":null,"health_reasons":[])"),
+            std::string::npos);
+  state.health = {gpuyard::Health::degraded, {"temperature 80 C is above 75 C"}};
+  const std::string text = json::to_json(device_of(state, kNow));
+  EXPECT_NE(text.find(R"("health":"degraded","health_reasons":["temperature 80 C is above 75 C"])"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Device, ListsItsProcesses) {
   DeviceState state = gpu();
   const GpuProcess process{4711, ProcessKind::compute, 1024, std::nullopt};
