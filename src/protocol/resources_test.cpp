@@ -58,7 +58,7 @@ TEST(GPUDevice, MemoryThatThisKindOfGpuDoesNotReportIsNullToo) {
 }
 
 TEST(GPUDevice, AGpuWhoseMemoryCannotBeReadIsInErrorWithEveryReadingNull) {
-  RecordProperty("contract", "E2");
+  RecordProperty("contract", "E2 E10");
   DeviceState device = gpu();
   set_missing(device, Metric::memory_total, {MissingReason::failed, "Unknown Error"});
   EXPECT_EQ(json::to_json(gpu_device_of(device)),
@@ -210,6 +210,7 @@ TEST(Readiness, WithoutADriverIsNotReadyInTheDriversWords) {
 }
 
 TEST(Readiness, CudaNeedsADriverAndAGpu) {
+  RecordProperty("contract", "E10 E16");
   EXPECT_TRUE(readiness_of(initialised(1)).cuda_available);
   EXPECT_FALSE(readiness_of(initialised(0)).cuda_available);
   EXPECT_TRUE(readiness_of(initialised(0)).ready);
