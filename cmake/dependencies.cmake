@@ -1,7 +1,6 @@
 # Every third-party library, once. docs/dependencies.md says why each is here.
-set(Boost_USE_STATIC_LIBS ON)
 set(Boost_NO_WARN_NEW_VERSIONS ON)
-find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 
@@ -13,8 +12,8 @@ add_library(gpuyard_zlib STATIC IMPORTED)
 set_target_properties(gpuyard_zlib PROPERTIES IMPORTED_LOCATION ${GPUYARD_ZLIB_ARCHIVE}
   INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_ZLIB_INCLUDE})
 
-# fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in src/base/third_party or
-# in the one file that uses it, so that the program links statically and including them stays cheap.
+# Boost.JSON, fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in
+# src/base/third_party or in the one file that uses it, so that the program links statically and including them stays cheap.
 foreach(header IN ITEMS fmt/format.h spdlog/spdlog.h toml++/toml.h CLI/CLI.hpp)
   string(MAKE_C_IDENTIFIER "GPUYARD_HEADER_${header}" cache_name)
   find_path(${cache_name} ${header} REQUIRED)

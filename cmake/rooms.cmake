@@ -8,8 +8,8 @@
 function(gpuyard_room room)
   cmake_parse_arguments(ARG "THREADS" "" "SOURCES;TESTS;LINKS;TEST_LINKS" ${ARGN})
   add_library(gpuyard_${room} STATIC ${ARG_SOURCES})
-  target_include_directories(gpuyard_${room} PUBLIC ${PROJECT_SOURCE_DIR}/src
-    ${PROJECT_SOURCE_DIR}/simulator)
+  target_include_directories(gpuyard_${room} PUBLIC ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/simulator)
   target_link_libraries(gpuyard_${room} PUBLIC gpuyard_flags ${ARG_LINKS})
   if(ARG_TESTS)
     gpuyard_test(${room}_test SOURCES ${ARG_TESTS} LINKS gpuyard_${room} ${ARG_TEST_LINKS})

@@ -1,33 +1,25 @@
 // GPUs: the fresh list of the REST contract, and the full picture from the newest snapshot.
-#include <array>
-
 #include "api/handlers.h"
 #include "base/log.h"
-#include "device/catalog.h"
 
 namespace gpuyard::api {
-namespace {
-
-constexpr std::array kShown = {Metric::memory_total, Metric::utilization_gpu,
-                               Metric::temperature_core};
-
-}  // namespace
 
 void get_gpu_devices(Context& context, const NoParams&,
                      Responder<protocol::GPUDevicesResponse> respond) {
   // Shared, because a std::function must be copyable; answered once all the same.
   const auto answer = std::make_shared<Responder<protocol::GPUDevicesResponse>>(std::move(respond));
-  context.telemetry.fresh(probes_filling(kShown), [answer](const telemetry::SnapshotPtr& snapshot) {
-    protocol::GPUDevicesResponse response;
-    for (const DeviceState& device : snapshot->devices) {
-      response.devices.push_back(protocol::gpu_device_of(device));
-    }
-    response.count = response.devices.size();
-    if (!snapshot->driver.initialised && response.devices.empty()) {
-      log::debug("NVML not initialized, returning empty device list");
-    }
-    (*answer)(std::move(response));
-  });
+  context.telemetry.fresh(protocol::kGpuDeviceProbes,
+                          [answer](const telemetry::SnapshotPtr& snapshot) {
+                            protocol::GPUDevicesResponse response;
+                            for (const DeviceState& device : snapshot->devices) {
+                              response.devices.push_back(protocol::gpu_device_of(device));
+                            }
+                            response.count = response.devices.size();
+                            if (!snapshot->driver.initialised && response.devices.empty()) {
+                              log::debug("NVML not initialized, returning empty device list");
+                            }
+                            (*answer)(std::move(response));
+                          });
 }
 
 void get_device(Context& context, const protocol::DeviceName& name,

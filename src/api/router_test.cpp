@@ -90,7 +90,7 @@ class RouterTest : public ::testing::Test {
 };
 
 TEST_F(RouterTest, DevicesAreAListWithItsCount) {
-  RecordProperty("contract", "E2 E6");
+  RecordProperty("contract", "E2 E6 E10");
   start_driver();
   fleet_.set_missing(1, Metric::memory_total, {MissingReason::failed, "Unknown Error"});
   const auto response = get("/api/gpu/devices");
@@ -128,7 +128,7 @@ TEST_F(RouterTest, AGpuThatDoesNotAnswerInTimeShowsNoOldValues) {
 }
 
 TEST_F(RouterTest, WithoutADriverDevicesAreAnEmptyListAndStill200) {
-  RecordProperty("contract", "E6 E7");
+  RecordProperty("contract", "E6 E7 E10");
   fail_driver();
   const auto response = get("/api/gpu/devices");
   EXPECT_EQ(response.status, 200);
@@ -140,7 +140,7 @@ TEST_F(RouterTest, BeforeTheDriverAnsweredDevicesAreAnEmptyListToo) {
 }
 
 TEST_F(RouterTest, TheDriverTellsItsVersions) {
-  RecordProperty("contract", "E4 E7");
+  RecordProperty("contract", "E4 E7 E10");
   start_driver();
   const auto response = get("/api/gpu/driver");
   EXPECT_EQ(response.status, 200);
@@ -149,7 +149,7 @@ TEST_F(RouterTest, TheDriverTellsItsVersions) {
 }
 
 TEST_F(RouterTest, WithoutADriverItsVersionsAre503WithTheDetail) {
-  RecordProperty("contract", "E7 E13");
+  RecordProperty("contract", "E7 E13 E10");
   fail_driver();
   const auto response = get("/api/gpu/driver");
   EXPECT_EQ(response.status, 503);

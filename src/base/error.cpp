@@ -29,7 +29,7 @@ constexpr const Row& row_of(Errc code) {
 
 }  // namespace
 
-std::string_view name_of(Errc code) {
+std::string_view v0::name_of(Errc code) {
   return row_of(code).name;
 }
 Errc errc_from_number(std::uint32_t number) {

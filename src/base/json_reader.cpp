@@ -1,6 +1,6 @@
 #include "base/json_reader.h"
 
-// Boost.JSON's library part is the Debian archive libboost_json.a; only this header set is used.
+// Boost.JSON's library part is compiled in third_party/json_impl.cpp.
 
 namespace gpuyard::json {
 

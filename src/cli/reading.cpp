@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "cli/terminal.h"
 #include "config/config.h"
+#include "device/advice.h"
 #include "device/error.h"
 #include "sim/world_directory.h"
 
@@ -74,15 +75,19 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
 
 int complain_about_source(const Error& error) {
   if (error.code != Errc::unavailable) return complain(error);
-  const bool driver = init_failure_reason(error) != error.message;
-  return complain(
-      error,
-      driver
-          ? "  Is the NVIDIA driver installed and loaded? `gpuyard doctor` looks closer. A library "
-            "in an unusual place is\n  named with --nvml PATH; to look around without a "
-            "GPU, try: gpuyard devices --simulate 4"
-          : "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
-            "driver itself is asked.");
+  const std::string_view reason = init_failure_reason(error);
+  if (reason == error.message) {
+    return complain(error,
+                    "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
+                    "driver itself is asked.");
+  }
+  std::string advice =
+      advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");
+  if (!advice.empty()) advice += '\n';
+  return complain(error,
+                  advice +
+                      "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard "
+                      "devices --simulate 4");
 }
 
 }  // namespace gpuyard::cli

@@ -12,6 +12,7 @@
 #include "cli/version.h"
 #include "config/keys.h"
 #include "config/load.h"
+#include "device/advice.h"
 #include "library/nvml_source.h"
 #include "sim/keeper.h"
 #include "sim/world_directory.h"
@@ -47,11 +48,15 @@ Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb&
   return world;
 }
 
+std::string no_gpu(const protocol::Snapshot& shown) {
+  const std::string reason = shown.driver_error.value_or("unknown");
+  return fmt::format("No GPU: {}\n{}\n", reason,
+                     advice_on_driver(reason, "--nvml PATH, or nvml under [driver]"));
+}
+
 void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
   const auto shown = protocol::snapshot_of(snapshot);
-  std::string text = shown.driver_initialised
-                         ? device_table(shown)
-                         : fmt::format("No GPU: {}\n", shown.driver_error.value_or("unknown"));
+  std::string text = shown.driver_initialised ? device_table(shown) : no_gpu(shown);
   for (const std::string& place : places) {
     if (place.starts_with("http")) {
       text += fmt::format(

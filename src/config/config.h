@@ -1,6 +1,8 @@
 // What a user may set, as one validated plain struct. Knows no TOML, no flag and no room.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,17 @@ struct Config {
   struct Driver {
     std::string nvml;  // empty: the loader's own search
   } driver;
+  // At which core temperatures a GPU stops being healthy, in degrees Celsius.
+  struct Temperatures {
+    std::int64_t degraded = 75;
+    std::int64_t unhealthy = 85;
+
+    friend bool operator==(const Temperatures&, const Temperatures&) = default;
+  };
+  struct Health {
+    Temperatures common;
+    std::map<std::string, Temperatures> of_gpu;  // by index, UUID or PCI address
+  } health;
   struct Metrics {
     std::string prefix = "gpuyard";
   } metrics;

@@ -137,10 +137,41 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
   for (const Key& key : keys()) {
     Config config;
     const std::string text = key.name == "level" ? "error" : "something";
-    const Value value = key.is_list ? Value(Strings{text, "more"}) : Value(text);
+    const bool pairs = key.name == "temperatures_of";
+    const Value value = key.type == Type::integer ? Value(std::int64_t{70})
+                        : key.type == Type::text  ? Value(text)
+                        : pairs ? Value(Strings{"0000:01:00.0 = 60/70", "3 = -1/90"})
+                                : Value(Strings{text, "more"});
     ASSERT_TRUE(key.set(config, value)) << key.name;
     EXPECT_EQ(key.get(config), value) << key.name;
   }
+}
+
+TEST(ConfigFile, TemperaturesAreIntegers) {
+  const Config config =
+      applied("health.temperature_degraded = 60\nhealth.temperature_unhealthy=70");
+  EXPECT_EQ(config.health.common, (Config::Temperatures{60, 70}));
+  for (const char* value : {"\"60\"", "60.0", "[60]"}) {
+    EXPECT_EQ(problem_of(std::string("health.temperature_degraded = ") + value),
+              "x.toml:1: health.temperature_degraded must be an integer");
+  }
+}
+
+TEST(ConfigFile, OneGpuMayHaveOtherTemperatures) {
+  RecordProperty("contract", "A10");
+  const Config config = applied("health.temperatures_of = [\"3=80/90\", \" GPU-1 = 70 / 75 \"]");
+  EXPECT_EQ(config.health.of_gpu,
+            (std::map<std::string, Config::Temperatures>{{"3", {80, 90}}, {"GPU-1", {70, 75}}}));
+}
+
+TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
+  for (const char* text : {"", "3", "3=80", "3=/90", "=80/90", "3=80/90C", "80/90=3"}) {
+    EXPECT_EQ(problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
+              "x.toml:1: health.temperatures_of: \"" + std::string(text) +
+                  "\" is not of the form \"GPU = DEGRADED/UNHEALTHY\"");
+  }
+  EXPECT_EQ(problem_of("health.temperatures_of = [\"3=80/90\", \"3 = 1/2\"]"),
+            "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU for the second time");
 }
 
 TEST(Render, WhatIsPrintedReadsBackTheSame) {

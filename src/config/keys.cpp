@@ -1,6 +1,9 @@
 #include "config/keys.h"
 
 #include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,28 +33,100 @@ Result<void> set_level_value(Config& config, const Value& value) {
   return set_level(config, std::get<std::string>(value));
 }
 
+using Temperatures = Config::Temperatures;
+
+template <auto Member>
+Value get_temperature(const Config& config) {
+  return config.health.common.*Member;
+}
+template <auto Member>
+Result<void> set_temperature(Config& config, const Value& value) {
+  config.health.common.*Member = std::get<std::int64_t>(value);
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<std::int64_t> integer_of(std::string_view text) {
+  text = trimmed(text);
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+// "3 = 80/90"
+std::optional<std::pair<std::string, Temperatures>> temperatures_of(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t slash = text.find('/');
+  if (equals == text.npos || slash == text.npos || slash < equals) return std::nullopt;
+  const std::string_view gpu = trimmed(text.substr(0, equals));
+  const auto degraded = integer_of(text.substr(equals + 1, slash - equals - 1));
+  const auto unhealthy = integer_of(text.substr(slash + 1));
+  if (gpu.empty() || !degraded || !unhealthy) return std::nullopt;
+  return std::pair(std::string(gpu), Temperatures{*degraded, *unhealthy});
+}
+
+Value get_temperatures_of(const Config& config) {
+  Strings all;
+  for (const auto& [gpu, own] : config.health.of_gpu) {
+    all.push_back(fmt::format("{} = {}/{}", gpu, own.degraded, own.unhealthy));
+  }
+  return all;
+}
+Result<void> set_temperatures_of(Config& config, const Value& value) {
+  std::map<std::string, Temperatures> all;
+  for (const std::string& text : std::get<Strings>(value)) {
+    auto one = temperatures_of(text);
+    if (!one) {
+      return Error{Errc::invalid,
+                   fmt::format("\"{}\" is not of the form \"GPU = DEGRADED/UNHEALTHY\"", text)};
+    }
+    if (!all.insert(*std::move(one)).second) {
+      return Error{Errc::invalid, fmt::format("\"{}\" names a GPU for the second time", text)};
+    }
+  }
+  config.health.of_gpu = std::move(all);
+  return {};
+}
+
 constexpr std::array kKeys = {
     Key{"server", "listen", false, "TCP addresses to listen on. TCP is read-only. [] for none.",
-        true, &get_member<&Config::server, &Config::Server::listen>,
+        Type::list, &get_member<&Config::server, &Config::Server::listen>,
         &set_member<&Config::server, &Config::Server::listen>},
     Key{"server", "socket", false, "Unix socket of the API. Anybody may connect; peers decide.",
-        false, &get_member<&Config::server, &Config::Server::socket>,
+        Type::text, &get_member<&Config::server, &Config::Server::socket>,
         &set_member<&Config::server, &Config::Server::socket>},
     Key{"server", "allowed_hosts", false,
         "Names by which clients may address the TCP listeners, beside localhost and the address "
         "itself.",
-        true, &get_member<&Config::server, &Config::Server::allowed_hosts>,
+        Type::list, &get_member<&Config::server, &Config::Server::allowed_hosts>,
         &set_member<&Config::server, &Config::Server::allowed_hosts>},
-    Key{"state", "directory", false, "Where the daemon keeps what must survive it.", false,
+    Key{"state", "directory", false, "Where the daemon keeps what must survive it.", Type::text,
         &get_member<&Config::state, &Config::State::directory>,
         &set_member<&Config::state, &Config::State::directory>},
     Key{"driver", "nvml", false, "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
-        false, &get_member<&Config::driver, &Config::Driver::nvml>,
+        Type::text, &get_member<&Config::driver, &Config::Driver::nvml>,
         &set_member<&Config::driver, &Config::Driver::nvml>},
-    Key{"metrics", "prefix", false, "First word of every metric name.", false,
+    Key{"health", "temperature_degraded", false, "A GPU is degraded above so many degrees Celsius.",
+        Type::integer, &get_temperature<&Temperatures::degraded>,
+        &set_temperature<&Temperatures::degraded>},
+    Key{"health", "temperature_unhealthy", false,
+        "A GPU is unhealthy above so many degrees Celsius.", Type::integer,
+        &get_temperature<&Temperatures::unhealthy>, &set_temperature<&Temperatures::unhealthy>},
+    Key{"health", "temperatures_of", false,
+        "Other temperatures of one GPU: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a "
+        "UUID "
+        "or a PCI address.",
+        Type::list, &get_temperatures_of, &set_temperatures_of},
+    Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},
-    Key{"log", "level", false, "debug, info, warning or error.", false, &get_level,
+    Key{"log", "level", false, "debug, info, warning or error.", Type::text, &get_level,
         &set_level_value},
 };
 
@@ -72,6 +147,7 @@ std::string quoted(std::string_view text) {
 
 std::string to_toml(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   std::string out = "[";
   for (const std::string& element : std::get<Strings>(value)) {
     if (out.size() > 1) out += ", ";

@@ -3,6 +3,7 @@
 // it.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,14 +15,15 @@
 
 namespace gpuyard::config {
 
-using Value = std::variant<std::string, std::vector<std::string>>;
+using Value = std::variant<std::string, std::vector<std::string>, std::int64_t>;
+enum class Type { text, list, integer };  // which of them, in that order
 
 struct Key {
   std::string_view section;
   std::string_view name;
   bool live;  // a reload applies it; otherwise the next start does
   std::string_view help;
-  bool is_list;
+  Type type;
   Value (*get)(const Config&);
   Result<void> (*set)(Config&, const Value&);  // the value has the right type already
 };

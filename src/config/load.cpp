@@ -64,15 +64,28 @@ class FileReader {
       return candidate.section == section && candidate.name == name.str();
     });
     if (key == keys().end()) return unknown(fmt::format("{}.{}", section, name.str()), name);
-    const auto value = key->is_list ? list_of(node) : text_of(node);
+    const auto value = value_of(node, key->type);
     if (!value) {
-      return at(node.source(), fmt::format("{}.{} must be {}", section, name.str(),
-                                           key->is_list ? "a list of strings" : "a string"));
+      return at(node.source(),
+                fmt::format("{}.{} must be {}", section, name.str(), what_is(key->type)));
     }
     if (auto done = key->set(config_, *value); !done) {
       return at(node.source(), fmt::format("{}.{}: {}", section, name.str(), done.error().message));
     }
     return {};
+  }
+
+  static std::string_view what_is(Type type) {
+    return type == Type::text   ? "a string"
+           : type == Type::list ? "a list of strings"
+                                : "an integer";
+  }
+
+  static std::optional<Value> value_of(const toml::node& node, Type type) {
+    if (type == Type::text) return text_of(node);
+    if (type == Type::list) return list_of(node);
+    const auto* number = node.as_integer();
+    return number != nullptr ? std::optional<Value>(number->get()) : std::nullopt;
   }
 
   static std::optional<Value> text_of(const toml::node& node) {

@@ -65,6 +65,20 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   return lock;
 }
 
+namespace {
+
+Result<void> check_temperatures(const config::Config::Health& health) {
+  const auto in_order = [](const auto& one) { return one.degraded <= one.unhealthy; };
+  const std::string what = "the temperature of \"unhealthy\" is below that of \"degraded\"";
+  if (!in_order(health.common)) return Error{Errc::invalid, "health: " + what};
+  for (const auto& [gpu, own] : health.of_gpu) {
+    if (!in_order(own)) return Error{Errc::invalid, "health.temperatures_of " + gpu + ": " + what};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> check(const config::Config& config) {
   for (const std::string& text : config.server.listen) {
     const auto endpoint = http::parse_endpoint(text);
@@ -80,7 +94,7 @@ Result<void> check(const config::Config& config) {
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }
-  return {};
+  return check_temperatures(config.health);
 }
 
 Result<void> serve(const ServeOptions& options) {

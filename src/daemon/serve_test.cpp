@@ -58,6 +58,15 @@ TEST(Check, AMetricPrefixMustStartAName) {
   EXPECT_EQ(check(config).error().message.find("metrics.prefix"), 0U);
 }
 
+TEST(Check, AGpuMustBeDegradedBeforeItIsUnhealthy) {
+  auto config = valid();
+  config.health.common = {85, 75};
+  EXPECT_EQ(check(config).error().message.find("health: "), 0U);
+  config = valid();
+  config.health.of_gpu["3"] = {85, 75};
+  EXPECT_EQ(check(config).error().message.find("health.temperatures_of 3: "), 0U);
+}
+
 TEST_F(StateDirectory, IsCreatedWithItsParents) {
   EXPECT_TRUE(lock_state(path_ + "/a/b").ok());
   EXPECT_TRUE(std::filesystem::is_directory(path_ + "/a/b"));

@@ -18,6 +18,15 @@ std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t desc
   return arguments;
 }
 
+HealthPolicy health_policy(const config::Config::Health& health) {
+  const auto thresholds = [](const config::Config::Temperatures& own) {
+    return HealthThresholds{own.degraded, own.unhealthy};
+  };
+  HealthPolicy policy{thresholds(health.common), {}};
+  for (const auto& [gpu, own] : health.of_gpu) policy.of_gpu[gpu] = thresholds(own);
+  return policy;
+}
+
 }  // namespace
 
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
@@ -29,7 +38,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
             return driver::spawn_host(arguments);
           },
           *this),
-      telemetry_(loop, *this),
+      telemetry_(loop, *this, health_policy(options.config.health)),
       context_{telemetry_, options.version, options.config.metrics.prefix},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {

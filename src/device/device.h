@@ -8,6 +8,7 @@
 #include <boost/describe.hpp>
 
 #include "device/reading.h"
+#include "gpuyard/driver_info.h"
 
 namespace gpuyard {
 
@@ -27,16 +28,6 @@ struct DeviceInfo {
 };
 BOOST_DESCRIBE_STRUCT(DeviceInfo, (), (id, index, uuid, pci_address, name, fault))
 
-// Versions as the driver tells them; empty where it does not. Never invented.
-struct DriverInfo {
-  std::optional<std::string> driver_version;       // "535.104.05"
-  std::optional<std::string> cuda_driver_version;  // "12.2", the highest CUDA it supports
-  std::optional<std::string> nvml_version;         // "12.535.104"
-  std::string library;                             // path of the loaded NVML
-  bool simulated = false;                          // it is the simulated one
-
-  friend bool operator==(const DriverInfo&, const DriverInfo&) = default;
-};
 BOOST_DESCRIBE_STRUCT(DriverInfo, (),
                       (driver_version, cuda_driver_version, nvml_version, library, simulated))
 

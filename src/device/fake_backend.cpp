@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -11,7 +12,14 @@
 #include "device/catalog.h"
 #include "device/error.h"
 
-namespace gpuyard {
+namespace gpuyard::fakes {
+namespace {
+
+Missing lost_gpu() {
+  return {MissingReason::device_lost, "GPU is lost"};
+}
+
+}  // namespace
 
 struct FakeFleet::State {
   struct Gpu {
@@ -21,38 +29,68 @@ struct FakeFleet::State {
     bool blocked = false;
   };
 
-  mutable std::mutex mutex;
-  std::condition_variable unblocked;
-  std::optional<Error> no_driver;
-  std::vector<Gpu> gpus;
+  // The one at an index, there or removed: an index is one GPU's, until that moves to another.
+  Gpu* at(std::uint32_t index) {
+    const auto found =
+        std::ranges::find(gpus, index, [](const Gpu& gpu) { return gpu.info.index; });
+    return found != gpus.end() ? &*found : nullptr;
+  }
 
   template <class Change>
   void change(std::uint32_t index, Change&& change) {
     const std::lock_guard lock(mutex);
-    if (index < gpus.size() && !gpus[index].removed) change(gpus[index]);
-    unblocked.notify_all();
+    Gpu* gpu = at(index);
+    if (gpu != nullptr && !gpu->removed) change(*gpu);
+    changed.notify_all();
   }
+
+  // Nothing: it is not there (any more).
+  Gpu* wait_unblocked(std::unique_lock<std::mutex>& lock, const DeviceId& id) {
+    Gpu* gpu = nullptr;
+    changed.wait(lock, [&] {
+      const auto found = std::ranges::find(gpus, id, [](const Gpu& one) { return one.info.id; });
+      gpu = found != gpus.end() ? &*found : nullptr;
+      return gpu == nullptr || gpu->removed || !gpu->blocked;
+    });
+    return gpu;
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Error> no_driver;
+  std::vector<Gpu> gpus;  // by index
+  std::uint32_t made = 0;
 };
 
 FakeFleet FakeFleet::with_healthy_gpus(std::uint32_t count, std::int64_t memory) {
-  auto state = std::make_shared<State>();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", i);
-    State::Gpu gpu{{uuid, i, uuid, fmt::format("0000:{:02x}:00.0", i + 1), "Fake GPU", {}}, {}};
-    gpu.values = {{Metric::memory_total, memory},
-                  {Metric::memory_free, memory},
-                  {Metric::memory_used, std::int64_t{0}},
-                  {Metric::temperature_core, std::int64_t{40}},
-                  {Metric::utilization_gpu, std::int64_t{0}}};
-    state->gpus.push_back(std::move(gpu));
-  }
-  return FakeFleet(std::move(state));
+  FakeFleet fleet(std::make_shared<State>());
+  for (std::uint32_t i = 0; i < count; ++i) fleet.add_gpu(i, "Fake GPU", memory);
+  return fleet;
 }
 
 FakeFleet FakeFleet::without_driver(Error why) {
   auto state = std::make_shared<State>();
   state->no_driver = std::move(why);
   return FakeFleet(std::move(state));
+}
+
+bool FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->at(index) != nullptr) return false;
+  const std::uint32_t number = state_->made++;
+  const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", number);
+  const std::string pci = fmt::format("0000:{:02x}:00.0", number + 1);
+  State::Gpu gpu{{uuid, index, uuid, pci, name, {}}, {}};
+  gpu.values = {{Metric::memory_total, memory},
+                {Metric::memory_free, memory},
+                {Metric::memory_used, std::int64_t{0}},
+                {Metric::temperature_core, std::int64_t{40}},
+                {Metric::utilization_gpu, std::int64_t{0}},
+                {Metric::ecc_uncorrected_volatile, std::int64_t{0}},
+                {Metric::ecc_uncorrected_aggregate, std::int64_t{0}}};
+  state_->gpus.push_back(std::move(gpu));
+  std::ranges::sort(state_->gpus, {}, [](const State::Gpu& one) { return one.info.index; });
+  return true;
 }
 
 void FakeFleet::set_number(std::uint32_t index, Metric metric, std::int64_t value) {
@@ -63,11 +101,15 @@ void FakeFleet::set_missing(std::uint32_t index, Metric metric, Missing why) {
   state_->change(index, [&](State::Gpu& gpu) { gpu.values[metric] = std::move(why); });
 }
 
+void FakeFleet::set_text(std::uint32_t index, Metric metric, std::string text) {
+  state_->change(index, [&](State::Gpu& gpu) { gpu.values[metric] = std::move(text); });
+}
+
 void FakeFleet::set_memory_used(std::uint32_t index, std::int64_t bytes) {
   state_->change(index, [&](State::Gpu& gpu) {
     const auto* total = std::get_if<std::int64_t>(&gpu.values[Metric::memory_total]);
     if (total == nullptr) return;  // memory that cannot be read cannot be used either
-    const std::int64_t used = std::clamp(bytes, std::int64_t{0}, *total);
+    const std::int64_t used = std::clamp(bytes, std::int64_t{0}, std::max(*total, std::int64_t{0}));
     gpu.values[Metric::memory_used] = used;
     gpu.values[Metric::memory_free] = *total - used;
   });
@@ -77,8 +119,29 @@ void FakeFleet::set_temperature(std::uint32_t index, std::int64_t celsius) {
   set_number(index, Metric::temperature_core, celsius);
 }
 
+void FakeFleet::inject_ecc_error(std::uint32_t index) {
+  state_->change(index, [&](State::Gpu& gpu) {
+    for (const Metric metric :
+         {Metric::ecc_uncorrected_volatile, Metric::ecc_uncorrected_aggregate}) {
+      auto* count = std::get_if<std::int64_t>(&gpu.values[metric]);
+      if (count != nullptr && *count < std::numeric_limits<std::int64_t>::max()) ++*count;
+    }
+  });
+}
+
 void FakeFleet::remove_gpu(std::uint32_t index) {
   state_->change(index, [](State::Gpu& gpu) { gpu.removed = true; });
+}
+
+void FakeFleet::replug_gpu(std::uint32_t index, std::uint32_t new_index) {
+  const std::lock_guard lock(state_->mutex);
+  State::Gpu* gpu = state_->at(index);
+  const bool is_free = index == new_index || state_->at(new_index) == nullptr;
+  if (gpu == nullptr || !gpu->removed || !is_free) return;
+  gpu->removed = gpu->blocked = false;
+  gpu->info.index = new_index;
+  std::ranges::sort(state_->gpus, {}, [](const State::Gpu& one) { return one.info.index; });
+  state_->changed.notify_all();
 }
 
 void FakeFleet::block(std::uint32_t index) {
@@ -104,34 +167,30 @@ class FakeBackend final : public Backend {
 
   Result<DriverSession> start() override {
     const DriverInfo driver = fleet_.fleet().driver;
+    const FakeFleet::State& state = *fleet_.state_;
     const std::lock_guard lock(fleet_.state_->mutex);
-    if (fleet_.state_->no_driver) return *fleet_.state_->no_driver;
-    return DriverSession{driver, static_cast<std::uint32_t>(fleet_.state_->gpus.size())};
+    if (state.no_driver) return *state.no_driver;
+    return DriverSession{driver, state.gpus.empty() ? 0 : state.gpus.back().info.index + 1};
   }
 
   DeviceInfo open(std::uint32_t index) override {
     FakeFleet::State& state = *fleet_.state_;
     std::unique_lock lock(state.mutex);
-    FakeFleet::State::Gpu& gpu = state.gpus.at(index);
-    state.unblocked.wait(lock, [&] { return !gpu.blocked || gpu.removed; });
-    DeviceInfo info = gpu.info;
-    if (gpu.removed) info.fault = Missing{MissingReason::device_lost, "GPU is lost"};
+    const FakeFleet::State::Gpu* gpu = state.at(index);
+    if (gpu == nullptr) return empty_slot(index);
+    gpu = state.wait_unblocked(lock, DeviceId(gpu->info.id));
+    DeviceInfo info = gpu->info;
+    if (gpu->removed) info.fault = lost_gpu();
     return info;
   }
 
   Sample read(const DeviceId& id, ProbeSet probes) override {
     FakeFleet::State& state = *fleet_.state_;
     std::unique_lock lock(state.mutex);
-    const auto gpu = std::find_if(state.gpus.begin(), state.gpus.end(),
-                                  [&](const auto& candidate) { return candidate.info.id == id; });
-    if (gpu == state.gpus.end()) {
-      return missing_sample(probes, {MissingReason::failed, "Not Found"}, BootClock::now());
-    }
     const TimePoint taken = BootClock::now();
-    state.unblocked.wait(lock, [&] { return !gpu->blocked || gpu->removed; });
-    if (gpu->removed) {
-      return missing_sample(probes, {MissingReason::device_lost, "GPU is lost"}, taken);
-    }
+    const FakeFleet::State::Gpu* gpu = state.wait_unblocked(lock, id);
+    if (gpu == nullptr) return missing_sample(probes, {MissingReason::failed, "Not Found"}, taken);
+    if (gpu->removed) return missing_sample(probes, lost_gpu(), taken);
     Sample sample = missing_sample(probes, {MissingReason::not_supported, ""}, taken);
     for (const auto& [metric, value] : gpu->values) {
       if (sample.find(metric) != nullptr) sample.set({metric, 0, taken, value});
@@ -140,6 +199,14 @@ class FakeBackend final : public Backend {
   }
 
  private:
+  static DeviceInfo empty_slot(std::uint32_t index) {
+    DeviceInfo info;
+    info.id = fmt::format("index:{}", index);
+    info.index = index;
+    info.fault = lost_gpu();
+    return info;
+  }
+
   FakeFleet fleet_;
 };
 
@@ -147,4 +214,15 @@ std::unique_ptr<Backend> FakeFleet::backend() const {
   return std::make_unique<FakeBackend>(*this);
 }
 
-}  // namespace gpuyard
+std::vector<GpuMetrics> FakeFleet::collect_metrics() const {
+  std::vector<GpuMetrics> metrics;
+  const auto backend = this->backend();
+  for (const DeviceInfo& info : fleet().devices) {
+    const DeviceState state =
+        device_state(info, backend->read(info.id, kMetricsProbes), kMetricsProbes, {});
+    if (state.condition == DeviceCondition::responsive) metrics.push_back(metrics_of(state));
+  }
+  return metrics;
+}
+
+}  // namespace gpuyard::fakes

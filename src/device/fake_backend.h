@@ -1,30 +1,49 @@
 // A fleet that exists only in memory and can be changed while somebody reads it: for tests of every
-// room above the backend.
+// room above the backend, and behind the public library's FakeFleet.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "device/backend.h"
+#include "device/gpu_metrics.h"
 
 namespace gpuyard {
+
+// Apart, because the public library has a FakeFleet too; the house calls it FakeFleet all the same.
+namespace fakes {
 
 // Copies share one fleet. Any thread may call anything. Changing a GPU that is not there does
 // nothing.
 class FakeFleet {
  public:
-  // `count` GPUs at 40 C and 0 %, with `memory` bytes each, none used.
+  // `count` GPUs at 40 C and 0 %, with `memory` bytes each, none used, without ECC errors.
   static FakeFleet with_healthy_gpus(std::uint32_t count, std::int64_t memory);
   // A machine whose driver does not load.
   static FakeFleet without_driver(Error why);
 
+  // A healthy GPU more, at an index that is free; else nothing, and false. Whoever counted the GPUs
+  // already may not see it.
+  bool add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory);
+
   void set_number(std::uint32_t index, Metric, std::int64_t value);
   void set_missing(std::uint32_t index, Metric, Missing);
+  void set_text(std::uint32_t index, Metric, std::string text);
+  // `bytes` within what the GPU has.
   void set_memory_used(std::uint32_t index, std::int64_t bytes);
   void set_temperature(std::uint32_t index, std::int64_t celsius);
+  // One uncorrectable error more, up to the largest count there is. A GPU without ECC has none.
+  void inject_ecc_error(std::uint32_t index);
+
   // The GPU falls off the bus: it does not open any more, and every reading of it is lost.
   void remove_gpu(std::uint32_t index);
+  // It is back, as it was; at another free index if so wished, as after a restart of the driver:
+  // whoever has it open keeps reading it, and sees the index after opening it again.
+  void replug_gpu(std::uint32_t index) { replug_gpu(index, index); }
+  void replug_gpu(std::uint32_t index, std::uint32_t new_index);
 
   // The GPU's driver calls block until unblocked: what a dying GPU does.
   void block(std::uint32_t index);
@@ -32,6 +51,8 @@ class FakeFleet {
 
   Fleet fleet() const;
   std::unique_ptr<Backend> backend() const;
+  // The small view of every GPU that is there, by index; waits for those that block.
+  std::vector<GpuMetrics> collect_metrics() const;
 
  private:
   struct State;
@@ -40,5 +61,9 @@ class FakeFleet {
   friend class FakeBackend;
   std::shared_ptr<State> state_;
 };
+
+}  // namespace fakes
+
+using fakes::FakeFleet;
 
 }  // namespace gpuyard

@@ -1,5 +1,6 @@
 #include "device/fake_backend.h"
 
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -44,7 +45,7 @@ TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
 }
 
 TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
-  RecordProperty("contract", "A5 A7");
+  RecordProperty("contract", "A5 A7 A15");
   EXPECT_EQ(number(2, Metric::memory_total), kMemory);
   EXPECT_EQ(number(2, Metric::memory_used), 0);
   EXPECT_EQ(number(2, Metric::temperature_core), 40);
@@ -106,6 +107,8 @@ TEST_F(FakeBackends, EveryReadingOfARemovedGpuIsLost) {
 }
 
 TEST_F(FakeBackends, ChangingAGpuThatIsNotThereDoesNothing) {
+  RecordProperty("contract", "A15");
+  fleet_.inject_ecc_error(99);
   fleet_.set_temperature(3, 90);
   fleet_.set_memory_used(99, 1);
   fleet_.remove_gpu(99);
@@ -121,7 +124,87 @@ TEST_F(FakeBackends, AGpuNobodyKnowsHasReasonsInsteadOfReadings) {
   EXPECT_NE(sample.readings().front().missing(), nullptr);
 }
 
+TEST_F(FakeBackends, AnInjectedErrorIsOneMore) {
+  RecordProperty("contract", "A15");
+  EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), 0);
+  fleet_.inject_ecc_error(0);
+  fleet_.inject_ecc_error(0);
+  EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), 2);
+  EXPECT_EQ(number(0, Metric::ecc_uncorrected_volatile), 2);
+  EXPECT_EQ(number(1, Metric::ecc_uncorrected_aggregate), 0);
+}
+
+TEST_F(FakeBackends, ErrorsDoNotCountBeyondTheLargestCount) {
+  RecordProperty("contract", "A15");
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  fleet_.set_number(0, Metric::ecc_uncorrected_aggregate, kMost);
+  fleet_.inject_ecc_error(0);
+  EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), kMost);
+}
+
+TEST_F(FakeBackends, AGpuWithoutEccHasNoErrors) {
+  RecordProperty("contract", "A15");
+  for (const Metric metric : {Metric::ecc_uncorrected_aggregate, Metric::ecc_uncorrected_volatile})
+    fleet_.set_missing(0, metric, {MissingReason::not_supported, ""});
+  fleet_.inject_ecc_error(0);
+  EXPECT_EQ(read(0).number(Metric::ecc_uncorrected_aggregate), nullptr);
+}
+
+TEST_F(FakeBackends, AGpuThatIsPluggedInAgainIsAsItWas) {
+  RecordProperty("contract", "A15");
+  fleet_.set_temperature(1, 63);
+  fleet_.remove_gpu(1);
+  fleet_.replug_gpu(1);
+  EXPECT_EQ(visible().size(), 3U);
+  EXPECT_EQ(number(1, Metric::temperature_core), 63);
+  EXPECT_EQ(backend_->open(1), all_[1]);
+}
+
+TEST_F(FakeBackends, AGpuMayComeBackUnderAnotherIndex) {
+  RecordProperty("contract", "A15");
+  fleet_.remove_gpu(1);
+  fleet_.replug_gpu(1, 7);
+  EXPECT_EQ(backend_->start()->gpu_count, 8U);
+  EXPECT_NE(backend_->open(1).fault, std::nullopt);
+  EXPECT_EQ(backend_->open(7).uuid, all_[1].uuid);
+  EXPECT_EQ(number(1, Metric::temperature_core), 40) << "its key is not its index";
+  fleet_.set_temperature(7, 63);
+  EXPECT_EQ(number(1, Metric::temperature_core), 63);
+}
+
+TEST_F(FakeBackends, OnlyAGpuThatIsGoneCanComeBackAndOnlyToAFreePlace) {
+  fleet_.replug_gpu(1, 7);
+  fleet_.replug_gpu(9);
+  EXPECT_EQ(fleet_.fleet().devices, all_);
+  fleet_.remove_gpu(1);
+  fleet_.replug_gpu(1, 2);
+  EXPECT_EQ(visible().size(), 2U);
+}
+
+TEST_F(FakeBackends, AGpuMoreIsOneOfItsOwn) {
+  RecordProperty("contract", "C16");
+  fleet_.remove_gpu(1);
+  fleet_.replug_gpu(1, 7);
+  EXPECT_TRUE(fleet_.add_gpu(1, "Another", 10));
+  EXPECT_FALSE(fleet_.add_gpu(2, "Nobody", 10));
+  ASSERT_EQ(visible().size(), 4U);
+  EXPECT_EQ(backend_->open(1).name, "Another");
+  EXPECT_NE(backend_->open(1).id, all_[1].id);
+  EXPECT_EQ(backend_->open(2), all_[2]);
+}
+
+TEST_F(FakeBackends, TheSmallViewHoldsTheGpusThatAreThere) {
+  RecordProperty("contract", "C2 C16");
+  fleet_.remove_gpu(1);
+  fleet_.set_temperature(2, 55);
+  const auto metrics = fleet_.collect_metrics();
+  ASSERT_EQ(metrics.size(), 2U);
+  EXPECT_EQ(metrics[1].device_id, 2U);
+  EXPECT_EQ(metrics[1].temperature_celsius, 55);
+}
+
 TEST_F(FakeBackends, CopiesShareOneFleet) {
+  RecordProperty("contract", "A15");
   FakeFleet copy = fleet_;
   copy.set_temperature(0, 77);
   EXPECT_EQ(number(0, Metric::temperature_core), 77);

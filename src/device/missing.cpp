@@ -2,7 +2,7 @@
 
 namespace gpuyard {
 
-std::string describe(const Missing& missing) {
+std::string v0::describe(const Missing& missing) {
   if (!missing.detail.empty()) return missing.detail;
   switch (missing.reason) {
     case MissingReason::not_supported:

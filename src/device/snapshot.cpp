@@ -41,6 +41,13 @@ bool means_lost(MissingReason reason) {
   return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
 }
 
+std::optional<std::uint32_t> as_index(std::string_view name) {
+  std::uint32_t index = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool whole = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
+  return whole ? std::optional(index) : std::nullopt;
+}
+
 }  // namespace
 
 const Missing* lost(const Sample& sample) {
@@ -85,19 +92,17 @@ DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet
   return state;
 }
 
+bool has_name(const DeviceInfo& info, std::string_view name) {
+  if (const auto index = as_index(name)) return info.index == *index;
+  return (!info.uuid.empty() && info.uuid == name) ||
+         (!info.pci_address.empty() && info.pci_address == short_pci_address(name));
+}
+
 Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_view name) {
-  std::uint32_t index = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool is_index = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
   for (const DeviceState& device : snapshot.devices) {
-    const DeviceInfo& info = device.info;
-    if (is_index ? info.index == index
-                 : (!info.uuid.empty() && info.uuid == name) ||
-                       (!info.pci_address.empty() && info.pci_address == short_pci_address(name))) {
-      return &device;
-    }
+    if (has_name(device.info, name)) return &device;
   }
-  if (is_index) return index_out_of_range(index);
+  if (const auto index = as_index(name)) return index_out_of_range(*index);
   return Error{Errc::not_found,
                fmt::format("there is no GPU \"{}\"; name one by index, UUID or PCI "
                            "address (`gpuyard devices` lists them)",

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "gpuyard/health.h"
 
 namespace gpuyard {
 
@@ -26,6 +27,7 @@ struct DeviceState {
   std::string why;  // of a condition other than responsive
   Sample sample;
   std::uint64_t query_errors = 0;  // readings that failed since the daemon started
+  HealthReport health = {};        // HealthWatch::judge() of all the above
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
@@ -59,8 +61,11 @@ struct Snapshot {
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
-// The GPU a person names by index ("3"), UUID, or PCI address in either of its spellings
-// ("0000:01:00.0", NVML's "00000000:01:00.0"). Else Errc::not_found.
+// Whether a person may call the GPU so: by index ("3"), UUID, or PCI address in either of its
+// spellings ("0000:01:00.0", NVML's "00000000:01:00.0").
+bool has_name(const DeviceInfo&, std::string_view name);
+
+// The GPU that has this name. Else Errc::not_found.
 Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
 
 // A row's value wherever it lives: identity, driver or sample.

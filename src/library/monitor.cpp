@@ -1,5 +1,6 @@
 #include "library/monitor.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <future>
@@ -22,9 +23,7 @@ struct Round {
   std::map<DeviceId, Sample> answers;
 };
 
-// What GpuMetrics holds.
-constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
-                                     Probe::power, Probe::power_limit};
+constexpr Duration kCountDeadline = std::chrono::milliseconds(250);
 
 bool gone(const DeviceState& device) {
   if (device.info.fault) return true;
@@ -43,10 +42,17 @@ Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
 }  // namespace
 
 struct Monitor::State {
-  State(std::shared_ptr<Backend> backend, DriverSession session, Duration deadline)
-      : readers(std::move(backend), session.gpu_count,
+  State(std::shared_ptr<Backend> backend, DriverSession session, Duration deadline,
+        HealthPolicy policy)
+      : health(std::move(policy)),
+        readers(std::move(backend), session.gpu_count,
                 {[this](ReadReply reply) { on_reply(std::move(reply)); }}),
-        fleet{std::move(session.driver), readers.devices(deadline)} {}
+        fleet{std::move(session.driver), readers.devices(deadline)} {
+    // The first count of ECC errors is what later ones are compared with.
+    constexpr ProbeSet kCounters = {Probe::ecc_totals};
+    Round round = ask(fleet.devices, kCounters, std::min(deadline, kCountDeadline));
+    for (const DeviceInfo& info : fleet.devices) state_of(info, round, kCounters);
+  }
 
   void on_reply(ReadReply reply) {
     {
@@ -74,25 +80,32 @@ struct Monitor::State {
     return std::move(rounds.extract(id).mapped());
   }
 
-  DeviceState state_of(const DeviceInfo& info, Round& round, ProbeSet probes) const {
+  DeviceState state_of(const DeviceInfo& info, Round& round, ProbeSet probes) {
     const auto answer = round.answers.find(info.id);
     std::optional<Sample> sample;
     if (answer != round.answers.end()) sample = std::move(answer->second);
-    return device_state(info, std::move(sample), probes, BootClock::now());
+    DeviceState state = device_state(info, std::move(sample), probes, BootClock::now());
+    const std::lock_guard lock(mutex);
+    health.note(info.id, state.sample);
+    state.health = health.judge(state);
+    return state;
   }
 
   std::mutex mutex;
   std::condition_variable answered;
   std::uint64_t last_round = 0;
   std::map<std::uint64_t, Round> rounds;
+  HealthWatch health;
   driver::Readers readers;  // its threads use what stands above
   const Fleet fleet;
 };
 
-Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration deadline) {
+Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration deadline,
+                              HealthPolicy policy) {
   auto session = start(backend);
   if (!session) return std::move(session).error();
-  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), deadline));
+  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), deadline,
+                                         std::move(policy)));
 }
 
 Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -128,7 +141,9 @@ Snapshot Monitor::snapshot(Duration deadline, ProbeSet probes) const {
 }
 
 Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration deadline) const {
-  if (row_of(metric).subject != Subject::device) return feature_not_supported(row_of(metric).key);
+  const Row& row = row_of(metric);
+  const bool is_number = row.subject == Subject::device && row.kind != Kind::text;
+  if (!is_number) return feature_not_supported(row.key);
   if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
   const DeviceInfo& info = state_->fleet.devices[index];
   const ProbeSet probes = probes_filling(std::array{metric});
@@ -138,10 +153,24 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
   const Reading* reading = state.sample.find(metric);
   const Missing why = reading != nullptr ? *reading->missing() : Missing{};
   if (why.reason == MissingReason::not_supported) {
-    return feature_not_supported(row_of(metric).key);
+    return feature_not_supported(row.key);
   }
   const bool is_lost = why.reason == MissingReason::device_lost;
   return query_failed(describe(why), is_lost ? Errc::device_lost : Errc::unavailable);
+}
+
+Result<HealthReport> Monitor::health(std::uint32_t index, Duration deadline) const {
+  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
+  const DeviceInfo& info = state_->fleet.devices[index];
+  Round round = state_->ask({info}, kHealthProbes, deadline);
+  return state_->state_of(info, round, kHealthProbes).health;
+}
+
+Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {
+  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
+  const std::lock_guard lock(state_->mutex);
+  state_->health.acknowledge(state_->fleet.devices[index].id);
+  return {};
 }
 
 std::vector<GpuMetrics> Monitor::collect_metrics(Duration deadline) const {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "device/backend.h"
 #include "device/gpu_metrics.h"
+#include "device/health_watch.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::library {
@@ -24,7 +25,9 @@ class Monitor {
 
   // Errors are init_failed() and query_failed().
   // A GPU that does not open in time is listed with that as its fault.
-  static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline);
+  // From here on uncorrectable ECC errors are new.
+  static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline,
+                              HealthPolicy = {});
 
   Monitor(Monitor&&) noexcept;
   Monitor& operator=(Monitor&&) noexcept;
@@ -46,9 +49,16 @@ class Monitor {
   // gpu_count(); one bad GPU cannot fail it.
   Snapshot snapshot(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
-  // One reading now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
+  // One number now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
   Result<std::int64_t> read(std::uint32_t index, Metric,
                             Duration deadline = kDefaultDeadline) const;
+
+  // The verdict on a GPU, on what is read now. Error: index_out_of_range().
+  Result<HealthReport> health(std::uint32_t index, Duration deadline = kDefaultDeadline) const;
+
+  // The uncorrectable ECC errors of a GPU so far are known: they no longer make it unhealthy.
+  // Error: index_out_of_range().
+  Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 
   // snapshot() in the small view.
   std::vector<GpuMetrics> collect_metrics(Duration deadline = kDefaultDeadline) const;

@@ -153,6 +153,19 @@ void put_info(Text& text, const Snapshot& snapshot) {
   }
 }
 
+// Also of a GPU that does not answer: that it is lost is known of no other series.
+void put_health(Text& text, const Snapshot& snapshot) {
+  const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
+  if (!std::ranges::any_of(snapshot.devices, known)) return;
+  text.family("gpu_health", "gauge",
+              "0 healthy, 1 degraded, 2 unhealthy; no series while it is not known.");
+  for (const DeviceState& device : snapshot.devices) {
+    if (!known(device)) continue;
+    text.series("gpu_health", std::to_string(device.info.index),
+                static_cast<double>(*device.health.verdict));
+  }
+}
+
 void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.family("build_info", "gauge", "Version of gpuyard; always 1.");
   text.begin("build_info");
@@ -196,6 +209,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   Text text(prefix);
   put_node(text, snapshot, process);
   put_info(text, snapshot);
+  put_health(text, snapshot);
   for (const Row& row : catalog()) put_row(text, snapshot, row);
   return std::move(text).take();
 }

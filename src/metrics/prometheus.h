@@ -11,7 +11,7 @@ namespace gpuyard::metrics {
 
 // The most series that one GPU can cost a Prometheus server: one that reports everything, with as
 // many fans, links and places of memory errors as there can be.
-inline constexpr int kMostSeriesOfAGpu = 170;
+inline constexpr int kMostSeriesOfAGpu = 171;
 
 // Of the daemon itself, beside the GPUs.
 struct Process {

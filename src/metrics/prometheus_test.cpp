@@ -111,6 +111,19 @@ std::string lines_with(const std::string& text, std::string_view word) {
   return found;
 }
 
+TEST(Prometheus, HealthIsANumberAndHasNoSeriesWhileItIsNotKnown) {
+  RecordProperty("contract", "A10");
+  Snapshot snapshot = small_fleet();
+  EXPECT_EQ(render(snapshot, kProcess, "p").find("p_gpu_health"), std::string::npos);
+  snapshot.devices[0].health.verdict = Health::healthy;
+  snapshot.devices[2].health.verdict = Health::unhealthy;
+  const std::string text = render(snapshot, kProcess, "p");
+  EXPECT_NE(text.find("# TYPE p_gpu_health gauge\np_gpu_health{device=\"0\"} 0\n"
+                      "p_gpu_health{device=\"2\"} 2\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Prometheus, ASmallFleetIsThisTextByteForByte) {
   EXPECT_EQ(render(small_fleet(), kProcess, "gpuyard"), kGolden);
 }

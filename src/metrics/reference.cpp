@@ -14,9 +14,9 @@ Written from the catalog by `metrics_reference`; the tests compare this file wit
 
 One row for each thing that is measured. In JSON every field is there, `null` where there is no
 value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
-not answer has none but `gpu_info`, `gpu_responsive` and `gpu_query_errors_total`. Every series of a
-reading carries the label `device`, the GPU's index; where a row has several elements, their label is
-in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
+not answer has none but `gpu_info`, `gpu_responsive`, `gpu_query_errors_total` and, if it is known,
+`gpu_health`: 0 healthy, 1 degraded, 2 unhealthy. Every series of a reading carries the label
+`device`, the GPU's index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
 depends on a process, a user or a label that somebody gave; a GPU has {} at most.
 
 A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),

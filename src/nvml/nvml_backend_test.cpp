@@ -195,7 +195,7 @@ TEST_F(NvmlBackendTest, VersionsThatTheDriverDoesNotTellAreEmptyNotInvented) {
 }
 
 TEST_F(NvmlBackendTest, AFailedInitialisationSaysWhy) {
-  RecordProperty("contract", "A14 E5");
+  RecordProperty("contract", "A14 E5 E10");
   fake.codes["init"] = kDriverNotLoaded;
   const auto fleet = enumerate(backend_);
   ASSERT_FALSE(fleet.ok());
@@ -212,7 +212,7 @@ TEST_F(NvmlBackendTest, WithoutPermissionTheErrorIsDenied) {
 }
 
 TEST_F(NvmlBackendTest, TheInitFlagIsNotLeftTrueWhenTheCountFails) {
-  RecordProperty("contract", "E5");
+  RecordProperty("contract", "E5 E10");
   fake.codes["count"] = kUnknown;
   EXPECT_EQ(enumerate(backend_).error().message, "NVML query failed: Unknown Error");
   EXPECT_FALSE(backend_.initialised());
@@ -227,7 +227,7 @@ TEST_F(NvmlBackendTest, NvmlIsInitialisedOnceHoweverOftenItIsEnumerated) {
 }
 
 TEST_F(NvmlBackendTest, ShutdownHappensOnceAndOnlyAfterASuccessfulInit) {
-  RecordProperty("contract", "E5");
+  RecordProperty("contract", "E5 E10");
   backend_.shutdown();
   EXPECT_EQ(fake.shutdowns, 0);
   ASSERT_TRUE(enumerate(backend_).ok());
@@ -245,7 +245,7 @@ TEST_F(NvmlBackendTest, AnUnknownGpuIsMissingNotACrash) {
 }
 
 TEST_F(NvmlBackendTest, NoGpuIsAnEmptyFleet) {
-  RecordProperty("contract", "E6");
+  RecordProperty("contract", "E6 E10");
   fake.device_count = 0;
   const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());

@@ -95,6 +95,8 @@ Device device_of(const DeviceState& device, TimePoint now) {
              device.info.name,
              device.condition,
              non_empty(device.why),
+             device.health.verdict,
+             device.health.reasons,
              readings_of(device.sample),
              {},
              {},

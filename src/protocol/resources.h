@@ -9,25 +9,26 @@
 
 #include "base/json_schema.h"
 #include "base/record.h"
+#include "device/health.h"
 #include "device/snapshot.h"
+#include "gpuyard/gpu_device.h"
 #include "protocol/readings.h"
 
-namespace gpuyard::protocol {
+namespace gpuyard {
 
-struct GPUDevice {
-  std::uint32_t index = 0;
-  std::optional<std::string> name;
-  std::optional<std::int64_t> total_memory_mb;
-  std::optional<std::int64_t> free_memory_mb;
-  std::optional<std::int64_t> used_memory_mb;
-  std::optional<std::int64_t> utilization_percent;
-  std::optional<std::int64_t> temperature_c;
-  bool is_available = false;
-  std::optional<std::string> error_message;
-};
 BOOST_DESCRIBE_STRUCT(GPUDevice, (),
                       (index, name, total_memory_mb, free_memory_mb, used_memory_mb,
                        utilization_percent, temperature_c, is_available, error_message))
+
+}  // namespace gpuyard
+
+namespace gpuyard::protocol {
+
+using gpuyard::GPUDevice;
+
+// What GPUDevice holds.
+inline constexpr ProbeSet kGpuDeviceProbes = {Probe::memory, Probe::utilization,
+                                              Probe::temperature};
 
 struct GPUDevicesResponse {
   std::vector<GPUDevice> devices;
@@ -49,14 +50,16 @@ struct Device {
   std::string name;
   DeviceCondition condition = DeviceCondition::responsive;
   std::optional<std::string> why;
+  std::optional<gpuyard::Health> health;
+  std::vector<std::string> health_reasons;
   Readings readings;
   std::optional<std::vector<GpuProcess>> processes;
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
-                      (index, uuid, pci_address, name, condition, why, readings, processes, missing,
-                       age_ms))
+                      (index, uuid, pci_address, name, condition, why, health, health_reasons,
+                       readings, processes, missing, age_ms))
 
 // 1 until a field changes its meaning or goes.
 inline constexpr int kSchemaVersion = 1;
@@ -111,8 +114,6 @@ Readiness readiness_of(const gpuyard::Snapshot&);
 
 namespace gpuyard::json {
 
-using protocol::GPUDevice;
-
 template <>
 inline constexpr std::string_view schema_name<protocol::GPUDevice> = "GPUDevice";
 template <>
@@ -154,6 +155,12 @@ inline constexpr About about<&GPUDevice::error_message>{"Why the GPU is not avai
 template <>
 inline constexpr About about<&protocol::DriverInfo::cuda_driver_version>{
     "The highest CUDA version that the driver supports."};
+template <>
+inline constexpr About about<&protocol::Device::health>{
+    "The verdict on the GPU; null while it is not known."};
+template <>
+inline constexpr About about<&protocol::Device::health_reasons>{
+    "Why the GPU is not healthy, or what is not known of it."};
 template <>
 inline constexpr About about<&protocol::Device::age_ms>{
     "Age of the oldest of the readings that are taken every second, milliseconds."};

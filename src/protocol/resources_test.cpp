@@ -58,7 +58,7 @@ TEST(GPUDevice, MemoryThatThisKindOfGpuDoesNotReportIsNullToo) {
 }
 
 TEST(GPUDevice, AGpuWhoseMemoryCannotBeReadIsInErrorWithEveryReadingNull) {
-  RecordProperty("contract", "E2");
+  RecordProperty("contract", "E2 E10");
   DeviceState device = gpu();
   set_missing(device, Metric::memory_total, {MissingReason::failed, "Unknown Error"});
   EXPECT_EQ(json::to_json(gpu_device_of(device)),
@@ -125,6 +125,18 @@ TEST(Device, EveryReadingIsANumberOrHasAReason) {
     EXPECT_NE(device.readings.get(row.metric).has_value(), device.missing.contains(json_key(row)))
         << row.key;
   }
+}
+
+TEST(Device, ShowsItsHealthWithTheReasonsAndNullWhileItIsNotKnown) {
+  RecordProperty("contract", "A10");
+  DeviceState state = gpu();
+  EXPECT_NE(json::to_json(device_of(state, kNow)).find(R"("health":null,"health_reasons":[])"),
+            std::string::npos);
+  state.health = {gpuyard::Health::degraded, {"temperature 80 C is above 75 C"}};
+  const std::string text = json::to_json(device_of(state, kNow));
+  EXPECT_NE(text.find(R"("health":"degraded","health_reasons":["temperature 80 C is above 75 C"])"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Device, ListsItsProcesses) {
@@ -198,6 +210,7 @@ TEST(Readiness, WithoutADriverIsNotReadyInTheDriversWords) {
 }
 
 TEST(Readiness, CudaNeedsADriverAndAGpu) {
+  RecordProperty("contract", "E10 E16");
   EXPECT_TRUE(readiness_of(initialised(1)).cuda_available);
   EXPECT_FALSE(readiness_of(initialised(0)).cuda_available);
   EXPECT_TRUE(readiness_of(initialised(0)).ready);

@@ -17,7 +17,8 @@ constexpr auto kRareEvery = static_cast<std::uint64_t>(kRarePeriod / kFastPeriod
 
 }  // namespace
 
-Telemetry::Telemetry(Loop& loop, Reader& reader) : loop_(loop), reader_(reader) {
+Telemetry::Telemetry(Loop& loop, Reader& reader, HealthPolicy policy)
+    : loop_(loop), reader_(reader), health_(std::move(policy)) {
   driver_.why = "the driver has not been asked yet";
   auto nothing = std::make_shared<Snapshot>(assemble());
   nothing->generation = 0;
@@ -90,6 +91,7 @@ void Telemetry::on_reply(const ReadReply& reply) {
       track != nullptr ? track->answered(reply.id, reply.sample, loop_.now()) : std::nullopt;
   if (!accepted) return;
   errors_.note(track->info(), *accepted);
+  health_.note(track->info().id, *accepted);
   pump(*track);
   land_if_complete();
   publish_when_complete();
@@ -148,11 +150,14 @@ Snapshot Telemetry::assemble() const {
   snapshot.wall = loop_.wall();
   snapshot.driver = driver_;
   for (const Track& track : tracks_) {
-    snapshot.devices.push_back(track.state(snapshot.taken));
-    snapshot.devices.back().query_errors = errors_.count(track.info().id);
-    if (driver_.initialised) continue;
-    snapshot.devices.back().condition = DeviceCondition::unresponsive;
-    snapshot.devices.back().why = driver_.why;
+    DeviceState device = track.state(snapshot.taken);
+    device.query_errors = errors_.count(track.info().id);
+    if (!driver_.initialised) {
+      device.condition = DeviceCondition::unresponsive;
+      device.why = driver_.why;
+    }
+    device.health = health_.judge(device);
+    snapshot.devices.push_back(std::move(device));
   }
   return snapshot;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "device/health_watch.h"
 #include "device/read.h"
 #include "device/snapshot.h"
 #include "telemetry/flight.h"
@@ -26,7 +27,7 @@ class Reader {
 inline constexpr Duration kTickDeadline = std::chrono::milliseconds(250);
 class Telemetry {
  public:
-  Telemetry(Loop&, Reader&);
+  Telemetry(Loop&, Reader&, HealthPolicy = {});
 
   // The newest published one; never null. Generation 0 is "nothing known yet".
   const SnapshotPtr& latest() const { return latest_; }
@@ -62,6 +63,7 @@ class Telemetry {
   DriverState driver_;
   std::vector<Track> tracks_;  // by index
   QueryErrors errors_;
+  HealthWatch health_;
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   SnapshotPtr latest_;

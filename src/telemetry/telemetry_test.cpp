@@ -167,6 +167,36 @@ TEST_F(TelemetryTest, ALostGpuIsUnavailableBesideHealthyOnesAndLoggedOnce) {
             1);
 }
 
+TEST_F(TelemetryTest, HealthFollowsTheReadingsAndIsNotKnownBeforeThere) {
+  RecordProperty("contract", "A10");
+  telemetry_.on_fleet(fleet_of(1));
+  loop_.advance(kTickDeadline);
+  EXPECT_EQ(latest().devices[0].health.verdict, std::nullopt);
+  answer();
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
+  value_ = 80;  // of everything: C, and 38 errors more than before
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(latest().devices[0].health,
+            (HealthReport{Health::degraded, {"temperature 80 C is above 75 C"}}));
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::unhealthy);
+  EXPECT_EQ(latest().devices[0].health.reasons.back(), "38 new uncorrectable ECC errors");
+}
+
+TEST_F(TelemetryTest, ALostGpuIsUnhealthyAndOneWhoseHostIsDownIsNotJudged) {
+  RecordProperty("contract", "A10");
+  start(2);
+  lost_ = "GPU-0";
+  pass(std::chrono::seconds(2));
+  EXPECT_EQ(latest().devices[0].health, (HealthReport{Health::unhealthy, {"GPU is lost"}}));
+  EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
+  telemetry_.on_host_down("the driver-host ended");
+  EXPECT_EQ(latest().devices[1].health.verdict, std::nullopt);
+  EXPECT_EQ(latest().devices[1].health.reasons.front(),
+            "temperature not known: the driver-host ended");
+}
+
 TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
   RecordProperty("contract", "E9");
   start(1);

@@ -49,11 +49,13 @@ def test_at_debug_level_an_empty_answer_is_explained(daemon, record_property):
 
 
 def test_without_a_driver_the_cli_exits_5_with_valid_empty_json(run, record_property):
-    record_property("contract", "E6 A14")
+    record_property("contract", "E6 A14 C18 E10")
     devices = run("devices", "--json", "--nvml", "/nowhere/lib.so")
     assert devices.returncode == 5
     assert json.loads(devices.stdout)["devices"] == []
     assert "failed to initialise NVML: " in devices.stderr
+    for way in ("comes with the NVIDIA driver", "ldconfig -p", "--nvml PATH", "--simulate 4"):
+        assert way in devices.stderr, devices.stderr
     driver = run("driver", "--json", "--nvml", "/nowhere/lib.so")
     assert driver.returncode == 5
     assert json.loads(driver.stdout)["driver_version"] is None

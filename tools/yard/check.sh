@@ -36,6 +36,12 @@ check_shell() {
   our_files yard .ci/run 'tools/*.sh' 'packaging/*.sh' 'tests/*.sh' | xargs -0 -r shellcheck -x
 }
 
+# Every public declaration is documented.
+check_public_headers() {
+  mkdir -p build/doxygen
+  doxygen tools/check/Doxyfile
+}
+
 check_tools() {
   python3 -m pytest -q -p no:cacheprovider tools
 }
@@ -93,6 +99,7 @@ yard_check() {
   stage "shell" check_shell
   stage "words" python3 tools/check/house_words.py
   stage "include direction" python3 tools/check/include_direction.py
+  stage "public headers" check_public_headers
   stage "tools" check_tools
   stage "foreign clients" prepare_clients
   stage "web assets" prepare_web

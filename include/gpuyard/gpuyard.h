@@ -1,0 +1,5 @@
+/// @file
+/// All of libgpuyard.
+#pragma once
+
+#include "gpuyard/monitor.h"  // IWYU pragma: export

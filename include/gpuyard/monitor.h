@@ -1,0 +1,123 @@
+/// @file
+/// The monitor: the GPUs of this machine, read by this very process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpuyard/device.h"
+#include "gpuyard/driver_info.h"
+#include "gpuyard/error.h"
+#include "gpuyard/export.h"
+#include "gpuyard/fake_fleet.h"
+#include "gpuyard/gpu_device.h"
+#include "gpuyard/gpu_metrics.h"
+#include "gpuyard/gpu_snapshot.h"
+#include "gpuyard/health.h"
+
+namespace gpuyard {
+inline namespace v0 {
+
+/// What to watch, and what to call healthy.
+struct MonitorOptions {
+  /// Path of libnvidia-ml.so.1. Empty: the simulated one if the environment names a simulated world
+  /// (GPUYARD_SIM_WORLD), else what the loader finds.
+  std::string library;
+  /// For every GPU that `thresholds_of` does not name.
+  HealthThresholds thresholds;
+  /// Of single GPUs, by index ("3"), UUID or PCI address.
+  std::map<std::string, HealthThresholds> thresholds_of;
+  /// How long opening waits for GPUs to open. One that does not is listed with that, and not read.
+  std::chrono::milliseconds deadline{2000};
+};
+
+/// Watches the GPUs of this machine.
+///
+/// Any thread may call any const member function at any time. Each waits until its deadline at
+/// most: a GPU that does not answer by then costs only itself. There is a thread for each GPU, and
+/// opening starts one more; none of them handles signals or outlives the process.
+///
+/// It shares its fate with the driver: a call that blocks for ever in the kernel leaves a thread
+/// behind that even _exit() cannot end. A program that must survive a dying GPU asks the daemon,
+/// which keeps the driver in a child process. The driver does not survive fork() without exec.
+class GPUYARD_API Monitor {
+ public:
+  /// So long do readings wait where nothing else is said.
+  static constexpr std::chrono::milliseconds kDefaultDeadline{2000};
+
+  /// Opens the driver and every GPU: 1 to 2 s where nothing else keeps the driver loaded, so hold
+  /// on to it. What ECC errors there are now are not new.
+  ///
+  /// Errors: "failed to initialise NVML: {why}" (Errc::unavailable or denied; advice_on() helps)
+  /// and "NVML query failed: {why}". No GPU is no error.
+  static Result<Monitor> open(const MonitorOptions& options = {});
+  /// Watches a fake fleet instead. `options.library` means nothing then.
+  static Result<Monitor> open(const FakeFleet& fleet, const MonitorOptions& options = {});
+  /// As open(); but where that fails, a monitor without GPUs, whose get_driver_info() says why.
+  static Monitor open_or_none(const MonitorOptions& options = {});
+  /// The same of a fake fleet.
+  static Monitor open_or_none(const FakeFleet& fleet, const MonitorOptions& options = {});
+
+  /// A monitor that was moved from may only be destroyed or assigned to.
+  Monitor(Monitor&&) noexcept;
+  /// Ends what was watched before.
+  Monitor& operator=(Monitor&&) noexcept;
+  /// Closes the driver, once calls under way have returned or 200 ms have passed.
+  ~Monitor();
+
+  /// GPUs found by opening. Does not wait.
+  std::uint32_t gpu_count() const;
+
+  /// The GPUs that are visible now, by index, in the smallest view. May be fewer than gpu_count():
+  /// one whose memory or temperature cannot be read is not among them, and cannot fail the others.
+  std::vector<GpuSnapshot> snapshot(std::chrono::milliseconds deadline = kDefaultDeadline) const;
+
+  /// Every GPU found by opening, each with all that can be read, or why not. Takes 40 ms and more:
+  /// the driver measures PCIe traffic for so long.
+  std::vector<Device> inventory(std::chrono::milliseconds deadline = kDefaultDeadline) const;
+
+  /// One number of one GPU, in the unit that its key says ("power_draw_w").
+  ///
+  /// Errors: "GPU index {index} is out of range", "feature not supported on this platform: {key}",
+  /// "NVML query failed: {why}".
+  Result<double> read(std::uint32_t index, std::string_view key,
+                      std::chrono::milliseconds deadline = kDefaultDeadline) const;
+
+  /// The GPUs that are visible now, by index, in the view that scripts want.
+  std::vector<GpuMetrics> collect_metrics(
+      std::chrono::milliseconds deadline = kDefaultDeadline) const;
+
+  /// Every GPU as the daemon's `/api/gpu/devices` shows it; empty without a driver.
+  std::vector<GPUDevice> get_devices(std::chrono::milliseconds deadline = kDefaultDeadline) const;
+  /// What the driver said of itself, or why there is none. Does not wait.
+  Result<DriverInfo> get_driver_info() const;
+  /// Whether the driver is initialised and has at least one GPU. Does not wait.
+  bool is_cuda_available() const;
+
+  /// The verdict on one GPU, on what is read now. Error: "GPU index {index} is out of range".
+  Result<HealthReport> health(std::uint32_t index,
+                              std::chrono::milliseconds deadline = kDefaultDeadline) const;
+  /// The uncorrectable memory errors that were counted so far are known, and do not make the GPU
+  /// unhealthy any more. Error: "GPU index {index} is out of range".
+  Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
+
+ private:
+  struct State;
+  explicit Monitor(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
+
+/// What to do about an error of Monitor::open: how to find the library, who may use the driver, and
+/// the like. Lines for people, without a newline at the end; empty where there is no advice.
+GPUYARD_API std::string advice_on(const Error&);
+
+/// The version of this library, "0.1.0". Lives as long as the library.
+GPUYARD_API std::string_view version();
+
+}  // namespace v0
+}  // namespace gpuyard

@@ -1,0 +1,37 @@
+#include "device/ecc_baseline.h"
+
+#include <algorithm>
+
+namespace gpuyard {
+
+void EccBaseline::start_over(std::int64_t base) {
+  base_ = base;
+  contained_ = 0;
+}
+
+void EccBaseline::count(Metric source, std::int64_t total) {
+  if (!counted_ || source != source_) {
+    start_over(total);
+  } else if (total < total_) {
+    start_over(0);  // cleared; what it counts now came after that
+  }
+  counted_ = true;
+  source_ = source;
+  total_ = total;
+}
+
+void EccBaseline::acknowledge() {
+  start_over(total_);
+  waiting_.clear();
+}
+
+void EccBaseline::contained(std::uint32_t pid) {
+  ++contained_;
+  waiting_.insert(pid);
+}
+
+std::int64_t EccBaseline::fresh() const {
+  return std::max(std::int64_t{0}, total_ - base_ - contained_);
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,42 @@
+// Which of a GPU's uncorrectable memory errors are new: growth of the driver's counter since
+// somebody last acknowledged it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "device/metric.h"
+
+namespace gpuyard {
+
+class EccBaseline {
+ public:
+  // The counter as it is now. The first one is the baseline: what happened before we looked is not
+  // new. A counter that fell was cleared, and another `source` is another counter: each starts
+  // over.
+  void count(Metric source, std::int64_t total);
+
+  // What happened so far is known.
+  void acknowledge();
+
+  // The hardware contained one of the errors (Xid 94): it costs this process and nothing else.
+  void contained(std::uint32_t pid);
+  // The process has ended, and what was contained with it.
+  void process_gone(std::uint32_t pid) { waiting_.erase(pid); }
+  const std::set<std::uint32_t>& waiting_for() const { return waiting_; }
+
+  // Neither acknowledged nor contained.
+  std::int64_t fresh() const;
+
+ private:
+  void start_over(std::int64_t base);
+
+  Metric source_{};
+  bool counted_ = false;
+  std::int64_t base_ = 0;
+  std::int64_t total_ = 0;
+  std::int64_t contained_ = 0;
+  std::set<std::uint32_t> waiting_;
+};
+
+}  // namespace gpuyard

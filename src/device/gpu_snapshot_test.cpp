@@ -1,0 +1,129 @@
+#include "device/gpu_snapshot.h"
+
+#include <limits>
+#include <random>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+constexpr std::int64_t kMemory = 80'000'000'000;
+
+DeviceState gpu() {
+  DeviceState device;
+  device.info.index = 3;
+  device.sample.set({Metric::memory_total, 0, {}, kMemory});
+  device.sample.set({Metric::memory_used, 0, {}, std::int64_t{30'000'000'001}});
+  device.sample.set({Metric::temperature_core, 0, {}, std::int64_t{71}});
+  device.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{93}});
+  device.sample.set({Metric::ecc_uncorrected_aggregate, 0, {}, std::int64_t{5}});
+  device.sample.set({Metric::ecc_uncorrected_volatile, 0, {}, std::int64_t{2}});
+  return device;
+}
+
+void lose(DeviceState& device, Metric metric, MissingReason why) {
+  device.sample.set({metric, 0, {}, Missing{why, ""}});
+}
+
+TEST(GpuSnapshot, HoldsWhatEveryBackendReports) {
+  RecordProperty("contract", "A3 A4 A5 A6 A7 A8 A9");
+  EXPECT_EQ(gpu_snapshot_of(gpu()), (GpuSnapshot{3, kMemory, 30'000'000'001, 71, 93, 5}));
+}
+
+TEST(GpuSnapshot, WhatTheHardwareLacksIsEmptyNotZero) {
+  RecordProperty("contract", "A3 A8 A9");
+  DeviceState device = gpu();
+  lose(device, Metric::utilization_gpu, MissingReason::not_supported);
+  lose(device, Metric::ecc_uncorrected_aggregate, MissingReason::not_supported);
+  lose(device, Metric::ecc_uncorrected_volatile, MissingReason::not_supported);
+  const auto shown = gpu_snapshot_of(device);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(shown->utilisation_percent, std::nullopt);
+  EXPECT_EQ(shown->ecc_errors_uncorrected, std::nullopt);
+  EXPECT_EQ(shown->to_json(), R"({"id":3,"memory_total":80000000000,"memory_used":30000000001,)"
+                              R"("temperature_celsius":71,"utilisation_percent":null,)"
+                              R"("ecc_errors_uncorrected":null})");
+}
+
+TEST(GpuSnapshot, CountsEccErrorsSinceTheDriverWasLoadedWhereTheirLifetimeIsNotCounted) {
+  RecordProperty("contract", "A9");
+  DeviceState device = gpu();
+  lose(device, Metric::ecc_uncorrected_aggregate, MissingReason::not_supported);
+  EXPECT_EQ(gpu_snapshot_of(device)->ecc_errors_uncorrected, 2U);
+}
+
+TEST(GpuSnapshot, ALifetimeCountThatFailedIsNotReplacedByAnotherNumber) {
+  RecordProperty("contract", "A9");
+  DeviceState device = gpu();
+  lose(device, Metric::ecc_uncorrected_aggregate, MissingReason::failed);
+  EXPECT_EQ(gpu_snapshot_of(device)->ecc_errors_uncorrected, std::nullopt);
+}
+
+TEST(GpuSnapshot, AGpuWithoutMemoryOrTemperatureIsAbsent) {
+  RecordProperty("contract", "A3");
+  for (const Metric needed :
+       {Metric::memory_total, Metric::memory_used, Metric::temperature_core}) {
+    Snapshot snapshot;
+    snapshot.devices = {gpu(), gpu()};
+    lose(snapshot.devices[0], needed, MissingReason::no_permission);
+    EXPECT_EQ(gpu_snapshots_of(snapshot).size(), 1U);
+  }
+}
+
+TEST(GpuSnapshot, AGpuThatDoesNotAnswerIsAbsentWhateverItSaidLast) {
+  RecordProperty("contract", "A3 A13");
+  DeviceState device = gpu();
+  device.condition = DeviceCondition::unresponsive;
+  EXPECT_EQ(gpu_snapshot_of(device), std::nullopt);
+}
+
+TEST(GpuSnapshot, IsAValueThatCanBeCopiedComparedAndPrinted) {
+  RecordProperty("contract", "A2");
+  const GpuSnapshot one = *gpu_snapshot_of(gpu());
+  GpuSnapshot other = one;
+  EXPECT_EQ(one, other);
+  other.ecc_errors_uncorrected = std::nullopt;
+  EXPECT_NE(one, other);
+  std::ostringstream text;
+  text << one << '\n' << other;
+  EXPECT_EQ(
+      text.str(),
+      "GPU 3: 71 C, 93 % util, 30000000001 of 80000000000 B used, 5 uncorrectable ECC errors\n"
+      "GPU 3: 71 C, 93 % util, 30000000001 of 80000000000 B used, - uncorrectable ECC errors");
+}
+
+TEST(GpuSnapshot, SurvivesJsonExactly) {
+  RecordProperty("contract", "A2");
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto kColdest = std::numeric_limits<std::int64_t>::min();
+  std::mt19937_64 random(7);
+  std::vector<GpuSnapshot> made = {{}, {~0U, kMost, kMost, kColdest, ~0U, kMost}};
+  for (int i = 0; i < 2000; ++i) {
+    GpuSnapshot one{static_cast<std::uint32_t>(random()), random(), random() >> (random() % 64),
+                    static_cast<std::int64_t>(random()),  {},       {}};
+    if (random() % 2 != 0) one.utilisation_percent = static_cast<std::uint32_t>(random() % 101);
+    if (random() % 2 != 0) one.ecc_errors_uncorrected = random();
+    made.push_back(one);
+  }
+  for (const GpuSnapshot& one : made) {
+    const auto read = GpuSnapshot::from_json(one.to_json());
+    ASSERT_TRUE(read) << one.to_json() << ": " << read.error().message;
+    ASSERT_EQ(*read, one) << one.to_json();
+  }
+}
+
+TEST(GpuSnapshot, OfBrokenJsonIsAnErrorWithThePath) {
+  RecordProperty("contract", "A2");
+  const auto read = GpuSnapshot::from_json(
+      R"({"id":0,"memory_total":-1,"memory_used":1.5,"temperature_celsius":"x"})");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::invalid);
+  EXPECT_EQ(read.error().message,
+            "/memory_total: not an integer in range; /memory_used: not an integer in range; "
+            "/temperature_celsius: must be an integer");
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,70 @@
+// Uses libgpuyard beside an fmt and an SQLite of its own: writes what every GPU reports to a
+// database in memory, and prints what it finds there.
+//   consumer fake    a fake fleet of 3
+//   consumer         the GPUs of this machine, or of the simulated world in the environment
+#include <fmt/format.h>
+#include <gpuyard/gpuyard.h>
+#include <sqlite3.h>
+
+#include <memory>
+#include <string_view>
+
+namespace {
+
+using Database = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
+
+int run(sqlite3* database, const char* sql) {
+  return sqlite3_exec(database, sql, nullptr, nullptr, nullptr);
+}
+
+Database open_database() {
+  sqlite3* opened = nullptr;
+  sqlite3_open(":memory:", &opened);
+  run(opened, "CREATE TABLE reading (gpu INTEGER, key TEXT, value REAL, why TEXT)");
+  return {opened, &sqlite3_close};
+}
+
+void store(sqlite3* database, const gpuyard::Device& gpu) {
+  for (const gpuyard::Device::Reading& reading : gpu.readings) {
+    const double* number = reading.number();
+    const gpuyard::Missing* missing = reading.missing();
+    if (number == nullptr && missing == nullptr) continue;
+    const std::string sql =
+        fmt::format("INSERT INTO reading VALUES ({}, '{}', {}, '{}')", gpu.index, reading.key,
+                    number != nullptr ? fmt::format("{}", *number) : "NULL",
+                    missing != nullptr ? describe(*missing) : "");
+    if (run(database, sql.c_str()) != SQLITE_OK) {
+      fmt::print(stderr, "{}: {}\n", sql, sqlite3_errmsg(database));
+    }
+  }
+}
+
+int print_row(void*, int columns, char** values, char**) {
+  for (int i = 0; i < columns; ++i) fmt::print("{} ", values[i] != nullptr ? values[i] : "-");
+  fmt::print("\n");
+  return 0;
+}
+
+gpuyard::Result<gpuyard::Monitor> open_monitor(bool fake) {
+  if (!fake) return gpuyard::Monitor::open();
+  return gpuyard::Monitor::open(gpuyard::FakeFleet::with_healthy_gpus(3, 80'000'000'000));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto monitor = open_monitor(argc > 1 && std::string_view(argv[1]) == "fake");
+  if (!monitor) {
+    fmt::print(stderr, "{}\n{}\n", monitor.error().message, advice_on(monitor.error()));
+    return 5;
+  }
+  const auto driver = monitor->get_driver_info();
+  fmt::print("libgpuyard {}, simulated {}\n", gpuyard::version(), driver && driver->simulated);
+  const Database database = open_database();
+  for (const gpuyard::Device& gpu : monitor->inventory()) store(database.get(), gpu);
+  for (const gpuyard::GpuSnapshot& gpu : monitor->snapshot()) fmt::print("{}\n", to_string(gpu));
+  sqlite3_exec(database.get(),
+               "SELECT gpu, value FROM reading WHERE key = 'memory_total_bytes' ORDER BY gpu",
+               &print_row, nullptr, nullptr);
+  return 0;
+}

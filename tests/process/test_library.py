@@ -1,0 +1,227 @@
+"""libgpuyard as it is installed, found and used: by a project of somebody else's, and by the examples."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import PROGRAM, clean_environment, wait_until
+
+BUILD = Path(os.environ.get("GPUYARD_BUILD", "build/release"))
+SOURCE = Path(os.environ.get("GPUYARD_SOURCE", "."))
+EXAMPLES = BUILD / "examples"
+TOTAL = "85520809984"  # bytes of a simulated H100
+
+# Programs that are not sanitized cannot load a library that is.
+plain = pytest.mark.skipif(bool(os.environ.get("GPUYARD_SANITIZE")),
+                           reason="a sanitized library is for sanitized programs")
+
+
+def output(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=240, check=False, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def status(*command, **options):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=60, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """An installed tree, moved after it was installed."""
+    directory = tmp_path_factory.mktemp("install")
+    output("cmake", "--install", BUILD, "--prefix", directory / "first")
+    return (directory / "first").rename(directory / "moved")
+
+
+@pytest.fixture
+def world(tmp_path):
+    """The environment of a simulated world with two GPUs."""
+    place = tmp_path / "world"
+    environment = clean_environment(tmp_path)
+    output(PROGRAM, "sim", "start", "--gpus", "2", "--world", place, env=environment)
+    yield environment | {"GPUYARD_SIM_WORLD": str(place)}
+    output(PROGRAM, "sim", "stop", "--world", place, env=environment)
+
+
+def library_directory(prefix):
+    return next(prefix.rglob("libgpuyard.so.0")).parent
+
+
+def consume(prefix, program, world):
+    """The consumer works on a fake fleet and on simulated GPUs."""
+    environment = world | {"LD_LIBRARY_PATH": str(library_directory(prefix))}
+    fake = output(program, "fake", env=environment)
+    assert fake.count("80000000000 B used") == 3 and "2 80000000000.0" in fake
+    simulated = output(program, env=environment)
+    assert "simulated true" in simulated
+    assert simulated.count(f"of {TOTAL} B used") == 2 and f"1 {TOTAL}.0" in simulated
+
+
+# ---- what is installed
+
+
+@plain
+def test_only_the_public_names_leave_the_library():
+    library = BUILD / "libgpuyard.so.0"
+    exported = output("nm", "-DC", "--defined-only", library).splitlines()
+    names = [line.split(maxsplit=2)[2] for line in exported]
+    strangers = [name for name in names
+                 if "gpuyard::v0::" not in name.split("(")[0] and name != "GPUYARD_0"]
+    assert names and not strangers
+    assert "libgpuyard.so.0]" in output("readelf", "-d", library)
+
+
+@plain
+def test_the_library_leaves_the_process_alone():
+    wanted = output("nm", "-D", "--undefined-only", BUILD / "libgpuyard.so.0")
+    names = set(re.findall(r" U (\w+)", wanted))
+    assert "dlopen" in names  # it is the right list
+    assert not names & {"signal", "sigaction", "sigprocmask", "pthread_sigmask", "setrlimit",
+                        "prlimit", "setlocale", "atexit", "on_exit", "setenv", "putenv", "fork",
+                        "chdir", "umask"}
+
+
+@plain
+def test_a_tree_that_was_moved_runs_its_program_and_its_simulation(prefix, tmp_path):
+    shown = output(prefix / "bin" / "gpuyard", "devices", "--simulate", "2",
+                   env=clean_environment(tmp_path))
+    assert shown.count("NVIDIA H100") == 2
+
+
+def test_public_headers_stand_alone(tmp_path):
+    headers = sorted((SOURCE / "include" / "gpuyard").glob("*.h"))
+    assert headers
+    for header in headers:
+        source = tmp_path / f"{header.stem}.cpp"
+        source.write_text(f"#include <gpuyard/{header.name}>\n#include <gpuyard/{header.name}>\n")
+        output("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+               "-I", SOURCE / "include", source)
+
+
+# ---- somebody else's project
+
+
+@plain
+def test_a_cmake_project_finds_it_and_brings_its_own_libraries(prefix, world, tmp_path):
+    build = tmp_path / "consumer"
+    output("cmake", "-S", SOURCE / "tests" / "consumer", "-B", build, "-G", "Ninja",
+           "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_PREFIX_PATH={prefix}")
+    output("cmake", "--build", build)
+    needed = output("readelf", "-d", build / "consumer")
+    assert "libgpuyard.so.0" in needed and "libfmt" in needed and "libsqlite3" in needed
+    consume(prefix, build / "consumer", world)
+
+
+@plain
+@pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
+def test_pkg_config_finds_it(prefix, world, tmp_path, compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} here")
+    environment = os.environ | {"PKG_CONFIG_PATH": str(library_directory(prefix) / "pkgconfig")}
+    flags = output("pkg-config", "--cflags", "--libs", "gpuyard", env=environment).split()
+    program = tmp_path / "consumer"
+    output(compiler, "-std=c++20", SOURCE / "tests" / "consumer" / "consumer.cpp", "-o", program,
+           *flags, "-lfmt", "-lsqlite3")
+    consume(prefix, program, world)
+
+
+@plain
+def test_the_examples_are_a_project_of_their_own(prefix, tmp_path):
+    build = tmp_path / "examples"
+    output("cmake", "-S", SOURCE / "examples", "-B", build, "-G", "Ninja",
+           "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_PREFIX_PATH={prefix}")
+    output("cmake", "--build", build, "--target", "example_fake_fleet")
+    output(build / "example_fake_fleet",
+           env=os.environ | {"LD_LIBRARY_PATH": str(library_directory(prefix))})
+
+
+# ---- the examples
+
+
+def test_the_fake_fleet_example_passes_all_its_checks(record_property):
+    record_property("contract", "A15 A10")
+    shown = output(EXAMPLES / "example_fake_fleet")
+    assert shown.count("ok ") == 6 and "FAILED" not in shown
+
+
+def test_the_monitor_example_prints_a_line_for_each_gpu_and_time(world, record_property):
+    record_property("contract", "C15 C5 C2")
+    shown = output(EXAMPLES / "example_gpu_monitor", "--interval", "1", "--count", "2", env=world)
+    lines = shown.splitlines()
+    assert len(lines) == 4
+    for index, line in zip([0, 1, 0, 1], lines):
+        assert re.fullmatch(rf"GPU {index}: \d+°C, \d+% util, \d+\.\d GB / 85\.5 GB", line), line
+
+
+@pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "0"], ["--count", "x"],
+                                       ["--nonsense", "1"]], ids=" ".join)
+def test_the_monitor_example_says_how_it_is_used(arguments):
+    done = status(EXAMPLES / "example_gpu_monitor", *arguments)
+    assert done.returncode == 2 and done.stderr.startswith("usage: ")
+
+
+def test_the_health_example_tells_the_lost_from_the_healthy(world, record_property):
+    record_property("contract", "A10")
+    check = EXAMPLES / "example_health_check"
+    healthy = status(check, env=world)
+    assert (healthy.returncode, healthy.stdout.count("): healthy")) == (0, 2), healthy
+    place = world["GPUYARD_SIM_WORLD"]
+    output(PROGRAM, "sim", "inject", "--world", place, "--gpu", "1", "--call", "temperature",
+           "--code", "4", env=world)
+    unknown = status(check, env=world)
+    assert unknown.returncode == 2
+    assert "): not known\n  temperature not known: Insufficient Permissions\n" in unknown.stdout
+    output(PROGRAM, "sim", "inject", "--world", place, "--gpu", "0", "--call", "any",
+           "--code", "15", env=world)
+    assert status(check, env=world).returncode == 1
+
+
+def test_without_a_driver_an_example_says_how_to_find_one(tmp_path, record_property):
+    record_property("contract", "C18 E10")
+    environment = clean_environment(tmp_path) | {"GPUYARD_SIM_WORLD": str(tmp_path / "none")}
+    done = status(EXAMPLES / "example_health_check", env=environment)
+    assert done.returncode == 5
+    assert done.stderr.startswith("failed to initialise NVML: Driver Not Loaded\n")
+    assert "modprobe" in done.stderr
+
+
+def test_the_page_about_the_library_shows_programs_that_are_compiled():
+    page = (SOURCE / "docs" / "library.md").read_text()
+    programs = re.findall(r"```cpp\n// examples/(\w+\.cpp)\n(.*?)```", page, re.DOTALL)
+    assert programs
+    for name, text in programs:
+        assert text == (SOURCE / "examples" / name).read_text(), name
+    assert page.count("```cpp") == len(programs), "every program on the page is a compiled one"
+
+
+# ---- health in the daemon
+
+
+def test_the_daemon_judges_its_gpus_by_the_configured_temperatures(daemon, tmp_path,
+                                                                  record_property):
+    record_property("contract", "A10")
+    config = tmp_path / "gpuyard.toml"
+    config.write_text('[health]\ntemperatures_of = ["1 = -10/-5"]\n')
+    yard = daemon("--simulate", "3", "--config", str(config))
+
+    def judged():
+        gpus = yard.get("/api/gpu/snapshot").json()["devices"]
+        return gpus if all(gpu["health"] for gpu in gpus) else None
+    gpus = wait_until(judged, "every GPU to be judged")
+    assert gpus[1]["health"] == "unhealthy"
+    assert re.fullmatch(r"temperature \d+ C is above -5 C", gpus[1]["health_reasons"][0])
+    assert gpus[0]["health"] == "healthy" and gpus[0]["health_reasons"] == []
+    assert 'gpuyard_gpu_health{device="1"} 2\n' in yard.get("/metrics").text
+    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", "--gpu", "0",
+                    "--lost"], env=yard.environment, check=True, timeout=30)
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"][0]["health"] == "unhealthy",
+               "the lost GPU to be unhealthy")
+    wait_until(lambda: 'gpuyard_gpu_health{device="0"} 2\n' in yard.get("/metrics").text,
+               "the metric")
