@@ -11,7 +11,7 @@
 #include "cli/query_answer.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
-#include "sim/keeper.h"
+#include "sim/world_status.h"
 
 namespace gpuyard::cli {
 namespace {
