@@ -2,8 +2,11 @@
 
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "cli/terminal.h"
@@ -72,17 +75,31 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
   return open;
 }
 
-int complain_about_source(const Error& error) {
-  if (error.code != Errc::unavailable) return complain(error);
+namespace {
+
+std::string advice_for(const Error& error) {
   const bool driver = init_failure_reason(error) != error.message;
-  return complain(
-      error,
-      driver
-          ? "  Is the NVIDIA driver installed and loaded? `gpuyard doctor` looks closer. A library "
-            "in an unusual place is\n  named with --nvml PATH; to look around without a "
-            "GPU, try: gpuyard devices --simulate 4"
-          : "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
-            "driver itself is asked.");
+  if (!driver) {
+    return "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the driver "
+           "itself "
+           "is asked.";
+  }
+  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
+    return fmt::format(
+        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` "
+        "says whether it runs.",
+        world);
+  }
+  return "  Is the NVIDIA driver installed and loaded? `gpuyard doctor` looks closer. A library in "
+         "an "
+         "unusual place is\n  named with --nvml PATH; to look around without a GPU, try: gpuyard "
+         "devices --simulate 4";
+}
+
+}  // namespace
+
+int complain_about_source(const Error& error) {
+  return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);
 }
 
 }  // namespace gpuyard::cli
