@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/device_groups.h"
 #include "cli/devices_for_tests.h"
 #include "device/catalog.h"
 
@@ -71,6 +72,20 @@ TEST(DevicePage, OnAWideTerminalGroupsStandSideBySide) {
   ASSERT_NE(row, std::string::npos);
   EXPECT_NE(page.substr(row + 1, page.find('\n', row + 1) - row).find("     "), std::string::npos)
       << page;
+}
+
+TEST(DevicePage, LinksAreCountedAndThoseThatAreDownNamed) {
+  DeviceState state;
+  for (std::uint16_t i = 0; i < 3; ++i) state.sample.set({Metric::nvlink_active, i, {}, i != 1});
+  EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  active  2 of 3 up, down: 1"));
+}
+
+TEST(DevicePage, PlacesOfErrorsAreShownWhereThereIsOne) {
+  DeviceState state;
+  state.sample.set({Metric::ecc_corrected_volatile_at, 1, {}, 0});
+  EXPECT_EQ(page_of(protocol::device_of(state, {})).find("l2_cache"), std::string::npos);
+  state.sample.set({Metric::ecc_corrected_volatile_at, 1, {}, 2});
+  EXPECT_NE(page_of(protocol::device_of(state, {})).find("l2_cache 2"), std::string::npos);
 }
 
 TEST(DevicePage, SeveralFansArePrintedInOrder) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -50,8 +51,9 @@ std::optional<std::string> module_version(const std::string& root) {
 
 std::vector<std::string> closed_nodes(const std::string& root) {
   std::vector<std::string> closed;
-  for (const std::string& name : names_in(root + "/dev")) {
-    const std::string path = root + "/dev/" + name;
+  const fs::path place = root + "/dev";
+  for (const std::string& name : names_in(place)) {
+    const fs::path path = place / name;
     if (!name.starts_with("nvidia") || fs::is_directory(path)) continue;
     if (::access(path.c_str(), R_OK | W_OK) != 0) closed.push_back("/dev/" + name);
   }
@@ -60,11 +62,11 @@ std::vector<std::string> closed_nodes(const std::string& root) {
 
 std::size_t gpus_on_pci(const std::string& root) {
   constexpr std::size_t kMost = 64;
-  const std::string place = root + "/sys/bus/pci/devices/";
+  const fs::path place = root + "/sys/bus/pci/devices";
   std::size_t count = 0;
   for (const std::string& name : names_in(place)) {
-    const auto vendor = read_file(place + name + "/vendor", kMost);
-    const auto kind = read_file(place + name + "/class", kMost);
+    const auto vendor = read_file(place / name / "vendor", kMost);
+    const auto kind = read_file(place / name / "class", kMost);
     if (vendor && kind && vendor->starts_with("0x10de") && kind->starts_with("0x03")) ++count;
   }
   return count;
@@ -108,7 +110,10 @@ std::vector<std::string> advice_without_permission(const MachineFacts& facts) {
 }  // namespace
 
 MachineFacts machine_facts(const std::string& root) {
-  return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root)};
+  const char* world = std::getenv("GPUYARD_SIM_WORLD");
+  const bool in_a_world = world != nullptr && *world != '\0';
+  return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root),
+          in_a_world ? std::optional<std::string>(world) : std::nullopt};
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {
@@ -116,7 +121,10 @@ std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&
     return reason.find(words) != std::string_view::npos;
   };
   std::vector<std::string> advice;
-  if (says("cannot open shared object file")) {
+  if (facts.simulated_world) {
+    advice = {"GPUYARD_SIM_WORLD names the simulated world in " + *facts.simulated_world +
+              ": `gpuyard sim status` says whether it runs."};
+  } else if (says("cannot open shared object file")) {
     advice = {
         "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
         "right? Without it the loader's own search finds the driver's."};

@@ -2,8 +2,11 @@
 
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "cli/terminal.h"
@@ -73,21 +76,33 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
   return open;
 }
 
-int complain_about_source(const Error& error) {
-  if (error.code != Errc::unavailable) return complain(error);
+namespace {
+
+std::string advice_for(const Error& error) {
   const std::string_view reason = init_failure_reason(error);
   if (reason == error.message) {
-    return complain(error,
-                    "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
-                    "driver itself is asked.");
+    return "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the driver "
+           "itself "
+           "is asked.";
+  }
+  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
+    return fmt::format(
+        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` "
+        "says whether it runs.",
+        world);
   }
   std::string advice =
       advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");
   if (!advice.empty()) advice += '\n';
-  return complain(error,
-                  advice +
-                      "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard "
-                      "devices --simulate 4");
+  return advice +
+         "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard devices "
+         "--simulate 4";
+}
+
+}  // namespace
+
+int complain_about_source(const Error& error) {
+  return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);
 }
 
 }  // namespace gpuyard::cli
