@@ -2,7 +2,8 @@
 # Builds all-smi, a Rust program that reads NVML, into build/clients/all-smi. The program is kept by
 # version in the user's cache, so that only a machine's first build pays for it: about 200 s of
 # processor time, unoptimised and without debug information.
-# Exit status: 0 ready, 3 no Rust toolchain or its registry does not answer, 1 anything else.
+# Exit status: 0 ready, 3 no Rust toolchain, no protoc or a registry that does not answer, 1 anything
+# else.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
@@ -22,8 +23,8 @@ if [[ -x $cache/bin/all-smi ]]; then
   install_cached
   exit 0
 fi
-if ! command -v cargo >/dev/null; then
-  echo "clients_all_smi: no Rust toolchain here; the test with all-smi cannot run" >&2
+if ! command -v cargo >/dev/null || ! command -v protoc >/dev/null; then
+  echo "clients_all_smi: no Rust toolchain or no protoc; the test with all-smi cannot run" >&2
   exit 3
 fi
 
