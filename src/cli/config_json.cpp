@@ -8,6 +8,7 @@ namespace {
 
 boost::json::value as_json(const config::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return boost::json::value(*text);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
   boost::json::array list;
   for (const auto& item : std::get<std::vector<std::string>>(value)) list.emplace_back(item);
   return list;
@@ -37,7 +38,10 @@ boost::json::object config_schema() {
       names.emplace_back(key.section);
     }
     boost::json::object one{{"type", "string"}};
-    if (key.is_list) one = {{"type", "array"}, {"items", {{"type", "string"}}}};
+    if (key.type == config::Type::integer) one = {{"type", "integer"}};
+    if (key.type == config::Type::list) {
+      one = {{"type", "array"}, {"items", {{"type", "string"}}}};
+    }
     one["description"] = key.help;
     section.at("properties").get_object()[key.name] = std::move(one);
     section.at("required").get_array().emplace_back(key.name);
