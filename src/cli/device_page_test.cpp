@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/device_groups.h"
 #include "cli/devices_for_tests.h"
 #include "device/catalog.h"
 

@@ -8,6 +8,7 @@
 #include "cli/live_screen.h"
 #include "cli/process_query.h"
 #include "cli/query_answer.h"
+#include "cli/query_csv.h"
 #include "cli/reading.h"
 #include "cli/terminal.h"
 #include "cli/words.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json_schema.h"
-#include "cli/query_csv.h"
+#include "cli/query_cell.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {

@@ -1,23 +1,13 @@
-// The answer to a query in nvidia-smi's CSV, byte for byte as it would print the same readings; and
-// as a table for people.
+// The answer to a query in nvidia-smi's CSV, and as a table for people.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <boost/json.hpp>
-
-#include "cli/query_fields.h"
+#include "cli/query_cell.h"
 #include "cli/screen.h"
-#include "protocol/resources.h"
 
 namespace gpuyard::cli {
-
-// The GPUs that were asked for, and how many there are.
-struct Queried {
-  protocol::Snapshot snapshot;
-  std::size_t gpu_count = snapshot.devices.size();
-};
 
 struct CsvStyle {
   bool header = true;
@@ -25,24 +15,6 @@ struct CsvStyle {
 };
 
 std::string query_csv(const std::vector<Field>&, const Queried&, CsvStyle);
-
-// One cell, also for what is missing: "[N/A]", "[GPU is lost]".
-std::string csv_cell(const Field&, const Queried&, const protocol::Device&, bool units);
-
-// Why the field has no value; empty where nothing is known of it.
-std::string reason_of(const Field&, const protocol::Device&);
-
-// "[N/A]" for what this GPU will never tell, else the driver's words in brackets.
-std::string missing_word(std::string_view reason);
-
-// Rounded up, as nvidia-smi does.
-std::int64_t mebibytes(std::int64_t bytes);
-
-// The address as nvidia-smi spells it: "00000000:1A:00.0".
-std::string long_pci_address(std::string_view);
-
-// The readings of a device as its JSON has them, to take a few out.
-boost::json::object readings_as_json(const protocol::Device&);
 
 std::string field_table(const std::vector<Field>&, const Queried&, const Screen&);
 

@@ -8,6 +8,7 @@
 #include "cli/gpu_selection.h"
 #include "cli/live_screen.h"
 #include "cli/query_answer.h"
+#include "cli/query_csv.h"
 #include "cli/reading.h"
 #include "cli/reading_text.h"
 #include "cli/terminal.h"
