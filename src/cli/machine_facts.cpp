@@ -50,8 +50,9 @@ std::optional<std::string> module_version(const std::string& root) {
 
 std::vector<std::string> closed_nodes(const std::string& root) {
   std::vector<std::string> closed;
-  for (const std::string& name : names_in(root + "/dev")) {
-    const std::string path = root + "/dev/" + name;
+  const fs::path place = root + "/dev";
+  for (const std::string& name : names_in(place)) {
+    const fs::path path = place / name;
     if (!name.starts_with("nvidia") || fs::is_directory(path)) continue;
     if (::access(path.c_str(), R_OK | W_OK) != 0) closed.push_back("/dev/" + name);
   }
@@ -60,11 +61,11 @@ std::vector<std::string> closed_nodes(const std::string& root) {
 
 std::size_t gpus_on_pci(const std::string& root) {
   constexpr std::size_t kMost = 64;
-  const std::string place = root + "/sys/bus/pci/devices/";
+  const fs::path place = root + "/sys/bus/pci/devices";
   std::size_t count = 0;
   for (const std::string& name : names_in(place)) {
-    const auto vendor = read_file(place + name + "/vendor", kMost);
-    const auto kind = read_file(place + name + "/class", kMost);
+    const auto vendor = read_file(place / name / "vendor", kMost);
+    const auto kind = read_file(place / name / "class", kMost);
     if (vendor && kind && vendor->starts_with("0x10de") && kind->starts_with("0x03")) ++count;
   }
   return count;
