@@ -30,6 +30,14 @@ bool is_missing(std::span<const Reading> readings) {
   return std::ranges::all_of(readings, [](const Reading& r) { return r.missing() != nullptr; });
 }
 
+// The total above it says as much.
+bool is_zero_everywhere(const Row& row, std::span<const Reading> readings) {
+  return row.dimension == Dimension::location &&
+         std::ranges::all_of(readings, [](const Reading& r) {
+           return r.missing() != nullptr || (r.number() != nullptr && *r.number() == 0);
+         });
+}
+
 struct Line {
   std::string label;
   std::string value;
@@ -53,7 +61,7 @@ std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
   for (const Metric metric : group.metrics) {
     const Row& row = row_of(metric);
     const auto readings = device.readings.sample.all(metric);
-    if (is_missing(readings)) continue;
+    if (is_missing(readings) || is_zero_everywhere(row, readings)) continue;
     lines.push_back(
         {label_of(group, row), row_text(row, readings, screen), tone_of(row, readings)});
   }

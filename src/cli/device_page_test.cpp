@@ -74,6 +74,20 @@ TEST(DevicePage, OnAWideTerminalGroupsStandSideBySide) {
       << page;
 }
 
+TEST(DevicePage, LinksAreCountedAndThoseThatAreDownNamed) {
+  DeviceState state;
+  for (std::uint16_t i = 0; i < 3; ++i) state.sample.set({Metric::nvlink_active, i, {}, i != 1});
+  EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  active  2 of 3 up, down: 1"));
+}
+
+TEST(DevicePage, PlacesOfErrorsAreShownWhereThereIsOne) {
+  DeviceState state;
+  state.sample.set({Metric::ecc_corrected_volatile_at, 1, {}, 0});
+  EXPECT_EQ(page_of(protocol::device_of(state, {})).find("l2_cache"), std::string::npos);
+  state.sample.set({Metric::ecc_corrected_volatile_at, 1, {}, 2});
+  EXPECT_NE(page_of(protocol::device_of(state, {})).find("l2_cache 2"), std::string::npos);
+}
+
 TEST(DevicePage, SeveralFansArePrintedInOrder) {
   DeviceState state;
   state.sample.set({Metric::fan_speed, 0, {}, 30});

@@ -1,9 +1,13 @@
 // gpuyard devices
+#include <algorithm>
+#include <thread>
+
 #include "base/json_writer.h"
 #include "cli/device_page.h"
 #include "cli/device_table.h"
 #include "cli/gpu_selection.h"
 #include "cli/reading.h"
+#include "cli/reading_text.h"
 #include "cli/terminal.h"
 #include "device/error.h"
 
@@ -19,6 +23,28 @@ int show_nothing(const DevicesVerb& verb, const Error& error) {
     print(json::to_json(empty) + "\n");
   }
   return complain_about_source(error);
+}
+
+// What the driver tells of the time between two questions it cannot tell at the first.
+bool wants_a_second_look(const protocol::Snapshot& snapshot) {
+  return std::ranges::any_of(snapshot.devices, [](const protocol::Device& device) {
+    const auto reason = device.missing.find(json_key(row_of(Metric::gpm_sm)));
+    return reason != device.missing.end() && is_not_ready(reason->second);
+  });
+}
+
+// Everything, for one GPU in full.
+Result<protocol::Snapshot> look_closely(client::Source& source) {
+  auto snapshot = source.snapshot(ProbeSet::all());
+  if (!snapshot || !wants_a_second_look(*snapshot)) return snapshot;
+  constexpr auto kBetween = std::chrono::milliseconds(110);  // the least that counters need is 100
+  std::this_thread::sleep_for(kBetween);
+  return source.snapshot(ProbeSet::all());
+}
+
+Result<protocol::Snapshot> ask(const DevicesVerb& verb, client::Source& source) {
+  if (verb.json) return source.snapshot(ProbeSet::all());
+  return verb.gpu.empty() ? source.snapshot(kTableProbes) : look_closely(source);
 }
 
 std::string text_of(const DevicesVerb& verb, const client::Source& source,
@@ -38,8 +64,7 @@ std::string text_of(const DevicesVerb& verb, const client::Source& source,
 int run(const DevicesVerb& verb) {
   auto open = open_source(verb.source);
   if (!open) return show_nothing(verb, open.error());
-  auto snapshot =
-      open->source->snapshot(verb.gpu.empty() && !verb.json ? kTableProbes : ProbeSet::all());
+  auto snapshot = ask(verb, *open->source);
   if (!snapshot) return show_nothing(verb, snapshot.error());
   if (!verb.gpu.empty() && snapshot->driver_initialised) {
     if (const auto kept = keep_only(*snapshot, verb.gpu); !kept) return complain(kept.error());

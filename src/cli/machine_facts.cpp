@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -109,7 +110,10 @@ std::vector<std::string> advice_without_permission(const MachineFacts& facts) {
 }  // namespace
 
 MachineFacts machine_facts(const std::string& root) {
-  return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root)};
+  const char* world = std::getenv("GPUYARD_SIM_WORLD");
+  const bool in_a_world = world != nullptr && *world != '\0';
+  return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root),
+          in_a_world ? std::optional<std::string>(world) : std::nullopt};
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {
@@ -117,7 +121,10 @@ std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&
     return reason.find(words) != std::string_view::npos;
   };
   std::vector<std::string> advice;
-  if (says("cannot open shared object file")) {
+  if (facts.simulated_world) {
+    advice = {"GPUYARD_SIM_WORLD names the simulated world in " + *facts.simulated_world +
+              ": `gpuyard sim status` says whether it runs."};
+  } else if (says("cannot open shared object file")) {
     advice = {
         "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
         "right? Without it the loader's own search finds the driver's."};

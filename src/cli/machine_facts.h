@@ -14,6 +14,7 @@ struct MachineFacts {
   std::optional<std::string> module_version;  // of the kernel module, if one is loaded
   std::vector<std::string> closed_nodes;      // /dev/nvidia*, which this user may not open
   std::size_t gpus_on_pci = 0;
+  std::optional<std::string> simulated_world;  // that the environment names
 };
 
 // `root`: a directory that stands for "/", for tests.

@@ -81,6 +81,9 @@ TEST(Advice, KnowsTheOtherCauses) {
   EXPECT_NE(first_advice("/x.so: cannot open shared object file", facts).find("--nvml"),
             std::string::npos);
   EXPECT_NE(first_advice("Driver Not Loaded", facts).find("modprobe"), std::string::npos);
+  MachineFacts in_a_world = facts;
+  in_a_world.simulated_world = "/w";
+  EXPECT_NE(first_advice("Driver Not Loaded", in_a_world).find("/w"), std::string::npos);
   EXPECT_NE(first_advice("Unknown Error", facts).find("dmesg"), std::string::npos);
 }
 

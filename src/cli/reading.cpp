@@ -2,8 +2,11 @@
 
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "cli/terminal.h"
@@ -80,6 +83,11 @@ int complain_about_source(const Error& error) {
     return complain(error,
                     "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the "
                     "driver itself is asked.");
+  }
+  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
+    return complain(error, fmt::format("  GPUYARD_SIM_WORLD names the simulated world in {}; "
+                                       "`gpuyard sim status` says whether it runs.",
+                                       world));
   }
   std::string advice =
       advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");

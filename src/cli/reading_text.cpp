@@ -82,7 +82,27 @@ std::string value_text(const Row& row, const Reading& reading, const Screen& scr
   return std::string(kNothing);
 }
 
+namespace {
+
+// "18 of 18 up"; "17 of 18 up, down: 5".
+std::string links_text(std::span<const Reading> links) {
+  std::string down;
+  std::size_t up = 0;
+  for (const Reading& link : links) {
+    const std::int64_t* state = link.number();
+    if (state != nullptr && *state != 0) {
+      ++up;
+    } else {
+      down += (down.empty() ? ", down: " : " ") + std::to_string(link.index);
+    }
+  }
+  return fmt::format("{} of {} up{}", up, links.size(), down);
+}
+
+}  // namespace
+
 std::string row_text(const Row& row, std::span<const Reading> readings, const Screen& screen) {
+  if (row.dimension == Dimension::link && row.kind == Kind::state) return links_text(readings);
   std::string out;
   for (const Reading& reading : readings) {
     if (!out.empty()) out += ", ";
@@ -124,6 +144,10 @@ bool is_unsupported(std::string_view reason) {
       "The requested functionality has been deprecated"};
   return std::ranges::find(kWords, reason) != kWords.end() ||
          reason == describe({MissingReason::not_supported, ""});
+}
+
+bool is_not_ready(std::string_view reason) {
+  return reason == "System is not in ready state" || reason == describe(Missing{});
 }
 
 std::string short_name(std::string_view name) {

@@ -28,6 +28,9 @@ Tone throttle_tone(std::int64_t reasons);
 // Whether this reason of a missing reading means that the GPU or driver will never tell.
 bool is_unsupported(std::string_view reason);
 
+// Whether it may tell when it is asked once more.
+bool is_not_ready(std::string_view reason);
+
 // "H100 80GB HBM3" of "NVIDIA H100 80GB HBM3": what tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
 

@@ -42,7 +42,7 @@ class LocalSource final : public Source {
   explicit LocalSource(library::Monitor monitor) : monitor_(std::move(monitor)) {}
 
   Result<protocol::Snapshot> snapshot(ProbeSet wanted) override {
-    return protocol::snapshot_of(monitor_.inventory(library::Monitor::kDefaultDeadline, wanted));
+    return protocol::snapshot_of(monitor_.inventory(kDeadline, wanted));
   }
   Result<protocol::DriverInfo> driver() override {
     return protocol::driver_info_of(monitor_.driver());
@@ -52,6 +52,8 @@ class LocalSource final : public Source {
   bool on_this_machine() const override { return true; }
 
  private:
+  static constexpr Duration kDeadline = library::Monitor::kDefaultDeadline;
+
   library::Monitor monitor_;
 };
 

@@ -42,6 +42,15 @@ def test_one_gpu_is_shown_in_full_by_any_of_its_names(run):
     assert nobody.returncode == 6 and nobody.stdout == "" and '"9"' in nobody.stderr
 
 
+def test_one_gpu_in_full_has_what_takes_two_looks(run):
+    assert "\nGPM\n" in run("devices", "0", "--simulate", "1").stdout
+
+
+def test_a_world_that_does_not_run_is_said_so(run):
+    result = run("devices", GPUYARD_SIM_WORLD="/nowhere/world")
+    assert result.returncode == 5 and "/nowhere/world" in result.stderr
+
+
 def test_a_table_has_the_same_numbers_in_every_locale(run):
     for locale in ("de_DE.UTF-8", "fr_FR.UTF-8", "C"):
         text = run("devices", "--simulate", "1", LC_ALL=locale).stdout
