@@ -8,9 +8,22 @@ namespace {
 
 boost::json::value as_json(const config::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return boost::json::value(*text);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
   boost::json::array list;
   for (const auto& item : std::get<std::vector<std::string>>(value)) list.emplace_back(item);
   return list;
+}
+
+boost::json::object schema_of(config::Type type) {
+  switch (type) {
+    case config::Type::list:
+      return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case config::Type::integer:
+      return {{"type", "integer"}};
+    case config::Type::text:
+      break;
+  }
+  return {{"type", "string"}};
 }
 
 }  // namespace
@@ -36,8 +49,7 @@ boost::json::object config_schema() {
                  {"required", boost::json::array{}}};
       names.emplace_back(key.section);
     }
-    boost::json::object one{{"type", "string"}};
-    if (key.is_list) one = {{"type", "array"}, {"items", {{"type", "string"}}}};
+    boost::json::object one = schema_of(key.type);
     one["description"] = key.help;
     section.at("properties").get_object()[key.name] = std::move(one);
     section.at("required").get_array().emplace_back(key.name);
