@@ -14,6 +14,18 @@ boost::json::value as_json(const config::Value& value) {
   return list;
 }
 
+boost::json::object schema_of(config::Type type) {
+  switch (type) {
+    case config::Type::list:
+      return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case config::Type::integer:
+      return {{"type", "integer"}};
+    case config::Type::text:
+      break;
+  }
+  return {{"type", "string"}};
+}
+
 }  // namespace
 
 boost::json::object config_as_json(const config::Config& config) {
@@ -37,11 +49,7 @@ boost::json::object config_schema() {
                  {"required", boost::json::array{}}};
       names.emplace_back(key.section);
     }
-    boost::json::object one{{"type", "string"}};
-    if (key.type == config::Type::integer) one = {{"type", "integer"}};
-    if (key.type == config::Type::list) {
-      one = {{"type", "array"}, {"items", {{"type", "string"}}}};
-    }
+    boost::json::object one = schema_of(key.type);
     one["description"] = key.help;
     section.at("properties").get_object()[key.name] = std::move(one);
     section.at("required").get_array().emplace_back(key.name);

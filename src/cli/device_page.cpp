@@ -186,11 +186,10 @@ std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& 
                             fmt::format("GPU {}  {}", device.index, printable(device.name)));
   out += fmt::format("\n{}  {}\n", device.pci_address.empty() ? kNothing : device.pci_address,
                      device.uuid.empty() ? kNothing : device.uuid);
-  if (device.condition != DeviceCondition::responsive) {
-    out += painted(screen, Tone::bad,
-                   fmt::format("{}: {}", enum_name(device.condition),
-                               printable(device.why.value_or("the reason is not known")))) +
-           "\n";
+  if (const std::string health = health_text(device); !health.empty()) {
+    out += painted(screen, health_tone(device), health) + "\n";
+  } else if (device.health == Health::healthy) {
+    out += painted(screen, Tone::good, "healthy") + "\n";
   }
   if (snapshot.simulated) out += painted(screen, Tone::faint, "This GPU is simulated.") + "\n";
   return out;

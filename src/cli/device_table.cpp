@@ -116,10 +116,8 @@ void add(FittedTable& table, const protocol::Snapshot& snapshot, Column column, 
 }
 
 void add_identity(FittedTable& table, const protocol::Snapshot& snapshot) {
-  add(table, snapshot, {"GPU", true}, [](const Device& device) {
-    const bool well = device.condition == DeviceCondition::responsive;
-    return Cell{std::to_string(device.index), well ? Tone::strong : Tone::bad};
-  });
+  add(table, snapshot, {"GPU", true},
+      [](const Device& device) { return Cell{std::to_string(device.index), health_tone(device)}; });
   add(table, snapshot, {"NAME", false, names},
       [](const Device& device) { return text_cell(short_name(device.name)); });
 }
@@ -133,9 +131,8 @@ std::string device_notes(const protocol::Snapshot& snapshot, const Screen& scree
     for (const std::string& line : wrapped(text, width)) out += painted(screen, tone, line) + "\n";
   };
   for (const Device& device : snapshot.devices) {
-    if (!device.why && device.condition == DeviceCondition::responsive) continue;
-    add(Tone::bad, printable(fmt::format("GPU {} is {}: {}", device.index,
-                                         enum_name(device.condition), device.why.value_or("?"))));
+    const std::string text = health_text(device);
+    if (!text.empty()) add(health_tone(device), fmt::format("GPU {} is {}", device.index, text));
   }
   if (snapshot.simulated) add(Tone::faint, "These GPUs are simulated.");
   return out;

@@ -97,6 +97,17 @@ TEST(DeviceTable, SaysBelowWhyAGpuIsNotWell) {
   EXPECT_TRUE(text.ends_with("\nGPU 3 is unavailable: GPU is lost\n")) << text;
 }
 
+TEST(DeviceTable, SaysBelowWhyAGpuIsNotHealthy) {
+  protocol::Device hot = busy(1);
+  hot.health = Health::degraded;
+  hot.health_reasons = {"78 C", "something else"};
+  EXPECT_TRUE(table_of({busy(), hot}).ends_with("\nGPU 1 is degraded: 78 C; something else\n"));
+  hot.health = Health::healthy;
+  EXPECT_EQ(table_of({hot}).find("GPU 1 is"), std::string::npos);
+  hot.health = std::nullopt;
+  EXPECT_EQ(table_of({hot}).find("GPU 1 is"), std::string::npos) << "not known is no alarm";
+}
+
 TEST(DeviceTable, AReasonIsBrokenToFitNotCut) {
   protocol::Device sick = busy(3);
   sick.condition = DeviceCondition::unresponsive;

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "cli/words.h"
+#include "device/advice.h"
 
 namespace gpuyard::cli {
 namespace {

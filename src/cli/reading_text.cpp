@@ -158,9 +158,25 @@ std::string short_name(std::string_view name) {
 }
 
 Tone temperature_tone(std::int64_t celsius) {
-  constexpr std::int64_t kDegraded = 75;
-  constexpr std::int64_t kUnhealthy = 85;
-  return celsius > kUnhealthy ? Tone::bad : celsius > kDegraded ? Tone::warning : Tone::plain;
+  constexpr HealthThresholds kDefaults;
+  if (celsius > kDefaults.temperature_unhealthy) return Tone::bad;
+  return celsius > kDefaults.temperature_degraded ? Tone::warning : Tone::plain;
+}
+
+Tone health_tone(const protocol::Device& device) {
+  if (device.condition != DeviceCondition::responsive) return Tone::bad;
+  if (device.health == Health::unhealthy) return Tone::bad;
+  return device.health == Health::degraded ? Tone::warning : Tone::strong;
+}
+
+std::string health_text(const protocol::Device& device) {
+  if (device.condition != DeviceCondition::responsive) {
+    return printable(fmt::format("{}: {}", enum_name(device.condition),
+                                 device.why.value_or("the reason is not known")));
+  }
+  if (device.health.value_or(Health::healthy) == Health::healthy) return "";
+  return printable(
+      fmt::format("{}: {}", enum_name(*device.health), fmt::join(device.health_reasons, "; ")));
 }
 
 }  // namespace gpuyard::cli

@@ -34,8 +34,14 @@ bool is_not_ready(std::string_view reason);
 // "H100 80GB HBM3" of "NVIDIA H100 80GB HBM3": what tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
 
-// By the defaults of the health verdict: above 75 degrees degraded, above 85 unhealthy. The verdict
-// of the device itself takes this place once its resource carries one.
+// By the default thresholds of the health verdict; what a daemon was configured with is in its
+// verdict.
 Tone temperature_tone(std::int64_t celsius);
+
+// Of the verdict on a GPU, or of its condition where that is worse.
+Tone health_tone(const protocol::Device&);
+// "degraded: core temperature 78 C is above 75 C"; empty for one that is well, or not known not to
+// be.
+std::string health_text(const protocol::Device&);
 
 }  // namespace gpuyard::cli
