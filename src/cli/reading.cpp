@@ -87,14 +87,9 @@ std::string advice_for(const Error& error) {
   }
   if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
     return fmt::format(
-        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` "
-        "says whether it runs.",
+        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` says whether it "
+        "runs.",
         world);
-  }
-  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
-    return complain(error, fmt::format("  GPUYARD_SIM_WORLD names the simulated world in {}; "
-                                       "`gpuyard sim status` says whether it runs.",
-                                       world));
   }
   std::string advice =
       advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");
