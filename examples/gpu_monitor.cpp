@@ -33,7 +33,7 @@ std::optional<Arguments> parse(int argc, char** argv) {
     if (name == "--interval") {
       arguments.interval = std::chrono::seconds(*number);
     } else if (name == "--count") {
-      arguments.count = *number;
+      arguments.count = number;
     } else {
       return std::nullopt;
     }

@@ -72,7 +72,8 @@ Result<void> check_temperatures(const config::Config::Health& health) {
   const std::string what = "the temperature of \"unhealthy\" is below that of \"degraded\"";
   if (!in_order(health.common)) return Error{Errc::invalid, "health: " + what};
   for (const auto& [gpu, own] : health.of_gpu) {
-    if (!in_order(own)) return Error{Errc::invalid, "health.temperatures_of " + gpu + ": " + what};
+    if (!in_order(own))
+      return Error{Errc::invalid, fmt::format("health.temperatures_of {}: {}", gpu, what)};
   }
   return {};
 }

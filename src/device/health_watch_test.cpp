@@ -18,7 +18,7 @@ class HealthWatchTest : public testing::Test {
     watch_.note(id_, state.sample);
     return watch_.judge(state);
   }
-  HealthReport judge(DeviceState state) { return watch_.judge(state); }
+  HealthReport judge(const DeviceState& state) { return watch_.judge(state); }
 
   static constexpr ProbeSet kProbes = kSnapshotProbes;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(1, 1000);

@@ -21,7 +21,7 @@ std::string own_directory() {
 
 std::string simulated_nvml_beside_library() {
   const std::string here = own_directory();
-  const std::string installed = here + "/gpuyard/sim" + kNvml;
+  std::string installed = here + "/gpuyard/sim" + kNvml;
   // A distribution may put libraries one folder deeper than the rest, and a build tree has both in
   // its root.
   for (const std::string& path :
