@@ -1,6 +1,7 @@
 #include "device/reading.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "device/catalog.h"
@@ -28,14 +29,12 @@ void Sample::merge(const Sample& newer) {
   const auto earlier = [](const Reading& a, const Reading& b) {
     return std::tie(a.metric, a.index) < std::tie(b.metric, b.index);
   };
+  std::erase_if(readings_,
+                [&](const Reading& reading) { return !newer.all(reading.metric).empty(); });
   std::vector<Reading> merged;
   merged.reserve(readings_.size() + newer.readings_.size());
-  for (Reading& reading : readings_) {
-    if (newer.all(reading.metric).empty()) merged.push_back(std::move(reading));
-  }
-  const auto kept = static_cast<std::ptrdiff_t>(merged.size());
-  merged.insert(merged.end(), newer.readings_.begin(), newer.readings_.end());
-  std::inplace_merge(merged.begin(), merged.begin() + kept, merged.end(), earlier);
+  std::merge(std::move_iterator(readings_.begin()), std::move_iterator(readings_.end()),
+             newer.readings_.begin(), newer.readings_.end(), std::back_inserter(merged), earlier);
   readings_ = std::move(merged);
   if (newer.processes_) processes_ = newer.processes_;
 }
