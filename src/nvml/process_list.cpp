@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -118,7 +119,9 @@ std::vector<GpuProcess> largest(const Processes& processes) {
   std::vector<GpuProcess> list;
   list.reserve(processes.size());
   for (const auto& [pid, process] : processes) list.push_back(process);
-  std::ranges::stable_sort(list, std::greater{}, &GpuProcess::memory_bytes);
+  std::ranges::sort(list, [](const GpuProcess& a, const GpuProcess& b) {
+    return std::tie(b.memory_bytes, a.pid) < std::tie(a.memory_bytes, b.pid);
+  });
   if (list.size() > kMaxListedProcesses) list.resize(kMaxListedProcesses);
   return list;
 }

@@ -86,7 +86,7 @@ TEST_F(ProcessListsTest, AnIdleGpuHasAnEmptyListNotNone) {
 
 TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
   driver.compute = {{101, 5000}, {102, 4000}, {103, 3000}};
-  for (const std::size_t stride : {16, 24, 32}) {
+  for (const std::size_t stride : {16U, 24U, 32U}) {
     driver.stride = stride;
     EXPECT_EQ(processes(), (std::vector<GpuProcess>{{101, ProcessKind::compute, 5000, {}},
                                                     {102, ProcessKind::compute, 4000, {}},
