@@ -3,8 +3,10 @@
 // until it gets a value here.
 #include "api/examples.h"
 
-#include <array>
-#include <utility>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "api/principal.h"
 #include "device/catalog.h"
@@ -16,35 +18,74 @@ constexpr TimePoint kTaken{std::chrono::hours(1)};
 constexpr WallTime kWall{std::chrono::milliseconds(1'767'225'600'250)};  // the first second of 2026
 constexpr auto kAge = std::chrono::milliseconds(250);
 
-using Value = std::pair<Metric, std::int64_t>;
+// A number in the row's native unit, or a text.
+struct Value {
+  Metric metric;
+  std::variant<Missing, std::int64_t, std::string> value;
+};
 
-constexpr std::array kBusy = {Value{Metric::memory_total, 85'520'809'984},
-                              Value{Metric::memory_free, 8'489'166'439},
-                              Value{Metric::memory_used, 77'031'643'545},
-                              Value{Metric::utilization_gpu, 97},
-                              Value{Metric::temperature_core, 66},
-                              Value{Metric::power_draw, 604'551},
-                              Value{Metric::power_limit, 700'000},
-                              Value{Metric::energy_total, 45'242'980},
-                              Value{Metric::clock_sm, 1965}};
+std::vector<Value> of_any_h100() {
+  return {{Metric::brand, "NVIDIA"},
+          {Metric::architecture, "Hopper"},
+          {Metric::compute_capability, "9.0"},
+          {Metric::memory_total, 85'520'809'984},
+          {Metric::memory_reserved, 629'145'600},
+          {Metric::power_limit, 700'000},
+          {Metric::power_limit_set, 700'000},
+          {Metric::power_limit_default, 700'000},
+          {Metric::power_limit_min, 200'000},
+          {Metric::power_limit_max, 700'000},
+          {Metric::clock_graphics_max, 1980},
+          {Metric::clock_sm_max, 1980},
+          {Metric::clock_memory, 2619},
+          {Metric::clock_memory_max, 2619},
+          {Metric::ecc_mode, 1},
+          {Metric::ecc_mode_pending, 1},
+          {Metric::persistence_mode, 0},
+          {Metric::compute_mode, 0},
+          {Metric::mig_mode, 0},
+          {Metric::mig_mode_pending, 0}};
+}
 
-constexpr std::array kIdle = {Value{Metric::memory_total, 85'520'809'984},
-                              Value{Metric::memory_free, 84'905'295'872},
-                              Value{Metric::memory_used, 615'514'112},
-                              Value{Metric::utilization_gpu, 0},
-                              Value{Metric::temperature_core, 34},
-                              Value{Metric::power_draw, 70'112},
-                              Value{Metric::power_limit, 700'000},
-                              Value{Metric::energy_total, 5'263'404},
-                              Value{Metric::clock_sm, 345}};
+std::vector<Value> of_a_busy_one() {
+  constexpr std::int64_t kSwPowerCap = 4;
+  return {{Metric::memory_free, 8'489'166'439},
+          {Metric::memory_used, 77'031'643'545},
+          {Metric::utilization_gpu, 97},
+          {Metric::utilization_memory, 58},
+          {Metric::temperature_core, 66},
+          {Metric::power_draw, 604'551},
+          {Metric::energy_total, 45'242'980},
+          {Metric::clock_graphics, 1965},
+          {Metric::clock_sm, 1965},
+          {Metric::performance_state, 0},
+          {Metric::throttle_reasons, kSwPowerCap}};
+}
 
-Sample sample_of(std::span<const Value> values) {
+std::vector<Value> of_an_idle_one() {
+  constexpr std::int64_t kIdle = 1;
+  return {{Metric::memory_free, 84'891'664'384},
+          {Metric::memory_used, 629'145'600},
+          {Metric::utilization_gpu, 0},
+          {Metric::utilization_memory, 0},
+          {Metric::temperature_core, 34},
+          {Metric::power_draw, 70'000},
+          {Metric::energy_total, 5'040'000},
+          {Metric::clock_graphics, 345},
+          {Metric::clock_sm, 345},
+          {Metric::performance_state, 0},
+          {Metric::throttle_reasons, kIdle}};
+}
+
+Sample sample_of(const std::vector<Value>& values) {
   Sample sample;
   for (const Row& row : catalog()) {
     if (row.subject != Subject::device) continue;
     sample.set({row.metric, 0, kTaken - kAge, Missing{MissingReason::not_supported, {}}});
   }
-  for (const auto& [metric, value] : values) sample.set({metric, 0, kTaken - kAge, value});
+  for (const std::vector<Value>& some : {of_any_h100(), values}) {
+    for (const Value& one : some) sample.set({one.metric, 0, kTaken - kAge, one.value});
+  }
   return sample;
 }
 
@@ -53,7 +94,7 @@ gpuyard::DriverInfo driver() {
 }
 
 DeviceState device(std::uint32_t index, const char* uuid, const char* pci_address,
-                   std::span<const Value> values) {
+                   const std::vector<Value>& values) {
   DeviceState state;
   state.info = {uuid, index, uuid, pci_address, "NVIDIA H100 80GB HBM3", {}};
   state.sample = sample_of(values);
@@ -66,8 +107,9 @@ gpuyard::Snapshot snapshot() {
   snapshot.taken = kTaken;
   snapshot.wall = kWall;
   snapshot.driver = {true, "", driver()};
-  snapshot.devices = {device(0, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc", "0000:11:00.0", kBusy),
-                      device(1, "GPU-605b2143-4b29-4751-859c-a43e91df2009", "0000:14:00.0", kIdle)};
+  snapshot.devices = {
+      device(0, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc", "0000:11:00.0", of_a_busy_one()),
+      device(1, "GPU-605b2143-4b29-4751-859c-a43e91df2009", "0000:14:00.0", of_an_idle_one())};
   return snapshot;
 }
 
