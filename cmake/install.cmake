@@ -1,6 +1,5 @@
 # What `cmake --install` puts where. Three components: `program`, `library` (what a program linked with
 # libgpuyard runs with) and `development` (what one is built with).
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS gpuyard RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
