@@ -23,7 +23,7 @@ class NoReader final : public telemetry::Reader {
 class Description : public testing::Test {
  protected:
   Description() {
-    Responder<Text> respond(protocol::kOpenApi, http::Reply([this](http::Response response) {
+    Responder<Text> respond(protocol::kOpenApi, http::Reply([this](const http::Response& response) {
                               document_ = bj::parse(*response.body);
                             }));
     get_openapi(context_, {}, std::move(respond));
