@@ -117,7 +117,7 @@ Result<void> Exchange::send(std::string_view bytes) {
 
 Result<void> Exchange::receive(Parser& parser) {
   std::string pending;
-  std::array<char, 16 * 1024> chunk;
+  std::array<char, std::size_t{16} * 1024> chunk;
   while (!parser.is_done()) {
     if (auto readable = wait(POLLIN); !readable) return readable;
     const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);

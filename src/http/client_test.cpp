@@ -39,7 +39,7 @@ class Daemon {
 };
 
 TEST(Fetch, BringsTheAnswerHome) {
-  const Daemon daemon([](Request request, Reply reply) {
+  const Daemon daemon([](const Request& request, Reply reply) {
     Response response(201, "text/plain",
                       std::string(name_of(request.method)) + request.target + request.body +
                           std::string(request.header("x-a")) +
@@ -61,22 +61,25 @@ TEST(Fetch, BringsTheAnswerHome) {
 
 TEST(Fetch, BringsALargeBodyHome) {
   const auto body = std::make_shared<const std::string>(std::string(3'000'000, 'x'));
-  const Daemon daemon([&](Request, Reply reply) { reply(Response(200, "text/plain", body)); });
+  const Daemon daemon(
+      [&](const Request&, Reply reply) { reply(Response(200, "text/plain", body)); });
   const auto response = fetch(daemon.endpoint(), ClientRequest(), kPatience);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, *body);
 }
 
 TEST(Fetch, RefusesABodyAboveItsLimit) {
-  const Daemon daemon(
-      [](Request, Reply reply) { reply(Response(200, "text/plain", std::string(100, 'x'))); });
+  const Daemon daemon([](const Request&, Reply reply) {
+    reply(Response(200, "text/plain", std::string(100, 'x')));
+  });
   const auto response = fetch(daemon.endpoint(), ClientRequest(), kPatience, 99);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
 TEST(Fetch, AsksForAHeadWithoutWaitingForABody) {
-  const Daemon daemon([](Request, Reply reply) { reply(Response(200, "text/plain", "hello")); });
+  const Daemon daemon(
+      [](const Request&, Reply reply) { reply(Response(200, "text/plain", "hello")); });
   ClientRequest request;
   request.method = Method::head;
   const auto response = fetch(daemon.endpoint(), request, kPatience);
@@ -86,7 +89,7 @@ TEST(Fetch, AsksForAHeadWithoutWaitingForABody) {
 }
 
 TEST(Fetch, ReadsTheRefusalOfABodyThatIsTooLarge) {
-  const Daemon daemon([](Request, Reply reply) { reply(Response()); });
+  const Daemon daemon([](const Request&, Reply reply) { reply(Response()); });
   ClientRequest request;
   request.method = Method::post;
   request.body = std::string(100'000, 'x');

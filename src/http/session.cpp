@@ -300,7 +300,7 @@ void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival a
   auto& io = site->io.core().io;
   ++site->counters.accepted;
   auto session = std::make_shared<Session>(std::move(site), std::move(stream), std::move(arrival));
-  asio::co_spawn(io, Session::run(std::move(session)), [](std::exception_ptr error) {
+  asio::co_spawn(io, Session::run(std::move(session)), [](const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);  // a bug or no memory: out of run()
   });
 }

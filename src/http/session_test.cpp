@@ -197,7 +197,7 @@ TEST_F(Session, AnswersADroppedReplyWith500) {
 
 TEST_F(Session, AnswersAThrowingHandlerWith500) {
   log::capture([](log::Level, std::string_view) {});
-  site_->handler = [](Request, Reply) { throw std::runtime_error("oh"); };
+  site_->handler = [](const Request&, const Reply&) { throw std::runtime_error("oh"); };
   EXPECT_THAT(exchange(kGet), StartsWith("HTTP/1.1 500 "));
   log::capture(nullptr);
 }
