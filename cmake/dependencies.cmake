@@ -4,13 +4,21 @@ find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 
-# The archive, so that the program needs no libz at run time.
+# The archives, so that the program needs no libz and no libsqlite3 at run time.
 find_path(GPUYARD_ZLIB_INCLUDE zlib.h REQUIRED)
 find_library(GPUYARD_ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 mark_as_advanced(GPUYARD_ZLIB_INCLUDE GPUYARD_ZLIB_ARCHIVE)
 add_library(gpuyard_zlib STATIC IMPORTED)
 set_target_properties(gpuyard_zlib PROPERTIES IMPORTED_LOCATION ${GPUYARD_ZLIB_ARCHIVE}
   INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_ZLIB_INCLUDE})
+
+find_path(GPUYARD_SQLITE_INCLUDE sqlite3.h REQUIRED)
+find_library(GPUYARD_SQLITE_ARCHIVE NAMES libsqlite3.a REQUIRED)
+mark_as_advanced(GPUYARD_SQLITE_INCLUDE GPUYARD_SQLITE_ARCHIVE)
+add_library(gpuyard_sqlite STATIC IMPORTED)
+set_target_properties(gpuyard_sqlite PROPERTIES IMPORTED_LOCATION ${GPUYARD_SQLITE_ARCHIVE}
+  INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_SQLITE_INCLUDE}
+  INTERFACE_LINK_LIBRARIES "Threads::Threads;m;${CMAKE_DL_LIBS}")
 
 # Boost.JSON, fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in
 # src/base/third_party or in the one file that uses it, so that the program links statically and including them stays cheap.

@@ -14,7 +14,8 @@ class ManualLoop final : public Loop {
  public:
   TimePoint now() const override { return now_; }
   WallTime wall() const override {
-    return kWallStart + std::chrono::duration_cast<std::chrono::milliseconds>(now_ - kStart);
+    return kWallStart + wall_step_ +
+           std::chrono::duration_cast<std::chrono::milliseconds>(now_ - kStart);
   }
   void post(std::function<void()> work) override;
   Subscription call_at(TimePoint when, std::function<void()> work) override;
@@ -24,6 +25,8 @@ class ManualLoop final : public Loop {
   void advance(Duration);
   void run_posted() { advance(Duration::zero()); }
   void make_readable(int fd);
+  // Somebody sets the clock on the wall.
+  void step_wall(std::chrono::milliseconds by) { wall_step_ += by; }
   std::size_t timers() const { return timers_.size(); }
 
  private:
@@ -33,6 +36,7 @@ class ManualLoop final : public Loop {
   static constexpr WallTime kWallStart{std::chrono::milliseconds(1'700'000'000'000)};
 
   TimePoint now_ = kStart;
+  std::chrono::milliseconds wall_step_{0};
   std::uint64_t next_ = 0;
   std::map<TimerKey, std::function<void()>> timers_;
   std::map<int, std::function<void()>> watches_;

@@ -64,11 +64,12 @@ Result<void> Yard::listen() {
 }
 
 void Yard::start() {
-  if (options_.on_ready) {
-    telemetry_.on_first(
-        [this](const telemetry::SnapshotPtr& snapshot) { options_.on_ready(*snapshot, places_); });
-  }
+  telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   host_.start();
+}
+
+void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
+  if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
 void Yard::stop(std::function<void()> done) {

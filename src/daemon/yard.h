@@ -30,6 +30,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
   void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
   bool read(const ReadRequest& request) override { return host_.read(request); }
+  void on_snapshot(const telemetry::SnapshotPtr&);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
@@ -39,6 +40,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   api::Router router_;
   http::Server server_;
   std::vector<std::string> places_;
+  bool told_ready_ = false;
 };
 
 }  // namespace gpuyard::daemon

@@ -140,7 +140,7 @@ void Telemetry::publish_when_complete() {
 void Telemetry::publish() {
   publish_timer_.reset();
   latest_ = std::make_shared<const Snapshot>(assemble());
-  if (on_first_) std::exchange(on_first_, nullptr)(latest_);
+  told_(latest_);
 }
 
 Snapshot Telemetry::assemble() const {

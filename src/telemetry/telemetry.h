@@ -37,8 +37,8 @@ class Telemetry {
   // way share the next one. A GPU that is already unresponsive is not waited for.
   void fresh(ProbeSet probes, FreshDone done);
 
-  // The first snapshot with GPUs in it, or the news that there is no driver.
-  void on_first(std::function<void(const SnapshotPtr&)> known) { on_first_ = std::move(known); }
+  // Told each snapshot when it is published: one a tick, and one whenever the driver came or went.
+  void on_published(std::function<void(const SnapshotPtr&)> told) { told_ = std::move(told); }
 
   // What the driver's side tells us.
   void on_fleet(const Fleet&);
@@ -67,7 +67,7 @@ class Telemetry {
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   SnapshotPtr latest_;
-  std::function<void(const SnapshotPtr&)> on_first_;
+  std::function<void(const SnapshotPtr&)> told_ = [](const SnapshotPtr&) {};
 
   Flight flight_;  // under way while it has callers
   Flight next_;    // those who arrived meanwhile

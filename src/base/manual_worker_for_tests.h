@@ -1,0 +1,35 @@
+// A Worker whose jobs run when the test says so, on the test's own thread.
+#pragma once
+
+#include <deque>
+#include <utility>
+
+#include "base/worker.h"
+
+namespace gpuyard::testing {
+
+class ManualWorker final : public Worker {
+ public:
+  bool post(Job job) override {
+    if (full) return false;
+    jobs_.push_back(std::move(job));
+    return true;
+  }
+
+  // Runs what waits, and what it asks to be done afterwards; also jobs posted meanwhile.
+  void run_all() {
+    while (!jobs_.empty()) {
+      const Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (const Afterwards afterwards = job()) afterwards();
+    }
+  }
+  std::size_t waiting() const { return jobs_.size(); }
+
+  bool full = false;
+
+ private:
+  std::deque<Job> jobs_;
+};
+
+}  // namespace gpuyard::testing

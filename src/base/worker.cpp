@@ -1,0 +1,78 @@
+#include "base/worker.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace gpuyard {
+
+// Shared between the worker and its thread, so that a thread left behind has what it stands on.
+class ThreadWorker::Queue {
+ public:
+  explicit Queue(Loop& loop) : loop_(loop) {}
+
+  bool push(Job job) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (jobs_.size() >= kMaxQueued) return false;
+      jobs_.push_back(std::move(job));
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
+      if (jobs_.empty() || abandoned_) break;
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      Afterwards afterwards = job();
+      job = nullptr;  // what it owned ends here, not under the lock
+      lock.lock();
+      if (afterwards && !abandoned_) loop_.post(std::move(afterwards));
+    }
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  // After this returns the loop is left alone.
+  void close(Duration farewell) {
+    std::unique_lock lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, farewell, [&] { return ended_; });
+    abandoned_ = true;
+  }
+
+ private:
+  Loop& loop_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool closing_ = false;
+  bool abandoned_ = false;
+  bool ended_ = false;
+};
+
+ThreadWorker::ThreadWorker(Loop& loop, const std::string& name)
+    : queue_(std::make_shared<Queue>(loop)) {
+  std::thread thread([queue = queue_] { queue->run(); });
+  ::pthread_setname_np(thread.native_handle(), name.c_str());
+  thread.detach();
+}
+
+ThreadWorker::~ThreadWorker() {
+  queue_->close(kFarewell);
+}
+
+bool ThreadWorker::post(Job job) {
+  return queue_->push(std::move(job));
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,180 @@
+#include "store/sqlite.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+
+namespace gpuyard::store {
+namespace {
+
+Errc reaction_to(int code) {
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return Errc::invalid;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN:
+      return Errc::denied;
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      return Errc::unavailable;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return Errc::busy;
+    default:
+      return Errc::internal;
+  }
+}
+
+Error error_of(sqlite3* database, std::string_view doing) {
+  const int code = sqlite3_extended_errcode(database);
+  return {reaction_to(code), fmt::format("{}: {}", doing, sqlite3_errmsg(database))};
+}
+
+Error error_in(sqlite3* database) {
+  const char* const file = sqlite3_db_filename(database, "main");
+  return error_of(database, file != nullptr ? file : "database");
+}
+
+// Another program in the database is a mistake that ends soon or never; jobs wait behind this one.
+constexpr int kBusyMilliseconds = 500;
+
+}  // namespace
+
+void Statement::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+Statement& Statement::bind(int parameter, std::int64_t value) {
+  sqlite3_bind_int64(statement_.get(), parameter, value);
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, double value) {
+  sqlite3_bind_double(statement_.get(), parameter, value);
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, std::string_view value) {
+  sqlite3_bind_text64(statement_.get(), parameter, value.data(), value.size(), SQLITE_TRANSIENT,
+                      SQLITE_UTF8);
+  return *this;
+}
+
+Statement& Statement::bind(int parameter, Blob value) {
+  sqlite3_bind_blob64(statement_.get(), parameter, value.data(), value.size(), SQLITE_TRANSIENT);
+  return *this;
+}
+
+Statement& Statement::bind_null(int parameter) {
+  sqlite3_bind_null(statement_.get(), parameter);
+  return *this;
+}
+
+Result<bool> Statement::step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  Result<bool> done = false;
+  if (code != SQLITE_DONE) done = error_in(sqlite3_db_handle(statement_.get()));
+  reset();
+  return done;
+}
+
+Result<void> Statement::run() {
+  auto row = step();
+  if (!row) return std::move(row).error();
+  reset();
+  return {};
+}
+
+void Statement::reset() {
+  sqlite3_reset(statement_.get());
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+
+double Statement::real(int column) const {
+  return sqlite3_column_double(statement_.get(), column);
+}
+
+std::string_view Statement::text(int column) const {
+  const auto* const text = sqlite3_column_text(statement_.get(), column);
+  if (text == nullptr) return {};
+  return {reinterpret_cast<const char*>(text),
+          static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+Blob Statement::blob(int column) const {
+  const auto* const bytes =
+      static_cast<const std::byte*>(sqlite3_column_blob(statement_.get(), column));
+  if (bytes == nullptr) return {};
+  return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+void Database::Close::operator()(sqlite3* database) const {
+  sqlite3_close_v2(database);
+}
+
+Result<Database> Database::open(const std::string& path, Durability durability) {
+  sqlite3* raw = nullptr;
+  const mode_t before = ::umask(0077);
+  const int opened =
+      sqlite3_open_v2(path.c_str(), &raw,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
+  ::umask(before);
+  Database database(path, raw);
+  if (opened != SQLITE_OK) return error_of(raw, "opening " + path);
+  sqlite3_extended_result_codes(raw, 1);
+  sqlite3_busy_timeout(raw, kBusyMilliseconds);
+  // Exclusive: the journal's index stays in our memory instead of a file that others map.
+  if (auto set = database.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL"); !set) {
+    return std::move(set).error();
+  }
+  const char* const synchronous =
+      durability == Durability::full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
+  if (auto set = database.execute(synchronous); !set) return std::move(set).error();
+  return database;
+}
+
+Result<void> Database::execute(const char* statements) {
+  if (sqlite3_exec(database_.get(), statements, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return error_in(database_.get());
+  }
+  return {};
+}
+
+Result<Statement> Database::prepare(std::string_view statement) {
+  sqlite3_stmt* raw = nullptr;
+  if (sqlite3_prepare_v2(database_.get(), statement.data(), static_cast<int>(statement.size()),
+                         &raw, nullptr) != SQLITE_OK) {
+    return error_in(database_.get());
+  }
+  return Statement(raw);
+}
+
+std::int64_t Database::rows_changed() const {
+  return sqlite3_changes64(database_.get());
+}
+
+Result<std::int64_t> Database::layout() {
+  auto query = prepare("PRAGMA user_version");
+  if (!query) return std::move(query).error();
+  const auto row = query->step();
+  if (!row) return row.error();
+  return query->integer(0);
+}
+
+Result<void> Database::set_layout(std::int64_t layout) {
+  return execute(fmt::format("PRAGMA user_version={}", layout).c_str());
+}
+
+}  // namespace gpuyard::store

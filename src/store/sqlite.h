@@ -1,0 +1,96 @@
+// SQLite as values with one owner and Results. Knows what a database is, not what is in it. One
+// thread uses a database at a time: each belongs to one worker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace gpuyard::store {
+
+using Blob = std::span<const std::byte>;
+
+// A compiled statement, bound and stepped again and again. What a column gives lives until the next
+// step() or reset(). Ends before its database does.
+class Statement {
+ public:
+  // Parameters count from 1. What is bound is copied.
+  Statement& bind(int parameter, std::int64_t);
+  Statement& bind(int parameter, double);
+  Statement& bind(int parameter, std::string_view);
+  Statement& bind(int parameter, Blob);
+  Statement& bind_null(int parameter);
+
+  // True: there is a row. False: done, and reset for another run.
+  Result<bool> step();
+  // step() of a statement that gives no rows.
+  Result<void> run();
+  void reset();
+
+  // Columns count from 0.
+  bool is_null(int column) const;
+  std::int64_t integer(int column) const;
+  double real(int column) const;
+  std::string_view text(int column) const;
+  Blob blob(int column) const;
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt*) const;
+  };
+  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+// How much a commit outlives: full is a power cut, normal is a crash of this program.
+enum class Durability { normal, full };
+
+// Errors: Errc::invalid, what is there is corrupt or no database; denied, it cannot be written;
+// unavailable, the disk is full or fails; busy, another program is in it.
+class Database {
+ public:
+  // Creates it if need be, for this user alone, in WAL mode, and keeps others out while it is open.
+  static Result<Database> open(const std::string& path, Durability);
+
+  const std::string& path() const { return path_; }
+  // Several statements without parameters or rows.
+  Result<void> execute(const char* statements);
+  Result<Statement> prepare(std::string_view statement);
+  std::int64_t rows_changed() const;
+
+  // PRAGMA user_version: which layout this is. 0: a new database.
+  Result<std::int64_t> layout();
+  Result<void> set_layout(std::int64_t);
+
+  // Runs work(), a Result<void>, and commits what it did; all of it is undone where either fails.
+  template <class Work>
+  Result<void> transaction(Work&& work) {
+    if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun;
+    Result<void> done = work();
+    if (done) done = execute("COMMIT");
+    if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to tell
+    return done;
+  }
+
+ private:
+  struct Close {
+    void operator()(sqlite3*) const;
+  };
+  Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
+
+  std::string path_;
+  std::unique_ptr<sqlite3, Close> database_;
+};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,112 @@
+#include "store/sqlite.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::store {
+namespace {
+
+class SqliteTest : public ::testing::Test {
+ protected:
+  SqliteTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-sqlite-XXXXXX");
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~SqliteTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string path() const { return directory_ + "/test.db"; }
+  Result<Database> open() const { return Database::open(path(), Durability::full); }
+  static std::int64_t count(Database& database) {
+    auto query = database.prepare("SELECT count(*) FROM t");
+    EXPECT_TRUE(query && query->step().ok());
+    return query->integer(0);
+  }
+
+  std::string directory_;
+};
+
+TEST_F(SqliteTest, WhatIsBoundComesBack) {
+  auto database = open();
+  ASSERT_TRUE(database) << database.error().message;
+  ASSERT_TRUE(database->execute("CREATE TABLE t(i INTEGER, r REAL, s TEXT, b BLOB, n)"));
+  auto insert = database->prepare("INSERT INTO t VALUES(?,?,?,?,?)");
+  ASSERT_TRUE(insert);
+  const std::vector<std::byte> bytes = {std::byte{0}, std::byte{255}};
+  insert->bind(1, INT64_MIN).bind(2, 0.1).bind(3, "caf\xc3\xa9").bind(4, Blob(bytes)).bind_null(5);
+  ASSERT_TRUE(insert->run());
+  auto select = database->prepare("SELECT * FROM t");
+  ASSERT_TRUE(select);
+  const auto row = select->step();
+  ASSERT_TRUE(row && *row);
+  EXPECT_EQ(select->integer(0), INT64_MIN);
+  EXPECT_EQ(select->real(1), 0.1);
+  EXPECT_EQ(select->text(2), "caf\xc3\xa9");
+  EXPECT_EQ(std::vector<std::byte>(select->blob(3).begin(), select->blob(3).end()), bytes);
+  EXPECT_TRUE(select->is_null(4));
+}
+
+TEST_F(SqliteTest, ATransactionThatFailsLeavesNothing) {
+  auto database = open();
+  ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
+  const auto failed = database->transaction([&]() -> Result<void> {
+    if (auto done = database->execute("INSERT INTO t VALUES(1)"); !done) return done;
+    return Error{Errc::conflict, "no"};
+  });
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(count(*database), 0);
+  const auto done =
+      database->transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
+  EXPECT_TRUE(done);
+  EXPECT_EQ(count(*database), 1);
+}
+
+TEST_F(SqliteTest, ItIsForItsUserAlone) {
+  const auto database = open();
+  ASSERT_TRUE(database);
+  struct stat facts{};
+  ASSERT_EQ(::stat(path().c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+}
+
+TEST_F(SqliteTest, AnotherProgramIsKeptOut) {
+  const auto first = open();
+  ASSERT_TRUE(first);
+  const auto second = open();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::busy);
+}
+
+TEST_F(SqliteTest, WhatIsNoDatabaseIsInvalid) {
+  std::ofstream(path()) << std::string(5000, 'x');
+  const auto database = open();
+  ASSERT_FALSE(database);
+  EXPECT_EQ(database.error().code, Errc::invalid) << database.error().message;
+  EXPECT_NE(database.error().message.find(path()), std::string::npos);
+}
+
+TEST_F(SqliteTest, ADirectoryThatIsNotThereIsDenied) {
+  const auto database = Database::open(directory_ + "/none/test.db", Durability::normal);
+  ASSERT_FALSE(database);
+  EXPECT_EQ(database.error().code, Errc::denied) << database.error().message;
+}
+
+TEST_F(SqliteTest, TheLayoutIsRemembered) {
+  {
+    auto database = open();
+    ASSERT_TRUE(database);
+    EXPECT_EQ(*database->layout(), 0);
+    ASSERT_TRUE(database->set_layout(3));
+  }
+  auto database = open();
+  ASSERT_TRUE(database);
+  EXPECT_EQ(*database->layout(), 3);
+}
+
+}  // namespace
+}  // namespace gpuyard::store
