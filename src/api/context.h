@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/histogram.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::api {
@@ -28,6 +29,7 @@ struct Context {
   telemetry::Telemetry& telemetry;
   std::string version;
   std::string metrics_prefix;
+  const Histogram* loop_lag = nullptr;
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

@@ -14,7 +14,7 @@ void get_driver(Context& context, const NoParams&, Responder<protocol::DriverInf
 void get_metrics(Context& context, const NoParams&, Responder<Text> respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
   const auto& body = context.metrics.get(snapshot.generation, [&] {
-    return metrics::render(snapshot, {context.version}, context.metrics_prefix);
+    return metrics::render(snapshot, {context.version, context.loop_lag}, context.metrics_prefix);
   });
   respond(Text{"text/plain; version=0.0.4; charset=utf-8", body});
 }

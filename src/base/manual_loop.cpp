@@ -26,10 +26,10 @@ void ManualLoop::advance(Duration duration) {
     if (!posted_.empty()) continue;
     if (timers_.empty() || timers_.begin()->first.first > end) break;
     auto timer = timers_.extract(timers_.begin());
-    now_ = timer.key().first;
+    now_ = std::max(now_, timer.key().first);
     timer.mapped()();
   }
-  now_ = end;
+  now_ = std::max(now_, end);
 }
 
 void ManualLoop::make_readable(int fd) {

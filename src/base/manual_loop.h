@@ -25,6 +25,8 @@ class ManualLoop final : public Loop {
   void advance(Duration);
   void run_posted() { advance(Duration::zero()); }
   void make_readable(int fd);
+  // Time that passes inside a callback: what falls due meanwhile is late.
+  void stall(Duration by) { now_ += by; }
   // Somebody sets the clock on the wall.
   void step_wall(std::chrono::milliseconds by) { wall_step_ += by; }
   std::size_t timers() const { return timers_.size(); }

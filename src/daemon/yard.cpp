@@ -32,6 +32,7 @@ HealthPolicy health_policy(const config::Config::Health& health) {
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),
+      loop_lag_(loop),
       host_(
           loop,
           [arguments = host_arguments(options, driver_descriptors)] {
@@ -39,7 +40,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
           },
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
-      context_{telemetry_, options.version, options.config.metrics.prefix},
+      context_{telemetry_, options.version, options.config.metrics.prefix, &loop_lag_.histogram()},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/router.h"
+#include "base/loop_lag.h"
 #include "daemon/serve.h"
 #include "driver/host_client.h"
 #include "http/loop.h"
@@ -34,6 +35,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
+  LoopLag loop_lag_;
   driver::HostClient host_;
   telemetry::Telemetry telemetry_;
   api::Context context_;

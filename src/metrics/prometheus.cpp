@@ -187,6 +187,34 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.end(1);
 }
 
+double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+void put_number(Text& text, std::string_view name, double number) {
+  text.begin(name);
+  text.end(number);
+}
+
+void put_loop_lag(Text& text, const Histogram& lag) {
+  constexpr std::string_view kBucket = "loop_lag_seconds_bucket";
+  text.family("loop_lag_seconds", "histogram", "How late the daemon's loop ran what was due.");
+  for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
+    std::array<char, 32> digits{};
+    const auto last = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                    in_seconds(Histogram::kBounds.at(i)))
+                          .ptr;
+    text.begin(kBucket);
+    text.label("le", {digits.data(), static_cast<std::size_t>(last - digits.data())});
+    text.end(static_cast<double>(lag.up_to(i)));
+  }
+  text.begin(kBucket);
+  text.label("le", "+Inf");
+  text.end(static_cast<double>(lag.count()));
+  put_number(text, "loop_lag_seconds_sum", in_seconds(lag.sum()));
+  put_number(text, "loop_lag_seconds_count", static_cast<double>(lag.count()));
+}
+
 bool is_name_character(char c, bool first) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
   return letter || (!first && c >= '0' && c <= '9');
@@ -208,6 +236,7 @@ Result<void> check_prefix(std::string_view prefix) {
 std::string render(const Snapshot& snapshot, const Process& process, std::string_view prefix) {
   Text text(prefix);
   put_node(text, snapshot, process);
+  if (process.loop_lag != nullptr) put_loop_lag(text, *process.loop_lag);
   put_info(text, snapshot);
   put_health(text, snapshot);
   for (const Row& row : catalog()) put_row(text, snapshot, row);

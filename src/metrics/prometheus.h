@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/histogram.h"
 #include "base/result.h"
 #include "device/snapshot.h"
 
@@ -16,6 +17,7 @@ inline constexpr int kMostSeriesOfAGpu = 171;
 // Of the daemon itself, beside the GPUs.
 struct Process {
   std::string version;
+  const Histogram* loop_lag = nullptr;  // nothing: not measured
 };
 
 // A prefix is what Prometheus allows in a metric name: [a-zA-Z_:][a-zA-Z0-9_:]*.

@@ -210,5 +210,18 @@ TEST(Prometheus, APrefixIsWhatAMetricNameMayStartWith) {
   }
 }
 
+TEST(Prometheus, TheLagOfTheLoopIsAHistogram) {
+  Histogram lag;
+  lag.add(std::chrono::milliseconds(7));
+  lag.add(std::chrono::seconds(9));
+  const std::string text = render(Snapshot{}, {"1.2.3", &lag}, "gpuyard");
+  EXPECT_NE(text.find("# TYPE gpuyard_loop_lag_seconds histogram\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("gpuyard_loop_lag_seconds_bucket{le=\"0.00025\"} 0\n"), std::string::npos);
+  EXPECT_NE(text.find("gpuyard_loop_lag_seconds_bucket{le=\"0.01\"} 1\n"), std::string::npos);
+  EXPECT_NE(text.find("gpuyard_loop_lag_seconds_bucket{le=\"+Inf\"} 2\n"), std::string::npos);
+  EXPECT_NE(text.find("gpuyard_loop_lag_seconds_sum 9.007\n"), std::string::npos);
+  EXPECT_NE(text.find("gpuyard_loop_lag_seconds_count 2\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpuyard::metrics
