@@ -33,6 +33,16 @@ void add_source(CLI::App* verb, SourceFlags& flags) {
   nvml->excludes(simulate);
 }
 
+void add_position(CLI::App* verb, const char* from_name, std::string& from, const char* speed_name,
+                  double& speed, CLI::Option* file) {
+  verb->add_option(from_name, from, "Begin so far into the recording: 90s, 10m")
+      ->type_name("TIME")
+      ->needs(file);
+  verb->add_option(speed_name, speed, "So many times as fast as it happened")
+      ->check(CLI::Range(recording::kSlowest, recording::kFastest))
+      ->needs(file);
+}
+
 void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   auto* serve = app.add_subcommand("serve", "Run the daemon in the foreground");
   serve->add_option("--config", verb.config_file, "Read FILE instead of the default files");
@@ -46,6 +56,12 @@ void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
   auto* simulate = add_simulate(serve, verb.simulate)->excludes(nvml);
   add_model(serve, verb.model)->needs(simulate);
+  auto* replay = serve->add_option("--replay", verb.replay, "Serve a recording instead of GPUs")
+                     ->type_name("FILE")
+                     ->excludes(nvml)
+                     ->excludes(simulate);
+  add_position(serve, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
+               replay);
   serve->add_flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
   serve->callback([&] { chosen = verb; });
 }
@@ -90,6 +106,32 @@ void add_watch(CLI::App& app, Verb& chosen, WatchVerb& verb) {
   watch->add_flag("--json", verb.json, "Print a line of JSON for each look");
   add_color(watch, verb.color);
   watch->callback([&] { chosen = verb; });
+}
+
+void add_record(CLI::App& app, Verb& chosen, RecordVerb& verb) {
+  auto* record = app.add_subcommand("record", "Write all readings to a file, to be replayed");
+  add_source(record, verb.source);
+  record->add_option("file", verb.file, "Where to; - is stdout")->required()->type_name("FILE");
+  record->add_option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      ->type_name("TIME");
+  record->add_option("--for", verb.length, "End after 90s, 10m, 8h (else Ctrl-C ends it)")
+      ->type_name("TIME");
+  record->add_flag("--force", verb.force, "Replace the file if it is there");
+  record->callback([&] { chosen = verb; });
+}
+
+void add_replay(CLI::App& app, Verb& chosen, ReplayVerb& verb) {
+  auto* replay = app.add_subcommand("replay", "Show a recording as `watch` shows GPUs");
+  auto* file =
+      replay->add_option("file", verb.file, "The recording")->required()->type_name("FILE");
+  add_position(replay, "--from", verb.from, "--speed", verb.speed, file);
+  replay->add_option("--interval", verb.watch.interval, "Time between two looks: 500ms, 2s, 1m")
+      ->type_name("TIME");
+  replay->add_option("--count", verb.watch.count, "End after N looks")->type_name("N");
+  auto* info = replay->add_flag("--info", verb.info, "Say what is in the file, and end");
+  replay->add_flag("--json", verb.watch.json, "Print a line of JSON for each look")->excludes(info);
+  add_color(replay, verb.watch.color);
+  replay->callback([&] { chosen = verb; });
 }
 
 void add_query(CLI::App& app, Verb& chosen, QueryVerb& verb) {
@@ -305,6 +347,8 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   ServeVerb serve;
   DevicesVerb devices;
   WatchVerb watch;
+  RecordVerb record;
+  ReplayVerb replay;
   QueryVerb query;
   QueryVerb smi;
   DoctorVerb doctor;
@@ -315,6 +359,8 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   SimVerb sim;
   add_devices(app, chosen, devices);
   add_watch(app, chosen, watch);
+  add_record(app, chosen, record);
+  add_replay(app, chosen, replay);
   add_query(app, chosen, query);
   add_smi(app, chosen, smi);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");

@@ -29,7 +29,7 @@ Found examine_driver(const SourceFlags& flags) {
   const auto choice =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
   if (!choice.path.empty()) found.finding.library = choice.path;
-  auto backend = library::open_nvml(choice);
+  auto backend = library::open_driver(choice);
   auto monitor = backend ? library::Monitor::open(*std::move(backend))
                          : Result<library::Monitor>(std::move(backend).error());
   if (!monitor) {

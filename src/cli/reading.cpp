@@ -58,8 +58,10 @@ client::SourceOptions source_options(const SourceFlags& flags) {
   client::SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
   options.sockets = sockets_to_believe(environment);
-  options.local = flags.local || flags.simulate || !flags.nvml.empty();
-  options.nvml = library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
+  options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
+  options.driver =
+      library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
+  options.driver.replay = flags.replay;
   return options;
 }
 

@@ -7,13 +7,14 @@
 
 #include "base/log.h"
 #include "cli/device_table.h"
+#include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "config/keys.h"
 #include "config/load.h"
 #include "device/advice.h"
-#include "library/nvml_source.h"
+#include "library/driver_source.h"
 #include "sim/keeper.h"
 #include "sim/world_directory.h"
 
@@ -48,6 +49,17 @@ Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb&
   return world;
 }
 
+// A recording that cannot be played is said now, not by a daemon without GPUs.
+Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
+  if (verb.replay.empty()) return std::optional<recording::Replay>();
+  auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed);
+  if (!replay) return std::move(replay).error();
+  if (auto playable = recording::open_replay(*replay); !playable) {
+    return std::move(playable).error();
+  }
+  return std::optional(*std::move(replay));
+}
+
 std::string no_gpu(const protocol::Snapshot& shown) {
   const std::string reason = shown.driver_error.value_or("unknown");
   return fmt::format("No GPU: {}\n{}\n", reason,
@@ -79,6 +91,8 @@ int run(const ServeVerb& verb) {
   if (!config) return complain(config.error());
   log::set_level(config->log.level);
   if (const auto valid = daemon::check(*config); !valid) return complain(valid.error());
+  auto replay = replay_of(verb);
+  if (!replay) return complain(replay.error());
   const auto lock = daemon::lock_state(config->state.directory);
   if (!lock) return complain(lock.error());
 
@@ -89,9 +103,10 @@ int run(const ServeVerb& verb) {
     world.emplace(*std::move(started));
   }
   // A library that the file names is for the real GPUs.
-  const auto nvml =
+  auto driver =
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
-  daemon::ServeOptions options{*std::move(config), nvml.path, std::string(kVersion), {}};
+  driver.replay = *std::move(replay);
+  daemon::ServeOptions options{*std::move(config), std::move(driver), std::string(kVersion), {}};
   if (verb.greet) options.on_ready = greet;
   const auto served = daemon::serve(options);
   return served ? 0 : complain(served.error());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/screen.h"
+#include "recording/replay_backend.h"
 
 namespace gpuyard::cli {
 
@@ -23,6 +24,9 @@ struct ServeVerb {
   std::optional<int> simulate;
   std::string model = "h100";  // of the simulated GPUs
   bool greet = false;
+  std::string replay;  // a recording instead of GPUs
+  std::string replay_from = "0s";
+  double replay_speed = 1;
 };
 
 // Where a reading verb gets its answers.
@@ -31,6 +35,7 @@ struct SourceFlags {
   bool local = false;
   std::string nvml;
   std::optional<int> simulate;
+  std::optional<recording::Replay> replay = {};  // of `gpuyard replay` alone
 };
 
 struct DevicesVerb {
@@ -48,6 +53,22 @@ struct WatchVerb {
   std::string interval = "1s";
   std::uint64_t count = 0;  // 0: until it is ended
   std::vector<std::string> fields;
+};
+
+struct RecordVerb {
+  SourceFlags source;
+  std::string file;  // "-": stdout
+  std::string interval = "1s";
+  std::string length;  // empty: until it is ended
+  bool force = false;
+};
+
+struct ReplayVerb {
+  std::string file;
+  std::string from = "0s";
+  double speed = 1;
+  bool info = false;
+  WatchVerb watch;
 };
 
 struct QueryVerb {
@@ -121,12 +142,15 @@ struct SimVerb {
   std::optional<double> heat;
 };
 
-using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, QueryVerb, DriverVerb, DoctorVerb,
-                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+using Verb =
+    std::variant<ServeVerb, DevicesVerb, WatchVerb, RecordVerb, ReplayVerb, QueryVerb, DriverVerb,
+                 DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
 int run(const WatchVerb&);
+int run(const RecordVerb&);
+int run(const ReplayVerb&);
 int run(const QueryVerb&);
 int run(const DriverVerb&);
 int run(const DoctorVerb&);

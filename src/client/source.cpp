@@ -77,8 +77,8 @@ bool daemon_listens(const std::string& path) {
   return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
 }
 
-Result<std::unique_ptr<Source>> open_local(const library::NvmlChoice& choice) {
-  auto backend = library::open_nvml(choice);
+Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {
+  auto backend = library::open_driver(choice);
   if (!backend) return std::move(backend).error();
   auto monitor = library::Monitor::open(*std::move(backend));
   if (!monitor) return std::move(monitor).error();
@@ -94,7 +94,7 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
 }
 
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
-  if (options.local) return open_local(options.nvml);
+  if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
     auto endpoint = http::parse_endpoint(options.socket);
     if (!endpoint) return std::move(endpoint).error().in("--socket");
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (auto daemon = find_daemon(options.sockets)) {
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(daemon)));
   }
-  return open_local(options.nvml);
+  return open_local(options.driver);
 }
 
 }  // namespace gpuyard::client

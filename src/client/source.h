@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "device/metric.h"
 #include "http/endpoint.h"
-#include "library/nvml_source.h"
+#include "library/driver_source.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::client {
@@ -33,7 +33,7 @@ struct SourceOptions {
   std::string socket;                // named by the user: this daemon or an error
   std::vector<std::string> sockets;  // else the first of these that answers
   bool local = false;                // never a daemon
-  library::NvmlChoice nvml;          // of the local driver
+  library::DriverChoice driver;      // the local one
 };
 
 // The first of `sockets` where a daemon listens that we may believe; nothing: none does.

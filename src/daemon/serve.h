@@ -10,12 +10,13 @@
 #include "base/unique_fd.h"
 #include "config/config.h"
 #include "device/snapshot.h"
+#include "library/driver_source.h"
 
 namespace gpuyard::daemon {
 
 struct ServeOptions {
   config::Config config;
-  std::string nvml;  // path of the library to load; empty: the system's
+  library::DriverChoice driver;
   std::string version;
   // Told once: the first snapshot, and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;

@@ -13,8 +13,8 @@ constexpr unsigned kAnybodyMayConnect =
 constexpr unsigned kAnybodyMayEnter = 0755;
 
 std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t descriptors) {
-  std::vector<std::string> arguments = {"--nofile", std::to_string(descriptors)};
-  if (!options.nvml.empty()) arguments.insert(arguments.end(), {"--nvml", options.nvml});
+  auto arguments = library::arguments_of(options.driver);
+  arguments.insert(arguments.end(), {"--nofile", std::to_string(descriptors)});
   return arguments;
 }
 

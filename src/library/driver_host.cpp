@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "driver/host.h"
-#include "library/nvml_source.h"
+#include "library/driver_source.h"
 
 namespace gpuyard::library {
 namespace {
@@ -29,13 +29,11 @@ void lower_descriptor_limit(const std::string& text) {
 void run_driver_host(const std::vector<std::string>& arguments,
                      const std::string& simulated_library) {
   ::prctl(PR_SET_NAME, "gpuyard-host");  // started as /proc/self/exe, it would be called "exe"
-  std::string nvml;
   for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--nvml") nvml = arguments[i + 1];
     if (arguments[i] == "--nofile") lower_descriptor_limit(arguments[i + 1]);
   }
-  const auto choice = choose_nvml(nvml, simulated_library);
-  driver::run_host_process([&] { return open_nvml(choice); });
+  const auto choice = choice_of(arguments, simulated_library);
+  driver::run_host_process([&] { return open_driver(choice); });
 }
 
 }  // namespace gpuyard::library

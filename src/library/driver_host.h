@@ -6,8 +6,8 @@
 
 namespace gpuyard::library {
 
-// `arguments`: "--nvml" and the path of the library, "--nofile" and the soft limit of descriptors
-// to run with; both may be missing. `simulated_library` is where the simulated one is installed.
+// `arguments`: what arguments_of() says of the driver, and "--nofile" with the soft limit of
+// descriptors to run with. `simulated_library` is where the simulated one is installed.
 [[noreturn]] void run_driver_host(const std::vector<std::string>& arguments,
                                   const std::string& simulated_library);
 

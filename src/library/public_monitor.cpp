@@ -6,8 +6,8 @@
 #include "device/error.h"
 #include "device/gpu_snapshot.h"
 #include "gpuyard/monitor.h"
+#include "library/driver_source.h"
 #include "library/monitor.h"
-#include "library/nvml_source.h"
 #include "library/own_place.h"
 #include "library/public_device.h"
 #include "library/public_fake_fleet.h"
@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 Result<std::shared_ptr<Backend>> nvml_of(const MonitorOptions& options) {
   const auto choice =
       library::choose_nvml(options.library, library::simulated_nvml_beside_library());
-  auto backend = library::open_nvml(choice);
+  auto backend = library::open_driver(choice);
   if (!backend) return std::move(backend).error();
   return std::shared_ptr<Backend>(*std::move(backend));
 }

@@ -79,6 +79,16 @@ std::string json_key(const Row& row, std::uint16_t index) {
   return index == 0 ? key : key + "/" + element_of(row.dimension, index);
 }
 
+void put_row(std::string& out, const Row& row, std::span<const Reading> readings) {
+  if (is_missing_whole(readings)) {
+    out += "null";
+  } else if (row.dimension != Dimension::none) {
+    put_elements(out, row, readings);
+  } else {
+    put_value(out, row, readings.front());
+  }
+}
+
 void put_json(std::string& out, const Readings& readings) {
   char separator = '{';
   each_device_row([&](const Row& row) {
@@ -87,14 +97,7 @@ void put_json(std::string& out, const Readings& readings) {
     out += row.key;
     out += unit_info(row.unit).json_suffix;
     out += "\":";
-    const auto all = readings.sample.all(row.metric);
-    if (is_missing_whole(all)) {
-      out += "null";
-    } else if (row.dimension != Dimension::none) {
-      put_elements(out, row, all);
-    } else {
-      put_value(out, row, all.front());
-    }
+    put_row(out, row, readings.sample.all(row.metric));
   });
   out += '}';
 }

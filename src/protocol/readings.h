@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -27,6 +28,11 @@ Readings readings_of(const Sample&);
 
 // The JSON key of one reading, for the map of reasons: "fan_speed_percent/1" for one of several.
 std::string json_key(const Row&, std::uint16_t index);
+
+// What one row says of a GPU: a value, null, a list by index or an object by place.
+void put_row(std::string& out, const Row&, std::span<const Reading>);
+void read_row(const boost::json::value& from, const Row&, Sample& to, const std::string& path,
+              json::Problems&);
 
 void put_json(std::string& out, const Readings&);
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,

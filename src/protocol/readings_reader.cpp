@@ -106,6 +106,18 @@ void read_elements(const boost::json::value& from, const Place& whole, Sample& t
 
 }  // namespace
 
+void read_row(const boost::json::value& from, const Row& row, Sample& to, const std::string& path,
+              json::Problems& problems) {
+  const Place place{row, 0, path, problems};
+  if (from.is_null()) {
+    to.set({row.metric, 0, {}, Missing{}});
+  } else if (row.dimension != Dimension::none) {
+    read_elements(from, place, to);
+  } else {
+    to.set({row.metric, 0, {}, value_of(place, from)});
+  }
+}
+
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,
                json::Problems& problems) {
   const auto* object = from.if_object();
@@ -117,14 +129,7 @@ void read_json(const boost::json::value& from, Readings& to, const std::string& 
     const auto* value = object->if_contains(key);
     std::string at = path;
     at.append("/").append(key);
-    const Place place{row, 0, std::move(at), problems};
-    if (value == nullptr || value->is_null()) {
-      to.sample.set({row.metric, 0, {}, Missing{}});
-    } else if (row.dimension != Dimension::none) {
-      read_elements(*value, place, to.sample);
-    } else {
-      to.sample.set({row.metric, 0, {}, value_of(place, *value)});
-    }
+    read_row(value != nullptr ? *value : boost::json::value(), row, to.sample, at, problems);
   }
 }
 

@@ -21,6 +21,7 @@ ARROWS: dict[str, set[str] | None] = {
     "http": {"base"},
     "config": {"base"},
     "protocol": {"base", "device"},
+    "recording": {"base", "device", "protocol"},
     "nvml": {"base", "device"},
     "driver": {"base", "device"},
     "telemetry": {"base", "device"},
@@ -29,10 +30,11 @@ ARROWS: dict[str, set[str] | None] = {
     "api": {"base", "device", "protocol", "telemetry", "http", "metrics"},
     "sim": {"base", "nvml/abi.h"},
     "sim_nvml": {"base", "sim", "nvml/abi.h"},
-    "library": {"base", "device", "protocol", "nvml", "driver"},
+    "library": {"base", "device", "protocol", "nvml", "driver", "recording"},
     "client": {"base", "device", "http", "protocol", "library"},
     "daemon": EVERYTHING,
-    "cli": {"base", "device", "protocol", "client", "config", "library", "daemon", "sim"},
+    "cli": {"base", "device", "protocol", "client", "config", "library", "daemon", "recording",
+            "sim"},
     PUBLIC: set(),
 }
 

@@ -1,0 +1,86 @@
+// gpuyard replay
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/recorded.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "cli/words.h"
+#include "recording/player.h"
+
+namespace gpuyard::cli {
+namespace {
+
+double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+void warn_of_cut(const recording::Player& player, const std::string& file) {
+  if (player.cut() == 0) return;
+  complain({Errc::invalid,
+            fmt::format("{}:{}: the recording breaks off in this line; it is played up to there",
+                        file, player.cut())});
+}
+
+std::string info(const recording::Player& player) {
+  std::string text = fmt::format("began   {}\nlength  {:.1f} s\n", player.header().began_at,
+                                 in_seconds(player.length()));
+  const auto& driver = player.header().driver;
+  if (driver.driver_version) text += fmt::format("driver  {}\n", *driver.driver_version);
+  if (player.header().simulated) text += "the GPUs were simulated\n";
+  for (const auto& gpu : player.gpus()) {
+    text +=
+        fmt::format("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
+  }
+  return text;
+}
+
+// Until the recording has ended.
+std::uint64_t looks_left(const recording::Player& player, const recording::Replay& replay,
+                         const std::string& interval) {
+  const auto between = parse_interval(interval);
+  if (!between) return 0;  // said by whoever looks
+  const double seconds = in_seconds(player.length() - replay.from) / replay.speed;
+  return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / in_seconds(*between));
+}
+
+}  // namespace
+
+Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
+                                      double speed) {
+  const bool at_the_start = from == "0" || from == "0s";
+  const auto offset = at_the_start ? Result<Duration>(Duration(0)) : parse_interval(from);
+  if (!offset) return offset.error();
+  // A daemon's child plays it, wherever that is started.
+  std::string path = file;
+  if (!path.starts_with('/')) {
+    char* const here = ::get_current_dir_name();
+    if (here == nullptr) return system_error("finding " + file);
+    path = std::string(here) + "/" + file;
+    ::free(here);
+  }
+  return recording::Replay{std::move(path), *offset, speed, BootClock::now()};
+}
+
+int run(const ReplayVerb& verb) {
+  const auto player = recording::Player::open(verb.file);
+  if (!player) return complain(player.error());
+  warn_of_cut(*player, verb.file);
+  if (verb.info) {
+    print(info(*player));
+    return 0;
+  }
+  auto replay = replay_from(verb.file, verb.from, verb.speed);
+  if (!replay) return complain(replay.error());
+  WatchVerb watch = verb.watch;
+  if (watch.count == 0) watch.count = looks_left(*player, *replay, watch.interval);
+  watch.source.replay = *std::move(replay);
+  return run(watch);
+}
+
+}  // namespace gpuyard::cli

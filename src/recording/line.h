@@ -1,0 +1,71 @@
+// What a recording is made of: a text file with one JSON object a line. The first is its header;
+// every other says what was new of one GPU at one moment. In units and words of the REST API, so
+// that any program can read it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "device/process.h"
+#include "protocol/resources.h"
+
+namespace gpuyard::recording {
+
+inline constexpr int kFormat = 1;
+// A GPU with a full list of processes needs a tenth of it.
+inline constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
+
+struct Header {
+  int gpuyard_recording = kFormat;
+  std::string began_at;  // RFC 3339
+  bool simulated = false;
+  protocol::DriverInfo driver;
+};
+BOOST_DESCRIBE_STRUCT(Header, (), (gpuyard_recording, began_at, simulated, driver))
+
+// A GPU as it is known to a person.
+struct Identity {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Identity, (), (index, uuid, pci_address, name))
+
+// Rows of the catalog by their JSON keys; only those that are there.
+struct SomeReadings {
+  Sample sample;
+};
+void put_json(std::string& out, const SomeReadings&);
+void read_json(const boost::json::value& from, SomeReadings& to, const std::string& path,
+               json::Problems&);
+
+// What is not there is as it was.
+struct Line {
+  std::int64_t t_ms = 0;                      // since the recording began
+  std::optional<std::vector<Identity>> gpus;  // which GPUs there are from now on
+  std::optional<std::uint32_t> gpu;           // whose index says of whom the rest is
+  std::optional<DeviceCondition> condition;
+  std::optional<std::string> why;
+  std::optional<SomeReadings> readings;
+  std::optional<std::map<std::string, std::string>> missing;  // why those of `readings` are null
+  std::optional<std::vector<GpuProcess>> processes;
+};
+BOOST_DESCRIBE_STRUCT(Line, (), (t_ms, gpus, gpu, condition, why, readings, missing, processes))
+
+// Each with its line end.
+std::string text_of(const Header&);
+std::string text_of(const Line&);
+
+Result<Header> parse_header(std::string_view);
+Result<Line> parse_line(std::string_view);
+
+}  // namespace gpuyard::recording

@@ -1,0 +1,154 @@
+#include "recording/player.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "device/catalog.h"
+
+namespace gpuyard::recording {
+namespace {
+
+// A recording has the words, not the reason; two of them change what is done about it.
+Missing missing_from(const std::string& words) {
+  if (words == "Not Supported") return {MissingReason::not_supported, words};
+  using enum MissingReason;
+  for (const MissingReason reason :
+       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
+    if (words == describe(Missing{reason, ""})) return {reason, ""};
+  }
+  return {failed, words};
+}
+
+Sample with_reasons(const Sample& readings, const std::map<std::string, std::string>& reasons) {
+  Sample out;
+  for (Reading reading : readings.readings()) {
+    if (reading.missing() != nullptr) {
+      const auto why = reasons.find(protocol::json_key(row_of(reading.metric), reading.index));
+      if (why != reasons.end()) reading.value = missing_from(why->second);
+    }
+    out.set(std::move(reading));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Player> Player::open(const std::string& path) {
+  Player player(path);
+  if (auto scanned = player.scan(); !scanned) return std::move(scanned).error();
+  if (auto rewound = player.rewind(); !rewound) return std::move(rewound).error();
+  return player;
+}
+
+Error Player::complaint(const std::string& what) const {
+  return {Errc::invalid, fmt::format("{}:{}: {}", path_, line_number_, what)};
+}
+
+Result<std::optional<std::string>> Player::next_line() {
+  if (last_line_ != 0 && line_number_ == last_line_) return std::optional<std::string>();
+  file_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  const auto length = static_cast<std::size_t>(file_.gcount());
+  if (file_.eof()) {
+    // No line end: either nothing is left or the recorder did not come to finish the line.
+    if (length > 0) cut_ = line_number_ + 1;
+    return std::optional<std::string>();
+  }
+  ++line_number_;
+  if (file_.bad()) return complaint("reading failed");
+  if (file_.fail()) return complaint(fmt::format("a line of more than {} bytes", kMaxLine));
+  return std::optional(std::string(buffer_.data(), length - 1));
+}
+
+Result<void> Player::rewind() {
+  file_ = std::ifstream(path_, std::ios::binary);
+  if (!file_) return system_error("opening " + path_);
+  line_number_ = 0;
+  position_ = Duration(-1);
+  ahead_.reset();
+  for (PlayedGpu& gpu : gpus_) gpu = PlayedGpu{gpu.identity, false, {}, "", {}};
+  const auto first = next_line();
+  if (!first) return first.error();
+  if (!*first) return complaint("this is no recording of gpuyard's");
+  auto header = parse_header(**first);
+  if (!header) return Error{header.error().code, path_ + ": " + header.error().message};
+  header_ = *std::move(header);
+  return {};
+}
+
+Result<void> Player::scan() {
+  if (auto rewound = rewind(); !rewound) return rewound;
+  for (;;) {
+    const auto text = next_line();
+    if (!text) return text.error();
+    if (!*text) break;
+    const auto line = parse_line(**text);
+    if (!line) return complaint(line.error().message);
+    const Duration at = std::chrono::milliseconds(line->t_ms);
+    if (at < length_) return complaint("goes back in time");
+    length_ = at;
+    if (auto played = play(*line); !played) return played;
+  }
+  last_line_ = line_number_;
+  return {};
+}
+
+Result<void> Player::move_to(Duration position) {
+  if (position < position_) {
+    if (auto rewound = rewind(); !rewound) return rewound;
+  }
+  position_ = position;
+  for (;;) {
+    if (!ahead_) {
+      const auto text = next_line();
+      if (!text) return text.error();
+      if (!*text) return {};
+      auto line = parse_line(**text);
+      if (!line) return complaint(line.error().message);
+      ahead_ = *std::move(line);
+    }
+    if (std::chrono::milliseconds(ahead_->t_ms) > position) return {};
+    if (auto played = play(*std::exchange(ahead_, std::nullopt)); !played) return played;
+  }
+}
+
+Result<void> Player::play(const Line& line) {
+  if (line.gpus) occur(*line.gpus);
+  if (!line.gpu) return {};
+  PlayedGpu* gpu = at_index(*line.gpu);
+  if (gpu == nullptr) return complaint(fmt::format("there is no GPU {} at this point", *line.gpu));
+  if (line.condition) {
+    gpu->condition = *line.condition;
+    gpu->why = line.why.value_or("");
+  }
+  if (line.readings) {
+    gpu->sample.merge(with_reasons(line.readings->sample,
+                                   line.missing.value_or(std::map<std::string, std::string>{})));
+  }
+  if (line.processes) gpu->sample.set(ProcessList{{}, *line.processes});
+  return {};
+}
+
+void Player::occur(const std::vector<Identity>& gpus) {
+  for (PlayedGpu& known : gpus_) known.there = false;
+  for (const Identity& identity : gpus) {
+    const auto known = std::ranges::find_if(gpus_, [&](const PlayedGpu& one) {
+      return one.identity.uuid == identity.uuid &&
+             (!identity.uuid.empty() || one.identity.index == identity.index);
+    });
+    if (known == gpus_.end()) {
+      gpus_.push_back({identity, true, {}, "", {}});
+    } else {
+      *known = PlayedGpu{identity, true, {}, "", {}};
+    }
+  }
+}
+
+PlayedGpu* Player::at_index(std::uint32_t index) {
+  const auto gpu = std::ranges::find_if(
+      gpus_, [&](const PlayedGpu& one) { return one.there && one.identity.index == index; });
+  return gpu != gpus_.end() ? &*gpu : nullptr;
+}
+
+}  // namespace gpuyard::recording

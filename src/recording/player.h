@@ -1,0 +1,67 @@
+// A recording, played: where it stands at a moment of it. Knows no clock and no thread.
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "recording/line.h"
+
+namespace gpuyard::recording {
+
+// One GPU at the player's position.
+struct PlayedGpu {
+  Identity identity;
+  bool there = false;  // in the recording, at this moment
+  DeviceCondition condition = DeviceCondition::responsive;
+  std::string why;
+  Sample sample;
+};
+
+class Player {
+ public:
+  // Reads the file once, so that what is wrong with it is said now: Errc::invalid with file and
+  // line. An unfinished last line, of a recorder that was killed, is left out and said by cut().
+  static Result<Player> open(const std::string& path);
+
+  const Header& header() const { return header_; }
+  Duration length() const { return length_; }
+  // The line that the file breaks off in; 0: it is whole.
+  std::size_t cut() const { return cut_; }
+
+  // Plays everything up to and including `position`; one that lies behind begins anew. Errors: the
+  // file has changed under us.
+  Result<void> move_to(Duration position);
+
+  // Every GPU that occurs anywhere in the recording, each once, in the order of occurrence.
+  const std::vector<PlayedGpu>& gpus() const { return gpus_; }
+
+ private:
+  explicit Player(std::string path) : path_(std::move(path)) {}
+
+  Result<void> scan();
+  Result<void> rewind();
+  // The next whole line; empty: there is none.
+  Result<std::optional<std::string>> next_line();
+  Result<void> play(const Line&);
+  void occur(const std::vector<Identity>&);
+  PlayedGpu* at_index(std::uint32_t index);
+  Error complaint(const std::string& what) const;
+
+  std::string path_;
+  std::ifstream file_;
+  std::vector<char> buffer_ = std::vector<char>(kMaxLine);
+  std::size_t line_number_ = 0;
+  std::size_t last_line_ = 0;  // whole ones
+  std::size_t cut_ = 0;
+  Header header_;
+  Duration length_{0};
+  Duration position_{-1};
+  std::optional<Line> ahead_;  // read, and later than the position
+  std::vector<PlayedGpu> gpus_;
+};
+
+}  // namespace gpuyard::recording

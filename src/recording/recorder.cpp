@@ -1,0 +1,98 @@
+#include "recording/recorder.h"
+
+#include <algorithm>
+
+#include "device/catalog.h"
+
+namespace gpuyard::recording {
+namespace {
+
+std::string reason_key(const Row& row, const Reading& reading) {
+  return protocol::json_key(row, reading.index);
+}
+
+// Values alone: times are not recorded, and reasons are told apart by their words.
+bool same(std::span<const Reading> a, std::span<const Reading> b) {
+  return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
+    const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
+    return one.index == other.index && (both_missing || one.value == other.value);
+  });
+}
+
+// Whether the words for why `readings` are missing are what they were.
+bool same_reasons(const Row& row, std::span<const Reading> readings,
+                  const std::map<std::string, std::string>& before,
+                  const std::map<std::string, std::string>& now) {
+  return std::ranges::all_of(readings, [&](const Reading& reading) {
+    if (reading.missing() == nullptr) return true;
+    const auto was = before.find(reason_key(row, reading));
+    const auto is = now.find(reason_key(row, reading));
+    if (was == before.end() || is == now.end()) return was == before.end() && is == now.end();
+    return was->second == is->second;
+  });
+}
+
+bool says_more(const Line& line) {
+  return line.condition || line.why || line.readings || line.processes;
+}
+
+}  // namespace
+
+Line Recorder::news_of(const protocol::Device& device, const Known* before) {
+  Line line;
+  line.gpu = device.index;
+  if (before == nullptr || before->condition != device.condition || before->why != device.why) {
+    line.condition = device.condition;
+    line.why = device.why;
+  }
+  SomeReadings changed;
+  std::map<std::string, std::string> missing;
+  for (const Row& row : catalog()) {
+    const auto now = device.readings.sample.all(row.metric);
+    if (before != nullptr && same(now, before->sample.all(row.metric)) &&
+        same_reasons(row, now, before->missing, device.missing)) {
+      continue;
+    }
+    for (const Reading& reading : now) {
+      changed.sample.set(reading);
+      const auto why = device.missing.find(reason_key(row, reading));
+      if (why != device.missing.end()) missing.insert(*why);
+    }
+  }
+  if (!changed.sample.readings().empty()) line.readings = std::move(changed);
+  if (!missing.empty()) line.missing = std::move(missing);
+  if (before == nullptr || before->processes != device.processes) line.processes = device.processes;
+  return line;
+}
+
+std::string Recorder::lines_of(const protocol::Snapshot& snapshot, Duration at) {
+  std::string out;
+  if (!std::exchange(begun_, true)) {
+    out += text_of(Header{kFormat, snapshot.taken_at, snapshot.simulated, snapshot.driver});
+  }
+  const std::int64_t t_ms = to_milliseconds(at);
+  std::vector<Identity> gpus;
+  for (const auto& device : snapshot.devices) {
+    gpus.push_back({device.index, device.uuid, device.pci_address, device.name});
+  }
+  if (gpus != gpus_) {
+    // Who is where has changed: nothing of what was said by index is true any more.
+    known_.clear();
+    gpus_ = gpus;
+    Line line;
+    line.t_ms = t_ms;
+    line.gpus = std::move(gpus);
+    out += text_of(line);
+  }
+  for (const auto& device : snapshot.devices) {
+    const auto known = known_.find(device.index);
+    Line line = news_of(device, known != known_.end() ? &known->second : nullptr);
+    line.t_ms = t_ms;
+    if (says_more(line)) out += text_of(line);
+    known_[device.index] = {device.condition, device.why, device.readings.sample, device.missing,
+                            device.processes};
+  }
+  return out;
+}
+
+}  // namespace gpuyard::recording

@@ -1,0 +1,56 @@
+// Snapshots as a test wants them, and a file that is gone with the test.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include "protocol/resources.h"
+
+namespace gpuyard::recording::testing {
+
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-record-XXXXXX");
+    const int fd = ::mkstemp(pattern.data());
+    ::close(fd);
+    path_ = pattern;
+  }
+  explicit TemporaryFile(const std::string& text) : TemporaryFile() { write(text); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline protocol::Device device(std::uint32_t index, const std::string& uuid) {
+  protocol::Device out;
+  out.index = index;
+  out.uuid = uuid;
+  out.name = "H100";
+  return out;
+}
+
+inline void set(protocol::Device& device, Metric metric, std::int64_t number,
+                std::uint16_t element = 0) {
+  device.readings.sample.set({metric, element, {}, number});
+}
+
+inline protocol::Snapshot snapshot(std::vector<protocol::Device> devices) {
+  protocol::Snapshot out;
+  out.taken_at = "2026-01-31T12:00:00.000Z";
+  out.driver_initialised = true;
+  out.driver.driver_version = "535.104.05";
+  out.devices = std::move(devices);
+  return out;
+}
+
+}  // namespace gpuyard::recording::testing

@@ -1,0 +1,102 @@
+#include "recording/replay_backend.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "device/catalog.h"
+
+namespace gpuyard::recording {
+namespace {
+
+DeviceInfo info_of(const PlayedGpu& gpu, std::uint32_t index) {
+  DeviceInfo info;
+  info.id = gpu.identity.uuid.empty() ? fmt::format("index:{}", index) : gpu.identity.uuid;
+  info.index = index;
+  info.uuid = gpu.identity.uuid;
+  info.pci_address = gpu.identity.pci_address;
+  info.name = gpu.identity.name;
+  return info;
+}
+
+Missing why_gone(const PlayedGpu& gpu) {
+  if (!gpu.there) {
+    return {MissingReason::device_lost, "it was not there when this was recorded"};
+  }
+  if (gpu.condition == DeviceCondition::unavailable) return {MissingReason::device_lost, gpu.why};
+  return {MissingReason::timed_out, gpu.why};
+}
+
+Sample sample_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
+  Sample out = missing_sample(probes, {MissingReason::not_ready, "not in the recording"}, now);
+  probes.each([&](Probe probe) {
+    for (const Metric metric : row_of(probe).fills) {
+      for (Reading reading : gpu.sample.all(metric)) {
+        reading.taken = now;
+        out.set(std::move(reading));
+      }
+    }
+    if (probe == Probe::processes && gpu.sample.processes()) {
+      out.set(ProcessList{now, gpu.sample.processes()->value});
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> open_replay(const Replay& replay) {
+  auto player = Player::open(replay.path);
+  if (!player) return std::move(player).error();
+  if (replay.from > player->length()) {
+    return Error{Errc::invalid,
+                 fmt::format("{} is {:.1f} s long; it cannot begin at {:.1f} s", replay.path,
+                             std::chrono::duration<double>(player->length()).count(),
+                             std::chrono::duration<double>(replay.from).count())};
+  }
+  return std::unique_ptr<Backend>(std::make_unique<ReplayBackend>(*std::move(player), replay));
+}
+
+Result<DriverSession> ReplayBackend::start() {
+  const std::lock_guard lock(mutex_);
+  DriverSession session;
+  const protocol::DriverInfo& driver = player_.header().driver;
+  session.driver.driver_version = driver.driver_version;
+  session.driver.cuda_driver_version = driver.cuda_driver_version;
+  session.driver.nvml_version = driver.nvml_version;
+  session.driver.library = replay_.path;
+  session.driver.simulated = true;  // nothing of this is happening now
+  session.gpu_count = static_cast<std::uint32_t>(player_.gpus().size());
+  return session;
+}
+
+DeviceInfo ReplayBackend::open(std::uint32_t index) {
+  const std::lock_guard lock(mutex_);
+  return info_of(player_.gpus().at(index), index);
+}
+
+Sample ReplayBackend::read(const DeviceId& id, ProbeSet probes) {
+  const std::lock_guard lock(mutex_);
+  return read_at(id, probes, BootClock::now());
+}
+
+Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now) {
+  const std::chrono::duration<double> since = now - replay_.began;
+  const auto position = replay_.from + std::chrono::duration_cast<Duration>(since * replay_.speed);
+  if (position > player_.length() + kFastPeriod) {
+    return missing_sample(probes, {MissingReason::failed, "the recording has ended"}, now);
+  }
+  if (const auto moved = player_.move_to(position); !moved) {
+    return missing_sample(probes, {MissingReason::failed, moved.error().message}, now);
+  }
+  const auto& gpus = player_.gpus();
+  for (std::uint32_t index = 0; index < gpus.size(); ++index) {
+    const PlayedGpu& gpu = gpus[index];
+    if (info_of(gpu, index).id != id) continue;
+    const bool answers = gpu.there && gpu.condition == DeviceCondition::responsive;
+    return answers ? sample_of(gpu, probes, now) : missing_sample(probes, why_gone(gpu), now);
+  }
+  return missing_sample(probes, {MissingReason::device_lost, "no such GPU was recorded"}, now);
+}
+
+}  // namespace gpuyard::recording

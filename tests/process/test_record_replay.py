@@ -1,0 +1,151 @@
+"""A yard written to a file and played again, by the real program."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import PROGRAM, clean_environment, wait_until
+from sim_world import world  # noqa: F401
+
+# Two GPUs for 24 s: the first is given more to do at 8 s, the second is lost from 13 s to 19 s.
+RECORDING = str(Path(__file__).parent.parent / "data" / "lost_for_a_while.rec")
+
+
+def looks(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def gpu_at(run, second, index):
+    done = run("replay", RECORDING, "--from", f"{second}s", "--count", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    return looks(done.stdout)[0]["devices"][index]
+
+
+def test_a_recording_is_played_from_where_one_asks(run):
+    idle, busy = gpu_at(run, 5, 0), gpu_at(run, 11, 0)
+    assert idle["readings"]["utilization_gpu_percent"] == 30
+    assert busy["readings"]["utilization_gpu_percent"] > 90
+    assert busy["readings"]["power_draw_w"] > idle["readings"]["power_draw_w"] + 200
+    assert busy["readings"]["energy_total_j"] > idle["readings"]["energy_total_j"]
+
+
+def test_a_gpu_that_was_lost_is_lost_again_and_comes_back(run):
+    assert gpu_at(run, 10, 1)["condition"] == "responsive"
+    lost = gpu_at(run, 16, 1)
+    assert (lost["condition"], lost["why"]) == ("unavailable", "GPU is lost")
+    assert lost["readings"]["power_draw_w"] is None
+    assert lost["missing"]["power_draw_w"] == "GPU is lost"
+    assert gpu_at(run, 21, 1)["condition"] == "responsive"
+
+
+def test_a_replay_ends_with_its_recording(run):
+    done = run("replay", RECORDING, "--speed", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(looks(done.stdout)) == 2
+    assert all(look["simulated"] for look in looks(done.stdout))
+
+
+def test_a_daemon_serves_a_recording_and_says_that_nothing_of_it_is_real(daemon):
+    yard = daemon("--replay", RECORDING, "--replay-speed", "4")
+    answer = yard.get("/api/gpu/devices")
+    assert answer.headers["x-gpuyard-simulated"] == "true"
+    assert [gpu["name"] for gpu in answer.json()["devices"]] == ["NVIDIA H100 80GB HBM3", "Tesla T4"]
+    wait_until(lambda: 'gpu_responsive{device="1"} 0' in yard.get("/metrics").text,
+               "the GPU to be lost")
+    wait_until(lambda: 'gpu_responsive{device="1"} 1' in yard.get("/metrics").text,
+               "the GPU to be back")
+    wait_until(lambda: "the recording has ended" in yard.get("/api/gpu/snapshot").text, "the end")
+
+
+def test_a_driver_host_that_dies_goes_on_where_it_was(daemon):
+    yard = daemon("--replay", RECORDING, "--replay-from", "12s")
+    host = yard.driver_host()
+    wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"][1]["condition"]
+               == "unavailable", "the GPU to be lost")
+    os.kill(host, signal.SIGKILL)
+    wait_until(lambda: yard.driver_host() not in (None, host), "another driver-host")
+    wait_until(lambda: (devices := yard.get("/api/gpu/snapshot").json()["devices"])
+               and devices[0]["condition"] == "responsive"
+               and devices[1]["condition"] == "unavailable", "the loss, not the beginning")
+
+
+def test_what_is_recorded_is_what_was_there(world, run, tmp_path):  # noqa: F811
+    world.start("--gpus", "2", "--load", "steady:0.5")
+    path = str(tmp_path / "a.rec")
+    done = run("record", path, "--for", "2s", "--local", GPUYARD_SIM_WORLD=str(world.directory))
+    assert done.returncode == 0, done.stderr
+    assert "2.0 s in 3 looks" in done.stderr and done.stdout == ""
+    first = looks(run("replay", path, "--count", "1", "--json").stdout)[0]
+    for played, real in zip(first["devices"], world.status()["gpus"], strict=True):
+        assert played["uuid"] == real["uuid"] and played["name"] == real["name"]
+        assert played["readings"]["utilization_gpu_percent"] == real["utilization_percent"]
+        assert played["readings"]["power_limit_w"] == real["power_limit_w"]
+    info = run("replay", path, "--info").stdout
+    assert "length  2.0 s" in info and "the GPUs were simulated" in info
+
+
+def test_a_recorder_that_is_killed_leaves_what_can_be_played(daemon, tmp_path):
+    yard = daemon("--simulate", "2")
+    path = tmp_path / "a.rec"
+    process = subprocess.Popen([PROGRAM, "record", str(path), "--interval", "100ms", "--socket",
+                                yard.socket], env=clean_environment(tmp_path))
+    wait_until(lambda: path.exists() and path.read_text().count('"t_ms"') > 10, "some looks")
+    process.kill()
+    process.wait()
+    done = subprocess.run([PROGRAM, "replay", str(path), "--count", "1", "--json"],
+                          env=clean_environment(tmp_path), capture_output=True, text=True,
+                          timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert looks(done.stdout)[0]["devices"][0]["readings"]["power_draw_w"] > 0
+
+
+def test_a_daemon_that_comes_back_is_recorded_on(daemon, tmp_path):
+    yard = daemon("--simulate", "1")
+    path = tmp_path / "a.rec"
+    process = subprocess.Popen([PROGRAM, "record", str(path), "--interval", "100ms", "--socket",
+                                yard.socket], env=clean_environment(tmp_path),
+                               stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: path.exists() and path.stat().st_size > 0, "the beginning")
+    yard.stop()
+    time.sleep(0.5)  # five looks
+    daemon("--simulate", "1", directory=yard.directory)
+    size = path.stat().st_size
+    wait_until(lambda: path.stat().st_size > size, "more to be recorded")
+    process.send_signal(signal.SIGINT)
+    assert "looks had no answer" in process.communicate(timeout=30)[1]
+    assert process.returncode == 0
+
+
+# ---- what is wrong
+
+
+def test_a_recording_cut_in_the_middle_is_played_up_to_there_and_said(run, tmp_path):
+    cut = tmp_path / "cut.rec"
+    cut.write_bytes(Path(RECORDING).read_bytes()[:-300])
+    done = run("replay", str(cut), "--info")
+    assert done.returncode == 0
+    assert "the recording breaks off in this line; it is played up to there" in done.stderr
+
+
+@pytest.mark.parametrize("arguments, code, said", [
+    (["replay", "/etc/passwd"], 2, "this is no recording of gpuyard's"),
+    (["replay", "/nowhere/a.rec"], 6, "/nowhere/a.rec: No such file"),
+    (["replay", RECORDING, "--from", "1h"], 2, "is 24.0 s long; it cannot begin at 3600.0 s"),
+    (["replay", RECORDING, "--speed", "0"], 2, "--speed"),
+    (["replay", RECORDING, "--from", "soon"], 2, '"soon" is not'),
+    (["serve", "--replay", "/etc/passwd"], 2, "this is no recording of gpuyard's"),
+    (["serve", "--replay", RECORDING, "--simulate", "2"], 2, "excludes"),
+    (["record", RECORDING, "--simulate", "1", "--for", "1s"], 7, "--force replaces it"),
+    (["record", "/nowhere/a.rec", "--simulate", "1", "--for", "1s"], 6, "creating /nowhere/a.rec"),
+    (["record", "/dev/full", "--force", "--simulate", "1", "--for", "1s"], 1, "No space left"),
+    (["record", "-", "--for", "1s", "--nvml", "/nowhere/lib.so"], 5, "failed to initialise NVML"),
+], ids=range(11))
+def test_bad_input_is_said(run, arguments, code, said):
+    done = run(*arguments)
+    assert said in done.stderr
+    assert done.returncode == code, done.stderr
