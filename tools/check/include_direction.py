@@ -25,6 +25,7 @@ ARROWS: dict[str, set[str] | None] = {
     "nvml": {"base", "device"},
     "driver": {"base", "device"},
     "telemetry": {"base", "device"},
+    "events": {"base", "device"},
     "store": {"base", "device"},
     "metrics": {"base", "device"},
     "api": {"base", "device", "protocol", "telemetry", "http", "metrics"},
