@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "device/device.h"
+#include "device/event.h"
 #include "device/reading.h"
 
 namespace gpuyard {
@@ -16,8 +18,9 @@ struct DriverSession {
 };
 
 // A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread
-// per GPU. open() and read() may be called for different GPUs at the same time, and never twice at
-// once for one. One bad GPU is a missing reading or a DeviceInfo::fault, never a failed call.
+// per GPU, and one for events. open() and read() may be called for different GPUs at the same time,
+// and never twice at once for one. One bad GPU is a missing reading or a DeviceInfo::fault, never a
+// failed call.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -30,6 +33,13 @@ class Backend {
 
   // Every row the probes fill is in the sample: a value, or why it is missing.
   virtual Sample read(const DeviceId&, ProbeSet) = 0;
+
+  // What happens next to any GPU that is open; nothing if `at_most` passes first. Events that came
+  // before the first call are not told. Errc::unsupported: there are none here and never will be;
+  // another error may be for now, and comes at once, so that whoever calls again waits before.
+  virtual Result<std::optional<DeviceEvent>> next_event(Duration /*at_most*/) {
+    return Error{Errc::unsupported, "this driver tells no events"};
+  }
 };
 
 }  // namespace gpuyard

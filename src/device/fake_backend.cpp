@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -60,6 +61,11 @@ struct FakeFleet::State {
   std::optional<Error> no_driver;
   std::vector<Gpu> gpus;  // by index
   std::uint32_t made = 0;
+  std::deque<DeviceEvent> events;  // the last kKeptEvents
+  std::uint64_t events_ever = 0;
+  std::optional<Error> events_fault;
+
+  static constexpr std::size_t kKeptEvents = 4096;
 };
 
 FakeFleet FakeFleet::with_healthy_gpus(std::uint32_t count, std::int64_t memory) {
@@ -144,6 +150,23 @@ void FakeFleet::replug_gpu(std::uint32_t index, std::uint32_t new_index) {
   state_->changed.notify_all();
 }
 
+void FakeFleet::raise_event(std::uint32_t index, EventKind kind, std::optional<std::uint32_t> xid) {
+  const std::lock_guard lock(state_->mutex);
+  const State::Gpu* gpu = state_->at(index);
+  if (gpu == nullptr) return;
+  DeviceEvent event{gpu->info.id, kind, EventSource::driver, BootClock::now(), xid, {}, ""};
+  state_->events.push_back(std::move(event));
+  if (state_->events.size() > State::kKeptEvents) state_->events.pop_front();
+  ++state_->events_ever;
+  state_->changed.notify_all();
+}
+
+void FakeFleet::fail_events(std::optional<Error> why) {
+  const std::lock_guard lock(state_->mutex);
+  state_->events_fault = std::move(why);
+  state_->changed.notify_all();
+}
+
 void FakeFleet::block(std::uint32_t index) {
   state_->change(index, [](State::Gpu& gpu) { gpu.blocked = true; });
 }
@@ -163,7 +186,10 @@ Fleet FakeFleet::fleet() const {
 
 class FakeBackend final : public Backend {
  public:
-  explicit FakeBackend(FakeFleet fleet) : fleet_(std::move(fleet)) {}
+  explicit FakeBackend(FakeFleet fleet) : fleet_(std::move(fleet)) {
+    const std::lock_guard lock(fleet_.state_->mutex);
+    events_told_ = fleet_.state_->events_ever;
+  }
 
   Result<DriverSession> start() override {
     const DriverInfo driver = fleet_.fleet().driver;
@@ -198,6 +224,19 @@ class FakeBackend final : public Backend {
     return sample;
   }
 
+  Result<std::optional<DeviceEvent>> next_event(Duration at_most) override {
+    FakeFleet::State& state = *fleet_.state_;
+    std::unique_lock lock(state.mutex);
+    state.changed.wait_for(lock, at_most,
+                           [&] { return state.events_fault || events_told_ < state.events_ever; });
+    if (state.events_fault) return *state.events_fault;
+    if (events_told_ == state.events_ever) return std::optional<DeviceEvent>();
+    const std::size_t behind = static_cast<std::size_t>(state.events_ever - events_told_);
+    const std::size_t kept = std::min(behind, state.events.size());
+    events_told_ = state.events_ever - kept + 1;
+    return std::optional(state.events[state.events.size() - kept]);
+  }
+
  private:
   static DeviceInfo empty_slot(std::uint32_t index) {
     DeviceInfo info;
@@ -208,6 +247,7 @@ class FakeBackend final : public Backend {
   }
 
   FakeFleet fleet_;
+  std::uint64_t events_told_ = 0;
 };
 
 std::unique_ptr<Backend> FakeFleet::backend() const {

@@ -45,6 +45,12 @@ class FakeFleet {
   void replug_gpu(std::uint32_t index) { replug_gpu(index, index); }
   void replug_gpu(std::uint32_t index, std::uint32_t new_index);
 
+  // Something happens to the GPU, also to one that was removed; every backend of this fleet tells
+  // it.
+  void raise_event(std::uint32_t index, EventKind, std::optional<std::uint32_t> xid = {});
+  // Waiting for events fails so, until there is nothing wrong any more.
+  void fail_events(std::optional<Error> why);
+
   // The GPU's driver calls block until unblocked: what a dying GPU does.
   void block(std::uint32_t index);
   void unblock(std::uint32_t index);

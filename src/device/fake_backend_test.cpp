@@ -259,5 +259,29 @@ TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(FakeBackend, TellsWhatHappensToItsGpusInOrder) {
+  auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  fleet.raise_event(0, EventKind::xid, 13);  // before there was a backend
+  const auto backend = fleet.backend();
+  fleet.raise_event(1, EventKind::xid, 79);
+  fleet.raise_event(0, EventKind::ecc_corrected);
+  fleet.raise_event(9, EventKind::xid, 79);  // of no GPU
+  const auto first = backend->next_event(Duration::zero());
+  ASSERT_TRUE(first.ok() && *first);
+  EXPECT_EQ((*first)->device, fleet.fleet().devices[1].id);
+  EXPECT_EQ((*first)->xid, 79U);
+  EXPECT_EQ((*backend->next_event(Duration::zero()))->kind, EventKind::ecc_corrected);
+  EXPECT_FALSE(*backend->next_event(Duration::zero()));
+}
+
+TEST(FakeBackend, WaitingForEventsCanFail) {
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  const auto backend = fleet.backend();
+  fleet.fail_events(Error{Errc::internal, "Unknown Error"});
+  EXPECT_EQ(backend->next_event(std::chrono::hours(1)).error().code, Errc::internal);
+  fleet.fail_events({});
+  EXPECT_TRUE(backend->next_event(Duration::zero()).ok());
+}
+
 }  // namespace
 }  // namespace gpuyard

@@ -47,6 +47,21 @@ TEST(Codec, EveryKindOfReadingSurvivesTheTrip) {
   EXPECT_EQ(decoded<Sample>(encoded(some_sample())), some_sample());
 }
 
+TEST(Codec, AnEventSurvivesTheTrip) {
+  const DeviceEvent event{
+      "GPU-a", EventKind::xid, EventSource::kernel_log, TimePoint(std::chrono::seconds(7)), 94,
+      4711,    "Contained"};
+  const auto received = decoded<FromHost>(encoded(FromHost(event)));
+  ASSERT_TRUE(received);
+  EXPECT_EQ(std::get<DeviceEvent>(*received), event);
+}
+
+TEST(Codec, AnEventOfAnUnknownKindIsRefused) {
+  DeviceEvent event{"GPU-a", EventKind::xid};
+  event.kind = static_cast<EventKind>(200);
+  EXPECT_FALSE(decoded<FromHost>(encoded(FromHost(event))));
+}
+
 TEST(Codec, AMessageCutAnywhereIsRefused) {
   const std::string bytes = encoded(FromHost(ReadReply{42, "GPU-a", some_sample()}));
   for (std::size_t length = 0; length < bytes.size(); ++length) {

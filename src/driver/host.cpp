@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "driver/event_thread.h"
 #include "driver/message.h"
 #include "driver/readers.h"
 
@@ -26,14 +27,15 @@ bool driver_is_gone(const Sample& sample) {
          });
 }
 
-// One daemon at the other end of a socket. A datagram is sent whole, so the GPUs' threads need no
-// lock between them. A failed send means that the daemon is gone, which the main thread sees as
+// One daemon at the other end of a socket. A datagram is sent whole, so the threads need no lock
+// between them. A failed send means that the daemon is gone, which the main thread sees as
 // well.
 class Host {
  public:
   Host(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
       : socket_(socket),
         driver_(std::move(session.driver)),
+        backend_(backend),
         readers_(backend, session.gpu_count,
                  {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
 
@@ -46,6 +48,7 @@ class Host {
 
   // Until the daemon closes its end.
   void serve() {
+    const EventThread events(backend_, [this](DeviceEvent event) { say(std::move(event)); });
     for (;;) {
       auto message = receive_to_host(socket_, Wait::yes);
       if (!message) break;
@@ -73,6 +76,7 @@ class Host {
 
   const int socket_;
   const DriverInfo driver_;
+  const std::shared_ptr<Backend> backend_;
   std::mutex greeting_;
   bool first_ = true;
   Readers readers_;  // last: its threads use the others

@@ -53,6 +53,10 @@ void HostClient::handle(const ReadReply& reply) {
   listener_.on_reply(reply);
 }
 
+void HostClient::handle(const DeviceEvent& event) {
+  if (greeted_) listener_.on_event(event);
+}
+
 void HostClient::check_silence() {
   if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
     return give_up("driver-host has answered nothing for 30 s");

@@ -24,6 +24,7 @@ class HostListener {
   virtual void on_fleet(const Fleet&) = 0;
   virtual void on_no_driver(const Error&) = 0;  // asked again from time to time
   virtual void on_reply(const ReadReply&) = 0;
+  virtual void on_event(const DeviceEvent&) = 0;
   virtual void on_host_down(const std::string& why) = 0;  // answers under way are lost
 };
 
@@ -68,6 +69,7 @@ class HostClient {
   void on_readable();
   void handle(const Hello&);
   void handle(const ReadReply&);
+  void handle(const DeviceEvent&);
   void check_silence();
   void give_up(const std::string& why);
   void end_process();

@@ -27,11 +27,13 @@ class Recorder final : public HostListener {
   void on_fleet(const Fleet& fleet) override { fleets.push_back(fleet); }
   void on_no_driver(const Error& error) override { errors.push_back(error); }
   void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
+  void on_event(const DeviceEvent& event) override { events.push_back(event); }
   void on_host_down(const std::string& why) override { downs.push_back(why); }
 
   std::vector<Fleet> fleets;
   std::vector<Error> errors;
   std::vector<ReadReply> replies;
+  std::vector<DeviceEvent> events;
   std::vector<std::string> downs;
 };
 
@@ -91,6 +93,16 @@ TEST_F(HostClientTest, QuestionsAndAnswersPass) {
   say(ReadReply{9, "GPU-0", {}});
   ASSERT_EQ(heard_.replies.size(), 1U);
   EXPECT_EQ(heard_.replies[0].id, 9U);
+}
+
+TEST_F(HostClientTest, EventsPassOnceTheHostHasSaidHello) {
+  client_.start();
+  say(DeviceEvent{"GPU-0", EventKind::xid});
+  EXPECT_TRUE(heard_.events.empty());
+  say(hello_with_gpus(1));
+  say(DeviceEvent{"GPU-0", EventKind::unavailable});
+  ASSERT_EQ(heard_.events.size(), 1U);
+  EXPECT_EQ(heard_.events[0].kind, EventKind::unavailable);
 }
 
 TEST_F(HostClientTest, AHostThatEndsIsReplacedAndThatIsTold) {

@@ -104,6 +104,16 @@ TEST_F(HostTest, AHostWhoseDriverIsGoneSaysSoAndEnds) {
   EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
+TEST_F(HostTest, TellsWhatHappensToAGpu) {
+  auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.raise_event(1, EventKind::xid, 79);
+  const auto event = receive<DeviceEvent>();
+  EXPECT_EQ(event.device, fleet.fleet().devices[1].id);
+  EXPECT_EQ(event.xid, 79U);
+}
+
 TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();

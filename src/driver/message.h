@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "device/event.h"
 #include "device/read.h"
 
 namespace gpuyard::driver {
@@ -21,7 +22,7 @@ struct Hello {
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))
 
 using ToHost = std::variant<ReadRequest>;
-using FromHost = std::variant<Hello, ReadReply>;
+using FromHost = std::variant<Hello, ReadReply, DeviceEvent>;
 
 // 64 GPUs fit well; a longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;

@@ -304,6 +304,10 @@ using EventSet = EventSetTag*;
 inline constexpr unsigned long long kEventSingleBitEcc = 0x1;
 inline constexpr unsigned long long kEventDoubleBitEcc = 0x2;
 inline constexpr unsigned long long kEventXid = 0x8;
+inline constexpr unsigned long long kEventPoison = 0x1000;
+inline constexpr unsigned long long kEventFatalPoison = 0x2000;
+inline constexpr unsigned long long kEventUnavailable = 0x4000;
+inline constexpr unsigned long long kEventRecoveryAction = 0x8000;
 
 struct ConfComputeMemory {
   unsigned long long protected_kib = 0;

@@ -103,6 +103,15 @@ void bind_processes(void* library, Api& api) {
   bind(library, api.process_utilization, {"nvmlDeviceGetProcessUtilization"});
 }
 
+void bind_events(void* library, Api& api) {
+  bind(library, api.event_set_create, {"nvmlEventSetCreate"});
+  bind(library, api.event_set_free, {"nvmlEventSetFree"});
+  bind(library, api.supported_event_types, {"nvmlDeviceGetSupportedEventTypes"});
+  bind(library, api.register_events, {"nvmlDeviceRegisterEvents"});
+  // The older one writes the beginning of what the newer one writes.
+  bind(library, api.event_set_wait, {"nvmlEventSetWait_v2", "nvmlEventSetWait"});
+}
+
 Api bind_all(void* library) {
   Api api;
   bind(library, api.init, {"nvmlInit_v2", "nvmlInit"});
@@ -122,6 +131,7 @@ Api bind_all(void* library) {
   bind_links(library, api);
   bind_memory_errors(library, api);
   bind_processes(library, api);
+  bind_events(library, api);
   return api;
 }
 

@@ -94,6 +94,12 @@ struct Api {
   Call<DeviceHandle, GpmSample> gpm_sample_get;
   Call<GpmMetricsGet*> gpm_metrics_get;
 
+  Call<EventSet*> event_set_create;
+  Call<EventSet> event_set_free;
+  Call<DeviceHandle, unsigned long long*> supported_event_types;
+  Call<DeviceHandle, unsigned long long, EventSet> register_events;
+  Call<EventSet, EventData*, unsigned> event_set_wait;  // ms
+
   // How long an entry is differs between drivers: see process_list.h.
   Call<DeviceHandle, unsigned*, void*> compute_processes;
   Call<DeviceHandle, unsigned*, void*> graphics_processes;

@@ -76,6 +76,7 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
 
 NvmlBackend::~NvmlBackend() {
   opened_.clear();  // gives samples back to the driver, which must still be open for it
+  events_.close();
   shutdown();
 }
 
@@ -122,10 +123,11 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   if (code != kSuccess) return closed_device(index, missing_of(code));
   DeviceInfo info = describe_device(library_.api, index, handle);
   const std::lock_guard lock(opened_mutex_);
-  const auto [known, added] = opened_.try_emplace(info.id, Opened{index, nullptr});
+  const auto [known, added] = opened_.try_emplace(info.id, Opened{index, handle, nullptr});
   if (!added && known->second.index != index) {
     return closed_device(index, {MissingReason::failed, "another GPU has the same UUID"});
   }
+  known->second.handle = handle;
   known->second.reader = std::make_shared<GpuReader>(library_.api, handle,
                                                      throttle_time_fields(cuda_version(library_)));
   return info;
@@ -141,6 +143,15 @@ Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
   const auto reader = reader_of(id);
   if (!reader) return missing_sample(probes, missing_of(kGpuNotFound), BootClock::now());
   return reader->read(probes);
+}
+
+Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration at_most) {
+  std::map<DeviceId, DeviceHandle> open;
+  {
+    const std::lock_guard lock(opened_mutex_);
+    for (const auto& [id, opened] : opened_) open.emplace(id, opened.handle);
+  }
+  return events_.next(open, at_most);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path,

@@ -7,6 +7,7 @@
 
 #include "device/backend.h"
 #include "nvml/api.h"
+#include "nvml/event_watch.h"
 #include "nvml/gpu_reader.h"
 
 namespace gpuyard::nvml {
@@ -15,12 +16,13 @@ namespace gpuyard::nvml {
 class NvmlBackend final : public Backend {
  public:
   explicit NvmlBackend(Library library, bool simulated = false)
-      : library_(std::move(library)), simulated_(simulated) {}
+      : library_(std::move(library)), simulated_(simulated), events_(library_.api) {}
   ~NvmlBackend() override;
 
   Result<DriverSession> start() override;
   DeviceInfo open(std::uint32_t index) override;
   Sample read(const DeviceId&, ProbeSet) override;
+  Result<std::optional<DeviceEvent>> next_event(Duration at_most) override;
 
   // Ends the NVML session if one is open; harmless otherwise, and the second time.
   void shutdown();
@@ -29,6 +31,7 @@ class NvmlBackend final : public Backend {
  private:
   struct Opened {
     std::uint32_t index;
+    DeviceHandle handle;
     std::shared_ptr<GpuReader> reader;
   };
 
@@ -42,6 +45,7 @@ class NvmlBackend final : public Backend {
   bool initialised_ = false;
   mutable std::mutex opened_mutex_;
   std::map<DeviceId, Opened> opened_;
+  EventWatch events_;  // the event thread's
 };
 
 // Loads the library (see load_library) and makes a backend of it. It is called simulated if the
