@@ -36,4 +36,8 @@ std::vector<DeviceEvent> EventLimit::take_refused(EventSource source, TimePoint 
   return told;
 }
 
+bool EventLimit::holds_back() const {
+  return std::ranges::any_of(buckets_, [](const auto& one) { return one.second.refused > 0; });
+}
+
 }  // namespace gpuyard

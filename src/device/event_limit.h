@@ -22,6 +22,8 @@ class EventLimit {
   // What was not admitted, as one event for each GPU: as soon as one would be admitted again, and
   // then counted from 0. Called from time to time.
   std::vector<DeviceEvent> take_refused(EventSource, TimePoint now);
+  // There is something that take_refused() has still to tell.
+  bool holds_back() const;
 
  private:
   struct Bucket {

@@ -1,0 +1,118 @@
+#include "events/kernel_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/files.h"
+#include "base/log.h"
+
+namespace gpuyard::events {
+namespace {
+
+Duration monotonic_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
+
+Result<UniqueFd> open_kernel_log(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return system_error("opening " + path);
+  if (!S_ISCHR(info.st_mode) && !S_ISFIFO(info.st_mode)) {
+    return Error{Errc::invalid, path + " is neither a device nor a FIFO"};
+  }
+  // A FIFO is held open for writing too: without writers it would be at its end all the time.
+  const int access = S_ISFIFO(info.st_mode) ? O_RDWR : O_RDONLY;
+  UniqueFd fd(::open(path.c_str(), access | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) {
+    const bool denied = errno == EPERM || errno == EACCES;
+    Error error = system_error("opening " + path);
+    if (denied) error.code = Errc::denied;
+    return error;
+  }
+  // What was logged before us is not news. A FIFO has no end to go to.
+  static_cast<void>(::lseek(fd.get(), 0, SEEK_END));
+  return fd;
+}
+
+TimePoint written_at(Duration stamp, Duration monotonic, TimePoint now) {
+  const Duration age = monotonic - stamp;
+  return age >= Duration::zero() && age <= KernelLog::kOldest ? now - age : now;
+}
+
+KernelLog::KernelLog(Loop& loop, UniqueFd fd, Listener listener, Read read)
+    : loop_(loop),
+      fd_(std::move(fd)),
+      listener_(std::move(listener)),
+      read_(read != nullptr ? read : ::read) {
+  readable_ = loop_.watch(fd_.get(), [this] { on_readable(); });
+}
+
+void KernelLog::on_readable() {
+  for (int i = 0; i < kBatch && fd_; ++i) {
+    if (!read_once()) return;
+  }
+}
+
+// False: nothing more for now.
+bool KernelLog::read_once() {
+  std::array<char, kMostRecord> bytes{};
+  const ssize_t got = read_(fd_.get(), bytes.data(), bytes.size());
+  if (got > 0) {
+    take_lines({bytes.data(), static_cast<std::size_t>(got)});
+    return true;
+  }
+  if (got == 0) return end("it has ended"), false;
+  switch (errno) {
+    case EINTR:
+      return true;
+    case EAGAIN:
+      return false;
+    case EPIPE:  // overwritten before we came to it; the next read goes on with the oldest
+      listener_.on_lost("some of the kernel's log was overwritten before it was read");
+      return true;
+    case EINVAL:  // longer than any record may be; the next read goes on behind it
+      listener_.on_lost("a record of the kernel's log was too long to read");
+      return true;
+    default:
+      return end(system_error("reading").message), false;
+  }
+}
+
+void KernelLog::end(const std::string& why) {
+  log::warning("the kernel's log is not followed any more: {}", why);
+  readable_.reset();
+  fd_.reset();
+}
+
+void KernelLog::take_lines(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t newline = bytes.find('\n');
+    if (!skipping_) line_ += bytes.substr(0, newline);
+    if (line_.size() > kMostRecord) {
+      skipping_ = true;
+      line_.clear();
+    }
+    if (newline == bytes.npos) return;
+    if (!std::exchange(skipping_, false)) take_line(line_);
+    line_.clear();
+    bytes.remove_prefix(newline + 1);
+  }
+}
+
+void KernelLog::take_line(std::string_view line) {
+  const auto record = parse_record(line);
+  if (!record) return;
+  const auto xid = parse_xid(record->message);
+  if (xid) listener_.on_xid(*xid, written_at(record->stamp, monotonic_now(), loop_.now()));
+}
+
+}  // namespace gpuyard::events

@@ -1,0 +1,158 @@
+#include "events/kernel_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+
+namespace gpuyard::events {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr TimePoint kNow{std::chrono::hours(1)};
+
+// The test is the kernel at the other end of a pipe.
+class KernelLogTest : public ::testing::Test {
+ protected:
+  KernelLogTest() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0) std::abort();
+    fd_ = ends[0];
+    kernel_.reset(ends[1]);
+    log_.emplace(
+        loop_, UniqueFd(ends[0]),
+        KernelLog::Listener{[this](const KernelXid& xid, TimePoint) {
+                              xids_.push_back(xid.pci_address + " " + std::to_string(xid.xid));
+                            },
+                            [this](const std::string& what) { lost_.push_back(what); }});
+  }
+  void write(const std::string& bytes) {
+    ASSERT_EQ(::write(kernel_.get(), bytes.data(), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+    loop_.make_readable(fd_);
+  }
+
+  ManualLoop loop_;
+  int fd_ = -1;
+  UniqueFd kernel_;
+  std::vector<std::string> xids_;
+  std::vector<std::string> lost_;
+  std::optional<KernelLog> log_;
+};
+
+TEST_F(KernelLogTest, AnXidIsToldAndTheRestIsNot) {
+  write(
+      "6,1,1000,-;usb 1-1: new device\n SUBSYSTEM=usb\n DEVICE=c189:1\n"
+      "4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+      "4,3,3000,-;NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.\n");
+  EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 79"});
+}
+
+TEST_F(KernelLogTest, ALineMayComeInPieces) {
+  const std::string line = "4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, x\n";
+  for (const char c : line) write(std::string(1, c));
+  EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 31"});
+}
+
+TEST_F(KernelLogTest, ALineWithoutAnEndIsNotKeptForEver) {
+  for (int i = 0; i < 30; ++i) write(std::string(1000, 'x'));
+  write("\n4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, x\n");
+  EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 31"});
+}
+
+TEST_F(KernelLogTest, WithoutAWriterItEndsInPeace) {
+  kernel_.reset();
+  loop_.make_readable(fd_);
+  EXPECT_TRUE(xids_.empty());
+}
+
+// What the device answers, one errno after the other; 0 is a record.
+std::vector<int> script;
+
+ssize_t scripted_read(int, void* out, std::size_t) {
+  if (script.empty()) return errno = EAGAIN, -1;
+  const int code = script.front();
+  script.erase(script.begin());
+  if (code != 0) return errno = code, -1;
+  const std::string record = "4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, x\n";
+  record.copy(static_cast<char*>(out), record.size());
+  return static_cast<ssize_t>(record.size());
+}
+
+TEST(KernelLog, WhatWasOverwrittenIsSaidToBeLostAndTheRestIsRead) {
+  ManualLoop loop;
+  int xids = 0;
+  std::vector<std::string> lost;
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  KernelLog log(loop, UniqueFd(fd),
+                {[&](const KernelXid&, TimePoint) { ++xids; },
+                 [&](const std::string& what) { lost.push_back(what); }},
+                scripted_read);
+  script = {0, EPIPE, 0, EINTR, EINVAL, 0};
+  loop.make_readable(fd);
+  EXPECT_EQ(xids, 3);
+  EXPECT_EQ(lost.size(), 2U);
+}
+
+TEST(KernelLog, ALogThatDoesNotEndLeavesTheOthersTheirTurn) {
+  ManualLoop loop;
+  int xids = 0;
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  KernelLog log(loop, UniqueFd(fd),
+                {[&](const KernelXid&, TimePoint) { ++xids; }, [](const std::string&) {}},
+                scripted_read);
+  script.assign(1000, 0);
+  loop.make_readable(fd);
+  EXPECT_EQ(xids, KernelLog::kBatch);
+  script.clear();
+}
+
+TEST(KernelLog, ARecordIsAsOldAsItsStampSaysUnlessThatCannotBe) {
+  EXPECT_EQ(written_at(seconds(100), seconds(103), kNow), kNow - seconds(3));
+  EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kOldest + seconds(1), kNow), kNow);
+  EXPECT_EQ(written_at(seconds(100), seconds(99), kNow), kNow);
+}
+
+class KernelLogFile : public ::testing::Test {
+ protected:
+  KernelLogFile() {
+    std::string name = "/tmp/gpuyard-test-XXXXXX";
+    directory_ = ::mkdtemp(name.data());
+  }
+  ~KernelLogFile() override {
+    ::unlink((directory_ + "/log").c_str());
+    ::rmdir(directory_.c_str());
+  }
+  std::string directory_;
+};
+
+TEST_F(KernelLogFile, AFifoWithoutAWriterIsNotAtItsEnd) {
+  const std::string path = directory_ + "/log";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto fd = open_kernel_log(path);
+  ASSERT_TRUE(fd.ok());
+  char byte = 0;
+  EXPECT_EQ(::read(fd->get(), &byte, 1), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(KernelLogFile, WhatCannotBeFollowedIsSaid) {
+  const auto missing = open_kernel_log(directory_ + "/log");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
+  EXPECT_EQ(open_kernel_log(directory_).error().message,
+            directory_ + " is neither a device nor a FIFO");
+}
+
+}  // namespace
+}  // namespace gpuyard::events
