@@ -18,16 +18,27 @@ std::string boot_id() {
 std::optional<std::uint64_t> process_start_time(pid_t pid) {
   const auto text = read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (!text) return std::nullopt;
+  const auto stat = parse_process_stat(*text);
+  return stat ? std::optional(stat->start_ticks) : std::nullopt;
+}
+
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   // The command is in parentheses and may itself contain any character: count from the last ')'.
-  std::size_t at = text->rfind(')');
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  constexpr auto kNowhere = std::string_view::npos;
+  if (open == kNowhere || close == kNowhere || close < open) return std::nullopt;
+  if (close + 2 >= text.size()) return std::nullopt;
+  ProcessStat stat{std::string(text.substr(open + 1, close - open - 1)), text[close + 2], 0};
+  std::size_t at = close;
   constexpr int kFieldsAfterCommand = 20;
-  for (int field = 0; field < kFieldsAfterCommand && at != std::string::npos; ++field) {
-    at = text->find(' ', at + 1);
+  for (int field = 0; field < kFieldsAfterCommand && at != kNowhere; ++field) {
+    at = text.find(' ', at + 1);
   }
-  if (at == std::string::npos) return std::nullopt;
-  std::uint64_t ticks = 0;
-  const auto parsed = std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
-  return parsed.ec == std::errc{} ? std::optional(ticks) : std::nullopt;
+  if (at == kNowhere) return std::nullopt;
+  const auto parsed =
+      std::from_chars(text.data() + at + 1, text.data() + text.size(), stat.start_ticks);
+  return parsed.ec == std::errc{} ? std::optional(std::move(stat)) : std::nullopt;
 }
 
 }  // namespace gpuyard

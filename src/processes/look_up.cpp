@@ -1,0 +1,46 @@
+#include "processes/look_up.h"
+
+#include "processes/pid_namespace.h"
+#include "processes/user_names.h"
+
+namespace gpuyard::processes {
+namespace {
+
+std::optional<Result<ProcessFacts>> answer(const ProcessReader& reader, const Question& question) {
+  if (question.known) {
+    const auto seen = reader.glance(question.pid);
+    if (!seen) return seen.error();
+    if (*seen == *question.known) return std::nullopt;
+  }
+  return reader.read(question.pid);
+}
+
+}  // namespace
+
+std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Question>& questions,
+                             Numbers numbers) {
+  Result<void> same_numbers;
+  if (numbers == Numbers::of_a_driver) same_numbers = check_pid_namespace(reader.proc_root());
+  std::vector<Finding> findings;
+  findings.reserve(questions.size());
+  for (const Question& question : questions) {
+    Finding& finding = findings.emplace_back();
+    finding.pid = question.pid;
+    if (same_numbers) {
+      finding.facts = answer(reader, question);
+    } else {
+      finding.facts.emplace(same_numbers.error());
+    }
+  }
+  return findings;
+}
+
+std::unique_ptr<ProcessBook> look_up_all(const Owners::Listed& listed, Numbers numbers) {
+  auto owners = std::make_unique<Owners>();
+  owners->listed(listed);
+  owners->found(look_up(ProcessReader(), owners->questions(), numbers));
+  for (const std::uint32_t uid : owners->nameless_users()) owners->named(uid, look_up_user(uid));
+  return owners;
+}
+
+}  // namespace gpuyard::processes
