@@ -23,11 +23,33 @@ void EccBaseline::count(Metric source, std::int64_t total) {
 void EccBaseline::acknowledge() {
   start_over(total_);
   waiting_.clear();
+  suspects_.clear();
 }
 
 void EccBaseline::contained(std::uint32_t pid) {
   ++contained_;
   waiting_.insert(pid);
+}
+
+void EccBaseline::contained_in_one_of(const std::set<std::uint32_t>& pids) {
+  ++contained_;
+  suspects_.insert(pids.begin(), pids.end());
+}
+
+void EccBaseline::it_was(std::uint32_t pid) {
+  suspects_.clear();
+  waiting_.insert(pid);
+}
+
+void EccBaseline::process_gone(std::uint32_t pid) {
+  waiting_.erase(pid);
+  suspects_.erase(pid);
+}
+
+std::set<std::uint32_t> EccBaseline::waiting_for() const {
+  std::set<std::uint32_t> all = waiting_;
+  all.insert(suspects_.begin(), suspects_.end());
+  return all;
 }
 
 std::int64_t EccBaseline::fresh() const {

@@ -21,9 +21,13 @@ class EccBaseline {
 
   // The hardware contained one of the errors (Xid 94): it costs this process and nothing else.
   void contained(std::uint32_t pid);
+  // The same, but nobody says which of these it was: all have to end.
+  void contained_in_one_of(const std::set<std::uint32_t>& pids);
+  // Now somebody does.
+  void it_was(std::uint32_t pid);
   // The process has ended, and what was contained with it.
-  void process_gone(std::uint32_t pid) { waiting_.erase(pid); }
-  const std::set<std::uint32_t>& waiting_for() const { return waiting_; }
+  void process_gone(std::uint32_t pid);
+  std::set<std::uint32_t> waiting_for() const;
 
   // Neither acknowledged nor contained.
   std::int64_t fresh() const;
@@ -37,6 +41,7 @@ class EccBaseline {
   std::int64_t total_ = 0;
   std::int64_t contained_ = 0;
   std::set<std::uint32_t> waiting_;
+  std::set<std::uint32_t> suspects_;
 };
 
 }  // namespace gpuyard

@@ -1,6 +1,7 @@
 #include "device/health_watch.h"
 
 #include <algorithm>
+#include <set>
 
 #include "device/gpu_snapshot.h"
 
@@ -50,6 +51,18 @@ void HealthWatch::note(const DeviceId& gpu, const Sample& sample) {
     const bool runs = std::ranges::count(*list->processes(), pid, &GpuProcess::pid) > 0;
     if (!runs) watched->second.process_gone(pid);
   }
+}
+
+void HealthWatch::note_contained(const DeviceId& gpu, const Sample& latest) {
+  constexpr std::uint32_t kOfNoList = 0;  // no process has this id, so no list has it
+  const auto& list = latest.processes();
+  std::set<std::uint32_t> pids;
+  if (!list || list->processes() == nullptr) {
+    pids.insert(kOfNoList);
+  } else {
+    for (const GpuProcess& process : *list->processes()) pids.insert(process.pid);
+  }
+  gpus_[gpu].contained_in_one_of(pids);
 }
 
 HealthReport HealthWatch::judge(const DeviceState& device) const {

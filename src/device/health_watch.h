@@ -24,6 +24,11 @@ class HealthWatch {
   // An error was contained (Xid 94) at the cost of this process. It is forgotten once a list of the
   // GPU's processes comes without it.
   void note_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].contained(pid); }
+  // The same, where nobody says which process: any of those that `latest` lists. Without a list it
+  // is forgotten once there is one.
+  void note_contained(const DeviceId& gpu, const Sample& latest);
+  // Which process that was, told later.
+  void name_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].it_was(pid); }
   // What was counted so far is known.
   void acknowledge(const DeviceId& gpu) { gpus_[gpu].acknowledge(); }
 

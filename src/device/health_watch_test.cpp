@@ -64,6 +64,45 @@ TEST_F(HealthWatchTest, AContainedErrorIsOverWhenItsProcessIsGone) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
+TEST_F(HealthWatchTest, AContainedErrorOfNobodyKnowsWhomIsOverWhenAllThatRanAreGone) {
+  look();
+  Sample with_list;
+  with_list.set(
+      ProcessList{{}, std::vector{GpuProcess{4711, {}, {}, {}}, GpuProcess{4712, {}, {}, {}}}});
+  watch_.note_contained(id_, with_list);
+  fleet_.inject_ecc_error(0);
+  EXPECT_EQ(look().verdict, Health::degraded);
+  with_list.set(
+      ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}, GpuProcess{4713, {}, {}, {}}}});
+  watch_.note(id_, with_list);
+  EXPECT_EQ(look().verdict, Health::degraded);
+  with_list.set(ProcessList{{}, std::vector{GpuProcess{4713, {}, {}, {}}}});
+  watch_.note(id_, with_list);
+  EXPECT_EQ(look().verdict, Health::healthy);
+}
+
+TEST_F(HealthWatchTest, WhoItWasMayBeToldLater) {
+  look();
+  Sample with_list;
+  with_list.set(
+      ProcessList{{}, std::vector{GpuProcess{4711, {}, {}, {}}, GpuProcess{4712, {}, {}, {}}}});
+  watch_.note_contained(id_, with_list);
+  watch_.name_contained(id_, 4711);
+  with_list.set(ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}}});
+  watch_.note(id_, with_list);
+  EXPECT_EQ(look().verdict, Health::healthy);
+}
+
+TEST_F(HealthWatchTest, WithoutAListOfProcessesAContainedErrorLastsUntilThereIsOne) {
+  look();
+  watch_.note_contained(id_, Sample{});
+  EXPECT_EQ(look().verdict, Health::degraded);
+  Sample with_list;
+  with_list.set(ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}}});
+  watch_.note(id_, with_list);
+  EXPECT_EQ(look().verdict, Health::healthy);
+}
+
 TEST_F(HealthWatchTest, AGpuThatFellOffTheBusIsUnhealthyUntilItIsBack) {
   look();
   fleet_.remove_gpu(0);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "device/xid_counts.h"
 #include "gpuyard/health.h"
 
 namespace gpuyard {
@@ -26,8 +27,9 @@ struct DeviceState {
   DeviceCondition condition = DeviceCondition::responsive;
   std::string why;  // of a condition other than responsive
   Sample sample;
-  std::uint64_t query_errors = 0;  // readings that failed since the daemon started
-  HealthReport health = {};        // HealthWatch::judge() of all the above
+  std::uint64_t query_errors = 0;         // readings that failed since the daemon started
+  HealthReport health = {};               // HealthWatch::judge() of all the above
+  std::vector<XidCount> xid_errors = {};  // since the daemon started
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };

@@ -19,6 +19,9 @@ struct XidRow {
 // By number.
 std::span<const XidRow> xid_table();
 
+// An uncorrectable memory error that cost one process and nothing else.
+inline constexpr std::uint32_t kXidContained = 94;
+
 // Of a number that is not in the table: a note that says so.
 XidRow xid_row(std::uint32_t number);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "device/catalog.h"
 #include "device/error.h"
+#include "device/xid_table.h"
 
 namespace gpuyard::telemetry {
 namespace {
@@ -61,6 +62,23 @@ void Telemetry::on_host_down(const std::string& why) {
   for (Track& track : tracks_) track.forget_question();
   land();
   publish();  // and at every tick: the readings' age goes on
+}
+
+void Telemetry::on_event(const DeviceEvent& event) {
+  if (event.device.empty() || !event.xid) return;
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now() - event.at);
+  xids_.note(event.device, *event.xid, loop_.wall() - age);
+  if (*event.xid != kXidContained) return;
+  if (event.pid) {
+    health_.note_contained(event.device, *event.pid);
+  } else {
+    const Track* track = find(event.device);
+    health_.note_contained(event.device, track != nullptr ? track->sample() : Sample{});
+  }
+}
+
+void Telemetry::on_echo(const DeviceEvent& event) {
+  if (event.xid == kXidContained && event.pid) health_.name_contained(event.device, *event.pid);
 }
 
 void Telemetry::tick() {
@@ -157,6 +175,7 @@ Snapshot Telemetry::assemble() const {
       device.why = driver_.why;
     }
     device.health = health_.judge(device);
+    device.xid_errors = xids_.of(track.info().id);
     snapshot.devices.push_back(std::move(device));
   }
   return snapshot;

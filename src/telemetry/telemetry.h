@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "device/event.h"
 #include "device/health_watch.h"
 #include "device/read.h"
 #include "device/snapshot.h"
@@ -45,6 +46,9 @@ class Telemetry {
   void on_no_driver(const Error&);
   void on_reply(const ReadReply&);
   void on_host_down(const std::string& why);
+  // Each event once; and its echo, which only adds what the first to tell did not know.
+  void on_event(const DeviceEvent&);
+  void on_echo(const DeviceEvent&);
 
  private:
   void tick();
@@ -64,6 +68,7 @@ class Telemetry {
   std::vector<Track> tracks_;  // by index
   QueryErrors errors_;
   HealthWatch health_;
+  XidCounts xids_;
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   SnapshotPtr latest_;

@@ -9,6 +9,7 @@
 #include "base/manual_loop.h"
 #include "device/catalog.h"
 #include "device/error.h"
+#include "device/xid_table.h"
 
 namespace gpuyard::telemetry {
 namespace {
@@ -57,6 +58,9 @@ class TelemetryTest : public ::testing::Test, protected Reader {
     request.probes.each([&](Probe probe) {
       for (const Metric metric : row_of(probe).fills) out.set({metric, 0, loop_.now(), value_});
     });
+    if (request.probes.contains(Probe::processes) && processes_.processes()) {
+      out.set(*processes_.processes());
+    }
     return out;
   }
   void start(std::uint32_t gpus) {
@@ -79,6 +83,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
   DeviceId stuck_;
   DeviceId lost_;
   std::int64_t value_ = 42;
+  Sample processes_;  // its list, if it has one
   Telemetry telemetry_{loop_, *this};
 };
 
@@ -389,6 +394,55 @@ TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
   loop_.advance(milliseconds(1));
   answer();
   EXPECT_EQ(answers, 2);
+}
+
+DeviceEvent xid_event(const DeviceId& device, std::uint32_t xid, TimePoint at) {
+  return {device, EventKind::xid, EventSource::driver, at, xid, {}, ""};
+}
+
+TEST_F(TelemetryTest, XidsAreCountedForEachGpu) {
+  start(2);
+  pass(std::chrono::seconds(2));
+  telemetry_.on_event(xid_event("GPU-1", 79, loop_.now() - milliseconds(500)));
+  telemetry_.on_event(xid_event("GPU-1", 79, loop_.now()));
+  telemetry_.on_event(xid_event("", 13, loop_.now()));
+  const WallTime seen = loop_.wall();
+  pass(kFastPeriod);
+  EXPECT_TRUE(latest().devices[0].xid_errors.empty());
+  EXPECT_EQ(latest().devices[1].xid_errors, (std::vector<XidCount>{{79, 2, seen}}));
+}
+
+TEST_F(TelemetryTest, XidsAreStillCountedAfterTheDriverCameBack) {
+  start(1);
+  telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));
+  telemetry_.on_host_down("driver-host ended; starting another");
+  telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));  // the kernel's log goes on
+  start(1);
+  ASSERT_EQ(latest().devices[0].xid_errors.size(), 1U);
+  EXPECT_EQ(latest().devices[0].xid_errors[0].count, 2U);
+}
+
+TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
+  RecordProperty("contract", "A10");
+  const auto process_list = [&](std::vector<GpuProcess> processes) {
+    Sample with_list;
+    with_list.set(ProcessList{loop_.now(), std::move(processes)});
+    return with_list;
+  };
+  start(1);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
+  DeviceEvent contained = xid_event("GPU-0", kXidContained, loop_.now());
+  telemetry_.on_event(contained);
+  contained.pid = 4711;
+  telemetry_.on_echo(contained);
+  pass(kFastPeriod);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::degraded);
+  processes_ = process_list({GpuProcess{4711, {}, {}, {}}});
+  pass(kSlowPeriod);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::degraded);
+  processes_ = process_list({});
+  pass(kSlowPeriod + kFastPeriod);
+  EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
 }
 
 }  // namespace
