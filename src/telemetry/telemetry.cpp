@@ -31,8 +31,15 @@ void Telemetry::on_fleet(const Fleet& fleet) {
     log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
   }
   driver_ = {true, "", fleet.driver};
+  roster_.arrive(fleet.devices, loop_.now(), loop_.wall());
+  list_devices();
+  ticks_ = 0;  // the slower tiers too
+  tick();
+}
+
+void Telemetry::list_devices() {
   std::vector<Track> tracks;
-  for (const DeviceInfo& info : fleet.devices) {
+  for (const DeviceInfo& info : roster_.list()) {
     // A GPU we know keeps its readings, with their age, until there are newer ones.
     Track* known = find(info.id);
     const bool same = known != nullptr && known->info() == info;
@@ -40,8 +47,6 @@ void Telemetry::on_fleet(const Fleet& fleet) {
     if (!same && info.fault) errors_.note(info, *info.fault);
   }
   tracks_ = std::move(tracks);
-  ticks_ = 0;  // the slower tiers too
-  tick();
 }
 
 void Telemetry::on_no_driver(const Error& error) {
@@ -86,6 +91,7 @@ void Telemetry::tick() {
   if (ticks_ % kSlowEvery == 0) due = due | probes_of(Tier::slow);
   if (ticks_ % kRareEvery == 0) due = due | probes_of(Tier::rare);
   ++ticks_;
+  if (roster_.forget(loop_.now()) && driver_.initialised) list_devices();
   for (Track& track : tracks_) {
     if (track.unresponsive(loop_.now())) errors_.note(track.info(), kOverdue);
     track.make_due(due);

@@ -13,6 +13,7 @@
 #include "device/snapshot.h"
 #include "telemetry/flight.h"
 #include "telemetry/query_errors.h"
+#include "telemetry/roster.h"
 #include "telemetry/track.h"
 
 namespace gpuyard::telemetry {
@@ -51,6 +52,7 @@ class Telemetry {
   void on_echo(const DeviceEvent&);
 
  private:
+  void list_devices();
   void tick();
   void publish();
   void publish_when_complete();
@@ -65,6 +67,7 @@ class Telemetry {
   Loop& loop_;
   Reader& reader_;
   DriverState driver_;
+  Roster roster_;
   std::vector<Track> tracks_;  // by index
   QueryErrors errors_;
   HealthWatch health_;

@@ -445,5 +445,52 @@ TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
 }
 
+TEST_F(TelemetryTest, AGpuThatTheDriverDoesNotCountAnyMoreIsListedAsUnhealthyForADay) {
+  RecordProperty("contract", "A10");
+  start(2);
+  telemetry_.on_host_down("driver-host ended; starting another");
+  start(1);
+  ASSERT_EQ(latest().devices.size(), 2U);
+  const DeviceState& gone = latest().devices[1];
+  EXPECT_EQ(gone.info.uuid, "GPU-1");
+  EXPECT_EQ(gone.condition, DeviceCondition::unavailable);
+  EXPECT_TRUE(gone.why.starts_with("no longer there since ")) << gone.why;
+  EXPECT_EQ(gone.health, (HealthReport{Health::unhealthy, {gone.why}}));
+  EXPECT_TRUE(std::ranges::none_of(asked_, [](const auto& one) { return one.device == "GPU-1"; }));
+  loop_.advance(Roster::kRemembered + 2 * kFastPeriod);
+  EXPECT_EQ(latest().devices.size(), 1U);
+}
+
+TEST_F(TelemetryTest, AGpuThatCameBackIsHealthyAgainUnderWhateverIndex) {
+  RecordProperty("contract", "A10");
+  start(2);
+  Fleet fleet = fleet_of(2);
+  fleet.devices.erase(fleet.devices.begin());
+  fleet.devices[0].index = 0;
+  telemetry_.on_fleet(fleet);
+  answer();
+  EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
+  EXPECT_EQ(latest().devices[1].health.verdict, Health::unhealthy);
+  fleet.devices.push_back(fleet_of(1).devices[0]);
+  fleet.devices[1].index = 1;
+  telemetry_.on_fleet(fleet);
+  answer();
+  ASSERT_EQ(latest().devices.size(), 2U);
+  EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
+  EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
+}
+
+TEST_F(TelemetryTest, AFreshReadDoesNotWaitForAGpuThatIsGone) {
+  start(2);
+  start(1);
+  bool landed = false;
+  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr& all) {
+    landed = true;
+    EXPECT_EQ(all->devices.size(), 2U);
+  });
+  answer();
+  EXPECT_TRUE(landed);
+}
+
 }  // namespace
 }  // namespace gpuyard::telemetry
