@@ -109,6 +109,13 @@ void Telemetry::pump(Track& track) {
   if (reader_.read(request)) track.asked(request.id, probes, loop_.now());
 }
 
+void Telemetry::ask_power(const DeviceId& id) {
+  Track* track = find(id);
+  if (track == nullptr) return;
+  track->make_urgent(kBurstProbes);
+  pump(*track);
+}
+
 void Telemetry::on_reply(const ReadReply& reply) {
   Track* track = find(reply.device);
   const auto accepted =
@@ -116,6 +123,7 @@ void Telemetry::on_reply(const ReadReply& reply) {
   if (!accepted) return;
   errors_.note(track->info(), *accepted);
   health_.note(track->info().id, *accepted);
+  burst_.on_sample(track->info().id, *accepted);
   pump(*track);
   land_if_complete();
   publish_when_complete();

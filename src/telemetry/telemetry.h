@@ -11,6 +11,7 @@
 #include "device/health_watch.h"
 #include "device/read.h"
 #include "device/snapshot.h"
+#include "telemetry/burst.h"
 #include "telemetry/flight.h"
 #include "telemetry/query_errors.h"
 #include "telemetry/roster.h"
@@ -39,6 +40,11 @@ class Telemetry {
   // way share the next one. A GPU that is already unresponsive is not waited for.
   void fresh(ProbeSet probes, FreshDone done);
 
+  // Hears the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
+  Subscription listen_power(const DeviceId& id, Duration period, PowerHeard heard) {
+    return burst_.listen(id, period, std::move(heard));
+  }
+
   // Told each snapshot when it is published: one a tick, and one whenever the driver came or went.
   void on_published(std::function<void(const SnapshotPtr&)> told) { told_ = std::move(told); }
 
@@ -57,6 +63,7 @@ class Telemetry {
   void publish();
   void publish_when_complete();
   void pump(Track&);
+  void ask_power(const DeviceId&);
   void take_off();
   void land();
   void land_if_complete();
@@ -81,6 +88,7 @@ class Telemetry {
   Flight next_;    // those who arrived meanwhile
   Subscription landing_timer_;
   Subscription arrival_check_;
+  Burst burst_{loop_, [this](const DeviceId& id) { ask_power(id); }};
   Subscription tick_timer_;
   Subscription publish_timer_;
 };
