@@ -43,6 +43,55 @@ class World:
     def pids(self, index):
         return [process["pid"] for process in self.gpu(index)["processes"]]
 
+    def uuid(self, index):
+        return self.gpu(index)["uuid"]
+
+    def library_path(self):
+        """What `sim start` says LD_LIBRARY_PATH should be: where this world's NVML lies."""
+        return os.path.dirname(os.path.abspath(os.environ["GPUYARD_SIM_LIB"]))
+
+    def load(self, gpu, workload):
+        self.must("load", "--gpu", str(gpu), workload)
+
+    def inject(self, gpu, *options):
+        self.must("inject", "--gpu", str(gpu), *options)
+
+    def lose(self, gpu):
+        """It falls off the bus: 15, until it is reset or healed."""
+        self.inject(gpu, "--lost")
+
+    def heal(self, gpu):
+        """Takes all faults of a GPU back."""
+        self.inject(gpu, "--clear")
+
+    def fail(self, gpu, call, code, *options):
+        """Calls of that kind answer `code`."""
+        self.inject(gpu, "--call", call, "--code", str(code), *options)
+
+    def slow(self, gpu, call, milliseconds, *options):
+        self.inject(gpu, "--call", call, "--latency-ms", str(milliseconds), *options)
+
+    def hang(self, gpu, call="any"):
+        """Calls of that kind do not return until the GPU is healed."""
+        self.inject(gpu, "--call", call, "--never-returns")
+
+    def xid(self, gpu, number):
+        self.inject(gpu, "--xid", str(number))
+
+    def memory_errors(self, gpu, corrected=0, uncorrected=0, location="device_memory"):
+        counts = [("--ecc-corrected", corrected), ("--ecc-uncorrected", uncorrected)]
+        given = [word for name, count in counts if count for word in (name, str(count))]
+        self.inject(gpu, *given, "--ecc-location", location)
+
+    def heat(self, gpu, degrees):
+        self.inject(gpu, "--heat", str(degrees))
+
+    def reset(self, gpu):
+        self.must("reset", "--gpu", str(gpu))
+
+    def attach(self, gpu, pid, *options):
+        self.must("attach", "--gpu", str(gpu), "--pid", str(pid), *options)
+
     def end(self):
         keeper = json.loads(self.sim("status", "--json").stdout or "{}").get("keeper_pid")
         if keeper:
