@@ -81,7 +81,8 @@ bool is_supported(const Model& model, Setting setting) {
 }  // namespace
 
 nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
-  if (gpu.fault.lost != 0) return nvml::kGpuIsLost;
+  if (gpu.fault.lost != 0 || !gpu.plugged) return nvml::kGpuIsLost;
+  if (gpu.fault.reset_required != 0) return nvml::kResetRequired;
   if (!is_supported(*gpu.model, write.setting)) return nvml::kNotSupported;
   Settings& settings = gpu.settings;
   const auto [first, second] = write.values;
@@ -110,11 +111,7 @@ nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
   return nvml::kInvalidArgument;
 }
 
-Result<void> reset_gpu(Gpu& gpu) {
-  if (!gpu.processes.list().empty()) {
-    return Error{Errc::conflict, std::to_string(gpu.processes.list().size()) +
-                                     " processes use this GPU; a reset waits until they end"};
-  }
+void restart(Gpu& gpu) {
   Settings after;
   after.power_limit_mw = gpu.model->cap_default_mw;
   after.persistence_mode = gpu.settings.persistence_mode;
@@ -125,11 +122,20 @@ Result<void> reset_gpu(Gpu& gpu) {
   memory.volatile_corrected = memory.volatile_uncorrected = {};
   memory.rows.pending = 0;
   memory.retired_pages_pending = 0;
-  gpu.fault.lost = 0;
+  gpu.fault.rows_pending = 0;
   // Energy and busy time are counted since the driver took the GPU up: now.
   const std::uint64_t elapsed = gpu.counters.elapsed_us;
   gpu.counters = {};
   gpu.counters.elapsed_us = elapsed;
+}
+
+Result<void> reset_gpu(Gpu& gpu) {
+  if (!gpu.processes.list().empty()) {
+    return Error{Errc::conflict, std::to_string(gpu.processes.list().size()) +
+                                     " processes use this GPU; a reset waits until they end"};
+  }
+  restart(gpu);
+  gpu.fault.lost = gpu.fault.reset_required = 0;
   return {};
 }
 

@@ -10,6 +10,9 @@ namespace gpuyard::sim {
 // NVML's answer; the GPU is changed only if that is success. Who asks is not looked at here.
 nvml::ReturnCode apply_setting(Gpu&, const SettingWrite&);
 
+// What a reset and a newly loaded driver have in common, whoever uses the GPU.
+void restart(Gpu&);
+
 // A reset of the GPU, as `nvidia-smi --gpu-reset` does it: pending changes come into force,
 // volatile counters, locks and limits are as at the start, a lost GPU is found again.
 // Errc::conflict while processes use it.

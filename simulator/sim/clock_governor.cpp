@@ -53,6 +53,13 @@ struct Aim {
   }
 };
 
+// The board's own brake, pulled when its supply is in trouble: half the clock, at once.
+void brake(const Gpu& gpu, Aim& aim) {
+  if (gpu.fault.power_brake == 0) return;
+  aim.lower_to(on_a_step(*gpu.model, gpu.model->clocks.max_sm / 2.0), 0);
+  aim.reasons |= kReasonPowerBrake | kReasonHardwareSlowdown;
+}
+
 Aim aim_at_rest(const Gpu& gpu) {
   const Settings& set = gpu.settings;
   std::uint32_t clock = std::max(gpu.model->clocks.idle_sm, set.locked_sm_min_mhz);
@@ -104,7 +111,8 @@ void govern_clocks(Gpu& gpu, std::chrono::milliseconds dt) {
   const auto slew =
       static_cast<std::uint32_t>(kClockSlewMhzPerMs * static_cast<double>(dt.count()));
   gpu.memory_clock_mhz = memory_clock(gpu);
-  const Aim aim = gpu.demand.load > 0.0 ? aim_at_work(gpu) : aim_at_rest(gpu);
+  Aim aim = gpu.demand.load > 0.0 ? aim_at_work(gpu) : aim_at_rest(gpu);
+  brake(gpu, aim);
   gpu.sm_clock_mhz = moved_towards(gpu.sm_clock_mhz, aim.clock_mhz, slew);
   gpu.clock_reasons = aim.reasons;
 }

@@ -15,7 +15,7 @@
 namespace gpuyard::sim {
 
 inline constexpr const char* kKeeperSocket = "keeper.sock";
-inline constexpr std::uint32_t kCommandVersion = 3;
+inline constexpr std::uint32_t kCommandVersion = 4;
 
 enum class Verb : std::uint32_t {
   stop = 1,
@@ -29,12 +29,19 @@ enum class Verb : std::uint32_t {
   raise_event = 9,
   reset = 10,     // as a GPU reset: what is pending becomes what is
   set_heat = 11,  // degrees C in `load`
+  set_memory_heat = 12,
+  unload_driver = 13,
+  load_driver = 14,    // its version in `text`, if it changes
+  reload_driver = 15,  // the same; how long it is away in `load`, seconds
+  unplug = 16,
+  plug = 17,  // the UUID in `text`; the index in `gpu`, or kEveryGpu where it does not matter
+  step = 18,  // `count` steps, in a stepped world
 };
 
 struct Command {
   std::uint32_t version = kCommandVersion;
   Verb verb{};
-  std::uint32_t gpu = 0;
+  std::uint32_t gpu = 0;          // its index; set: its place
   WorkloadKind workload_kind{};   // set_load
   double load = 0;                // set_load
   std::uint64_t vram_bytes = 0;   // set_load
@@ -44,6 +51,7 @@ struct Command {
   std::uint64_t count = 0;        // set_synthetic, add_ecc_errors; raise_event: the Xid
   EccLocation location{};         // add_ecc_errors
   std::uint32_t uncorrected = 0;  // add_ecc_errors: 1 for double-bit errors
+  char text[64] = {};             // load_driver, reload_driver, plug
 };
 static_assert(std::is_trivially_copyable_v<Command>);
 

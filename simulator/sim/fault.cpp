@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nvml/abi.h"
+#include "sim/model.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -50,8 +51,38 @@ constexpr std::array<std::string_view, kCallCount> kCallNames{"none",
                                                               "set_persistence_mode",
                                                               "set_compute_mode",
                                                               "set_ecc_mode",
-                                                              "clear_ecc_counters"};
-static_assert(kCallCount == static_cast<std::size_t>(Call::clear_ecc_counters) + 1);
+                                                              "clear_ecc_counters",
+                                                              "driver",
+                                                              "setters"};
+static_assert(kCallCount == static_cast<std::size_t>(Call::setters) + 1);
+
+bool is_setter(Call call) {
+  return call >= Call::set_power_limit && call <= Call::clear_ecc_counters;
+}
+
+Result<void> check_call(const CallFault& call) {
+  if (static_cast<std::size_t>(call.call) >= kCallCount) {
+    return Error{Errc::invalid, "there is no driver call of this number"};
+  }
+  if ((call.code < nvml::kSuccess || call.code > nvml::kResetTypeNotSupported) &&
+      call.code != nvml::kUnknown) {
+    return Error{Errc::invalid, std::to_string(call.code) +
+                                    " is no return code of NVML: those are 1 to 30, and 999"};
+  }
+  if (call.code == nvml::kSuccess && call.latency_ms == 0) {
+    return Error{Errc::invalid, "a driver call that works and takes no time is no fault"};
+  }
+  return {};
+}
+
+bool is_lane_count(std::uint32_t lanes) {
+  return lanes <= 16 && (lanes & (lanes - 1)) == 0;
+}
+
+// Each state of a GPU; the value of one that has several.
+constexpr std::array kStates{&Fault::lost,         &Fault::reset_required, &Fault::power_brake,
+                             &Fault::rows_pending, &Fault::rows_failed,    &Fault::fans_stuck};
+constexpr std::array kValues{&Fault::pcie_generation, &Fault::pcie_width};
 
 }  // namespace
 
@@ -67,28 +98,53 @@ std::optional<Call> call_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<std::size_t> fault_of(const CallFaults& calls, Call call) {
+  for (const Call wanted : {call, is_setter(call) ? Call::setters : call, Call::any}) {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].call == wanted) return i;
+    }
+  }
+  return std::nullopt;
+}
+
 Result<void> check_fault(const Fault& fault) {
-  if (fault.lost > 1) return Error{Errc::invalid, "a GPU is lost or not"};
+  for (const auto state : kStates) {
+    if (fault.*state > 1) return Error{Errc::invalid, "a GPU is in a state or not"};
+  }
+  if (fault.fan_percent > 100) return Error{Errc::invalid, "a fan runs at 0 to 100 percent"};
+  if (!is_lane_count(fault.pcie_width)) {
+    return Error{Errc::invalid, "a PCIe link has 1, 2, 4, 8 or 16 lanes"};
+  }
   for (const CallFault& call : fault.calls) {
     if (call.call == Call::none) continue;
-    if (static_cast<std::size_t>(call.call) >= kCallCount) {
-      return Error{Errc::invalid, "there is no driver call of this number"};
-    }
-    if ((call.code < nvml::kSuccess || call.code > nvml::kResetTypeNotSupported) &&
-        call.code != nvml::kUnknown) {
-      return Error{Errc::invalid, std::to_string(call.code) +
-                                      " is no return code of NVML: those are 1 to 30, and 999"};
-    }
-    if (call.code == nvml::kSuccess && call.latency_ms == 0) {
-      return Error{Errc::invalid, "a driver call that works and takes no time is no fault"};
-    }
+    if (auto plausible = check_call(call); !plausible) return plausible;
+  }
+  return {};
+}
+
+Result<void> check_fault_on(const Model& model, const Fault& fault) {
+  const auto lacks = [&](const char* what) {
+    return Error{Errc::unsupported, std::string(model.name) + what};
+  };
+  if (fault.fans_stuck != 0 && model.fans == 0) return lacks(" has no fans");
+  if ((fault.rows_pending | fault.rows_failed) != 0 &&
+      model.memory_repair != MemoryRepair::remapped_rows) {
+    return lacks(" does not remap rows");
+  }
+  if (fault.pcie_generation > model.pcie.max_generation ||
+      fault.pcie_width > model.pcie.max_width) {
+    return lacks(" has no PCIe link as good as that");
   }
   return {};
 }
 
 Result<void> add_fault(Fault& fault, const Fault& more) {
   Fault sum = fault;
-  if (more.lost != 0) sum.lost = 1;
+  for (const auto state : kStates) sum.*state |= more.*state;
+  for (const auto value : kValues) {
+    if (more.*value != 0) sum.*value = more.*value;
+  }
+  if (more.fans_stuck != 0) sum.fan_percent = more.fan_percent;
   for (const CallFault& added : more.calls) {
     if (added.call == Call::none) continue;
     auto place = std::ranges::find(sum.calls, added.call, &CallFault::call);
@@ -104,6 +160,25 @@ Result<void> add_fault(Fault& fault, const Fault& more) {
   }
   fault = sum;
   return {};
+}
+
+std::vector<std::string> conditions_of(const Fault& fault) {
+  std::vector<std::string> words;
+  const auto add = [&](std::uint32_t state, const char* name) {
+    if (state != 0) words.emplace_back(name);
+  };
+  const auto add_value = [&](std::uint32_t there, const char* name, std::uint32_t value) {
+    if (there != 0) words.push_back(name + (" " + std::to_string(value)));
+  };
+  add(fault.lost, "lost");
+  add(fault.reset_required, "reset_required");
+  add(fault.power_brake, "power_brake");
+  add(fault.rows_pending, "row_remap_pending");
+  add(fault.rows_failed, "row_remap_failed");
+  add_value(fault.fans_stuck, "fan_stuck", fault.fan_percent);
+  add_value(fault.pcie_generation, "pcie_generation", fault.pcie_generation);
+  add_value(fault.pcie_width, "pcie_width", fault.pcie_width);
+  return words;
 }
 
 }  // namespace gpuyard::sim

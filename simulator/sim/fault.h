@@ -5,11 +5,15 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
 namespace gpuyard::sim {
+
+struct Model;
 
 // The device calls a fault can name. New ones go to the end: the number is in the shared layout.
 enum class Call : std::uint32_t {
@@ -55,29 +59,47 @@ enum class Call : std::uint32_t {
   set_compute_mode,
   set_ecc_mode,
   clear_ecc_counters,
+  driver,   // of no GPU: initialising, counting the GPUs, versions
+  setters,  // every set_... call and clear_ecc_counters
 };
-inline constexpr std::size_t kCallCount = 42;
+inline constexpr std::size_t kCallCount = 44;
 
 std::string_view name_of(Call);
 std::optional<Call> call_from_name(std::string_view);
 
-inline constexpr std::uint32_t kNeverReturns = UINT32_MAX;
+inline constexpr std::uint32_t kNeverReturns = UINT32_MAX;  // until the fault is cleared
 
 struct CallFault {
   Call call = Call::none;        // none: this entry is unused
   std::int32_t code = 0;         // NVML return code; 0: the call works, after its latency
-  std::uint32_t latency_ms = 0;  // kNeverReturns: the call blocks for ever
+  std::uint32_t latency_ms = 0;  // kNeverReturns: the call blocks until the fault is cleared
+  std::uint32_t times = 0;       // so many calls of each client process; 0: every one
+  std::uint64_t number = 0;      // of a world's faults: tells one from the next like it
 
   friend bool operator==(const CallFault&, const CallFault&) = default;
 };
 
 inline constexpr std::size_t kMaxCallFaults = 8;
+using CallFaults = std::array<CallFault, kMaxCallFaults>;
 
-// A default Fault means a healthy GPU. A call obeys the entry that names it, else one for any.
+// The entry that a call obeys: one that names it, else one for all setters if it is one, else one
+// for any.
+std::optional<std::size_t> fault_of(const CallFaults&, Call);
+
+// A default Fault means a healthy GPU. Everything but the calls is a state: 1 or a value while it
+// lasts.
 struct Fault {
-  std::uint32_t lost = 0;  // 1: fallen off the bus, every call answers "GPU is lost"
+  std::uint32_t lost = 0;            // fallen off the bus, every call answers "GPU is lost"
+  std::uint32_t reset_required = 0;  // only who it is can be asked, until a reset
+  std::uint32_t power_brake = 0;     // the board's own brake halves the clocks
+  std::uint32_t rows_pending = 0;    // a row remapping waits for a reset
+  std::uint32_t rows_failed = 0;     // one failed
+  std::uint32_t fans_stuck = 0;      // at fan_percent, whatever the temperature
+  std::uint32_t fan_percent = 0;
+  std::uint32_t pcie_generation = 0;  // at most; 0: what the model has
+  std::uint32_t pcie_width = 0;
   std::uint32_t reserved = 0;
-  std::array<CallFault, kMaxCallFaults> calls{};
+  CallFaults calls{};
 
   friend bool operator==(const Fault&, const Fault&) = default;
 };
@@ -86,8 +108,15 @@ struct Fault {
 // a call that is none.
 Result<void> check_fault(const Fault&);
 
-// Makes `fault` worse by `more`: lost if either is, and each call of `more` fails as it says there.
-// Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.
+// Errc::unsupported: a GPU of this model cannot have it.
+Result<void> check_fault_on(const Model&, const Fault&);
+
+// Makes `fault` worse by `more`: in each state that either is in, and each call of `more` fails as
+// it says there. Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.
 Result<void> add_fault(Fault& fault, const Fault& more);
+
+// What is wrong with it but for its calls, in words that status and scenarios use: "lost",
+// "pcie_width 8".
+std::vector<std::string> conditions_of(const Fault&);
 
 }  // namespace gpuyard::sim

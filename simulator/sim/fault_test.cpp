@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/model.h"
 #include "sim/world_for_tests.h"
 
 namespace gpuyard::sim {
@@ -30,6 +31,45 @@ TEST(AddFault, TheSameCallFailsAsItWasToldLast) {
   Fault fault = failing(Call::power_usage, 999);
   ASSERT_TRUE(add_fault(fault, failing(Call::power_usage, 3, 20)));
   EXPECT_EQ(fault, failing(Call::power_usage, 3, 20));
+}
+
+TEST(AddFault, StatesAddUpAndValuesAreAsToldLast) {
+  Fault fault;
+  fault.power_brake = 1;
+  fault.pcie_width = 8;
+  Fault more;
+  more.fans_stuck = 1;
+  more.fan_percent = 20;
+  more.pcie_width = 4;
+  ASSERT_TRUE(add_fault(fault, more));
+  EXPECT_EQ(conditions_of(fault),
+            (std::vector<std::string>{"power_brake", "fan_stuck 20", "pcie_width 4"}));
+}
+
+TEST(CheckFault, ABoardCanOnlyHaveWhatItsModelHas) {
+  Fault fans;
+  fans.fans_stuck = 1;
+  EXPECT_EQ(check_fault_on(*find_model("h100"), fans).error().code, Errc::unsupported);
+  EXPECT_TRUE(check_fault_on(*find_model("rtx4090"), fans));
+  Fault rows;
+  rows.rows_failed = 1;
+  EXPECT_EQ(check_fault_on(*find_model("t4"), rows).error().code, Errc::unsupported);
+  Fault link;
+  link.pcie_generation = 4;
+  EXPECT_EQ(check_fault_on(*find_model("t4"), link).error().code, Errc::unsupported);
+  link = {};
+  link.pcie_width = 3;
+  EXPECT_EQ(check_fault(link).error().code, Errc::invalid);
+}
+
+TEST(FaultOf, TheCallItselfComesBeforeAllSettersAndThoseBeforeAnyCall) {
+  Fault fault = failing(Call::any, 3);
+  fault.calls[1] = {.call = Call::setters, .code = 4};
+  fault.calls[2] = {.call = Call::set_ecc_mode, .code = 5};
+  EXPECT_EQ(fault_of(fault.calls, Call::set_ecc_mode), 2U);
+  EXPECT_EQ(fault_of(fault.calls, Call::set_power_limit), 1U);
+  EXPECT_EQ(fault_of(fault.calls, Call::power_usage), 0U);
+  EXPECT_EQ(fault_of(Fault{}.calls, Call::power_usage), std::nullopt);
 }
 
 TEST(AddFault, ANinthCallIsRefusedAndNothingChanges) {

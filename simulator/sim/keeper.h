@@ -29,6 +29,10 @@ struct WorldOptions {
   std::optional<int> gpus = {};
   SettersFor setters = SettersFor::owner;  // root and the keeper's user
   Workload load{.kind = WorkloadKind::mixed};
+  std::string driver_version = {};         // empty: the usual one
+  std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
+  double speed = 1.0;                      // simulated seconds in a real one
+  bool stepped = false;                    // time stands still but for step_world()
   // The directory is this world's own: it is removed when its keeper ends, however its creator did.
   bool private_directory = false;
   // What is run as `<program> sim-keeper ...`; empty: the running program.
@@ -66,7 +70,11 @@ Result<RunningWorld> start_keeper(const WorldOptions&, KeeperLifetime);
 // left behind is removed, and nothing else. Errc::denied: the world is another user's.
 Result<void> stop_keeper(const std::string& directory);
 
-// In force when these return. Errc::not_found: no such GPU. Errc::denied: another user's keeper.
+inline constexpr double kLeastSpeed = 0.01;
+inline constexpr double kMostSpeed = 1000.0;
+
+// In force when these return. A GPU is named by its index, or kEveryGpu. Errc::not_found: no such
+// GPU. Errc::denied: another user's keeper. Errc::unsupported: a GPU of that model cannot have it.
 // A fault adds to those the GPU has; add_fault() says how, and when it is refused.
 Result<void> clear_faults(const std::string& directory, int gpu);
 Result<void> inject(const std::string& directory, int gpu, const Fault&);
@@ -74,6 +82,24 @@ Result<void> set_load(const std::string& directory, int gpu, const Workload&);
 
 // Makes the GPU's surroundings so many degrees (0 to 100) hotter than the world's.
 Result<void> set_heat(const std::string& directory, int gpu, double degrees);
+
+// The same for its memory alone.
+Result<void> set_memory_heat(const std::string& directory, int gpu, double degrees);
+
+// The driver of all GPUs; driver_changes.h says what becomes of them. `version` "": as it was.
+Result<void> unload_driver(const std::string& directory);
+Result<void> load_driver(const std::string& directory, const std::string& version);
+Result<void> reload_driver(const std::string& directory, std::chrono::milliseconds away,
+                           const std::string& version);
+
+// See unplug() and plug(). Clients see the difference when they initialise next.
+Result<void> unplug_gpu(const std::string& directory, int gpu);
+Result<void> plug_gpu(const std::string& directory, const std::string& uuid,
+                      std::optional<int> index);
+
+// Moves a stepped world on, by whole steps of its physics; it is published when this returns.
+// Errc::conflict: its time goes by itself. Takes as long as the physics take.
+Result<void> step_world(const std::string& directory, std::chrono::milliseconds);
 
 // What a process uses of a GPU.
 struct ProcessDemand {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/driver_changes.h"
 #include "sim/run_keeper.h"
 
 namespace gpuyard::sim {
@@ -14,6 +15,18 @@ Result<int> parse_int(const std::string& name, const std::string& text) {
   const auto parsed = std::from_chars(text.data(), end, value);
   if (parsed.ec == std::errc{} && parsed.ptr == end) return value;
   return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, text)};
+}
+
+Result<void> take_time(WorldOptions& world, const std::string& name, const std::string& value) {
+  double number = 0;
+  const char* const end = value.data() + value.size();
+  const auto parsed = std::from_chars(value.data(), end, number);
+  if (parsed.ec != std::errc{} || parsed.ptr != end) {
+    return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, value)};
+  }
+  if (name == "--stepped") world.stepped = number != 0;
+  if (name == "--speed") world.speed = number;
+  return {};
 }
 
 Result<void> take(KeeperOptions& options, const std::string& name, const std::string& value) {
@@ -36,6 +49,15 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     auto load = parse_workload(value);
     if (!load) return std::move(load).error();
     options.world.load = *load;
+  } else if (name == "--driver") {
+    if (auto good = check_driver_version(value); !good) return good;
+    options.world.driver_version = value;
+  } else if (name == "--process-entries") {
+    const auto bytes = parse_int(name, value);
+    if (!bytes) return bytes.error();
+    options.world.process_entry_bytes = static_cast<std::uint32_t>(*bytes);
+  } else if (name == "--speed" || name == "--stepped") {
+    return take_time(options.world, name, value);
   } else {
     return Error{Errc::invalid, fmt::format("unknown argument {}", name)};
   }
@@ -46,13 +68,27 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
 
 std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
   const WorldOptions& world = options.world;
-  std::vector<std::string> arguments{
-      "--directory", world.directory,
-      "--model",     world.model,
-      "--load",      to_string(world.load),
-      "--setters",   world.setters == SettersFor::everyone ? "everyone" : "owner",
-      "--creator",   fmt::to_string(options.creator),
-      "--private",   world.private_directory ? "1" : "0"};
+  std::vector<std::string> arguments{"--directory",
+                                     world.directory,
+                                     "--model",
+                                     world.model,
+                                     "--load",
+                                     to_string(world.load),
+                                     "--setters",
+                                     world.setters == SettersFor::everyone ? "everyone" : "owner",
+                                     "--creator",
+                                     fmt::to_string(options.creator),
+                                     "--private",
+                                     world.private_directory ? "1" : "0",
+                                     "--stepped",
+                                     world.stepped ? "1" : "0",
+                                     "--speed",
+                                     fmt::to_string(world.speed),
+                                     "--process-entries",
+                                     fmt::to_string(world.process_entry_bytes)};
+  if (!world.driver_version.empty()) {
+    arguments.insert(arguments.end(), {"--driver", world.driver_version});
+  }
   if (world.gpus) arguments.insert(arguments.end(), {"--gpus", fmt::to_string(*world.gpus)});
   return arguments;
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -20,11 +21,13 @@
 #include "sim/keeper_lock.h"
 #include "sim/keeper_socket.h"
 #include "sim/leftovers.h"
+#include "sim/physics.h"
 
 namespace gpuyard::sim {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};
+constexpr std::uint64_t kStepsAtOnce = 1'000;  // leaves the keeper time for its other clients
 
 Error no_keeper(const std::string& directory) {
   return Error{Errc::not_found, "no keeper runs in " + directory};
@@ -88,8 +91,10 @@ Result<void> kill_process(const UniqueFd& process, const std::string& directory)
   return ended_within(process, kPatience) ? Result<void>() : silent(directory);
 }
 
-Command command_for(Verb verb, int gpu) {
+// `text` is cut to what a command holds; the keeper then finds nothing of that name.
+Command command_for(Verb verb, int gpu, std::string_view text = {}) {
   Command command;
+  text.copy(command.text, sizeof command.text - 1);
   command.verb = verb;
   command.gpu = static_cast<std::uint32_t>(gpu);  // a negative one is no GPU of any world either
   return command;
@@ -157,6 +162,47 @@ Result<void> set_heat(const std::string& directory, int gpu, double degrees) {
   Command command = command_for(Verb::set_heat, gpu);
   command.load = degrees;
   return ask(directory, command);
+}
+
+Result<void> set_memory_heat(const std::string& directory, int gpu, double degrees) {
+  Command command = command_for(Verb::set_memory_heat, gpu);
+  command.load = degrees;
+  return ask(directory, command);
+}
+
+Result<void> unload_driver(const std::string& directory) {
+  return ask(directory, command_for(Verb::unload_driver, 0));
+}
+
+Result<void> load_driver(const std::string& directory, const std::string& version) {
+  return ask(directory, command_for(Verb::load_driver, 0, version));
+}
+
+Result<void> reload_driver(const std::string& directory, std::chrono::milliseconds away,
+                           const std::string& version) {
+  Command command = command_for(Verb::reload_driver, 0, version);
+  command.load = std::chrono::duration<double>(away).count();
+  return ask(directory, command);
+}
+
+Result<void> unplug_gpu(const std::string& directory, int gpu) {
+  return ask(directory, command_for(Verb::unplug, gpu));
+}
+
+Result<void> plug_gpu(const std::string& directory, const std::string& uuid,
+                      std::optional<int> index) {
+  return ask(directory, command_for(Verb::plug, index.value_or(kEveryGpu), uuid));
+}
+
+Result<void> step_world(const std::string& directory, std::chrono::milliseconds duration) {
+  if (duration < kStep) return Error{Errc::invalid, "a world takes at least one step, of 10ms"};
+  Command command = command_for(Verb::step, 0);
+  for (auto left = duration / kStep; left > 0;) {
+    command.count = std::min<std::uint64_t>(static_cast<std::uint64_t>(left), kStepsAtOnce);
+    if (auto done = ask(directory, command); !done) return done;
+    left -= static_cast<std::int64_t>(command.count);
+  }
+  return {};
 }
 
 Result<void> attach_process(const std::string& directory, int gpu, pid_t pid,

@@ -45,7 +45,7 @@ TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
 TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
   const auto world = start();
   const std::string text = json::to_json(*world_status(directory()));
-  EXPECT_TRUE(text.starts_with("{\"directory\":\"")) << text;
+  EXPECT_TRUE(text.starts_with("{\"schema\":1,\"directory\":\"")) << text;
   EXPECT_NE(text.find("\"gpus\":[{\"index\":0,\"model\":\"h100\",\"uuid\":\"GPU-"),
             std::string::npos)
       << text;

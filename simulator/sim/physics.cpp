@@ -60,6 +60,22 @@ double fan_target(double temperature) {
   return std::min(100.0, kLeastFanPercent + share * (100.0 - kLeastFanPercent));
 }
 
+// Fans that are stuck below what the temperature asks for leave the GPU so much hotter for each
+// watt.
+void move_fans(Gpu& gpu, milliseconds dt) {
+  if (gpu.model->fans == 0) return;
+  if (gpu.fault.fans_stuck != 0) {
+    gpu.fan_percent = gpu.fault.fan_percent;
+  } else {
+    follow(gpu.fan_percent, fan_target(gpu.temperature), dt, kFanTimeConstant);
+  }
+}
+
+double lacking_airflow(const Gpu& gpu) {
+  if (gpu.fault.fans_stuck == 0) return 0.0;
+  return std::max(0.0, fan_target(gpu.temperature) - gpu.fan_percent) / 100.0;
+}
+
 void move_power_and_heat(Gpu& gpu, double ambient, milliseconds dt) {
   const Model& model = *gpu.model;
   const double target_mw = gpu.demand.load > 0.0
@@ -67,15 +83,13 @@ void move_power_and_heat(Gpu& gpu, double ambient, milliseconds dt) {
                                : static_cast<double>(model.idle_mw);
   follow(gpu.power_mw, target_mw, dt, model.power_time_constant);
   follow(gpu.power_average_mw, gpu.power_mw, dt, kPowerAverageTime);
-  const double settled =
-      ambient + gpu.extra_heat + gpu.power_mw / 1000.0 * model.thermal_resistance;
+  const double resistance = model.thermal_resistance * (1.0 + lacking_airflow(gpu));
+  const double settled = ambient + gpu.extra_heat + gpu.power_mw / 1000.0 * resistance;
   follow(gpu.temperature, settled, dt, model.thermal_time_constant);
-  const double memory =
-      gpu.temperature + kMemoryAbove + kMemoryAboveWhenBusy * gpu.activities.of(Activity::dram);
+  const double memory = gpu.temperature + gpu.extra_memory_heat + kMemoryAbove +
+                        kMemoryAboveWhenBusy * gpu.activities.of(Activity::dram);
   follow(gpu.memory_temperature, memory, dt, kMemoryTimeConstant);
-  if (model.fans != 0) {
-    follow(gpu.fan_percent, fan_target(gpu.temperature), dt, kFanTimeConstant);
-  }
+  move_fans(gpu, dt);
 }
 
 void count_traffic(Gpu& gpu, milliseconds dt) {
@@ -123,6 +137,7 @@ void step(World& world, milliseconds dt) {
   world.elapsed += dt;
   for (std::uint32_t index = 0; index < world.gpus.size(); ++index) {
     Gpu& gpu = world.gpus[index];
+    if (!gpu.plugged) continue;
     take_demand(gpu, index, world.elapsed);
     gpu.idle_for =
         gpu.demand.load > 0.0 ? milliseconds{0} : std::min(kRestsAfter, gpu.idle_for + dt);

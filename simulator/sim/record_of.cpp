@@ -45,6 +45,8 @@ void put_memory(const Gpu& gpu, GpuRecord& record) {
   record.ecc_aggregate_corrected = memory.aggregate_corrected;
   record.ecc_aggregate_uncorrected = memory.aggregate_uncorrected;
   record.rows = memory.rows;
+  record.rows.pending |= gpu.fault.rows_pending;
+  record.rows.failed |= gpu.fault.rows_failed;
   record.retired_pages_single_bit = memory.retired_pages_single_bit;
   record.retired_pages_double_bit = memory.retired_pages_double_bit;
   record.retired_pages_pending = memory.retired_pages_pending;
@@ -73,7 +75,7 @@ void put_sensors(const Gpu& gpu, GpuRecord& record) {
   const bool rests = gpu.idle_for >= kRestsAfter;
   record.performance_state = rests ? model.idle_performance_state : model.busy_performance_state;
   record.pcie_generation = pcie_generation(gpu);
-  record.pcie_width = model.pcie.max_width;
+  record.pcie_width = pcie_width(gpu);
   record.pcie_tx_bytes_per_s = bytes_per_s(gpu, gpu.activities.pcie_tx);
   record.pcie_rx_bytes_per_s = bytes_per_s(gpu, gpu.activities.pcie_rx);
 }
@@ -104,7 +106,29 @@ GpuRecord record_of(const Gpu& gpu) {
   record.workload_kind = static_cast<std::uint32_t>(gpu.workload.kind);
   record.process_count = static_cast<std::uint32_t>(gpu.processes.list().size());
   record.process_share_permille = rounded(gpu.process_share * 1000.0);
+  record.plugs = gpu.plugs;
+  record.plugged = gpu.plugged ? 1 : 0;
   record.fault = gpu.fault;
+  return record;
+}
+
+DriverRecord driver_record_of(const World& world) {
+  DriverRecord record;
+  record.session = world.driver.session;
+  record.elapsed_ms = static_cast<std::uint64_t>(world.age().count());
+  record.loaded = world.driver.loaded ? 1 : 0;
+  record.process_entry_bytes = world.process_entry_bytes;
+  world.driver.version.copy(record.version, sizeof record.version - 1);
+  record.time_mode = world.time.mode;
+  record.speed_permille = rounded(world.time.speed * 1000.0);
+  record.timeline_entries = world.timeline_entries;
+  record.timeline_done = world.timeline_done;
+  record.timeline_refused = world.timeline_refused;
+  record.gpu_count = static_cast<std::uint32_t>(world.order.size());
+  for (std::size_t i = 0; i < world.order.size(); ++i) {
+    record.order[i] = static_cast<std::uint8_t>(world.order[i]);
+  }
+  record.calls = world.fault.calls;
   return record;
 }
 

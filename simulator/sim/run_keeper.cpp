@@ -67,11 +67,33 @@ UniqueFd every(std::chrono::milliseconds period) {
   return timer;
 }
 
+Result<void> check_time(const WorldOptions& options) {
+  if (!(options.speed >= kLeastSpeed && options.speed <= kMostSpeed)) {
+    return Error{Errc::invalid, fmt::format("time goes at {} to {} times its speed, not {}",
+                                            kLeastSpeed, kMostSpeed, options.speed)};
+  }
+  if (options.stepped && options.speed != 1.0) {
+    return Error{Errc::invalid, "a stepped world has no speed of its own"};
+  }
+  return {};
+}
+
 Result<World> world_of(const WorldOptions& options) {
   const auto fleet = parse_fleet(options.model, options.gpus);
   if (!fleet) return fleet.error();
+  if (auto good = check_time(options); !good) return std::move(good).error();
+  const std::uint32_t entry = options.process_entry_bytes;
+  if (entry != 16 && entry != 24 && entry != 32) {
+    return Error{Errc::invalid, "a driver's process entry is of 16, 24 or 32 bytes"};
+  }
   World world = make_world(*fleet, options.load);
   while (world.elapsed < kWarmUp) step(world, kStep);
+  world.began = world.elapsed;
+  if (!options.driver_version.empty()) world.driver.version = options.driver_version;
+  world.process_entry_bytes = entry;
+  world.time.speed = options.speed;
+  if (options.speed != 1.0) world.time.mode = TimeMode::scaled;
+  if (options.stepped) world.time.mode = TimeMode::stepped;
   return world;
 }
 

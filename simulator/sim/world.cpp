@@ -89,6 +89,7 @@ World make_world(const Fleet& fleet, const Workload& workload) {
   World world;
   for (std::uint32_t index = 0; index < fleet.size(); ++index) {
     world.gpus.push_back(gpu_at_rest(*fleet[index], index, world, workload));
+    world.order.push_back(index);
   }
   return world;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/activity.h"
@@ -93,13 +94,17 @@ class Processes {
 struct Gpu {
   const Model* model = nullptr;
   Identity identity;
+  bool plugged = true;
+  std::uint32_t plugs = 1;  // how often it was plugged in
 
   // What is asked of it.
   Workload workload;
   Processes processes;
   Settings settings;
   Fault fault;
+  std::chrono::milliseconds workload_since{0};
   double extra_heat = 0;  // degrees C that its surroundings are hotter than the world's
+  double extra_memory_heat = 0;
 
   // Its physical state.
   Demand demand;             // of workload and processes together
@@ -123,10 +128,37 @@ inline constexpr double kAmbientCelsius = 30.0;
 // So long without work, a GPU lets go of its memory clock, link speed and performance state.
 inline constexpr std::chrono::milliseconds kRestsAfter{2'000};
 
+// The driver of all GPUs.
+struct Driver {
+  std::uint64_t session = 1;
+  bool loaded = true;
+  std::string version{kUsualDriver};
+  std::optional<std::chrono::milliseconds> back_at;  // World::elapsed at which it is loaded again
+  std::string next_version;                          // that it then has
+};
+
+// How the world's time goes, for its readers to know.
+struct TimeFlow {
+  TimeMode mode = TimeMode::real;
+  double speed = 1.0;
+};
+
 struct World {
-  std::chrono::milliseconds elapsed{0};  // since it began, in simulated time
+  std::chrono::milliseconds elapsed{0};  // in simulated time
+  std::chrono::milliseconds began{0};    // what `elapsed` was when it was first published
   double ambient = kAmbientCelsius;
-  std::vector<Gpu> gpus;
+  std::vector<Gpu> gpus;             // by place, plugged in or not
+  std::vector<std::uint32_t> order;  // by index: the place of a GPU that is plugged in
+  Driver driver;
+  Fault fault;  // of every GPU's calls; no state
+  std::uint64_t faults_made = 0;
+  TimeFlow time;
+  std::uint32_t process_entry_bytes = 24;
+  std::uint32_t timeline_entries = 0;
+  std::uint32_t timeline_done = 0;
+  std::uint32_t timeline_refused = 0;
+
+  std::chrono::milliseconds age() const { return elapsed - began; }
 };
 
 using Fleet = std::vector<const Model*>;
@@ -138,6 +170,8 @@ World make_world(const Model&, std::uint32_t gpus, const Workload&);
 
 // What the GPU's sensors show.
 GpuRecord record_of(const Gpu&);
+
+DriverRecord driver_record_of(const World&);
 
 // For workload and processes.
 std::uint64_t usable_memory(const Model&);

@@ -20,7 +20,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr const char* kStateFile = "state";
 
 // Complete before the file gets its name; never changed afterwards.
@@ -38,7 +38,8 @@ static_assert(sizeof(WorldHeader) == 128);
 
 struct WorldSlot {
   std::uint64_t published_ns = 0;  // CLOCK_BOOTTIME
-  std::array<RecordWords, kMaxGpus> gpus{};
+  DriverWords driver{};
+  std::array<RecordWords, kMaxGpus> gpus{};  // by place
 };
 
 // All processes of all GPUs, sorted by GPU. Written only when the set changes, so that a world pays

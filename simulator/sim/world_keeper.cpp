@@ -1,11 +1,15 @@
 #include "sim/world_keeper.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "nvml/abi.h"
 #include "sim/apply_setting.h"
+#include "sim/driver_changes.h"
+#include "sim/gpu_changes.h"
 #include "sim/memory_errors.h"
 #include "sim/physics.h"
 
@@ -13,12 +17,10 @@ namespace gpuyard::sim {
 namespace {
 
 // A keeper that was held up catches up this far; more is time that never happened.
-constexpr std::uint64_t kMaxStepsAtOnce = 200;
+constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
 
 constexpr std::uint64_t kMaxXid = 999;
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
-constexpr std::uint32_t kWhole = 1000;  // permille
-constexpr double kMostExtraHeat = 100.0;
 
 Reply reply_of(const Result<void>& result) {
   Reply reply;
@@ -36,44 +38,19 @@ Errc errc_of(nvml::ReturnCode code) {
     case nvml::kNotSupported:
       return Errc::unsupported;
     case nvml::kGpuIsLost:
+    case nvml::kResetRequired:
       return Errc::device_lost;
+    case nvml::kDriverNotLoaded:
+      return Errc::unavailable;
     default:
       return Errc::invalid;
   }
 }
 
-bool is_synthetic(const ProcessRecord& process) {
-  return process.pid > kLastRealPid;
-}
+constexpr std::uint64_t kMaxStepsAsked = 10'000;  // a command must be answered within 2 s
 
-// nvmlComputeMode_t says how many processes may compute.
-Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
-  constexpr std::uint32_t kProhibited = 2;
-  constexpr std::uint32_t kExclusiveProcess = 3;
-  const std::uint32_t mode = gpu.settings.compute_mode;
-  if (mode == kProhibited && processes_after > 0) {
-    return Error{Errc::conflict, "the compute mode of this GPU prohibits processes"};
-  }
-  if (mode == kExclusiveProcess && processes_after > 1) {
-    return Error{Errc::conflict, "the compute mode of this GPU admits one process"};
-  }
-  return {};
-}
-
-Result<void> set_load(Gpu& gpu, const Command& command) {
-  if (command.workload_kind > WorkloadKind::mixed || !(command.load >= 0.0) || command.load > 1.0) {
-    return Error{Errc::invalid, "not a workload"};
-  }
-  gpu.workload = {command.workload_kind, command.load, command.vram_bytes};
-  return {};
-}
-
-Result<void> set_heat(Gpu& gpu, double degrees) {
-  if (!(degrees >= 0.0 && degrees <= kMostExtraHeat)) {
-    return Error{Errc::invalid, "extra heat is from 0 to 100 degrees"};
-  }
-  gpu.extra_heat = degrees;
-  return {};
+std::string text_of(const Command& command) {
+  return {command.text, ::strnlen(command.text, sizeof command.text)};
 }
 
 }  // namespace
@@ -85,23 +62,109 @@ WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, Se
       setters_(setters) {}
 
 void WorldKeeper::advance(std::uint64_t steps) {
-  for (std::uint64_t i = 0; i < std::min(steps, kMaxStepsAtOnce); ++i) step(world_, kStep);
+  if (world_.time.mode != TimeMode::stepped) {
+    const auto real = static_cast<double>(std::min(steps, kMaxStepsAtOnce));
+    owed_steps_ += real * world_.time.speed;
+    const auto whole = static_cast<std::uint64_t>(owed_steps_);
+    owed_steps_ -= static_cast<double>(whole);
+    move_on(whole);
+  }
   writer_.publish(world_);
+}
+
+void WorldKeeper::move_on(std::uint64_t steps) {
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    step(world_, kStep);
+    load_due_driver(world_);
+  }
+}
+
+Result<void> WorldKeeper::take_steps(std::uint64_t count) {
+  if (world_.time.mode != TimeMode::stepped) {
+    return Error{Errc::conflict,
+                 "this world's time goes by itself; `sim start --stepped` makes one that waits"};
+  }
+  if (count > kMaxStepsAsked) return Error{Errc::invalid, "too many steps at once"};
+  move_on(count);
+  return {};
 }
 
 Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
   if (command.verb == Verb::set) return set(command, peer);
   if (!peer.is_owner) return reply_of(Error{Errc::denied, "another user's keeper"});
-  if (command.verb == Verb::stop) {
-    stopping_ = true;
-    return {};
-  }
-  if (command.gpu >= world_.gpus.size()) {
-    return reply_of(Error{Errc::not_found, fmt::format("the world has no GPU {}", command.gpu)});
-  }
-  const auto done = change(world_.gpus[command.gpu], command);
+  const auto done = obey(command);
   writer_.publish(world_);
   return reply_of(done);
+}
+
+Result<void> WorldKeeper::obey(const Command& command) {
+  switch (command.verb) {
+    case Verb::stop:
+      stopping_ = true;
+      return {};
+    case Verb::step:
+      return take_steps(command.count);
+    case Verb::unload_driver:
+    case Verb::load_driver:
+    case Verb::reload_driver:
+    case Verb::plug:
+      return change_world(command);
+    default:
+      break;
+  }
+  if (command.gpu == kEveryGpu) return change_each(command);
+  if (command.gpu >= world_.order.size()) {
+    return Error{Errc::not_found, fmt::format("the world has no GPU {}", command.gpu)};
+  }
+  return change(world_.order[command.gpu], command);
+}
+
+Result<void> WorldKeeper::change_world(const Command& command) {
+  const std::string text = text_of(command);
+  Result<void> done;
+  if (command.verb == Verb::unload_driver) done = unload_driver(world_);
+  if (command.verb == Verb::load_driver) done = load_driver(world_, text);
+  if (command.verb == Verb::reload_driver) {
+    if (!(command.load >= 0.0) || command.load > 1e6) {
+      return Error{Errc::invalid, "no time that a driver can be away"};
+    }
+    done =
+        reload_driver(world_, std::chrono::milliseconds(std::llround(command.load * 1000.0)), text);
+  }
+  if (command.verb == Verb::plug) {
+    done = plug(world_, text, command.gpu == kEveryGpu ? std::nullopt : std::optional(command.gpu));
+  }
+  if (done) writer_.publish_processes(world_);
+  return done;
+}
+
+// All, or none beyond the first that cannot.
+Result<void> WorldKeeper::change_each(const Command& command) {
+  if (command.verb == Verb::inject) return inject_everywhere(command.fault);
+  if (command.verb == Verb::clear_faults) world_.fault = {};
+  const std::vector<std::uint32_t> places = world_.order;
+  for (const std::uint32_t place : places) {
+    if (auto done = change(place, command); !done) return done;
+  }
+  return {};
+}
+
+// States are each GPU's; a call that fails, fails in the driver before it has looked for the GPU.
+Result<void> WorldKeeper::inject_everywhere(Fault fault) {
+  if (auto plausible = check_fault(fault); !plausible) return plausible;
+  for (const std::uint32_t place : world_.order) {
+    if (auto possible = check_fault_on(*world_.gpus[place].model, fault); !possible) {
+      return possible;
+    }
+  }
+  number_calls(fault, world_.faults_made);
+  Fault calls;
+  std::swap(calls.calls, fault.calls);
+  if (auto added = add_fault(world_.fault, calls); !added) return added;
+  for (const std::uint32_t place : world_.order) {
+    static_cast<void>(add_fault(world_.gpus[place].fault, fault).ok());
+  }
+  return {};
 }
 
 // Every setter call is logged, whatever becomes of it.
@@ -111,7 +174,9 @@ Reply WorldKeeper::set(const Command& command, const Peer& peer) {
   nvml::ReturnCode code = nvml::kInvalidArgument;
   if (command.gpu < world_.gpus.size()) {
     const bool allowed = peer.is_owner || setters_ == SettersFor::everyone;
-    code = allowed ? apply_setting(world_.gpus[command.gpu], write) : nvml::kNoPermission;
+    code = !world_.driver.loaded ? nvml::kDriverNotLoaded
+           : allowed             ? apply_setting(world_.gpus[command.gpu], write)
+                                 : nvml::kNoPermission;
   }
   writer_.log_write({.write = write,
                      .nvml_code = code,
@@ -125,113 +190,45 @@ Reply WorldKeeper::set(const Command& command, const Peer& peer) {
   return reply;
 }
 
-Result<void> WorldKeeper::change(Gpu& gpu, const Command& command) {
+Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
+  Gpu& gpu = world_.gpus[place];
   switch (command.verb) {
-    case Verb::inject:
-      if (auto plausible = check_fault(command.fault); !plausible) return plausible;
-      return add_fault(gpu.fault, command.fault);
-    case Verb::clear_faults:
-      gpu.fault = {};
-      return {};
-    case Verb::set_load:
-      return set_load(gpu, command);
     case Verb::attach:
       return attach(gpu, command.process);
     case Verb::set_synthetic:
       return set_synthetic(gpu, command.count, command.process);
     case Verb::add_ecc_errors:
-      return add_ecc_errors(gpu, command);
+      return add_ecc_errors(place, command);
     case Verb::raise_event:
       if (command.count > kMaxXid) return Error{Errc::invalid, "not an Xid"};
-      log_event(command.gpu, kEventXid, command.count);
+      log_event(place, kEventXid, command.count);
       return {};
-    case Verb::reset:
-      return reset_gpu(gpu);
-    case Verb::set_heat:
-      return set_heat(gpu, command.load);
-    case Verb::stop:
-    case Verb::set:
-      break;
+    case Verb::unplug:
+      unplug(world_, place);
+      writer_.publish_processes(world_);
+      return {};
+    case Verb::inject:
+      return inject(gpu, command.fault, world_.faults_made);
+    case Verb::set_load:
+      return set_load(gpu, command, world_.elapsed);
+    default:
+      return change_gpu(gpu, command);
   }
-  return Error{Errc::invalid, "unknown command"};
 }
 
-Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
-  ProcessRecord process = asked;
-  process.since_ns = boot_time_ns();
-  // Attached again, a process asks anew.
-  const auto same = [&](const ProcessRecord& other) {
-    return other.pid == process.pid && other.start_time == process.start_time;
-  };
-  if (is_synthetic(process)) return Error{Errc::invalid, "not the pid of a process"};
-  std::vector<ProcessRecord> after = gpu.processes.list();
-  std::erase_if(after, same);
-  after.push_back(process);
-  if (auto watched = watch_.watch({process.pid, process.start_time}); !watched) return watched;
-  return put_processes(gpu, std::move(after));
-}
-
-Result<void> WorldKeeper::set_synthetic(Gpu& gpu, std::uint64_t count, const ProcessRecord& each) {
-  if (count > kMaxProcesses) {
-    return Error{Errc::invalid, fmt::format("a world has room for {} processes", kMaxProcesses)};
-  }
-  std::vector<ProcessRecord> after = gpu.processes.list();
-  std::erase_if(after, is_synthetic);
-  ProcessRecord process = each;
-  process.start_time = 0;
-  process.since_ns = boot_time_ns();
-  process.pid = kLastRealPid + gpu.identity.minor_number * kMaxProcesses;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    ++process.pid;
-    after.push_back(process);
-  }
-  return put_processes(gpu, std::move(after));
-}
-
-Result<void> WorldKeeper::put_processes(Gpu& gpu, std::vector<ProcessRecord> list) {
-  std::size_t total = list.size();
-  for (const Gpu& other : world_.gpus) {
-    if (&other != &gpu) total += other.processes.list().size();
-  }
-  if (total > kMaxProcesses) {
-    return Error{Errc::busy, fmt::format("a world has room for {} processes", kMaxProcesses)};
-  }
-  if (auto admitted = admits(gpu, list.size()); !admitted) return admitted;
-  Processes after(std::move(list));
-  if (after.most_asked() > kWhole) return Error{Errc::invalid, "a load is from 0 to 1"};
-  if (!after.memory_bytes() || *after.memory_bytes() > usable_memory(*gpu.model)) {
-    return Error{Errc::conflict, "out of memory: the processes would use more than this GPU has"};
-  }
-  gpu.processes = std::move(after);
-  writer_.publish_processes(world_);
-  return {};
-}
-
-Result<void> WorldKeeper::add_ecc_errors(Gpu& gpu, const Command& command) {
+Result<void> WorldKeeper::add_ecc_errors(std::uint32_t place, const Command& command) {
   const MemoryErrors errors{
       .location = command.location,
       .uncorrected = command.uncorrected != 0,
       .count = static_cast<std::uint32_t>(std::min<std::uint64_t>(command.count, UINT32_MAX))};
-  if (auto added = add_memory_errors(gpu, errors); !added) return added;
-  log_event(command.gpu, errors.uncorrected ? kEventDoubleBitEcc : kEventSingleBitEcc, 0);
-  if (errors.uncorrected) log_event(command.gpu, kEventXid, kXidDoubleBitEcc);
+  if (auto added = add_memory_errors(world_.gpus[place], errors); !added) return added;
+  log_event(place, errors.uncorrected ? kEventDoubleBitEcc : kEventSingleBitEcc, 0);
+  if (errors.uncorrected) log_event(place, kEventXid, kXidDoubleBitEcc);
   return {};
 }
 
-void WorldKeeper::log_event(std::uint32_t gpu, std::uint64_t type, std::uint64_t data) {
-  writer_.log_event({.type = type, .data = data, .gpu = gpu});
-}
-
-void WorldKeeper::remove_dead() {
-  const std::vector<ProcessKey> dead = watch_.take_dead();
-  if (dead.empty()) return;
-  for (Gpu& gpu : world_.gpus) {
-    gpu.processes.erase_if([&](const ProcessRecord& process) {
-      return std::ranges::find(dead, ProcessKey{process.pid, process.start_time}) != dead.end();
-    });
-  }
-  writer_.publish_processes(world_);
-  writer_.publish(world_);
+void WorldKeeper::log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data) {
+  writer_.log_event({.type = type, .data = data, .gpu = place});
 }
 
 }  // namespace gpuyard::sim

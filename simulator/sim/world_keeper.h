@@ -13,7 +13,8 @@ class WorldKeeper {
  public:
   WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, SettersFor setters);
 
-  // Moves the world on by so many steps and publishes it.
+  // Moves the world on by what so many steps of real time are in its own, and publishes it. A
+  // stepped world only shows that it is alive.
   void advance(std::uint64_t steps);
 
   // What it asks is in force for every reader when this returns. Only setters are for everybody to
@@ -29,17 +30,24 @@ class WorldKeeper {
 
  private:
   Reply set(const Command&, const Peer&);
-  Result<void> change(Gpu&, const Command&);
+  Result<void> obey(const Command&);
+  Result<void> change_world(const Command&);
+  Result<void> change_each(const Command&);
+  Result<void> change(std::uint32_t place, const Command&);
+  Result<void> inject_everywhere(Fault);
+  Result<void> take_steps(std::uint64_t count);
+  void move_on(std::uint64_t steps);
   Result<void> attach(Gpu&, const ProcessRecord&);
   Result<void> set_synthetic(Gpu&, std::uint64_t count, const ProcessRecord& each);
-  Result<void> add_ecc_errors(Gpu&, const Command&);
+  Result<void> add_ecc_errors(std::uint32_t place, const Command&);
   Result<void> put_processes(Gpu&, std::vector<ProcessRecord>);  // or leaves them as they are
-  void log_event(std::uint32_t gpu, std::uint64_t type, std::uint64_t data);
+  void log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data);
 
   World world_;
   WorldWriter writer_;
   ProcessWatch watch_;
   SettersFor setters_;
+  double owed_steps_ = 0;  // of a world whose speed is no whole number
   bool stopping_ = false;
 };
 

@@ -44,6 +44,11 @@ Result<void> check(const WorldHeader& header, const std::string& path) {
   return {};
 }
 
+template <std::size_t N>
+void load(const std::array<std::uint64_t, N>& from, std::array<std::uint64_t, N>& to) {
+  for (std::size_t w = 0; w < N; ++w) to[w] = load_word(from[w]);
+}
+
 }  // namespace
 
 Result<WorldReader> WorldReader::open(const std::string& directory) {
@@ -98,21 +103,44 @@ bool WorldReader::alive() const {
   return now < published || now - published < kStaleAfterNs;
 }
 
-std::optional<GpuRecord> WorldReader::record(std::uint32_t gpu) const {
+// `copy(slot)` is run until it saw one generation alone; false if the keeper is dead or stopped.
+template <class Copy>
+bool WorldReader::copy_slot(Copy&& copy) const {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (attempt > 0) ::sched_yield();
     const std::uint64_t before = generation();
     const WorldSlot& slot = file_->slots[before & 1];
     const std::uint64_t published = load_word(slot.published_ns);
-    RecordWords words;
-    for (std::size_t w = 0; w < words.size(); ++w) words[w] = load_word(slot.gpus[gpu][w]);
+    copy(slot);
     // The writer touches this slot again only after it has published the next generation.
     if (generation() != before) continue;
     const std::uint64_t now = boot_time_ns();
-    if (now > published && now - published >= kStaleAfterNs) return std::nullopt;
-    return std::bit_cast<GpuRecord>(words);
+    return now <= published || now - published < kStaleAfterNs;
   }
-  return std::nullopt;
+  return false;
+}
+
+std::optional<GpuRecord> WorldReader::record(std::uint32_t gpu) const {
+  RecordWords words;
+  const bool alive = copy_slot([&](const WorldSlot& slot) { load(slot.gpus[gpu], words); });
+  return alive ? std::optional(std::bit_cast<GpuRecord>(words)) : std::nullopt;
+}
+
+std::optional<DriverRecord> WorldReader::driver() const {
+  DriverWords words;
+  const bool alive = copy_slot([&](const WorldSlot& slot) { load(slot.driver, words); });
+  return alive ? std::optional(std::bit_cast<DriverRecord>(words)) : std::nullopt;
+}
+
+std::optional<Moment> WorldReader::moment(std::uint32_t gpu) const {
+  DriverWords driver;
+  RecordWords record;
+  const bool alive = copy_slot([&](const WorldSlot& slot) {
+    load(slot.driver, driver);
+    load(slot.gpus[gpu], record);
+  });
+  if (!alive) return std::nullopt;
+  return Moment{std::bit_cast<DriverRecord>(driver), std::bit_cast<GpuRecord>(record)};
 }
 
 }  // namespace gpuyard::sim

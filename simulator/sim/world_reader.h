@@ -12,8 +12,16 @@
 
 namespace gpuyard::sim {
 
-// Any number of threads and processes may read one world. No call blocks: a copy that the writer
-// overtook is tried again, at most kMaxAttempts times.
+// The driver and one of its GPUs at the same moment.
+struct Moment {
+  DriverRecord driver;
+  GpuRecord gpu;
+};
+
+// A GPU is named by its place, which is its own for as long as the world lives, plugged in or not;
+// by which index the driver knows it is in DriverRecord::order. Any number of threads and processes
+// may read one world. No call blocks: a copy that the writer overtook is tried again, at most
+// kMaxAttempts times.
 class WorldReader {
  public:
   // Checks the file: magic, layout version, size, boot, fleet. Errc::not_found: no world there;
@@ -32,7 +40,7 @@ class WorldReader {
   // The keeper published within the last 2 s.
   bool alive() const;
 
-  // `gpu` < gpu_count().
+  // `gpu` < gpu_count(), which counts the unplugged ones too.
   const Identity& identity(std::uint32_t gpu) const { return file_->identities[gpu]; }
   const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
 
@@ -41,6 +49,8 @@ class WorldReader {
 
   // One GPU now; empty if the keeper is dead or stopped.
   std::optional<GpuRecord> record(std::uint32_t gpu) const;
+  std::optional<DriverRecord> driver() const;
+  std::optional<Moment> moment(std::uint32_t gpu) const;
 
   // Who uses the GPU that `record` (just read) is of, in the order in which they came. Empty, not
   // an empty list, if the keeper changed the table without pause. Allocates.
@@ -61,6 +71,8 @@ class WorldReader {
   WorldReader(std::string directory, const WorldFile* file, std::uint32_t gpu_count)
       : directory_(std::move(directory)), file_(file), gpu_count_(gpu_count) {}
   Result<void> resolve_models();
+  template <class Copy>
+  bool copy_slot(Copy&& copy) const;
 
   std::string directory_;
 

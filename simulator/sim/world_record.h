@@ -11,8 +11,12 @@
 namespace gpuyard::sim {
 
 inline constexpr std::uint32_t kMaxGpus = 64;
+// Where a command names a GPU by its index: every one that is plugged in; where it breaks calls:
+// those of the driver itself, whichever GPU they are about.
+inline constexpr std::int32_t kEveryGpu = INT32_MAX;
 inline constexpr std::uint32_t kMaxFans = 2;
 inline constexpr std::uint32_t kMaxNvLinks = 18;
+inline constexpr const char* kUsualDriver = "535.104.05";
 
 // Fixed for the life of a world.
 struct Identity {
@@ -32,7 +36,8 @@ inline constexpr std::uint64_t kReasonApplicationClocks = 0x2;  // locked clocks
 inline constexpr std::uint64_t kReasonPowerCap = 0x4;
 inline constexpr std::uint64_t kReasonSoftwareThermal = 0x20;
 inline constexpr std::uint64_t kReasonHardwareThermal = 0x40;
-inline constexpr std::uint64_t kReasonHardwareSlowdown = 0x8;  // together with the one above
+inline constexpr std::uint64_t kReasonHardwareSlowdown = 0x8;  // together with one of its causes
+inline constexpr std::uint64_t kReasonPowerBrake = 0x80;
 
 // Where memory errors happen: nvmlMemoryLocation_t.
 enum class EccLocation : std::uint32_t {
@@ -144,6 +149,9 @@ struct GpuRecord {
   std::uint32_t process_count = 0;
   // Of each process's asked-for shares, how much it gets: 1000 while they fit the GPU.
   std::uint32_t process_share_permille = 1000;
+  // How often it was plugged in: another number means another GPU to whoever held the first one.
+  std::uint32_t plugs = 1;
+  std::uint32_t plugged = 1;
   Fault fault;
 };
 
@@ -151,5 +159,28 @@ inline constexpr std::size_t kRecordWords = sizeof(GpuRecord) / sizeof(std::uint
 using RecordWords = std::array<std::uint64_t, kRecordWords>;
 static_assert(sizeof(GpuRecord) == sizeof(RecordWords));
 static_assert(std::has_unique_object_representations_v<GpuRecord>);  // no padding
+
+enum class TimeMode : std::uint32_t { real, scaled, stepped };
+
+// What a client may know of the driver itself at one moment, and which GPUs it drives.
+struct DriverRecord {
+  std::uint64_t session = 1;     // of the loaded driver; the next one after each reload
+  std::uint64_t elapsed_ms = 0;  // simulated time since the world began
+  std::uint32_t loaded = 1;
+  std::uint32_t process_entry_bytes = 24;  // of the newest process lists; 16 or 32 as some 535s
+  char version[32] = {};
+  TimeMode time_mode{};
+  std::uint32_t speed_permille = 1000;
+  std::uint32_t timeline_entries = 0;  // of the world's scenario
+  std::uint32_t timeline_done = 0;
+  std::uint32_t timeline_refused = 0;          // of those done
+  std::uint32_t gpu_count = 0;                 // plugged in
+  std::array<std::uint8_t, kMaxGpus> order{};  // by index: the place of the GPU
+  CallFaults calls{};                          // that fail on every GPU
+};
+
+using DriverWords = std::array<std::uint64_t, sizeof(DriverRecord) / sizeof(std::uint64_t)>;
+static_assert(sizeof(DriverRecord) == sizeof(DriverWords));
+static_assert(std::has_unique_object_representations_v<DriverRecord>);
 
 }  // namespace gpuyard::sim

@@ -1,8 +1,11 @@
 // A world's status, read from its file as any client does it.
 #include "sim/world_status.h"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -14,13 +17,24 @@ namespace gpuyard::sim {
 namespace {
 
 std::string describe(const CallFault& fault) {
-  if (fault.latency_ms == kNeverReturns)
-    return fmt::format("{}: never returns", name_of(fault.call));
-  std::string text(name_of(fault.call));
-  text += ":";
-  if (fault.code != 0) text += fmt::format(" code {}", fault.code);
-  if (fault.latency_ms != 0) text += fmt::format(" after {} ms", fault.latency_ms);
+  std::string text = std::string(name_of(fault.call)) + ":";
+  if (fault.latency_ms == kNeverReturns) text += " never returns";
+  if (fault.latency_ms != kNeverReturns && fault.code != 0) {
+    text += fmt::format(" code {}", fault.code);
+  }
+  if (fault.latency_ms != kNeverReturns && fault.latency_ms != 0) {
+    text += fmt::format(" after {} ms", fault.latency_ms);
+  }
+  if (fault.times != 0) text += fmt::format(", {} times", fault.times);
   return text;
+}
+
+std::vector<std::string> describe(const CallFaults& calls) {
+  std::vector<std::string> out;
+  for (const CallFault& fault : calls) {
+    if (fault.call != Call::none) out.push_back(describe(fault));
+  }
+  return out;
 }
 
 std::string compute_mode_name(std::uint32_t mode) {
@@ -66,6 +80,7 @@ void put_sensors(const Model& model, const GpuRecord& record, GpuStatus& status)
   status.clock_reasons = record.clock_reasons;
   status.performance_state = record.performance_state;
   status.pcie_generation = record.pcie_generation;
+  status.pcie_width = record.pcie_width;
   status.pcie_tx_bytes_per_s = record.pcie_tx_bytes_per_s;
   status.pcie_rx_bytes_per_s = record.pcie_rx_bytes_per_s;
 }
@@ -78,11 +93,21 @@ void put_memory(const GpuRecord& record, GpuStatus& status) {
   status.repair_pending = record.rows.pending != 0 || record.retired_pages_pending != 0;
 }
 
-GpuStatus status_of(const WorldReader& world, std::uint32_t index, const GpuRecord& record) {
-  const Identity& identity = world.identity(index);
-  const Model& model = world.model(index);
+// By place: the index of the GPU there.
+using Indexes = std::array<std::optional<int>, kMaxGpus>;
+
+Indexes indexes_of(const DriverRecord& driver) {
+  Indexes indexes;
+  for (std::uint32_t index = 0; index < std::min(driver.gpu_count, kMaxGpus); ++index) {
+    if (driver.order[index] < kMaxGpus) indexes[driver.order[index]] = static_cast<int>(index);
+  }
+  return indexes;
+}
+
+GpuStatus status_of(const WorldReader& world, std::uint32_t place, const GpuRecord& record) {
+  const Identity& identity = world.identity(place);
+  const Model& model = world.model(place);
   GpuStatus status;
-  status.index = static_cast<int>(index);
   status.model = model.key;
   status.uuid = identity.uuid;
   status.name = model.name;
@@ -94,9 +119,8 @@ GpuStatus status_of(const WorldReader& world, std::uint32_t index, const GpuReco
   put_memory(record, status);
   status.settings = settings_of(model, record);
   status.lost = record.fault.lost != 0;
-  for (const CallFault& fault : record.fault.calls) {
-    if (fault.call != Call::none) status.faults.push_back(describe(fault));
-  }
+  status.conditions = conditions_of(record.fault);
+  status.faults = describe(record.fault.calls);
   return status;
 }
 
@@ -122,10 +146,18 @@ std::size_t values_of(Setting setting) {
   }
 }
 
+// A log's entry names a place; nothing sure where there is no such place.
+template <class Status>
+void put_gpu(const WorldReader& world, const Indexes& indexes, std::uint32_t place,
+             Status& status) {
+  if (place >= world.gpu_count()) return;
+  status.gpu = indexes[place];
+  status.uuid = world.identity(place).uuid;
+}
+
 WriteStatus status_of(const WriteRecord& record) {
   WriteStatus status;
   status.sequence = record.sequence;
-  status.gpu = static_cast<int>(record.write.gpu);
   status.setting = name_of(record.write.setting);
   const auto count = static_cast<std::ptrdiff_t>(values_of(record.write.setting));
   status.values.assign(record.write.values.begin(), record.write.values.begin() + count);
@@ -139,10 +171,39 @@ EventStatus status_of(const EventRecord& record) {
   const char* type = record.type == kEventSingleBitEcc   ? "single_bit_ecc"
                      : record.type == kEventDoubleBitEcc ? "double_bit_ecc"
                                                          : "xid";
-  return {.sequence = record.sequence,
-          .gpu = static_cast<int>(record.gpu),
-          .type = type,
-          .data = record.data};
+  EventStatus status;
+  status.sequence = record.sequence;
+  status.type = type;
+  status.data = record.data;
+  return status;
+}
+
+TimeStatus time_of(const DriverRecord& driver) {
+  constexpr std::array names{"real", "scaled", "stepped"};
+  const auto mode = static_cast<std::size_t>(driver.time_mode);
+  return {.mode = mode < names.size() ? names[mode] : "unknown",
+          .speed = driver.speed_permille / 1000.0,
+          .elapsed_s = static_cast<double>(driver.elapsed_ms) / 1000.0};
+}
+
+DriverStatus status_of(const DriverRecord& driver) {
+  return {.loaded = driver.loaded != 0,
+          .session = driver.session,
+          .version = std::string(driver.version, ::strnlen(driver.version, sizeof driver.version)),
+          .faults = describe(driver.calls)};
+}
+
+Error keeper_is_dead(const std::string& directory, pid_t keeper) {
+  return {Errc::unavailable,
+          fmt::format("the keeper of {} (pid {}) is dead or stopped", directory, keeper)};
+}
+
+// Those with an index first, by it.
+void sort_by_index(std::vector<GpuStatus>& gpus) {
+  const auto rank = [](const GpuStatus& gpu) {
+    return std::tuple(!gpu.index, gpu.index.value_or(0), std::string_view(gpu.pci_address));
+  };
+  std::ranges::sort(gpus, {}, rank);
 }
 
 }  // namespace
@@ -150,26 +211,35 @@ EventStatus status_of(const EventRecord& record) {
 Result<WorldStatus> world_status(const std::string& directory) {
   const auto world = WorldReader::open(directory);
   if (!world) return world.error();
-  WorldStatus status{.directory = directory,
-                     .keeper_pid = world->keeper_pid(),
-                     .generation = world->generation(),
-                     .gpus = {},
-                     .writes = {},
-                     .events = {}};
-  for (std::uint32_t index = 0; index < world->gpu_count(); ++index) {
-    const auto record = world->record(index);
-    const auto processes = record ? world->processes(index, *record) : std::nullopt;
-    if (!processes) {
-      return Error{Errc::unavailable, fmt::format("the keeper of {} (pid {}) is dead or stopped",
-                                                  directory, status.keeper_pid)};
-    }
-    status.gpus.push_back(status_of(*world, index, *record));
+  WorldStatus status;
+  status.directory = directory;
+  status.keeper_pid = world->keeper_pid();
+  status.generation = world->generation();
+  const auto driver = world->driver();
+  if (!driver) return keeper_is_dead(directory, status.keeper_pid);
+  status.time = time_of(*driver);
+  status.driver = status_of(*driver);
+  status.timeline = {driver->timeline_entries, driver->timeline_done, driver->timeline_refused};
+  const Indexes indexes = indexes_of(*driver);
+  for (std::uint32_t place = 0; place < world->gpu_count(); ++place) {
+    const auto record = world->record(place);
+    const auto processes = record ? world->processes(place, *record) : std::nullopt;
+    if (!processes) return keeper_is_dead(directory, status.keeper_pid);
+    status.gpus.push_back(status_of(*world, place, *record));
+    status.gpus.back().index = indexes[place];
     for (const ProcessUse& process : *processes) {
       status.gpus.back().processes.push_back(status_of(process));
     }
   }
-  for (const WriteRecord& write : world->writes()) status.writes.push_back(status_of(write));
-  for (const EventRecord& event : world->events_after(0)) status.events.push_back(status_of(event));
+  sort_by_index(status.gpus);
+  for (const WriteRecord& write : world->writes()) {
+    status.writes.push_back(status_of(write));
+    put_gpu(*world, indexes, write.write.gpu, status.writes.back());
+  }
+  for (const EventRecord& event : world->events_after(0)) {
+    status.events.push_back(status_of(event));
+    put_gpu(*world, indexes, event.gpu, status.events.back());
+  }
   return status;
 }
 

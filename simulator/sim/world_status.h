@@ -27,22 +27,24 @@ BOOST_DESCRIBE_STRUCT(ProcessStatus, (), (pid, synthetic, kind, memory_bytes, sm
 // docs/simulator.md.
 struct WriteStatus {
   std::uint64_t sequence = 0;
-  int gpu = 0;
+  std::optional<int> gpu;  // its index now; empty: it is unplugged
+  std::string uuid;
   std::string setting;
   std::vector<std::uint64_t> values;
   int nvml_code = 0;  // 0: it is in force
   std::uint32_t pid = 0;
   std::uint32_t uid = 0;
 };
-BOOST_DESCRIBE_STRUCT(WriteStatus, (), (sequence, gpu, setting, values, nvml_code, pid, uid))
+BOOST_DESCRIBE_STRUCT(WriteStatus, (), (sequence, gpu, uuid, setting, values, nvml_code, pid, uid))
 
 struct EventStatus {
   std::uint64_t sequence = 0;
-  int gpu = 0;
+  std::optional<int> gpu;
+  std::string uuid;
   std::string type;  // single_bit_ecc, double_bit_ecc, xid
   std::uint64_t data = 0;
 };
-BOOST_DESCRIBE_STRUCT(EventStatus, (), (sequence, gpu, type, data))
+BOOST_DESCRIBE_STRUCT(EventStatus, (), (sequence, gpu, uuid, type, data))
 
 struct SettingsStatus {
   std::vector<std::uint32_t> locked_sm_mhz;      // lowest and highest; empty: not locked
@@ -57,7 +59,7 @@ BOOST_DESCRIBE_STRUCT(SettingsStatus, (),
                        ecc_mode_pending))
 
 struct GpuStatus {
-  int index = 0;
+  std::optional<int> index;  // empty: it is unplugged
   std::string model;
   std::string uuid;
   std::string name;
@@ -78,6 +80,7 @@ struct GpuStatus {
   std::uint64_t clock_reasons = 0;  // NVML's bits
   std::uint32_t performance_state = 0;
   std::uint32_t pcie_generation = 0;
+  std::uint32_t pcie_width = 0;
   std::uint64_t pcie_tx_bytes_per_s = 0;
   std::uint64_t pcie_rx_bytes_per_s = 0;
   std::uint64_t ecc_corrected = 0;    // aggregate, of all locations
@@ -88,26 +91,57 @@ struct GpuStatus {
   SettingsStatus settings;
   std::vector<ProcessStatus> processes;
   bool lost = false;
-  std::vector<std::string> faults;  // "utilization_rates: code 999", "any: never returns"
+  std::vector<std::string> conditions;  // "lost", "reset_required", "pcie_width 8"
+  std::vector<std::string> faults;      // "utilization_rates: code 999", "any: never returns"
 };
 BOOST_DESCRIBE_STRUCT(GpuStatus, (),
                       (index, model, uuid, name, pci_address, workload, memory_total_bytes,
                        memory_used_bytes, utilization_percent, memory_utilization_percent,
                        temperature_celsius, memory_temperature_celsius, fan_percent, power_w,
                        power_limit_w, energy_joules, sm_clock_mhz, memory_clock_mhz, clock_reasons,
-                       performance_state, pcie_generation, pcie_tx_bytes_per_s, pcie_rx_bytes_per_s,
-                       ecc_corrected, ecc_uncorrected, remapped_rows, retired_pages, repair_pending,
-                       settings, processes, lost, faults))
+                       performance_state, pcie_generation, pcie_width, pcie_tx_bytes_per_s,
+                       pcie_rx_bytes_per_s, ecc_corrected, ecc_uncorrected, remapped_rows,
+                       retired_pages, repair_pending, settings, processes, lost, conditions,
+                       faults))
+
+struct DriverStatus {
+  bool loaded = true;
+  std::uint64_t session = 1;  // the next one after each reload
+  std::string version;
+  std::vector<std::string> faults;  // calls that fail, whichever GPU they are about
+};
+BOOST_DESCRIBE_STRUCT(DriverStatus, (), (loaded, session, version, faults))
+
+struct TimeStatus {
+  std::string mode;      // real, scaled, stepped
+  double speed = 1;      // simulated seconds in a real one; of no meaning in a stepped world
+  double elapsed_s = 0;  // simulated, since the world began
+};
+BOOST_DESCRIBE_STRUCT(TimeStatus, (), (mode, speed, elapsed_s))
+
+// What is left of a scenario.
+struct TimelineStatus {
+  std::uint32_t entries = 0;
+  std::uint32_t done = 0;
+  std::uint32_t refused = 0;  // of those done, for a reason that only showed then
+};
+BOOST_DESCRIBE_STRUCT(TimelineStatus, (), (entries, done, refused))
 
 struct WorldStatus {
+  int schema = 1;
   std::string directory;
   pid_t keeper_pid = 0;
   std::uint64_t generation = 0;
-  std::vector<GpuStatus> gpus;
+  TimeStatus time;
+  DriverStatus driver;
+  TimelineStatus timeline;
+  std::vector<GpuStatus> gpus;      // by index; behind them those that are unplugged
   std::vector<WriteStatus> writes;  // the last 1,024 setter calls, the oldest first
   std::vector<EventStatus> events;  // the last 256
 };
-BOOST_DESCRIBE_STRUCT(WorldStatus, (), (directory, keeper_pid, generation, gpus, writes, events))
+BOOST_DESCRIBE_STRUCT(WorldStatus, (),
+                      (schema, directory, keeper_pid, generation, time, driver, timeline, gpus,
+                       writes, events))
 
 // Errc::not_found: no world there. Errc::unavailable: its keeper is dead or does not answer.
 Result<WorldStatus> world_status(const std::string& directory);

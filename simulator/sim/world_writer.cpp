@@ -99,6 +99,7 @@ void WorldWriter::publish(const World& world) {
   const std::uint64_t next = load_word(file_->generation) + 1;
   WorldSlot& slot = file_->slots[next & 1];
   store_word(slot.published_ns, boot_time_ns());
+  store(slot.driver, driver_record_of(world));
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
     store(slot.gpus[i], record_of(world.gpus[i]));
   }

@@ -44,7 +44,7 @@ SIM_NVML_ENTRY nvmlDeviceGetMultiGpuBoard(DeviceHandle handle, unsigned* out) {
 SIM_NVML_ENTRY nvmlDeviceOnSameBoard(DeviceHandle one, DeviceHandle other, int* out) {
   return sim_nvml::on_device(Call::topology, one, out != nullptr, [&](const Device& first) {
     return sim_nvml::read_one(Call::topology, other, out, [&](const Device& second) {
-      return first.index == second.index ? 1 : 0;
+      return first.place == second.place ? 1 : 0;
     });
   });
 }

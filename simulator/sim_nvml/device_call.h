@@ -16,23 +16,19 @@
 namespace gpuyard::sim_nvml {
 
 struct Device {
-  const sim::WorldReader& world;
-  std::uint32_t index;
+  const OpenedDriver& driver;
+  std::uint32_t place;
   const sim::Identity& identity;
   const sim::Model& model;
   sim::GpuRecord record;
 };
 
-// A handle is an address inside a table of this library, and is never looked at.
-nvml::DeviceHandle handle_of(std::uint32_t index);
-std::optional<std::uint32_t> index_of(nvml::DeviceHandle, std::uint32_t gpu_count);
+// A handle is an address inside a table of this library, and is never looked at. It is the place's
+// own: another GPU never gets it.
+nvml::DeviceHandle handle_of(std::uint32_t place);
 
-// Sleeps for, or never returns from, what the fault says about `call`; then the code to answer, 0
-// for none.
-nvml::ReturnCode obey(const sim::Fault&, sim::Call);
-
-// Never a busy wait, and not cut short by a signal.
-void sleep_for(std::uint32_t milliseconds);
+// Empty: no handle of a GPU that this driver has.
+std::optional<std::uint32_t> place_of(nvml::DeviceHandle, const OpenedDriver&);
 
 // Microseconds since 1970, as NVML stamps what it measured.
 std::uint64_t wall_clock_us();
@@ -42,22 +38,32 @@ nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 
 // `answer(const Device&)` fills what the caller gave, and runs only if nothing is wrong before.
 template <class Answer>
-nvml::ReturnCode on_gpu(const sim::WorldReader& world, std::uint32_t index, sim::Call call,
+nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Call call,
                         Answer&& answer) {
-  const auto record = world.record(index);
-  if (!record) return nvml::kDriverNotLoaded;  // nobody simulates this GPU any more
-  if (const auto code = obey(record->fault, call); code != nvml::kSuccess) return code;
-  return answer(Device{world, index, world.identity(index), world.model(index), *record});
+  sim::Moment now;
+  if (const auto code = driver.read(place, call, now); code != nvml::kSuccess) return code;
+  const sim::WorldReader& world = driver.world();
+  return answer(Device{driver, place, world.identity(place), world.model(place), now.gpu});
+}
+
+// The same for a call about no GPU: `answer(const OpenedDriver&)`.
+template <class Answer>
+nvml::ReturnCode on_driver(bool arguments_given, Answer&& answer) {
+  const auto driver = session().driver();
+  if (driver == nullptr) return nvml::kUninitialized;
+  if (!arguments_given) return nvml::kInvalidArgument;
+  if (const auto code = driver->read(); code != nvml::kSuccess) return code;
+  return answer(*driver);
 }
 
 template <class Answer>
 nvml::ReturnCode on_device(sim::Call call, nvml::DeviceHandle handle, bool arguments_given,
                            Answer&& answer) {
-  const auto world = session().world();
-  if (world == nullptr) return nvml::kUninitialized;
-  const auto index = index_of(handle, world->gpu_count());
-  if (!arguments_given || !index) return nvml::kInvalidArgument;
-  return on_gpu(*world, *index, call, answer);
+  const auto driver = session().driver();
+  if (driver == nullptr) return nvml::kUninitialized;
+  const auto place = place_of(handle, *driver);
+  if (!arguments_given || !place) return nvml::kInvalidArgument;
+  return on_gpu(*driver, *place, call, answer);
 }
 
 // What only some models have: empty, "not supported", on the others.

@@ -1,12 +1,11 @@
 // Event sets: what goes wrong with a GPU, told to whoever waits for it.
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "sim_nvml/device_call.h"
 #include "sim_nvml/handle_table.h"
+#include "sim_nvml/obey.h"
 
 namespace {
 
@@ -14,12 +13,13 @@ using namespace gpuyard;
 using namespace gpuyard::nvml;
 using sim::Call;
 using sim_nvml::Device;
+using sim_nvml::OpenedDriver;
 
 constexpr std::size_t kMostSets = 256;           // at a time, of one client
 constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world moves no oftener
 
 struct Registered {
-  std::array<unsigned long long, sim::kMaxGpus> types{};  // by GPU
+  std::array<unsigned long long, sim::kMaxGpus> types{};  // by place
   std::uint64_t seen = 0;  // the sequence number of the last event told or passed over
 };
 
@@ -32,13 +32,6 @@ EventSets& event_sets() {
 
 unsigned long long supported_types(const Device& device) {
   return device.model.has_ecc ? kEventXid | kEventSingleBitEcc | kEventDoubleBitEcc : kEventXid;
-}
-
-std::uint64_t monotonic_us() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
 }
 
 // The next event that the set is registered for; it counts as told.
@@ -55,33 +48,31 @@ std::optional<sim::EventRecord> next_event(const sim::WorldReader& world, EventS
   return found;
 }
 
-// A GPU of the set that is lost, or whose keeper died, makes every wait return at once.
-ReturnCode health_of(const sim::WorldReader& world, const Registered& registered) {
-  for (std::uint32_t gpu = 0; gpu < world.gpu_count(); ++gpu) {
-    if (registered.types[gpu] == 0) continue;
-    const auto record = world.record(gpu);
-    if (!record) return kDriverNotLoaded;
-    if (const auto code = sim_nvml::obey(record->fault, Call::events); code != kSuccess) {
-      return code;
-    }
+// A GPU of the set that is lost, or a driver that is gone, makes every wait return at once.
+ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
+  sim::Moment now;
+  for (std::uint32_t index = 0; index < driver.gpu_count(); ++index) {
+    const std::uint32_t place = driver.place_of(index);
+    if (registered.types[place] == 0) continue;
+    if (const auto code = driver.read(place, Call::events, now); code != kSuccess) return code;
   }
   return kSuccess;
 }
 
 // Looks, and looks again every 10 ms until something happened or `timeout_ms` passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
-  const std::uint64_t deadline = monotonic_us() + std::uint64_t{timeout_ms} * 1000;
+  const std::uint64_t deadline = sim_nvml::monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {
-    const auto world = sim_nvml::session().world();
-    if (world == nullptr) return kUninitialized;
+    const auto driver = sim_nvml::session().driver();
+    if (driver == nullptr) return kUninitialized;
     const auto registered = event_sets().get(set);
     if (!registered) return kInvalidArgument;
-    if (const auto event = next_event(*world, set)) {
+    if (const auto event = next_event(driver->world(), set)) {
       out = {.device = sim_nvml::handle_of(event->gpu), .type = event->type, .data = event->data};
       return kSuccess;
     }
-    if (const auto code = health_of(*world, *registered); code != kSuccess) return code;
-    const std::uint64_t now = monotonic_us();
+    if (const auto code = health_of(*driver, *registered); code != kSuccess) return code;
+    const std::uint64_t now = sim_nvml::monotonic_us();
     if (now >= deadline) return kTimeout;
     const std::uint64_t left_ms = (deadline - now + 999) / 1000;
     sim_nvml::sleep_for(
@@ -92,15 +83,14 @@ ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlEventSetCreate(EventSet* out) {
-  const auto world = sim_nvml::session().world();
-  if (world == nullptr) return kUninitialized;
-  if (out == nullptr) return kInvalidArgument;
-  *out = event_sets().make({.types = {}, .seen = world->event_count()});
-  return *out != nullptr ? kSuccess : kMemory;
+  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+    *out = event_sets().make({.types = {}, .seen = driver.world().event_count()});
+    return *out != nullptr ? kSuccess : kMemory;
+  });
 }
 
 SIM_NVML_ENTRY nvmlEventSetFree(EventSet set) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   return event_sets().free(set) ? kSuccess : kInvalidArgument;
 }
 
@@ -115,13 +105,13 @@ SIM_NVML_ENTRY nvmlDeviceRegisterEvents(DeviceHandle handle, unsigned long long 
       Call::events, handle, event_sets().get(set).has_value(), [&](const Device& device) {
         if ((types & ~supported_types(device)) != 0) return kNotSupported;
         const bool there = event_sets().change(
-            set, [&](Registered& registered) { registered.types[device.index] |= types; });
+            set, [&](Registered& registered) { registered.types[device.place] |= types; });
         return there ? kSuccess : kInvalidArgument;
       });
 }
 
 SIM_NVML_ENTRY nvmlEventSetWait_v2(EventSet set, EventData* out, unsigned timeout_ms) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   return wait_for(set, timeout_ms, *out);
 }

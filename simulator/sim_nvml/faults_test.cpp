@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -81,6 +82,75 @@ TEST_F(FaultTest, ACallThatNeverReturnsBlocksNeitherOtherCallsNorShutdown) {
   EXPECT_EQ(nvmlDeviceGetPowerUsage(device(1), &number), kSuccess);
   EXPECT_EQ(nvmlDeviceGetTemperature(gpu, 0, &number), kSuccess);
   EXPECT_EQ(nvmlShutdown(), kSuccess);
+}
+
+TEST_F(FaultTest, ACallThatHangsReturnsWithAnAnswerWhenItsFaultIsCleared) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  const DeviceHandle gpu = device(0);
+  break_gpu(0, sim::failing(sim::Call::power_usage, kUnknown, sim::kNeverReturns));
+  std::atomic<bool> returned{false};
+  unsigned milliwatts = 0;
+  ReturnCode code = kTimeout;
+  std::thread hanging([&] {
+    code = nvmlDeviceGetPowerUsage(gpu, &milliwatts);
+    returned = true;
+  });
+  ::usleep(50'000);
+  EXPECT_FALSE(returned);
+  break_gpu(0, {});
+  hanging.join();
+  EXPECT_EQ(code, kSuccess);
+  EXPECT_GT(milliwatts, 0U);
+}
+
+TEST_F(FaultTest, AFaultWithANumberOfTimesIsOverAfterThem) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  const DeviceHandle gpu = device(0);
+  sim::Fault fault = sim::failing(sim::Call::power_usage, kUnknown);
+  fault.calls[0].times = 2;
+  fault.calls[0].number = 1'000'001;  // of no other test in this process
+  break_gpu(0, fault);
+  unsigned number = 0;
+  EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kUnknown);
+  EXPECT_EQ(nvmlDeviceGetTemperature(gpu, 0, &number), kSuccess);
+  EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kUnknown);
+  EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kSuccess);
+}
+
+TEST_F(FaultTest, AFaultOfTheDriverComesBeforeOneOfTheGpu) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  const DeviceHandle gpu = device(1);
+  world_.fault = sim::failing(sim::Call::power_usage, kTimeout);
+  break_gpu(1, sim::failing(sim::Call::any, kUnknown));
+  unsigned number = 0;
+  EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kTimeout);
+  EXPECT_EQ(nvmlDeviceGetTemperature(gpu, 0, &number), kUnknown);
+  EXPECT_EQ(nvmlDeviceGetCount_v2(&number), kSuccess);
+}
+
+TEST_F(FaultTest, AWaitForEventsEndsWithItsDriver) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  EventSet set = nullptr;
+  ASSERT_EQ(nvmlEventSetCreate(&set), kSuccess);
+  ASSERT_EQ(nvmlDeviceRegisterEvents(device(0), kEventXid, set), kSuccess);
+  world_.driver.session = 2;
+  writer_->publish(world_);
+  EventData data;
+  EXPECT_EQ(nvmlEventSetWait_v2(set, &data, 10'000), kLibRmVersionMismatch);
+}
+
+TEST_F(FaultTest, AnOrderOfGpusThatNoKeeperWritesLeadsNowhere) {
+  world_.order.assign(200, 250);
+  world_.order.resize(sim::kMaxGpus);
+  writer_->publish(world_);
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  unsigned count = 0;
+  EXPECT_EQ(nvmlDeviceGetCount_v2(&count), kSuccess);
+  EXPECT_LE(count, 4U);
+  for (unsigned index = 0; index < count; ++index) {
+    unsigned number = 0;
+    EXPECT_EQ(nvmlDeviceGetPowerUsage(device(index), &number), kSuccess);
+  }
 }
 
 TEST_F(FaultTest, AfterTheKeeperDiedDeviceCallsAndInitialisationSayThatThereIsNoDriver) {

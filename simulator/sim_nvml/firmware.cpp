@@ -2,7 +2,6 @@
 #include <array>
 
 #include "sim_nvml/device_call.h"
-#include "sim_nvml/driver_version.h"
 
 namespace {
 
@@ -71,7 +70,7 @@ SIM_NVML_ENTRY nvmlDeviceGetGspFirmwareMode(DeviceHandle handle, unsigned* enabl
 // The firmware comes with the driver and has its version. The caller's buffer has 64 bytes, always.
 SIM_NVML_ENTRY nvmlDeviceGetGspFirmwareVersion(DeviceHandle handle, char* out) {
   return sim_nvml::on_device(Call::firmware, handle, out != nullptr, [&](const Device& device) {
-    return sim_nvml::put_text(device.model.has_gsp ? sim_nvml::kDriverVersion : "", out,
+    return sim_nvml::put_text(device.model.has_gsp ? device.driver.version() : "", out,
                               kGspFirmwareSize);
   });
 }

@@ -41,7 +41,7 @@ std::uint64_t sum(const std::array<std::uint64_t, N>& values) {
 }
 
 Counters counters_of(const Device& d) {
-  return {.gpu = d.index,
+  return {.gpu = d.place,
           .elapsed_us = d.record.elapsed_us,
           .activity_us = d.record.activity_us,
           .pcie_tx = d.record.pcie_tx_bytes,
@@ -126,14 +126,14 @@ SIM_NVML_ENTRY nvmlGpmQueryDeviceSupport(DeviceHandle handle, GpmSupport* out) {
 }
 
 SIM_NVML_ENTRY nvmlGpmSampleAlloc(GpmSample* out) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   *out = samples().make({});
   return *out != nullptr ? kSuccess : kMemory;
 }
 
 SIM_NVML_ENTRY nvmlGpmSampleFree(GpmSample sample) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   return samples().free(sample) ? kSuccess : kInvalidArgument;
 }
 
@@ -149,7 +149,7 @@ SIM_NVML_ENTRY nvmlGpmSampleGet(DeviceHandle handle, GpmSample sample) {
 
 // Nothing behind the first `count` metrics is the caller's.
 SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   if (!is_version_1(out->version)) return kArgumentVersionMismatch;
   const auto older = samples().get(out->sample1);

@@ -44,7 +44,8 @@ SIM_NVML_ENTRY nvmlDeviceGetSerial(DeviceHandle handle, char* out, unsigned size
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetIndex(DeviceHandle handle, unsigned* out) {
-  return sim_nvml::read_one(Call::identity, handle, out, [](const Device& d) { return d.index; });
+  return sim_nvml::read_one(Call::identity, handle, out,
+                            [](const Device& d) { return d.driver.index_of(d.place); });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetMinorNumber(DeviceHandle handle, unsigned* out) {

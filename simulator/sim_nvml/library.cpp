@@ -6,15 +6,14 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using sim_nvml::OpenedDriver;
 
-using sim_nvml::kCudaVersion;
-using sim_nvml::kDriverVersion;
-using sim_nvml::kNvmlVersion;
-
-ReturnCode put_version(const char* version, char* out, unsigned size) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
-  if (out == nullptr) return kInvalidArgument;
-  return sim_nvml::put_text(version, out, size);
+// `text(version of the driver)`.
+template <class Text>
+ReturnCode put_version(char* out, unsigned size, Text&& text) {
+  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+    return sim_nvml::put_text(text(driver.version()), out, size);
+  });
 }
 
 // Up to 23 as NVIDIA publishes them with DCGM; 25 and 27 as drivers were seen to say it; the others
@@ -109,20 +108,24 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(ReturnCode
 }
 
 SIM_NVML_ENTRY nvmlSystemGetDriverVersion(char* out, unsigned size) {
-  return put_version(kDriverVersion, out, size);
+  return put_version(out, size, [](std::string_view driver) { return driver; });
 }
 
 SIM_NVML_ENTRY nvmlSystemGetNVMLVersion(char* out, unsigned size) {
-  return put_version(kNvmlVersion, out, size);
+  return put_version(out, size, sim_nvml::nvml_version_of);
+}
+
+SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion_v2(int* out) {
+  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+    *out = sim_nvml::cuda_version_of(driver.version());
+    return kSuccess;
+  });
 }
 
 // The unsuffixed one answers without initialisation, from the library alone.
 SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion(int* out) {
   if (out == nullptr) return kInvalidArgument;
-  *out = kCudaVersion;
+  if (sim_nvml::session().driver() != nullptr) return nvmlSystemGetCudaDriverVersion_v2(out);
+  *out = sim_nvml::cuda_version_of(sim::kUsualDriver);
   return kSuccess;
-}
-
-SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion_v2(int* out) {
-  return nvmlSystemGetCudaDriverVersion(out);
 }

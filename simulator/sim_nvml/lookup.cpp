@@ -1,4 +1,5 @@
-// Counting GPUs and finding one. A lost GPU is counted but cannot be found, as with a real driver.
+// Counting GPUs and finding one. A lost GPU is counted but cannot be found, as with a real driver;
+// one that was plugged in after initialisation does not exist yet.
 #include "sim/pci_address.h"
 #include "sim_nvml/device_call.h"
 
@@ -7,10 +8,12 @@ namespace {
 using namespace gpuyard;
 using namespace gpuyard::nvml;
 using sim_nvml::Device;
+using sim_nvml::OpenedDriver;
 
-ReturnCode find(const sim::WorldReader& world, std::uint32_t index, DeviceHandle* out) {
-  return sim_nvml::on_gpu(world, index, sim::Call::handle, [&](const Device& device) {
-    *out = sim_nvml::handle_of(device.index);
+ReturnCode find(const OpenedDriver& driver, std::uint32_t index, DeviceHandle* out) {
+  const std::uint32_t place = driver.place_of(index);
+  return sim_nvml::on_gpu(driver, place, sim::Call::handle, [&](const Device& device) {
+    *out = sim_nvml::handle_of(device.place);
     return kSuccess;
   });
 }
@@ -18,11 +21,12 @@ ReturnCode find(const sim::WorldReader& world, std::uint32_t index, DeviceHandle
 // The first GPU whose identity matches, or not found.
 template <class Matches>
 ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
-  const auto world = sim_nvml::session().world();
-  if (world == nullptr) return kUninitialized;
+  const auto driver = sim_nvml::session().driver();
+  if (driver == nullptr) return kUninitialized;
   if (name == nullptr || out == nullptr) return kInvalidArgument;
-  for (std::uint32_t index = 0; index < world->gpu_count(); ++index) {
-    if (matches(world->identity(index))) return find(*world, index, out);
+  for (std::uint32_t index = 0; index < driver->gpu_count(); ++index) {
+    const sim::Identity& identity = driver->world().identity(driver->place_of(index));
+    if (matches(identity)) return find(*driver, index, out);
   }
   return kNotFound;
 }
@@ -30,11 +34,10 @@ ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetCount_v2(unsigned* out) {
-  const auto world = sim_nvml::session().world();
-  if (world == nullptr) return kUninitialized;
-  if (out == nullptr) return kInvalidArgument;
-  *out = world->gpu_count();
-  return kSuccess;
+  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+    *out = driver.gpu_count();
+    return kSuccess;
+  });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetCount(unsigned* out) {
@@ -42,10 +45,10 @@ SIM_NVML_ENTRY nvmlDeviceGetCount(unsigned* out) {
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* out) {
-  const auto world = sim_nvml::session().world();
-  if (world == nullptr) return kUninitialized;
-  if (out == nullptr || index >= world->gpu_count()) return kInvalidArgument;
-  return find(*world, index, out);
+  const auto driver = sim_nvml::session().driver();
+  if (driver == nullptr) return kUninitialized;
+  if (out == nullptr || index >= driver->gpu_count()) return kInvalidArgument;
+  return find(*driver, index, out);
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex(unsigned index, DeviceHandle* out) {

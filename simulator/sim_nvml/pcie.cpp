@@ -2,6 +2,7 @@
 #include <array>
 
 #include "sim_nvml/device_call.h"
+#include "sim_nvml/obey.h"
 
 namespace {
 
@@ -75,8 +76,8 @@ SIM_NVML_ENTRY nvmlDeviceGetTopologyCommonAncestor(DeviceHandle one, DeviceHandl
                                                    unsigned* level) {
   return sim_nvml::on_device(Call::topology, one, level != nullptr, [&](const Device& first) {
     return sim_nvml::read_one(Call::topology, other, level, [&](const Device& second) {
-      if (first.index == second.index) return kTopologyInternal;
-      const bool near = first.index / kGpusPerSocket == second.index / kGpusPerSocket;
+      if (first.place == second.place) return kTopologyInternal;
+      const bool near = first.place / kGpusPerSocket == second.place / kGpusPerSocket;
       return near ? kTopologyNode : kTopologySystem;
     });
   });

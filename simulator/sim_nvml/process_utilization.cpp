@@ -27,7 +27,7 @@ SIM_NVML_ENTRY nvmlDeviceGetProcessUtilization(DeviceHandle handle, ProcessUtili
                                                unsigned* count, unsigned long long last_seen) {
   return sim_nvml::on_device(
       sim::Call::processes, handle, count != nullptr, [&](const Device& device) {
-        auto processes = device.world.processes(device.index, device.record);
+        auto processes = device.driver.world().processes(device.place, device.record);
         if (!processes) return kUnknown;
         std::erase_if(*processes, [](const ProcessUse& process) { return !busy(process); });
         if (out == nullptr) {

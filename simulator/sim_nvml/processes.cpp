@@ -24,7 +24,7 @@ bool belongs(const ProcessUse& process, List list) {
 
 // Empty, not an empty list, where the world did not stand still long enough to be read.
 std::optional<std::vector<ProcessUse>> processes_on(const Device& device, List list) {
-  auto processes = device.world.processes(device.index, device.record);
+  auto processes = device.driver.world().processes(device.place, device.record);
   if (processes) std::erase_if(*processes, [&](const auto& p) { return !belongs(p, list); });
   return processes;
 }
@@ -59,6 +59,22 @@ ReturnCode list_processes(DeviceHandle handle, List list, unsigned* count, Entry
       [&](const Device& device) { return put_processes(device, list, count, out); });
 }
 
+// Drivers of one branch disagree about the entries of the newest lists, and no caller says which it
+// expects.
+ReturnCode list_newest(DeviceHandle handle, List list, unsigned* count, void* out) {
+  return sim_nvml::on_device(
+      Call::processes, handle, sim_nvml::is_list(count, out), [&](const Device& device) {
+        switch (device.driver.process_entry_bytes()) {
+          case sizeof(ProcessInfoV1):
+            return put_processes(device, list, count, static_cast<ProcessInfoV1*>(out));
+          case sizeof(ProcessDetail):
+            return put_processes(device, list, count, static_cast<ProcessDetail*>(out));
+          default:
+            return put_processes(device, list, count, static_cast<ProcessInfo*>(out));
+        }
+      });
+}
+
 }  // namespace
 
 #define SIM_NVML_PROCESS_LIST(name, list)                                            \
@@ -69,7 +85,7 @@ ReturnCode list_processes(DeviceHandle handle, List list, unsigned* count, Entry
     return list_processes(handle, list, count, out);                                 \
   }                                                                                  \
   SIM_NVML_ENTRY name##_v3(DeviceHandle handle, unsigned* count, ProcessInfo* out) { \
-    return list_processes(handle, list, count, out);                                 \
+    return list_newest(handle, list, count, out);                                    \
   }
 
 SIM_NVML_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, List::compute)
@@ -88,7 +104,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRunningProcessDetailList(DeviceHandle handle, Proces
 // The program of any process of this machine, on a GPU or not. A pid that the world made up has
 // none.
 SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) {
-  if (sim_nvml::session().world() == nullptr) return kUninitialized;
+  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
   if (out == nullptr || size == 0) return kInvalidArgument;
   char path[40];
   std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);

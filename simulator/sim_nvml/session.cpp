@@ -5,20 +5,26 @@
 namespace gpuyard::sim_nvml {
 
 nvml::ReturnCode Session::open() {
-  const std::lock_guard lock(mutex_);
-  if (opened_ == 0) {
-    auto world = sim::WorldReader::open(sim::default_world_directory());
-    if (!world || !world->alive()) return nvml::kDriverNotLoaded;
-    world_.store(std::make_shared<const sim::WorldReader>(*std::move(world)));
+  {
+    const std::lock_guard lock(mutex_);
+    if (opened_ > 0) {
+      ++opened_;
+      return nvml::kSuccess;
+    }
   }
-  ++opened_;
+  // Without the lock: a driver that hangs here must not keep others from shutting down.
+  nvml::ReturnCode code = nvml::kSuccess;
+  auto driver = OpenedDriver::open(sim::default_world_directory(), code);
+  if (driver == nullptr) return code;
+  const std::lock_guard lock(mutex_);
+  if (opened_++ == 0) driver_.store(std::move(driver));
   return nvml::kSuccess;
 }
 
 nvml::ReturnCode Session::close() {
   const std::lock_guard lock(mutex_);
   if (opened_ == 0) return nvml::kUninitialized;
-  if (--opened_ == 0) world_.store(nullptr);
+  if (--opened_ == 0) driver_.store(nullptr);
   return nvml::kSuccess;
 }
 

@@ -1,4 +1,4 @@
-// Whether NVML is initialised in this process, and the world it then reads.
+// Whether NVML is initialised in this process, and the driver it then asks.
 #pragma once
 
 #include <memory>
@@ -6,23 +6,23 @@
 
 #include "base/published.h"
 #include "nvml/abi.h"
-#include "sim/world_reader.h"
+#include "sim_nvml/opened_driver.h"
 
 namespace gpuyard::sim_nvml {
 
-// Counted, like NVML's own: the world closes with the last shutdown. Any thread.
+// Counted, like NVML's own: the driver closes with the last shutdown. Any thread.
 class Session {
  public:
-  nvml::ReturnCode open();   // driver not loaded, if no living world is found
+  nvml::ReturnCode open();   // what OpenedDriver::open() says
   nvml::ReturnCode close();  // uninitialized, if nothing is open
 
   // Null while nothing is open. A call that holds it outlives a shutdown beside it.
-  std::shared_ptr<const sim::WorldReader> world() const { return world_.load(); }
+  std::shared_ptr<const OpenedDriver> driver() const { return driver_.load(); }
 
  private:
   std::mutex mutex_;
   int opened_ = 0;
-  Published<sim::WorldReader> world_;
+  Published<OpenedDriver> driver_;
 };
 
 // The only global of this library: NVML's interface has no other place for it.

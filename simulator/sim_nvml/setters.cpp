@@ -18,8 +18,8 @@ constexpr unsigned kScopeGpu = 0;
 ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, Setting setting,
                std::uint64_t first = 0, std::uint64_t second = 0) {
   return sim_nvml::on_device(call, handle, arguments_given, [&](const Device& device) {
-    return sim::call_setter(device.world.directory(),
-                            {.setting = setting, .gpu = device.index, .values = {first, second}});
+    return sim::call_setter(device.driver.world().directory(),
+                            {.setting = setting, .gpu = device.place, .values = {first, second}});
   });
 }
 

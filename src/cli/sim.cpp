@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "sim/fleet.h"
 #include "sim/keeper.h"
+#include "sim/time_text.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {
@@ -25,6 +26,10 @@ int start(const SimVerb& verb) {
   options.gpus = verb.gpus;
   options.load = *load;
   if (verb.setters == "everyone") options.setters = sim::SettersFor::everyone;
+  options.driver_version = verb.driver_version;
+  options.process_entry_bytes = verb.process_entry_bytes;
+  options.speed = verb.speed;
+  options.stepped = verb.stepped;
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
   print(
@@ -35,21 +40,39 @@ int start(const SimVerb& verb) {
   return 0;
 }
 
+// Nothing, where they are as usual.
+std::string time_text(const sim::TimeStatus& time) {
+  if (time.mode == "real") return "";
+  const std::string how =
+      time.mode == "scaled" ? fmt::format("{} times as fast", time.speed) : time.mode;
+  return fmt::format("\ntime {}, {:.2f} s since it began", how, time.elapsed_s);
+}
+
+std::string driver_text(const sim::DriverStatus& driver) {
+  if (driver.loaded && driver.session == 1 && driver.faults.empty()) return "";
+  return fmt::format("\ndriver {}, {}{}{}", driver.version,
+                     driver.loaded ? fmt::format("loaded {} times", driver.session) : "not loaded",
+                     driver.faults.empty() ? "" : "; on every GPU ",
+                     fmt::join(driver.faults, ", "));
+}
+
 std::string status_table(const WorldStatus& status) {
   Table table;
   table.headings = {"GPU",   "NAME",     "WORKLOAD",  "UTIL",  "TEMP",
                     "POWER", "SM CLOCK", "PROCESSES", "FAULTS"};
   table.right = {true, false, false, true, true, true, true, true, false};
   for (const sim::GpuStatus& gpu : status.gpus) {
-    std::string faults = gpu.lost ? "lost" : "";
-    for (const std::string& fault : gpu.faults) faults += (faults.empty() ? "" : ", ") + fault;
+    std::vector<std::string> wrong = gpu.conditions;
+    wrong.insert(wrong.end(), gpu.faults.begin(), gpu.faults.end());
     table.rows.push_back(
-        {std::to_string(gpu.index), gpu.name, gpu.workload,
+        {gpu.index ? std::to_string(*gpu.index) : "unplugged", gpu.name, gpu.workload,
          fmt::format("{} %", gpu.utilization_percent), fmt::format("{} C", gpu.temperature_celsius),
          fmt::format("{:.0f} / {:.0f} W", gpu.power_w, gpu.power_limit_w),
-         fmt::format("{} MHz", gpu.sm_clock_mhz), std::to_string(gpu.processes.size()), faults});
+         fmt::format("{} MHz", gpu.sm_clock_mhz), std::to_string(gpu.processes.size()),
+         fmt::format("{}", fmt::join(wrong, ", "))});
   }
-  return fmt::format("world {}, keeper {}\n{}", status.directory, status.keeper_pid, table.text());
+  return fmt::format("world {}, keeper {}{}{}\n{}", status.directory, status.keeper_pid,
+                     time_text(status.time), driver_text(status.driver), table.text());
 }
 
 int status(const SimVerb& verb) {
@@ -68,6 +91,23 @@ int load(const SimVerb& verb) {
 
 int reset(const SimVerb& verb) {
   const auto done = sim::reset_gpu(world_of(verb), verb.gpu);
+  return done ? 0 : complain(done.error());
+}
+
+int unplug(const SimVerb& verb) {
+  const auto done = sim::unplug_gpu(world_of(verb), verb.gpu);
+  return done ? 0 : complain(done.error());
+}
+
+int plug(const SimVerb& verb) {
+  const auto done = sim::plug_gpu(world_of(verb), verb.uuid, verb.index);
+  return done ? 0 : complain(done.error());
+}
+
+int step(const SimVerb& verb) {
+  const auto time = sim::parse_time(verb.time);
+  if (!time) return complain(time.error());
+  const auto done = sim::step_world(world_of(verb), *time);
   return done ? 0 : complain(done.error());
 }
 
@@ -100,6 +140,16 @@ int run(const SimVerb& verb) {
       return sim_run(verb);
     case SimVerb::Action::attach:
       return sim_attach(verb);
+    case SimVerb::Action::unplug:
+      return unplug(verb);
+    case SimVerb::Action::plug:
+      return plug(verb);
+    case SimVerb::Action::step:
+      return step(verb);
+    case SimVerb::Action::driver_reload:
+    case SimVerb::Action::driver_unload:
+    case SimVerb::Action::driver_load:
+      return sim_driver(verb);
   }
   return exit_code_of(Errc::internal);
 }

@@ -10,6 +10,7 @@ namespace gpuyard::cli {
 std::string world_of(const SimVerb&);
 
 int sim_inject(const SimVerb&);
+int sim_driver(const SimVerb&);
 int sim_run(const SimVerb&);
 int sim_attach(const SimVerb&);
 

@@ -110,16 +110,39 @@ struct VersionVerb {
 };
 
 struct SimVerb {
-  enum class Action { start, status, stop, load, inject, reset, run, attach };
+  enum class Action {
+    start,
+    status,
+    stop,
+    load,
+    inject,
+    reset,
+    run,
+    attach,
+    unplug,
+    plug,
+    step,
+    driver_reload,
+    driver_unload,
+    driver_load
+  };
   Action action = Action::status;
   std::string world;
-  int gpu = 0;
+  int gpu = 0;  // sim::kEveryGpu: all
   bool json = false;
   // start
   std::string model = "h100";
   std::optional<int> gpus;
   std::string load = "mixed";  // also of load
   std::string setters = "owner";
+  std::string driver_version;  // also of driver reload and load; empty: as it is
+  std::uint32_t process_entry_bytes = 24;
+  double speed = 1.0;
+  bool stepped = false;
+  std::string time;  // step; driver reload: how long it is away
+  // plug
+  std::string uuid;
+  std::optional<int> index;
   // run, attach
   std::string vram = "1G";
   double process_load = 1.0;
@@ -135,11 +158,19 @@ struct SimVerb {
   std::optional<int> code;
   std::optional<std::uint32_t> latency_ms;
   bool never_returns = false;
+  std::uint32_t times = 0;  // 0: every time
+  bool reset_required = false;
+  bool power_brake = false;
+  std::string row_remap;  // pending, failed
+  std::optional<std::uint32_t> fan;
+  std::optional<std::uint32_t> pcie_generation;
+  std::optional<std::uint32_t> pcie_width;
   std::optional<std::uint32_t> xid;
   std::optional<std::uint32_t> ecc_corrected;
   std::optional<std::uint32_t> ecc_uncorrected;
   std::string ecc_location = "device_memory";
   std::optional<double> heat;
+  std::optional<double> memory_heat;
 };
 
 using Verb =

@@ -71,9 +71,50 @@ class World:
     def slow(self, gpu, call, milliseconds, *options):
         self.inject(gpu, "--call", call, "--latency-ms", str(milliseconds), *options)
 
-    def hang(self, gpu, call="any"):
+    def hang(self, gpu, call="any", times=None):
         """Calls of that kind do not return until the GPU is healed."""
-        self.inject(gpu, "--call", call, "--never-returns")
+        self.inject(gpu, "--call", call, "--never-returns",
+                    *(() if times is None else ("--times", str(times))))
+
+    def hang_driver(self):
+        """No call of any program returns, nvmlInit neither: as under a driver-wide lock."""
+        self.hang("all")
+
+    def fail_all(self, call, code, *options):
+        """On every GPU; `driver` is initialising, counting and versions."""
+        self.fail("all", call, code, *options)
+
+    def heal_all(self):
+        """Takes back the faults of the driver and of all GPUs."""
+        self.heal("all")
+
+    def require_reset(self, gpu):
+        """16, until it is reset or healed."""
+        self.inject(gpu, "--reset-required")
+
+    def unload_driver(self):
+        self.must("driver", "unload")
+
+    def load_driver(self, *options):
+        self.must("driver", "load", *options)
+
+    def reload_driver(self, seconds=None, version=None):
+        """Who had initialised before gets 18 from then on; 9 from everything while it is away."""
+        self.must("driver", "reload", *(() if seconds is None else ("--for", f"{seconds}s")),
+                  *(() if version is None else ("--driver-version", version)))
+
+    def unplug(self, gpu):
+        """Lost to who has initialised, not there for who does so from now on."""
+        self.must("unplug", "--gpu", str(gpu))
+
+    def plug(self, uuid=None, index=None):
+        """Gives an unplugged GPU back, under that index if one is named."""
+        self.must("plug", *(() if uuid is None else ("--uuid", uuid)),
+                  *(() if index is None else ("--index", str(index))))
+
+    def step(self, time):
+        """Moves a stepped world on: "10s"."""
+        self.must("step", time)
 
     def xid(self, gpu, number):
         self.inject(gpu, "--xid", str(number))

@@ -1,0 +1,125 @@
+#include "sim_nvml/opened_driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim_nvml/obey.h"
+
+namespace gpuyard::sim_nvml {
+namespace {
+
+using sim::Call;
+using sim::CallFaults;
+
+// Who a GPU is can be asked even while it waits for its reset.
+bool is_about_identity(Call call) {
+  return call == Call::handle || call == Call::identity || call == Call::pci_info;
+}
+
+// An order that no keeper writes must lead nowhere.
+sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
+  driver.gpu_count = std::min({driver.gpu_count, places, sim::kMaxGpus});
+  for (std::uint8_t& place : driver.order) {
+    if (place >= places) place = 0;
+  }
+  return driver;
+}
+
+}  // namespace
+
+std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& directory,
+                                                       nvml::ReturnCode& code) {
+  code = nvml::kDriverNotLoaded;
+  auto world = sim::WorldReader::open(directory);
+  if (!world) return nullptr;
+  const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world)));
+  // Before the driver answers there may be a wait, during which it may be reloaded.
+  if (!driver->find_gpus()) return nullptr;
+  code = driver->read();
+  if (code != nvml::kSuccess) return nullptr;
+  code = driver->find_gpus() ? nvml::kSuccess : nvml::kDriverNotLoaded;
+  return code == nvml::kSuccess ? driver : nullptr;
+}
+
+bool OpenedDriver::find_gpus() {
+  const auto now = world_.driver();
+  if (!now) return false;
+  found_ = checked(*now, world_.gpu_count());
+  for (std::uint32_t index = 0; index < found_.gpu_count; ++index) {
+    const auto record = world_.record(found_.order[index]);
+    if (record) plugs_[found_.order[index]] = record->plugs;
+  }
+  return true;
+}
+
+std::string_view OpenedDriver::version() const {
+  return {found_.version, ::strnlen(found_.version, sizeof found_.version)};
+}
+
+std::optional<std::uint32_t> OpenedDriver::index_of(std::uint32_t place) const {
+  const auto end = found_.order.begin() + found_.gpu_count;
+  const auto at = std::find(found_.order.begin(), end, place);
+  if (at == end) return std::nullopt;
+  return static_cast<std::uint32_t>(at - found_.order.begin());
+}
+
+nvml::ReturnCode OpenedDriver::standing(const sim::DriverRecord& now) const {
+  if (now.loaded == 0) return nvml::kDriverNotLoaded;
+  return now.session != found_.session ? nvml::kLibRmVersionMismatch : nvml::kSuccess;
+}
+
+nvml::ReturnCode OpenedDriver::standing(std::uint32_t place, Call call,
+                                        const sim::GpuRecord& now) const {
+  const bool same_gpu = now.plugged != 0 && now.plugs == plugs_[place];
+  if (!same_gpu || now.fault.lost != 0) return nvml::kGpuIsLost;
+  const bool waits_for_reset = now.fault.reset_required != 0 && !is_about_identity(call);
+  return waits_for_reset ? nvml::kResetRequired : nvml::kSuccess;
+}
+
+nvml::ReturnCode OpenedDriver::read() const {
+  sim::DriverRecord now;
+  const auto look = [&] {
+    const auto driver = world_.driver();
+    if (!driver) return nvml::kDriverNotLoaded;  // nobody simulates it any more
+    now = *driver;
+    return standing(now);
+  };
+  if (const auto code = look(); code != nvml::kSuccess) return code;
+  if (!sim::fault_of(now.calls, Call::driver)) return nvml::kSuccess;
+  const auto calls = [&] {
+    const auto driver = world_.driver();
+    return driver ? std::optional(driver->calls) : std::nullopt;
+  };
+  const auto code = obey(calls, kOfTheDriver, Call::driver);
+  return code != nvml::kSuccess ? code : look();
+}
+
+// The driver's faults come first: a call gets to its GPU through it.
+nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::Moment& now) const {
+  const auto look = [&] {
+    const auto moment = world_.moment(place);
+    if (!moment) return nvml::kDriverNotLoaded;
+    now = *moment;
+    return standing(now.driver);
+  };
+  const auto calls_of = [&](auto&& part) -> CallsNow {
+    return [this, place, part]() -> std::optional<CallFaults> {
+      const auto moment = world_.moment(place);
+      return moment ? std::optional(part(*moment)) : std::nullopt;
+    };
+  };
+  auto code = look();
+  if (code == nvml::kSuccess && sim::fault_of(now.driver.calls, call)) {
+    code = obey(calls_of([](const sim::Moment& m) { return m.driver.calls; }), kOfTheDriver, call);
+    if (code == nvml::kSuccess) code = look();
+  }
+  if (code == nvml::kSuccess) code = standing(place, call, now.gpu);
+  if (code == nvml::kSuccess && sim::fault_of(now.gpu.fault.calls, call)) {
+    code = obey(calls_of([](const sim::Moment& m) { return m.gpu.fault.calls; }), place, call);
+    if (code == nvml::kSuccess) code = look();
+    if (code == nvml::kSuccess) code = standing(place, call, now.gpu);
+  }
+  return code;
+}
+
+}  // namespace gpuyard::sim_nvml

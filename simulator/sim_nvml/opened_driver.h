@@ -1,0 +1,52 @@
+// The driver as one initialisation found it: which of its sessions, and which GPUs under which
+// index. What changes afterwards - a reload, a GPU that is unplugged - makes its calls fail, as a
+// real driver's do, until this process initialises anew.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "nvml/abi.h"
+#include "sim/world_reader.h"
+
+namespace gpuyard::sim_nvml {
+
+// Any thread. A call waits here for as long as a fault says: until it is cleared, or its world
+// dies.
+class OpenedDriver {
+ public:
+  // Null with the code that says why: driver not loaded, or what a fault answers.
+  static std::shared_ptr<const OpenedDriver> open(const std::string& directory,
+                                                  nvml::ReturnCode& code);
+
+  const sim::WorldReader& world() const { return world_; }
+  std::uint32_t gpu_count() const { return found_.gpu_count; }
+  std::string_view version() const;
+  std::uint32_t process_entry_bytes() const { return found_.process_entry_bytes; }
+
+  // GPUs are named by place; an index is what this initialisation gave them. `index` < gpu_count().
+  std::uint32_t place_of(std::uint32_t index) const { return found_.order[index]; }
+  std::optional<std::uint32_t> index_of(std::uint32_t place) const;
+
+  // For calls about no GPU: success, or why the driver does not answer.
+  nvml::ReturnCode read() const;
+
+  // For calls about a GPU that has an index: the same, and what is wrong with the GPU. With success
+  // `now` is filled.
+  nvml::ReturnCode read(std::uint32_t place, sim::Call, sim::Moment& now) const;
+
+ private:
+  explicit OpenedDriver(sim::WorldReader world) : world_(std::move(world)) {}
+  bool find_gpus();  // false: the world is dead
+  nvml::ReturnCode standing(const sim::DriverRecord&) const;
+  nvml::ReturnCode standing(std::uint32_t place, sim::Call, const sim::GpuRecord&) const;
+
+  sim::WorldReader world_;
+  sim::DriverRecord found_;
+  std::array<std::uint32_t, sim::kMaxGpus> plugs_{};  // by place; 0: it was not plugged in
+};
+
+}  // namespace gpuyard::sim_nvml

@@ -1,0 +1,315 @@
+"""A simulated world breaks on command and heals on command, seen through NVML by other programs."""
+
+import json
+import os
+
+import pytest
+
+from conftest import wait_until
+from nvml_client import Client
+from sim_world import world  # noqa: F401
+
+UNINITIALIZED, NO_PERMISSION, NOT_FOUND, DRIVER_NOT_LOADED = 1, 4, 6, 9
+LOST, RESET_REQUIRED, MISMATCH, UNKNOWN = 15, 16, 18, 999
+LIBRARY = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
+A_WHILE = 0.3  # seconds in which a call that works has long returned
+
+
+@pytest.fixture
+def client(world):
+    """Programs with NVML initialised; they end with the test."""
+    started = []
+
+    def start(initialised=True, library=None):
+        one = Client(world.environment, library)
+        started.append(one)
+        if initialised:
+            assert one.code("init") == 0
+        return one
+    yield start
+    for one in started:
+        one.end()
+
+
+def test_a_call_that_never_returns_returns_once_its_fault_is_cleared(world, client):
+    world.start("--gpus", "2")
+    one = client()
+    gpu, other = one.value("gpu", 0), one.value("gpu", 1)
+    world.hang(0, "power_usage")
+    hanging = one.begin("power", gpu)
+    assert hanging.within(A_WHILE) is None
+    assert one.code("temperature", gpu) == 0
+    assert one.code("power", other) == 0
+    world.heal(0)
+    code, milliwatts = hanging.within(5)
+    assert code == 0 and milliwatts > 0
+    # Clearing ends a long wait too, and changing the fault ends the old one.
+    world.slow(0, "any", 3_600_000)
+    slow = one.begin("temperature", gpu)
+    assert slow.within(A_WHILE) is None
+    world.fail(0, "any", UNKNOWN)
+    assert slow.within(5)[0] == 0
+    assert one.code("temperature", gpu) == UNKNOWN
+
+
+def test_a_call_that_hangs_ends_with_its_world(world, client):
+    world.start("--gpus", "1")
+    one = client()
+    world.hang(0)
+    assert one.value("count") == 1  # no call of that GPU
+    hanging = one.begin("gpu", 0)
+    assert hanging.within(A_WHILE) is None
+    world.must("stop")
+    assert hanging.within(10)[0] == DRIVER_NOT_LOADED
+
+
+def test_a_driver_wide_lock_stops_every_call_of_every_program_until_it_is_let_go(world, client):
+    world.start("--gpus", "3")
+    one, two, late = client(), client(), client(initialised=False)
+    gpus = [one.value("gpu", index) for index in range(3)]
+    world.hang_driver()
+    hanging = [one.begin("power", gpu) for gpu in gpus] + [
+        one.begin("count"), two.begin("driver"), two.begin("gpu", 2), late.begin("init")]
+    assert [each.within(A_WHILE) for each in hanging] == [None] * len(hanging)
+    assert world.status()["driver"]["faults"] == ["any: never returns"]
+    # What needs no driver goes on: nothing of the client's own is locked.
+    assert two.code("shutdown") == 0
+    world.heal_all()
+    codes = [each.within(5)[0] for each in hanging]
+    assert codes == [0] * len(hanging)
+
+
+def test_one_broken_call_on_all_gpus_is_one_fault_of_the_driver(world, client):
+    world.start("--gpus", "2")
+    one = client()
+    gpus = [one.value("gpu", index) for index in range(2)]
+    world.fail_all("power_usage", UNKNOWN)
+    world.fail_all("driver", DRIVER_NOT_LOADED)
+    assert [one.code("power", gpu) for gpu in gpus] == [UNKNOWN] * 2
+    assert one.code("temperature", gpus[0]) == 0
+    assert one.code("count") == DRIVER_NOT_LOADED
+    assert client(initialised=False).code("init") == DRIVER_NOT_LOADED
+    assert [gpu["faults"] for gpu in world.status()["gpus"]] == [[], []]
+    refused = world.sim("inject", "--gpu", "0", "--call", "driver", "--code", "9")
+    assert refused.returncode == 2 and "--gpu all" in refused.stderr
+
+
+def test_a_reload_is_another_session_for_whoever_initialises_next(world, client):
+    world.start("--gpus", "2", "--load", "steady")
+    old, idle = client(), client()
+    gpu = old.value("gpu", 0)
+    assert old.code("set_limit", gpu, 350_000) == 0
+    before = old.value("energy", gpu)
+    world.reload_driver(version="550.54.15")
+    assert old.code("power", gpu) == MISMATCH
+    assert old.code("count") == MISMATCH
+    assert old.code("driver") == MISMATCH
+    assert old.code("set_limit", gpu, 400_000) == MISMATCH
+    assert idle.code("gpu", 1) == MISMATCH
+    new = client()
+    fresh = new.value("gpu", 0)
+    assert new.value("energy", fresh) < before
+    assert new.value("limit", fresh) == 700_000
+    assert [new.value(what) for what in ("driver", "nvml", "cuda")] == ["550.54.15", "12.550.54",
+                                                                        12040]
+    assert old.code("shutdown") == 0 and old.code("init") == 0
+    assert old.code("power", old.value("gpu", 0)) == 0
+    assert world.status()["driver"] | {"faults": []} == {
+        "loaded": True, "session": 2, "version": "550.54.15", "faults": []}
+
+
+def test_a_reload_that_takes_a_while_is_a_driver_that_is_not_loaded(world, client):
+    world.start("--gpus", "1", "--stepped")
+    old = client()
+    gpu = old.value("gpu", 0)
+    world.reload_driver(seconds=5)
+    assert old.code("power", gpu) == DRIVER_NOT_LOADED
+    assert client(initialised=False).code("init") == DRIVER_NOT_LOADED
+    world.step("4.99s")
+    assert old.code("power", gpu) == DRIVER_NOT_LOADED
+    world.step("10ms")
+    assert old.code("power", gpu) == MISMATCH
+    assert client().code("count") == 0
+
+
+def test_an_unloaded_driver_comes_back_when_it_is_loaded(world, client):
+    world.start("--gpus", "1")
+    old = client()
+    world.unload_driver()
+    assert old.code("gpu", 0) == DRIVER_NOT_LOADED
+    assert world.sim("driver", "unload").returncode == 7
+    assert world.sim("driver", "load", "--driver-version", "six").returncode == 2
+    assert not world.status()["driver"]["loaded"]
+    world.load_driver()
+    assert old.code("gpu", 0) == MISMATCH
+    assert client().value("driver") == "535.104.05"
+
+
+def test_an_unplugged_gpu_is_lost_to_who_has_it_and_gone_for_who_comes(world, client):
+    world.start("--gpus", "4")
+    uuids = [gpu["uuid"] for gpu in world.status()["gpus"]]
+    old = client()
+    handles = [old.value("gpu", index) for index in range(4)]
+    world.unplug(1)
+    assert old.code("power", handles[1]) == LOST
+    assert old.code("gpu", 1) == LOST and old.code("by_uuid", uuids[1]) == LOST
+    assert [old.code("power", handles[index]) for index in (0, 2, 3)] == [0, 0, 0]
+    assert old.value("uuid", old.value("gpu", 2)) == uuids[2]  # its own numbering stays
+    assert old.value("count") == 4
+    new = client()
+    assert new.value("count") == 3
+    assert [new.value("uuid", new.value("gpu", index)) for index in range(3)] == [
+        uuids[0], uuids[2], uuids[3]]
+    assert new.code("by_uuid", uuids[1]) == NOT_FOUND
+    shown = world.status()["gpus"]
+    assert [gpu["index"] for gpu in shown] == [0, 1, 2, None]
+    assert shown[3]["uuid"] == uuids[1]
+
+    # Back at the end: the same GPU under another index, and for the first program another one.
+    world.plug(index=3)
+    assert old.code("power", handles[1]) == LOST
+    assert new.value("count") == 3 and new.code("by_uuid", uuids[1]) == NOT_FOUND
+    third = client()
+    assert [third.value("uuid", third.value("gpu", index)) for index in range(4)] == [
+        uuids[0], uuids[2], uuids[3], uuids[1]]
+    assert third.value("index", third.value("by_uuid", uuids[1])) == 3
+    assert [gpu["uuid"] for gpu in world.status()["gpus"]] == [uuids[0], uuids[2], uuids[3], uuids[1]]
+    # What is said of GPU 3 now means it.
+    world.fail(3, "power_usage", UNKNOWN)
+    assert third.code("power", third.value("by_uuid", uuids[1])) == UNKNOWN
+
+
+def test_a_gpu_goes_back_to_its_own_place_unless_told_otherwise(world):
+    world.start("--gpus", "3")
+    uuids = [gpu["uuid"] for gpu in world.status()["gpus"]]
+    world.unplug(0)
+    world.unplug(0)
+    assert world.sim("plug").returncode == 6  # which?
+    assert world.sim("plug", "--uuid", uuids[0], "--index", "2").returncode == 2
+    assert world.sim("plug", "--uuid", uuids[2]).returncode == 6
+    world.plug(uuid=uuids[1])
+    world.plug()
+    assert [gpu["uuid"] for gpu in world.status()["gpus"]] == uuids
+
+
+def test_a_gpu_that_wants_a_reset_says_who_it_is_and_nothing_else(world, client):
+    world.start("--gpus", "2")
+    one = client()
+    gpu = one.value("gpu", 0)
+    world.require_reset(0)
+    assert one.code("power", gpu) == RESET_REQUIRED
+    assert one.code("set_limit", gpu, 400_000) == RESET_REQUIRED
+    assert one.code("uuid", gpu) == 0 and one.code("gpu", 0) == 0
+    assert one.code("power", one.value("gpu", 1)) == 0
+    assert world.gpu(0)["conditions"] == ["reset_required"]
+    world.reset(0)
+    assert one.code("power", gpu) == 0
+    assert world.gpu(0)["conditions"] == []
+
+
+def test_a_call_fails_as_often_as_was_said_in_each_program(world, client):
+    world.start("--gpus", "1")
+    one, two = client(), client()
+    gpu, other = one.value("gpu", 0), two.value("gpu", 0)
+    world.fail(0, "power_usage", UNKNOWN, "--times", "3")
+    assert [one.code("power", gpu) for _ in range(5)] == [UNKNOWN] * 3 + [0] * 2
+    assert [two.code("power", other) for _ in range(5)] == [UNKNOWN] * 3 + [0] * 2
+    assert world.gpu(0)["faults"] == ["power_usage: code 999, 3 times"]
+    world.fail(0, "power_usage", UNKNOWN, "--times", "1")  # said anew, counted anew
+    assert [one.code("power", gpu) for _ in range(2)] == [UNKNOWN, 0]
+    world.hang(0, "temperature", times=1)
+    hanging = one.begin("temperature", gpu)
+    assert hanging.within(A_WHILE) is None
+    assert one.code("temperature", gpu) == 0
+
+
+def test_setters_can_be_forbidden_while_readings_work(world, client):
+    world.start("--gpus", "1")
+    one = client()
+    gpu = one.value("gpu", 0)
+    world.fail_all("setters", NO_PERMISSION)
+    assert one.code("set_limit", gpu, 400_000) == NO_PERMISSION
+    assert one.code("limit", gpu) == 0
+    world.heal_all()
+    assert one.code("set_limit", gpu, 400_000) == 0
+
+
+def test_states_of_a_board_show_in_its_sensors(world, client):
+    world.start("--model", "rtx4090:1,h100:1,t4:1", "--load", "steady", "--stepped")
+    world.step("1m")
+    one = client()
+    game, server, old = (one.value("gpu", index) for index in range(3))
+    clock, temperature = one.value("sm_clock", server), one.value("temperature", game)
+    assert one.value("fan", game) > 40 and one.value("pcie_width", server) == 16
+    world.inject(0, "--fan", "0")
+    world.inject(1, "--power-brake", "--pcie-generation", "3", "--pcie-width", "8",
+                 "--row-remap", "pending", "--memory-heat", "30")
+    world.step("2m")
+    assert one.value("fan", game) == 0
+    assert one.value("temperature", game) > temperature + 10
+    assert one.value("reasons", server) & 0x88 == 0x88
+    assert one.value("sm_clock", server) <= 1980 / 2 < clock
+    assert one.value("pcie_generation", server) == 3 and one.value("pcie_width", server) == 8
+    assert one.value("rows", server)[2:] == [1, 0]
+    shown = world.gpu(1)
+    assert shown["memory_temperature_celsius"] > shown["temperature_celsius"] + 30
+    assert world.gpu(1)["conditions"] == ["power_brake", "row_remap_pending", "pcie_generation 3",
+                                          "pcie_width 8"]
+    for gpu, option in ((1, ("--fan", "0")), (2, ("--row-remap", "failed")),
+                        (2, ("--memory-heat", "3")), (2, ("--pcie-generation", "5"))):
+        assert world.sim("inject", "--gpu", str(gpu), *option).returncode == 3, option
+    world.inject(1, "--row-remap", "failed")
+    assert one.value("rows", server)[2:] == [1, 1]
+    world.reset(1)
+    assert one.value("rows", server)[2:] == [0, 1]
+    world.heal(1)
+    world.step("1m")
+    assert one.value("rows", server)[2:] == [0, 0]
+    assert one.value("reasons", server) & 0x80 == 0 and one.value("pcie_width", server) == 16
+    assert one.code("temperature", old) == 0
+
+
+def test_time_stands_still_until_it_is_told_to_go_on(world, client):
+    world.start("--gpus", "1", "--load", "steady", "--stepped")
+    one = client()
+    gpu = one.value("gpu", 0)
+    first = one.value("energy", gpu)
+    generation = world.status()["generation"]
+    wait_until(lambda: world.status()["generation"] > generation + 20, "signs of life")
+    assert one.value("energy", gpu) == first
+    world.step("10s")
+    assert world.status()["time"] == {"mode": "stepped", "speed": 1.0, "elapsed_s": 10.0}
+    assert one.value("energy", gpu) - first == pytest.approx(10 * one.value("power", gpu), rel=0.02)
+    world.step("1h")
+    assert world.status()["time"]["elapsed_s"] == 3610.0
+    for time in ("0", "5ms", "ten", "-1s", "200h"):
+        assert world.sim("step", "--", time).returncode == 2, time
+
+
+def test_time_can_go_faster(world):
+    world.start("--gpus", "1", "--load", "steady", "--speed", "60")
+    begun = world.status()["time"]
+    assert begun["mode"] == "scaled" and begun["speed"] == 60.0
+    wait_until(lambda: world.status()["time"]["elapsed_s"] > begun["elapsed_s"] + 60,
+               "a minute in about a second")
+    assert world.sim("step", "1s").returncode == 7
+    for speed in ("0", "-1", "5000", "fast"):
+        assert world.sim("start", "--speed", speed).returncode == 2
+
+
+@pytest.mark.parametrize("size", [16, 24, 32])
+def test_a_driver_may_have_entries_of_another_size_in_its_newest_process_lists(world, client, run,
+                                                                               size):
+    world.start("--gpus", "1", "--process-entries", str(size))
+    world.must("attach", "--synthetic", "3", "--gpu", "0", "--vram", "1G", "--load", "0.1")
+    pids = world.pids(0)
+    one = client()
+    gpu = one.value("gpu", 0)
+    assert one.value("processes", gpu, "ComputeRunningProcesses_v3", size) == [pids, 3 * size]
+    assert one.value("processes", gpu, "ComputeRunningProcesses_v2", 24) == [pids, 3 * 24]
+    assert one.value("processes", gpu, "ComputeRunningProcesses", 16) == [pids, 3 * 16]
+    # gpuyard is told by nobody which it is.
+    seen = run("query", "--processes", "--json", "--local", "--nvml", LIBRARY,
+               GPUYARD_SIM_WORLD=str(world.directory))
+    shown = json.loads(seen.stdout)["processes"]
+    assert sorted(each["pid"] for each in shown) == pids
