@@ -1,0 +1,309 @@
+"""The recovery matrix: each way in which GPUs and drivers fail, what every face says of it, and how it
+ends without anybody's help. docs/recovery.md is this table; GPUYARD_WRITE_GOLDEN=1 writes it anew.
+"""
+
+import json
+import os
+import re
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from conftest import children, wait_until
+from sim_world import world  # noqa: F401
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "recovery.md"
+SICK = 1  # the GPU that things happen to, of four
+PROMPT = 5  # seconds a daemon may take to end, whatever hangs
+
+
+@dataclass
+class Row:
+    fault: str
+    breaks: Callable  # of (world, yard)
+    heals: Callable
+    recovers: str  # in words
+    condition: str = "responsive"  # of the sick GPU
+    why: str = ""  # a regular expression
+    missing: dict = field(default_factory=dict)  # readings that are null, and why
+    health: str = "healthy"
+    cli: str = ""  # a line of `gpuyard devices`, as a regular expression
+    series: list = field(default_factory=list)  # in /metrics
+    no_series: list = field(default_factory=list)
+    events: list = field(default_factory=list)  # their kinds, in order
+    back: list = field(default_factory=list)  # those of the recovery
+    everybody: bool = False  # all GPUs are struck
+    driver_up: bool = True
+
+
+def kill_host(world, yard):  # noqa: F811
+    os.kill(yard.driver_host(), signal.SIGKILL)
+
+
+def freeze_host(world, yard):  # noqa: F811
+    os.kill(yard.driver_host(), signal.SIGSTOP)
+
+
+def thaw_host(world, yard):  # noqa: F811
+    for child in children(yard.process.pid):
+        os.kill(child, signal.SIGCONT)
+
+
+def nothing(world, yard):  # noqa: F811
+    pass
+
+
+def heal(world, yard):  # noqa: F811
+    world.heal(SICK)
+
+
+SILENT = r"the driver has not answered for \d+\.\d s; readings are the last that came"
+
+ROWS = [
+    Row("a reading the GPU does not support (3)",
+        lambda w, y: w.fail(SICK, "utilization_rates", 3), heal,
+        "within ten minutes of being supported: what is not is asked for rarely",
+        missing={"utilization_gpu_percent": "Not Supported"},
+        no_series=['gpu_utilization_percent{device="1"}'], cli=r"^ +1 .* - "),
+    Row("a reading this user may not have (4)",
+        lambda w, y: w.fail(SICK, "power_usage", 4), heal, "with the next reading",
+        missing={"power_draw_w": "Insufficient Permissions"},
+        no_series=['gpu_power_watts{device="1"}']),
+    Row("one call fails once (999)",
+        lambda w, y: w.fail(SICK, "temperature", 999, "--times", "1"), nothing,
+        "with the next reading", series=['gpu_query_errors_total{device="1"} 1']),
+    Row("a call takes 400 ms",
+        lambda w, y: w.slow(SICK, "temperature", 400), heal,
+        "there is nothing to recover from: that GPU's readings come later",
+        series=['gpu_temperature_celsius{device="1"}']),
+    Row("the GPU falls off the bus (15)",
+        lambda w, y: w.lose(SICK), lambda w, y: w.reset(SICK), "with the next reading after a reset",
+        condition="unavailable", why="GPU is lost", missing={"power_draw_w": "GPU is lost"},
+        health="unhealthy", cli="^GPU 1 is unavailable: GPU is lost",
+        series=['gpu_responsive{device="1"} 0', 'gpu_health{device="1"} 2'],
+        no_series=['gpu_power_watts{device="1"}'], events=["gpu_unavailable", "health_changed"],
+        back=["gpu_responsive", "health_changed"]),
+    Row("the GPU wants a reset (16)",
+        lambda w, y: w.require_reset(SICK), lambda w, y: w.reset(SICK),
+        "with the next reading after a reset",
+        condition="unavailable", why="GPU requires reset", health="unhealthy",
+        missing={"power_draw_w": "GPU requires reset"},
+        cli="^GPU 1 is unavailable: GPU requires reset", series=['gpu_responsive{device="1"} 0'],
+        no_series=['gpu_power_watts{device="1"}'], events=["gpu_unavailable", "health_changed"],
+        back=["gpu_responsive", "health_changed"]),
+    Row("a call on one GPU does not return",
+        lambda w, y: w.hang(SICK), heal, "when the call returns",
+        condition="unresponsive", why=SILENT, health="healthy", cli="^GPU 1 is unresponsive: ",
+        series=['gpu_responsive{device="1"} 0'], no_series=['gpu_power_watts{device="1"}'],
+        events=["gpu_unresponsive"], back=["gpu_responsive"]),
+    Row("no call returns: a lock held in the driver",
+        lambda w, y: w.hang_driver(), lambda w, y: w.heal_all(),
+        "when calls return; after 30 s the driver-host is replaced, after two it is left alone",
+        condition="unresponsive", why=SILENT, cli="^GPU 1 is unresponsive: ", everybody=True,
+        series=['gpu_responsive{device="0"} 0', 'gpu_responsive{device="1"} 0'],
+        no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
+    Row("the driver is unloaded (9)",
+        lambda w, y: w.unload_driver(), lambda w, y: w.load_driver(),
+        "within 10 s of being loaded: it is tried again and again", driver_up=False, everybody=True,
+        condition="gone", series=["gpuyard_driver_up 0"], no_series=["gpu_power_watts{"],
+        events=["driver_down"], back=["driver_up"]),
+    Row("the driver is replaced under us (18)",
+        lambda w, y: w.reload_driver(seconds=1, version="550.54.15"), nothing,
+        "a new driver-host loads the new one", everybody=True, events=["driver_down", "driver_up"],
+        series=["gpuyard_driver_up 1"]),
+    Row("the driver-host crashes", kill_host, nothing,
+        "another is started within 100 ms", events=["driver_down", "driver_up"], everybody=True,
+        series=["gpuyard_driver_up 1"]),
+    Row("the driver-host stands still", freeze_host, thaw_host,
+        "when it goes on; after 30 s it is replaced", condition="unresponsive", why=SILENT,
+        everybody=True, cli="^GPU 1 is unresponsive: ", series=['gpu_responsive{device="1"} 0'],
+        no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
+    Row("Xid 79", lambda w, y: w.xid(SICK, 79), nothing, "it is an event and no state",
+        series=['gpu_xid_errors_total{device="1",xid="79"} 1'], events=["xid"]),
+    Row("an uncorrectable memory error",
+        lambda w, y: w.memory_errors(SICK, uncorrected=1), nothing,
+        "not by itself: the verdict stays until the daemon counts anew", health="unhealthy",
+        series=['gpu_health{device="1"} 2'], events=["health_changed"]),
+    Row("heat: 30 degrees more around it",
+        lambda w, y: w.heat(SICK, 30), lambda w, y: w.heat(SICK, 0), "when it is cool again",
+        health="degraded", series=['gpu_health{device="1"} 1'], events=["health_changed"],
+        back=["health_changed"]),
+    Row("the board's power brake",
+        lambda w, y: w.inject(SICK, "--power-brake"), heal, "when it is let go",
+        series=['gpu_throttle_reason_active{device="1",reason="hw_power_brake"} 1']),
+    Row("a PCIe link of one lane",
+        lambda w, y: w.inject(SICK, "--pcie-width", "1"), heal, "when the link is whole again",
+        series=['gpu_pcie_width{device="1"} 1']),
+]
+"""Each row strikes the second of four GPUs."""
+
+
+class Events:
+    """The kinds of what happened to the sick GPU, or to none."""
+
+    def __init__(self, yard):
+        self.yard = yard
+        self.seen = len(self.kinds())
+
+    def kinds(self):
+        text = self.yard.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
+        told = [json.loads(block.split("data: ", 1)[1].splitlines()[0])
+                for block in text.split("\n\n") if "event: device" in block]
+        return [one["kind"] for one in told if one["index"] in (None, SICK)]
+
+    def new(self):
+        return self.kinds()[self.seen:]
+
+    def forget(self):
+        self.seen = len(self.kinds())
+
+
+def in_order(wanted, found):
+    rest = iter(found)
+    return all(any(kind == one for one in rest) for kind in wanted)
+
+
+def snapshot(yard):
+    return yard.get("/api/gpu/snapshot").json()
+
+
+def all_well(yard):
+    now = snapshot(yard)
+    return (now["driver_initialised"] and len(now["devices"]) == 4
+            and all(gpu["condition"] == "responsive" and gpu["readings"]["power_draw_w"] is not None
+                    for gpu in now["devices"]))
+
+
+def is_said(row, yard):
+    now = snapshot(yard)
+    if now["driver_initialised"] != row.driver_up:
+        return False
+    if not row.driver_up:
+        return yard.get("/ready").status == 503
+    gpu = now["devices"][SICK]
+    return (gpu["condition"] == row.condition and bool(re.fullmatch(row.why, gpu["why"] or ""))
+            and all(gpu["readings"][key] is None and gpu["missing"][key] == why
+                    for key, why in row.missing.items())
+            and gpu["health"] == row.health)
+
+
+def exports(row, yard):
+    text = yard.get("/metrics").text
+    return (all(one in text for one in row.series) and not any(one in text for one in row.no_series))
+
+
+def keep_their_cadence(yard):
+    """The other GPUs are read every second."""
+    def readings():
+        return [(gpu["readings"]["energy_total_j"], gpu["age_ms"])
+                for gpu in snapshot(yard)["devices"] if gpu["index"] != SICK]
+    before = readings()
+    time.sleep(1.5)
+    for (energy, _), (later, age) in zip(before, readings(), strict=True):
+        assert later > energy and age < 1500
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.fault)
+def test_recovers(row, daemon, run, world, record_property):  # noqa: F811
+    record_property("contract", "A10 A13 E6")
+    world.start("--gpus", "4", "--load", "steady:0.4")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_until(lambda: all_well(yard), "a yard without faults")
+    events = Events(yard)
+
+    row.breaks(world, yard)
+    wait_until(lambda: is_said(row, yard), f"the API to say: {row.condition} {row.why}")
+    wait_until(lambda: exports(row, yard), f"{row.series} in /metrics, and not {row.no_series}")
+    wait_until(lambda: in_order(row.events, events.new()), f"the events {row.events}")
+    if row.cli:
+        shown = run("devices", "--socket", yard.socket)
+        assert re.search(row.cli, shown.stdout, re.MULTILINE), shown.stdout
+    if not row.everybody:
+        keep_their_cadence(yard)
+    assert yard.get("/health").status == 200
+
+    events.forget()
+    row.heals(world, yard)
+    if "ten minutes" in row.recovers or "not by itself" in row.recovers:
+        return
+    wait_until(lambda: all_well(yard), "everything to be well again by itself")
+    wait_until(lambda: in_order(row.back, events.new()), f"the events {row.back}")
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.condition == "unresponsive"],
+                         ids=lambda row: row.fault)
+def test_a_daemon_ends_promptly_whatever_hangs(row, daemon, world):  # noqa: F811
+    world.start("--gpus", "4")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    row.breaks(world, yard)
+    wait_until(lambda: snapshot(yard)["devices"][SICK]["condition"] == "unresponsive", "the hang")
+    began = time.monotonic()
+    assert yard.stop() == 0
+    assert time.monotonic() - began < PROMPT
+
+
+def test_a_gpu_keeps_its_identity_when_its_index_moves(daemon, world, record_property):  # noqa: F811
+    record_property("contract", "A10")
+    world.start("--gpus", "3")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_until(lambda: len(snapshot(yard)["devices"]) == 3, "the GPUs")
+    uuids = [gpu["uuid"] for gpu in snapshot(yard)["devices"]]
+    world.unplug(0)
+    wait_until(lambda: snapshot(yard)["devices"][0]["condition"] == "unavailable", "the loss")
+    assert snapshot(yard)["devices"][0]["uuid"] == uuids[0]
+    world.plug(uuid=uuids[0], index=2)
+    kill_host(world, yard)  # who had opened the driver keeps its numbering
+
+    def moved():
+        devices = snapshot(yard)["devices"]
+        return [gpu["uuid"] for gpu in devices] == [uuids[1], uuids[2], uuids[0]] and all(
+            gpu["condition"] == "responsive" for gpu in devices)
+    wait_until(moved, "the GPU to be found under its new index")
+    assert yard.get(f"/api/gpu/devices/{uuids[0]}").json()["index"] == 2
+
+
+# ---- the document
+
+
+def words(values):
+    return ", ".join(f"`{value}`" for value in values) or "-"
+
+
+def document():
+    lines = [
+        "# What happens when something breaks", "",
+        "Every row is a test (`tests/process/test_recovery.py`, which writes this page): the fault is",
+        "put on one of four simulated GPUs, every face is asked, and the end is waited for. Unless it",
+        "says otherwise the other GPUs keep being read every second. A reading that is missing is null",
+        "with a reason in JSON, has no series in `/metrics` and is a `-` on the screen.", "",
+        "| fault | the API says | `gpuyard devices` | `/metrics` | events | how it ends |",
+        "|---|---|---|---|---|---|"]
+    for row in ROWS:
+        said = f"`{row.condition}`" if row.driver_up else "no driver; `/ready` is 503"
+        why = row.why.replace(r"\d+\.\d", "N")
+        said += f": {why}" if why else ""
+        said += f"; {words(row.missing)} null" if row.missing else ""
+        said += f"; health `{row.health}`" if row.health != "healthy" else ""
+        cli = row.cli.lstrip("^").replace(r"^ +1 .* - ", "`-`") if row.cli else "-"
+        cli = "`-` in its place" if cli.startswith(" +1") else cli
+        metrics = words(row.series)
+        metrics += f"; none of {words(row.no_series)}" if row.no_series else ""
+        events = words(row.events) + (f"; then {words(row.back)}" if row.back else "")
+        others = " All GPUs are struck." if row.everybody else ""
+        lines.append(f"| {row.fault} | {said} | {cli} | {metrics} | {events} | {row.recovers}.{others} |")
+    lines += ["", "Beside these, each with a test of its own: a thread of the driver in uninterruptible "
+              "sleep, and a", "daemon that ends and another that starts beside it "
+              "(`test_stuck_in_kernel.py`); a library in which", "functions are missing "
+              "(`test_half_a_library.py`); a GPU that is unplugged and comes back under another",
+              "index; the simulated world itself dying.", ""]
+    return "\n".join(lines)
+
+
+def test_the_document_is_this_table():
+    if os.environ.get("GPUYARD_WRITE_GOLDEN"):
+        DOCUMENT.write_text(document(), encoding="utf-8")
+    assert DOCUMENT.read_text(encoding="utf-8") == document()
