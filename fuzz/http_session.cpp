@@ -6,6 +6,7 @@
 //   r    let held requests answer  t  a second passes       T  a minute passes
 //   s    read nothing any more     f  finish sending        v  vanish
 //   k    the server wants to stop  m  another client needs the seat
+//   e    something happens         E  streams are over
 // What is left unsent after the last action is sent, and then the client finishes.
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,8 @@
 
 #include "base/log.h"
 #include "base/manual_loop.h"
+#include "http/event_stream.h"
+#include "http/feed_for_tests.h"
 #include "http/host.h"
 #include "http/memory_pipe_for_tests.h"
 #include "http/session.h"
@@ -29,6 +32,7 @@ using fuzz::require;
 
 constexpr std::string_view kLocalAddress = "127.0.0.1";
 constexpr std::size_t kBigBody = 100'000;
+constexpr std::size_t kEventBytes = 300;
 
 // Small, so that inputs reach them.
 Limits small_limits() {
@@ -37,6 +41,7 @@ Limits small_limits() {
   limits.target_bytes = 256;
   limits.body_bytes = 512;
   limits.linger_bytes = 1024;
+  limits.stream_batch_bytes = 500;
   return limits;
 }
 
@@ -79,6 +84,8 @@ class Exchange {
     if (action == 'v') pipe_.vanish();
     if (action == 'k') finish_all();
     if (action == 'm') site_->make_room(nullptr);
+    if (action == 'e') happen();
+    if (action == 'E') end_streams();
     turn();
   }
 
@@ -91,9 +98,11 @@ class Exchange {
     turn();
     // One phase's limit at a time: reading or handling, then writing, then lingering.
     for (int i = 0; i < 4 && site_->counters.active > 0; ++i) {
+      end_streams();
       time_.advance(std::chrono::minutes(2));
       turn();
     }
+    require(site_->counters.streams == 0, "a stream ends with its session");
     require(site_->counters.active == 0, "a session ends with its client");
     const auto read = fuzz::read_responses(received_);
     require(read.responses <= site_->counters.requests + 1, "no request is answered twice");
@@ -112,6 +121,13 @@ class Exchange {
     auto held = std::exchange(held_, {});
     for (Reply& reply : held) reply(Response(200, "text/plain", "later"));
   }
+  void happen() {
+    const Chunk event = event_chunk("e", std::string(kEventBytes, 'e'));
+    for (const auto& feed : feeds_) feed->say(event);
+  }
+  void end_streams() {
+    for (const auto& feed : feeds_) feed->end();
+  }
   void finish_all() {
     site_->closing = true;
     const auto connections = site_->connections;
@@ -123,6 +139,10 @@ class Exchange {
     if (request.path == "/held") return held_.push_back(std::move(reply));
     if (request.path == "/dropped") return;
     if (request.path == "/throws") throw std::runtime_error("as asked");
+    if (request.path == "/stream") {
+      feeds_.push_back(std::make_shared<FeedByHand>());
+      return reply(event_stream(feeds_.back()));
+    }
     if (request.path == "/empty") return reply(Response(204, "", ""));
     if (request.path == "/big") return reply(Response(200, "text/plain", big_));
     Response echo(200, request.target, "body: " + request.body);
@@ -138,6 +158,7 @@ class Exchange {
   MemoryPipe pipe_{io_};
   std::shared_ptr<const std::string> big_ = std::make_shared<const std::string>(kBigBody, 'b');
   std::vector<Reply> held_;
+  std::vector<std::shared_ptr<FeedByHand>> feeds_;
   std::shared_ptr<Site> site_ = std::make_shared<Site>(
       io_, time_,
       [this](const Request& request, Reply reply) { handle(request, std::move(reply)); },

@@ -39,6 +39,8 @@ bool is_token(std::string_view name) {
 
 struct Fields {
   std::optional<std::size_t> length;
+  bool chunked = false;
+  bool events = false;
   bool close = false;
 };
 
@@ -61,7 +63,21 @@ Fields take_fields(std::string_view& rest) {
       require(!fields.length, "there is one length");
       fields.length = length;
     }
+    fields.chunked = fields.chunked || line == "Transfer-Encoding: chunked";
+    fields.events = fields.events || line == "Content-Type: text/event-stream";
     fields.close = fields.close || line == "Connection: close";
+  }
+}
+
+// Pieces up to the one that says it was the last; a stream that was cut off may lack that one.
+void take_chunks(std::string_view& rest) {
+  std::size_t size = 1;
+  while (size > 0 && !rest.empty()) {
+    const std::string_view line = take_line(rest);
+    const auto parsed = std::from_chars(line.data(), line.data() + line.size(), size, 16);
+    require(parsed.ptr == line.data() + line.size() && !line.empty(), "a chunk says its size");
+    require(size + 2 <= rest.size() && rest.substr(size, 2) == "\r\n", "a chunk is there in full");
+    rest.remove_prefix(size + 2);
   }
 }
 
@@ -80,8 +96,14 @@ ResponseStream read_responses(std::string_view rest) {
     ++read.responses;
     read.closed = fields.close;
     const bool bare = status == 204 || status == 304;
-    require(fields.length.has_value() != bare, "a response says how long its body is");
     const bool head_only = rest.empty() || rest.front() == 'H';
+    if (fields.events) {
+      require(fields.close && !fields.length && !bare, "a stream has no length, and is the last");
+      if (fields.chunked) take_chunks(rest);
+      if (!fields.chunked) rest = {};
+      continue;
+    }
+    require(fields.length.has_value() != bare, "a response says how long its body is");
     if (bare || *fields.length == 0 || head_only) continue;
     require(*fields.length <= rest.size(), "a body is there in full");
     rest.remove_prefix(*fields.length);

@@ -19,13 +19,23 @@ struct Limits {
       std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
   std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
   std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
-  std::size_t empty_lines = 8;    // before a request line, as some clients send them; 400 beyond
-  std::size_t connections = 512;  // per listener; more are answered 503 and closed
+  std::size_t empty_lines = 8;     // before a request line, as some clients send them; 400 beyond
+  std::size_t connections = 1536;  // per listener; more are answered 503 and closed
+  // Responses without an end; 503 beyond. Fewer than connections, so that they cannot keep others
+  // out.
+  std::size_t streams = 1024;      // per listener
+  std::size_t all_streams = 2048;  // of all listeners together
 
   Duration idle = std::chrono::seconds(60);     // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);     // the header, then again the body; 408 beyond
   Duration write = std::chrono::seconds(10);    // one whole response; closed beyond
   Duration handler = std::chrono::seconds(30);  // from the handler's call to its Reply; 503 beyond
+  Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
+
+  // Of a stream: what is taken from its feed at once, and what the kernel may hold for a client
+  // that does not read. Each piece must be written within `write`.
+  std::size_t stream_batch_bytes = std::size_t{64} * 1024;
+  std::size_t stream_unsent_bytes = std::size_t{64} * 1024;
 
   // After the last response the client's remaining bytes are read and dropped for this long, since
   // closing a socket with unread bytes makes the kernel throw our answer away.

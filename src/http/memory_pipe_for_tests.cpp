@@ -59,6 +59,15 @@ class MemoryStream final : public Stream {
     co_return io;
   }
 
+  asio::awaitable<Io> write_all(std::span<const std::string_view> parts) override {
+    std::string all;
+    for (const std::string_view part : parts) all += part;
+    const std::string_view nothing;
+    const Io io = co_await write(all, nothing);
+    co_return io;
+  }
+
+  void limit_unsent(std::size_t) override {}  // it has no buffer of its own
   void finish() override { state_->server_finished = true; }
   bool hung_up() const override { return state_->broken(); }
   void watch_hangup(std::function<void()> look) override { state_->look = std::move(look); }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "http/feed.h"
 
 namespace gpuyard::http {
 
@@ -70,6 +71,7 @@ struct Response {
   std::string etag;  // quoted; on a 200 to a GET, a client that names it in If-None-Match gets 304
   bool gzipped = false;  // `body` is; a client that does not accept that gets it unpacked
   bool close = false;    // close the connection after this response
+  std::shared_ptr<Feed> feed = {};  // instead of a body, one that has no end; see event_stream.h
 };
 
 // {"error":{"code":"...","message":"..."}}

@@ -95,7 +95,9 @@ void put_head(std::string& out, const Response& response, HeadOptions options) {
   if (!response.content_type.empty() && is_safe(response.content_type)) {
     put_field(out, "Content-Type", response.content_type);
   }
-  if (has_body(response.status)) {
+  if (response.feed) {
+    if (!options.http_1_0) out += "Transfer-Encoding: chunked\r\n";
+  } else if (has_body(response.status)) {
     out += "Content-Length: ";
     put_number(out, response.body ? response.body->size() : 0);
     out += "\r\n";

@@ -20,6 +20,7 @@ struct Counters {
   std::uint64_t refused = 0;   // connections over a listener's limit
   std::uint64_t active = 0;    // connections now
   std::uint64_t requests = 0;  // complete ones, handed to the handler
+  std::uint64_t streams = 0;   // responses without an end, now
 };
 
 struct Bound {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "http/content_coding.h"
 #include "http/deadline.h"
+#include "http/feed_sender.h"
 #include "http/host.h"
 #include "http/loop_core.h"
 #include "http/read_buffer.h"
@@ -48,6 +49,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void finish() override {
     finishing_ = true;
     if (phase_ == Phase::idle) abort();
+    if (sender_) sender_->stop();
   }
 
   std::optional<TimePoint> waiting_since() const override {
@@ -56,15 +58,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   const void* seat() const override { return arrival_.seat.get(); }
+  bool streams() const override { return sender_ != nullptr; }
 
   void abort() override {
     gone_ = true;
     stream_->abort();
     answered_.cancel();
+    if (sender_) sender_->abort();
   }
 
  private:
-  enum class Phase { idle, reading, handling, writing, lingering };
+  enum class Phase { idle, reading, handling, writing, streaming, lingering };
   enum class Step { need_more, need_continue, have_request, have_response, stop };
 
   // One request and its response; false when it was the last.
@@ -199,7 +203,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void watch_for_hangup() {
     stream_->watch_hangup([weak = weak_from_this()] {
       const auto self = weak.lock();
-      const bool waits = self && self->phase_ == Phase::handling && !self->gone_;
+      const bool ours = self && (self->phase_ == Phase::handling || self->sender_);
+      const bool waits = ours && !self->gone_;
       if (waits && self->stream_->hung_up()) self->abort();
     });
   }
@@ -220,6 +225,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   awaitable<bool> respond() {
+    if (response_->feed && may_stream() && !head_only()) {
+      co_await send_feed();
+      co_return false;
+    }
     fit_to(wishes_, *response_, site_->packed, site_->limits);
     const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
     render_head(keep);
@@ -235,8 +244,34 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     put_head(head_, *response_, {.keep_alive = keep, .http_1_0 = http_1_0_});
   }
 
+  // Also refuses it.
+  bool may_stream() {
+    response_->close = true;
+    if (site_->may_stream(seat())) return true;
+    refuse(error_response(503, "busy", "too many streams are open; try again later"));
+    return false;
+  }
+
+  // A client's further requests stay unread: nothing can follow this response.
+  awaitable<void> send_feed() {
+    render_head(false);
+    buffer_ = ReadBuffer(site_->limits.header_bytes + kBeyondHeader);
+    phase_ = Phase::streaming;
+    stream_->limit_unsent(site_->limits.stream_unsent_bytes);
+    sender_ = std::make_unique<FeedSender>(*site_, *stream_, *response_->feed, std::move(head_),
+                                           !http_1_0_);
+    if (finishing_ || site_->closing) sender_->stop();
+    watch_for_hangup();
+    const bool said_all = co_await sender_->run();
+    stream_->interrupt();  // ends the watch
+    sender_ = nullptr;
+    if (!said_all) abort();
+  }
+
+  bool head_only() const { return parser_.request().method == Method::head; }
+
   std::string_view body_to_send() const {
-    const bool left_out = parser_.request().method == Method::head || !has_body(response_->status);
+    const bool left_out = head_only() || !has_body(response_->status);
     return left_out || !response_->body ? std::string_view() : *response_->body;
   }
 
@@ -264,7 +299,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       answered_.cancel();
     } else if (phase_ == Phase::writing) {
       abort();  // a write under way can hardly be followed by anything
-    } else {
+    } else if (phase_ != Phase::streaming) {  // the sender has deadlines of its own
       stream_->interrupt();
     }
   }
@@ -289,7 +324,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::uint64_t serial_ = 0;
   Wishes wishes_;
   std::optional<Response> response_;
-  asio::steady_timer answered_;  // never expires; cancelling it wakes answer()
+  asio::steady_timer answered_;         // never expires; cancelling it wakes answer()
+  std::unique_ptr<FeedSender> sender_;  // while it streams
 
   Deadline deadline_;
 };

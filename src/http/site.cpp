@@ -1,5 +1,6 @@
 #include "http/site.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpuyard::http {
@@ -25,6 +26,14 @@ bool Site::make_room(const void* seat) {
   }
   if (longest != nullptr) longest->abort();
   return longest != nullptr;
+}
+
+bool Site::may_stream(const void* seat) const {
+  if (counters.streams >= limits.all_streams) return false;
+  const auto here = std::ranges::count_if(connections, [&](const Connection* connection) {
+    return connection->streams() && connection->seat() == seat;
+  });
+  return static_cast<std::size_t>(here) < limits.streams;
 }
 
 }  // namespace gpuyard::http

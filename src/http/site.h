@@ -29,6 +29,8 @@ class Connection {
   virtual std::optional<TimePoint> waiting_since() const = 0;
   // The seat it was given at its listener.
   virtual const void* seat() const = 0;
+  // It sends a response that has no end.
+  virtual bool streams() const = 0;
 };
 
 // What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
@@ -54,6 +56,8 @@ struct Site {
   // Ends the connection that has waited longest for its client among those of one listener, so that
   // idle ones cannot keep others out. False: all are being answered.
   bool make_room(const void* seat);
+  // Whether one more response without an end may begin at this listener.
+  bool may_stream(const void* seat) const;
 };
 
 // What is known of a client when it arrives.

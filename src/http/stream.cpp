@@ -5,6 +5,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "http/loop_core.h"
 
@@ -45,6 +46,21 @@ class SocketStream final : public Stream {
     co_return io;
   }
 
+  asio::awaitable<Io> write_all(std::span<const std::string_view> parts) override {
+    buffers_.clear();
+    for (const std::string_view part : parts) buffers_.emplace_back(part.data(), part.size());
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    const std::span<const asio::const_buffer> buffers(buffers_);
+    const std::size_t bytes = co_await asio::async_write(socket_, buffers, token);
+    const Io io(!error, bytes);
+    co_return io;
+  }
+
+  void limit_unsent(std::size_t bytes) override {
+    const int size = static_cast<int>(bytes);
+    ::setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  }
   void finish() override {
     error_code ignored;
     socket_.shutdown(Protocol::socket::shutdown_send, ignored);
@@ -72,7 +88,8 @@ class SocketStream final : public Stream {
 
  private:
   Protocol::socket socket_;
-  const int fd_;  // Asio tells it to no const stream
+  const int fd_;                             // Asio tells it to no const stream
+  std::vector<asio::const_buffer> buffers_;  // of the write_all() under way
 };
 
 }  // namespace

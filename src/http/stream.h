@@ -28,6 +28,10 @@ class Stream {
   virtual asio::awaitable<Io> read(std::span<char> space) = 0;
   // Both parts in full, in one system call if the socket takes them.
   virtual asio::awaitable<Io> write(std::string_view head, std::string_view body) = 0;
+  // Any number of parts, likewise. They stay valid until it is done.
+  virtual asio::awaitable<Io> write_all(std::span<const std::string_view> parts) = 0;
+  // From now on holds no more than about so many bytes that the client has not taken.
+  virtual void limit_unsent(std::size_t bytes) = 0;
   // Tells the client that nothing follows what was written. Reading goes on.
   virtual void finish() = 0;
   // The client has closed its end altogether. Not every carrier can tell: a TCP client that merely

@@ -1,0 +1,122 @@
+// Coroutines: one co_await per statement, its arguments named.
+#include "http/feed_sender.h"
+
+#include "http/event_stream.h"
+#include "http/loop_core.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace gpuyard::http {
+namespace {
+
+constexpr std::size_t kMostParts = 64;  // what one system call takes
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+}  // namespace
+
+FeedSender::FeedSender(Site& site, Stream& stream, Feed& feed, std::string head, bool chunked)
+    : site_(site),
+      stream_(stream),
+      feed_(feed),
+      head_(std::move(head)),
+      chunked_(chunked),
+      woken_(site.io.core().io),
+      deadline_(site.time, [this] { time_out(); }) {
+  feed_.on_more([this] { wake(); });
+  ++site_.counters.streams;
+}
+
+FeedSender::~FeedSender() {
+  feed_.on_more(nullptr);
+  --site_.counters.streams;
+}
+
+asio::awaitable<bool> FeedSender::run() {
+  parts_.push_back(head_);
+  put(stream_opening());
+  gather();
+  co_await send();
+  while (!ending()) {
+    gather();
+    if (parts_.empty() && feed_.over()) break;
+    if (parts_.empty()) {
+      co_await rest();
+    } else {
+      co_await send();
+    }
+  }
+  if (!failed_) co_await finish();
+  co_return !failed_;
+}
+
+void FeedSender::gather() {
+  more_ = false;
+  std::size_t bytes = 0;
+  while (parts_.size() < kMostParts && bytes < site_.limits.stream_batch_bytes) {
+    const Chunk chunk = feed_.next();
+    if (!chunk) return;
+    bytes += chunk.framed().size();
+    put(chunk);
+  }
+}
+
+void FeedSender::put(const Chunk& chunk) {
+  batch_.push_back(chunk);
+  parts_.push_back(chunked_ ? chunk.framed() : chunk.text());
+}
+
+// Until there is more; a client that hears nothing for long gets a sign of life.
+asio::awaitable<void> FeedSender::rest() {
+  deadline_.set(site_.limits.heartbeat);
+  boost::system::error_code cancelled;
+  auto token = asio::redirect_error(asio::use_awaitable, cancelled);
+  while (!more_ && !ending() && !deadline_.missed()) {
+    woken_.expires_at(asio::steady_timer::time_point::max());
+    co_await woken_.async_wait(token);
+  }
+  if (!more_ && !ending()) put(heartbeat());
+  if (!parts_.empty()) co_await send();
+}
+
+asio::awaitable<void> FeedSender::send() {
+  writing_ = true;
+  deadline_.set(site_.limits.write);
+  const std::span<const std::string_view> parts(parts_);
+  const Io sent = co_await stream_.write_all(parts);
+  writing_ = false;
+  failed_ = failed_ || !sent.ok;
+  parts_.clear();
+  batch_.clear();
+}
+
+asio::awaitable<void> FeedSender::finish() {
+  if (!chunked_) co_return;
+  parts_.push_back(kLastChunk);
+  co_await send();
+}
+
+void FeedSender::stop() {
+  stopping_ = true;
+  woken_.cancel();
+}
+
+void FeedSender::abort() {
+  failed_ = true;
+  woken_.cancel();
+}
+
+void FeedSender::wake() {
+  more_ = true;
+  woken_.cancel();
+}
+
+void FeedSender::time_out() {
+  if (writing_) {
+    stream_.abort();
+  } else {
+    woken_.cancel();
+  }
+}
+
+}  // namespace gpuyard::http

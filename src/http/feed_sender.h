@@ -1,0 +1,60 @@
+// Sends one feed over one stream until the feed is over, the client has gone, or the server wants
+// to stop. Inner header: includes Asio.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/deadline.h"
+#include "http/feed.h"
+#include "http/site.h"
+#include "http/stream.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+namespace gpuyard::http {
+
+class FeedSender {
+ public:
+  // `head` goes out before everything else. All three outlive the sender.
+  FeedSender(Site& site, Stream& stream, Feed& feed, std::string head, bool chunked);
+  ~FeedSender();
+  FeedSender(const FeedSender&) = delete;
+  FeedSender& operator=(const FeedSender&) = delete;
+
+  // False when the client has gone or did not read.
+  asio::awaitable<bool> run();
+  // Ends the body after what is being written.
+  void stop();
+  // The stream was aborted.
+  void abort();
+
+ private:
+  void gather();
+  void put(const Chunk& chunk);
+  asio::awaitable<void> rest();
+  asio::awaitable<void> send();
+  asio::awaitable<void> finish();
+  bool ending() const { return stopping_ || failed_; }
+  void wake();
+  void time_out();
+
+  Site& site_;
+  Stream& stream_;
+  Feed& feed_;
+  std::string head_;
+  const bool chunked_;
+
+  std::vector<Chunk> batch_;             // being written
+  std::vector<std::string_view> parts_;  // its bytes
+  bool more_ = false;
+  bool writing_ = false;
+  bool stopping_ = false;
+  bool failed_ = false;
+  asio::steady_timer woken_;  // never expires; cancelling it wakes rest()
+  Deadline deadline_;
+};
+
+}  // namespace gpuyard::http

@@ -1,0 +1,204 @@
+// Streams over real sockets: what a memory pipe cannot show.
+#include "http/event_stream.h"
+#include "http/feed_for_tests.h"
+#include "http/server_for_tests.h"
+
+namespace gpuyard::http {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class ServerStream : public ServerTest {
+ protected:
+  Handler streaming() {
+    return [this](const Request&, Reply reply) {
+      feeds_.push_back(std::make_shared<FeedByHand>());
+      reply(event_stream(feeds_.back()));
+    };
+  }
+  void say_to_all(const Chunk& chunk) {
+    for (const auto& feed : feeds_) feed->say(chunk);
+  }
+  // A socket that nobody reads.
+  UniqueFd stuck_reader(const Endpoint& door) {
+    const auto address = to_socket_address(door);
+    UniqueFd socket(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket.get(), address->get(), address->length), 0);
+    EXPECT_GT(::send(socket.get(), kGet.data(), kGet.size(), 0), 0);
+    const std::size_t before = feeds_.size();
+    EXPECT_TRUE(settle([&] { return feeds_.size() > before; }));
+    return socket;
+  }
+
+  std::vector<std::shared_ptr<FeedByHand>> feeds_;
+};
+
+TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {
+  Server server(loop_, streaming());
+  ASSERT_TRUE(server.listen_unix(path()));
+  const auto bound = server.listen_tcp("127.0.0.1", 0);
+  ASSERT_TRUE(bound);
+  RawClient local(loop_, on_unix());
+  RawClient remote(loop_, Endpoint::tcp("127.0.0.1", bound->port));
+  local.send(kGet);
+  remote.send(kGet);
+  local.receive("retry");
+  remote.receive("retry");
+  say_to_all(Chunk("data: x\n\n"));
+  local.receive("data: x\n\n");
+  remote.receive("data: x\n\n");
+  EXPECT_EQ(server.counters().streams, 2U);
+}
+
+TEST_F(ServerStream, DropsAClientThatDoesNotReadAndServesTheOthers) {
+  Server server(loop_, streaming(), Limits{.write = milliseconds(50), .stream_unsent_bytes = 8192});
+  ASSERT_TRUE(server.listen_unix(path()));
+  const UniqueFd stuck = stuck_reader(on_unix());
+  RawClient healthy(loop_, on_unix());
+  healthy.send(kGet);
+  healthy.receive("retry");
+  const Chunk piece(std::string(10'000, 'x'));
+  bool dropped = false;
+  int said = 0;
+  while (!dropped && said < 1000) {
+    say_to_all(piece);
+    ++said;
+    EXPECT_TRUE(settle([&] { return feeds_.at(1)->waiting() == 0; }));
+    dropped = feeds_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_LT(said, 8);  // what the kernel holds for it: twice the limit, and a piece
+  feeds_.at(1)->say("the end");
+  healthy.receive("the end");
+}
+
+TEST_F(ServerStream, NoticesAClientThatLeavesEvenIfNothingIsSent) {
+  Server server(loop_, streaming());
+  ASSERT_TRUE(server.listen_unix(path()));
+  {
+    RawClient client(loop_, on_unix());
+    client.send(kGet);
+    client.receive("retry");
+  }
+  EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
+}
+
+TEST_F(ServerStream, NoticesATcpClientThatLeavesWhenSomethingIsSent) {
+  Server server(loop_, streaming());
+  const auto bound = server.listen_tcp("127.0.0.1", 0);
+  ASSERT_TRUE(bound);
+  {
+    RawClient client(loop_, Endpoint::tcp("127.0.0.1", bound->port));
+    client.send(kGet);
+    client.receive("retry");
+  }
+  feeds_.at(0)->say("anybody?");
+  EXPECT_TRUE(settle([&] {
+    feeds_.at(0)->say("anybody?");
+    return server.counters().active == 0;
+  }));
+}
+
+TEST_F(ServerStream, LimitsTheStreamsOfEachListenerAndAnswersOthers) {
+  Server server(
+      loop_,
+      [this](const Request& request, Reply reply) {
+        if (request.path == "/b") return reply(Response(200, "text/plain", "plain"));
+        streaming()(request, std::move(reply));
+      },
+      Limits{.streams = 1});
+  ASSERT_TRUE(server.listen_unix(path()));
+  ASSERT_TRUE(server.listen_unix(directory_.in("b.sock")));
+  RawClient first(loop_, on_unix());
+  first.send(kGet);
+  first.receive("retry");
+  RawClient second(loop_, on_unix());
+  second.send(kGet);
+  EXPECT_THAT(second.receive_all(), StartsWith("HTTP/1.1 503 "));
+  RawClient elsewhere(loop_, Endpoint::unix_socket(directory_.in("b.sock")));
+  elsewhere.send(kGet);
+  EXPECT_THAT(elsewhere.receive("retry"), StartsWith("HTTP/1.1 200 "));
+  RawClient third(loop_, on_unix());
+  third.send("GET /b HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  third.receive("plain");
+  first.close();
+  EXPECT_TRUE(settle([&] { return server.counters().streams == 1; }));
+  RawClient next(loop_, on_unix());
+  next.send(kGet);
+  EXPECT_THAT(next.receive("retry"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerStream, EndsPromptlyWhenItShutsDown) {
+  Server server(loop_, streaming());
+  ASSERT_TRUE(server.listen_unix(path()));
+  RawClient client(loop_, on_unix());
+  client.send(kGet);
+  client.receive("retry");
+  bool done = false;
+  server.shutdown(kPatience, [&] { done = true; });
+  EXPECT_THAT(client.receive_all(), EndsWith("0\r\n\r\n"));
+  client.close();
+  EXPECT_TRUE(settle([&] { return done; }));
+}
+
+TEST_F(ServerStream, EndsAStuckReaderWhenTheGraceIsOver) {
+  Server server(loop_, streaming());
+  ASSERT_TRUE(server.listen_unix(path()));
+  const UniqueFd stuck = stuck_reader(on_unix());
+  while (feeds_.at(0)->waiting() == 0) {
+    feeds_.at(0)->say(std::string(100'000, 'x'));
+    loop_.poll();
+  }
+  bool done = false;
+  server.shutdown(milliseconds(1), [&] { done = true; });
+  EXPECT_TRUE(settle([&] { return done; }));
+}
+
+TEST_F(ServerStream, MayEndWithStreamsOpen) {
+  auto server = std::make_unique<Server>(loop_, streaming());
+  ASSERT_TRUE(server->listen_unix(path()));
+  RawClient client(loop_, on_unix());
+  client.send(kGet);
+  client.receive("retry");
+  server.reset();
+  feeds_.at(0)->say("too late");
+  EXPECT_THAT(client.receive_all(), Not(HasSubstr("too late")));
+}
+
+TEST_F(ServerStream, MayEndWithTheLoopWhileStreamsAreOpen) {
+  auto loop = std::make_unique<IoLoop>();
+  auto server = std::make_unique<Server>(*loop, streaming());
+  ASSERT_TRUE(server->listen_unix(path()));
+  {
+    RawClient client(*loop, on_unix());
+    client.send(kGet);
+    client.receive("retry");
+  }
+  server.reset();
+  loop.reset();
+  feeds_.at(0)->say("too late");
+}
+
+TEST_F(ServerStream, KeepsTwoHundredListenersInStep) {
+  Server server(loop_, streaming());
+  ASSERT_TRUE(server.listen_unix(path()));
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(std::make_unique<RawClient>(loop_, on_unix()));
+    clients.back()->send(kGet);
+  }
+  EXPECT_TRUE(settle([&] { return server.counters().streams == 200; }));
+  for (int i = 0; i < 20; ++i) say_to_all(event_chunk("tick", std::to_string(i)));
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected += event_chunk("tick", std::to_string(i)).framed();
+  for (const auto& client : clients) {
+    EXPECT_THAT(client->receive("data: 19\n\n\r\n"), EndsWith(expected));
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::http
