@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "api/event_hub.h"
 #include "base/histogram.h"
 #include "telemetry/telemetry.h"
 
@@ -27,6 +28,7 @@ struct RenderedOnce {
 
 struct Context {
   telemetry::Telemetry& telemetry;
+  EventHub& events;
   std::string version;
   std::string metrics_prefix;
   const Histogram* loop_lag = nullptr;

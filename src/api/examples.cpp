@@ -10,6 +10,7 @@
 
 #include "api/principal.h"
 #include "device/catalog.h"
+#include "protocol/routes.h"
 
 namespace gpuyard::api {
 namespace {
@@ -17,6 +18,24 @@ namespace {
 constexpr TimePoint kTaken{std::chrono::hours(1)};
 constexpr WallTime kWall{std::chrono::milliseconds(1'767'225'600'250)};  // the first second of 2026
 constexpr auto kAge = std::chrono::milliseconds(250);
+
+constexpr std::string_view kEventsExample =
+    "retry: 2000\n\n"
+    "id: 5f0c1d9be2a47b63-17\n"
+    "event: resync\n"
+    R"(data: {"reason":"new_listener","snapshot":{"schema":1,"simulated":true,"generation":42,)"
+    R"("taken_at":"2026-01-01T00:00:00.250Z","driver_initialised":true,"driver_error":null,)"
+    R"("devices":[{"index":0,"uuid":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc",)"
+    R"("condition":"responsive","health":"healthy","utilization_gpu_percent":97,)"
+    R"("temperature_core_c":66,"power_draw_w":604.551,"clock_sm_mhz":1965,)"
+    R"("memory_used_bytes":77031643545,"memory_total_bytes":85520809984}]}})"
+    "\n\n"
+    "id: 5f0c1d9be2a47b63-18\n"
+    "event: device\n"
+    R"(data: {"at":"2026-01-01T00:00:07.250Z","device":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc",)"
+    R"("index":0,"kind":"xid","severity":"stop","xid":79,"text":"Xid 79: The GPU has fallen off the bus."})"
+    "\n\n"
+    ":\n\n";
 
 // A number in the row's native unit, or a text.
 struct Value {
@@ -145,6 +164,7 @@ protocol::Readiness example_of(std::type_identity<protocol::Readiness>) {
 }
 
 std::string_view text_example(const protocol::RouteInfo& route) {
+  if (route.pattern == protocol::kEvents.pattern) return kEventsExample;
   if (route.pattern != "/metrics") return "";
   return "# HELP gpuyard_gpu_temperature_celsius Core temperature.\n"
          "# TYPE gpuyard_gpu_temperature_celsius gauge\n"
@@ -155,6 +175,9 @@ std::string_view text_example(const protocol::RouteInfo& route) {
 std::string_view parameter_example(std::string_view name) {
   if (name == "id") return "0";
   if (name == "file") return "swagger-ui.css";
+  if (name == "gpus") return "0,1";
+  if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
+  if (name == "samples") return "summary";
   return "";
 }
 

@@ -36,7 +36,8 @@ class Description : public testing::Test {
   ManualLoop loop_;
   NoReader reader_;
   telemetry::Telemetry telemetry_{loop_, reader_};
-  Context context_{telemetry_, "1.2.3", "gpuyard"};
+  EventHub events_{"00ff", telemetry_.latest()};
+  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
   bj::value document_;
 };
 
@@ -48,6 +49,33 @@ TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
     const auto decoded = route.decode(route.example());
     EXPECT_TRUE(decoded) << route.info.pattern << ": " << decoded.error().message;
   }
+}
+
+TEST_F(Description, TheExampleOfAStreamIsOne) {
+  std::string_view stream = text_example(protocol::kEvents);
+  EXPECT_TRUE(stream.ends_with("\n\n"));
+  const auto data_of = [&](std::string_view name) {
+    const std::string begin = "event: " + std::string(name) + "\ndata: ";
+    const std::size_t at = stream.find(begin);
+    EXPECT_NE(at, stream.npos) << name;
+    stream.remove_prefix(at + begin.size());
+    return std::string(stream.substr(0, stream.find('\n')));
+  };
+  const auto resync = json::from_json<protocol::SummaryResync>(data_of(protocol::kResyncEvent));
+  EXPECT_TRUE(resync) << resync.error().message;
+  const auto event = json::from_json<protocol::GpuEvent>(data_of(protocol::kDeviceEvent));
+  EXPECT_TRUE(event) << event.error().message;
+}
+
+TEST_F(Description, TheIdOfTheLastEventIsAHeaderField) {
+  const auto& parameters = document_.at("paths").at("/api/gpu/events").at("get").at("parameters");
+  std::vector<std::string> found;
+  for (const auto& one : parameters.as_array()) {
+    found.push_back(std::string(one.at("in").as_string()) + " " +
+                    std::string(one.at("name").as_string()));
+  }
+  EXPECT_THAT(found, testing::ElementsAre("query samples", "query gpus", "query since",
+                                          "header Last-Event-ID"));
 }
 
 TEST_F(Description, EveryExampleFitsItsSchema) {
@@ -76,7 +104,9 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
       EXPECT_TRUE(responses.contains(status)) << route.info.pattern << " " << status;
     }
     const bool names_something = route.info.pattern.find('{') != std::string_view::npos;
-    EXPECT_EQ(responses.contains("404"), names_something) << route.info.pattern;
+    EXPECT_EQ(responses.contains("404"),
+              names_something || route.info.pattern == protocol::kEvents.pattern)
+        << route.info.pattern;
     EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::read);
   }
   EXPECT_EQ(document_.at_pointer("/paths/~1api~1gpu~1driver/get/responses/503/content/"

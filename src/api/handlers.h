@@ -14,6 +14,7 @@ void get_gpu_devices(Context&, const NoParams&, Responder<protocol::GPUDevicesRe
 void get_device(Context&, const protocol::DeviceName&, Responder<protocol::Device>);
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
 void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
+void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);
 void get_metrics(Context&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);

@@ -2,6 +2,7 @@
 #include <boost/json.hpp>
 
 #include "api/handlers.h"
+#include "api/router.h"
 #include "base/ascii.h"
 
 namespace gpuyard::api {
@@ -33,9 +34,14 @@ bj::array parameters_of(const BoundRoute& route) {
   const bj::object schema = route.parameters_schema();
   for (const auto& property : schema.at("properties").as_object()) {
     const std::string name(property.key());
+    const bool in_header = name == parameter_of_header(route.info.header_field);
     const bool in_path = route.info.pattern.find("{" + name + "}") != std::string_view::npos;
     bj::object field = property.value().as_object();
-    bj::object parameter{{"name", name}, {"in", in_path ? "path" : "query"}, {"required", in_path}};
+    bj::object parameter{{"name", in_header ? route.info.header_field : std::string_view(name)},
+                         {"in", in_path     ? "path"
+                                : in_header ? "header"
+                                            : "query"},
+                         {"required", in_path}};
     if (const auto* description = field.if_contains("description")) {
       parameter["description"] = *description;
       field.erase("description");

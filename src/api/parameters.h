@@ -27,6 +27,10 @@ Result<void> read_parameter(const std::string& name, const std::string& text, T&
       return Error{Errc::invalid, "parameter " + name + " must be true or false"};
     }
     to = text == "true";
+  } else if constexpr (DescribedEnum<T>) {
+    const auto value = enum_from_name<T>(text);
+    if (!value) return Error{Errc::invalid, "parameter " + name + " cannot be \"" + text + "\""};
+    to = *value;
   } else {
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), to);
     bool usable = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
+
 namespace gpuyard::api {
 namespace {
 
@@ -23,6 +25,12 @@ http::Reply say_simulated(http::Reply reply) {
   });
 }
 
+void put_header_field(NamedValues& parameters, const protocol::RouteInfo& route,
+                      const http::Request& request) {
+  const std::string_view value = request.header(route.header_field);
+  if (!value.empty()) parameters.emplace_back(parameter_of_header(route.header_field), value);
+}
+
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
@@ -39,6 +47,12 @@ http::Response wrong_method(const http::Request& request, const std::string& all
 }
 
 }  // namespace
+
+std::string parameter_of_header(std::string_view field) {
+  std::string name = to_lower(field);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 std::optional<NamedValues> match(std::string_view pattern, std::string_view path) {
   NamedValues found;
@@ -75,6 +89,7 @@ void Router::handle(http::Request request, http::Reply reply) {
     }
     if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
+    put_header_field(*parameters, route.info, request);
     return route.call(context_, route.info, *parameters, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));

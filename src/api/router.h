@@ -12,6 +12,9 @@ namespace gpuyard::api {
 // The {name} segments of `pattern` with what stands in `path`; nothing if they do not match.
 std::optional<NamedValues> match(std::string_view pattern, std::string_view path);
 
+// The name in the parameters of a header field that is one: "last_event_id" of "Last-Event-ID".
+std::string parameter_of_header(std::string_view field);
+
 class Router {
  public:
   // `context` outlives the router.

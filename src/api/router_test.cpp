@@ -84,7 +84,8 @@ class RouterTest : public ::testing::Test {
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
   FakeReader reader_{loop_, fleet_};
   telemetry::Telemetry telemetry_{loop_, reader_};
-  Context context_{telemetry_, "1.2.3", "gpuyard"};
+  EventHub events_{"00ff", telemetry_.latest()};
+  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
   Router router_{context_, 990};
   testing::CapturedLog log_;
 };
@@ -293,6 +294,47 @@ TEST_F(RouterTest, AnyPathIsAnsweredOnce) {
     const int status = get(path).status;
     EXPECT_TRUE(status == 200 || status == 404) << path;
   }
+}
+
+// What a listener gets first.
+std::string beginning_of(const http::Response& response) {
+  return response.feed ? std::string(response.feed->next().text()) : "no stream";
+}
+
+TEST_F(RouterTest, EventsAreAStreamThatBeginsWithAllThereIsToKnow) {
+  start_driver();
+  const auto response = get("/api/gpu/events");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.content_type, "text/event-stream");
+  EXPECT_EQ(beginning_of(response).substr(0, 24), "id: 00ff-0\nevent: resync");
+}
+
+TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
+  start_driver();
+  events_.publish("device", "1");
+  events_.publish("device", "2");
+  http::Request request;
+  request.path = "/api/gpu/events";
+  request.headers = {{"Last-Event-ID", "00ff-1"}};
+  EXPECT_EQ(beginning_of(send(request)), "id: 00ff-2\nevent: device\ndata: 2\n\n");
+  EXPECT_EQ(beginning_of(get("/api/gpu/events", {{"since", "00ff-1"}})),
+            "id: 00ff-2\nevent: device\ndata: 2\n\n");
+  // A browser's own, of a daemon that has ended meanwhile, is no mistake of the page's.
+  request.headers = {{"Last-Event-ID", "nonsense"}};
+  EXPECT_EQ(beginning_of(send(request)).substr(0, 24), "id: 00ff-2\nevent: resync");
+}
+
+TEST_F(RouterTest, EventsRefuseWhatTheyDoNotKnow) {
+  start_driver();
+  EXPECT_EQ(get("/api/gpu/events", {{"samples", "some"}}).status, 400);
+  EXPECT_EQ(get("/api/gpu/events", {{"since", "nonsense"}}).status, 400);
+  EXPECT_EQ(get("/api/gpu/events", {{"gpus", "0,7"}}).status, 404);
+  EXPECT_EQ(get("/api/gpu/events", {{"gpus", "0,1"}}).status, 200);
+}
+
+TEST_F(RouterTest, EventsOfAGpuMayBeAwaitedWhileThereIsNoDriver) {
+  fail_driver();
+  EXPECT_EQ(get("/api/gpu/events", {{"gpus", "7"}}).status, 200);
 }
 
 }  // namespace

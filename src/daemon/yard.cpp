@@ -1,6 +1,7 @@
 #include "daemon/yard.h"
 
 #include "base/files.h"
+#include "base/json_writer.h"
 #include "http/endpoint.h"
 
 namespace gpuyard::daemon {
@@ -27,6 +28,16 @@ HealthPolicy health_policy(const config::Config::Health& health) {
   return policy;
 }
 
+protocol::GpuEvent gpu_event_of(const events::Event& event) {
+  return {to_rfc3339(event.wall),
+          event.device.empty() ? std::nullopt : std::optional(event.device),
+          event.index,
+          event.kind,
+          event.severity,
+          event.xid,
+          event.text};
+}
+
 }  // namespace
 
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
@@ -40,7 +51,9 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
           },
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
-      context_{telemetry_, options.version, options.config.metrics.prefix, &loop_lag_.histogram()},
+      event_hub_(journal_.epoch(), telemetry_.latest()),
+      context_{telemetry_, event_hub_, options.version, options.config.metrics.prefix,
+               &loop_lag_.histogram()},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
@@ -65,12 +78,19 @@ Result<void> Yard::listen() {
 }
 
 void Yard::start() {
+  journal_.on_added([this](const events::Event& event) { on_event(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   host_.start();
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
+  event_hub_.show(snapshot);
+  for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
+}
+
+void Yard::on_event(const events::Event& event) {
+  event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
 }
 
 void Yard::stop(std::function<void()> done) {

@@ -8,6 +8,8 @@
 #include "base/loop_lag.h"
 #include "daemon/serve.h"
 #include "driver/host_client.h"
+#include "events/changes.h"
+#include "events/journal.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "telemetry/telemetry.h"
@@ -32,12 +34,16 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
+  void on_event(const events::Event&);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
   LoopLag loop_lag_;
   driver::HostClient host_;
   telemetry::Telemetry telemetry_;
+  events::Journal journal_;
+  events::ChangeWatch changes_;
+  api::EventHub event_hub_;
   api::Context context_;
   api::Router router_;
   http::Server server_;

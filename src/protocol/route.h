@@ -31,6 +31,9 @@ struct RouteInfo {
   // For the description, besides what any route may answer (400 to bad parameters, 403, 405).
   std::span<const Errc> failures = {};
   int also_answers_with = 0;  // another status than 200 whose body is the answer
+  // A header field that is a parameter: in the record in lower case, "Last-Event-ID" as
+  // last_event_id.
+  std::string_view header_field = {};
 };
 
 // Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "protocol/events.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
@@ -11,6 +12,7 @@ namespace gpuyard::protocol {
 
 inline constexpr std::array kNeedsDriver = {Errc::unavailable};
 inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsGpus = {Errc::not_found};
 inline constexpr std::array kNeedsAssets = {Errc::unavailable};
 inline constexpr std::array kNeedsAsset = {Errc::not_found};
 
@@ -33,6 +35,16 @@ inline constexpr Route<NoParams, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read,
      "The full picture of all GPUs: every reading, or why it is missing, from the newest "
      "snapshot."}};
+
+inline constexpr Route<EventsRequest, Text> kEvents{
+    {"GET", "/api/gpu/events", "GPU", Scope::read,
+     "What happens, as server-sent events. An event `device` is something that happened to a GPU "
+     "or "
+     "to the driver: it has an id and is never left out. An event `snapshot` is a new snapshot: a "
+     "slow listener misses some, and `skipped` counts them. An event `resync` is all there is to "
+     "know: it comes first, unless the listener names the last event that it has seen and all that "
+     "followed is still known. A comment comes when nothing else does for 15 s.",
+     ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
 
 inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
                                                  "All metrics, in Prometheus's text format.",

@@ -1,0 +1,153 @@
+#include "api/event_hub.h"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "api/event_view.h"
+#include "http/event_stream.h"
+
+namespace gpuyard::api {
+
+using protocol::EventId;
+using protocol::ResyncReason;
+using protocol::SampleDetail;
+
+// Held by the listeners as well: their sessions may end after the hub.
+struct EventHub::State {
+  struct Kept {
+    http::Chunk chunk;
+    DeviceId device;
+  };
+  using ViewKey = std::pair<SampleDetail, std::string>;
+
+  std::string epoch;
+  std::deque<Kept> kept;  // the last of all
+  std::size_t kept_bytes = 0;
+  std::uint64_t last = 0;  // sequence of kept.back()
+  std::shared_ptr<const Snapshot> newest;
+  std::uint64_t shown = 0;  // snapshots so far
+  std::map<ViewKey, std::weak_ptr<EventView>> views;
+  std::set<Listener*> listeners;
+
+  bool remembers_since(std::uint64_t sequence) const {
+    return sequence <= last && last - sequence <= kept.size();
+  }
+  const Kept& event(std::uint64_t sequence) const {
+    return kept[kept.size() - 1 - (last - sequence)];
+  }
+
+  void keep(Kept event) {
+    kept_bytes += event.chunk.framed().size();
+    kept.push_back(std::move(event));
+    ++last;
+    while (kept.size() > kKept || kept_bytes > kKeptBytes) {
+      kept_bytes -= kept.front().chunk.framed().size();
+      kept.pop_front();
+    }
+  }
+
+  std::shared_ptr<EventView> view(SampleDetail detail, const std::string& gpus) {
+    std::erase_if(views, [](const auto& entry) { return entry.second.expired(); });
+    auto& known = views[{detail, gpus}];
+    auto view = known.lock();
+    if (!view) {
+      known = view = std::make_shared<EventView>(detail, gpus);
+      view->learn(*newest);
+    }
+    return view;
+  }
+};
+
+class EventHub::Listener final : public http::Feed {
+ public:
+  Listener(std::shared_ptr<State> state, std::shared_ptr<EventView> view,
+           const protocol::EventsRequest& request)
+      : state_(std::move(state)), view_(std::move(view)), seen_(state_->shown) {
+    place(request);
+    state_->listeners.insert(this);
+  }
+  ~Listener() override { state_->listeners.erase(this); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  http::Chunk next() override {
+    if (!state_->remembers_since(position_)) resync_ = ResyncReason::too_old;
+    if (const auto reason = std::exchange(resync_, std::nullopt)) return resync(*reason);
+    while (position_ < state_->last) {
+      const State::Kept& event = state_->event(++position_);
+      if (view_->takes(event.device)) return event.chunk;
+    }
+    if (!view_->wants_samples() || seen_ == state_->shown) return {};
+    const std::uint64_t skipped = state_->shown - seen_ - 1;
+    seen_ = state_->shown;
+    return view_->sample(*state_->newest, seen_, skipped);
+  }
+
+  void happened() const { more(); }
+  void shown() const {
+    if (view_->wants_samples()) more();
+  }
+
+ private:
+  void place(const protocol::EventsRequest& request) {
+    const auto& text = request.last_event_id ? request.last_event_id : request.since;
+    const auto id = protocol::parse_event_id(text.value_or(""));
+    if (!text) {
+      resync_ = ResyncReason::new_listener;
+    } else if (!id || id->epoch != state_->epoch || id->sequence > state_->last) {
+      resync_ = ResyncReason::unknown_id;
+    }
+    position_ = resync_ ? state_->last : id->sequence;
+  }
+
+  http::Chunk resync(ResyncReason reason) {
+    position_ = state_->last;
+    seen_ = state_->shown;
+    const EventId id{state_->epoch, position_};
+    return view_->resync(*state_->newest, seen_, reason, id);
+  }
+
+  std::shared_ptr<State> state_;
+  std::shared_ptr<EventView> view_;
+  std::uint64_t position_ = 0;  // the last event it has, or does not want
+  std::uint64_t seen_;          // the last snapshot it has
+  std::optional<ResyncReason> resync_;
+};
+
+EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known)
+    : state_(std::make_shared<State>()) {
+  state_->epoch = std::move(epoch);
+  state_->newest = std::move(known);
+}
+EventHub::~EventHub() = default;
+
+void EventHub::publish(std::string_view name, std::string_view json, const DeviceId& device) {
+  const EventId id{state_->epoch, state_->last + 1};
+  state_->keep({http::event_chunk(name, json, id.text()), device});
+  for (const Listener* listener : state_->listeners) listener->happened();
+}
+
+void EventHub::show(std::shared_ptr<const Snapshot> snapshot) {
+  state_->newest = std::move(snapshot);
+  ++state_->shown;
+  for (const auto& [key, weak] : state_->views) {
+    if (const auto view = weak.lock()) view->learn(*state_->newest);
+  }
+  for (const Listener* listener : state_->listeners) listener->shown();
+}
+
+std::shared_ptr<http::Feed> EventHub::listen(const protocol::EventsRequest& request) {
+  auto view =
+      state_->view(request.samples.value_or(SampleDetail::summary), request.gpus.value_or(""));
+  return std::make_shared<Listener>(state_, std::move(view), request);
+}
+
+std::size_t EventHub::listeners() const {
+  return state_->listeners.size();
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,271 @@
+#include "api/event_hub.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::EventsRequest;
+using protocol::SampleDetail;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+class Hub : public testing::Test {
+ protected:
+  static std::shared_ptr<const Snapshot> snapshot(std::uint64_t generation) {
+    auto made = std::make_shared<Snapshot>();
+    made->generation = generation;
+    made->driver.initialised = true;
+    for (std::uint32_t index = 0; index < 2; ++index) {
+      DeviceState device;
+      device.info.index = index;
+      device.info.id = device.info.uuid = "GPU-" + std::to_string(index);
+      device.info.pci_address = "0000:0" + std::to_string(index + 1) + ":00.0";
+      made->devices.push_back(device);
+    }
+    return made;
+  }
+  // Events alone, to be told from each other by their data.
+  static EventsRequest events_since(const std::string& id) {
+    EventsRequest request;
+    request.samples = SampleDetail::none;
+    request.last_event_id = id;
+    return request;
+  }
+  static EventsRequest all(SampleDetail samples) {
+    EventsRequest request;
+    request.samples = samples;
+    return request;
+  }
+  void publish(int count) {
+    for (int i = 0; i < count; ++i) hub_.publish("device", std::to_string(++published_));
+  }
+  // What the listener gets now, an event a string.
+  static std::vector<std::string> take(http::Feed& feed) {
+    std::vector<std::string> taken;
+    for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
+    return taken;
+  }
+  static std::string nth(int number) {
+    const std::string text = std::to_string(number);
+    return "id: e-" + text + "\nevent: device\ndata: " + text + "\n\n";
+  }
+
+  EventHub hub_{"e", snapshot(1)};
+  int published_ = 0;
+};
+
+TEST_F(Hub, GreetsANewListenerWithAllThereIsToKnowAndWhereItGoesOn) {
+  publish(3);
+  const auto feed = hub_.listen(all(SampleDetail::none));
+  const auto taken = take(*feed);
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_THAT(taken[0],
+              StartsWith("id: e-3\nevent: resync\n"
+                         "data: {\"reason\":\"new_listener\",\"snapshot\":{\"schema\":1"));
+  EXPECT_THAT(take(*feed), IsEmpty());
+}
+
+TEST_F(Hub, TellsEachEventOnceAndInOrder) {
+  const auto feed = hub_.listen(all(SampleDetail::none));
+  take(*feed);
+  publish(2);
+  EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2)));
+  publish(1);
+  EXPECT_THAT(take(*feed), ElementsAre(nth(3)));
+}
+
+TEST_F(Hub, GoesOnAfterTheEventThatAListenerHasSeen) {
+  publish(4);
+  EXPECT_THAT(take(*hub_.listen(events_since("e-2"))), ElementsAre(nth(3), nth(4)));
+  EXPECT_THAT(take(*hub_.listen(events_since("e-4"))), IsEmpty());
+  EXPECT_THAT(take(*hub_.listen(events_since("e-0"))), ElementsAre(nth(1), nth(2), nth(3), nth(4)));
+}
+
+TEST_F(Hub, TakesTheIdFromTheQueryUnlessTheFieldHasOne) {
+  publish(4);
+  EventsRequest request;
+  request.samples = SampleDetail::none;
+  request.since = "e-3";
+  EXPECT_THAT(take(*hub_.listen(request)), ElementsAre(nth(4)));
+  request.last_event_id = "e-4";  // a browser keeps the address when it comes back
+  EXPECT_THAT(take(*hub_.listen(request)), IsEmpty());
+}
+
+TEST_F(Hub, ResyncsWhoNamesAnotherDaemonsEventOrNone) {
+  publish(2);
+  for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {
+    const auto feed = hub_.listen(events_since(id));
+    EXPECT_THAT(take(*feed), ElementsAre(AllOf(StartsWith("id: e-2\nevent: resync\n"),
+                                               HasSubstr("\"reason\":\"unknown_id\""))))
+        << id;
+    EXPECT_THAT(take(*feed), IsEmpty());
+  }
+}
+
+TEST_F(Hub, ResyncsWhoMissedMoreThanItKeeps) {
+  publish(EventHub::kKept + 1);
+  EXPECT_EQ(take(*hub_.listen(events_since("e-1"))).size(), EventHub::kKept);
+  EXPECT_THAT(take(*hub_.listen(events_since("e-0"))),
+              ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
+}
+
+TEST_F(Hub, ResyncsAListenerThatFellTooFarBehind) {
+  const auto feed = hub_.listen(all(SampleDetail::none));
+  take(*feed);
+  publish(EventHub::kKept);
+  EXPECT_EQ(take(*feed).size(), EventHub::kKept);
+  publish(EventHub::kKept + 1);
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
+  publish(1);
+  EXPECT_EQ(take(*feed).size(), 1U);
+}
+
+TEST_F(Hub, KeepsNoMoreBytesThanItsLimit) {
+  const std::string large(EventHub::kKeptBytes / 4, 'x');
+  for (int i = 0; i < 10; ++i) hub_.publish("device", large);
+  EXPECT_EQ(take(*hub_.listen(events_since("e-7"))).size(), 3U);
+  EXPECT_THAT(take(*hub_.listen(events_since("e-6"))), ElementsAre(HasSubstr("too_old")));
+}
+
+TEST_F(Hub, ShowsEachSnapshotWithoutAnId) {
+  const auto feed = hub_.listen(all(SampleDetail::summary));
+  take(*feed);
+  hub_.show(snapshot(2));
+  EXPECT_THAT(take(*feed),
+              ElementsAre(AllOf(StartsWith("event: snapshot\ndata: {\"skipped\":0,\"snapshot\":{"),
+                                HasSubstr("\"generation\":2"))));
+  EXPECT_THAT(take(*feed), IsEmpty());
+}
+
+TEST_F(Hub, ShowsASlowListenerTheNewestAndCountsTheOthers) {
+  const auto feed = hub_.listen(all(SampleDetail::summary));
+  take(*feed);
+  for (std::uint64_t generation = 2; generation <= 5; ++generation) hub_.show(snapshot(generation));
+  EXPECT_THAT(take(*feed),
+              ElementsAre(AllOf(HasSubstr("{\"skipped\":3,"), HasSubstr("\"generation\":5"))));
+  hub_.show(snapshot(6));
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("{\"skipped\":0,")));
+}
+
+TEST_F(Hub, LeavesNoEventOutForASlowListenerAndTellsThemFirst) {
+  const auto feed = hub_.listen(all(SampleDetail::summary));
+  take(*feed);
+  hub_.show(snapshot(2));
+  publish(2);
+  hub_.show(snapshot(3));
+  EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2), HasSubstr("{\"skipped\":1,")));
+}
+
+TEST_F(Hub, ShowsWhatWasAskedFor) {
+  const auto summary = hub_.listen({});
+  const auto full = hub_.listen(all(SampleDetail::full));
+  const auto none = hub_.listen(all(SampleDetail::none));
+  for (const auto& feed : {summary, full, none}) take(*feed);
+  hub_.show(snapshot(2));
+  EXPECT_THAT(take(*none), IsEmpty());
+  EXPECT_THAT(take(*summary), ElementsAre(Not(HasSubstr("readings"))));
+  EXPECT_THAT(take(*full), ElementsAre(HasSubstr("\"readings\":{")));
+}
+
+TEST_F(Hub, RendersOnceForAllWhoWantTheSame) {
+  const auto one = hub_.listen({});
+  const auto two = hub_.listen({});
+  take(*one);
+  take(*two);
+  hub_.show(snapshot(2));
+  EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
+  publish(1);
+  EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
+}
+
+TEST_F(Hub, ShowsOnlyTheGpusThatWereNamedHoweverTheyAre) {
+  for (const char* name : {"1", "GPU-1", "0000:02:00.0"}) {
+    EventsRequest request;
+    request.gpus = name;
+    const auto feed = hub_.listen(request);
+    EXPECT_THAT(take(*feed),
+                ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
+    hub_.show(snapshot(2));
+    EXPECT_THAT(take(*feed),
+                ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
+  }
+}
+
+TEST_F(Hub, TellsOfTheNamedGpusAndOfNone) {
+  EventsRequest request = all(SampleDetail::none);
+  request.gpus = "1";
+  const auto feed = hub_.listen(request);
+  take(*feed);
+  hub_.publish("device", "zero", "GPU-0");
+  hub_.publish("device", "one", "GPU-1");
+  hub_.publish("device", "driver");
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: driver")));
+}
+
+TEST_F(Hub, KnowsANamedGpuOnceItIsThere) {
+  EventHub hub("e", std::make_shared<const Snapshot>());
+  EventsRequest request = all(SampleDetail::none);
+  request.gpus = "1";
+  const auto feed = hub.listen(request);
+  take(*feed);
+  hub.show(snapshot(1));
+  hub.publish("device", "zero", "GPU-0");
+  hub.publish("device", "one", "GPU-1");
+  hub.show(std::make_shared<const Snapshot>());
+  hub.publish("device", "gone", "GPU-1");
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: gone")));
+}
+
+TEST_F(Hub, WakesWhoWantsToKnow) {
+  const auto events = hub_.listen(all(SampleDetail::none));
+  const auto samples = hub_.listen({});
+  int woken_events = 0;
+  int woken_samples = 0;
+  events->on_more([&] { ++woken_events; });
+  samples->on_more([&] { ++woken_samples; });
+  hub_.show(snapshot(2));
+  publish(1);
+  EXPECT_EQ(woken_events, 1);
+  EXPECT_EQ(woken_samples, 2);
+}
+
+TEST_F(Hub, ForgetsAListenerThatEnds) {
+  auto feed = hub_.listen({});
+  EXPECT_EQ(hub_.listeners(), 1U);
+  feed = nullptr;
+  EXPECT_EQ(hub_.listeners(), 0U);
+  publish(1);
+}
+
+TEST_F(Hub, MayEndBeforeItsListeners) {
+  auto hub = std::make_unique<EventHub>("e", snapshot(1));
+  const auto feed = hub->listen({});
+  hub = nullptr;
+  EXPECT_EQ(take(*feed).size(), 1U);
+}
+
+TEST_F(Hub, ItsDataFitsItsRecords) {
+  const auto data = [](const std::string& event) {
+    const std::size_t begin = event.find("data: ") + 6;
+    return event.substr(begin, event.size() - begin - 2);
+  };
+  const auto summary = hub_.listen({});
+  const auto full = hub_.listen(all(SampleDetail::full));
+  EXPECT_TRUE(json::from_json<protocol::SummaryResync>(data(take(*summary).at(0))));
+  EXPECT_TRUE(json::from_json<protocol::FullResync>(data(take(*full).at(0))));
+  hub_.show(snapshot(2));
+  EXPECT_TRUE(json::from_json<protocol::SummarySample>(data(take(*summary).at(0))));
+  EXPECT_TRUE(json::from_json<protocol::FullSample>(data(take(*full).at(0))));
+}
+
+}  // namespace
+}  // namespace gpuyard::api
