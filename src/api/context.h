@@ -7,6 +7,7 @@
 
 #include "api/event_hub.h"
 #include "base/histogram.h"
+#include "device/process_facts.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::api {
@@ -32,6 +33,7 @@ struct Context {
   std::string version;
   std::string metrics_prefix;
   const Histogram* loop_lag = nullptr;
+  const ProcessBook* processes = nullptr;  // none: nobody looks who they are
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

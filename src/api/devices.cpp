@@ -30,13 +30,31 @@ void get_device(Context& context, const protocol::DeviceName& name,
   }
   const auto device = find_device(*snapshot, name.id);
   if (!device) return respond(device.error());
-  respond(protocol::device_of(**device, snapshot->taken));
+  respond(protocol::device_of(**device, snapshot->taken, context.processes));
+}
+
+void get_device_processes(Context& context, const Principal& principal,
+                          const protocol::DeviceName& name,
+                          Responder<protocol::DeviceProcesses> respond) {
+  const auto& snapshot = context.telemetry.latest();
+  if (!snapshot->driver.initialised && snapshot->devices.empty()) {
+    return respond(Error{Errc::unavailable, snapshot->driver.why});
+  }
+  const auto device = find_device(*snapshot, name.id);
+  if (!device) return respond(device.error());
+  const auto may_see = [&](const ProcessFacts& facts) {
+    return may_see_arguments(principal, facts);
+  };
+  respond(protocol::device_processes_of(**device, snapshot->taken, context.processes, may_see));
 }
 
 void get_snapshot(Context& context, const NoParams&, Responder<protocol::Snapshot> respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
-  respond.rendered(context.snapshot.get(
-      snapshot.generation, [&] { return json::to_json(protocol::snapshot_of(snapshot)); }));
+  // Both numbers only grow, so that their sum changes with either.
+  const std::uint64_t book = context.processes != nullptr ? context.processes->revision() : 0;
+  respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
+    return json::to_json(protocol::snapshot_of(snapshot, context.processes));
+  }));
 }
 
 }  // namespace gpuyard::api

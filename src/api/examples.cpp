@@ -112,6 +112,39 @@ gpuyard::DriverInfo driver() {
   return {"535.104.05", "12.2", "12.535.104", "libnvidia-ml.so.1", true};
 }
 
+constexpr std::uint32_t kTrainer = 4711;
+
+// Knows the one process there is.
+class ExampleBook final : public ProcessBook {
+ public:
+  ExampleBook() {
+    facts_.pid = kTrainer;
+    facts_.started = TimePoint(std::chrono::minutes(12));
+    facts_.started_at = kWall - std::chrono::minutes(48);
+    facts_.uid = facts_.real_uid = 1000;
+    facts_.command = "python3";
+    facts_.user = std::string("alice");
+    facts_.arguments = std::vector<std::string>{"python3", "train.py", "--epochs", "90"};
+    Placement placement;
+    placement.slurm_job = "1234";
+    placement.slurm_step = "0";
+    placement.unit = "slurmstepd.scope";
+    placement.slice = "system.slice";
+    facts_.placement = placement;
+  }
+  Result<const ProcessFacts*> find(std::uint32_t) const override { return &facts_; }
+  std::uint64_t revision() const override { return 0; }
+
+ private:
+  ProcessFacts facts_;
+};
+
+ProcessList trainer() {
+  constexpr std::int64_t kMemory = 76'402'497'945;
+  constexpr std::int64_t kShare = 97;
+  return {kTaken - kAge, std::vector{GpuProcess{kTrainer, ProcessKind::compute, kMemory, kShare}}};
+}
+
 DeviceState device(std::uint32_t index, const char* uuid, const char* pci_address,
                    const std::vector<Value>& values) {
   DeviceState state;
@@ -129,6 +162,8 @@ gpuyard::Snapshot snapshot() {
   snapshot.devices = {
       device(0, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc", "0000:11:00.0", of_a_busy_one()),
       device(1, "GPU-605b2143-4b29-4751-859c-a43e91df2009", "0000:14:00.0", of_an_idle_one())};
+  snapshot.devices.front().sample.set(trainer());
+  snapshot.devices.back().sample.set(ProcessList{kTaken - kAge, std::vector<GpuProcess>{}});
   return snapshot;
 }
 
@@ -144,7 +179,14 @@ protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesR
 }
 
 protocol::Device example_of(std::type_identity<protocol::Device>) {
-  return protocol::device_of(snapshot().devices.front(), kTaken);
+  const ExampleBook book;
+  return protocol::device_of(snapshot().devices.front(), kTaken, &book);
+}
+
+protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesses>) {
+  const ExampleBook book;
+  return protocol::device_processes_of(snapshot().devices.front(), kTaken, &book,
+                                       [](const ProcessFacts&) { return true; });
 }
 
 protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>) {
@@ -152,7 +194,8 @@ protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>) {
 }
 
 protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>) {
-  return protocol::snapshot_of(snapshot());
+  const ExampleBook book;
+  return protocol::snapshot_of(snapshot(), &book);
 }
 
 protocol::Health example_of(std::type_identity<protocol::Health>) {

@@ -12,6 +12,7 @@ namespace gpuyard::api {
 
 protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesResponse>);
 protocol::Device example_of(std::type_identity<protocol::Device>);
+protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesses>);
 protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>);
 protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>);
 protocol::Health example_of(std::type_identity<protocol::Health>);

@@ -12,6 +12,8 @@ using protocol::Text;
 
 void get_gpu_devices(Context&, const NoParams&, Responder<protocol::GPUDevicesResponse>);
 void get_device(Context&, const protocol::DeviceName&, Responder<protocol::Device>);
+void get_device_processes(Context&, const Principal&, const protocol::DeviceName&,
+                          Responder<protocol::DeviceProcesses>);
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
 void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
 void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);

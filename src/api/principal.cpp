@@ -35,6 +35,12 @@ Principal principal_of(const http::Peer& peer, uid_t daemon_uid) {
   return {peer.uid, admin ? Scope::admin : Scope::lease};
 }
 
+bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
+  if (!principal.uid) return false;
+  if (principal.scope == Scope::admin) return true;
+  return *principal.uid == facts.uid && *principal.uid == facts.real_uid;
+}
+
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route) {
   if (principal.scope >= route.scope) return {};
   const std::string_view next = principal.uid ? "ask an administrator of this machine"

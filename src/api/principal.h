@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "device/process_facts.h"
 #include "http/message.h"
 #include "protocol/route.h"
 
@@ -22,6 +23,11 @@ struct Principal {
 // Unix socket: root and the daemon's own user are admin, others may read and lease.
 // TCP: read only, until there are tokens.
 Principal principal_of(const http::Peer&, uid_t daemon_uid);
+
+// The arguments of a process are for its own user and for administrators, and for nobody whom the
+// kernel does not vouch for. One that runs for another user than the one who started it is
+// neither's.
+bool may_see_arguments(const Principal&, const ProcessFacts&);
 
 // Errc::denied, saying what is missing and how to get it.
 Result<void> authorise(const Principal&, const protocol::RouteInfo&);

@@ -86,5 +86,30 @@ TEST(Authority, WhatChangesSomethingIsClosedToTcpAndOpenToRoot) {
   }
 }
 
+ProcessFacts of_user(std::uint32_t real, std::uint32_t effective) {
+  ProcessFacts facts;
+  facts.real_uid = real;
+  facts.uid = effective;
+  return facts;
+}
+
+TEST(Arguments, AreForTheProcesssOwnUserAndAdministrators) {
+  const auto alices = of_user(1000, 1000);
+  EXPECT_TRUE(may_see_arguments(over_unix(1000), alices));
+  EXPECT_FALSE(may_see_arguments(over_unix(1001), alices));
+  EXPECT_TRUE(may_see_arguments(over_unix(0), alices));
+  EXPECT_TRUE(may_see_arguments(over_unix(kDaemon), alices));
+}
+
+TEST(Arguments, AreForNobodyOverTcp) {
+  EXPECT_FALSE(may_see_arguments(over_tcp(), of_user(1000, 1000)));
+  EXPECT_FALSE(may_see_arguments({std::nullopt, Scope::admin}, of_user(1000, 1000)));
+}
+
+TEST(Arguments, OfOneThatRunsForAnotherUserAreNeithersBusiness) {
+  EXPECT_FALSE(may_see_arguments(over_unix(1000), of_user(1000, 1001)));
+  EXPECT_FALSE(may_see_arguments(over_unix(1001), of_user(1000, 1001)));
+}
+
 }  // namespace
 }  // namespace gpuyard::api

@@ -90,7 +90,7 @@ void Router::handle(http::Request request, http::Reply reply) {
     if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
-    return route.call(context_, route.info, *parameters, std::move(reply));
+    return route.call(context_, principal, route.info, *parameters, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
 }

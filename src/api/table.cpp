@@ -6,11 +6,17 @@ namespace gpuyard::api {
 
 const std::vector<BoundRoute>& table() {
   static const std::vector<BoundRoute> routes = {
-      bind(protocol::kGpuDevices, &get_gpu_devices), bind(protocol::kDevice, &get_device),
-      bind(protocol::kDriver, &get_driver),          bind(protocol::kSnapshot, &get_snapshot),
-      bind(protocol::kEvents, &get_events),          bind(protocol::kMetrics, &get_metrics),
-      bind(protocol::kHealth, &get_health),          bind(protocol::kReady, &get_ready),
-      bind(protocol::kOpenApi, &get_openapi),        bind(protocol::kDocs, &get_docs),
+      bind(protocol::kGpuDevices, &get_gpu_devices),
+      bind(protocol::kDevice, &get_device),
+      bind(protocol::kDeviceProcesses, &get_device_processes),
+      bind(protocol::kDriver, &get_driver),
+      bind(protocol::kSnapshot, &get_snapshot),
+      bind(protocol::kEvents, &get_events),
+      bind(protocol::kMetrics, &get_metrics),
+      bind(protocol::kHealth, &get_health),
+      bind(protocol::kReady, &get_ready),
+      bind(protocol::kOpenApi, &get_openapi),
+      bind(protocol::kDocs, &get_docs),
       bind(protocol::kDocsAsset, &get_docs_asset),
   };
   return routes;

@@ -58,12 +58,13 @@ struct BoundRoute {
   boost::json::object (*answer_schema)();           // null for an answer that is not JSON
   std::string (*example)();                         // null for that, and where examples.h has none
   Result<void> (*decode)(std::string_view answer);  // strictly; null for an answer that is not JSON
-  std::function<void(Context&, const protocol::RouteInfo&, const NamedValues&, http::Reply)> call;
+  std::function<void(Context&, const Principal&, const protocol::RouteInfo&, const NamedValues&,
+                     http::Reply)>
+      call;
 };
 
-template <class Params, class Answer>
-BoundRoute bind(const protocol::Route<Params, Answer>& route,
-                void (*handler)(Context&, const Params&, Responder<Answer>)) {
+template <class Params, class Answer, class Handler>
+BoundRoute bind_with(const protocol::Route<Params, Answer>& route, Handler handler) {
   BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, {}};
   if constexpr (!std::is_same_v<Answer, protocol::Text>) {
     bound.answer_schema = &json::schema<Answer>;
@@ -76,13 +77,30 @@ BoundRoute bind(const protocol::Route<Params, Answer>& route,
       bound.example = [] { return json::to_json(example_of(std::type_identity<Answer>{})); };
     }
   }
-  bound.call = [handler](Context& context, const protocol::RouteInfo& info,
-                         const NamedValues& given, http::Reply reply) {
+  bound.call = [handler](Context& context, const Principal& principal,
+                         const protocol::RouteInfo& info, const NamedValues& given,
+                         http::Reply reply) {
     auto parameters = read_parameters<Params>(given);
     if (!parameters) return reply(render_error(info, parameters.error()));
-    handler(context, *parameters, Responder<Answer>(info, std::move(reply)));
+    handler(context, principal, *parameters, Responder<Answer>(info, std::move(reply)));
   };
   return bound;
+}
+
+// A handler to which it matters who asks.
+template <class Params, class Answer>
+BoundRoute bind(const protocol::Route<Params, Answer>& route,
+                void (*handler)(Context&, const Principal&, const Params&, Responder<Answer>)) {
+  return bind_with(route, handler);
+}
+
+template <class Params, class Answer>
+BoundRoute bind(const protocol::Route<Params, Answer>& route,
+                void (*handler)(Context&, const Params&, Responder<Answer>)) {
+  return bind_with(route, [handler](Context& context, const Principal&, const Params& parameters,
+                                    Responder<Answer> respond) {
+    handler(context, parameters, std::move(respond));
+  });
 }
 
 // Every route, in the order in which they are documented.

@@ -37,11 +37,12 @@ inline constexpr bool is_string_map = false;
 template <class T>
 inline constexpr bool is_string_map<std::map<std::string, T>> = true;
 
-// Calls visit(descriptor) for each member, in order; descriptor.name and descriptor.pointer.
+// Calls visit(descriptor) for each member, in order, those of its bases first; descriptor.name and
+// descriptor.pointer.
 template <Record T, class Visit>
 constexpr void each_member(Visit&& visit) {
-  boost::mp11::mp_for_each<boost::describe::describe_members<T, boost::describe::mod_public>>(
-      std::forward<Visit>(visit));
+  constexpr unsigned kAll = boost::describe::mod_public | boost::describe::mod_inherited;
+  boost::mp11::mp_for_each<boost::describe::describe_members<T, kAll>>(std::forward<Visit>(visit));
 }
 
 template <DescribedEnum E>

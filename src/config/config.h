@@ -22,6 +22,9 @@ struct Config {
   struct Driver {
     std::string nvml;  // empty: the loader's own search
   } driver;
+  struct Processes {
+    std::string proc_root = "/proc";
+  } processes;
   // At which core temperatures a GPU stops being healthy, in degrees Celsius.
   struct Temperatures {
     std::int64_t degraded = 75;

@@ -112,6 +112,11 @@ constexpr std::array kKeys = {
     Key{"driver", "nvml", false, "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
         Type::text, &get_member<&Config::driver, &Config::Driver::nvml>,
         &set_member<&Config::driver, &Config::Driver::nvml>},
+    Key{"processes", "proc_root", false,
+        "Where the processes that the driver lists are looked up: in a container, where the host's "
+        "/proc is mounted.",
+        Type::text, &get_member<&Config::processes, &Config::Processes::proc_root>,
+        &set_member<&Config::processes, &Config::Processes::proc_root>},
     Key{"health", "temperature_degraded", false, "A GPU is degraded above so many degrees Celsius.",
         Type::integer, &get_temperature<&Temperatures::degraded>,
         &set_temperature<&Temperatures::degraded>},

@@ -38,6 +38,11 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
           event.text};
 }
 
+processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
+  using enum processes::OwnerWatch::Listed;
+  return options.driver.replay ? in_a_recording : now;
+}
+
 }  // namespace
 
 Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
@@ -51,13 +56,27 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
           },
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
+      intake_(loop, journal_,
+              {[this](const DeviceEvent& event) { telemetry_.on_event(event); },
+               [this](const DeviceEvent& event) { telemetry_.on_echo(event); }}),
       event_hub_(journal_.epoch(), telemetry_.latest()),
-      context_{telemetry_, event_hub_, options.version, options.config.metrics.prefix,
-               &loop_lag_.histogram()},
+      query_(loop, "query"),
+      owners_(query_, options.config.processes.proc_root, listed_when(options)),
+      context_{telemetry_,
+               event_hub_,
+               options.version,
+               options.config.metrics.prefix,
+               &loop_lag_.histogram(),
+               &owners_.book()},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
       }) {}
+
+void Yard::on_fleet(const Fleet& fleet) {
+  intake_.on_fleet(fleet);
+  telemetry_.on_fleet(fleet);
+}
 
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
@@ -78,7 +97,7 @@ Result<void> Yard::listen() {
 }
 
 void Yard::start() {
-  journal_.on_added([this](const events::Event& event) { on_event(event); });
+  journal_.on_added([this](const events::Event& event) { publish(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   host_.start();
 }
@@ -86,10 +105,11 @@ void Yard::start() {
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   event_hub_.show(snapshot);
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
+  owners_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
-void Yard::on_event(const events::Event& event) {
+void Yard::publish(const events::Event& event) {
   event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
 }
 

@@ -6,12 +6,15 @@
 
 #include "api/router.h"
 #include "base/loop_lag.h"
+#include "base/worker.h"
 #include "daemon/serve.h"
 #include "driver/host_client.h"
 #include "events/changes.h"
+#include "events/intake.h"
 #include "events/journal.h"
 #include "http/loop.h"
 #include "http/server.h"
+#include "processes/owner_watch.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::daemon {
@@ -28,13 +31,14 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   const std::vector<std::string>& places() const { return places_; }
 
  private:
-  void on_fleet(const Fleet& fleet) override { telemetry_.on_fleet(fleet); }
+  void on_fleet(const Fleet&) override;
   void on_no_driver(const Error& error) override { telemetry_.on_no_driver(error); }
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
   void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
+  void on_event(const DeviceEvent& event) override { intake_.on_driver_event(event); }
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
-  void on_event(const events::Event&);
+  void publish(const events::Event&);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
@@ -42,8 +46,11 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   driver::HostClient host_;
   telemetry::Telemetry telemetry_;
   events::Journal journal_;
+  events::Intake intake_;
   events::ChangeWatch changes_;
   api::EventHub event_hub_;
+  ThreadWorker query_;
+  processes::OwnerWatch owners_;
   api::Context context_;
   api::Router router_;
   http::Server server_;

@@ -15,12 +15,23 @@ std::optional<Result<ProcessFacts>> answer(const ProcessReader& reader, const Qu
   return reader.read(question.pid);
 }
 
+Result<void> check(Numbers numbers, const ProcessReader& reader) {
+  switch (numbers) {
+    case Numbers::of_a_driver:
+      return check_pid_namespace(reader.proc_root());
+    case Numbers::of_a_recording:
+      return Error{Errc::unsupported, "recorded without it"};
+    case Numbers::of_simulation:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Question>& questions,
                              Numbers numbers) {
-  Result<void> same_numbers;
-  if (numbers == Numbers::of_a_driver) same_numbers = check_pid_namespace(reader.proc_root());
+  const Result<void> same_numbers = check(numbers, reader);
   std::vector<Finding> findings;
   findings.reserve(questions.size());
   for (const Question& question : questions) {

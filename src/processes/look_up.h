@@ -10,9 +10,14 @@
 
 namespace gpuyard::processes {
 
-// Blocks on /proc. `driver_numbers`: whether these are numbers that a driver gave, which a
-// container may know by others, or a simulated driver's, which are always ours.
-enum class Numbers { of_a_driver, of_this_namespace };
+// Whose process ids they are.
+enum class Numbers {
+  of_a_driver,     // a container may know the same processes by others
+  of_simulation,   // they are always ours
+  of_a_recording,  // they may be anybody's by now
+};
+
+// Blocks on /proc.
 std::vector<Finding> look_up(const ProcessReader&, const std::vector<Question>&, Numbers);
 
 // Everything of these processes at once, users' names too: for a program that may wait.

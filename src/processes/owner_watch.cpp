@@ -27,8 +27,10 @@ struct OwnerWatch::Desk {
   UserNames names;  // touched on the worker's thread alone
 };
 
-OwnerWatch::OwnerWatch(Worker& worker, std::string proc_root)
-    : worker_(worker), desk_(new Desk{ProcessReader(std::move(proc_root)), UserNames()}) {}
+OwnerWatch::OwnerWatch(Worker& worker, std::string proc_root, Listed when)
+    : worker_(worker),
+      when_(when),
+      desk_(new Desk{ProcessReader(std::move(proc_root)), UserNames()}) {}
 
 OwnerWatch::~OwnerWatch() = default;
 
@@ -44,7 +46,9 @@ void OwnerWatch::on_snapshot(const Snapshot& snapshot) {
 }
 
 void OwnerWatch::ask_facts() {
-  const Numbers numbers = simulated_ ? Numbers::of_this_namespace : Numbers::of_a_driver;
+  const Numbers numbers = when_ == Listed::in_a_recording ? Numbers::of_a_recording
+                          : simulated_                    ? Numbers::of_simulation
+                                                          : Numbers::of_a_driver;
   facts_asked_ = ask_worker(
       worker_,
       [desk = desk_, questions = owners_.questions(), numbers] {

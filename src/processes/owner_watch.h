@@ -18,8 +18,9 @@ Owners::Listed listed_in(const Snapshot&);
 // is new, and keeps what it knew.
 class OwnerWatch {
  public:
+  enum class Listed { now, in_a_recording };
   // The worker outlives this, and runs nothing afterwards.
-  OwnerWatch(Worker&, std::string proc_root);
+  OwnerWatch(Worker&, std::string proc_root, Listed);
   ~OwnerWatch();
 
   void on_snapshot(const Snapshot&);
@@ -32,6 +33,7 @@ class OwnerWatch {
   void ask_names();
 
   Worker& worker_;
+  const Listed when_;
   std::shared_ptr<Desk> desk_;
   Owners owners_;
   Owners::Listed listed_;

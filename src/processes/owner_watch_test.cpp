@@ -31,7 +31,7 @@ class Watch : public ::testing::Test {
 
   ProcTree proc_;
   gpuyard::testing::ManualWorker worker_;
-  OwnerWatch watch_{worker_, proc_.root()};
+  OwnerWatch watch_{worker_, proc_.root(), OwnerWatch::Listed::now};
 };
 
 TEST_F(Watch, FindsOutWhoIsListed) {
@@ -119,9 +119,17 @@ TEST_F(Watch, ThousandsOfProcessesAreLookedUp) {
   EXPECT_EQ(watch_.book().find(1).error().code, Errc::not_found);
 }
 
+TEST_F(Watch, WhoseNumberItWasInARecordingIsNotGuessed) {
+  proc_.put({.pid = 7});
+  OwnerWatch replaying(worker_, proc_.root(), OwnerWatch::Listed::in_a_recording);
+  replaying.on_snapshot(listing({7}));
+  worker_.run_all();
+  EXPECT_EQ(replaying.book().find(7).error().code, Errc::unsupported);
+}
+
 TEST(LookUpAll, IsForAProgramThatMayWait) {
   const auto own = static_cast<std::uint32_t>(::getpid());
-  const auto book = look_up_all({{own, BootClock::now()}}, Numbers::of_this_namespace);
+  const auto book = look_up_all({{own, BootClock::now()}}, Numbers::of_simulation);
   const auto facts = book->find(own);
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ((*facts)->command, "processes_test");

@@ -57,14 +57,21 @@ bool is_fast(Metric metric) {
   return fast[static_cast<std::size_t>(metric)];
 }
 
-void put_processes(Device& out, const DeviceState& device) {
+// Their list; empty if there is none, which `missing` then explains.
+const ProcessList* list_of(const DeviceState& device, std::map<std::string, std::string>& missing) {
   const auto& list = device.sample.processes();
-  if (list && list->processes() != nullptr) {
-    out.processes = *list->processes();
-    return;
-  }
+  if (list && list->processes() != nullptr) return &*list;
   const Missing why = device.info.fault.value_or(list ? std::get<Missing>(list->value) : Missing{});
-  out.missing["processes"] = describe(why);
+  missing["processes"] = describe(why);
+  return nullptr;
+}
+
+void put_processes(Device& out, const DeviceState& device, const ProcessBook* book) {
+  const ProcessList* list = list_of(device, out.missing);
+  if (list == nullptr) return;
+  auto& shown = out.processes.emplace();
+  shown.reserve(list->processes()->size());
+  for (const GpuProcess& process : *list->processes()) shown.push_back(process_of(process, book));
 }
 
 }  // namespace
@@ -88,7 +95,7 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
   return {info.driver_version, info.cuda_driver_version, info.nvml_version};
 }
 
-Device device_of(const DeviceState& device, TimePoint now) {
+Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* book) {
   Device out{device.info.index,
              device.info.uuid,
              device.info.pci_address,
@@ -118,11 +125,27 @@ Device device_of(const DeviceState& device, TimePoint now) {
     }
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
-  put_processes(out, device);
+  put_processes(out, device, book);
   return out;
 }
 
-Snapshot snapshot_of(const gpuyard::Snapshot& snapshot) {
+DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
+                                    const ProcessBook* book, const MaySee& may_see) {
+  DeviceProcesses out;
+  out.index = device.info.index;
+  out.uuid = device.info.uuid;
+  out.pci_address = device.info.pci_address;
+  const ProcessList* list = list_of(device, out.missing);
+  if (list == nullptr) return out;
+  out.age_ms = to_milliseconds(now - list->taken);
+  auto& shown = out.processes.emplace();
+  for (const GpuProcess& process : *list->processes()) {
+    shown.push_back(process_in_full(process, book, may_see));
+  }
+  return out;
+}
+
+Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessBook* book) {
   Snapshot out;
   out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;
@@ -131,7 +154,7 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot) {
   out.driver_error = non_empty(snapshot.driver.why);
   out.driver = driver_info_of(snapshot.driver.info);
   for (const DeviceState& device : snapshot.devices) {
-    out.devices.push_back(device_of(device, snapshot.taken));
+    out.devices.push_back(device_of(device, snapshot.taken, book));
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "device/health.h"
 #include "device/snapshot.h"
 #include "gpuyard/gpu_device.h"
+#include "protocol/processes.h"
 #include "protocol/readings.h"
 
 namespace gpuyard {
@@ -53,7 +54,7 @@ struct Device {
   std::optional<gpuyard::Health> health;
   std::vector<std::string> health_reasons;
   Readings readings;
-  std::optional<std::vector<GpuProcess>> processes;
+  std::optional<std::vector<Process>> processes;
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
 };
@@ -77,6 +78,19 @@ struct Snapshot {
 BOOST_DESCRIBE_STRUCT(Snapshot, (),
                       (schema, simulated, generation, taken_at, driver_initialised, driver_error,
                        driver, devices))
+
+// Who uses one GPU.
+struct DeviceProcesses {
+  int schema = kSchemaVersion;
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::optional<std::vector<ProcessInFull>> processes;
+  std::map<std::string, std::string> missing;
+  std::optional<std::int64_t> age_ms;
+};
+BOOST_DESCRIBE_STRUCT(DeviceProcesses, (),
+                      (schema, index, uuid, pci_address, processes, missing, age_ms))
 
 struct DeviceName {
   std::string id;
@@ -106,8 +120,10 @@ BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simul
 // From what telemetry knows to what the wire says.
 GPUDevice gpu_device_of(const DeviceState&);
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
-Device device_of(const DeviceState&, TimePoint now);
-Snapshot snapshot_of(const gpuyard::Snapshot&);
+Device device_of(const DeviceState&, TimePoint now, const ProcessBook* = nullptr);
+DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessBook*,
+                                    const MaySee&);
+Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessBook* = nullptr);
 Readiness readiness_of(const gpuyard::Snapshot&);
 
 }  // namespace gpuyard::protocol
@@ -123,7 +139,7 @@ inline constexpr std::string_view schema_name<protocol::DriverInfo> = "DriverInf
 template <>
 inline constexpr std::string_view schema_name<protocol::Device> = "Device";
 template <>
-inline constexpr std::string_view schema_name<GpuProcess> = "Process";
+inline constexpr std::string_view schema_name<protocol::DeviceProcesses> = "DeviceProcesses";
 template <>
 inline constexpr std::string_view schema_name<protocol::Snapshot> = "Snapshot";
 template <>
@@ -168,13 +184,14 @@ template <>
 inline constexpr About about<&protocol::Device::processes>{
     "Who uses the GPU; the 1024 with most memory if there are more."};
 template <>
-inline constexpr About about<&GpuProcess::pid>{
-    "Process id as the driver sees it; a container may know it by another."};
+inline constexpr About about<&protocol::DeviceProcesses::processes>{
+    "The 1024 with most memory if there are more; null if the driver does not tell."};
 template <>
-inline constexpr About about<&GpuProcess::memory_bytes>{"Device memory; null if not told."};
+inline constexpr About about<&protocol::DeviceProcesses::missing>{
+    "Why there is no list, if there is none."};
 template <>
-inline constexpr About about<&GpuProcess::sm_percent>{
-    "Share of the streaming multiprocessors since the list before; null if not told."};
+inline constexpr About about<&protocol::DeviceProcesses::age_ms>{
+    "Age of the list, milliseconds; it is read every five seconds."};
 template <>
 inline constexpr About about<&protocol::Device::missing>{
     "For each reading that is null: its key, and why it is null."};

@@ -25,6 +25,11 @@ inline constexpr Route<DeviceName, Device> kDevice{
      "The full picture of one GPU, from the newest snapshot.", ErrorShape::standard,
      "application/json", kNeedsDevice}};
 
+inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
+    {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read,
+     "Who uses one GPU, with the arguments of those processes that are the caller's own.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {"GET", "/api/gpu/driver", "GPU", Scope::read,
      "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "

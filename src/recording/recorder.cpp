@@ -61,7 +61,8 @@ Line Recorder::news_of(const protocol::Device& device, const Known* before) {
   }
   if (!changed.sample.readings().empty()) line.readings = std::move(changed);
   if (!missing.empty()) line.missing = std::move(missing);
-  if (before == nullptr || before->processes != device.processes) line.processes = device.processes;
+  auto processes = protocol::as_listed(device.processes);
+  if (before == nullptr || before->processes != processes) line.processes = std::move(processes);
   return line;
 }
 
@@ -90,7 +91,7 @@ std::string Recorder::lines_of(const protocol::Snapshot& snapshot, Duration at) 
     line.t_ms = t_ms;
     if (says_more(line)) out += text_of(line);
     known_[device.index] = {device.condition, device.why, device.readings.sample, device.missing,
-                            device.processes};
+                            protocol::as_listed(device.processes)};
   }
   return out;
 }

@@ -1,0 +1,120 @@
+// Who uses a GPU, as the routes tell it to one caller and another.
+#include <gtest/gtest.h>
+
+#include "api/router.h"
+#include "base/manual_loop.h"
+#include "device/process_facts.h"
+
+namespace gpuyard::api {
+namespace {
+
+constexpr uid_t kDaemon = 990;
+constexpr uid_t kAlice = 1000;
+
+// One GPU with one process, and nothing else to tell.
+class OneList final : public telemetry::Reader {
+ public:
+  explicit OneList(ManualLoop& loop) : loop_(loop) {}
+
+  bool read(const ReadRequest& request) override {
+    loop_.post([this, request] {
+      Sample sample = missing_sample(request.probes, {}, loop_.now());
+      sample.set(ProcessList{loop_.now(), std::vector{GpuProcess{7, {}, {}, {}}}});
+      listener->on_reply({request.id, request.device, sample});
+    });
+    return true;
+  }
+
+  telemetry::Telemetry* listener = nullptr;
+
+ private:
+  ManualLoop& loop_;
+};
+
+class AlicesBook final : public ProcessBook {
+ public:
+  AlicesBook() {
+    facts.pid = 7;
+    facts.uid = facts.real_uid = kAlice;
+    facts.command = "python3";
+    facts.arguments = std::vector<std::string>{"python3", "--token=secret"};
+  }
+  Result<const ProcessFacts*> find(std::uint32_t) const override {
+    if (!known) return Error{Errc::unavailable, "not looked up yet"};
+    return &facts;
+  }
+  std::uint64_t revision() const override { return known ? 1 : 0; }
+
+  ProcessFacts facts;
+  bool known = true;
+};
+
+class Processes : public ::testing::Test {
+ protected:
+  Processes() {
+    reader_.listener = &telemetry_;
+    context_.processes = &book_;
+    Fleet fleet;
+    fleet.devices = {{"GPU-0", 0, "GPU-0", "0000:01:00.0", "A GPU", {}}};
+    telemetry_.on_fleet(fleet);
+    loop_.advance(std::chrono::seconds(6));
+  }
+
+  std::string get(const std::string& path, std::optional<uid_t> uid) {
+    http::Request request;
+    request.path = path;
+    if (uid) {
+      request.peer.kind = http::Peer::Kind::unix_socket;
+      request.peer.uid = *uid;
+    }
+    std::string body;
+    router_.handle(std::move(request), http::Reply([&](const http::Response& response) {
+                     EXPECT_EQ(response.status, 200);
+                     body = *response.body;
+                   }));
+    return body;
+  }
+  bool tells(const std::string& body, std::string_view text) {
+    return body.find(text) != std::string::npos;
+  }
+
+  ManualLoop loop_;
+  OneList reader_{loop_};
+  AlicesBook book_;
+  telemetry::Telemetry telemetry_{loop_, reader_};
+  Context context_{telemetry_, "1.2.3", "gpuyard"};
+  Router router_{context_, kDaemon};
+};
+
+TEST_F(Processes, TellTheirArgumentsToTheirOwnUserAndToAdministrators) {
+  for (const uid_t uid : {kAlice, uid_t{0}, kDaemon}) {
+    EXPECT_TRUE(tells(get("/api/gpu/devices/0/processes", uid), "--token=secret")) << uid;
+  }
+}
+
+TEST_F(Processes, TellOthersWhoTheyAreWithoutTheirArguments) {
+  for (const std::optional<uid_t> uid : {std::optional<uid_t>(kAlice + 1), {}}) {
+    const auto body = get("/api/gpu/devices/0/processes", uid);
+    EXPECT_FALSE(tells(body, "secret"));
+    EXPECT_TRUE(tells(body, R"("command":"python3")"));
+    EXPECT_TRUE(tells(body, R"("missing":{"arguments":"only told)")) << body;
+  }
+}
+
+TEST_F(Processes, NeverTellArgumentsWhereTheAnswerIsShared) {
+  for (const char* path : {"/api/gpu/snapshot", "/api/gpu/devices/0", "/metrics"}) {
+    EXPECT_FALSE(tells(get(path, uid_t{0}), "secret")) << path;
+  }
+  EXPECT_TRUE(tells(get("/api/gpu/devices/0", {}), R"("command":"python3")"));
+  EXPECT_FALSE(tells(get("/metrics", uid_t{0}), "python3"));
+}
+
+TEST_F(Processes, AreInTheSharedSnapshotAsSoonAsTheyAreKnown) {
+  book_.known = false;
+  EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), "not looked up yet"));
+  book_.known = true;
+  EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), R"("command":"python3")"));
+}
+
+}  // namespace
+}  // namespace gpuyard::api

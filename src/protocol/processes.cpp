@@ -1,0 +1,89 @@
+#include "protocol/processes.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+constexpr std::string_view kProcess = "process";  // stands for every field below the driver's own
+
+void put_placement(Process& out, const Result<Placement>& placement) {
+  if (!placement) {
+    for (const char* key :
+         {"container", "container_runtime", "pod", "slurm_job", "slurm_step", "unit", "slice"}) {
+      out.missing[key] = placement.error().message;
+    }
+    return;
+  }
+  out.container = placement->container;
+  out.container_runtime = placement->container_runtime;
+  out.pod = placement->pod;
+  out.slurm_job = placement->slurm_job;
+  out.slurm_step = placement->slurm_step;
+  out.unit = placement->unit;
+  out.slice = placement->slice;
+}
+
+void put_facts(Process& out, const ProcessFacts& facts) {
+  out.uid = facts.uid;
+  out.command = facts.command;
+  out.started_at = to_rfc3339(facts.started_at);
+  out.started_after_boot_ms = to_milliseconds(facts.started.time_since_epoch());
+  if (facts.user) {
+    out.user = *facts.user;
+  } else {
+    out.missing["user"] = facts.user.error().message;
+  }
+  put_placement(out, facts.placement);
+}
+
+Result<const ProcessFacts*> facts_of(const GpuProcess& process, const ProcessBook* book) {
+  if (book != nullptr) return book->find(process.pid);
+  return Error{Errc::unavailable, "nobody looked"};
+}
+
+Process process_of(const GpuProcess& process, const Result<const ProcessFacts*>& facts) {
+  Process out;
+  out.pid = process.pid;
+  out.kind = process.kind;
+  out.memory_bytes = process.memory_bytes;
+  out.sm_percent = process.sm_percent;
+  if (facts) {
+    put_facts(out, **facts);
+  } else {
+    out.missing[std::string(kProcess)] = facts.error().message;
+  }
+  return out;
+}
+
+}  // namespace
+
+Process process_of(const GpuProcess& process, const ProcessBook* book) {
+  return process_of(process, facts_of(process, book));
+}
+
+std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>& shown) {
+  if (!shown) return std::nullopt;
+  std::vector<GpuProcess> listed;
+  for (const Process& process : *shown) {
+    listed.push_back({process.pid, process.kind, process.memory_bytes, process.sm_percent});
+  }
+  return listed;
+}
+
+ProcessInFull process_in_full(const GpuProcess& process, const ProcessBook* book,
+                              const MaySee& may_see) {
+  const auto facts = facts_of(process, book);
+  ProcessInFull out{process_of(process, facts), {}};
+  if (!facts) return out;
+  const auto& arguments = (*facts)->arguments;
+  if (!may_see(**facts)) {
+    out.missing["arguments"] =
+        "only told to the process's own user and to administrators, over the Unix socket";
+  } else if (arguments) {
+    out.arguments = *arguments;
+  } else {
+    out.missing["arguments"] = arguments.error().message;
+  }
+  return out;
+}
+
+}  // namespace gpuyard::protocol

@@ -1,0 +1,118 @@
+// Who uses a GPU, as the API tells it. Arguments have a record of their own, so that what all
+// clients share cannot hold any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_schema.h"
+#include "base/record.h"
+#include "device/process.h"
+#include "device/process_facts.h"
+
+namespace gpuyard::protocol {
+
+struct Process {
+  std::uint32_t pid = 0;
+  ProcessKind kind = ProcessKind::compute;
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<std::int64_t> sm_percent;
+  std::optional<std::string> user;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::string> command;
+  std::optional<std::string> container;
+  std::optional<std::string> container_runtime;
+  std::optional<std::string> pod;
+  std::optional<std::string> slurm_job;
+  std::optional<std::string> slurm_step;
+  std::optional<std::string> unit;
+  std::optional<std::string> slice;
+  std::optional<std::string> started_at;
+  std::optional<std::int64_t> started_after_boot_ms;
+  std::map<std::string, std::string> missing;
+
+  friend bool operator==(const Process&, const Process&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Process, (),
+                      (pid, kind, memory_bytes, sm_percent, user, uid, command, container,
+                       container_runtime, pod, slurm_job, slurm_step, unit, slice, started_at,
+                       started_after_boot_ms, missing))
+
+struct ProcessInFull : Process {
+  std::optional<std::vector<std::string>> arguments;
+
+  friend bool operator==(const ProcessInFull&, const ProcessInFull&) = default;
+};
+BOOST_DESCRIBE_STRUCT(ProcessInFull, (Process), (arguments))
+
+// Without a book nothing is known of a process but what the driver says.
+Process process_of(const GpuProcess&, const ProcessBook*);
+
+// What the driver tells of them, without who they are.
+std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>&);
+
+// `may_see`: whether the arguments are for who asks.
+using MaySee = std::function<bool(const ProcessFacts&)>;
+ProcessInFull process_in_full(const GpuProcess&, const ProcessBook*, const MaySee& may_see);
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <>
+inline constexpr std::string_view schema_name<protocol::Process> = "Process";
+template <>
+inline constexpr std::string_view schema_name<protocol::ProcessInFull> = "ProcessInFull";
+
+template <>
+inline constexpr About about<&protocol::Process::pid>{
+    "Process id as the driver sees it; a container may know it by another."};
+template <>
+inline constexpr About about<&protocol::Process::memory_bytes>{"Device memory; null if not told."};
+template <>
+inline constexpr About about<&protocol::Process::sm_percent>{
+    "Share of the streaming multiprocessors since the list before; null if not told."};
+template <>
+inline constexpr About about<&protocol::Process::user>{"Name of the effective user."};
+template <>
+inline constexpr About about<&protocol::Process::command>{
+    "The kernel's name for the process, of at most 15 bytes; the process may change it."};
+template <>
+inline constexpr About about<&protocol::Process::container>{
+    "Id of the outermost container, or its name where it has no id; null for one in none."};
+template <>
+inline constexpr About about<&protocol::Process::container_runtime>{
+    "docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does "
+    "not tell."};
+template <>
+inline constexpr About about<&protocol::Process::pod>{
+    "UID of the Kubernetes pod; null for one in none."};
+template <>
+inline constexpr About about<&protocol::Process::slurm_job>{
+    "Slurm's id of the job; null for one in none."};
+template <>
+inline constexpr About about<&protocol::Process::unit>{
+    "Service or scope of systemd; null for one in none."};
+template <>
+inline constexpr About about<&protocol::Process::slice>{
+    "Slice of systemd: that of a user is named by who logged in."};
+template <>
+inline constexpr About about<&protocol::Process::started_at>{"When the process started."};
+template <>
+inline constexpr About about<&protocol::Process::started_after_boot_ms>{
+    "The same since the machine was booted, exact to 10 ms: with the pid it names one process for "
+    "ever."};
+template <>
+inline constexpr About about<&protocol::Process::missing>{
+    "For each field that is null because it is not known: its key, and why; \"process\" if "
+    "nothing is known but what the driver tells."};
+template <>
+inline constexpr About about<&protocol::ProcessInFull::arguments>{
+    "With the program itself; for the process's own user and administrators, over the Unix "
+    "socket."};
+
+}  // namespace gpuyard::json

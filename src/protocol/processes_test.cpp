@@ -1,0 +1,115 @@
+#include "protocol/processes.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json_reader.h"
+#include "protocol/resources.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+const GpuProcess kListed{7, ProcessKind::compute, 1024, 42};
+
+// Knows one process.
+class OneProcess final : public ProcessBook {
+ public:
+  OneProcess() {
+    facts.pid = 7;
+    facts.started = TimePoint(std::chrono::milliseconds(123'450));
+    facts.started_at = WallTime(std::chrono::milliseconds(1'767'225'600'250));
+    facts.uid = facts.real_uid = 1000;
+    facts.user = std::string("alice");
+    facts.command = "python3";
+    facts.arguments = std::vector<std::string>{"python3", "secret.py"};
+    Placement placement;
+    placement.slurm_job = "123";
+    facts.placement = placement;
+  }
+  Result<const ProcessFacts*> find(std::uint32_t pid) const override {
+    if (pid == facts.pid) return &facts;
+    return Error{Errc::not_found, "no such number"};
+  }
+  std::uint64_t revision() const override { return 0; }
+
+  ProcessFacts facts;
+};
+
+bool everybody(const ProcessFacts&) {
+  return true;
+}
+bool nobody(const ProcessFacts&) {
+  return false;
+}
+
+TEST(Process, IsWhoTheBookSays) {
+  const OneProcess book;
+  EXPECT_EQ(json::to_json(process_of(kListed, &book)),
+            R"({"pid":7,"kind":"compute","memory_bytes":1024,"sm_percent":42,"user":"alice",)"
+            R"("uid":1000,"command":"python3","container":null,"container_runtime":null,)"
+            R"("pod":null,"slurm_job":"123","slurm_step":null,"unit":null,"slice":null,)"
+            R"("started_at":"2026-01-01T00:00:00.250Z","started_after_boot_ms":123450,)"
+            R"("missing":{}})");
+}
+
+TEST(Process, OfWhomNothingIsKnownSaysWhy) {
+  const OneProcess book;
+  const auto process = process_of({8, ProcessKind::graphics, {}, {}}, &book);
+  EXPECT_EQ(process.user, std::nullopt);
+  EXPECT_EQ(process.missing.at("process"), "no such number");
+  EXPECT_FALSE(process_of(kListed, nullptr).missing.at("process").empty());
+}
+
+TEST(Process, AUserWithoutANameAndAnUnknownPlaceHaveTheirReasons) {
+  OneProcess book;
+  book.facts.user = Error{Errc::not_found, "user 1000 has no name here"};
+  book.facts.placement = Error{Errc::denied, "its cgroup is hidden"};
+  const auto process = process_of(kListed, &book);
+  EXPECT_EQ(process.uid, 1000U);
+  EXPECT_EQ(process.missing.at("user"), "user 1000 has no name here");
+  EXPECT_EQ(process.missing.at("container"), "its cgroup is hidden");
+  EXPECT_EQ(process.command, "python3");
+}
+
+TEST(Process, HasNoArgumentsWhereAllClientsShareIt) {
+  const OneProcess book;
+  EXPECT_EQ(json::to_json(process_of(kListed, &book)).find("secret"), std::string::npos);
+}
+
+TEST(Process, TellsItsArgumentsToWhoMaySeeThem) {
+  const OneProcess book;
+  const auto seen = process_in_full(kListed, &book, everybody);
+  EXPECT_EQ(seen.arguments->back(), "secret.py");
+  const auto hidden = process_in_full(kListed, &book, nobody);
+  EXPECT_EQ(hidden.arguments, std::nullopt);
+  EXPECT_TRUE(hidden.missing.contains("arguments"));
+  EXPECT_EQ(json::to_json(hidden).find("secret"), std::string::npos);
+}
+
+TEST(Process, InFullSurvivesJson) {
+  const OneProcess book;
+  const auto process = process_in_full(kListed, &book, everybody);
+  const auto text = json::to_json(process);
+  EXPECT_TRUE(text.starts_with(R"({"pid":7,)") && text.ends_with(R"(["python3","secret.py"]})"))
+      << text;
+  const auto again = json::from_json<ProcessInFull>(text);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, process);
+}
+
+TEST(DeviceProcesses, AreThoseOfTheListWithItsAge) {
+  constexpr TimePoint kNow{std::chrono::hours(1)};
+  const OneProcess book;
+  DeviceState device;
+  device.info.index = 3;
+  EXPECT_EQ(device_processes_of(device, kNow, &book, nobody).missing.at("processes"),
+            "not read yet");
+  device.sample.set(ProcessList{kNow - std::chrono::seconds(4), std::vector{kListed}});
+  const auto answer = device_processes_of(device, kNow, &book, everybody);
+  EXPECT_EQ(answer.index, 3U);
+  EXPECT_EQ(answer.age_ms, 4000);
+  ASSERT_EQ(answer.processes->size(), 1U);
+  EXPECT_EQ(answer.processes->front().user, "alice");
+}
+
+}  // namespace
+}  // namespace gpuyard::protocol
