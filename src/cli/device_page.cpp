@@ -11,6 +11,7 @@
 #include "cli/process_name.h"
 #include "cli/reading_text.h"
 #include "cli/text_width.h"
+#include "device/xid_table.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -180,6 +181,27 @@ std::string missing_text(const protocol::Device& device, const Screen& screen) {
   return out;
 }
 
+// The newest of its Xids, in words; empty if it had none.
+std::string xid_line(const protocol::Device& device, const Screen& screen) {
+  if (!device.xid_errors || device.xid_errors->empty()) return "";
+  const auto& last =
+      *std::ranges::max_element(*device.xid_errors, {}, &protocol::XidErrors::last_seen);
+  const std::string times =
+      fmt::format("{} {}, last {}", last.count, last.count == 1 ? "time" : "times", last.last_seen);
+  if (!last.xid) return fmt::format("other Xids ({})\n", printable(times));
+  const XidRow row = xid_row(*last.xid);
+  const Tone tone = row.severity == Severity::stop   ? Tone::bad
+                    : row.severity == Severity::warn ? Tone::warning
+                                                     : Tone::plain;
+  const std::string text =
+      printable(fmt::format("Xid {} ({}): {}", row.number, times, row.meaning));
+  std::string out;
+  for (const std::string& line : wrapped(text, screen.columns > 0 ? screen.columns : text.size())) {
+    out += painted(screen, tone, line) + "\n";
+  }
+  return out;
+}
+
 std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& device,
                     const Screen& screen) {
   std::string out = painted(screen, Tone::strong,
@@ -191,6 +213,7 @@ std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& 
   } else if (device.health == Health::healthy) {
     out += painted(screen, Tone::good, "healthy") + "\n";
   }
+  out += xid_line(device, screen);
   if (snapshot.simulated) out += painted(screen, Tone::faint, "This GPU is simulated.") + "\n";
   return out;
 }

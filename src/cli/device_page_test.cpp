@@ -95,5 +95,16 @@ TEST(DevicePage, SeveralFansArePrintedInOrder) {
   EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  fan speed  30 %, 31 %"));
 }
 
+TEST(DevicePage, SaysTheLastXidInWords) {
+  protocol::Device shown = busy();
+  EXPECT_EQ(page_of(shown).find("Xid"), std::string::npos);
+  shown.xid_errors = {{13, 9, "2026-01-31T12:00:00.000Z"}, {79, 1, "2026-01-31T12:00:05.000Z"}};
+  EXPECT_TRUE(says(page_of(shown),
+                   "Xid 79 (1 time, last 2026-01-31T12:00:05.000Z): The GPU has fallen off the "
+                   "bus."));
+  shown.xid_errors->push_back({{}, 3, "2026-01-31T12:00:06.000Z"});
+  EXPECT_TRUE(says(page_of(shown), "other Xids (3 times, last 2026-01-31T12:00:06.000Z)"));
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

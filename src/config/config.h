@@ -36,6 +36,9 @@ struct Config {
     Temperatures common;
     std::map<std::string, Temperatures> of_gpu;  // by index, UUID or PCI address
   } health;
+  struct Events {
+    std::string kernel_log = "/dev/kmsg";  // empty: it is not read
+  } events;
   struct Metrics {
     std::string prefix = "gpuyard";
   } metrics;

@@ -128,6 +128,11 @@ constexpr std::array kKeys = {
         "UUID "
         "or a PCI address.",
         Type::list, &get_temperatures_of, &set_temperatures_of},
+    Key{"events", "kernel_log", false,
+        "Where the kernel tells of Xids, or a FIFO that tells the same; empty: nowhere. With "
+        "simulated GPUs /dev/kmsg is not read.",
+        Type::text, &get_member<&Config::events, &Config::Events::kernel_log>,
+        &set_member<&Config::events, &Config::Events::kernel_log>},
     Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},

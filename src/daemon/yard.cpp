@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/json_writer.h"
+#include "base/log.h"
 #include "http/endpoint.h"
 
 namespace gpuyard::daemon {
@@ -73,11 +74,6 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
         router_.handle(std::move(request), std::move(reply));
       }) {}
 
-void Yard::on_fleet(const Fleet& fleet) {
-  intake_.on_fleet(fleet);
-  telemetry_.on_fleet(fleet);
-}
-
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
   server_.allow_hosts(server.allowed_hosts);
@@ -97,9 +93,39 @@ Result<void> Yard::listen() {
 }
 
 void Yard::start() {
-  journal_.on_added([this](const events::Event& event) { publish(event); });
+  journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   host_.start();
+}
+
+// The machine's own log tells of its own GPUs, which have the addresses that simulated ones have.
+void Yard::follow_kernel_log(bool simulated) {
+  const std::string& path = options_.config.events.kernel_log;
+  const bool of_others = simulated && path == config::Config::Events{}.kernel_log;
+  if (std::exchange(kernel_log_tried_, true) || path.empty() || of_others) return;
+  auto fd = events::open_kernel_log(path);
+  if (!fd) {
+    log::info("no Xids from the kernel's log, only the driver's own events: {}",
+              fd.error().message);
+    return;
+  }
+  kernel_log_.emplace(
+      loop_, *std::move(fd),
+      events::KernelLog::Listener{[this](const events::KernelXid& xid, TimePoint written) {
+                                    intake_.on_kernel_xid(xid, written);
+                                  },
+                                  [this](const std::string& what) { intake_.on_lost(what); }});
+}
+
+void Yard::on_no_driver(const Error& error) {
+  follow_kernel_log(false);
+  telemetry_.on_no_driver(error);
+}
+
+void Yard::on_fleet(const Fleet& fleet) {
+  intake_.on_fleet(fleet);
+  follow_kernel_log(fleet.driver.simulated);
+  telemetry_.on_fleet(fleet);
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
@@ -109,7 +135,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
-void Yard::publish(const events::Event& event) {
+void Yard::on_added(const events::Event& event) {
   event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
 }
 

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "api/router.h"
 #include "base/loop_lag.h"
 #include "base/worker.h"
@@ -12,6 +14,7 @@
 #include "events/changes.h"
 #include "events/intake.h"
 #include "events/journal.h"
+#include "events/kernel_log.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/owner_watch.h"
@@ -32,13 +35,14 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
 
  private:
   void on_fleet(const Fleet&) override;
-  void on_no_driver(const Error& error) override { telemetry_.on_no_driver(error); }
+  void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
-  void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
   void on_event(const DeviceEvent& event) override { intake_.on_driver_event(event); }
+  void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
-  void publish(const events::Event&);
+  void on_added(const events::Event&);
+  void follow_kernel_log(bool simulated);
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
@@ -51,6 +55,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   api::EventHub event_hub_;
   ThreadWorker query_;
   processes::OwnerWatch owners_;
+  std::optional<events::KernelLog> kernel_log_;
+  bool kernel_log_tried_ = false;
   api::Context context_;
   api::Router router_;
   http::Server server_;

@@ -27,9 +27,10 @@ struct DeviceState {
   DeviceCondition condition = DeviceCondition::responsive;
   std::string why;  // of a condition other than responsive
   Sample sample;
-  std::uint64_t query_errors = 0;         // readings that failed since the daemon started
-  HealthReport health = {};               // HealthWatch::judge() of all the above
-  std::vector<XidCount> xid_errors = {};  // since the daemon started
+  std::uint64_t query_errors = 0;  // readings that failed since the daemon started
+  HealthReport health = {};        // HealthWatch::judge() of all the above
+  // Since the daemon started. Nothing: nobody counts them.
+  std::optional<std::vector<XidCount>> xid_errors = {};
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };

@@ -166,6 +166,40 @@ void put_health(Text& text, const Snapshot& snapshot) {
   }
 }
 
+void put_xid_labels(Text& text, std::string_view name, const DeviceState& device,
+                    const XidCount& one) {
+  text.begin(name);
+  text.label("device", std::to_string(device.info.index));
+  text.label("uuid", device.info.uuid);
+  text.label("xid", one.xid ? std::to_string(*one.xid) : "other");
+}
+
+// Also of a GPU that does not answer: its Xids may be why.
+void put_xids(Text& text, const Snapshot& snapshot) {
+  const auto has_any = [](const DeviceState& device) {
+    return device.xid_errors && !device.xid_errors->empty();
+  };
+  if (!std::ranges::any_of(snapshot.devices, has_any)) return;
+  const auto put_each = [&](std::string_view name, auto value_of) {
+    for (const DeviceState& device : snapshot.devices) {
+      if (!has_any(device)) continue;
+      for (const XidCount& one : *device.xid_errors) {
+        put_xid_labels(text, name, device, one);
+        text.end(value_of(one));
+      }
+    }
+  };
+  text.family("gpu_xid_errors_total", "counter",
+              "Errors by the driver's own number (Xid), since the daemon started.");
+  put_each("gpu_xid_errors_total",
+           [](const XidCount& one) { return static_cast<double>(one.count); });
+  text.family("gpu_xid_last_seen_timestamp_seconds", "gauge",
+              "When the GPU had this Xid last, in seconds since 1970.");
+  put_each("gpu_xid_last_seen_timestamp_seconds", [](const XidCount& one) {
+    return static_cast<double>(one.last_seen.time_since_epoch().count()) / 1000;
+  });
+}
+
 void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.family("build_info", "gauge", "Version of gpuyard; always 1.");
   text.begin("build_info");
@@ -239,6 +273,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   if (process.loop_lag != nullptr) put_loop_lag(text, *process.loop_lag);
   put_info(text, snapshot);
   put_health(text, snapshot);
+  put_xids(text, snapshot);
   for (const Row& row : catalog()) put_row(text, snapshot, row);
   return std::move(text).take();
 }

@@ -11,8 +11,8 @@
 namespace gpuyard::metrics {
 
 // The most series that one GPU can cost a Prometheus server: one that reports everything, with as
-// many fans, links and places of memory errors as there can be.
-inline constexpr int kMostSeriesOfAGpu = 171;
+// many fans, links, places of memory errors and different Xids as there can be.
+inline constexpr int kMostSeriesOfAGpu = 205;
 
 // Of the daemon itself, beside the GPUs.
 struct Process {

@@ -15,9 +15,14 @@ Written from the catalog by `metrics_reference`; the tests compare this file wit
 One row for each thing that is measured. In JSON every field is there, `null` where there is no
 value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
 not answer has none but `gpu_info`, `gpu_responsive`, `gpu_query_errors_total` and, if it is known,
-`gpu_health`: 0 healthy, 1 degraded, 2 unhealthy. Every series of a reading carries the label
+`gpu_health`: 0 healthy, 1 degraded, 2 unhealthy; and its Xids. Every series of a reading carries the label
 `device`, the GPU's index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
 depends on a process, a user or a label that somebody gave; a GPU has {} at most.
+
+Xids, the driver's own numbers for what goes wrong, are `gpu_xid_errors_total{{device, uuid, xid}}`
+and `gpu_xid_last_seen_timestamp_seconds{{device, uuid, xid}}`, in JSON `xid_errors`. They are
+counted from the start of the daemon, each once although the driver and the kernel's log both tell of
+it. A GPU has 16 different ones; further ones together are `xid="other"`.
 
 A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),
 every 5 seconds (slow) or every minute (rare).

@@ -21,6 +21,9 @@ DeviceState gpu_with_everything(std::uint32_t index) {
     }
   }
   device.health.verdict = Health::healthy;
+  XidCounts xids;
+  for (std::uint32_t xid = 1; xid <= 999; ++xid) xids.note("GPU", xid, {});
+  device.xid_errors = xids.of("GPU");
   return device;
 }
 
@@ -42,6 +45,22 @@ TEST(Series, OfAGpuThatReportsEverythingAreAsManyAsTheReferenceSays) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, kMostSeriesOfAGpu);
   EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * kMostSeriesOfAGpu);
+}
+
+TEST(Series, OfXidsNameTheGpuTheNumberAndWhenItWasSeen) {
+  Snapshot snapshot = fleet_of(1);
+  snapshot.devices[0].xid_errors = {{79, 3, WallTime(std::chrono::milliseconds(1'767'225'600'250))},
+                                    {{}, 1, {}}};
+  const std::string text = render(snapshot, {"1"}, "p");
+  for (const char* line :
+       {"p_gpu_xid_errors_total{device=\"0\",uuid=\"GPU-x\",xid=\"79\"} 3\n",
+        "p_gpu_xid_errors_total{device=\"0\",uuid=\"GPU-x\",xid=\"other\"} 1\n",
+        "p_gpu_xid_last_seen_timestamp_seconds{device=\"0\",uuid=\"GPU-x\",xid=\"79\"} "
+        "1767225600.25\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  snapshot.devices[0].xid_errors.emplace();
+  EXPECT_EQ(render(snapshot, {"1"}, "p").find("xid"), std::string::npos);
 }
 
 TEST(Series, DoNotGrowWithTheNumberOfProcesses) {

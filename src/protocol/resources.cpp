@@ -74,6 +74,14 @@ void put_processes(Device& out, const DeviceState& device, const ProcessBook* bo
   for (const GpuProcess& process : *list->processes()) shown.push_back(process_of(process, book));
 }
 
+void put_xids(Device& out, const DeviceState& device) {
+  if (!device.xid_errors) return;
+  out.xid_errors.emplace();
+  for (const XidCount& one : *device.xid_errors) {
+    out.xid_errors->push_back({one.xid, one.count, to_rfc3339(one.last_seen)});
+  }
+}
+
 }  // namespace
 
 GPUDevice gpu_device_of(const DeviceState& device) {
@@ -107,6 +115,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* bo
              readings_of(device.sample),
              {},
              {},
+             {},
              {}};
   std::optional<TimePoint> oldest;
   for (const Row& row : catalog()) {
@@ -126,6 +135,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* bo
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
   put_processes(out, device, book);
+  put_xids(out, device);
   return out;
 }
 
@@ -162,8 +172,13 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessBook* book)
 Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   Readiness out;
   out.ready = snapshot.driver.initialised;
-  out.gpus = snapshot.devices.size();
-  out.cuda_available = snapshot.driver.initialised && !snapshot.devices.empty();
+  // One that is gone is listed, but nobody can use it.
+  out.gpus = static_cast<std::uint64_t>(
+      std::ranges::count_if(snapshot.devices, [](const DeviceState& device) {
+        const auto& fault = device.info.fault;
+        return !fault || fault->reason != MissingReason::device_lost;
+      }));
+  out.cuda_available = snapshot.driver.initialised && out.gpus > 0;
   out.reason = !out.ready                       ? snapshot.driver.why
                : out.gpus == 0                  ? "the driver is loaded and reports no GPU"
                : snapshot.driver.info.simulated ? "serving a simulated fleet"

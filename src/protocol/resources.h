@@ -44,6 +44,13 @@ struct DriverInfo {
 };
 BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version))
 
+struct XidErrors {
+  std::optional<std::uint32_t> xid;
+  std::uint64_t count = 0;
+  std::string last_seen;
+};
+BOOST_DESCRIBE_STRUCT(XidErrors, (), (xid, count, last_seen))
+
 struct Device {
   std::uint32_t index = 0;
   std::string uuid;
@@ -57,10 +64,11 @@ struct Device {
   std::optional<std::vector<Process>> processes;
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
+  std::optional<std::vector<XidErrors>> xid_errors;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
                       (index, uuid, pci_address, name, condition, why, health, health_reasons,
-                       readings, processes, missing, age_ms))
+                       readings, processes, missing, age_ms, xid_errors))
 
 // 1 until a field changes its meaning or goes.
 inline constexpr int kSchemaVersion = 1;
@@ -141,6 +149,8 @@ inline constexpr std::string_view schema_name<protocol::Device> = "Device";
 template <>
 inline constexpr std::string_view schema_name<protocol::DeviceProcesses> = "DeviceProcesses";
 template <>
+inline constexpr std::string_view schema_name<protocol::XidErrors> = "XidErrors";
+template <>
 inline constexpr std::string_view schema_name<protocol::Snapshot> = "Snapshot";
 template <>
 inline constexpr std::string_view schema_name<protocol::Health> = "Health";
@@ -195,6 +205,14 @@ inline constexpr About about<&protocol::DeviceProcesses::age_ms>{
 template <>
 inline constexpr About about<&protocol::Device::missing>{
     "For each reading that is null: its key, and why it is null."};
+template <>
+inline constexpr About about<&protocol::Device::xid_errors>{
+    "Errors by the driver's own number, since the daemon started; null without a daemon."};
+template <>
+inline constexpr About about<&protocol::XidErrors::xid>{
+    "The driver's number; null for all beyond the first 16 different ones of a GPU."};
+template <>
+inline constexpr About about<&protocol::XidErrors::last_seen>{"RFC 3339."};
 template <>
 inline constexpr About about<&protocol::DeviceName::id>{"A GPU's index, UUID or PCI address."};
 template <>

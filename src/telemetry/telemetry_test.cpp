@@ -408,7 +408,7 @@ TEST_F(TelemetryTest, XidsAreCountedForEachGpu) {
   telemetry_.on_event(xid_event("", 13, loop_.now()));
   const WallTime seen = loop_.wall();
   pass(kFastPeriod);
-  EXPECT_TRUE(latest().devices[0].xid_errors.empty());
+  EXPECT_EQ(latest().devices[0].xid_errors, std::vector<XidCount>{});
   EXPECT_EQ(latest().devices[1].xid_errors, (std::vector<XidCount>{{79, 2, seen}}));
 }
 
@@ -418,8 +418,9 @@ TEST_F(TelemetryTest, XidsAreStillCountedAfterTheDriverCameBack) {
   telemetry_.on_host_down("driver-host ended; starting another");
   telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));  // the kernel's log goes on
   start(1);
-  ASSERT_EQ(latest().devices[0].xid_errors.size(), 1U);
-  EXPECT_EQ(latest().devices[0].xid_errors[0].count, 2U);
+  const auto& counts = latest().devices[0].xid_errors;
+  ASSERT_TRUE(counts && counts->size() == 1);
+  EXPECT_EQ(counts->front().count, 2U);
 }
 
 TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
