@@ -1,0 +1,188 @@
+"""What happens to GPUs: told by the driver, by the kernel's log, or by both, and counted once."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import PROGRAM, wait_until
+from sim_world import world  # noqa: F401 - a fixture
+
+SIMULATED = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
+WARM_UP = 45  # an Xid that no test looks for
+
+
+def inject(yard, *arguments):
+    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", *arguments],
+                   env=yard.environment, check=True, timeout=30)
+
+
+def xid_errors(yard, gpu):
+    return {one["xid"]: one for one in yard.get(f"/api/gpu/devices/{gpu}").json()["xid_errors"]}
+
+
+def count(yard, gpu, xid):
+    return xid_errors(yard, gpu).get(xid, {"count": 0})["count"]
+
+
+def listening(yard, gpu=0):
+    """Waits until the driver-host waits for events: what happened before is nobody's news."""
+    def heard():
+        inject(yard, "--gpu", str(gpu), "--xid", str(WARM_UP))
+        time.sleep(0.3)
+        return count(yard, gpu, WARM_UP) > 0
+    wait_until(heard, "the first event to be told")
+    return yard
+
+
+def kernel_log(tmp_path, daemon, *arguments):
+    """A daemon that takes a FIFO for the kernel's log, and a function that writes there."""
+    fifo = tmp_path / "kmsg"
+    os.mkfifo(fifo)
+    config = tmp_path / "gpuyard.toml"
+    config.write_text(f'[events]\nkernel_log = "{fifo}"\n')
+    yard = daemon("--simulate", "2", "--config", str(config), *arguments)
+
+    def write(text):
+        with open(fifo, "w", encoding="ascii") as log:
+            log.write(text)
+    return yard, write
+
+
+def slot(yard, gpu):
+    """The address as the kernel's log has it: without the function."""
+    return yard.get(f"/api/gpu/devices/{gpu}").json()["pci_address"].rsplit(".", 1)[0]
+
+
+def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
+    yard = listening(daemon("--simulate", "2"))
+    assert xid_errors(yard, 1) == {}
+    assert 'gpuyard_gpu_xid_errors_total{device="1"' not in yard.get("/metrics").text
+    before = time.time()
+    began = time.monotonic()
+    inject(yard, "--gpu", "1", "--xid", "79")
+    wait_until(lambda: count(yard, 1, 79) == 1, "the Xid")
+    assert time.monotonic() - began < 2
+    uuid = yard.get("/api/gpu/devices/1").json()["uuid"]
+    text = yard.get("/metrics").text
+    labels = rf'{{device="1",uuid="{uuid}",xid="79"}}'
+    assert f"\ngpuyard_gpu_xid_errors_total{labels} 1\n" in text
+    seen = re.search(rf"gpuyard_gpu_xid_last_seen_timestamp_seconds{re.escape(labels)} (\S+)", text)
+    assert before - 1 < float(seen.group(1)) < time.time() + 1
+    assert "GPU 1: Xid 79: The GPU has fallen off the bus." in yard.log()
+    page = run("devices", "1", "--socket", yard.socket).stdout
+    assert re.search(r"Xid 79 \(1 time, last \S+\): The GPU has fallen off the bus\.", page)
+
+
+def test_memory_errors_are_events_too(daemon):
+    yard = listening(daemon("--simulate", "1"))
+    inject(yard, "--gpu", "0", "--ecc-corrected", "1")
+    wait_until(lambda: "GPU 0: A memory error was corrected." in yard.log(), "the event")
+    inject(yard, "--gpu", "0", "--ecc-uncorrected", "1")
+    wait_until(lambda: "GPU 0: A memory error could not be corrected." in yard.log(), "the event")
+
+
+def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
+    yard = listening(daemon("--simulate", "2"))
+    inject(yard, "--gpu", "1", "--lost")
+    wait_until(lambda: "GPU 1: The GPU is not available. (GPU is lost)" in yard.log(), "the loss")
+    wait_until(lambda: (inject(yard, "--gpu", "0", "--xid", "13"), time.sleep(0.3),
+                        count(yard, 0, 13) > 0)[-1], "an event of the other GPU")
+    assert yard.log().count("GPU is lost)") == 1
+
+
+def test_what_both_sources_tell_is_counted_once(daemon, tmp_path):
+    yard, write = kernel_log(tmp_path, daemon)
+    listening(yard)
+    told = (f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 31, pid=4711, name=python3, Ch 00000008, "
+            "MMU Fault\n")
+    for _ in range(3):
+        inject(yard, "--gpu", "1", "--xid", "31")
+        write(told)
+    wait_until(lambda: count(yard, 1, 31) == 3, "three Xids")
+    write(f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 13, Graphics Exception\n")
+    wait_until(lambda: count(yard, 1, 13) == 1, "the one that only the kernel tells")
+    time.sleep(1.5)  # another snapshot
+    assert count(yard, 1, 31) == 3
+    assert yard.log().count("GPU 1: Xid 31: ") == 3
+    assert "python3" not in yard.log() and "4711" not in yard.log()
+
+
+def test_the_kernels_own_log_is_followed_where_this_user_may(daemon, tmp_path):
+    if not os.access("/dev/kmsg", os.R_OK | os.W_OK):
+        pytest.skip("/dev/kmsg is not this user's to read and write")
+    config = tmp_path / "gpuyard.toml"
+    # In this spelling it is asked for: the log of the machine itself is not read with simulated GPUs.
+    config.write_text('[events]\nkernel_log = "/dev//kmsg"\n')
+    yard = daemon("--simulate", "1", "--config", str(config))
+    assert "no Xids from the kernel's log" not in yard.log()
+    number = 1_000_000 + os.getpid()  # the log is the whole machine's: nobody else's Xid
+    with open("/dev/kmsg", "w", encoding="ascii") as log:
+        log.write(f"<4>NVRM: Xid (PCI:{slot(yard, 0)}): {number}, a test of gpuyard\n")
+    wait_until(lambda: count(yard, 0, number) == 1, "the Xid to come through the kernel")
+
+
+def test_a_log_that_cannot_be_read_is_said_once_and_costs_nothing_else(daemon, tmp_path):
+    config = tmp_path / "gpuyard.toml"
+    config.write_text('[events]\nkernel_log = "/nowhere/kmsg"\n')
+    yard = listening(daemon("--simulate", "1", "--config", str(config)))
+    assert yard.log().count("no Xids from the kernel's log") == 1
+
+
+def test_counts_survive_the_driver_host(daemon):
+    yard = listening(daemon("--simulate", "1"))
+    inject(yard, "--gpu", "0", "--xid", "13")
+    wait_until(lambda: count(yard, 0, 13) == 1, "the Xid")
+    old = yard.driver_host()
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: yard.driver_host() not in (None, old), "another driver-host")
+    warm = count(yard, 0, WARM_UP)
+    wait_until(lambda: (inject(yard, "--gpu", "0", "--xid", str(WARM_UP)), time.sleep(0.3),
+                        count(yard, 0, WARM_UP) > warm)[-1], "events of the new driver-host")
+    assert count(yard, 0, 13) == 1
+
+
+def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_property):
+    record_property("contract", "A10")
+    yard = listening(daemon("--simulate", "1"))
+    worker = subprocess.Popen(
+        [PROGRAM, "sim", "run", "--world", yard.state + "/world", "--gpu", "0", "--", "sleep", "60"],
+        env=yard.environment)
+    try:
+        gpu = lambda: yard.get("/api/gpu/devices/0").json()  # noqa: E731
+        wait_until(lambda: any(one["pid"] == worker.pid for one in gpu()["processes"] or []),
+                   "the process to be listed")
+        assert gpu()["health"] == "healthy"
+        inject(yard, "--gpu", "0", "--xid", "94")
+        wait_until(lambda: gpu()["health"] == "degraded", "the verdict")
+        assert any("contained ECC error" in reason for reason in gpu()["health_reasons"])
+    finally:
+        worker.kill()
+        worker.wait()
+    wait_until(lambda: gpu()["health"] == "healthy", "the process to be missed")
+
+
+def test_a_gpu_that_the_driver_does_not_count_any_more_is_unhealthy_until_it_is_back(
+        daemon, world, record_property):  # noqa: F811
+    record_property("contract", "A10")
+    world.start("--model", "h100:2")
+    yard = daemon("--nvml", SIMULATED, GPUYARD_SIM_WORLD=str(world.directory))
+    gone = yard.get("/api/gpu/devices/1").json()["uuid"]
+
+    def listed():
+        return yard.get(f"/api/gpu/devices/{gone}").json()
+    world.must("stop")
+    world.start("--model", "h100:1")
+    wait_until(lambda: (listed().get("why") or "").startswith("no longer there since "),
+               "the new driver session")
+    assert (listed()["condition"], listed()["health"]) == ("unavailable", "unhealthy")
+    assert yard.get("/ready").json()["gpus"] == 1
+    assert f'\ngpuyard_gpu_health{{device="{listed()["index"]}"}} 2\n' in yard.get("/metrics").text
+    world.must("stop")
+    world.start("--model", "h100:2")
+    wait_until(lambda: listed().get("condition") == "responsive", "the GPU to be back")
+    wait_until(lambda: listed().get("health") == "healthy", "its verdict")
+    assert len(yard.get("/api/gpu/snapshot").json()["devices"]) == 2
