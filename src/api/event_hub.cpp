@@ -87,6 +87,8 @@ class EventHub::Listener final : public http::Feed {
     return view_->sample(*state_->newest, seen_, skipped);
   }
 
+  bool over() const override { return !follows_; }
+
   void happened() const { more(); }
   void shown() const {
     if (view_->wants_samples()) more();
@@ -94,6 +96,11 @@ class EventHub::Listener final : public http::Feed {
 
  private:
   void place(const protocol::EventsRequest& request) {
+    follows_ = request.follow.value_or(true);
+    if (!request.last_event_id && request.since == protocol::kOldest) {
+      position_ = state_->last - state_->kept.size();
+      return;
+    }
     const auto& text = request.last_event_id ? request.last_event_id : request.since;
     const auto id = protocol::parse_event_id(text.value_or(""));
     if (!text) {
@@ -116,6 +123,7 @@ class EventHub::Listener final : public http::Feed {
   std::uint64_t position_ = 0;  // the last event it has, or does not want
   std::uint64_t seen_;          // the last snapshot it has
   std::optional<ResyncReason> resync_;
+  bool follows_ = true;
 };
 
 EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known)

@@ -100,6 +100,22 @@ TEST_F(Hub, TakesTheIdFromTheQueryUnlessTheFieldHasOne) {
   EXPECT_THAT(take(*hub_.listen(request)), IsEmpty());
 }
 
+TEST_F(Hub, BeginsWithTheOldestItKnowsForWhoAsks) {
+  publish(EventHub::kKept + 2);
+  EventsRequest request = all(SampleDetail::none);
+  request.since = "oldest";
+  const auto taken = take(*hub_.listen(request));
+  ASSERT_EQ(taken.size(), EventHub::kKept);
+  EXPECT_EQ(taken[0], nth(3));
+}
+
+TEST_F(Hub, IsOverForWhoDoesNotFollow) {
+  EventsRequest request = all(SampleDetail::none);
+  EXPECT_FALSE(hub_.listen(request)->over());
+  request.follow = false;
+  EXPECT_TRUE(hub_.listen(request)->over());
+}
+
 TEST_F(Hub, ResyncsWhoNamesAnotherDaemonsEventOrNone) {
   publish(2);
   for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {

@@ -21,9 +21,9 @@ Result<void> check_names(const Snapshot& snapshot, std::string_view names) {
 }  // namespace
 
 void get_events(Context& context, const protocol::EventsRequest& request, Responder<Text> respond) {
-  if (request.since && !protocol::parse_event_id(*request.since)) {
-    return respond(Error{Errc::invalid, "parameter since must be an event's id, such as " +
-                                            std::string(parameter_example("since"))});
+  const bool wants_oldest = request.since == protocol::kOldest;
+  if (request.since && !wants_oldest && !protocol::parse_event_id(*request.since)) {
+    return respond(Error{Errc::invalid, "parameter since must be an event's id or \"oldest\""});
   }
   if (auto known = check_names(*context.telemetry.latest(), request.gpus.value_or("")); !known) {
     return respond(std::move(known).error());

@@ -220,6 +220,7 @@ std::string_view parameter_example(std::string_view name) {
   if (name == "file") return "swagger-ui.css";
   if (name == "gpus") return "0,1";
   if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
+  if (name == "follow") return "true";
   if (name == "samples") return "summary";
   return "";
 }

@@ -75,7 +75,7 @@ TEST_F(Description, TheIdOfTheLastEventIsAHeaderField) {
                     std::string(one.at("name").as_string()));
   }
   EXPECT_THAT(found, testing::ElementsAre("query samples", "query gpus", "query since",
-                                          "header Last-Event-ID"));
+                                          "query follow", "header Last-Event-ID"));
 }
 
 TEST_F(Description, EveryExampleFitsItsSchema) {

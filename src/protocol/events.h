@@ -28,9 +28,13 @@ struct EventsRequest {
   std::optional<SampleDetail> samples;
   std::optional<std::string> gpus;
   std::optional<std::string> since;
+  std::optional<bool> follow;
   std::optional<std::string> last_event_id;
 };
-BOOST_DESCRIBE_STRUCT(EventsRequest, (), (samples, gpus, since, last_event_id))
+BOOST_DESCRIBE_STRUCT(EventsRequest, (), (samples, gpus, since, follow, last_event_id))
+
+// In place of an id: from the oldest event that is still known.
+inline constexpr std::string_view kOldest = "oldest";
 
 struct GpuEvent {
   std::string at;
@@ -134,7 +138,11 @@ inline constexpr About about<&protocol::EventsRequest::gpus>{
     "anyway."};
 template <>
 inline constexpr About about<&protocol::EventsRequest::since>{
-    "The id of the last event that was seen, for clients that cannot set the header field."};
+    "The id of the last event that was seen, for clients that cannot set the header field; "
+    "\"oldest\": begin with the oldest that is still known."};
+template <>
+inline constexpr About about<&protocol::EventsRequest::follow>{
+    "False: end when all that has happened is told."};
 template <>
 inline constexpr About about<&protocol::EventsRequest::last_event_id>{
     "The id of the last event that was seen: what followed it comes first. A browser sets it by "

@@ -43,12 +43,9 @@ inline constexpr Route<NoParams, Snapshot> kSnapshot{
 
 inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read,
-     "What happens, as server-sent events. An event `device` is something that happened to a GPU "
-     "or "
-     "to the driver: it has an id and is never left out. An event `snapshot` is a new snapshot: a "
-     "slow listener misses some, and `skipped` counts them. An event `resync` is all there is to "
-     "know: it comes first, unless the listener names the last event that it has seen and all that "
-     "followed is still known. A comment comes when nothing else does for 15 s.",
+     "What happens, as server-sent events: `device` events have an id and are never left out, "
+     "`snapshot` events may be, and `resync` is all there is to know, for who cannot go on from "
+     "the last id.",
      ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
 
 inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
