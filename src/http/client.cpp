@@ -1,19 +1,16 @@
-// Plain poll(2) and Beast's parser: one request needs no event loop.
+// Beast's parser over a blocking socket.
 #include "http/client.h"
-
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <system_error>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/unique_fd.h"
 #include "http/asio.h"
+#include "http/client_socket.h"
+#include "http/event_stream.h"
 
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -24,118 +21,35 @@ namespace {
 namespace beast = boost::beast::http;
 using Parser = beast::response_parser<beast::string_body>;
 
-// One attempt at one request: a socket, and until when.
-class Exchange {
- public:
-  Exchange(const Endpoint& endpoint, Duration deadline)
-      : where_(endpoint.text()), deadline_(BootClock::now() + deadline) {}
+constexpr std::uint32_t kMostHeader = 64 * 1024;
 
-  Result<void> connect(const Endpoint& endpoint);
-  Result<void> send(std::string_view bytes);
-  // Feeds `parser` until it is done.
-  Result<void> receive(Parser& parser);
+// What one read brought, or the end of the connection, to the parser.
+class Receiver {
+ public:
+  Receiver(ClientSocket& socket, Parser& parser) : socket_(socket), parser_(parser) {}
+
+  Result<void> step(TimePoint deadline) {
+    std::array<char, std::size_t{16} * 1024> space;
+    const auto got = socket_.receive(space, deadline);
+    if (!got) return got.error();
+    boost::beast::error_code error;
+    if (*got == 0) {
+      if (!parser_.got_some()) return socket_.broken("the connection ended before it");
+      parser_.put_eof(error);
+    } else {
+      pending_.append(space.data(), *got);
+      const boost::asio::const_buffer bytes(pending_.data(), pending_.size());
+      pending_.erase(0, parser_.put(bytes, error));
+    }
+    if (error && error != beast::error::need_more) return socket_.broken(error.message());
+    return {};
+  }
 
  private:
-  Result<void> wait(short events);
-  Result<void> finish_connecting();
-  Error fault(int code) const;
-  Error broken(std::string_view why) const;
-
-  std::string where_;
-  TimePoint deadline_;
-  UniqueFd socket_;
+  ClientSocket& socket_;
+  Parser& parser_;
+  std::string pending_;
 };
-
-Error Exchange::fault(int code) const {
-  const std::string why = std::generic_category().message(code);
-  if (code == EACCES || code == EPERM) {
-    return Error{Errc::denied, fmt::format("may not connect to {}: {}", where_, why)};
-  }
-  return Error{Errc::unavailable, fmt::format("nothing answers at {}: {}", where_, why)};
-}
-
-Error Exchange::broken(std::string_view why) const {
-  return Error{Errc::unavailable, fmt::format("the answer of {} is unusable: {}", where_, why)};
-}
-
-Result<void> Exchange::wait(short events) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - BootClock::now());
-    pollfd entry{socket_.get(), events, 0};
-    const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
-    const int ready = left.count() > 0 ? ::poll(&entry, 1, timeout) : 0;
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return fault(errno);
-    if (BootClock::now() >= deadline_) {
-      return Error{Errc::timed_out, fmt::format("no answer from {} in time", where_)};
-    }
-  }
-}
-
-Result<void> Exchange::connect(const Endpoint& endpoint) {
-  const auto address = to_socket_address(endpoint);
-  if (!address) return address.error();
-  socket_.reset(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_) return fault(errno);
-  while (::connect(socket_.get(), address->get(), address->length) != 0) {
-    if (errno == EINPROGRESS) return finish_connecting();
-    if (errno != EAGAIN && errno != EINTR) return fault(errno);
-    // A Unix listener's queue is full, and there is nothing to poll for that.
-    constexpr int kRetryMilliseconds = 5;
-    ::poll(nullptr, 0, kRetryMilliseconds);
-    if (BootClock::now() >= deadline_) {
-      return Error{Errc::timed_out, fmt::format("{} does not accept connections", where_)};
-    }
-  }
-  return {};
-}
-
-Result<void> Exchange::finish_connecting() {
-  if (auto connected = wait(POLLOUT); !connected) return connected;
-  int code = 0;
-  socklen_t length = sizeof code;
-  ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &code, &length);
-  if (code != 0) return fault(code);
-  return {};
-}
-
-Result<void> Exchange::send(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN) {
-      if (auto writable = wait(POLLOUT); !writable) return writable;
-    } else if (errno == EPIPE || errno == ECONNRESET) {
-      return {};  // refused early; why is what receive() reads
-    } else if (errno != EINTR) {
-      return fault(errno);
-    }
-  }
-  return {};
-}
-
-Result<void> Exchange::receive(Parser& parser) {
-  std::string pending;
-  std::array<char, std::size_t{16} * 1024> chunk;
-  while (!parser.is_done()) {
-    if (auto readable = wait(POLLIN); !readable) return readable;
-    const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got < 0) return broken(std::generic_category().message(errno));
-    boost::beast::error_code error;
-    if (got == 0) {
-      if (!parser.got_some()) return broken("the connection ended before it");
-      parser.put_eof(error);
-    } else {
-      pending.append(chunk.data(), static_cast<std::size_t>(got));
-      const boost::asio::const_buffer bytes(pending.data(), pending.size());
-      pending.erase(0, parser.put(bytes, error));
-    }
-    if (error && error != beast::error::need_more) return broken(error.message());
-  }
-  return {};
-}
 
 std::string render(const Endpoint& endpoint, const ClientRequest& request) {
   const bool tcp = endpoint.kind == Endpoint::Kind::tcp;
@@ -173,23 +87,99 @@ ClientResponse to_response(Parser& parser) {
   return response;
 }
 
+// Connects and sends the request.
+Result<ClientSocket> ask(const Endpoint& endpoint, const ClientRequest& request, TimePoint until) {
+  if (has_line_break(request)) {
+    return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
+  }
+  auto socket = ClientSocket::connect(endpoint, until);
+  if (!socket) return socket;
+  if (auto sent = socket->send(render(endpoint, request), until); !sent) {
+    return std::move(sent).error();
+  }
+  return socket;
+}
+
+void prepare(Parser& parser, const ClientRequest& request, std::size_t max_body) {
+  parser.eager(true);
+  parser.body_limit(max_body);
+  parser.header_limit(kMostHeader);
+  parser.skip(request.method == Method::head);
+}
+
 }  // namespace
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body) {
-  if (has_line_break(request)) {
-    return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
-  }
-  Exchange exchange(endpoint, deadline);
-  if (auto connected = exchange.connect(endpoint); !connected) return std::move(connected).error();
-  if (auto sent = exchange.send(render(endpoint, request)); !sent) return std::move(sent).error();
+  const TimePoint until = BootClock::now() + deadline;
+  auto socket = ask(endpoint, request, until);
+  if (!socket) return std::move(socket).error();
   Parser parser;
-  parser.eager(true);
-  parser.body_limit(max_body);
-  parser.header_limit(64 * 1024);
-  parser.skip(request.method == Method::head);
-  if (auto received = exchange.receive(parser); !received) return std::move(received).error();
+  prepare(parser, request, max_body);
+  Receiver receiver(*socket, parser);
+  while (!parser.is_done()) {
+    if (auto received = receiver.step(until); !received) return std::move(received).error();
+  }
   return to_response(parser);
+}
+
+struct EventReader::State {
+  explicit State(ClientSocket connected) : socket(std::move(connected)) {}
+
+  ClientSocket socket;
+  Parser parser;
+  Receiver receiver{socket, parser};
+  EventParser events;
+  ClientResponse head;
+  TimePoint heard;
+};
+
+Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest request,
+                                      Duration deadline) {
+  const TimePoint until = BootClock::now() + deadline;
+  request.headers.push_back({"Accept", std::string(kEventStream)});
+  auto socket = ask(endpoint, request, until);
+  if (!socket) return std::move(socket).error();
+  auto state = std::make_unique<State>(*std::move(socket));
+  prepare(state->parser, request, kDefaultMaxBody);
+  const auto streams = [&] {
+    return state->parser.is_header_done() && state->parser.get().result_int() == 200;
+  };
+  while (!state->parser.is_done() && !streams()) {
+    if (auto got = state->receiver.step(until); !got) return std::move(got).error();
+  }
+  state->parser.body_limit(boost::none);  // of all events together
+  state->heard = BootClock::now();
+  if (!streams()) state->head = to_response(state->parser);
+  if (streams()) state->head.status = 200;
+  return EventReader(std::move(state));
+}
+
+EventReader::EventReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+EventReader::EventReader(EventReader&&) noexcept = default;
+EventReader& EventReader::operator=(EventReader&&) noexcept = default;
+EventReader::~EventReader() = default;
+
+const ClientResponse& EventReader::response() const {
+  return state_->head;
+}
+
+Duration EventReader::silence() const {
+  return BootClock::now() - state_->heard;
+}
+
+Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
+  const TimePoint until = BootClock::now() + wait;
+  for (;;) {
+    state_->events.feed(std::exchange(state_->parser.get().body(), {}));
+    if (auto event = state_->events.take()) return event;
+    if (state_->events.overflowed()) return state_->socket.broken("an event is too long");
+    if (state_->parser.is_done()) return Error{Errc::not_found, "the stream is over"};
+    const auto got = state_->receiver.step(until);
+    if (!got && got.error().code == Errc::timed_out) return std::optional<ServerEvent>();
+    if (!got) return got.error();
+    state_->heard = BootClock::now();
+  }
 }
 
 }  // namespace gpuyard::http

@@ -1,7 +1,10 @@
-// A blocking HTTP/1.1 client for one request: the verbs' way to the daemon. Knows no route.
+// A blocking HTTP/1.1 client for one request, or for a stream of events: the verbs' way to the
+// daemon. Knows no route.
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "http/endpoint.h"
+#include "http/event_parser.h"
 #include "http/message.h"
 
 namespace gpuyard::http {
@@ -36,5 +40,28 @@ inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 // does not come, denied if the socket's permissions forbid it; the message names the endpoint.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBody);
+
+// One connection to a stream of events. Any thread, one at a time.
+class EventReader {
+ public:
+  // Errors as fetch() has them. `deadline`: for the answer's head.
+  static Result<EventReader> open(const Endpoint&, ClientRequest, Duration deadline);
+  EventReader(EventReader&&) noexcept;
+  EventReader& operator=(EventReader&&) noexcept;
+  ~EventReader();
+
+  // Status 200, or the refusal with its body.
+  const ClientResponse& response() const;
+  // The next event; nothing if none came within `wait`. Errc::not_found when the server has ended
+  // the stream, unavailable when it breaks off.
+  Result<std::optional<ServerEvent>> next(Duration wait);
+  // Since when not a byte has come, heartbeats included.
+  Duration silence() const;
+
+ private:
+  struct State;
+  explicit EventReader(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace gpuyard::http

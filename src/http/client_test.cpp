@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include "http/event_stream.h"
+#include "http/feed_for_tests.h"
 #include "http/listening.h"
 #include "http/raw_client_for_tests.h"
 #include "http/server.h"
@@ -182,6 +184,66 @@ TEST(Fetch, SendsNoLineBreakOfItsCaller) {
   const auto response = fetch(Endpoint::unix_socket("/nonexistent"), request, kPatience);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::invalid);
+}
+
+// A stream that has all its events from the beginning.
+Handler streaming(std::vector<Chunk> chunks, bool ends) {
+  return [chunks = std::move(chunks), ends](const Request&, Reply reply) {
+    const auto feed = std::make_shared<FeedByHand>();
+    for (const Chunk& chunk : chunks) feed->say(chunk);
+    if (ends) feed->end();
+    reply(event_stream(feed));
+  };
+}
+
+TEST(EventReader, TellsEventsUntilTheServerEndsTheStream) {
+  const Daemon daemon(streaming({event_chunk("a", "1", "e-1"), event_chunk("b", "2")}, true));
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(reader->response().status, 200);
+  EXPECT_EQ(*reader->next(kPatience), (ServerEvent{"a", "e-1", "1"}));
+  EXPECT_EQ(*reader->next(kPatience), (ServerEvent{"b", "e-1", "2"}));
+  const auto over = reader->next(kPatience);
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().code, Errc::not_found);
+}
+
+TEST(EventReader, TellsAnEventOfManyMegabytes) {
+  const std::string data(3'000'000, 'x');
+  const Daemon daemon(streaming({event_chunk("a", data)}, false));
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ((**reader->next(kPatience)).data, data);
+}
+
+TEST(EventReader, SaysNothingWhenNothingHappensInTime) {
+  const Daemon daemon(streaming({}, false));
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(*reader->next(milliseconds(10)), std::nullopt);
+  EXPECT_GE(reader->silence(), milliseconds(5));
+}
+
+TEST(EventReader, CallsAStreamThatBreaksOffUnavailable) {
+  auto daemon = std::make_unique<Daemon>(streaming({event_chunk("a", "1")}, false));
+  auto reader = EventReader::open(daemon->endpoint(), ClientRequest(), kPatience);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_TRUE(reader->next(kPatience));
+  daemon = nullptr;
+  const auto broken = reader->next(kPatience);
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, Errc::unavailable);
+}
+
+TEST(EventReader, BringsARefusalHomeWithItsBody) {
+  const Daemon daemon([](const Request& request, Reply reply) {
+    EXPECT_EQ(request.header("accept"), "text/event-stream");
+    reply(Response(404, "text/plain", "no such GPU"));
+  });
+  const auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(reader->response().status, 404);
+  EXPECT_EQ(reader->response().body, "no such GPU");
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// A blocking client's end of a connection: every step has a deadline, every error names the
+// endpoint. Inner header; knows no HTTP.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::http {
+
+class ClientSocket {
+ public:
+  // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it.
+  static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline);
+
+  Result<void> send(std::string_view bytes, TimePoint deadline);
+  // What has come, at least one byte; 0: nothing more will. Errc::timed_out at the deadline.
+  Result<std::size_t> receive(std::span<char> space, TimePoint deadline);
+
+  // "the answer of ... is unusable: `why`"
+  Error broken(std::string_view why) const;
+
+ private:
+  explicit ClientSocket(const Endpoint& endpoint) : where_(endpoint.text()) {}
+
+  Result<void> open(const Endpoint&, TimePoint deadline);
+  Result<void> finish_connecting(TimePoint deadline);
+  Result<void> wait(short events, TimePoint deadline);
+  Error fault(int code) const;
+
+  std::string where_;
+  UniqueFd socket_;
+};
+
+}  // namespace gpuyard::http
