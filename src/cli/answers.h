@@ -7,6 +7,7 @@
 
 #include "base/json_schema.h"
 #include "cli/version.h"
+#include "protocol/events.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
@@ -61,6 +62,19 @@ struct DoctorAnswer {
 BOOST_DESCRIBE_STRUCT(DoctorAnswer, (),
                       (schema, healthy, simulated, cuda_available, driver, daemon, advice))
 
+struct EventAnswer {
+  int schema = protocol::kSchemaVersion;
+  std::string id;
+  std::string at;
+  std::optional<std::string> device;
+  std::optional<std::uint32_t> index;
+  std::string kind;
+  Severity severity = Severity::note;
+  std::optional<std::uint32_t> xid;
+  std::string text;
+};
+BOOST_DESCRIBE_STRUCT(EventAnswer, (), (schema, id, at, device, index, kind, severity, xid, text))
+
 }  // namespace gpuyard::cli
 
 namespace gpuyard::json {
@@ -71,5 +85,18 @@ inline constexpr About about<&cli::DoctorAnswer::cuda_available>{
 template <>
 inline constexpr About about<&cli::DriverAnswer::cuda_driver_version>{
     "The highest CUDA version that the driver supports."};
+
+template <>
+inline constexpr About about<&cli::EventAnswer::id>{"For --since."};
+template <>
+inline constexpr About about<&cli::EventAnswer::device>{
+    about<&protocol::GpuEvent::device>.description};
+template <>
+inline constexpr About about<&cli::EventAnswer::kind>{about<&protocol::GpuEvent::kind>.description};
+template <>
+inline constexpr About about<&cli::EventAnswer::severity>{
+    about<&protocol::GpuEvent::severity>.description};
+template <>
+inline constexpr About about<&cli::EventAnswer::xid>{about<&protocol::GpuEvent::xid>.description};
 
 }  // namespace gpuyard::json

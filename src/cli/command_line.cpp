@@ -136,6 +136,20 @@ void add_replay(CLI::App& app, Verb& chosen, ReplayVerb& verb) {
   replay->callback([&] { chosen = verb; });
 }
 
+void add_events(CLI::App& app, Verb& chosen, EventsVerb& verb) {
+  auto* events = app.add_subcommand("events", "Show what happened to the GPUs and their driver");
+  events->add_option("--socket", verb.source.socket,
+                     "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
+  events->add_flag("--follow", verb.follow, "Go on with what happens");
+  events->add_option("--since", verb.since, "Only what followed the event with this id")
+      ->type_name("ID");
+  events->add_option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      ->type_name("GPU");
+  events->add_flag("--json", verb.json, "Print a line of JSON for each event");
+  add_color(events, verb.color);
+  events->callback([&] { chosen = verb; });
+}
+
 void add_query(CLI::App& app, Verb& chosen, QueryVerb& verb) {
   using enum QueryVerb::Action;
   auto* query =
@@ -423,6 +437,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   WatchVerb watch;
   RecordVerb record;
   ReplayVerb replay;
+  EventsVerb events;
   QueryVerb query;
   QueryVerb smi;
   DoctorVerb doctor;
@@ -435,6 +450,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_watch(app, chosen, watch);
   add_record(app, chosen, record);
   add_replay(app, chosen, replay);
+  add_events(app, chosen, events);
   add_query(app, chosen, query);
   add_smi(app, chosen, smi);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");

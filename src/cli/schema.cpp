@@ -28,6 +28,7 @@ constexpr std::array kSchemas = {
            json::schema<protocol::Snapshot>},
     Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
     Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
+    Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
     Schema{"processes", "gpuyard query --processes --format json", json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
            json::schema<QueryAnswer>},

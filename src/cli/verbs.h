@@ -71,6 +71,15 @@ struct ReplayVerb {
   WatchVerb watch;
 };
 
+struct EventsVerb {
+  SourceFlags source;
+  bool json = false;
+  bool follow = false;
+  std::string since;  // empty: all that the daemon knows
+  std::string gpu;
+  ColorWish color = ColorWish::automatic;
+};
+
 struct QueryVerb {
   enum class Action { gpus, processes, list } action = Action::gpus;
   SourceFlags source;
@@ -173,15 +182,16 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb =
-    std::variant<ServeVerb, DevicesVerb, WatchVerb, RecordVerb, ReplayVerb, QueryVerb, DriverVerb,
-                 DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
+                          QueryVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                          CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
 int run(const WatchVerb&);
 int run(const RecordVerb&);
 int run(const ReplayVerb&);
+int run(const EventsVerb&);
 int run(const QueryVerb&);
 int run(const DriverVerb&);
 int run(const DoctorVerb&);

@@ -66,7 +66,11 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   auto response = http::fetch(daemon, request, kAnswerDeadline);
   if (!response) return std::move(response).error();
   if (response->status / 100 == 2) return std::move(response->body);
-  return Error{errc_of_status(response->status), message_of(response->body)};
+  return error_of(*response);
+}
+
+Error error_of(const http::ClientResponse& response) {
+  return Error{errc_of_status(response.status), message_of(response.body)};
 }
 
 }  // namespace gpuyard::client

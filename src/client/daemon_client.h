@@ -20,12 +20,19 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 // message.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target);
 
+// The error that a refusal stands for, with the daemon's own message.
+Error error_of(const http::ClientResponse&);
+
 template <Record T>
 NamedValues named_values(const T& record) {
   NamedValues out;
   const auto add = [&](const char* name, const auto& value) {
     if constexpr (std::is_convertible_v<decltype(value), std::string>) {
       out.emplace_back(name, value);
+    } else if constexpr (std::is_same_v<decltype(value), const bool&>) {
+      out.emplace_back(name, value ? "true" : "false");
+    } else if constexpr (DescribedEnum<std::remove_cvref_t<decltype(value)>>) {
+      out.emplace_back(name, enum_name(value));
     } else {
       out.emplace_back(name, std::to_string(value));
     }

@@ -17,6 +17,7 @@ ANSWERS = {
     "doctor": [("doctor", "--json"), ("doctor", "--json", "--simulate", "1")],
     "driver": [("driver", "--json", "--simulate", "1"),
                ("driver", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")],
+    "events": [],  # needs a daemon: test_events_stream.py
     "processes": [("query", "--processes", "--json", "--simulate", "2")],
     "query": [("query", "--fields", "name,power.draw,fan.speed,throttle_reasons", "--json",
                "--simulate", "2"),

@@ -1,0 +1,378 @@
+"""GET /api/gpu/events with real clients: what is told, how a client resumes, and who cannot hurt whom."""
+
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import jsonschema
+import pytest
+from chromium import Chromium
+from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+
+LISTENERS = 1000
+
+
+class Stream:
+    """A raw listener on TCP: every event is (name, id, data)."""
+
+    def __init__(self, yard, query="samples=none", last_id=None):
+        self.socket = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+        field = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
+        self.socket.sendall(f"GET /api/gpu/events?{query} HTTP/1.0\r\nHost: localhost\r\n{field}\r\n"
+                            .encode())
+        self.file = self.socket.makefile("r", encoding="utf-8", newline="\n")
+        self.status = int(self.file.readline().split()[1])
+        while self.file.readline().strip():
+            pass
+
+    def next(self):
+        fields = {}
+        while True:
+            line = self.file.readline()
+            if not line:
+                return None
+            line = line.rstrip("\n")
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif "data" in fields:
+                return fields["event"], fields.get("id"), json.loads(fields["data"])
+            else:
+                fields = {}
+
+    def until(self, name):
+        while (event := self.next())[0] != name:
+            pass
+        return event
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
+def restart_driver(yard):
+    """Makes two events: driver_down, driver_up."""
+    before = yard.driver_host()
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: yard.driver_host() not in (None, before), "another driver-host")
+    wait_until(lambda: yard.get("/ready").status == 200, "the driver to be back")
+
+
+def kinds(events):
+    return [data["kind"] for _, _, data in events]
+
+
+def test_a_listener_is_told_all_there_is_and_then_what_happens(daemon):
+    yard = daemon("--simulate", "2")
+    stream = Stream(yard)
+    name, first_id, data = stream.next()
+    assert name == "resync" and first_id.endswith("-0") and data["reason"] == "new_listener"
+    assert [gpu["index"] for gpu in data["snapshot"]["devices"]] == [0, 1]
+    restart_driver(yard)
+    assert kinds([stream.next(), stream.next()]) == ["driver_down", "driver_up"]
+    stream.close()
+
+
+def test_snapshots_come_every_second_in_the_detail_asked_for(daemon):
+    yard = daemon("--simulate", "2")
+    for detail, has in (("summary", "temperature_core_c"), ("full", "readings")):
+        stream = Stream(yard, f"samples={detail}&gpus=1")
+        first, second = stream.until("snapshot"), stream.until("snapshot")
+        assert first[1] is None
+        assert second[2]["skipped"] == 0
+        assert second[2]["snapshot"]["generation"] == first[2]["snapshot"]["generation"] + 1
+        assert [gpu["index"] for gpu in second[2]["snapshot"]["devices"]] == [1]
+        assert has in second[2]["snapshot"]["devices"][0]
+        stream.close()
+
+
+def test_a_connection_that_was_cut_resumes_without_loss_or_repetition(daemon):
+    yard = daemon("--simulate", "1")
+    stream = Stream(yard)
+    stream.next()
+    restart_driver(yard)
+    seen = [stream.next()]
+    stream.close()  # one of two is missing, two more happen meanwhile
+    restart_driver(yard)
+    stream = Stream(yard, last_id=seen[-1][1])
+    seen += [stream.next() for _ in range(3)]
+    stream.close()
+    assert kinds(seen) == ["driver_down", "driver_up"] * 2
+    assert [int(event[1].rsplit("-")[1]) for event in seen] == [1, 2, 3, 4]
+
+
+def test_after_a_restart_of_the_daemon_a_listener_gets_one_resync(daemon, tmp_path):
+    yard = daemon("--simulate", "1", directory=tmp_path / "same")
+    stream = Stream(yard)
+    old = stream.next()[1]
+    assert yard.stop() == 0
+    assert stream.next() is None
+    yard = daemon("--simulate", "1", directory=tmp_path / "same")
+    stream = Stream(yard, last_id=old)
+    name, new, data = stream.next()
+    assert name == "resync" and data["reason"] == "unknown_id" and new != old
+    restart_driver(yard)
+    assert stream.next()[2]["kind"] == "driver_down"
+
+
+def test_a_stop_of_the_daemon_ends_streams_at_once(daemon):
+    yard = daemon("--simulate", "1")
+    streams = [Stream(yard) for _ in range(20)]
+    for stream in streams:
+        stream.next()
+    began = time.monotonic()
+    yard.process.send_signal(signal.SIGTERM)
+    for stream in streams:
+        assert stream.next() is None
+        stream.close()
+    assert yard.process.wait(PATIENCE) == 0
+    assert time.monotonic() - began < 3
+
+
+def test_curl_reads_it_over_both_doors(daemon):
+    yard = daemon("--simulate", "1")
+    url = f"http://127.0.0.1:{yard.port}/api/gpu/events?follow=false"
+    for arguments in ([url], ["--http1.0", url],
+                      ["--unix-socket", yard.socket, "http://localhost/api/gpu/events?follow=false"]):
+        done = subprocess.run(["curl", "-sN", *arguments], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done  # the body was there in full, to its last chunk
+        assert done.stdout.startswith("retry: 2000\n\nid: ")
+        assert "event: resync\n" in done.stdout
+    head = subprocess.run(["curl", "-sI", url], capture_output=True, text=True, timeout=PATIENCE,
+                          check=True).stdout
+    assert "Content-Type: text/event-stream" in head
+
+
+class CutProxy:
+    """Passes one origin's bytes on, and cuts all connections when told to. Serves a page, too."""
+
+    PAGE = b"<!doctype html><title>listener</title>"
+
+    def __init__(self, port):
+        self.upstream = port
+        self.sockets = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        request = client.recv(65536)
+        if b" /api/" not in request.split(b"\r\n")[0]:
+            client.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n" + self.PAGE)
+            client.close()
+            return
+        server = socket.create_connection(("127.0.0.1", self.upstream))
+        self.sockets += [client, server]
+        server.sendall(request)
+        try:
+            while more := server.recv(65536):
+                client.sendall(more)
+        except OSError:
+            pass
+        for end in (client, server):
+            end.close()
+
+    def cut(self):
+        cut, self.sockets = self.sockets, []
+        for end in cut:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+        self.cut()
+
+
+LISTEN = """
+window.seen = []; window.resyncs = 0;
+const source = new EventSource('/api/gpu/events?samples=none');
+source.addEventListener('resync', () => { window.resyncs += 1; });
+source.addEventListener('device', (event) => {
+  window.seen.push([event.lastEventId, JSON.parse(event.data).kind]);
+});
+"""
+
+
+def test_a_browser_resumes_by_itself_without_loss_or_repetition(daemon, tmp_path):
+    yard = daemon("--simulate", "1")
+    proxy = CutProxy(yard.port)
+    try:
+        with Chromium(tmp_path) as browser:
+            page = browser.open(f"http://127.0.0.1:{proxy.port}/")
+            page.wait_for("document.title == 'listener'")
+            page.evaluate(LISTEN)
+            page.wait_for("window.resyncs == 1")
+            restart_driver(yard)
+            page.wait_for("window.seen.length == 2")
+            proxy.cut()
+            restart_driver(yard)  # while it is away
+            page.wait_for("window.seen.length == 4")
+            proxy.cut()
+            page.wait_for("source.readyState == EventSource.OPEN")
+            restart_driver(yard)
+            page.wait_for("window.seen.length == 6")
+            seen = page.evaluate("window.seen")
+            assert [int(each[0].rsplit("-")[1]) for each in seen] == [1, 2, 3, 4, 5, 6]
+            assert [each[1] for each in seen] == ["driver_down", "driver_up"] * 3
+            assert page.evaluate("window.resyncs") == 1
+    finally:
+        proxy.close()
+
+
+def test_readers_that_never_read_cost_the_others_nothing(daemon):
+    yard = daemon("--simulate", "8")
+    stuck = []
+    for _ in range(50):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.connect(("127.0.0.1", yard.port))
+        one.sendall(b"GET /api/gpu/events?samples=full HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        stuck.append(one)
+    stream = Stream(yard, "samples=summary")
+    generations = [stream.until("snapshot")[2] for _ in range(5)]
+    assert all(sample["skipped"] == 0 for sample in generations)
+    descriptors = f"/proc/{yard.process.pid}/fd"
+    with_all = len(os.listdir(descriptors))
+    # 29 KB a second fill the buffers of each soon; ten seconds later it is disconnected.
+    wait_until(lambda: len(os.listdir(descriptors)) <= with_all - len(stuck) + 5,
+               "the stuck readers to be dropped")
+    assert stream.until("snapshot")[2]["skipped"] == 0
+    for one in stuck:
+        one.close()
+    stream.close()
+
+
+def test_half_requests_and_requests_behind_a_stream_are_harmless(daemon):
+    yard = daemon("--simulate", "1")
+    request = b"GET /api/gpu/events?samples=none HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    half = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+    half.sendall(request[:30])
+    pipelined = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+    pipelined.sendall(request + request * 100 + b"\0nonsense")
+    received = b""
+    while b"event: resync" not in received:
+        received += pipelined.recv(65536)
+    pipelined.settimeout(1)
+    with pytest.raises(TimeoutError):
+        while more := pipelined.recv(65536):
+            received += more
+    assert received.count(b"HTTP/1.1") == 1
+    assert yard.get("/health").status == 200
+    half.close()
+    pipelined.close()
+
+
+def raise_descriptor_limit():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = LISTENERS + 200
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+    return soft
+
+
+def test_a_thousand_listeners_all_hear_everything_and_one_more_is_refused(daemon):
+    yard = daemon("--simulate", "8")
+    soft = raise_descriptor_limit()
+    selector = selectors.DefaultSelector()
+    received = {}
+    try:
+        for _ in range(1024):  # the limit of one listener
+            one = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+            one.sendall(b"GET /api/gpu/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            selector.register(one, selectors.EVENT_READ)
+            received[one] = b""
+        refused = None
+        deadline = time.monotonic() + PATIENCE
+        while min(each.count(b"event: snapshot") for each in received.values()) < 3:
+            assert time.monotonic() < deadline
+            for key, _ in selector.select(1):
+                received[key.fileobj] += key.fileobj.recv(65536)
+            if refused is None and all(b"resync" in each for each in received.values()):
+                refused = yard.get("/api/gpu/events").status
+                assert yard.get("/health").status == 200
+        assert refused == 503
+        assert all(b'"skipped":0' in each and b'"skipped":1' not in each
+                   for each in received.values())
+    finally:
+        for one in received:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE,
+                           (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+class Verb:
+    """`gpuyard events` left running."""
+
+    def __init__(self, yard, tmp_path, *arguments):
+        self.process = subprocess.Popen(
+            [PROGRAM, "events", "--socket", yard.socket, *arguments], text=True,
+            env=clean_environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def line(self):
+        return self.process.stdout.readline()
+
+    def end(self):
+        self.process.terminate()
+        return self.process.communicate(timeout=PATIENCE)
+
+
+def test_the_verb_shows_what_happened(daemon, run):
+    yard = daemon("--simulate", "1")
+    restart_driver(yard)
+    shown = run("events", "--socket", yard.socket)
+    assert shown.returncode == 0 and shown.stderr == ""
+    lines = shown.stdout.splitlines()
+    assert [line.split()[1:3] for line in lines] == [["stop", "driver_down"], ["note", "driver_up"]]
+    as_json = [json.loads(line) for line in
+               run("events", "--json", "--socket", yard.socket).stdout.splitlines()]
+    assert [each["kind"] for each in as_json] == ["driver_down", "driver_up"]
+    schema = json.loads(run("schema", "events").stdout)
+    assert sorted(as_json[0]) == sorted(schema["properties"])
+    for each in as_json:
+        jsonschema.validate(each, schema, cls=jsonschema.Draft202012Validator)
+    after = run("events", "--json", "--socket", yard.socket, "--since", as_json[0]["id"])
+    assert [json.loads(line)["id"] for line in after.stdout.splitlines()] == [as_json[1]["id"]]
+
+
+def test_the_verb_follows_across_a_restart_of_the_daemon(daemon, tmp_path):
+    yard = daemon("--simulate", "1", directory=tmp_path / "same")
+    restart_driver(yard)
+    verb = Verb(yard, tmp_path, "--follow", "--json")
+    first = [json.loads(verb.line()) for _ in range(2)]
+    assert [each["kind"] for each in first] == ["driver_down", "driver_up"]
+    yard.stop()
+    yard = daemon("--simulate", "1", directory=tmp_path / "same")
+    restart_driver(yard)
+    second = [json.loads(verb.line()) for _ in range(2)]
+    assert [each["kind"] for each in second] == ["driver_down", "driver_up"]
+    assert not {each["id"] for each in first} & {each["id"] for each in second}
+    out, messages = verb.end()
+    assert out == ""
+    assert "trying again" in messages and "is back" in messages
+    assert "does not know what followed event" in messages
+
+
+def test_the_verb_says_what_is_wrong(daemon, run):
+    nobody = run("events")
+    assert nobody.returncode == 5 and "gpuyard serve" in nobody.stderr
+    assert run("events", "--socket", "/nonexistent/a.sock", "--follow").returncode == 5
+    yard = daemon("--simulate", "1")
+    assert run("events", "--socket", yard.socket, "--gpu", "7").returncode == 6
+    assert run("events", "--socket", yard.socket, "--since", "nonsense").returncode == 2
