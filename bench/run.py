@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import PROGRAM, ROOT, World, Yard, peer
+from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
 
 LOAD_CORE = "1"
 FIXED = "/health"
@@ -109,6 +109,36 @@ def measure_start(world, times):
     return taken
 
 
+def measure_listeners(server, path, count, seconds):
+    """What `count` listeners of a stream cost its server, and what the one heard who heard least."""
+    pid = server.process.pid
+    alone = memory_mib(pid)
+    crowd = subprocess.Popen(["taskset", "-c", LOAD_CORE, sys.executable, ROOT / "bench/listeners.py",
+                              str(server.port), path, str(count), str(seconds)],
+                             stdout=subprocess.PIPE, text=True)
+    if crowd.stdout.readline() != "ready\n":
+        sys.exit("bench: the listeners did not get through")
+    before, began = precise_cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds - 0.5)  # while all of them listen
+    used = precise_cpu_seconds(pid) - before
+    percent = used / (time.monotonic() - began) * 100
+    with_all = memory_mib(pid)
+    heard = json.loads(crowd.communicate()[0])
+    return heard | {"listeners": count, "cpu_percent_of_core": percent, "rss_mib": with_all,
+                    "rss_mib_alone": alone, "events_per_s_fewest": heard["fewest"] / seconds}
+
+
+def measure_streams(yard, directory, options):
+    stream = EventStream(10, directory)
+    try:
+        return {"daemon, a snapshot a second":
+                measure_listeners(yard, "/api/gpu/events", options.listeners, options.listen_seconds),
+                "stream alone, ten a second":
+                measure_listeners(stream, "/", options.listeners, options.listen_seconds)}
+    finally:
+        stream.stop()
+
+
 def measure(options, directory):
     world = World(f"{directory}/world", options.gpus)
     servers = []
@@ -116,6 +146,7 @@ def measure(options, directory):
         yard = Yard(world, directory)
         servers.append(yard)
         result = {"gpus": options.gpus, "idle": measure_idle(yard, options.idle_seconds)}
+        result["listeners"] = measure_streams(yard, directory, options)
         fastapi = peer("fastapi_service", world, directory, "/api/gpu/devices")
         servers.append(fastapi)
         exporter = peer("prometheus_exporter", world, directory, "/metrics")
@@ -144,6 +175,13 @@ def show(result):
     print(f"{'process':<14}{'CPU, % of a core':>18}{'RSS, MiB':>12}")
     for name, row in result["idle"].items():
         print(f"{name:<14}{row['cpu_percent_of_core']:>18.3f}{row['rss_mib']:>12.1f}")
+    print("\nListeners of server-sent events over TCP")
+    print(f"{'stream':<30}{'listeners':>10}{'bytes':>8}{'heard/s':>9}{'CPU, % of a core':>18}"
+          f"{'RSS, MiB':>10}{'without':>9}")
+    for name, row in result["listeners"].items():
+        print(f"{name:<30}{row['listeners']:>10}{row['bytes_per_event']:>8.0f}"
+              f"{row['events_per_s_fewest']:>9.1f}{row['cpu_percent_of_core']:>18.2f}"
+              f"{row['rss_mib']:>10.1f}{row['rss_mib_alone']:>9.1f}")
     rates = {name: row["requests_per_s"] for name, row in result["http"].items()}
     print("\nHTTP over TCP, each server on the same one core, 16 connections")
     print(f"{'server and route':<28}{'bytes':>8}{'req/s':>10}{'p99, us':>10}{'CPU us/req':>12}"
@@ -168,6 +206,8 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="length of one cell")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--idle-seconds", type=int, default=20)
+    parser.add_argument("--listeners", type=int, default=1000)
+    parser.add_argument("--listen-seconds", type=int, default=10)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()

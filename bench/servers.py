@@ -98,3 +98,13 @@ class Yard(Server):
             words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
             found[words[1]] = int(child)
         return found
+
+
+class EventStream(Server):
+    """The streaming half of a daemon, at so many snapshots a second."""
+
+    def __init__(self, hz, directory):
+        self.process = subprocess.Popen(
+            ["taskset", "-c", SERVER_CORE, ROOT / "build/release/bench/event_stream", str(hz)],
+            stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())

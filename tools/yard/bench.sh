@@ -16,7 +16,7 @@ yard_bench() {
   install_packages build bench
   prepare_web
   build release
-  build release pipeline
+  build release pipeline event_stream
   prepare_peers
   exec python3 bench/run.py "$@"
 }
