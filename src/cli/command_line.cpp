@@ -173,6 +173,18 @@ void add_query(CLI::App& app, Verb& chosen, QueryVerb& verb) {
   query->callback([&] { chosen = verb; });
 }
 
+void add_processes(CLI::App& app, Verb& chosen, ProcessesVerb& verb) {
+  auto* processes = app.add_subcommand("processes", "Show who uses the GPUs");
+  add_source(processes, verb.source);
+  processes->add_option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
+      ->type_name("GPU");
+  processes->add_option("--user", verb.user, "Only this user's, by name or number")
+      ->type_name("USER");
+  processes->add_flag("--json", verb.json, "Print JSON");
+  add_color(processes, verb.color);
+  processes->callback([&] { chosen = verb; });
+}
+
 // For scripts that call nvidia-smi: the same words, another program.
 void add_smi(CLI::App& app, Verb& chosen, QueryVerb& verb) {
   auto* smi = app.add_subcommand("smi", "Answer a query in nvidia-smi's own words");
@@ -440,6 +452,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   EventsVerb events;
   QueryVerb query;
   QueryVerb smi;
+  ProcessesVerb processes;
   DoctorVerb doctor;
   SchemaVerb schema;
   DriverVerb driver;
@@ -452,6 +465,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_replay(app, chosen, replay);
   add_events(app, chosen, events);
   add_query(app, chosen, query);
+  add_processes(app, chosen, processes);
   add_smi(app, chosen, smi);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
   add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");

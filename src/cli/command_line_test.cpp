@@ -225,6 +225,14 @@ TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
   EXPECT_EQ(end_of({"sim", "run", "--gpu", "3", "--load", "1.1", "--", "train"}).code, 2);
 }
 
+TEST(CommandLine, ProcessesMayBeOfSomeGpusAndOneUser) {
+  const auto processes = verb<ProcessesVerb>({"processes", "0,3", "--user", "alice", "--json"});
+  EXPECT_EQ(processes.gpu, "0,3");
+  EXPECT_EQ(processes.user, "alice");
+  EXPECT_TRUE(processes.json);
+  EXPECT_TRUE(verb<ProcessesVerb>({"processes"}).gpu.empty());
+}
+
 TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
   const auto sim = verb<SimVerb>({"sim", "attach", "--pid", "42"});
   EXPECT_EQ(sim.action, SimVerb::Action::attach);

@@ -8,7 +8,7 @@
 
 #include "cli/device_groups.h"
 #include "cli/fitted_table.h"
-#include "cli/process_name.h"
+#include "cli/process_table.h"
 #include "cli/reading_text.h"
 #include "cli/text_width.h"
 #include "device/xid_table.h"
@@ -133,18 +133,22 @@ std::string groups_text(const protocol::Device& device, const Screen& screen) {
   return out;
 }
 
-std::string process_table(const protocol::Device& device, const Screen& screen, bool local_pids) {
+std::string process_table(const protocol::Device& device, const Screen& screen) {
   if (!device.processes || device.processes->empty()) return "";
-  FittedTable table{
-      {{"  PID", true}, {"KIND", false, 1}, {"MEMORY", true}, {"SM", true, 2}, {"NAME"}}};
-  for (const GpuProcess& process : *device.processes) {
-    const std::string sm =
-        process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing);
-    const auto name = local_pids ? process_name(process.pid) : std::nullopt;
+  FittedTable table{{{"  PID", true},
+                     {"USER", false, 3},
+                     {"KIND", false, 1},
+                     {"MEMORY", true},
+                     {"SM", true, 2},
+                     {"COMMAND"}}};
+  for (const protocol::Process& process : *device.processes) {
     const std::array cells = {
-        std::to_string(process.pid), std::string(enum_name(process.kind)),
-        process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing), sm,
-        printable(name.value_or(std::string(kNothing)))};
+        std::to_string(process.pid),
+        user_text(process),
+        std::string(enum_name(process.kind)),
+        process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing),
+        process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing),
+        printable(process.command.value_or(std::string(kNothing)))};
     for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back({cells[i]});
   }
   return table.text(screen);
@@ -221,9 +225,9 @@ std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& 
 }  // namespace
 
 std::string device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
-                        const Screen& screen, bool local_pids) {
+                        const Screen& screen) {
   std::string out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
-  const std::string processes = process_table(device, screen, local_pids);
+  const std::string processes = process_table(device, screen);
   if (!processes.empty()) out += processes + "\n";
   return out + missing_text(device, screen);
 }

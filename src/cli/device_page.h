@@ -8,9 +8,7 @@
 
 namespace gpuyard::cli {
 
-// What is missing is one line at the end for each reason. `local_pids`: the process ids are those
-// of this machine, so that they can be named.
-std::string device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&,
-                        bool local_pids);
+// What is missing is one line at the end for each reason.
+std::string device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&);
 
 }  // namespace gpuyard::cli

@@ -35,26 +35,26 @@ bool wants_a_second_look(const protocol::Snapshot& snapshot) {
 
 // Everything, for one GPU in full.
 Result<protocol::Snapshot> look_closely(client::Source& source) {
-  auto snapshot = source.snapshot(ProbeSet::all());
+  auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::looked_up);
   if (!snapshot || !wants_a_second_look(*snapshot)) return snapshot;
   constexpr auto kBetween = std::chrono::milliseconds(110);  // the least that counters need is 100
   std::this_thread::sleep_for(kBetween);
-  return source.snapshot(ProbeSet::all());
+  return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
 }
 
 Result<protocol::Snapshot> ask(const DevicesVerb& verb, client::Source& source) {
-  if (verb.json) return source.snapshot(ProbeSet::all());
-  return verb.gpu.empty() ? source.snapshot(kTableProbes) : look_closely(source);
+  if (verb.json) return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
+  return verb.gpu.empty() ? source.snapshot(kTableProbes, client::Owners::not_needed)
+                          : look_closely(source);
 }
 
-std::string text_of(const DevicesVerb& verb, const client::Source& source,
-                    const protocol::Snapshot& snapshot) {
+std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
   const Screen screen = Screen::of_stdout(verb.color);
   if (verb.gpu.empty()) return device_table(snapshot, screen);
   std::string text;
   for (const protocol::Device& device : snapshot.devices) {
     if (!text.empty()) text += "\n";
-    text += device_page(snapshot, device, screen, source.on_this_machine());
+    text += device_page(snapshot, device, screen);
   }
   return text;
 }
@@ -76,7 +76,7 @@ int run(const DevicesVerb& verb) {
   if (snapshot->devices.empty()) {
     return complain({Errc::unavailable, "the driver is loaded and reports no GPU"});
   }
-  if (!verb.json) print(text_of(verb, *open->source, *snapshot));
+  if (!verb.json) print(text_of(verb, *snapshot));
   return 0;
 }
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/process_name.h"
 #include "cli/text_width.h"
 #include "cli/words.h"
 
@@ -46,24 +45,6 @@ std::string cell(const std::string& field, const ListedProcess& process, const Q
 }
 
 }  // namespace
-
-ProcessAnswer process_answer(const protocol::Snapshot& snapshot, bool local_pids) {
-  ProcessAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}, {}};
-  for (const protocol::Device& device : snapshot.devices) {
-    if (!device.processes) {
-      const auto reason = device.missing.find("processes");
-      answer.missing[device.uuid] = reason != device.missing.end() ? reason->second : "not known";
-      continue;
-    }
-    for (const GpuProcess& process : *device.processes) {
-      answer.processes.push_back({device.index, device.uuid, device.pci_address, process.pid,
-                                  process.kind,
-                                  local_pids ? process_name(process.pid) : std::nullopt,
-                                  process.memory_bytes, process.sm_percent});
-    }
-  }
-  return answer;
-}
 
 Result<std::vector<std::string>> parse_process_fields(const std::vector<std::string>& names) {
   if (names.empty()) {

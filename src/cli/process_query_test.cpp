@@ -1,7 +1,5 @@
 #include "cli/process_query.h"
 
-#include <unistd.h>
-
 #include <gtest/gtest.h>
 
 #include "cli/devices_for_tests.h"
@@ -9,15 +7,18 @@
 namespace gpuyard::cli {
 namespace {
 
-protocol::Snapshot with_processes(std::vector<GpuProcess> processes) {
+protocol::Snapshot with_processes(const std::vector<GpuProcess>& processes) {
   protocol::Device shown = busy();
-  shown.processes = std::move(processes);
+  for (const GpuProcess& process : processes) {
+    shown.processes->push_back(protocol::process_of(process, nullptr));
+  }
   return snapshot_with({shown});
 }
 
 std::string csv(const std::vector<std::string>& names, const protocol::Snapshot& snapshot,
-                bool local = false) {
-  return process_csv(*parse_process_fields(names), process_answer(snapshot, local), {snapshot}, {});
+                const InFull& in_full = {}) {
+  return process_csv(*parse_process_fields(names), process_answer(snapshot, in_full), {snapshot},
+                     {});
 }
 
 TEST(ProcessQuery, IsInTheLayoutOfNvidiaSmi) {
@@ -31,11 +32,16 @@ TEST(ProcessQuery, WhoOnlyDrawsIsNoComputeProcess) {
   EXPECT_EQ(csv({"pid"}, with_processes({{7, ProcessKind::graphics, kGiB, {}}})), "pid\n");
 }
 
-TEST(ProcessQuery, ANameIsLookedUpOnThisMachineOnly) {
-  const auto own = static_cast<std::uint32_t>(::getpid());
-  const auto snapshot = with_processes({{own, ProcessKind::compute, kGiB, {}}});
-  EXPECT_NE(csv({"name"}, snapshot, true).find("cli_test"), std::string::npos);
-  EXPECT_EQ(csv({"name"}, snapshot, false), "process_name\n[Not Found]\n");
+TEST(ProcessQuery, ANameIsTheProgramWhereThatMayBeSeen) {
+  auto snapshot = with_processes({{7, ProcessKind::compute, kGiB, {}}});
+  EXPECT_EQ(csv({"name"}, snapshot), "process_name\n[Not Found]\n");
+  snapshot.devices.front().processes->front().command = "python3";
+  EXPECT_EQ(csv({"name"}, snapshot), "process_name\npython3\n");
+  protocol::ProcessInFull process{snapshot.devices.front().processes->front(), {}};
+  process.arguments = std::vector<std::string>{"/usr/bin/py,thon\x1b", "a.py"};
+  protocol::DeviceProcesses full;
+  full.processes = std::vector{process};
+  EXPECT_EQ(csv({"name"}, snapshot, {{0, full}}), "process_name\n/usr/bin/py?thon?\n");
 }
 
 TEST(ProcessQuery, AnUnknownFieldIsRefused) {
@@ -45,7 +51,7 @@ TEST(ProcessQuery, AnUnknownFieldIsRefused) {
 }
 
 TEST(ProcessQuery, AGpuWhoseListIsNotKnownSaysWhyInTheJson) {
-  const auto answer = process_answer(snapshot_with({device(4, {})}), false);
+  const auto answer = process_answer(snapshot_with({device(4, {})}));
   EXPECT_TRUE(answer.processes.empty());
   EXPECT_EQ(answer.missing.at("GPU-4"), "Not Supported");
 }

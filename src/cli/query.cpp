@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/gpu_selection.h"
 #include "cli/live_screen.h"
+#include "cli/process_answer.h"
 #include "cli/process_query.h"
 #include "cli/query_answer.h"
 #include "cli/query_csv.h"
 #include "cli/reading.h"
 #include "cli/terminal.h"
 #include "cli/words.h"
-#include "device/error.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -75,32 +74,23 @@ Result<Query> understood(const QueryVerb& verb) {
   return query;
 }
 
-std::string answer_text(const QueryVerb& verb, const Query& query, const client::Source& source,
-                        const Queried& queried, bool first) {
+Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Query& query,
+                        bool first) {
+  const bool who = verb.action == QueryVerb::Action::processes;
+  const auto owners = who ? client::Owners::looked_up : client::Owners::not_needed;
+  auto snapshot = look_at(source, verb.gpu, query.wanted, owners);
+  if (!snapshot) return std::move(snapshot).error();
+  const Queried queried{*std::move(snapshot)};
   CsvStyle csv = query.format.csv;
   csv.header = csv.header && first;
-  if (verb.action == QueryVerb::Action::processes) {
-    const auto answer = process_answer(queried.snapshot, source.on_this_machine());
-    return query.format.json ? json::to_json(answer) + "\n"
-                             : process_csv(query.process_fields, answer, queried, csv);
+  if (who) {
+    const auto answer = ask_processes(source, queried.snapshot);
+    if (!answer) return answer.error();
+    return query.format.json ? json::to_json(*answer) + "\n"
+                             : process_csv(query.process_fields, *answer, queried, csv);
   }
   return query.format.json ? query_json(query.fields, queried) + "\n"
                            : query_csv(query.fields, queried, csv);
-}
-
-Result<Queried> ask(client::Source& source, const QueryVerb& verb, ProbeSet wanted) {
-  auto snapshot = source.snapshot(wanted);
-  if (!snapshot) return std::move(snapshot).error();
-  if (!snapshot->driver_initialised) {
-    return init_failed(snapshot->driver_error.value_or("unknown reason"));
-  }
-  if (snapshot->devices.empty()) {
-    return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
-  }
-  Queried queried{*std::move(snapshot)};
-  if (verb.gpu.empty()) return queried;
-  if (auto kept = keep_only(queried.snapshot, verb.gpu); !kept) return std::move(kept).error();
-  return queried;
 }
 
 int list_fields() {
@@ -121,9 +111,9 @@ int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
   if (!open) return complain_about_source(open.error());
   TimePoint next = BootClock::now();
   for (std::uint64_t answered = 0;;) {
-    const auto snapshot = ask(*open->source, verb, query.wanted);
-    if (!snapshot) return complain_about_source(snapshot.error());
-    print(answer_text(verb, query, *open->source, *snapshot, answered == 0));
+    const auto answer = ask(*open->source, verb, query, answered == 0);
+    if (!answer) return complain_about_source(answer.error());
+    print(*answer);
     if (++answered == verb.count) return 0;
     next = std::max(next + interval, BootClock::now());
     if (!wait_for_tick(interruptions, next)) return 0;
@@ -142,9 +132,9 @@ int run(const QueryVerb& verb) {
   }
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
-  const auto snapshot = ask(*open->source, verb, query->wanted);
-  if (!snapshot) return complain_about_source(snapshot.error());
-  print(answer_text(verb, *query, *open->source, *snapshot, true));
+  const auto answer = ask(*open->source, verb, *query, true);
+  if (!answer) return complain_about_source(answer.error());
+  print(*answer);
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "cli/gpu_selection.h"
 #include "cli/terminal.h"
 #include "config/config.h"
 #include "device/advice.h"
@@ -102,6 +103,21 @@ std::string advice_for(const Error& error) {
 }
 
 }  // namespace
+
+Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus, ProbeSet wanted,
+                                   client::Owners owners) {
+  auto snapshot = source.snapshot(wanted, owners);
+  if (!snapshot) return snapshot;
+  if (!snapshot->driver_initialised) {
+    return init_failed(snapshot->driver_error.value_or("unknown reason"));
+  }
+  if (snapshot->devices.empty()) {
+    return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+  }
+  if (gpus.empty()) return snapshot;
+  if (auto kept = keep_only(*snapshot, gpus); !kept) return std::move(kept).error();
+  return snapshot;
+}
 
 int complain_about_source(const Error& error) {
   return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "cli/verbs.h"
@@ -53,6 +54,10 @@ struct OpenSource {
 client::SourceOptions source_options(const SourceFlags&);
 
 Result<OpenSource> open_source(const SourceFlags&);
+
+// What `wanted` fills of the GPUs that `gpus` names, or of all. Without a driver or a GPU an error.
+Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
+                                   client::Owners);
 
 // Complains, with what to do next where there is no driver.
 int complain_about_source(const Error&);

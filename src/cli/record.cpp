@@ -70,7 +70,7 @@ Result<void> record(const RecordVerb& verb, client::Source& source, Interruption
   Looked looked;
   std::optional<TimePoint> began;  // the first look is at 0
   for (TimePoint next = BootClock::now();;) {
-    const auto snapshot = source.snapshot(ProbeSet::all());
+    const auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::not_needed);
     if (snapshot) {
       const TimePoint now = BootClock::now();
       looked.length = now - began.emplace(began.value_or(now));
@@ -99,7 +99,7 @@ int run(const RecordVerb& verb) {
   Interruptions interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
-  const auto first = open->source->snapshot({});
+  const auto first = open->source->snapshot({}, client::Owners::not_needed);
   if (!first) return complain_about_source(first.error());
   if (!first->driver_initialised) {
     return complain_about_source(init_failed(first->driver_error.value_or("unknown reason")));

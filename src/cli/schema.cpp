@@ -7,7 +7,7 @@
 #include "cli/answers.h"
 #include "cli/config_json.h"
 #include "cli/pretty_json.h"
-#include "cli/process_query.h"
+#include "cli/process_answer.h"
 #include "cli/query_answer.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -29,7 +29,8 @@ constexpr std::array kSchemas = {
     Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
     Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
-    Schema{"processes", "gpuyard query --processes --format json", json::schema<ProcessAnswer>},
+    Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
+            json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
            json::schema<QueryAnswer>},
     Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},

@@ -90,6 +90,14 @@ struct QueryVerb {
   std::uint64_t count = 0;
 };
 
+struct ProcessesVerb {
+  SourceFlags source;
+  bool json = false;
+  std::string gpu;   // empty: all
+  std::string user;  // a name or a number; empty: everybody's
+  ColorWish color = ColorWish::automatic;
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -183,8 +191,8 @@ struct SimVerb {
 };
 
 using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          QueryVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
-                          CompletionVerb, SimVerb>;
+                          QueryVerb, ProcessesVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb,
+                          SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -193,6 +201,7 @@ int run(const RecordVerb&);
 int run(const ReplayVerb&);
 int run(const EventsVerb&);
 int run(const QueryVerb&);
+int run(const ProcessesVerb&);
 int run(const DriverVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);

@@ -150,7 +150,9 @@ class TerminalView final : public View {
 };
 
 Answer ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
-  auto snapshot = source.snapshot(wanted);
+  const bool all = wanted == ProbeSet::all();
+  using enum client::Owners;
+  auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
   if (!snapshot) return std::move(snapshot).error();
   if (!snapshot->driver_initialised) {
     return init_failed(snapshot->driver_error.value_or("unknown reason"));

@@ -9,6 +9,8 @@
 #include "base/unique_fd.h"
 #include "client/daemon_client.h"
 #include "library/monitor.h"
+#include "processes/look_up.h"
+#include "processes/owner_watch.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::client {
@@ -18,8 +20,11 @@ class DaemonSource final : public Source {
  public:
   explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
 
-  Result<protocol::Snapshot> snapshot(ProbeSet) override {
+  Result<protocol::Snapshot> snapshot(ProbeSet, Owners) override {
     return call(daemon_, protocol::kSnapshot);
+  }
+  Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
+    return call(daemon_, protocol::kDeviceProcesses, protocol::DeviceName{std::to_string(index)});
   }
   Result<protocol::DriverInfo> driver() override { return call(daemon_, protocol::kDriver); }
   Result<bool> simulated() override {
@@ -28,10 +33,6 @@ class DaemonSource final : public Source {
     return ready->simulated;
   }
   std::string name() const override { return "the daemon at " + daemon_.text(); }
-  bool on_this_machine() const override {
-    if (daemon_.kind == http::Endpoint::Kind::unix_socket) return true;
-    return daemon_.address == "::1" || daemon_.address.starts_with("127.");
-  }
 
  private:
   http::Endpoint daemon_;
@@ -39,22 +40,43 @@ class DaemonSource final : public Source {
 
 class LocalSource final : public Source {
  public:
-  explicit LocalSource(library::Monitor monitor) : monitor_(std::move(monitor)) {}
+  LocalSource(library::Monitor monitor, bool recorded)
+      : monitor_(std::move(monitor)), recorded_(recorded) {}
 
-  Result<protocol::Snapshot> snapshot(ProbeSet wanted) override {
-    return protocol::snapshot_of(monitor_.inventory(kDeadline, wanted));
+  Result<protocol::Snapshot> snapshot(ProbeSet wanted, Owners owners) override {
+    last_ = monitor_.inventory(kDeadline, wanted);
+    owners_.reset();
+    if (owners == Owners::looked_up) {
+      owners_ = processes::look_up_all(processes::listed_in(last_), numbers());
+    }
+    return protocol::snapshot_of(last_, owners_.get());
+  }
+  Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
+    const auto device = find_device(last_, std::to_string(index));
+    if (!device) return device.error();
+    // What this user may not see could not be read either.
+    return protocol::device_processes_of(**device, last_.taken, owners_.get(),
+                                         [](const ProcessFacts&) { return true; });
   }
   Result<protocol::DriverInfo> driver() override {
     return protocol::driver_info_of(monitor_.driver());
   }
   Result<bool> simulated() override { return monitor_.driver().simulated; }
   std::string name() const override { return "the driver"; }
-  bool on_this_machine() const override { return true; }
 
  private:
   static constexpr Duration kDeadline = library::Monitor::kDefaultDeadline;
 
+  processes::Numbers numbers() const {
+    using enum processes::Numbers;
+    if (recorded_) return of_a_recording;
+    return monitor_.driver().simulated ? of_simulation : of_a_driver;
+  }
+
   library::Monitor monitor_;
+  bool recorded_;
+  gpuyard::Snapshot last_;
+  std::unique_ptr<ProcessBook> owners_;
 };
 
 // Where only the system's administrator can put a socket.
@@ -82,7 +104,8 @@ Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) 
   if (!backend) return std::move(backend).error();
   auto monitor = library::Monitor::open(*std::move(backend));
   if (!monitor) return std::move(monitor).error();
-  return std::unique_ptr<Source>(std::make_unique<LocalSource>(*std::move(monitor)));
+  return std::unique_ptr<Source>(
+      std::make_unique<LocalSource>(*std::move(monitor), choice.replay.has_value()));
 }
 
 }  // namespace

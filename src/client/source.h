@@ -14,19 +14,25 @@
 
 namespace gpuyard::client {
 
+// Whether the processes are to be looked up, or only counted. Looking up the name of a user may
+// take a while.
+enum class Owners { not_needed, looked_up };
+
 class Source {
  public:
   virtual ~Source() = default;
   // What `wanted` fills is as fresh as the source has it. The local driver is asked for nothing
-  // else (all of it takes it 40 ms and more); a daemon always tells everything.
-  virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted) = 0;
+  // else (all of it takes it 40 ms and more); a daemon always tells everything, and whose processes
+  // it lists.
+  virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted, Owners) = 0;
+  // Who uses one of the GPUs in the last snapshot() with owners, with the arguments that this user
+  // may see.
+  virtual Result<protocol::DeviceProcesses> processes(std::uint32_t index) = 0;
   virtual Result<protocol::DriverInfo> driver() = 0;
   // Whether the GPUs are simulated.
   virtual Result<bool> simulated() = 0;
   // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
   virtual std::string name() const = 0;
-  // Whether process ids are those of this machine.
-  virtual bool on_this_machine() const = 0;
 };
 
 struct SourceOptions {

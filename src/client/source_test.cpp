@@ -27,7 +27,7 @@ TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
   options.socket = "/nowhere/gpuyard.sock";
   auto source = open_source(options);
   ASSERT_TRUE(source.ok());
-  const auto snapshot = (*source)->snapshot(ProbeSet::all());
+  const auto snapshot = (*source)->snapshot(ProbeSet::all(), Owners::looked_up);
   ASSERT_FALSE(snapshot.ok());
   EXPECT_EQ(snapshot.error().code, Errc::unavailable);
   EXPECT_NE(snapshot.error().message.find("/nowhere/gpuyard.sock"), std::string::npos);
@@ -44,7 +44,7 @@ TEST(OpenSource, WhatIsNoAddressIsAUsageError) {
 TEST(OpenSource, WithoutADaemonTheLocalDriverIsAsked) {
   SourceOptions options;
   options.sockets = {"/nowhere/gpuyard.sock"};
-  options.nvml.path = "/nowhere/libnvidia-ml.so.1";
+  options.driver.path = "/nowhere/libnvidia-ml.so.1";
   const auto source = open_source(options);
   ASSERT_FALSE(source.ok());
   EXPECT_EQ(source.error().message.find("failed to initialise NVML: "), 0U);

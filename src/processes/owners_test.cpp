@@ -24,9 +24,9 @@ ProcessFacts facts(std::uint32_t pid, TimePoint started, std::string command = "
 }
 
 std::vector<Finding> of(ProcessFacts facts) {
-  std::vector<Finding> findings;
-  const std::uint32_t pid = facts.pid;
-  findings.push_back({pid, std::move(facts)});
+  std::vector<Finding> findings(1);
+  findings.front().pid = facts.pid;
+  findings.front().facts.emplace(std::move(facts));
   return findings;
 }
 std::vector<Finding> of(std::uint32_t pid, const Error& error) {
