@@ -30,7 +30,7 @@ constexpr std::array kSchemas = {
     Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
-            json::schema<ProcessAnswer>},
+           json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
            json::schema<QueryAnswer>},
     Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},
