@@ -16,7 +16,7 @@ import pytest
 from conftest import wait_until
 
 GPUS = 4
-ROUNDS = 10
+ROUNDS = 6
 # What must be missing when a call fails: the rows that no other call gives.
 FILLED_BY = {
     "temperature": ["temperature_core_celsius"],

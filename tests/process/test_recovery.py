@@ -30,7 +30,7 @@ class Row:
     condition: str = "responsive"  # of the sick GPU
     why: str = ""  # a regular expression
     missing: dict = field(default_factory=dict)  # readings that are null, and why
-    health: str = "healthy"
+    health: str | None = "healthy"  # None: not known
     cli: str = ""  # a line of `gpuyard devices`, as a regular expression
     series: list = field(default_factory=list)  # in /metrics
     no_series: list = field(default_factory=list)
@@ -97,13 +97,13 @@ ROWS = [
         back=["gpu_responsive", "health_changed"]),
     Row("a call on one GPU does not return",
         lambda w, y: w.hang(SICK), heal, "when the call returns",
-        condition="unresponsive", why=SILENT, health="healthy", cli="^GPU 1 is unresponsive: ",
+        condition="unresponsive", why=SILENT, health=None, cli="^GPU 1 is unresponsive: ",
         series=['gpu_responsive{device="1"} 0'], no_series=['gpu_power_watts{device="1"}'],
         events=["gpu_unresponsive"], back=["gpu_responsive"]),
     Row("no call returns: a lock held in the driver",
         lambda w, y: w.hang_driver(), lambda w, y: w.heal_all(),
         "when calls return; after 30 s the driver-host is replaced, after two it is left alone",
-        condition="unresponsive", why=SILENT, cli="^GPU 1 is unresponsive: ", everybody=True,
+        condition="unresponsive", why=SILENT, health=None, cli="^GPU 1 is unresponsive: ", everybody=True,
         series=['gpu_responsive{device="0"} 0', 'gpu_responsive{device="1"} 0'],
         no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
     Row("the driver is unloaded (9)",
@@ -120,10 +120,11 @@ ROWS = [
         series=["gpuyard_driver_up 1"]),
     Row("the driver-host stands still", freeze_host, thaw_host,
         "when it goes on; after 30 s it is replaced", condition="unresponsive", why=SILENT,
-        everybody=True, cli="^GPU 1 is unresponsive: ", series=['gpu_responsive{device="1"} 0'],
+        health=None, everybody=True, cli="^GPU 1 is unresponsive: ", series=['gpu_responsive{device="1"} 0'],
         no_series=["gpu_power_watts{"], events=["gpu_unresponsive"], back=["gpu_responsive"]),
-    Row("Xid 79", lambda w, y: w.xid(SICK, 79), nothing, "it is an event and no state",
-        series=['gpu_xid_errors_total{device="1",xid="79"} 1'], events=["xid"]),
+    Row("Xid 79: an event, here without what it stands for", lambda w, y: w.xid(SICK, 79), nothing,
+        "there is nothing to recover from",
+        series=['xid="79"} 1'], events=["xid"]),
     Row("an uncorrectable memory error",
         lambda w, y: w.memory_errors(SICK, uncorrected=1), nothing,
         "not by itself: the verdict stays until the daemon counts anew", health="unhealthy",
@@ -287,7 +288,7 @@ def document():
         why = row.why.replace(r"\d+\.\d", "N")
         said += f": {why}" if why else ""
         said += f"; {words(row.missing)} null" if row.missing else ""
-        said += f"; health `{row.health}`" if row.health != "healthy" else ""
+        said += f"; health `{row.health or 'null'}`" if row.health != "healthy" else ""
         cli = row.cli.lstrip("^").replace(r"^ +1 .* - ", "`-`") if row.cli else "-"
         cli = "`-` in its place" if cli.startswith(" +1") else cli
         metrics = words(row.series)
