@@ -27,7 +27,7 @@ TEST(ProcessTable, SaysWhoUsesWhichGpu) {
   mine.arguments = std::vector<std::string>{"python3", "train.py"};
   answer.processes = {alices(), mine};
   EXPECT_EQ(process_table(answer, {}),
-            "GPU   PID  USER   KIND     SM    MEMORY  SINCE (UTC)       UNIT, CONTAINER OR JOB  "
+            "GPU   PID  USER   KIND       SM    MEMORY  SINCE (UTC)       UNIT, CONTAINER OR JOB  "
             "COMMAND\n"
             "  3  4711  alice  compute  80 %  10.0 GiB  2026-01-31 12:00  session-3.scope         "
             "python3\n"

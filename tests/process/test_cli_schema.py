@@ -18,7 +18,9 @@ ANSWERS = {
     "driver": [("driver", "--json", "--simulate", "1"),
                ("driver", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")],
     "events": [],  # needs a daemon: test_events_stream.py
-    "processes": [("query", "--processes", "--json", "--simulate", "2")],
+    "processes": [("processes", "--json", "--simulate", "2"),
+                  ("processes", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1"),
+                  ("query", "--processes", "--json", "--simulate", "2")],
     "query": [("query", "--fields", "name,power.draw,fan.speed,throttle_reasons", "--json",
                "--simulate", "2"),
               ("watch", "power.draw", "--json", "--count", "1", "--simulate", "1")],
