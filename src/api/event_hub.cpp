@@ -25,6 +25,7 @@ struct EventHub::State {
   using ViewKey = std::pair<SampleDetail, std::string>;
 
   std::string epoch;
+  const ProcessBook* book = nullptr;
   std::deque<Kept> kept;  // the last of all
   std::size_t kept_bytes = 0;
   std::uint64_t last = 0;  // sequence of kept.back()
@@ -55,7 +56,7 @@ struct EventHub::State {
     auto& known = views[{detail, gpus}];
     auto view = known.lock();
     if (!view) {
-      known = view = std::make_shared<EventView>(detail, gpus);
+      known = view = std::make_shared<EventView>(detail, gpus, book);
       view->learn(*newest);
     }
     return view;
@@ -126,10 +127,12 @@ class EventHub::Listener final : public http::Feed {
   bool follows_ = true;
 };
 
-EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known)
+EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
+                   const ProcessBook* book)
     : state_(std::make_shared<State>()) {
   state_->epoch = std::move(epoch);
   state_->newest = std::move(known);
+  state_->book = book;
 }
 EventHub::~EventHub() = default;
 

@@ -21,7 +21,9 @@ class EventHub {
   static constexpr std::size_t kKeptBytes = std::size_t{2} * 1024 * 1024;
 
   // `epoch`: a word that no other daemon has; a sequence number means something only with it.
-  EventHub(std::string epoch, std::shared_ptr<const Snapshot> known);
+  // `book`: who the processes are; it lives as long as anybody listens.
+  EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
+           const ProcessBook* book = nullptr);
   ~EventHub();
   EventHub(const EventHub&) = delete;
   EventHub& operator=(const EventHub&) = delete;

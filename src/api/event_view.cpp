@@ -14,7 +14,8 @@ using protocol::SampleDetail;
 
 }  // namespace
 
-EventView::EventView(SampleDetail detail, std::string_view gpus) : detail_(detail) {
+EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessBook* book)
+    : detail_(detail), book_(book) {
   while (!gpus.empty()) {
     const std::size_t comma = std::min(gpus.find(','), gpus.size());
     if (comma > 0) wanted_.push_back({std::string(gpus.substr(0, comma)), {}});
@@ -68,7 +69,7 @@ std::string EventView::render(const Snapshot& snapshot) const {
                   [&](const auto&) { return !takes(snapshot.devices[next++].info.id); });
     return json::to_json(picture);
   };
-  return detail_ == SampleDetail::full ? in_view(protocol::snapshot_of(snapshot))
+  return detail_ == SampleDetail::full ? in_view(protocol::snapshot_of(snapshot, book_))
                                        : in_view(protocol::summary_of(snapshot));
 }
 

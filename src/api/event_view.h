@@ -17,7 +17,8 @@ namespace gpuyard::api {
 class EventView {
  public:
   // `gpus`: names with commas; "" is all of them. A name that no GPU has yet may get one.
-  EventView(protocol::SampleDetail, std::string_view gpus);
+  // `book`: who the processes are; it outlives this.
+  EventView(protocol::SampleDetail, std::string_view gpus, const ProcessBook* book = nullptr);
 
   bool wants_samples() const { return detail_ != protocol::SampleDetail::none; }
   // Whether an event about this GPU, or about none (""), is for these listeners.
@@ -41,6 +42,7 @@ class EventView {
   std::string render(const Snapshot&) const;
 
   protocol::SampleDetail detail_;
+  const ProcessBook* book_;
   std::vector<Wanted> wanted_;  // empty: all
   std::uint64_t rendered_ = UINT64_MAX;
   std::string body_;

@@ -49,12 +49,12 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   LoopLag loop_lag_;
   driver::HostClient host_;
   telemetry::Telemetry telemetry_;
+  ThreadWorker query_;
+  processes::OwnerWatch owners_;
   events::Journal journal_;
   events::Intake intake_;
   events::ChangeWatch changes_;
   api::EventHub event_hub_;
-  ThreadWorker query_;
-  processes::OwnerWatch owners_;
   std::optional<events::KernelLog> kernel_log_;
   bool kernel_log_tried_ = false;
   api::Context context_;
