@@ -42,9 +42,15 @@ std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
   return json::to_json(answer) + "\n";
 }
 
+// Some sentences name the GPU themselves.
+std::string sentence_of(const protocol::GpuEvent& event) {
+  if (!event.index || event.text.starts_with("GPU ")) return printable(event.text);
+  return fmt::format("GPU {}: {}", *event.index, printable(event.text));
+}
+
 std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
   const std::string what = fmt::format("{:<4}  {:<17} {}", enum_name(event.severity),
-                                       printable(event.kind), printable(event.text));
+                                       printable(event.kind), sentence_of(event));
   return printable(event.at) + "  " + painted(screen, tone_of(event.severity), what) + "\n";
 }
 
