@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
 #include "cli/words.h"
 
 namespace gpuyard::cli {

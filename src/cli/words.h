@@ -19,7 +19,4 @@ inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kLongestInterval = std::chrono::hours(24);
 Result<Duration> parse_interval(std::string_view text);
 
-// Of the candidates the one with the fewest letters to change, if they are few; else empty.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
-
 }  // namespace gpuyard::cli
