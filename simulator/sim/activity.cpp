@@ -33,8 +33,10 @@ void Activities::add(const Activities& other, double share) {
 const Activities& activities_of(WorkloadKind kind) {
   switch (kind) {
     case WorkloadKind::steady:
+    case WorkloadKind::leak:
       return kSteady;
     case WorkloadKind::training:
+    case WorkloadKind::starved:
       return kTraining;
     case WorkloadKind::bursty:
       return kBursty;

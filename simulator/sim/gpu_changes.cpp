@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/apply_setting.h"
+#include "sim/time_text.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -28,12 +29,31 @@ Result<void> set_memory_heat(Gpu& gpu, double degrees) {
 
 }  // namespace
 
+Command load_command(int gpu, const Workload& load) {
+  Command command;
+  command.verb = Verb::set_load;
+  command.gpu = static_cast<std::uint32_t>(gpu);
+  command.workload_kind = load.kind;
+  command.load = load.load;
+  command.vram_bytes = load.vram_bytes;
+  command.period_ms = static_cast<std::uint64_t>(load.period.count());
+  command.leaked_per_s = load.leaked_per_s;
+  return command;
+}
+
 Result<void> set_load(Gpu& gpu, const Command& command, std::chrono::milliseconds now) {
-  if (command.workload_kind > WorkloadKind::mixed || !(command.load >= 0.0) || command.load > 1.0) {
+  const bool known = command.workload_kind <= WorkloadKind::starved;
+  const bool in_range = command.load >= 0.0 && command.load <= 1.0;
+  const std::chrono::milliseconds longest = kLongestTime;
+  if (!known || !in_range || command.period_ms > static_cast<std::uint64_t>(longest.count())) {
     return Error{Errc::invalid, "not a workload"};
   }
-  gpu.workload = {command.workload_kind, command.load, command.vram_bytes};
-  gpu.workload_since = now;
+  gpu.workload = {.kind = command.workload_kind,
+                  .load = command.load,
+                  .vram_bytes = command.vram_bytes,
+                  .period = std::chrono::milliseconds(command.period_ms),
+                  .leaked_per_s = command.leaked_per_s,
+                  .since = now};
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 namespace gpuyard::sim {
 
+Command load_command(int gpu, const Workload&);
 Result<void> set_load(Gpu&, const Command&, std::chrono::milliseconds now);
 
 // Gives each failing call its number among a world's faults, of which there were `made`.

@@ -33,6 +33,8 @@ struct WorldOptions {
   std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
   double speed = 1.0;                      // simulated seconds in a real one
   bool stepped = false;                    // time stands still but for step_world()
+  // A file (sim/scenario.h) that says all of the above instead, but for `gpus` where it is given.
+  std::string scenario = {};
   // The directory is this world's own: it is removed when its keeper ends, however its creator did.
   bool private_directory = false;
   // What is run as `<program> sim-keeper ...`; empty: the running program.

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "sim/command.h"
+#include "sim/gpu_changes.h"
 #include "sim/keeper.h"
 #include "sim/keeper_lock.h"
 #include "sim/keeper_socket.h"
@@ -151,11 +152,7 @@ Result<void> clear_faults(const std::string& directory, int gpu) {
 }
 
 Result<void> set_load(const std::string& directory, int gpu, const Workload& load) {
-  Command command = command_for(Verb::set_load, gpu);
-  command.workload_kind = load.kind;
-  command.load = load.load;
-  command.vram_bytes = load.vram_bytes;
-  return ask(directory, command);
+  return ask(directory, load_command(gpu, load));
 }
 
 Result<void> set_heat(const std::string& directory, int gpu, double degrees) {

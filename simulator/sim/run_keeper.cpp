@@ -17,8 +17,10 @@
 #include "base/files.h"
 #include "sim/command_server.h"
 #include "sim/fleet.h"
+#include "sim/gpu_changes.h"
 #include "sim/keeper_lock.h"
 #include "sim/physics.h"
+#include "sim/scenario.h"
 #include "sim/world_keeper.h"
 
 namespace gpuyard::sim {
@@ -67,7 +69,7 @@ UniqueFd every(std::chrono::milliseconds period) {
   return timer;
 }
 
-Result<void> check_time(const WorldOptions& options) {
+Result<void> check(const WorldOptions& options) {
   if (!(options.speed >= kLeastSpeed && options.speed <= kMostSpeed)) {
     return Error{Errc::invalid, fmt::format("time goes at {} to {} times its speed, not {}",
                                             kLeastSpeed, kMostSpeed, options.speed)};
@@ -75,22 +77,40 @@ Result<void> check_time(const WorldOptions& options) {
   if (options.stepped && options.speed != 1.0) {
     return Error{Errc::invalid, "a stepped world has no speed of its own"};
   }
-  return {};
-}
-
-Result<World> world_of(const WorldOptions& options) {
-  const auto fleet = parse_fleet(options.model, options.gpus);
-  if (!fleet) return fleet.error();
-  if (auto good = check_time(options); !good) return std::move(good).error();
   const std::uint32_t entry = options.process_entry_bytes;
   if (entry != 16 && entry != 24 && entry != 32) {
     return Error{Errc::invalid, "a driver's process entry is of 16, 24 or 32 bytes"};
   }
-  World world = make_world(*fleet, options.load);
-  while (world.elapsed < kWarmUp) step(world, kStep);
+  return {};
+}
+
+// Without a file, what the options alone make of a world.
+Result<Scenario> scenario_of(const WorldOptions& options) {
+  if (!options.scenario.empty()) return read_scenario(options.scenario, options.gpus);
+  if (auto good = check(options); !good) return std::move(good).error();
+  Scenario scenario;
+  scenario.world = options;
+  scenario.warm_up = kWarmUp;
+  return scenario;
+}
+
+Result<World> world_of(const Scenario& scenario) {
+  const WorldOptions& options = scenario.world;
+  const auto fleet = parse_fleet(options.model, options.gpus);
+  if (!fleet) return fleet.error();
+  World world = make_world(*fleet, options.load, scenario.ambient);
+  for (const Command& load : scenario.loads) {
+    for (std::uint32_t gpu = 0; gpu < world.gpus.size(); ++gpu) {
+      if (load.gpu != gpu && load.gpu != kEveryGpu) continue;
+      if (auto set = set_load(world.gpus[gpu], load, world.elapsed); !set) {
+        return std::move(set).error();
+      }
+    }
+  }
+  while (world.elapsed < scenario.warm_up) step(world, kStep);
   world.began = world.elapsed;
   if (!options.driver_version.empty()) world.driver.version = options.driver_version;
-  world.process_entry_bytes = entry;
+  world.process_entry_bytes = options.process_entry_bytes;
   world.time.speed = options.speed;
   if (options.speed != 1.0) world.time.mode = TimeMode::scaled;
   if (options.stepped) world.time.mode = TimeMode::stepped;
@@ -156,7 +176,9 @@ void keep(WorldKeeper& keeper, CommandServer& server, const UniqueFd& signals, p
 
 Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   const UniqueFd signals = catch_signals();  // before there are files to remove
-  auto world = world_of(options.world);
+  auto scenario = scenario_of(options.world);
+  if (!scenario) return std::move(scenario).error();
+  auto world = world_of(*scenario);
   if (!world) return std::move(world).error();
   const auto lock = take_keeper_lock(options.world.directory);
   if (!lock) return lock.error();
@@ -166,7 +188,8 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   auto watch = ProcessWatch::create();
   if (!watch) return std::move(watch).error();
   WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch),
-                     options.world.setters);
+                     scenario->world.setters);
+  keeper.follow(std::move(scenario->timeline));
   auto server = CommandServer::listen(
       options.world.directory,
       [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });

@@ -7,29 +7,40 @@
 
 #include <fmt/format.h>
 
+#include "sim/time_text.h"
+
 namespace gpuyard::sim {
 namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr std::array<std::string_view, 5> kKindNames{"idle", "steady", "training", "bursty",
-                                                     "mixed"};
+constexpr std::array<std::string_view, 7> kKindNames{"idle",  "steady", "training", "bursty",
+                                                     "mixed", "leak",   "starved"};
 
 constexpr milliseconds kCheckpointEvery = 60s;
 constexpr milliseconds kCheckpointTakes = 4s;
 constexpr milliseconds kBatchTakes = 1500ms;
 constexpr milliseconds kDataWait = 120ms;
 constexpr milliseconds kBurstWindow = 500ms;
+constexpr milliseconds kBatchArrivesEvery = 1s;
+constexpr double kBatchShare = 0.15;  // of that time: the rest is waiting
+constexpr milliseconds kShortestPeriod = 100ms;
 
 // Neighbours in a training job would otherwise all checkpoint in the same millisecond.
 milliseconds phase_of(std::uint32_t gpu) {
   return milliseconds(gpu * 370);
 }
 
-double training_load(std::uint32_t gpu, milliseconds elapsed) {
+milliseconds period_or(const Workload& workload, milliseconds usual) {
+  return workload.period > milliseconds{0} ? workload.period : usual;
+}
+
+double training_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
   const milliseconds now = elapsed + phase_of(gpu);
-  if (now % kCheckpointEvery >= kCheckpointEvery - kCheckpointTakes) return 0.05;
+  const milliseconds every = period_or(workload, kCheckpointEvery);
+  const milliseconds takes = kCheckpointTakes * every.count() / kCheckpointEvery.count();
+  if (now % every >= every - takes) return 0.05;
   return now % kBatchTakes >= kBatchTakes - kDataWait ? 0.45 : 0.97;
 }
 
@@ -39,8 +50,14 @@ std::uint64_t scrambled(std::uint64_t value) {  // the finaliser of splitmix64
   return value ^ (value >> 31);
 }
 
-double bursty_load(std::uint32_t gpu, milliseconds elapsed) {
-  const auto window = static_cast<std::uint64_t>(elapsed / kBurstWindow);
+double starved_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
+  const milliseconds every = period_or(workload, kBatchArrivesEvery);
+  const auto within = static_cast<double>(((elapsed + phase_of(gpu)) % every).count());
+  return within < kBatchShare * static_cast<double>(every.count()) ? 0.9 : 0.0;
+}
+
+double bursty_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
+  const auto window = static_cast<std::uint64_t>(elapsed / period_or(workload, kBurstWindow));
   const std::uint64_t dice = scrambled(window * 1021 + gpu + 1) % 100;
   if (dice < 35) return 0.0;
   return static_cast<double>(dice) / 100.0;
@@ -57,14 +74,17 @@ Workload part_of_mix(const Workload& mix, std::uint32_t gpu) {
           .vram_bytes = kind == WorkloadKind::idle ? 0 : mix.vram_bytes};
 }
 
-double load_of(WorkloadKind kind, std::uint32_t gpu, milliseconds elapsed) {
-  switch (kind) {
+double load_of(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
+  switch (workload.kind) {
     case WorkloadKind::steady:
+    case WorkloadKind::leak:
       return 1.0;
     case WorkloadKind::training:
-      return training_load(gpu, elapsed);
+      return training_load(workload, gpu, elapsed);
     case WorkloadKind::bursty:
-      return bursty_load(gpu, elapsed);
+      return bursty_load(workload, gpu, elapsed);
+    case WorkloadKind::starved:
+      return starved_load(workload, gpu, elapsed);
     case WorkloadKind::idle:
     case WorkloadKind::mixed:
       break;
@@ -77,7 +97,10 @@ double usual_vram_share(WorkloadKind kind) {
     case WorkloadKind::steady:
       return 0.5;
     case WorkloadKind::training:
+    case WorkloadKind::starved:
       return 0.9;
+    case WorkloadKind::leak:
+      return 0.1;
     case WorkloadKind::bursty:
       return 0.35;
     case WorkloadKind::idle:
@@ -85,6 +108,39 @@ double usual_vram_share(WorkloadKind kind) {
       break;
   }
   return 0.0;
+}
+
+std::uint64_t leaked(const Workload& workload, milliseconds elapsed) {
+  if (workload.kind != WorkloadKind::leak || elapsed <= workload.since) return 0;
+  const auto per_s = workload.leaked_per_s != 0 ? workload.leaked_per_s : kUsualLeak;
+  const auto ms = static_cast<double>((elapsed - workload.since).count());
+  return static_cast<std::uint64_t>(std::min(1e18, static_cast<double>(per_s) / 1000.0 * ms));
+}
+
+bool has_period(WorkloadKind kind) {
+  return kind == WorkloadKind::training || kind == WorkloadKind::bursty ||
+         kind == WorkloadKind::starved;
+}
+
+Result<void> take_detail(Workload& workload, std::string_view text) {
+  if (workload.kind == WorkloadKind::leak) {
+    const auto bytes = parse_bytes(text);
+    if (!bytes || *bytes == 0) {
+      return Error{Errc::invalid,
+                   fmt::format("\"{}\" is no memory that leaks in a second, such as 64M", text)};
+    }
+    workload.leaked_per_s = *bytes;
+    return {};
+  }
+  if (!has_period(workload.kind)) {
+    return Error{Errc::invalid, fmt::format("\"{}\": {} has no more to say", text,
+                                            kKindNames[static_cast<std::size_t>(workload.kind)])};
+  }
+  const auto period = parse_time(text);
+  if (!period) return period.error();
+  if (*period < kShortestPeriod) return Error{Errc::invalid, "a period is 100ms or longer"};
+  workload.period = *period;
+  return {};
 }
 
 std::optional<WorkloadKind> kind_from_name(std::string_view name) {
@@ -136,8 +192,10 @@ Demand demand_at(const Workload& workload, std::uint32_t gpu, milliseconds elaps
   const auto usual = static_cast<std::uint64_t>(static_cast<double>(usable_vram_bytes) *
                                                 usual_vram_share(workload.kind));
   const std::uint64_t wanted = workload.vram_bytes != 0 ? workload.vram_bytes : usual;
-  return {.load = std::clamp(workload.load, 0.0, 1.0) * load_of(workload.kind, gpu, elapsed),
-          .vram_bytes = std::min(wanted, usable_vram_bytes)};
+  const std::uint64_t at_first = std::min(wanted, usable_vram_bytes);
+  return {
+      .load = std::clamp(workload.load, 0.0, 1.0) * load_of(workload, gpu, elapsed),
+      .vram_bytes = at_first + std::min(usable_vram_bytes - at_first, leaked(workload, elapsed))};
 }
 
 std::string_view name_of(WorkloadKind kind) {
@@ -149,10 +207,11 @@ Result<Workload> parse_workload(std::string_view text) {
   std::string_view rest = text;
   const auto kind = kind_from_name(next_part(rest));
   if (!kind) {
-    return Error{Errc::invalid,
-                 fmt::format("\"{}\" is not a workload: idle, steady, training, bursty or mixed, "
-                             "then :load (0 to 1) and :vram (such as 40G)",
-                             text)};
+    return Error{
+        Errc::invalid,
+        fmt::format("\"{}\" is not a workload: idle, steady, training, bursty, mixed, leak "
+                    "or starved, then :load (0 to 1) and :vram (such as 40G)",
+                    text)};
   }
   Workload workload{.kind = *kind};
   if (const auto part = next_part(rest); !part.empty()) {
@@ -160,15 +219,22 @@ Result<Workload> parse_workload(std::string_view text) {
     if (!load) return Error{Errc::invalid, fmt::format("load \"{}\" is not from 0 to 1", part)};
     workload.load = *load;
   }
+  if (const auto part = next_part(rest); !part.empty()) {
+    const auto vram = parse_bytes(part);
+    if (!vram) return Error{Errc::invalid, fmt::format("\"{}\" is not an amount of memory", part)};
+    workload.vram_bytes = *vram;
+  }
   if (rest.empty()) return workload;
-  const auto vram = parse_bytes(rest);
-  if (!vram) return Error{Errc::invalid, fmt::format("\"{}\" is not an amount of memory", rest)};
-  workload.vram_bytes = *vram;
+  if (auto done = take_detail(workload, rest); !done) return std::move(done).error();
   return workload;
 }
 
 std::string to_string(const Workload& workload) {
-  return fmt::format("{}:{}:{}", name_of(workload.kind), workload.load, workload.vram_bytes);
+  std::string text =
+      fmt::format("{}:{}:{}", name_of(workload.kind), workload.load, workload.vram_bytes);
+  if (workload.leaked_per_s != 0) text += fmt::format(":{}", workload.leaked_per_s);
+  if (workload.period.count() != 0) text += fmt::format(":{}ms", workload.period.count());
+  return text;
 }
 
 }  // namespace gpuyard::sim

@@ -17,13 +17,19 @@ enum class WorkloadKind : std::uint32_t {
   steady,    // constant load
   training,  // nearly full load, short waits for data, regular checkpoints
   bursty,    // requests come and go, as in serving
-  mixed,     // one of the others, chosen by the GPU's index
+  mixed,     // one of the above, chosen by the GPU's index
+  leak,      // steady, and takes more memory every second until there is none left
+  starved,   // waits for its input most of the time: short bursts, memory full
 };
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::idle;
   double load = 1.0;             // 0 to 1: the height of what the kind does
-  std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory
+  std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory; leak: at first
+  // 0: a usual one. From one checkpoint of training, request of serving or batch to the next.
+  std::chrono::milliseconds period{0};
+  std::uint64_t leaked_per_s = 0;      // leak: bytes; 0: kUsualLeak
+  std::chrono::milliseconds since{0};  // of the world's time: when it began
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
@@ -42,8 +48,11 @@ Demand demand_at(const Workload&, std::uint32_t gpu, std::chrono::milliseconds e
 
 std::string_view name_of(WorkloadKind);
 
-// "mixed", "idle", "training", "steady:0.8", "steady:0.8:40G": kind[:load[:vram]], where vram takes
-// K, M, G (powers of 1024). Errc::invalid says what is wrong.
+inline constexpr std::uint64_t kUsualLeak = std::uint64_t{16} << 20;
+
+// "mixed", "steady:0.8", "steady:0.8:40G", "training:0.9:40G:30s", "leak:0.6:10G:64M":
+// kind[:load[:vram[:detail]]], where vram takes K, M, G (powers of 1024) and the detail is a period
+// or what leaks in a second. Errc::invalid says what is wrong.
 Result<Workload> parse_workload(std::string_view);
 
 // "0.8": from 0 to 1. "10G": with K, M, G as powers of 1024.

@@ -85,8 +85,9 @@ void Processes::sum_up() {
   }
 }
 
-World make_world(const Fleet& fleet, const Workload& workload) {
+World make_world(const Fleet& fleet, const Workload& workload, double ambient) {
   World world;
+  world.ambient = ambient;
   for (std::uint32_t index = 0; index < fleet.size(); ++index) {
     world.gpus.push_back(gpu_at_rest(*fleet[index], index, world, workload));
     world.order.push_back(index);

@@ -102,7 +102,6 @@ struct Gpu {
   Processes processes;
   Settings settings;
   Fault fault;
-  std::chrono::milliseconds workload_since{0};
   double extra_heat = 0;  // degrees C that its surroundings are hotter than the world's
   double extra_memory_heat = 0;
 
@@ -165,7 +164,7 @@ using Fleet = std::vector<const Model*>;
 
 // A fleet at rest. The same models in the same places give the same UUIDs, serials and PCI
 // addresses always. At most kMaxGpus.
-World make_world(const Fleet&, const Workload&);
+World make_world(const Fleet&, const Workload&, double ambient = kAmbientCelsius);
 World make_world(const Model&, std::uint32_t gpus, const Workload&);
 
 // What the GPU's sensors show.

@@ -76,6 +76,24 @@ void WorldKeeper::move_on(std::uint64_t steps) {
   for (std::uint64_t i = 0; i < steps; ++i) {
     step(world_, kStep);
     load_due_driver(world_);
+    do_what_is_due();
+  }
+}
+
+void WorldKeeper::follow(std::vector<TimedCommand> timeline) {
+  timeline_ = std::move(timeline);
+  world_.timeline_entries = static_cast<std::uint32_t>(timeline_.size());
+  do_what_is_due();
+  writer_.publish(world_);
+}
+
+// Refused is what only shows when it happens: a reset while processes run, a GPU that is unplugged.
+void WorldKeeper::do_what_is_due() {
+  while (world_.timeline_done < timeline_.size() &&
+         timeline_[world_.timeline_done].at <= world_.age()) {
+    const auto done = obey(timeline_[world_.timeline_done].command);
+    ++world_.timeline_done;
+    if (!done) ++world_.timeline_refused;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "sim/command_server.h"
 #include "sim/keeper.h"
 #include "sim/process_watch.h"
+#include "sim/scenario.h"
 #include "sim/world_writer.h"
 
 namespace gpuyard::sim {
@@ -12,6 +13,9 @@ namespace gpuyard::sim {
 class WorldKeeper {
  public:
   WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, SettersFor setters);
+
+  // From now on, what a scenario says happens when it is due, as if its owner had asked for it.
+  void follow(std::vector<TimedCommand> timeline);
 
   // Moves the world on by what so many steps of real time are in its own, and publishes it. A
   // stepped world only shows that it is alive.
@@ -37,6 +41,7 @@ class WorldKeeper {
   Result<void> inject_everywhere(Fault);
   Result<void> take_steps(std::uint64_t count);
   void move_on(std::uint64_t steps);
+  void do_what_is_due();
   Result<void> attach(Gpu&, const ProcessRecord&);
   Result<void> set_synthetic(Gpu&, std::uint64_t count, const ProcessRecord& each);
   Result<void> add_ecc_errors(std::uint32_t place, const Command&);
@@ -47,7 +52,8 @@ class WorldKeeper {
   WorldWriter writer_;
   ProcessWatch watch_;
   SettersFor setters_;
-  double owed_steps_ = 0;  // of a world whose speed is no whole number
+  std::vector<TimedCommand> timeline_;  // of it, timeline_done are done
+  double owed_steps_ = 0;               // of a world whose speed is no whole number
   bool stopping_ = false;
 };
 

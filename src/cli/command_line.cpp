@@ -57,7 +57,13 @@ void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   serve->add_option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
   serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
   auto* simulate = add_simulate(serve, verb.simulate)->excludes(nvml);
-  add_model(serve, verb.model)->needs(simulate);
+  auto* model = add_model(serve, verb.model)->needs(simulate);
+  serve
+      ->add_option("--scenario", verb.scenario,
+                   "File that says what they do and what happens to them")
+      ->type_name("FILE")
+      ->needs(simulate)
+      ->excludes(model);
   auto* replay = serve->add_option("--replay", verb.replay, "Serve a recording instead of GPUs")
                      ->type_name("FILE")
                      ->excludes(nvml)
@@ -356,6 +362,9 @@ void add_attach(CLI::App* attach, SimVerb& verb) {
 }
 
 void add_start(CLI::App* start, SimVerb& verb) {
+  auto* scenario = start->add_option("--scenario", verb.scenario,
+                                     "File that says all of this, and what happens when");
+  scenario->type_name("FILE");
   start->add_option("--gpus", verb.gpus, "How many GPUs (8, where the model says no count)")
       ->check(CLI::Range(1, kMostGpus));
   add_model(start, verb.model);
@@ -372,6 +381,10 @@ void add_start(CLI::App* start, SimVerb& verb) {
       ->check(CLI::IsMember({16, 24, 32}));
   auto* speed = start->add_option("--speed", verb.speed, "Simulated seconds in a real one");
   start->add_flag("--stepped", verb.stepped, "Time stands still but for sim step")->excludes(speed);
+  for (CLI::Option* option : start->get_options()) {
+    const std::string name = option->get_name();
+    if (name != "--world" && name != "--help" && option != scenario) scenario->excludes(option);
+  }
 }
 
 // `action` adds a verb below another: (parent, name, action, summary).
@@ -406,6 +419,10 @@ void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
   };
   using enum SimVerb::Action;
   add_start(action("start", start, "Start a world"), verb);
+  action("validate", validate, "Say whether a scenario file is valid")
+      ->add_option("file", verb.scenario, "The scenario")
+      ->type_name("FILE")
+      ->required();
   action("status", status, "Show a world")->add_flag("--json", verb.json, "Print JSON");
   action("stop", stop, "Stop a world");
   auto* loaded = action("load", load, "Give one GPU something to do");

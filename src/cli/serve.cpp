@@ -43,6 +43,7 @@ Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb&
   options.directory = state + "/world";
   options.gpus = verb.simulate;
   options.model = verb.model;
+  options.scenario = verb.scenario;
   auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);

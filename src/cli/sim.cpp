@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "sim/fleet.h"
 #include "sim/keeper.h"
+#include "sim/scenario.h"
 #include "sim/time_text.h"
 #include "sim/world_status.h"
 
@@ -15,11 +16,32 @@ namespace {
 
 using sim::WorldStatus;
 
+// What is wrong with the world that is asked for is told before a keeper is started.
+Result<std::size_t> gpus_of(const SimVerb& verb) {
+  if (verb.scenario.empty()) {
+    const auto fleet = sim::parse_fleet(verb.model, verb.gpus);
+    return fleet ? Result<std::size_t>(fleet->size()) : fleet.error();
+  }
+  const auto scenario = sim::read_scenario(verb.scenario);
+  return scenario ? Result<std::size_t>(scenario->gpus) : scenario.error();
+}
+
+int validate(const SimVerb& verb) {
+  const auto scenario = sim::read_scenario(verb.scenario);
+  if (!scenario) return complain(scenario.error());
+  const auto last =
+      scenario->timeline.empty() ? std::chrono::milliseconds{0} : scenario->timeline.back().at;
+  print(fmt::format("{} is valid: {} GPUs, {} things happen until {:.2f} s\n", verb.scenario,
+                    scenario->gpus, scenario->timeline.size(),
+                    std::chrono::duration<double>(last).count()));
+  return 0;
+}
+
 int start(const SimVerb& verb) {
   const auto load = sim::parse_workload(verb.load);
   if (!load) return complain(load.error());
-  const auto fleet = sim::parse_fleet(verb.model, verb.gpus);
-  if (!fleet) return complain(fleet.error());
+  const auto gpus = gpus_of(verb);
+  if (!gpus) return complain(gpus.error());
   sim::WorldOptions options;
   options.directory = world_of(verb);
   options.model = verb.model;
@@ -30,12 +52,13 @@ int start(const SimVerb& verb) {
   options.process_entry_bytes = verb.process_entry_bytes;
   options.speed = verb.speed;
   options.stepped = verb.stepped;
+  options.scenario = verb.scenario;
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
   print(
       fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
                   "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
-                  fleet->size(), world->directory(), world->keeper_pid(), world->directory(),
+                  *gpus, world->directory(), world->keeper_pid(), world->directory(),
                   parent_directory(sim::simulated_nvml_path())));
   return 0;
 }
@@ -146,6 +169,8 @@ int run(const SimVerb& verb) {
       return plug(verb);
     case SimVerb::Action::step:
       return step(verb);
+    case SimVerb::Action::validate:
+      return validate(verb);
     case SimVerb::Action::driver_reload:
     case SimVerb::Action::driver_unload:
     case SimVerb::Action::driver_load:

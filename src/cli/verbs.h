@@ -23,6 +23,7 @@ struct ServeVerb {
   std::string log_level;
   std::optional<int> simulate;
   std::string model = "h100";  // of the simulated GPUs
+  std::string scenario;        // of those too
   bool greet = false;
   std::string replay;  // a recording instead of GPUs
   std::string replay_from = "0s";
@@ -141,7 +142,8 @@ struct SimVerb {
     step,
     driver_reload,
     driver_unload,
-    driver_load
+    driver_load,
+    validate
   };
   Action action = Action::status;
   std::string world;
@@ -152,6 +154,7 @@ struct SimVerb {
   std::optional<int> gpus;
   std::string load = "mixed";  // also of load
   std::string setters = "owner";
+  std::string scenario;        // also of validate
   std::string driver_version;  // also of driver reload and load; empty: as it is
   std::uint32_t process_entry_bytes = 24;
   double speed = 1.0;

@@ -7,6 +7,7 @@ include of our own names its room: "device/snapshot.h", "sim/world.h", "gpuyard/
 
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 from house import ROOT, report
@@ -42,13 +43,14 @@ ARROWS: dict[str, set[str] | None] = {
 
 TESTS = ("*_test.cpp", "*_for_tests.h")
 
-# what begins an <include> -> where it may stand; a place ends in "/" or is a pattern like "*_test.cpp"
+# what begins an include -> where it may stand; a place ends in "/" or is a pattern like "*_test.cpp"
 CONFINED: dict[str, tuple[str, ...]] = {
     "boost/asio": ("src/http/",),
     "boost/beast": ("src/http/",),
     "sqlite3.h": ("src/store/",),
     "CLI/": ("src/cli/",),
-    "toml++/": ("src/config/",),
+    "toml++/": ("src/base/third_party/",),
+    "base/third_party/toml.h": ("src/config/", "src/base/third_party/", "simulator/sim/scenario_*"),
     "spdlog/": ("src/base/",),
     "zlib.h": ("src/http/",),
     "dlfcn.h": ("src/nvml/", "src/library/own_place.cpp", "simulator/*_test.cpp"),
@@ -78,9 +80,17 @@ def stands_in(path: str, places: tuple[str, ...]) -> bool:
     for place in places:
         folder, _, pattern = place.rpartition("/")
         inside = not folder or path.startswith(folder + "/")
-        if inside and (not pattern or path.endswith(pattern.lstrip("*"))):
+        if inside and (not pattern or fnmatch(path.rpartition("/")[2], pattern)):
             return True
     return False
+
+
+def judge_confined(path: str, target: str) -> str | None:
+    """What is wrong with an include of a library that has a room."""
+    for prefix, places in CONFINED.items():
+        if target.startswith(prefix) and not stands_in(path, places):
+            return f"<{target}> may stand only in {', '.join(places)}"
+    return None
 
 
 def judge_own(path: str, room: str, target: str) -> str | None:
@@ -88,6 +98,8 @@ def judge_own(path: str, room: str, target: str) -> str | None:
     named = target.split("/")[0]
     if "/" not in target or named not in ARROWS:
         return f'"{target}" names no room; write "room/header.h"'
+    if problem := judge_confined(path, target):
+        return problem
     if named in (room, PUBLIC):
         return None
     allowed = ARROWS[room]
@@ -101,10 +113,7 @@ def judge_foreign(path: str, room: str, target: str) -> str | None:
     """What is wrong with `#include <target>` in a file of `room`."""
     if room == PUBLIC and not STANDARD_HEADER.match(target):
         return f"a public header may include the standard library only, not <{target}>"
-    for prefix, places in CONFINED.items():
-        if target.startswith(prefix) and not stands_in(path, places):
-            return f"<{target}> may stand only in {', '.join(places)}"
-    return None
+    return judge_confined(path, target)
 
 
 def judge_file(path: str, text: str) -> list[str]:

@@ -1,0 +1,129 @@
+#include "sim/scenario_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace gpuyard::sim {
+
+const toml::node* ScenarioTable::node(std::string_view key) {
+  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
+  return table_.get(key);
+}
+
+bool ScenarioTable::has(std::string_view key) {
+  return node(key) != nullptr;
+}
+
+std::optional<std::string> ScenarioTable::text(std::string_view key) {
+  const toml::node* value = node(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* said = value->as_string()) return said->get();
+  wrong(key, "must be a text in quotes");
+  return std::nullopt;
+}
+
+std::optional<std::string> ScenarioTable::text_or_number(std::string_view key) {
+  const toml::node* value = node(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* said = value->as_string()) return said->get();
+  if (const auto* said = value->as_integer()) return fmt::to_string(said->get());
+  if (const auto* said = value->as_floating_point()) return fmt::to_string(said->get());
+  wrong(key, "must be a text in quotes or a number");
+  return std::nullopt;
+}
+
+std::optional<std::string> ScenarioTable::one_of(std::string_view key,
+                                                 std::vector<std::string_view> words) {
+  auto said = text(key);
+  if (said && std::ranges::find(words, *said) == words.end()) {
+    wrong(key, fmt::format("\"{}\" is none of {}", *said, fmt::join(words, ", ")));
+    said.reset();
+  }
+  return said;
+}
+
+std::optional<std::int64_t> ScenarioTable::integer(std::string_view key, std::int64_t least,
+                                                   std::int64_t most) {
+  const toml::node* value = node(key);
+  if (value == nullptr) return std::nullopt;
+  const auto* said = value->as_integer();
+  if (said != nullptr && said->get() >= least && said->get() <= most) return said->get();
+  wrong(key, fmt::format("must be a whole number from {} to {}", least, most));
+  return std::nullopt;
+}
+
+std::optional<double> ScenarioTable::number(std::string_view key, double least, double most) {
+  const toml::node* value = node(key);
+  if (value == nullptr) return std::nullopt;
+  const auto said = value->is_number() ? value->value<double>() : std::nullopt;
+  if (said && *said >= least && *said <= most) return said;
+  wrong(key, fmt::format("must be a number from {} to {}", least, most));
+  return std::nullopt;
+}
+
+std::optional<bool> ScenarioTable::boolean(std::string_view key) {
+  const toml::node* value = node(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* said = value->as_boolean()) return said->get();
+  wrong(key, "must be true or false");
+  return std::nullopt;
+}
+
+bool ScenarioTable::flag(std::string_view key) {
+  const auto said = boolean(key);
+  if (said && !*said) wrong(key, "can only be true; leave it out otherwise");
+  return said.value_or(false);
+}
+
+std::vector<std::string> ScenarioTable::texts(std::string_view key) {
+  std::vector<std::string> out;
+  const toml::node* value = node(key);
+  if (value == nullptr) return out;
+  const auto* list = value->as_array();
+  if (list == nullptr) wrong(key, "must be a list of texts: [\"...\"]");
+  if (list == nullptr) return out;
+  for (const auto& element : *list) {
+    if (const auto* said = element.as_string()) {
+      out.push_back(said->get());
+    } else {
+      wrong(key, "must be a list of texts: [\"...\"]");
+    }
+  }
+  return out;
+}
+
+void ScenarioTable::wrong(std::string_view key, const std::string& what) {
+  const toml::node* value = table_.get(key);
+  complain(value != nullptr ? value->source() : table_.source(), fmt::format("{}: {}", key, what));
+}
+
+void ScenarioTable::wrong(const std::string& what) {
+  if (whole_.empty()) {
+    whole_ = fmt::format("{}:{}: {} {}", file_, table_.source().begin.line, name_, what);
+  }
+}
+
+void ScenarioTable::complain(const toml::source_region& where, const std::string& what) {
+  if (line_ && *line_ <= where.begin.line) return;
+  line_ = where.begin.line;
+  wrong_ = fmt::format("{}:{}: {} {}", file_, where.begin.line, name_, what);
+}
+
+void ScenarioTable::find_unknown() {
+  std::ranges::sort(known_);
+  for (const auto& [key, value] : table_) {
+    if (std::ranges::binary_search(known_, key.str())) continue;
+    complain(key.source(),
+             fmt::format("has no key \"{}\"; there are {}", key.str(), fmt::join(known_, ", ")));
+  }
+}
+
+Result<void> ScenarioTable::finish() {
+  find_unknown();
+  if (line_) return Error{Errc::invalid, wrong_};
+  if (!whole_.empty()) return Error{Errc::invalid, whole_};
+  return {};
+}
+
+}  // namespace gpuyard::sim
