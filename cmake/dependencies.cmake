@@ -3,6 +3,7 @@ set(Boost_NO_WARN_NEW_VERSIONS ON)
 find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
+find_package(rapidcheck REQUIRED)
 
 # The archives, so that the program needs no libz and no libsqlite3 at run time.
 find_path(GPUYARD_ZLIB_INCLUDE zlib.h REQUIRED)

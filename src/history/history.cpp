@@ -1,0 +1,114 @@
+#include "history/history.h"
+
+#include <utility>
+
+#include "history/remembered.h"
+
+namespace gpuyard::history {
+namespace {
+
+// What one job needs to write a GPU's newest hours.
+struct Page {
+  DaemonRun run;
+  std::int64_t from_ms = 0;
+  std::vector<std::pair<SeriesKey, View<Bucket>>> series;
+};
+
+Result<void> write(const Page& page, Store& store) {
+  std::vector<Minutes> minutes;
+  minutes.reserve(page.series.size());
+  for (const auto& [key, view] : page.series) {
+    auto buckets = coarser(view.points(page.from_ms, INT64_MAX), kMinuteMs);
+    if (!buckets.empty()) minutes.push_back({key, std::move(buckets)});
+  }
+  return store.put(page.run, minutes);
+}
+
+}  // namespace
+
+History::History(Loop& loop, Worker& worker, std::shared_ptr<Store> store, std::string boot_id)
+    : loop_(loop), worker_(worker), store_(std::move(store)), clock_(std::move(boot_id)) {
+  clock_.note(loop_.now(), loop_.wall());
+}
+
+void History::on_snapshot(const Snapshot& snapshot) {
+  clock_.note(snapshot.taken, snapshot.wall);
+  rings_.feed(snapshot);
+  put_one_that_is_due();
+}
+
+std::int64_t History::now_ms() const {
+  return to_milliseconds(loop_.now().time_since_epoch()) + clock_.run().wall_offset_ms;
+}
+
+// One at each snapshot: sixty-four at once would be a wave of work for loop, worker and disk.
+void History::put_one_that_is_due() {
+  const std::int64_t now = clock_.run().last_ms;
+  const auto forgotten = [&](const auto& entry) { return rings_.find(entry.first) == nullptr; };
+  std::erase_if(put_ms_, forgotten);
+  std::erase_if(progress_->stored_hour_ms, forgotten);
+  for (const auto& [uuid, gpu] : rings_.gpus()) {
+    const auto last = put_ms_.try_emplace(uuid, now).first;
+    if (now - last->second < kPutEveryMs) continue;
+    if (put(uuid, gpu)) last->second = now;
+    return;
+  }
+}
+
+bool History::put(const std::string& uuid, const Rings::Gpu& gpu) {
+  // An hour is rewritten until a put of the next one has succeeded.
+  const auto stored = progress_->stored_hour_ms.find(uuid);
+  Page page{
+      clock_.run(), stored != progress_->stored_hour_ms.end() ? stored->second : INT64_MIN, {}};
+  for (const Series& series : gpu.series) {
+    page.series.emplace_back(SeriesKey{uuid, json_key(row_of(series.metric())), series.element()},
+                             series.tens(page.from_ms));
+  }
+  const std::int64_t hour_ms = span_begin(page.run.last_ms, kHourMs);
+  return ask_worker(
+      worker_, [page = std::move(page), store = store_] { return write(page, *store); },
+      [progress = progress_, uuid, hour_ms](const Result<void>& done) {
+        if (done) progress->stored_hour_ms[uuid] = hour_ms;
+      });
+}
+
+void History::put_away() {
+  for (const auto& [uuid, gpu] : rings_.gpus()) put(uuid, gpu);
+}
+
+Lookup History::lookup(const Question& question) const {
+  Lookup out{question, cadence_of(question.row->metric), clock_.run(), {}, {}};
+  const Rings::Gpu* gpu = rings_.find(question.uuid);
+  const Series* series =
+      gpu != nullptr ? gpu->find(question.row->metric, question.element) : nullptr;
+  if (series == nullptr) {
+    out.readings_since_ms = out.tens_since_ms = out.minutes_since_ms = out.run.last_ms;
+    return out;
+  }
+  const std::int64_t from_ms = question.from_ms - out.run.wall_offset_ms - kMinuteMs;
+  out.readings = series->readings(from_ms);
+  out.tens = series->tens(from_ms);
+  out.readings_since_ms = series->readings_since_ms();
+  out.tens_since_ms = series->tens_since_ms();
+  out.minutes_since_ms = series->minutes_since_ms();
+  return out;
+}
+
+void History::ask(const Question& question, Render render, Done done) {
+  const Error busy{Errc::busy, "too many questions to the history at one time; ask again"};
+  if (progress_->questions >= kMaxQuestions) return done(busy);
+  const auto shared = std::make_shared<Done>(std::move(done));
+  const bool posted = ask_worker(
+      worker_,
+      [lookup = lookup(question), store = store_, render = std::move(render)] {
+        return render(answer(lookup, *store));
+      },
+      [progress = progress_, shared](std::string text) {
+        --progress->questions;
+        (*shared)(std::move(text));
+      });
+  if (!posted) return (*shared)(busy);
+  ++progress_->questions;
+}
+
+}  // namespace gpuyard::history

@@ -1,0 +1,63 @@
+// What the GPUs did: rings in memory, minutes on disk. Lives on the io thread; what may wait for
+// the disk or takes long goes to a worker.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/worker.h"
+#include "device/snapshot.h"
+#include "history/lookup.h"
+#include "history/rings.h"
+#include "history/store.h"
+
+namespace gpuyard::history {
+
+// How often what is new of a GPU goes to disk: so much is lost with a daemon that is killed.
+inline constexpr std::int64_t kPutEveryMs = 5 * kMinuteMs;
+// Questions that wait or are answered at one time.
+inline constexpr int kMaxQuestions = 4;
+
+class History {
+ public:
+  // `store` is touched by the worker's jobs alone.
+  History(Loop&, Worker&, std::shared_ptr<Store> store, std::string boot_id);
+
+  void on_snapshot(const Snapshot&);
+
+  // The wall clock as the history tells time.
+  std::int64_t now_ms() const;
+
+  // render() runs on the worker, done() on the loop. Errc::busy: kMaxQuestions are under way.
+  using Render = std::function<std::string(const Answer&)>;
+  using Done = std::function<void(Result<std::string>)>;
+  void ask(const Question&, Render render, Done done);
+
+  // Before the end: all that is not on disk yet is given to the worker.
+  void put_away();
+
+  const Rings& rings() const { return rings_; }
+
+ private:
+  // Shared with jobs, which may outlive us.
+  struct Progress {
+    int questions = 0;
+    std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all before is on disk
+  };
+
+  void put_one_that_is_due();
+  bool put(const std::string& uuid, const Rings::Gpu&);
+  Lookup lookup(const Question&) const;
+
+  Loop& loop_;
+  Worker& worker_;
+  std::shared_ptr<Store> store_;
+  WallClock clock_;
+  Rings rings_;
+  std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+  std::map<std::string, std::int64_t> put_ms_;  // by UUID: when it was put last, or first seen
+};
+
+}  // namespace gpuyard::history

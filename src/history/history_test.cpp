@@ -1,0 +1,207 @@
+#include "history/history.h"
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+#include "base/manual_worker_for_tests.h"
+#include "history/store_for_tests.h"
+
+namespace gpuyard::history {
+namespace {
+
+using namespace std::chrono_literals;
+
+class HistoryTest : public ::testing::Test {
+ protected:
+  // One reading a second, until told otherwise.
+  void run_for(std::chrono::seconds seconds) {
+    for (std::chrono::seconds passed{0}; passed < seconds; passed += 1s) {
+      history_.on_snapshot(snapshot());
+      worker_.run_all();
+      loop_.advance(1s);
+    }
+  }
+  // Nothing is read: the machine sleeps, or the daemon's loop stands still.
+  void sleep_for(std::chrono::seconds seconds) { loop_.advance(seconds); }
+
+  Snapshot snapshot() {
+    Snapshot snapshot;
+    snapshot.taken = loop_.now();
+    snapshot.wall = loop_.wall();
+    for (std::size_t i = 0; i < uuids_.size(); ++i) {
+      DeviceState state;
+      state.info = {uuids_[i], static_cast<std::uint32_t>(i), uuids_[i], "", "GPU", {}};
+      state.sample.set({Metric::power_draw, 0, loop_.now(), ++fed_});
+      snapshot.devices.push_back(std::move(state));
+    }
+    return snapshot;
+  }
+
+  Answer ask(std::chrono::milliseconds since, const std::string& uuid = "GPU-1") {
+    Question question{uuid, &row_of(Metric::power_draw), 0, history_.now_ms() - since.count(),
+                      history_.now_ms() + 1};
+    question.points = kMaxPoints;
+    Answer got;
+    history_.ask(
+        question,
+        [&](const Answer& answer) {
+          got = answer;
+          return std::string("rendered");
+        },
+        [](const Result<std::string>& text) { EXPECT_EQ(*text, "rendered"); });
+    worker_.run_all();
+    return got;
+  }
+
+  static std::vector<std::int64_t> values(const Answer& answer) {
+    std::vector<std::int64_t> out;
+    for (const TimelinePoint& point : answer.points) {
+      if (point.of.count > 0) out.push_back(point.of.min);
+    }
+    return out;
+  }
+  static std::size_t gaps(const Answer& answer) {
+    return answer.points.size() - values(answer).size();
+  }
+  static bool in_order(const Answer& answer) {
+    for (std::size_t i = 1; i < answer.points.size(); ++i) {
+      if (answer.points[i - 1].wall_ms >= answer.points[i].wall_ms) return false;
+    }
+    return true;
+  }
+
+  ManualLoop loop_;
+  gpuyard::testing::ManualWorker worker_;
+  std::shared_ptr<testing::FakeStore> store_ = std::make_shared<testing::FakeStore>();
+  std::vector<std::string> uuids_ = {"GPU-1"};
+  std::int64_t fed_ = 0;
+  History history_{loop_, worker_, store_, "boot"};
+};
+
+TEST_F(HistoryTest, AClockSetForwardNeitherDoublesNorReordersPoints) {
+  run_for(100s);
+  loop_.step_wall(1h);
+  run_for(100s);
+  const Answer answer = ask(300s);
+  EXPECT_EQ(values(answer).size(), 200U);
+  EXPECT_EQ(gaps(answer), 0U);
+  EXPECT_TRUE(in_order(answer));
+  EXPECT_EQ(answer.points.back().wall_ms, history_.now_ms() - 1000);
+}
+
+TEST_F(HistoryTest, AClockSetBackNeitherDoublesNorReordersPoints) {
+  run_for(100s);
+  loop_.step_wall(-1h);
+  run_for(100s);
+  const Answer answer = ask(300s);
+  EXPECT_EQ(values(answer).size(), 200U);
+  EXPECT_EQ(gaps(answer), 0U);
+  EXPECT_TRUE(in_order(answer));
+}
+
+TEST_F(HistoryTest, SuspendIsAGap) {
+  run_for(50s);
+  sleep_for(1800s);
+  run_for(50s);
+  const Answer answer = ask(3000s);
+  EXPECT_EQ(values(answer).size(), 100U);
+  EXPECT_EQ(gaps(answer), 1U);
+  EXPECT_TRUE(in_order(answer));
+}
+
+TEST_F(HistoryTest, AGpuThatComesBackUnderAnotherIndexHasAGap) {
+  uuids_ = {"GPU-1", "GPU-2"};
+  run_for(30s);
+  uuids_ = {"GPU-2"};
+  run_for(30s);
+  uuids_ = {"GPU-2", "GPU-1"};
+  run_for(30s);
+  const Answer answer = ask(100s);
+  EXPECT_EQ(values(answer).size(), 60U);
+  EXPECT_EQ(gaps(answer), 1U);
+  EXPECT_EQ(gaps(ask(100s, "GPU-2")), 0U);
+}
+
+TEST_F(HistoryTest, WhatIsNewGoesToTheStoreEveryFiveMinutes) {
+  run_for(299s);
+  EXPECT_EQ(store_->puts, 0);
+  run_for(3s);
+  EXPECT_EQ(store_->puts, 1);
+  ASSERT_EQ(store_->stored.size(), 1U);
+  EXPECT_EQ(store_->stored[0].of, (SeriesKey{"GPU-1", "power_draw_w", 0}));
+  EXPECT_EQ(store_->stored[0].buckets.size(), 6U);
+  EXPECT_EQ(store_->stored[0].buckets[1].of.count, 60U);
+  EXPECT_EQ(store_->run.boot_id, "boot");
+}
+
+TEST_F(HistoryTest, EachPutHasAllOfItsHour) {
+  run_for(1200s);
+  EXPECT_EQ(store_->stored.back().buckets.size(), 16U);
+  run_for(2 * 3600s);
+  const auto& last = store_->stored.back().buckets;
+  EXPECT_EQ(last.front().at_ms % kHourMs, 0);
+  EXPECT_LE(last.size(), 65U) << "hours that are on disk are not put again";
+}
+
+TEST_F(HistoryTest, WhatTheDiskRefusedIsPutAgainWithTheRest) {
+  store_->broken = Error{Errc::unavailable, "full"};
+  run_for(2 * 3600s);
+  EXPECT_GT(store_->puts, 20);
+  store_->broken.reset();
+  run_for(301s);
+  EXPECT_GE(store_->stored.front().buckets.size(), 120U);
+}
+
+TEST_F(HistoryTest, GpusArePutOneAtATime) {
+  uuids_ = {"A", "B", "C", "D"};
+  for (int second = 0; second < 310; ++second) {
+    history_.on_snapshot(snapshot());
+    EXPECT_LE(worker_.waiting(), 1U);
+    worker_.run_all();
+    loop_.advance(1s);
+  }
+  EXPECT_EQ(store_->puts, 4);
+}
+
+TEST_F(HistoryTest, AtTheEndEverythingIsPut) {
+  uuids_ = {"A", "B"};
+  run_for(30s);
+  history_.put_away();
+  worker_.run_all();
+  EXPECT_EQ(store_->puts, 2);
+}
+
+TEST_F(HistoryTest, TooManyQuestionsAtOnceAreRefused) {
+  run_for(10s);
+  const Question question{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
+  int answered = 0;
+  int busy = 0;
+  const auto count = [&](const Result<std::string>& text) {
+    if (text) {
+      ++answered;
+    } else {
+      EXPECT_EQ(text.error().code, Errc::busy);
+      ++busy;
+    }
+  };
+  for (int i = 0; i < kMaxQuestions + 2; ++i) {
+    history_.ask(question, [](const Answer&) { return std::string(); }, count);
+  }
+  EXPECT_EQ(busy, 2);
+  worker_.run_all();
+  EXPECT_EQ(answered, kMaxQuestions);
+  history_.ask(question, [](const Answer&) { return std::string(); }, count);
+  worker_.run_all();
+  EXPECT_EQ(answered, kMaxQuestions + 1);
+  worker_.full = true;
+  history_.ask(question, [](const Answer&) { return std::string(); }, count);
+  EXPECT_EQ(busy, 3);
+}
+
+TEST_F(HistoryTest, AGpuThatWasNeverSeenHasNoPoints) {
+  run_for(10s);
+  EXPECT_TRUE(ask(100s, "GPU-none").points.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::history

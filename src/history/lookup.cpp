@@ -1,0 +1,184 @@
+#include "history/lookup.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace gpuyard::history {
+namespace {
+
+// Lengths that people think in.
+constexpr std::array<std::int64_t, 20> kSteps = {
+    1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
+    kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
+    kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
+
+std::int64_t length_of(Resolution resolution) {
+  switch (resolution) {
+    case Resolution::reading:
+      return 0;
+    case Resolution::ten_seconds:
+      return kTensMs;
+    case Resolution::minute:
+      break;
+  }
+  return kMinuteMs;
+}
+
+std::string time_text(std::int64_t wall_ms) {
+  return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
+}
+
+// What is in [from, until) of the wall clock.
+Stretch part_of(const DaemonRun& run, std::vector<Bucket> buckets, const Question& question,
+                std::int64_t length_ms) {
+  std::erase_if(buckets, [&](const Bucket& bucket) {
+    const std::int64_t wall_ms = bucket.at_ms + run.wall_offset_ms;
+    return wall_ms + std::max<std::int64_t>(length_ms, 1) <= question.from_ms ||
+           wall_ms >= question.until_ms;
+  });
+  return {run.boot_id, run.wall_offset_ms, std::move(buckets)};
+}
+
+struct Found {
+  Resolution resolution = Resolution::reading;
+  std::vector<Stretch> stretches;
+};
+
+class Search {
+ public:
+  Search(const Lookup& lookup, Store& store, std::vector<std::string>& notes)
+      : lookup_(lookup), question_(lookup.question), store_(store), notes_(notes) {}
+
+  Found find() {
+    const std::int64_t from_ms = question_.from_ms - lookup_.run.wall_offset_ms;
+    if (from_ms >= lookup_.readings_since_ms) return in_readings();
+    if (from_ms >= lookup_.tens_since_ms) return in_tens();
+    Found stored = in_minutes();
+    if (!stored.stretches.empty()) return stored;
+    // Nothing is older than what memory has: then the finest of that.
+    return lookup_.readings_since_ms <= lookup_.tens_since_ms ? in_readings() : in_tens();
+  }
+
+ private:
+  // Boot time of the present run; generous, part_of() cuts.
+  std::int64_t memory_from() const {
+    return question_.from_ms - lookup_.run.wall_offset_ms - kMinuteMs;
+  }
+  std::int64_t memory_until() const { return question_.until_ms - lookup_.run.wall_offset_ms; }
+
+  Found in_readings() const {
+    auto points = as_buckets(lookup_.readings.points(memory_from(), memory_until()));
+    return {Resolution::reading, {part_of(lookup_.run, std::move(points), question_, 0)}};
+  }
+  Found in_tens() const {
+    auto tens = lookup_.tens.points(memory_from(), memory_until());
+    return {Resolution::ten_seconds, {part_of(lookup_.run, std::move(tens), question_, kTensMs)}};
+  }
+
+  // No stretch: the store has nothing.
+  Found in_minutes() {
+    Found found{Resolution::minute, {}};
+    const SeriesKey key{question_.uuid, json_key(*question_.row), question_.element};
+    auto stored = store_.get(lookup_.run, key, question_.from_ms, question_.until_ms);
+    if (!stored) {
+      notes_.push_back("the history on disk cannot be read: " + stored.error().message);
+      return found;
+    }
+    for (Past& past : *stored) {
+      if (past.present) {
+        std::erase_if(past.buckets, [&](const Bucket& bucket) {
+          return bucket.at_ms >= lookup_.minutes_since_ms;
+        });
+      }
+      Stretch part = part_of(past.run, std::move(past.buckets), question_, kMinuteMs);
+      if (!part.buckets.empty()) found.stretches.push_back(std::move(part));
+    }
+    if (found.stretches.empty()) return found;
+    const std::int64_t from_ms = std::max(memory_from(), lookup_.minutes_since_ms);
+    auto newest = coarser(lookup_.tens.points(from_ms, memory_until()), kMinuteMs);
+    found.stretches.push_back(part_of(lookup_.run, std::move(newest), question_, kMinuteMs));
+    return found;
+  }
+
+  const Lookup& lookup_;
+  const Question& question_;
+  Store& store_;
+  std::vector<std::string>& notes_;
+};
+
+// Wall time of the first and the last bucket.
+struct Extent {
+  std::size_t count = 0;
+  std::int64_t first_ms = INT64_MAX;
+  std::int64_t last_ms = INT64_MIN;
+};
+
+Extent extent_of(const std::vector<Stretch>& stretches) {
+  Extent extent;
+  for (const Stretch& stretch : stretches) {
+    if (stretch.buckets.empty()) continue;
+    extent.count += stretch.buckets.size();
+    extent.first_ms =
+        std::min(extent.first_ms, stretch.buckets.front().at_ms + stretch.wall_offset_ms);
+    extent.last_ms =
+        std::max(extent.last_ms, stretch.buckets.back().at_ms + stretch.wall_offset_ms);
+  }
+  return extent;
+}
+
+// 0: as they are.
+std::int64_t chosen_step(const Question& question, const Extent& extent, std::int64_t bucket_ms) {
+  if (question.step_ms > 0) return std::max(question.step_ms, bucket_ms);
+  if (extent.count <= question.points) return bucket_ms;
+  // One more step than it divides into: both ends may be in the middle of one.
+  const auto points = static_cast<std::int64_t>(std::max<std::uint64_t>(question.points, 2)) - 1;
+  const std::int64_t least = (extent.last_ms - extent.first_ms) / points + 1;
+  const auto step = std::ranges::find_if(
+      kSteps, [&](std::int64_t one) { return one >= least && one >= bucket_ms; });
+  return step != kSteps.end() ? *step : least;
+}
+
+void put_notes(Answer& answer, const Lookup& lookup) {
+  const std::int64_t offset = lookup.run.wall_offset_ms;
+  if (answer.covers_since_ms > answer.question.from_ms + kMinuteMs) {
+    answer.notes.push_back("nothing is kept before " + time_text(answer.covers_since_ms));
+  }
+  if (answer.resolution == Resolution::minute) {
+    answer.notes.push_back(fmt::format("ten seconds are kept since {}, each reading since {}",
+                                       time_text(lookup.tens_since_ms + offset),
+                                       time_text(lookup.readings_since_ms + offset)));
+  }
+  for (const ClockStep& step : lookup.run.steps) {
+    if (step.at_ms + offset < answer.question.from_ms) continue;
+    answer.notes.push_back(
+        fmt::format("the clock was set {} by {} s at {}; times are told by the clock as it is now",
+                    step.by_ms > 0 ? "forward" : "back",
+                    static_cast<double>(step.by_ms > 0 ? step.by_ms : -step.by_ms) / 1000,
+                    time_text(step.at_ms + offset)));
+  }
+}
+
+}  // namespace
+
+Answer answer(const Lookup& lookup, Store& store) {
+  Answer out;
+  out.question = lookup.question;
+  out.notes = store.notes();
+  const Found found = Search(lookup, store, out.notes).find();
+  out.resolution = found.resolution;
+  const std::int64_t bucket_ms = length_of(found.resolution);
+  const Extent extent = extent_of(found.stretches);
+  out.step_ms = chosen_step(lookup.question, extent, bucket_ms);
+  out.points = timeline(found.stretches, {lookup.cadence_ms, bucket_ms, out.step_ms});
+  const std::int64_t since_ms =
+      found.resolution == Resolution::reading ? lookup.readings_since_ms : lookup.tens_since_ms;
+  const bool stored = found.resolution == Resolution::minute;
+  out.covers_since_ms = std::max(lookup.question.from_ms,
+                                 stored ? extent.first_ms : since_ms + lookup.run.wall_offset_ms);
+  put_notes(out, lookup);
+  return out;
+}
+
+}  // namespace gpuyard::history

@@ -1,0 +1,61 @@
+// What is asked of the history, and what it answers, in the words of the room: native units, wall
+// time in milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/catalog.h"
+#include "history/timeline.h"
+
+namespace gpuyard::history {
+
+inline constexpr std::uint64_t kDefaultPoints = 1000;
+inline constexpr std::uint64_t kMaxPoints = 20'000;
+
+// As a person wrote it.
+struct Wish {
+  std::string since = "1h";
+  std::string until = "0s";
+  std::optional<std::string> step;
+  std::optional<std::uint64_t> points;
+};
+
+struct Question {
+  std::string uuid;
+  const Row* row = nullptr;
+  std::uint16_t element = 0;
+  std::int64_t from_ms = 0;
+  std::int64_t until_ms = 0;
+  std::int64_t step_ms = 0;  // 0: as fine as there are no more than `points`
+  std::uint64_t points = kDefaultPoints;
+};
+
+enum class Resolution : std::uint8_t { reading, ten_seconds, minute };
+BOOST_DESCRIBE_ENUM(Resolution, reading, ten_seconds, minute)
+
+struct Answer {
+  Question question;
+  Resolution resolution = Resolution::reading;  // what the points were made of
+  std::int64_t step_ms = 0;                     // 0: each point is a reading
+  std::int64_t covers_since_ms = 0;             // before, nothing of this resolution is kept
+  std::vector<TimelinePoint> points;
+  std::vector<std::string> notes;
+};
+
+// "90s", "2h", "7d" before `now`; a date and time ("2026-01-31T12:00:00Z"), or seconds since 1970.
+// Errc::invalid says what it may be; `what` names it.
+Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
+                                  std::int64_t now_ms);
+// "90s", "2h", "7d", or seconds.
+Result<std::int64_t> parse_length(std::string_view text, std::string_view what);
+
+// Sets the times of a question. Errc::invalid: from is not before until, or there would be more
+// than kMaxPoints.
+Result<void> set_times(Question&, const Wish&, std::int64_t now_ms);
+
+}  // namespace gpuyard::history

@@ -1,0 +1,38 @@
+// A store without a disk, which a test can break.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "history/store.h"
+
+namespace gpuyard::history::testing {
+
+class FakeStore final : public Store {
+ public:
+  Result<void> put(const DaemonRun& present, const std::vector<Minutes>& minutes) override {
+    ++puts;
+    if (broken) return *broken;
+    run = present;
+    for (const Minutes& some : minutes) stored.push_back(some);
+    return {};
+  }
+  Result<std::vector<Past>> get(const DaemonRun&, const SeriesKey& key, std::int64_t,
+                                std::int64_t) override {
+    if (broken) return *broken;
+    asked = key;
+    return past;
+  }
+  std::vector<std::string> notes() const override { return said; }
+
+  std::optional<Error> broken;
+  int puts = 0;
+  DaemonRun run;
+  std::vector<Minutes> stored;
+  SeriesKey asked;
+  std::vector<Past> past;
+  std::vector<std::string> said;
+};
+
+}  // namespace gpuyard::history::testing
