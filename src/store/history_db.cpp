@@ -1,0 +1,156 @@
+#include "store/history_db.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "history/series.h"
+
+namespace gpuyard::store {
+namespace {
+
+using history::DaemonRun;
+using history::Past;
+
+constexpr std::int64_t kDayMs = 24 * history::kHourMs;
+
+bool same_run(const DaemonRun& a, const DaemonRun& b) {
+  return a.boot_id == b.boot_id && a.first_ms == b.first_ms;
+}
+
+}  // namespace
+
+Result<void> HistoryDb::open() {
+  if (tables_) return {};
+  auto database = Database::open(path_, Durability::normal);
+  if (!database) return std::move(database).error();
+  const auto layout = database->layout();
+  if (!layout) return layout.error();
+  if (*layout != 0 && *layout != HistoryTables::kLayout) {
+    return Error{Errc::invalid,
+                 fmt::format("{} has layout {}, which this gpuyard does not know", path_, *layout)};
+  }
+  auto tables = HistoryTables::in(*std::move(database));
+  if (!tables) return std::move(tables).error();
+  tables_.emplace(*std::move(tables));
+  return {};
+}
+
+Result<void> HistoryDb::put(const DaemonRun& present,
+                            const std::vector<history::Minutes>& minutes) {
+  Result<void> done = write(present, minutes);
+  if (!done && done.error().code == Errc::invalid) {
+    move_aside(done.error().message);
+    done = write(present, minutes);
+  }
+  if (!done) {
+    failed(done.error());
+  } else if (!trouble_.empty()) {
+    log::info("history: {} is written again", path_);
+    trouble_.clear();
+  }
+  return done;
+}
+
+Result<void> HistoryDb::write(const DaemonRun& present,
+                              const std::vector<history::Minutes>& minutes) {
+  if (auto opened = open(); !opened) return opened;
+  auto done = tables_->database().transaction([&]() -> Result<void> {
+    const auto run = tables_->present(present);
+    if (!run) return run.error();
+    for (const history::Minutes& some : minutes) {
+      if (auto put = tables_->put(*run, some); !put) return put;
+    }
+    return {};
+  });
+  if (!done) return done;
+  return forget(present.last_ms + present.wall_offset_ms);
+}
+
+Result<void> HistoryDb::forget(std::int64_t wall_ms) {
+  // Also where the clock was set back.
+  if (forgot_wall_ms_ != INT64_MIN && std::abs(wall_ms - forgot_wall_ms_) < history::kHourMs) {
+    return {};
+  }
+  forgot_wall_ms_ = wall_ms;
+  for (std::int64_t before_ms = wall_ms - history::kMinutesKeptMs; before_ms < wall_ms;
+       before_ms += kDayMs) {
+    auto gone = tables_->database().transaction([&] { return tables_->forget_before(before_ms); });
+    if (!gone) return gone;
+    const auto bytes = tables_->bytes_used();
+    if (!bytes) return bytes.error();
+    if (*bytes <= max_bytes_) break;
+  }
+  return {};
+}
+
+Result<std::vector<Past>> HistoryDb::get(const DaemonRun& present, const history::SeriesKey& key,
+                                         std::int64_t from_wall_ms, std::int64_t until_wall_ms) {
+  auto found = read(present, key, from_wall_ms, until_wall_ms);
+  if (!found && found.error().code == Errc::invalid) {
+    move_aside(found.error().message);
+    return std::vector<Past>{};
+  }
+  if (!found) failed(found.error());
+  return found;
+}
+
+Result<std::vector<Past>> HistoryDb::read(const DaemonRun& present, const history::SeriesKey& key,
+                                          std::int64_t from_wall_ms, std::int64_t until_wall_ms) {
+  if (auto opened = open(); !opened) return std::move(opened).error();
+  auto stored = tables_->runs();
+  if (!stored) return std::move(stored).error();
+  std::vector<DaemonRun> runs;
+  for (const StoredRun& one : *stored) {
+    runs.push_back(same_run(one.run, present) ? present : one.run);
+  }
+  const bool known = !runs.empty() && same_run(runs.back(), present);
+  if (!known) runs.push_back(present);  // the newest, by which the others are settled
+  history::settle(runs);
+  std::vector<Past> out;
+  for (std::size_t i = 0; i < stored->size(); ++i) {
+    const std::int64_t from_ms = from_wall_ms - runs[i].wall_offset_ms - history::kMinuteMs;
+    const std::int64_t until_ms = until_wall_ms - runs[i].wall_offset_ms;
+    if (runs[i].first_ms >= until_ms || runs[i].last_ms < from_ms) continue;
+    auto buckets = tables_->get((*stored)[i].id, key, from_ms, until_ms);
+    if (!buckets) return std::move(buckets).error();
+    out.push_back({runs[i], same_run(runs[i], present), *std::move(buckets)});
+  }
+  return out;
+}
+
+std::vector<std::string> HistoryDb::notes() const {
+  std::vector<std::string> notes;
+  if (!moved_.empty()) notes.push_back(moved_);
+  if (!trouble_.empty()) notes.push_back("nothing is written to disk now: " + trouble_);
+  return notes;
+}
+
+void HistoryDb::failed(const Error& error) {
+  tables_.reset();
+  forgot_wall_ms_ = INT64_MIN;
+  if (trouble_.empty()) {
+    log::warning("history: {}; what is in memory goes on, and the disk is tried again",
+                 error.message);
+  }
+  trouble_ = error.message;
+}
+
+void HistoryDb::move_aside(const std::string& why) {
+  tables_.reset();
+  forgot_wall_ms_ = INT64_MIN;
+  const std::string aside = path_ + ".aside";
+  std::error_code ignored;
+  for (const char* suffix : {"-wal", "-shm"}) std::filesystem::remove(path_ + suffix, ignored);
+  if (std::rename(path_.c_str(), aside.c_str()) != 0) {
+    return failed(system_error("moving " + path_ + " aside"));
+  }
+  moved_ = fmt::format("the history on disk began anew: {}; the old file is {}", why, aside);
+  log::warning("history: {}", moved_);
+}
+
+}  // namespace gpuyard::store

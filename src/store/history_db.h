@@ -1,0 +1,52 @@
+// history.db: the minutes of a month, one block for each series, run of the daemon and hour. It may
+// be thrown away: what is damaged, or was written with another layout, is moved aside and begun
+// anew. Where the disk is full or read-only, that is said once and tried again with the next put.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "history/store.h"
+#include "store/history_tables.h"
+
+namespace gpuyard::store {
+
+// Beyond this the oldest days go. A month of eight GPUs is about a tenth of it.
+inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
+
+class HistoryDb final : public history::Store {
+ public:
+  // Touches no disk yet.
+  explicit HistoryDb(std::string path, std::int64_t max_bytes = kMaxHistoryBytes)
+      : path_(std::move(path)), max_bytes_(max_bytes) {}
+
+  Result<void> put(const history::DaemonRun& present,
+                   const std::vector<history::Minutes>&) override;
+  Result<std::vector<history::Past>> get(const history::DaemonRun& present,
+                                         const history::SeriesKey&, std::int64_t from_wall_ms,
+                                         std::int64_t until_wall_ms) override;
+  std::vector<std::string> notes() const override;
+
+ private:
+  Result<void> open();
+  Result<void> write(const history::DaemonRun& present, const std::vector<history::Minutes>&);
+  Result<std::vector<history::Past>> read(const history::DaemonRun& present,
+                                          const history::SeriesKey&, std::int64_t from_wall_ms,
+                                          std::int64_t until_wall_ms);
+  // What a month or the limit of bytes leaves no room for goes, once an hour.
+  Result<void> forget(std::int64_t wall_ms);
+  // Closes, so that the next call begins anew; what is damaged is moved aside.
+  void failed(const Error&);
+  void move_aside(const std::string& why);
+
+  std::string path_;
+  std::int64_t max_bytes_;
+  std::optional<HistoryTables> tables_;
+  std::int64_t forgot_wall_ms_ = INT64_MIN;
+  std::string moved_;    // why there is another file beside it
+  std::string trouble_;  // why nothing is written now
+};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,256 @@
+#include "store/history_db.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "history/series.h"
+
+namespace gpuyard::store {
+namespace {
+
+using history::Bucket;
+using history::DaemonRun;
+using history::kHourMs;
+using history::kMinuteMs;
+using history::Minutes;
+using history::Past;
+using history::SeriesKey;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t kOffset = 1'700'000'000'000;
+const SeriesKey kPower{"GPU-1", "power_draw_w", 0};
+
+class HistoryDbTest : public ::testing::Test {
+ protected:
+  HistoryDbTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-history-XXXXXX");
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~HistoryDbTest() override {
+    ::chmod(directory_.c_str(), 0700);
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string path() const { return directory_ + "/history.db"; }
+  static DaemonRun run(const std::string& boot, std::int64_t first_ms, std::int64_t last_ms,
+                       std::int64_t offset = kOffset) {
+    return {boot, offset, {}, first_ms, last_ms};
+  }
+  static Minutes minutes(std::int64_t from_ms, std::int64_t until_ms, std::int64_t value = 7) {
+    Minutes out{kPower, {}};
+    for (; from_ms < until_ms; from_ms += kMinuteMs) {
+      out.buckets.push_back({from_ms, {value, value + 2, 60, 60}});
+    }
+    return out;
+  }
+  static std::vector<Past> all(HistoryDb& db, const DaemonRun& present) {
+    auto got = db.get(present, kPower, 0, INT64_MAX / 2);
+    EXPECT_TRUE(got) << got.error().message;
+    return got ? *got : std::vector<Past>{};
+  }
+  static std::size_t count(HistoryDb& db, const DaemonRun& present) {
+    std::size_t buckets = 0;
+    for (const Past& past : all(db, present)) buckets += past.buckets.size();
+    return buckets;
+  }
+
+  std::string directory_;
+};
+
+TEST_F(HistoryDbTest, WhatIsPutComesBackAfterARestart) {
+  const DaemonRun first = run("boot", 0, 3 * kHourMs);
+  const Minutes put = minutes(0, 3 * kHourMs);
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put(first, {put}));
+  }
+  HistoryDb db(path());
+  const DaemonRun present = run("boot", 4 * kHourMs, 5 * kHourMs);
+  const auto past = all(db, present);
+  ASSERT_EQ(past.size(), 1U);
+  EXPECT_FALSE(past[0].present);
+  EXPECT_EQ(past[0].run, first);
+  EXPECT_EQ(past[0].buckets, put.buckets);
+}
+
+TEST_F(HistoryDbTest, PuttingAnHourAgainReplacesIt) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put(run("boot", 0, 10 * kMinuteMs), {minutes(0, 10 * kMinuteMs, 1)}));
+  const DaemonRun present = run("boot", 0, 20 * kMinuteMs);
+  ASSERT_TRUE(db.put(present, {minutes(0, 20 * kMinuteMs, 1)}));
+  const auto past = all(db, present);
+  ASSERT_EQ(past.size(), 1U);
+  EXPECT_TRUE(past[0].present);
+  EXPECT_EQ(past[0].buckets.size(), 20U);
+}
+
+TEST_F(HistoryDbTest, TwoRunsInOneHourKeepTheirOwn) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put(run("boot", 0, 10 * kMinuteMs), {minutes(0, 10 * kMinuteMs)}));
+  const DaemonRun second = run("boot", 9 * kMinuteMs, 20 * kMinuteMs);
+  ASSERT_TRUE(db.put(second, {minutes(9 * kMinuteMs, 20 * kMinuteMs)}));
+  EXPECT_EQ(count(db, second), 21U);
+}
+
+TEST_F(HistoryDbTest, OnlyTheAskedTimeIsRead) {
+  HistoryDb db(path());
+  const DaemonRun present = run("boot", 0, 100 * kHourMs);
+  ASSERT_TRUE(db.put(present, {minutes(0, 100 * kHourMs)}));
+  const auto got = db.get(present, kPower, kOffset + 50 * kHourMs, kOffset + 51 * kHourMs);
+  ASSERT_TRUE(got && got->size() == 1);
+  EXPECT_LE(got->front().buckets.size(), 120U);
+  const auto other = db.get(present, {"GPU-2", "power_draw_w", 0}, 0, INT64_MAX / 2);
+  ASSERT_TRUE(other && other->size() == 1);
+  EXPECT_THAT(other->front().buckets, IsEmpty());
+}
+
+TEST_F(HistoryDbTest, AnEarlierRunOfTheBootIsToldByTheClockAsItIsNow) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
+  DaemonRun present = run("boot", 2 * kHourMs, 3 * kHourMs, kOffset + 5 * kHourMs);
+  present.steps = {{2 * kHourMs, 5 * kHourMs}};
+  ASSERT_TRUE(db.put(present, {minutes(2 * kHourMs, 3 * kHourMs)}));
+  for (const Past& past : all(db, present)) {
+    EXPECT_EQ(past.run.wall_offset_ms, kOffset + 5 * kHourMs);
+  }
+  EXPECT_EQ(all(db, run("boot", 4 * kHourMs, 5 * kHourMs)).back().run.steps, present.steps);
+}
+
+TEST_F(HistoryDbTest, AfterAMonthItIsForgotten) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put(run("old", 0, kHourMs, kOffset), {minutes(0, kHourMs)}));
+  const std::int64_t later = kOffset + history::kMinutesKeptMs - kHourMs;
+  const DaemonRun present = run("new", 0, 10 * kHourMs, later);
+  ASSERT_TRUE(db.put(present, {minutes(0, 10 * kHourMs)}));
+  const auto past = all(db, present);
+  ASSERT_EQ(past.size(), 1U);
+  EXPECT_EQ(past[0].run.boot_id, "new");
+}
+
+TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {
+  constexpr std::int64_t kLimit = 300'000;
+  HistoryDb db(path(), kLimit);
+  DaemonRun present = run("boot", 0, 0);
+  for (int day = 0; day < 20; ++day) {
+    present.last_ms = (day + 1) * 24 * kHourMs;
+    std::vector<Minutes> put;
+    for (std::uint16_t i = 0; i < 20; ++i) {
+      Minutes some = minutes(day * 24 * kHourMs, present.last_ms);
+      some.of.element = i;
+      put.push_back(std::move(some));
+    }
+    ASSERT_TRUE(db.put(present, put));
+  }
+  const auto past = all(db, present);
+  ASSERT_EQ(past.size(), 1U);
+  ASSERT_FALSE(past[0].buckets.empty());
+  EXPECT_GT(past[0].buckets.front().at_ms, 24 * kHourMs);
+  EXPECT_EQ(past[0].buckets.back().at_ms, present.last_ms - kMinuteMs);
+  EXPECT_LT(std::filesystem::file_size(path()), 4 * kLimit);
+}
+
+TEST_F(HistoryDbTest, WhatIsNoDatabaseIsMovedAsideAndSaidOnce) {
+  std::ofstream(path()) << std::string(5000, 'x');
+  const gpuyard::testing::CapturedLog log;
+  HistoryDb db(path());
+  const DaemonRun present = run("boot", 0, kHourMs);
+  ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  EXPECT_EQ(count(db, present), 60U);
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("began anew")));
+  EXPECT_TRUE(std::filesystem::exists(path() + ".aside"));
+  EXPECT_EQ(log.lines().size(), 1U);
+}
+
+TEST_F(HistoryDbTest, AnotherLayoutIsMovedAside) {
+  {
+    auto other = Database::open(path(), Durability::normal);
+    ASSERT_TRUE(other && other->set_layout(99) && other->execute("CREATE TABLE x(y)"));
+  }
+  const gpuyard::testing::CapturedLog log;
+  HistoryDb db(path());
+  const DaemonRun present = run("boot", 0, kHourMs);
+  EXPECT_THAT(all(db, present), IsEmpty()) << "a reader moves it as well";
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("layout 99")));
+  ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  EXPECT_EQ(count(db, present), 60U);
+}
+
+TEST_F(HistoryDbTest, ADamagedBlockBeginsItAnew) {
+  const DaemonRun present = run("boot", 0, kHourMs);
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  }
+  {
+    auto raw = Database::open(path(), Durability::normal);
+    ASSERT_TRUE(raw && raw->execute("UPDATE minutes SET points=x'ffff'"));
+  }
+  const gpuyard::testing::CapturedLog log;
+  HistoryDb db(path());
+  EXPECT_THAT(all(db, present), IsEmpty());
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("damaged")));
+}
+
+TEST_F(HistoryDbTest, AMissingDirectoryIsSaidOnceAndTriedAgain) {
+  const std::string later = directory_ + "/later";
+  const gpuyard::testing::CapturedLog log;
+  HistoryDb db(later + "/history.db");
+  const DaemonRun present = run("boot", 0, kHourMs);
+  EXPECT_FALSE(db.put(present, {minutes(0, kHourMs)}));
+  EXPECT_FALSE(db.put(present, {minutes(0, kHourMs)}));
+  EXPECT_EQ(log.lines().size(), 1U);
+  EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("nothing is written")));
+  std::filesystem::create_directory(later);
+  EXPECT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  EXPECT_THAT(db.notes(), IsEmpty());
+  EXPECT_EQ(log.lines().size(), 2U) << "that it works again";
+}
+
+// The kernel refuses to let a file of this process grow, as a full disk does.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
+  HistoryDb db(path());
+  const DaemonRun early = run("boot", 0, kHourMs);
+  ASSERT_TRUE(db.put(early, {minutes(0, kHourMs)}));
+  const DaemonRun present = run("boot", 0, 200 * kHourMs);
+  const gpuyard::testing::CapturedLog log;
+  {
+    const FullDisk full(4096);
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(db.put(present, {minutes(0, 200 * kHourMs)}));
+    EXPECT_EQ(log.lines().size(), 1U);
+    EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("nothing is written")));
+  }
+  EXPECT_EQ(count(db, present), 60U);
+  ASSERT_TRUE(db.put(present, {minutes(0, 200 * kHourMs)}));
+  EXPECT_EQ(count(db, present), 200U * 60U);
+}
+
+}  // namespace
+}  // namespace gpuyard::store

@@ -1,0 +1,241 @@
+#include "store/history_tables.h"
+
+#include <algorithm>
+
+#include "history/block.h"
+#include "history/series.h"
+
+namespace gpuyard::store {
+namespace {
+
+using history::Bucket;
+using history::DaemonRun;
+using history::kHourMs;
+using history::span_begin;
+
+// Clustered by series and time: a question reads neighbours.
+constexpr const char* kTables = R"(
+  CREATE TABLE runs(
+    id INTEGER PRIMARY KEY, boot TEXT NOT NULL, wall_offset_ms INTEGER NOT NULL,
+    first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL, UNIQUE(boot, first_ms));
+  CREATE TABLE clock_steps(
+    run INTEGER NOT NULL, at_ms INTEGER NOT NULL, by_ms INTEGER NOT NULL,
+    PRIMARY KEY(run, at_ms)) WITHOUT ROWID;
+  CREATE TABLE series(
+    id INTEGER PRIMARY KEY, uuid TEXT NOT NULL, metric TEXT NOT NULL, element INTEGER NOT NULL,
+    UNIQUE(uuid, metric, element));
+  CREATE TABLE minutes(
+    series INTEGER NOT NULL, run INTEGER NOT NULL, hour_ms INTEGER NOT NULL, points BLOB NOT NULL,
+    PRIMARY KEY(series, run, hour_ms)) WITHOUT ROWID;
+)";
+
+Blob as_blob(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string_view as_text(Blob blob) {
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+// Runs a statement that gives no rows, with these parameters.
+template <class... Values>
+Result<void> run(Database& database, std::string_view text, const Values&... values) {
+  auto statement = database.prepare(text);
+  if (!statement) return std::move(statement).error();
+  int parameter = 0;
+  (statement->bind(++parameter, values), ...);
+  return statement->run();
+}
+
+}  // namespace
+
+Result<HistoryTables> HistoryTables::in(Database database) {
+  HistoryTables tables(std::move(database));
+  const auto layout = tables.database_.layout();
+  if (!layout) return layout.error();
+  if (*layout != 0) return tables;
+  auto made = tables.database_.execute(kTables);
+  if (made) made = tables.database_.set_layout(kLayout);
+  if (!made) return std::move(made).error();
+  return tables;
+}
+
+Result<std::int64_t> HistoryTables::number(const char* query) {
+  auto statement = database_.prepare(query);
+  if (!statement) return std::move(statement).error();
+  const auto row = statement->step();
+  if (!row) return row.error();
+  return *row ? statement->integer(0) : 0;
+}
+
+Result<std::int64_t> HistoryTables::present(const DaemonRun& present) {
+  const std::string_view boot = present.boot_id;
+  auto made = run(database_,
+                  "INSERT INTO runs(boot, wall_offset_ms, first_ms, last_ms) VALUES(?1,?2,?3,?4) "
+                  "ON CONFLICT(boot, first_ms) DO UPDATE SET wall_offset_ms=?2, last_ms=?4",
+                  boot, present.wall_offset_ms, present.first_ms, present.last_ms);
+  if (!made) return std::move(made).error();
+  auto query = database_.prepare("SELECT id FROM runs WHERE boot=? AND first_ms=?");
+  if (!query) return std::move(query).error();
+  query->bind(1, boot).bind(2, present.first_ms);
+  const auto row = query->step();
+  if (!row) return row.error();
+  const std::int64_t id = query->integer(0);
+  if (auto put = put_steps(id, present.steps); !put) return std::move(put).error();
+  return id;
+}
+
+Result<void> HistoryTables::put_steps(std::int64_t run_id,
+                                      const std::vector<history::ClockStep>& steps) {
+  for (const history::ClockStep& step : steps) {
+    if (auto put = run(database_, "INSERT OR REPLACE INTO clock_steps VALUES(?,?,?)", run_id,
+                       step.at_ms, step.by_ms);
+        !put) {
+      return put;
+    }
+  }
+  return {};
+}
+
+Result<std::vector<history::ClockStep>> HistoryTables::steps_of(std::int64_t run_id) {
+  auto query = database_.prepare("SELECT at_ms, by_ms FROM clock_steps WHERE run=? ORDER BY at_ms");
+  if (!query) return std::move(query).error();
+  query->bind(1, run_id);
+  std::vector<history::ClockStep> steps;
+  for (;;) {
+    const auto row = query->step();
+    if (!row) return row.error();
+    if (!*row) return steps;
+    steps.push_back({query->integer(0), query->integer(1)});
+  }
+}
+
+Result<std::vector<StoredRun>> HistoryTables::runs() {
+  auto query =
+      database_.prepare("SELECT id, boot, wall_offset_ms, first_ms, last_ms FROM runs ORDER BY id");
+  if (!query) return std::move(query).error();
+  std::vector<StoredRun> runs;
+  for (;;) {
+    const auto row = query->step();
+    if (!row) return row.error();
+    if (!*row) break;
+    runs.push_back({query->integer(0),
+                    {std::string(query->text(1)),
+                     query->integer(2),
+                     {},
+                     query->integer(3),
+                     query->integer(4)}});
+  }
+  for (StoredRun& one : runs) {
+    auto steps = steps_of(one.id);
+    if (!steps) return std::move(steps).error();
+    one.run.steps = *std::move(steps);
+  }
+  return runs;
+}
+
+Result<std::optional<std::int64_t>> HistoryTables::series_id(const history::SeriesKey& key) {
+  auto query = database_.prepare("SELECT id FROM series WHERE uuid=? AND metric=? AND element=?");
+  if (!query) return std::move(query).error();
+  query->bind(1, std::string_view(key.uuid))
+      .bind(2, std::string_view(key.metric))
+      .bind(3, std::int64_t{key.element});
+  const auto row = query->step();
+  if (!row) return row.error();
+  return *row ? std::optional(query->integer(0)) : std::nullopt;
+}
+
+Result<std::int64_t> HistoryTables::make_series(const history::SeriesKey& key) {
+  const auto known = series_id(key);
+  if (!known) return known.error();
+  if (*known) return **known;
+  if (auto made =
+          run(database_, "INSERT INTO series(uuid, metric, element) VALUES(?,?,?)",
+              std::string_view(key.uuid), std::string_view(key.metric), std::int64_t{key.element});
+      !made) {
+    return std::move(made).error();
+  }
+  return number("SELECT last_insert_rowid()");
+}
+
+Result<void> HistoryTables::put(std::int64_t run_id, const history::Minutes& minutes) {
+  const auto series = make_series(minutes.of);
+  if (!series) return series.error();
+  auto insert = database_.prepare("INSERT OR REPLACE INTO minutes VALUES(?,?,?,?)");
+  if (!insert) return std::move(insert).error();
+  for (auto from = minutes.buckets.begin(); from != minutes.buckets.end();) {
+    const std::int64_t hour_ms = span_begin(from->at_ms, kHourMs);
+    const auto until = std::find_if(from, minutes.buckets.end(), [&](const Bucket& bucket) {
+      return bucket.at_ms >= hour_ms + kHourMs;
+    });
+    const std::string points = history::encode(std::span<const Bucket>(from, until));
+    insert->bind(1, *series).bind(2, run_id).bind(3, hour_ms).bind(4, as_blob(points));
+    if (auto done = insert->run(); !done) return done;
+    from = until;
+  }
+  return {};
+}
+
+Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const history::SeriesKey& key,
+                                               std::int64_t from_ms, std::int64_t until_ms) {
+  std::vector<Bucket> out;
+  const auto series = series_id(key);
+  if (!series) return series.error();
+  if (!*series) return out;
+  auto query = database_.prepare(
+      "SELECT points FROM minutes WHERE series=? AND run=? AND hour_ms>=? AND hour_ms<? "
+      "ORDER BY hour_ms");
+  if (!query) return std::move(query).error();
+  query->bind(1, **series).bind(2, run_id).bind(3, span_begin(from_ms, kHourMs)).bind(4, until_ms);
+  for (;;) {
+    const auto row = query->step();
+    if (!row) return row.error();
+    if (!*row) return out;
+    const auto points = history::decode<Bucket>(as_text(query->blob(0)));
+    const bool in_order = points && (out.empty() || out.back().at_ms < points->front().at_ms);
+    if (!in_order) return Error{Errc::invalid, database_.path() + ": a block of points is damaged"};
+    out.insert(out.end(), points->begin(), points->end());
+  }
+}
+
+Result<void> HistoryTables::forget_before(std::int64_t wall_ms) {
+  const auto all = runs();
+  if (!all) return all.error();
+  auto series = database_.prepare("SELECT id FROM series");
+  auto remove = database_.prepare("DELETE FROM minutes WHERE series=? AND run=? AND hour_ms<?");
+  if (!series || !remove) return std::move(!series ? series : remove).error();
+  std::vector<std::int64_t> ids;
+  for (;;) {
+    const auto row = series->step();
+    if (!row) return row.error();
+    if (!*row) break;
+    ids.push_back(series->integer(0));
+  }
+  for (const StoredRun& one : *all) {
+    const std::int64_t before_ms = wall_ms - one.run.wall_offset_ms - kHourMs;
+    if (span_begin(one.run.first_ms, kHourMs) >= before_ms) continue;
+    // By series: that is how the table is sorted, and then no row is looked at that stays.
+    for (const std::int64_t id : ids) {
+      remove->bind(1, id).bind(2, one.id).bind(3, before_ms);
+      if (auto done = remove->run(); !done) return done;
+    }
+    if (one.run.last_ms >= before_ms) continue;
+    auto gone = run(database_, "DELETE FROM clock_steps WHERE run=?", one.id);
+    if (gone) gone = run(database_, "DELETE FROM runs WHERE id=?", one.id);
+    if (!gone) return gone;
+  }
+  return database_.execute(
+      "DELETE FROM series WHERE NOT EXISTS(SELECT 1 FROM minutes WHERE series=series.id)");
+}
+
+Result<std::int64_t> HistoryTables::bytes_used() {
+  const auto pages = number("PRAGMA page_count");
+  const auto unused = number("PRAGMA freelist_count");
+  const auto size = number("PRAGMA page_size");
+  for (const auto* each : {&pages, &unused, &size}) {
+    if (!*each) return each->error();
+  }
+  return (*pages - *unused) * *size;
+}
+
+}  // namespace gpuyard::store

@@ -1,0 +1,56 @@
+// The tables of history.db, and nothing about what is done when one of them fails.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "history/store.h"
+#include "store/sqlite.h"
+
+namespace gpuyard::store {
+
+struct StoredRun {
+  std::int64_t id = 0;
+  history::DaemonRun run;
+};
+
+class HistoryTables {
+ public:
+  static constexpr std::int64_t kLayout = 1;
+
+  // Creates them in a new database. The database is ours from here on.
+  static Result<HistoryTables> in(Database);
+
+  Database& database() { return database_; }
+
+  // The row of this run, made at the first call: a run is known by its boot and its beginning.
+  Result<std::int64_t> present(const history::DaemonRun&);
+  // From the oldest to the newest, as they were stored.
+  Result<std::vector<StoredRun>> runs();
+
+  Result<void> put(std::int64_t run, const history::Minutes&);
+  // Of whole hours that touch [from, until) of the boot clock.
+  Result<std::vector<history::Bucket>> get(std::int64_t run, const history::SeriesKey&,
+                                           std::int64_t from_ms, std::int64_t until_ms);
+
+  // Forgets the hours that ended by this time of the wall clock, runs of which nothing is left, and
+  // series that no run has any more.
+  Result<void> forget_before(std::int64_t wall_ms);
+  Result<std::int64_t> bytes_used();
+
+ private:
+  explicit HistoryTables(Database database) : database_(std::move(database)) {}
+
+  // Nothing: it is not there.
+  Result<std::optional<std::int64_t>> series_id(const history::SeriesKey&);
+  Result<std::int64_t> make_series(const history::SeriesKey&);
+  Result<void> put_steps(std::int64_t run, const std::vector<history::ClockStep>&);
+  Result<std::vector<history::ClockStep>> steps_of(std::int64_t run);
+  Result<std::int64_t> number(const char* query);
+
+  Database database_;
+};
+
+}  // namespace gpuyard::store
