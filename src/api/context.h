@@ -8,6 +8,7 @@
 #include "api/event_hub.h"
 #include "base/histogram.h"
 #include "device/process_facts.h"
+#include "history/history.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::api {
@@ -34,6 +35,7 @@ struct Context {
   std::string metrics_prefix;
   const Histogram* loop_lag = nullptr;
   const ProcessBook* processes = nullptr;  // none: nobody looks who they are
+  history::History* history = nullptr;  // none: this daemon keeps none
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

@@ -189,6 +189,28 @@ protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesse
                                        [](const ProcessFacts&) { return true; });
 }
 
+protocol::History example_of(std::type_identity<protocol::History>) {
+  constexpr std::int64_t kTen = 10'000;
+  const DeviceState device = snapshot().devices.front();
+  const std::int64_t first = kWall.time_since_epoch().count() / kTen * kTen;
+  protocol::History history;
+  history.simulated = true;
+  history.index = device.info.index;
+  history.uuid = device.info.uuid;
+  history.name = device.info.name;
+  history.metric = "power_draw_w";
+  history.unit = "W";
+  history.resolution = protocol::HistoryResolution::ten_seconds;
+  history.step_ms = kTen;
+  history.since = history.covers_since = to_rfc3339(kWall);
+  history.until = to_rfc3339(kWall + std::chrono::hours(2));
+  history.points = {{first, 590.117, 601.23, 611.902},
+                    {first + kTen, 598.871, 604.551, 609.4},
+                    {first + 2 * kTen, {}, {}, {}},
+                    {first + 9 * kTen, 70.0, 71.5, 88.25}};
+  return history;
+}
+
 protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>) {
   return protocol::driver_info_of(driver());
 }
@@ -215,13 +237,15 @@ std::string_view text_example(const protocol::RouteInfo& route) {
          "gpuyard_gpu_temperature_celsius{device=\"1\"} 34\n";
 }
 
-std::string_view parameter_example(std::string_view name) {
+std::string_view parameter_example(const protocol::RouteInfo& route, std::string_view name) {
+  if (name == "since" && !route.csv.empty()) return "2h";
   if (name == "id") return "0";
   if (name == "file") return "swagger-ui.css";
   if (name == "gpus") return "0,1";
   if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
   if (name == "follow") return "true";
   if (name == "samples") return "summary";
+  if (name == "metric") return "power_draw";
   return "";
 }
 

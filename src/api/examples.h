@@ -5,6 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "protocol/history.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
@@ -13,6 +14,7 @@ namespace gpuyard::api {
 protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesResponse>);
 protocol::Device example_of(std::type_identity<protocol::Device>);
 protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesses>);
+protocol::History example_of(std::type_identity<protocol::History>);
 protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>);
 protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
@@ -24,8 +26,8 @@ concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
 // Of an answer that is text; "" where none would help.
 std::string_view text_example(const protocol::RouteInfo&);
 
-// Of a parameter of this name.
-std::string_view parameter_example(std::string_view name);
+// Of the parameter of this name.
+std::string_view parameter_example(const protocol::RouteInfo&, std::string_view name);
 
 // What an error of this kind says.
 Error error_example(Errc, const protocol::RouteInfo&);

@@ -14,6 +14,7 @@ void get_gpu_devices(Context&, const NoParams&, Responder<protocol::GPUDevicesRe
 void get_device(Context&, const protocol::DeviceName&, Responder<protocol::Device>);
 void get_device_processes(Context&, const Principal&, const protocol::DeviceName&,
                           Responder<protocol::DeviceProcesses>);
+void get_history(Context&, const protocol::HistoryQuery&, Responder<protocol::History>);
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
 void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
 void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);

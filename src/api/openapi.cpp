@@ -37,16 +37,17 @@ bj::array parameters_of(const BoundRoute& route) {
     const bool in_header = name == parameter_of_header(route.info.header_field);
     const bool in_path = route.info.pattern.find("{" + name + "}") != std::string_view::npos;
     bj::object field = property.value().as_object();
+    const bool required = in_path || !field.at("type").is_array();  // else it may be null
     bj::object parameter{{"name", in_header ? route.info.header_field : std::string_view(name)},
                          {"in", in_path     ? "path"
                                 : in_header ? "header"
                                             : "query"},
-                         {"required", in_path}};
+                         {"required", required}};
     if (const auto* description = field.if_contains("description")) {
       parameter["description"] = *description;
       field.erase("description");
     }
-    if (const auto example = parameter_example(name); !example.empty()) {
+    if (const auto example = parameter_example(route.info, name); !example.empty()) {
       parameter["example"] = example;
     }
     parameter["schema"] = std::move(field);
@@ -118,8 +119,12 @@ void put_failure(bj::object& responses, const BoundRoute& route, Errc code, bj::
 
 bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   bj::object responses;
-  responses["200"] = response_of("OK", route.info.produces, answer_schema_of(route, shared),
-                                 answer_example_of(route));
+  bj::object ok = response_of("OK", route.info.produces, answer_schema_of(route, shared),
+                              answer_example_of(route));
+  if (!route.info.csv.empty()) {
+    ok["content"].as_object()[route.info.csv] = {{"schema", {{"type", "string"}}}};
+  }
+  responses["200"] = std::move(ok);
   if (route.info.also_answers_with != 0) {
     responses[std::to_string(route.info.also_answers_with)] = response_of(
         "Not yet; the answer says why.", route.info.produces, answer_schema_of(route, shared), {});

@@ -31,6 +31,15 @@ void put_header_field(NamedValues& parameters, const protocol::RouteInfo& route,
   if (!value.empty()) parameters.emplace_back(parameter_of_header(route.header_field), value);
 }
 
+// Whether the client names CSV and not JSON, and left it to Accept.
+bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route) {
+  const std::string accepted = to_lower(request.header("Accept"));
+  return !route.csv.empty() && accepted.find(route.csv) != std::string::npos &&
+         accepted.find(route.produces) == std::string::npos &&
+         std::ranges::find(request.query, "format", &NamedValues::value_type::first) ==
+             request.query.end();
+}
+
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
@@ -90,6 +99,7 @@ void Router::handle(http::Request request, http::Reply reply) {
     if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
+    if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
     return route.call(context_, principal, route.info, *parameters, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));

@@ -9,6 +9,7 @@ const std::vector<BoundRoute>& table() {
       bind(protocol::kGpuDevices, &get_gpu_devices),
       bind(protocol::kDevice, &get_device),
       bind(protocol::kDeviceProcesses, &get_device_processes),
+      bind(protocol::kHistory, &get_history),
       bind(protocol::kDriver, &get_driver),
       bind(protocol::kSnapshot, &get_snapshot),
       bind(protocol::kEvents, &get_events),

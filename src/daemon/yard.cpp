@@ -1,9 +1,11 @@
 #include "daemon/yard.h"
 
+#include "base/boot.h"
 #include "base/files.h"
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "http/endpoint.h"
+#include "store/history_db.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -63,12 +65,16 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
               {[this](const DeviceEvent& event) { telemetry_.on_event(event); },
                [this](const DeviceEvent& event) { telemetry_.on_echo(event); }}),
       event_hub_(journal_.epoch(), telemetry_.latest(), &owners_.book()),
+      history_(loop, query_,
+               std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db"),
+               boot_id()),
       context_{telemetry_,
                event_hub_,
                options.version,
                options.config.metrics.prefix,
                &loop_lag_.histogram(),
-               &owners_.book()},
+               &owners_.book(),
+               &history_},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
@@ -132,6 +138,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   event_hub_.show(snapshot);
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   owners_.on_snapshot(*snapshot);
+  history_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
@@ -140,6 +147,7 @@ void Yard::on_added(const events::Event& event) {
 }
 
 void Yard::stop(std::function<void()> done) {
+  history_.put_away();
   server_.shutdown(kFarewell, std::move(done));
 }
 

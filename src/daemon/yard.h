@@ -15,6 +15,7 @@
 #include "events/intake.h"
 #include "events/journal.h"
 #include "events/kernel_log.h"
+#include "history/history.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/owner_watch.h"
@@ -55,6 +56,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   events::Intake intake_;
   events::ChangeWatch changes_;
   api::EventHub event_hub_;
+  history::History history_;
   std::optional<events::KernelLog> kernel_log_;
   bool kernel_log_tried_ = false;
   api::Context context_;

@@ -103,7 +103,7 @@ void History::ask(const Question& question, Render render, Done done) {
       [lookup = lookup(question), store = store_, render = std::move(render)] {
         return render(answer(lookup, *store));
       },
-      [progress = progress_, shared](std::string text) {
+      [progress = progress_, shared](Result<std::string> text) {
         --progress->questions;
         (*shared)(std::move(text));
       });

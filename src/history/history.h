@@ -31,7 +31,7 @@ class History {
   std::int64_t now_ms() const;
 
   // render() runs on the worker, done() on the loop. Errc::busy: kMaxQuestions are under way.
-  using Render = std::function<std::string(const Answer&)>;
+  using Render = std::function<Result<std::string>(const Answer&)>;
   using Done = std::function<void(Result<std::string>)>;
   void ask(const Question&, Render render, Done done);
 

@@ -34,6 +34,8 @@ struct RouteInfo {
   // A header field that is a parameter: in the record in lower case, "Last-Event-ID" as
   // last_event_id.
   std::string_view header_field = {};
+  // The content type of "format=csv", which a client may ask for with Accept instead.
+  std::string_view csv = {};
 };
 
 // Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both

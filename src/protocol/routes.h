@@ -5,6 +5,7 @@
 #include <array>
 
 #include "protocol/events.h"
+#include "protocol/history.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
@@ -29,6 +30,12 @@ inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
     {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read,
      "Who uses one GPU, with the arguments of those processes that are the caller's own.",
      ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<HistoryQuery, History> kHistory{
+    {"GET", "/api/gpu/devices/{id}/history", "GPU", Scope::read,
+     "What one metric of a GPU was: each reading of the last hour, ten seconds of the last day, "
+     "minutes of the last 30 days.",
+     ErrorShape::standard, "application/json", kNeedsDevice, 0, {}, "text/csv"}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {"GET", "/api/gpu/driver", "GPU", Scope::read,

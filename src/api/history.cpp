@@ -1,0 +1,156 @@
+// The history of one metric of one GPU: answered on a worker, as JSON or CSV.
+#include "history/history.h"
+
+#include <cmath>
+#include <utility>
+
+#include "api/handlers.h"
+#include "history/remembered.h"
+#include "protocol/history.h"
+
+namespace gpuyard::api {
+namespace {
+
+using history::Answer;
+using history::Question;
+
+// To a thousandth of what the driver counts in: there is no more in the readings.
+double shown_mean(const history::Aggregate& of, double divisor) {
+  return std::round(of.mean() * 1000) / 1000 / divisor;
+}
+
+protocol::HistoryPoint point_of(const history::TimelinePoint& point, double divisor) {
+  if (point.of.count == 0) return {point.wall_ms, {}, {}, {}};
+  return {point.wall_ms, static_cast<double>(point.of.min) / divisor, shown_mean(point.of, divisor),
+          static_cast<double>(point.of.max) / divisor};
+}
+
+std::string time_text(std::int64_t wall_ms) {
+  return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
+}
+
+protocol::HistoryResolution shown(history::Resolution resolution) {
+  switch (resolution) {
+    case history::Resolution::reading:
+      return protocol::HistoryResolution::reading;
+    case history::Resolution::ten_seconds:
+      return protocol::HistoryResolution::ten_seconds;
+    case history::Resolution::minute:
+      break;
+  }
+  return protocol::HistoryResolution::minute;
+}
+
+// `about` says which GPU it is.
+protocol::History history_of(const Answer& answer, protocol::History about) {
+  const Question& question = answer.question;
+  const Row& row = *question.row;
+  about.uuid = question.uuid;
+  about.metric = json_key(row);
+  if (row.dimension != Dimension::none) about.element = element_of(row.dimension, question.element);
+  about.unit = unit_info(row.unit).symbol;
+  about.counter = row.kind == Kind::counter;
+  about.resolution = shown(answer.resolution);
+  about.step_ms = answer.step_ms;
+  about.since = time_text(question.from_ms);
+  about.until = time_text(question.until_ms);
+  about.covers_since = time_text(answer.covers_since_ms);
+  about.notes = answer.notes;
+  const auto divisor = static_cast<double>(unit_info(row.unit).json_divisor);
+  about.points.reserve(answer.points.size());
+  for (const history::TimelinePoint& point : answer.points) {
+    about.points.push_back(point_of(point, divisor));
+  }
+  return about;
+}
+
+// The GPU's UUID and, if it is there now, what it is called.
+struct Named {
+  std::string uuid;
+  protocol::History about;
+  bool known = true;  // else the store may know it
+};
+
+Result<Named> named(const Context& context, const std::string& id) {
+  const Snapshot& snapshot = *context.telemetry.latest();
+  Named out;
+  out.about.simulated = snapshot.driver.info.simulated;
+  const auto device = find_device(snapshot, id);
+  if (device && !(*device)->info.uuid.empty()) {
+    out.uuid = (*device)->info.uuid;
+    out.about.index = (*device)->info.index;
+    out.about.name = (*device)->info.name;
+    return out;
+  }
+  if (id.starts_with("GPU-")) {
+    out.uuid = id;
+    out.known = context.history->rings().find(id) != nullptr;
+    return out;
+  }
+  if (!device && snapshot.devices.empty() && !snapshot.driver.initialised) {
+    return Error{Errc::unavailable, snapshot.driver.why};
+  }
+  if (!device) return device.error();
+  return Error{Errc::not_found, "GPU " + id + " did not open, and only its UUID has a history"};
+}
+
+Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
+  Question question;
+  const auto row = history::find_row(query.metric);
+  if (!row) return row.error();
+  question.row = *row;
+  if (query.element) {
+    const auto element = history::find_element(**row, *query.element);
+    if (!element) return element.error();
+    question.element = *element;
+  }
+  history::Wish wish;
+  if (query.since) wish.since = *query.since;
+  if (query.until) wish.until = *query.until;
+  wish.step = query.step;
+  wish.points = query.points;
+  if (auto set = history::set_times(question, wish, now_ms); !set) return std::move(set).error();
+  return question;
+}
+
+Result<bool> wants_csv(const protocol::HistoryQuery& query) {
+  const std::string format = query.format.value_or("json");
+  if (format == "csv" || format == "json") return format == "csv";
+  return Error{Errc::invalid, "format is json or csv, not \"" + format + "\""};
+}
+
+history::History::Render renderer(Named gpu, bool csv) {
+  return [gpu = std::move(gpu), csv](const Answer& answer) -> Result<std::string> {
+    if (!gpu.known && answer.points.empty()) {
+      return Error{Errc::not_found, "nothing is known of GPU " + gpu.uuid};
+    }
+    const protocol::History shown = history_of(answer, gpu.about);
+    return csv ? protocol::kHistoryCsvHeader + csv_of(shown) : json::to_json(shown);
+  };
+}
+
+}  // namespace
+
+void get_history(Context& context, const protocol::HistoryQuery& query,
+                 Responder<protocol::History> respond) {
+  if (context.history == nullptr) {
+    return respond(Error{Errc::unavailable, "this daemon keeps no history"});
+  }
+  const auto csv = wants_csv(query);
+  if (!csv) return respond(csv.error());
+  auto question = question_of(query, context.history->now_ms());
+  if (!question) return respond(std::move(question).error());
+  auto gpu = named(context, query.id);
+  if (!gpu) return respond(std::move(gpu).error());
+  question->uuid = gpu->uuid;
+  const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
+  context.history->ask(*question, renderer(*std::move(gpu), *csv),
+                       [answer, csv = *csv](Result<std::string> text) {
+                         if (!text) return (*answer)(std::move(text).error());
+                         auto body = std::make_shared<const std::string>(*std::move(text));
+                         if (!csv) return answer->rendered(std::move(body));
+                         answer->as_is({200, "text/csv; charset=utf-8", std::move(body)});
+                       });
+}
+
+}  // namespace gpuyard::api

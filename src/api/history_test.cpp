@@ -1,0 +1,162 @@
+#include "history/history.h"
+
+#include <gtest/gtest.h>
+
+#include "api/router.h"
+#include "base/manual_loop.h"
+#include "base/manual_worker_for_tests.h"
+#include "device/error.h"
+#include "device/fake_backend.h"
+#include "history/store_for_tests.h"
+#include "protocol/history.h"
+
+namespace gpuyard::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+class NoReader final : public telemetry::Reader {
+  bool read(const ReadRequest&) override { return false; }
+};
+
+class HistoryRoute : public ::testing::Test {
+ protected:
+  HistoryRoute() {
+    telemetry_.on_fleet(fleet_.fleet());
+    loop_.advance(telemetry::kTickDeadline);
+    for (int second = 0; second < 60; ++second) {
+      Snapshot snapshot = *telemetry_.latest();
+      snapshot.taken = loop_.now();
+      snapshot.wall = loop_.wall();
+      for (DeviceState& device : snapshot.devices) {
+        device.sample.set({Metric::power_draw, 0, loop_.now(), 300'000 + second});
+        device.sample.set({Metric::fan_speed, 1, loop_.now(), 40});
+      }
+      history_.on_snapshot(snapshot);
+      loop_.advance(1s);
+    }
+  }
+
+  http::Response get(const std::string& id, NamedValues query, const std::string& accept = "") {
+    http::Request request;
+    request.path = "/api/gpu/devices/" + id + "/history";
+    request.query = std::move(query);
+    if (!accept.empty()) request.headers.push_back({"Accept", accept});
+    http::Response response;
+    router_.handle(std::move(request),
+                   http::Reply([&](http::Response sent) { response = std::move(sent); }));
+    worker_.run_all();
+    return response;
+  }
+  protocol::History answer(const http::Response& response) {
+    auto decoded = json::from_json<protocol::History>(*response.body);
+    EXPECT_TRUE(decoded) << *response.body;
+    return decoded ? *decoded : protocol::History{};
+  }
+  static std::string message(const http::Response& response) {
+    const auto body = boost::json::parse(*response.body);
+    return std::string(body.at_pointer("/error/message").as_string());
+  }
+
+  ManualLoop loop_;
+  FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
+  NoReader reader_;
+  telemetry::Telemetry telemetry_{loop_, reader_};
+  gpuyard::testing::ManualWorker worker_;
+  std::shared_ptr<history::testing::FakeStore> store_ =
+      std::make_shared<history::testing::FakeStore>();
+  history::History history_{loop_, worker_, store_, "boot"};
+  EventHub event_hub_{1, telemetry_.latest()};
+  Context context_{telemetry_, event_hub_, "1", "gpuyard", nullptr, nullptr, &history_};
+  Router router_{context_, 0};
+};
+
+TEST_F(HistoryRoute, TellsEachReadingInTheUnitOfItsKey) {
+  const auto response = get("1", {{"metric", "power"}});
+  ASSERT_EQ(response.status, 200) << *response.body;
+  const auto told = answer(response);
+  EXPECT_EQ(told.metric, "power_draw_w");
+  EXPECT_EQ(told.unit, "W");
+  EXPECT_EQ(told.index, 1U);
+  EXPECT_EQ(told.uuid, fleet_.fleet().devices[1].uuid);
+  EXPECT_EQ(told.resolution, protocol::HistoryResolution::reading);
+  ASSERT_EQ(told.points.size(), 60U);
+  EXPECT_EQ(told.points[7].mean, 300.007);
+  EXPECT_EQ(told.points[8].t_ms - told.points[7].t_ms, 1000);
+}
+
+TEST_F(HistoryRoute, AStepMakesAggregates) {
+  const auto told = answer(get("0", {{"metric", "power_draw_w"}, {"step", "30s"}}));
+  EXPECT_EQ(told.step_ms, 30'000);
+  for (const auto& point : told.points) {
+    EXPECT_LE(point.min, point.mean);
+    EXPECT_LE(point.mean, point.max);
+  }
+}
+
+TEST_F(HistoryRoute, AnElementHasAHistoryOfItsOwn) {
+  EXPECT_EQ(answer(get("0", {{"metric", "fan_speed"}, {"element", "1"}})).points.size(), 60U);
+  const auto none = answer(get("0", {{"metric", "fan_speed"}}));
+  EXPECT_TRUE(none.points.empty());
+  EXPECT_EQ(none.element, "0");
+}
+
+TEST_F(HistoryRoute, CsvIsAskedForByNameOrByAccept) {
+  for (const auto& response : {get("0", {{"metric", "power"}, {"format", "csv"}}),
+                               get("0", {{"metric", "power"}}, "text/csv")}) {
+    EXPECT_EQ(response.content_type, "text/csv; charset=utf-8");
+    EXPECT_EQ(response.body->find("index,uuid,metric,element,time,t_ms,min,mean,max\n0,"), 0U);
+  }
+  EXPECT_EQ(get("0", {{"metric", "power"}}, "application/json, text/csv;q=0.5").content_type,
+            "application/json");
+  EXPECT_EQ(get("0", {{"metric", "power"}, {"format", "json"}}, "text/csv").content_type,
+            "application/json");
+}
+
+TEST_F(HistoryRoute, WhatCannotBeAnsweredSaysWhy) {
+  EXPECT_EQ(get("0", {}).status, 400);
+  const auto unknown = get("0", {{"metric", "powr_draw"}});
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_NE(message(unknown).find("\"power_draw\""), std::string::npos);
+  EXPECT_EQ(get("0", {{"metric", "power"}, {"since", "nonsense"}}).status, 400);
+  EXPECT_EQ(get("0", {{"metric", "power"}, {"since", "30d"}, {"step", "1s"}}).status, 400);
+  EXPECT_EQ(get("0", {{"metric", "power"}, {"format", "xml"}}).status, 400);
+  EXPECT_EQ(get("0", {{"metric", "power"}, {"element", "0"}}).status, 400);
+  EXPECT_EQ(get("9", {{"metric", "power"}}).status, 404);
+  EXPECT_EQ(get("GPU-nobody", {{"metric", "power"}}).status, 404);
+}
+
+TEST_F(HistoryRoute, AGpuThatIsGoneIsAskedForByItsUuid) {
+  const std::string uuid = fleet_.fleet().devices[1].uuid;
+  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
+  loop_.run_posted();
+  EXPECT_EQ(get("1", {{"metric", "power"}}).status, 503);
+  const auto told = answer(get(uuid, {{"metric", "power"}}));
+  EXPECT_EQ(told.points.size(), 60U);
+  EXPECT_FALSE(told.index);
+}
+
+TEST_F(HistoryRoute, TooManyQuestionsAtOnceAreRefused) {
+  int busy = 0;
+  for (int i = 0; i < history::kMaxQuestions + 3; ++i) {
+    http::Request request;
+    request.path = "/api/gpu/devices/0/history";
+    request.query = {{"metric", "power"}};
+    router_.handle(std::move(request), http::Reply([&](const http::Response& sent) {
+                     busy += sent.status == 503 ? 1 : 0;
+                   }));
+  }
+  worker_.run_all();
+  EXPECT_EQ(busy, 3);
+}
+
+TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
+  store_->said = {"nothing is written to disk now: disk is full"};
+  const auto told = answer(get("0", {{"metric", "power"}}));
+  ASSERT_FALSE(told.notes.empty());
+  EXPECT_EQ(told.notes.front(), store_->said.front());
+  EXPECT_EQ(told.points.size(), 60U);
+}
+
+}  // namespace
+}  // namespace gpuyard::api

@@ -1,0 +1,135 @@
+// The history of one metric of one GPU, as the REST API asks and answers. Field names are contract.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_schema.h"
+#include "device/catalog.h"
+#include "protocol/resources.h"
+
+namespace gpuyard::protocol {
+
+struct HistoryQuery {
+  std::string id;
+  std::string metric;
+  std::optional<std::string> element;
+  std::optional<std::string> since;
+  std::optional<std::string> until;
+  std::optional<std::string> step;
+  std::optional<std::uint64_t> points;
+  std::optional<std::string> format;
+};
+BOOST_DESCRIBE_STRUCT(HistoryQuery, (), (id, metric, element, since, until, step, points, format))
+
+enum class HistoryResolution : std::uint8_t { reading, ten_seconds, minute };
+BOOST_DESCRIBE_ENUM(HistoryResolution, reading, ten_seconds, minute)
+
+struct HistoryPoint {
+  std::int64_t t_ms = 0;
+  std::optional<double> min;
+  std::optional<double> mean;
+  std::optional<double> max;
+};
+BOOST_DESCRIBE_STRUCT(HistoryPoint, (), (t_ms, min, mean, max))
+
+struct History {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  std::optional<std::string> name;
+  std::string metric;
+  std::optional<std::string> element;
+  std::string unit;
+  bool counter = false;
+  HistoryResolution resolution = HistoryResolution::reading;
+  std::int64_t step_ms = 0;
+  std::string since;
+  std::string until;
+  std::string covers_since;
+  std::vector<std::string> notes;
+  std::vector<HistoryPoint> points;
+};
+BOOST_DESCRIBE_STRUCT(History, (),
+                      (schema, simulated, index, uuid, name, metric, element, unit, counter,
+                       resolution, step_ms, since, until, covers_since, notes, points))
+
+// A line for each point; what is null is empty.
+inline constexpr const char* kHistoryCsvHeader =
+    "index,uuid,metric,element,time,t_ms,min,mean,max\n";
+std::string csv_of(const History&);
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <>
+inline constexpr std::string_view schema_name<protocol::History> = "History";
+template <>
+inline constexpr std::string_view schema_name<protocol::HistoryPoint> = "HistoryPoint";
+
+template <>
+inline constexpr About about<&protocol::HistoryQuery::id>{
+    "A GPU's index, UUID or PCI address; one that is gone has its UUID."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::metric>{
+    "JSON key with or without its unit, nvidia-smi's name, or a short name: power_draw_w, "
+    "power_draw, power.draw, power."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::element>{
+    "Which fan, link or place of a metric that there are several of; the first if left out."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::since>{
+    "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since 1970; 1h "
+    "if left out."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::until>{"The same; now if left out."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::step>{
+    "Length of time for each point: 10s, 5m, 1h. Excludes points."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::points>{
+    "No more points than this, 1 to 20000; the step follows. 1000 if left out."};
+template <>
+inline constexpr About about<&protocol::HistoryQuery::format>{
+    "json or csv; without it Accept decides."};
+template <>
+inline constexpr About about<&protocol::HistoryPoint::t_ms>{
+    "Begin of the step, milliseconds since 1970 by the clock as it is now."};
+template <>
+inline constexpr About about<&protocol::HistoryPoint::min>{
+    "Least reading of the step; null: from here on there are no readings."};
+template <>
+inline constexpr About about<&protocol::HistoryPoint::mean>{"Mean of all readings of the step."};
+template <>
+inline constexpr About about<&protocol::HistoryPoint::max>{"Greatest reading of the step."};
+template <>
+inline constexpr About about<&protocol::History::index>{
+    "NVML index of the GPU; null for one that is gone."};
+template <>
+inline constexpr About about<&protocol::History::metric>{"JSON key, with the unit of the points."};
+template <>
+inline constexpr About about<&protocol::History::unit>{
+    "The unit as people write it; may be empty."};
+template <>
+inline constexpr About about<&protocol::History::counter>{
+    "It only grows, until the driver is loaded anew: differences of max are what is of interest."};
+template <>
+inline constexpr About about<&protocol::History::resolution>{
+    "What the points are made of: each reading is kept for an hour, ten seconds for a day, minutes "
+    "for 30 days."};
+template <>
+inline constexpr About about<&protocol::History::step_ms>{
+    "Length of a point's step; 0: each point is one reading."};
+template <>
+inline constexpr About about<&protocol::History::covers_since>{
+    "Nothing of this resolution is kept from before."};
+template <>
+inline constexpr About about<&protocol::History::notes>{
+    "What a reader should know: since when there is anything, a clock that was set, a disk that is "
+    "full."};
+
+}  // namespace gpuyard::json
