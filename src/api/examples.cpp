@@ -204,6 +204,7 @@ protocol::History example_of(std::type_identity<protocol::History>) {
   history.step_ms = kTen;
   history.since = history.covers_since = to_rfc3339(kWall);
   history.until = to_rfc3339(kWall + std::chrono::hours(2));
+  history.summary = {30, 70.0, 502.117, 611.902, 70.25};
   history.points = {{first, 590.117, 601.23, 611.902},
                     {first + kTen, 598.871, 604.551, 609.4},
                     {first + 2 * kTen, {}, {}, {}},

@@ -25,6 +25,18 @@ protocol::HistoryPoint point_of(const history::TimelinePoint& point, double divi
           static_cast<double>(point.of.max) / divisor};
 }
 
+protocol::HistorySummary summary_of(const Answer& answer, double divisor) {
+  protocol::HistorySummary summary;
+  summary.readings = answer.all.count;
+  if (answer.last) summary.last = *answer.last / divisor;
+  if (answer.all.count == 0) return summary;
+  const protocol::HistoryPoint all = point_of({0, answer.all}, divisor);
+  summary.min = all.min;
+  summary.mean = all.mean;
+  summary.max = all.max;
+  return summary;
+}
+
 std::string time_text(std::int64_t wall_ms) {
   return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
 }
@@ -57,6 +69,7 @@ protocol::History history_of(const Answer& answer, protocol::History about) {
   about.covers_since = time_text(answer.covers_since_ms);
   about.notes = answer.notes;
   const auto divisor = static_cast<double>(unit_info(row.unit).json_divisor);
+  about.summary = summary_of(answer, divisor);
   about.points.reserve(answer.points.size());
   for (const history::TimelinePoint& point : answer.points) {
     about.points.push_back(point_of(point, divisor));

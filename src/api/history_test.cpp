@@ -66,7 +66,7 @@ class HistoryRoute : public ::testing::Test {
   std::shared_ptr<history::testing::FakeStore> store_ =
       std::make_shared<history::testing::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
-  EventHub event_hub_{1, telemetry_.latest()};
+  EventHub event_hub_{"00ff", telemetry_.latest()};
   Context context_{telemetry_, event_hub_, "1", "gpuyard", nullptr, nullptr, &history_};
   Router router_{context_, 0};
 };
@@ -82,6 +82,10 @@ TEST_F(HistoryRoute, TellsEachReadingInTheUnitOfItsKey) {
   EXPECT_EQ(told.resolution, protocol::HistoryResolution::reading);
   ASSERT_EQ(told.points.size(), 60U);
   EXPECT_EQ(told.points[7].mean, 300.007);
+  EXPECT_EQ(told.summary.readings, 60U);
+  EXPECT_EQ(told.summary.min, 300.0);
+  EXPECT_EQ(told.summary.max, 300.059);
+  EXPECT_EQ(told.summary.last, 300.059);
   EXPECT_EQ(told.points[8].t_ms - told.points[7].t_ms, 1000);
 }
 

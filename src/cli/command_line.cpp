@@ -156,6 +156,33 @@ void add_events(CLI::App& app, Verb& chosen, EventsVerb& verb) {
   events->callback([&] { chosen = verb; });
 }
 
+void add_history(CLI::App& app, Verb& chosen, HistoryVerb& verb) {
+  using enum HistoryVerb::Charset;
+  static const std::map<std::string, HistoryVerb::Charset> kCharsets = {
+      {"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}};
+  auto* history = app.add_subcommand("history", "Show what a reading of the GPUs was");
+  history->add_option("gpu", verb.gpus, "Indexes, UUIDs or PCI addresses; else all")
+      ->type_name("GPU");
+  history->add_option("--socket", verb.socket, "Ask the daemon at PATH or ADDRESS:PORT");
+  history->add_option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
+      ->type_name("NAME,...")
+      ->allow_extra_args(false);
+  history->add_option("--element", verb.element, "Which fan, link or place of errors");
+  history->add_option("--since", verb.since, "2h, 7d, or a time like 2026-01-31T12:00:00Z")
+      ->type_name("TIME");
+  history->add_option("--until", verb.until, "The same; else now")->type_name("TIME");
+  history->add_option("--step", verb.step, "Length of time for each point: 10s, 5m")
+      ->type_name("TIME");
+  auto* json = history->add_flag("--json", verb.json, "Print JSON");
+  auto* csv = history->add_flag("--csv", verb.csv, "Print CSV")->excludes(json);
+  history->add_flag("--plot", verb.plot, "Draw it")->excludes(json)->excludes(csv);
+  history->add_option("--charset", verb.charset, "Draw with auto, braille, block or ascii")
+      ->type_name("NAME")
+      ->transform(CLI::CheckedTransformer(kCharsets));
+  add_color(history, verb.color);
+  history->callback([&] { chosen = verb; });
+}
+
 void add_query(CLI::App& app, Verb& chosen, QueryVerb& verb) {
   using enum QueryVerb::Action;
   auto* query =
@@ -467,6 +494,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   RecordVerb record;
   ReplayVerb replay;
   EventsVerb events;
+  HistoryVerb history;
   QueryVerb query;
   QueryVerb smi;
   ProcessesVerb processes;
@@ -481,6 +509,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_record(app, chosen, record);
   add_replay(app, chosen, replay);
   add_events(app, chosen, events);
+  add_history(app, chosen, history);
   add_query(app, chosen, query);
   add_processes(app, chosen, processes);
   add_smi(app, chosen, smi);

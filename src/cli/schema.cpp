@@ -6,6 +6,7 @@
 
 #include "cli/answers.h"
 #include "cli/config_json.h"
+#include "cli/history_table.h"
 #include "cli/pretty_json.h"
 #include "cli/process_answer.h"
 #include "cli/query_answer.h"
@@ -29,6 +30,7 @@ constexpr std::array kSchemas = {
     Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
     Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
+    Schema{"history", "gpuyard history --json", json::schema<HistoryAnswer>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
            json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",

@@ -49,6 +49,10 @@ int complain(const Error& error, std::string_view advice) {
   return exit_code_of(error.code);
 }
 
+void say(std::string_view text) {
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", text)).ok());
+}
+
 std::string Table::text() const {
   FittedTable table;
   for (std::size_t i = 0; i < headings.size(); ++i) {

@@ -18,6 +18,8 @@ Result<void> try_print(std::string_view text);
 int complain(const Error&);
 // The same with what to do next on lines of its own.
 int complain(const Error&, std::string_view advice);
+// "gpuyard: <text>" on stderr, where nothing went wrong.
+void say(std::string_view text);
 
 // Rows of cells as aligned columns, whatever the screen. Columns of numbers are aligned to the
 // right.

@@ -81,6 +81,22 @@ struct EventsVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct HistoryVerb {
+  enum class Charset { automatic, braille, block, ascii };
+  std::string socket;
+  std::vector<std::string> gpus;  // none: all
+  std::vector<std::string> metrics = {"power"};
+  std::string element;
+  std::string since = "1h";
+  std::string until;
+  std::string step;
+  bool json = false;
+  bool csv = false;
+  bool plot = false;
+  Charset charset = Charset::automatic;
+  ColorWish color = ColorWish::automatic;
+};
+
 struct QueryVerb {
   enum class Action { gpus, processes, list } action = Action::gpus;
   SourceFlags source;
@@ -194,7 +210,7 @@ struct SimVerb {
 };
 
 using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          QueryVerb, ProcessesVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb,
+                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb,
                           SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
@@ -203,6 +219,7 @@ int run(const WatchVerb&);
 int run(const RecordVerb&);
 int run(const ReplayVerb&);
 int run(const EventsVerb&);
+int run(const HistoryVerb&);
 int run(const QueryVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);

@@ -140,6 +140,18 @@ std::int64_t chosen_step(const Question& question, const Extent& extent, std::in
   return step != kSteps.end() ? *step : least;
 }
 
+// The newest reading, if it is kept; else the mean of what it became.
+std::optional<double> last_of(const Lookup& lookup, const std::vector<Stretch>& stretches) {
+  const std::int64_t offset = lookup.run.wall_offset_ms;
+  const auto readings =
+      lookup.readings.points(lookup.question.from_ms - offset, lookup.question.until_ms - offset);
+  if (!readings.empty()) return static_cast<double>(readings.back().value);
+  for (auto stretch = stretches.rbegin(); stretch != stretches.rend(); ++stretch) {
+    if (!stretch->buckets.empty()) return stretch->buckets.back().of.mean();
+  }
+  return std::nullopt;
+}
+
 void put_notes(Answer& answer, const Lookup& lookup) {
   const std::int64_t offset = lookup.run.wall_offset_ms;
   if (answer.covers_since_ms > answer.question.from_ms + kMinuteMs) {
@@ -172,6 +184,10 @@ Answer answer(const Lookup& lookup, Store& store) {
   const Extent extent = extent_of(found.stretches);
   out.step_ms = chosen_step(lookup.question, extent, bucket_ms);
   out.points = timeline(found.stretches, {lookup.cadence_ms, bucket_ms, out.step_ms});
+  for (const Stretch& stretch : found.stretches) {
+    for (const Bucket& bucket : stretch.buckets) out.all.add(bucket.of);
+  }
+  out.last = last_of(lookup, found.stretches);
   const std::int64_t since_ms =
       found.resolution == Resolution::reading ? lookup.readings_since_ms : lookup.tens_since_ms;
   const bool stored = found.resolution == Resolution::minute;

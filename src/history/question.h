@@ -43,6 +43,8 @@ struct Answer {
   Resolution resolution = Resolution::reading;  // what the points were made of
   std::int64_t step_ms = 0;                     // 0: each point is a reading
   std::int64_t covers_since_ms = 0;             // before, nothing of this resolution is kept
+  Aggregate all;                                // of the points, before there were steps
+  std::optional<double> last;
   std::vector<TimelinePoint> points;
   std::vector<std::string> notes;
 };

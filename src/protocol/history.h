@@ -35,6 +35,16 @@ struct HistoryPoint {
 };
 BOOST_DESCRIBE_STRUCT(HistoryPoint, (), (t_ms, min, mean, max))
 
+// Of all readings in the range, however many points they became.
+struct HistorySummary {
+  std::uint64_t readings = 0;
+  std::optional<double> min;
+  std::optional<double> mean;
+  std::optional<double> max;
+  std::optional<double> last;
+};
+BOOST_DESCRIBE_STRUCT(HistorySummary, (), (readings, min, mean, max, last))
+
 struct History {
   int schema = kSchemaVersion;
   bool simulated = false;
@@ -50,12 +60,13 @@ struct History {
   std::string since;
   std::string until;
   std::string covers_since;
+  HistorySummary summary;
   std::vector<std::string> notes;
   std::vector<HistoryPoint> points;
 };
 BOOST_DESCRIBE_STRUCT(History, (),
                       (schema, simulated, index, uuid, name, metric, element, unit, counter,
-                       resolution, step_ms, since, until, covers_since, notes, points))
+                       resolution, step_ms, since, until, covers_since, summary, notes, points))
 
 // A line for each point; what is null is empty.
 inline constexpr const char* kHistoryCsvHeader =
@@ -68,6 +79,8 @@ namespace gpuyard::json {
 
 template <>
 inline constexpr std::string_view schema_name<protocol::History> = "History";
+template <>
+inline constexpr std::string_view schema_name<protocol::HistorySummary> = "HistorySummary";
 template <>
 inline constexpr std::string_view schema_name<protocol::HistoryPoint> = "HistoryPoint";
 
@@ -106,6 +119,9 @@ template <>
 inline constexpr About about<&protocol::HistoryPoint::mean>{"Mean of all readings of the step."};
 template <>
 inline constexpr About about<&protocol::HistoryPoint::max>{"Greatest reading of the step."};
+template <>
+inline constexpr About about<&protocol::HistorySummary::last>{
+    "The newest reading; where each reading is no longer kept, the mean of the newest step."};
 template <>
 inline constexpr About about<&protocol::History::index>{
     "NVML index of the GPU; null for one that is gone."};

@@ -1,0 +1,25 @@
+/// @file
+/// Numbers as a line of small bars, for logs and terminals.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "gpuyard/export.h"
+
+namespace gpuyard {
+inline namespace v0 {
+
+/// Percentages in eight heights, one character of UTF-8 each: 45, 67, 82, 91, 88, 75, 60 give
+/// "▃▅▆█▇▅▄".
+///
+/// The heights begin at 0, 13, 25, 50, 63, 78, 85 and 90 percent: high loads are told apart better
+/// than low ones. What is below 0 has the lowest, NaN is a blank.
+GPUYARD_API std::string sparkline(std::span<const double> percentages);
+
+/// Values in eight heights of equal size from 0 to `max`; what is beyond has the nearest, NaN is a
+/// blank. Where `max` is not above 0, all are lowest.
+GPUYARD_API std::string sparkline(std::span<const double> values, double max);
+
+}  // namespace v0
+}  // namespace gpuyard
