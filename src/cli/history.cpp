@@ -166,22 +166,25 @@ void say_notes(const std::vector<std::vector<History>>& all) {
   if (simulated) say("note: these GPUs are simulated");
 }
 
+int complain_about_daemon(const Error& error) {
+  if (init_failure_reason(error) != error.message) return complain_about_source(error);
+  const bool absent = error.code == Errc::unavailable;
+  return complain(error, absent ? "  `gpuyard serve` starts a daemon, which remembers from then on."
+                                : "");
+}
+
 }  // namespace
 
 int run(const HistoryVerb& verb) {
   const auto daemon = daemon_of(verb);
-  if (!daemon) {
-    return complain(daemon.error(), daemon.error().code == Errc::unavailable
-                                        ? "  `gpuyard serve` starts one; it remembers from then on."
-                                        : "");
-  }
+  if (!daemon) return complain_about_daemon(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
-  if (!gpus) return complain_about_source(gpus.error());
+  if (!gpus) return complain_about_daemon(gpus.error());
   const Screen screen = Screen::of_stdout(verb.color);
   std::vector<std::vector<History>> all;
   for (const std::string& metric : split_all(verb.metrics)) {
     auto answers = ask(verb, *daemon, *gpus, metric, screen);
-    if (!answers) return complain_about_source(answers.error());
+    if (!answers) return complain_about_daemon(answers.error());
     all.push_back(*std::move(answers));
   }
   if (!verb.json) say_notes(all);

@@ -33,13 +33,20 @@ std::string in_ascii(std::string_view line) {
   return out;
 }
 
-// A counter's shape is how fast it grew.
-std::vector<double> growth(const std::vector<double>& values) {
-  std::vector<double> out(values.size(), kBlank);
-  for (std::size_t i = 1; i < values.size(); ++i) {
-    if (values[i] >= values[i - 1]) out[i] = values[i] - values[i - 1];
+// A counter's shape is how fast it grew to each point. Where it was set back, nothing is known.
+History growth_of(History counter) {
+  const protocol::HistoryPoint* before = nullptr;
+  const std::vector<protocol::HistoryPoint> points = counter.points;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    auto& grown = counter.points[i];
+    grown.min = grown.mean = grown.max = std::nullopt;
+    if (before != nullptr && points[i].max && before->max && *points[i].max >= *before->max) {
+      const auto passed = static_cast<double>(points[i].t_ms - before->t_ms);
+      grown.mean = (*points[i].max - *before->max) / passed;
+    }
+    before = &points[i];
   }
-  return out;
+  return counter;
 }
 
 // What the full height stands for.
@@ -57,8 +64,10 @@ std::vector<std::string> shapes(const std::vector<History>& all, bool ascii) {
   const TimeSpan span = span_of(all);
   std::vector<std::vector<double>> lines;
   for (const History& one : all) {
-    lines.push_back(columns_of(one, span.from_ms, span.until_ms, kSparkColumns));
-    if (one.counter) lines.back() = growth(lines.back());
+    const auto columns = [&](const History& of) {
+      return columns_of(of, span.from_ms, span.until_ms, kSparkColumns);
+    };
+    lines.push_back(one.counter ? columns(growth_of(one)) : columns(one));
   }
   const double most = greatest(lines);
   std::vector<std::string> out;

@@ -62,7 +62,7 @@ TEST(HistoryTable, ACounterHasTheShapeOfItsGrowth) {
   energy.unit = "J";
   energy.counter = true;
   const std::string text = history_table({energy}, Screen{.utf8 = true}, false);
-  EXPECT_NE(text.find("▁▁▁▁▁▁"), std::string::npos) << text;
+  EXPECT_NE(text.find("    ████████████████████▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁"), std::string::npos) << text;
 }
 
 TEST(AmountText, HasAboutFourDigits) {

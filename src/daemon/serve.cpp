@@ -101,7 +101,10 @@ Result<void> check(const config::Config& config) {
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
-  for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) ::signal(meaningless, SIG_IGN);
+  // SIGXFSZ: a file that may not grow is an error of that write, as a full disk is.
+  for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
+    ::signal(meaningless, SIG_IGN);
+  }
 
   http::IoLoop loop;
   Yard yard(loop, options, usual_descriptors);

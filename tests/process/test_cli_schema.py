@@ -18,6 +18,7 @@ ANSWERS = {
     "driver": [("driver", "--json", "--simulate", "1"),
                ("driver", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")],
     "events": [],  # needs a daemon: test_events_stream.py
+    "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
     "processes": [("processes", "--json", "--simulate", "2"),
                   ("processes", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1"),
                   ("query", "--processes", "--json", "--simulate", "2")],
@@ -58,7 +59,7 @@ def test_the_committed_schema_is_the_generated_one(run, name):
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
-def test_answers_are_as_their_schema_says(run, tmp_path, name):
+def test_answers_are_as_their_schema_says(run, daemon, tmp_path, name):
     schema = strict(json.loads(committed(name)))
     jsonschema.Draft202012Validator.check_schema(schema)
     world = str(tmp_path / "world")
@@ -67,6 +68,8 @@ def test_answers_are_as_their_schema_says(run, tmp_path, name):
     try:
         for command in ANSWERS[name]:
             where = {"GPUYARD_SIM_WORLD": world} if name == "sim-status" else {}
+            if name == "history":
+                where = {"GPUYARD_SOCKET": daemon("--simulate", "1").socket}
             result = run(*command, **where)
             jsonschema.validate(json.loads(result.stdout), schema,
                                 cls=jsonschema.Draft202012Validator)

@@ -1,0 +1,243 @@
+"""What the GPUs were: over HTTP, on the command line, through restarts and with broken disks."""
+
+import contextlib
+import csv
+import io
+import json
+import re
+import resource
+import signal
+import sqlite3
+import time
+
+import pytest
+
+from conftest import wait_until
+from sim_world import world  # noqa: F401
+
+HISTORY = "/api/gpu/devices/0/history?metric=power_draw"
+HOUR = 3_600_000
+
+
+def readings(yard, gpu=0, metric="power_draw", **more):
+    query = "".join(f"&{name}={value}" for name, value in more.items())
+    answer = yard.get(f"/api/gpu/devices/{gpu}/history?metric={metric}{query}")
+    assert answer.status == 200, answer.text
+    return answer.json()
+
+
+def values(history):
+    return [point for point in history["points"] if point["mean"] is not None]
+
+
+def wait_for_readings(yard, count):
+    return wait_until(lambda: len(values(readings(yard))) >= count and readings(yard),
+                      f"{count} readings")
+
+
+def restarted(daemon, yard, how=signal.SIGTERM):
+    yard.stop(how)
+    return daemon("--simulate", "2", directory=yard.directory)
+
+
+def test_each_reading_is_there_in_order_with_its_unit(daemon):
+    history = wait_for_readings(daemon("--simulate", "2"), 4)
+    assert history["metric"] == "power_draw_w" and history["unit"] == "W"
+    assert history["resolution"] == "reading" and history["step_ms"] == 0
+    times = [point["t_ms"] for point in history["points"]]
+    assert times == sorted(set(times))
+    assert all(900 <= b - a <= 1100 for a, b in zip(times, times[1:])), times
+    assert abs(times[-1] / 1000 - time.time()) < 5
+    for point in values(history):
+        assert 0 < point["min"] == point["mean"] == point["max"] < 1000
+    assert history["summary"]["readings"] == len(values(history))
+
+
+def test_csv_is_the_same_history(daemon):
+    yard = daemon("--simulate", "1")
+    wait_for_readings(yard, 3)
+    answer = yard.get(HISTORY, headers={"Accept": "text/csv"})
+    assert answer.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(rows) >= 3 and {row["metric"] for row in rows} == {"power_draw_w"}
+    assert yard.get(HISTORY + "&format=csv").text.startswith("index,uuid,")
+
+
+@pytest.mark.parametrize("query, says", [
+    ("metric=powr_draw", '"power_draw"'), ("metric=temperature_", "temperature_memory_celsius"),
+    ("metric=power&since=30d&step=1s", "from 130s on it fits"),
+    ("metric=power&since=tomorrow", "2026-01-31T12:00:00Z"), ("metric=serial", "no history"),
+    ("metric=power&points=0", "1 to 20000"), ("", "metric is missing"),
+])
+def test_what_cannot_be_answered_is_a_400_that_helps(daemon, query, says):
+    answer = daemon("--simulate", "1").get(f"/api/gpu/devices/0/history?{query}")
+    assert answer.status == 400 and says in answer.json()["error"]["message"], answer.text
+
+
+def test_a_gpu_that_was_lost_has_a_gap_and_goes_on(daemon, world):  # noqa: F811
+    world.start("--gpus", "2")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_for_readings(yard, 3)
+    world.must("inject", "--gpu", "0", "--lost")
+    before = len(values(readings(yard)))
+    time.sleep(3)
+    assert len(values(readings(yard))) <= before + 1, "an old value is no new point"
+    world.must("inject", "--gpu", "0", "--clear")
+    history = wait_for_readings(yard, before + 3)
+    gaps = [i for i, point in enumerate(history["points"]) if point["mean"] is None]
+    assert gaps, history["points"]
+    for gap in gaps:
+        assert {"min": None, "mean": None, "max": None}.items() <= history["points"][gap].items()
+        assert history["points"][gap - 1]["mean"] and history["points"][gap + 1]["mean"]
+
+
+def test_minutes_go_on_after_a_restart_and_finer_rings_say_since_when(daemon):
+    yard = daemon("--simulate", "2")
+    first = wait_for_readings(yard, 3)
+    began = first["points"][0]["t_ms"]
+    yard = restarted(daemon, yard)
+    wait_for_readings(yard, 1)
+    history = readings(yard, since="1h")
+    assert history["resolution"] == "minute"
+    assert any("each reading since" in note for note in history["notes"]), history["notes"]
+    assert history["points"][0]["t_ms"] <= began
+    assert history["summary"]["readings"] >= len(values(first)) + 1
+    wait_until(lambda: readings(yard, since="1s")["resolution"] == "reading",
+               "the finer ring to reach back a second")
+
+
+def test_after_a_kill_it_goes_on(daemon):
+    yard = daemon("--simulate", "2")
+    wait_for_readings(yard, 2)
+    yard = restarted(daemon, yard)
+    wait_for_readings(yard, 2)
+    yard = restarted(daemon, yard, signal.SIGKILL)
+    wait_for_readings(yard, 1)
+    assert readings(yard, since="1h")["resolution"] == "minute"
+    assert "history:" not in yard.log()
+
+
+def test_a_damaged_file_is_moved_aside_and_said_once(daemon, tmp_path):
+    place = tmp_path / "damaged"
+    (place / "state").mkdir(parents=True)
+    (place / "state/history.db").write_bytes(b"no database at all" * 1000)
+    yard = daemon("--simulate", "1", directory=place)
+    wait_for_readings(yard, 2)
+    for _ in range(3):
+        history = readings(yard, since="2h")
+        assert any("began anew" in note for note in history["notes"]), history["notes"]
+        assert values(history)
+    assert yard.log().count("began anew") == 1
+    assert (place / "state/history.db.aside").read_bytes().startswith(b"no database")
+    assert yard.stop() == 0
+    runs = sqlite3.connect(place / "state/history.db").execute("SELECT count(*) FROM runs")
+    assert runs.fetchone() == (1,)
+
+
+def test_a_place_that_cannot_be_written_is_said_once_and_memory_goes_on(daemon, tmp_path):
+    place = tmp_path / "closed"
+    (place / "state/history.db").mkdir(parents=True)  # stands in the way, for root too
+    yard = daemon("--simulate", "1", directory=place)
+    wait_for_readings(yard, 2)
+    for _ in range(3):
+        history = readings(yard, since="2h")
+        assert values(history) and history["notes"], history
+    assert yard.log().count("the disk is tried again") == 1
+    assert yard.stop() == 0
+
+
+def stored_blocks(yard):
+    with contextlib.closing(sqlite3.connect(f"{yard.state}/history.db")) as db:
+        return db.execute("SELECT count(*) FROM minutes").fetchone()[0]
+
+
+def test_a_full_disk_is_said_once_and_ends_nothing(daemon):
+    yard = daemon("--simulate", "2")
+    wait_for_readings(yard, 2)
+    before = resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE, (4096, before[1]))
+    assert values(readings(yard, since="2h"))
+    assert yard.stop() == 0, "the last put fails for each of the two GPUs"
+    assert yard.log().count("the disk is tried again") == 1, yard.log()
+    assert stored_blocks(yard) == 0
+    yard = daemon("--simulate", "2", directory=yard.directory)
+    wait_for_readings(yard, 2)
+    assert yard.stop() == 0
+    assert stored_blocks(yard) > 100, "with room it is written again"
+
+
+def varint(number):
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7f | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def constant_hour(begin_ms, value):
+    """A block of 60 minutes in which nothing changed: see src/history/block.cpp."""
+    columns = (value, 0, 0, 60)
+    return (varint(60) + varint(2 * begin_ms) + varint(60_000) + varint(0) +
+            b"".join(b"\0" + varint(2 * column) for column in columns))
+
+
+def test_a_month_is_answered_and_the_loop_does_not_wait(daemon):
+    yard = daemon("--simulate", "2")
+    wait_for_readings(yard, 2)
+    yard.stop()
+    hours = 29 * 24
+    db = sqlite3.connect(f"{yard.state}/history.db")
+    begin = int(time.time() * 1000) - (hours + 1) * HOUR
+    db.execute("INSERT INTO runs VALUES(0, 'a boot before', ?, 0, ?)", (begin, hours * HOUR))
+    for (series,) in db.execute("SELECT id FROM series").fetchall():
+        db.executemany("INSERT INTO minutes VALUES(?, 0, ?, ?)",
+                       [(series, i * HOUR, constant_hour(i * HOUR, 123_000)) for i in range(hours)])
+    db.commit()
+    db.close()
+    yard = daemon("--simulate", "2", directory=yard.directory)
+    wait_for_readings(yard, 1)
+    history = readings(yard, since="30d", points=2000)
+    assert history["resolution"] == "minute" and history["step_ms"] >= 60_000
+    assert 1000 < len(history["points"]) <= 2002
+    assert history["summary"]["readings"] >= hours * 3600
+    assert history["points"][5]["mean"] == 123
+    times = [point["t_ms"] for point in history["points"]]
+    assert times == sorted(set(times))
+    lag = yard.get("/metrics").text
+    slow = re.search(r'loop_lag_seconds_bucket\{le="0\.1"\} (\d+)', lag)
+    count = re.search(r"loop_lag_seconds_count (\d+)", lag)
+    assert slow and count and slow[1] == count[1], "the loop was never late by a tenth of a second"
+
+
+def test_the_command_line_shows_draws_and_exports(daemon, run):
+    yard = daemon("--simulate", "2")
+    wait_for_readings(yard, 4)
+    where = {"GPUYARD_SOCKET": yard.socket, "LC_ALL": "C.UTF-8"}
+    table = run("history", "--metric", "power", "--since", "5m", **where)
+    assert table.returncode == 0 and len(table.stdout.splitlines()) == 3, table.stderr
+    assert re.search(r"[▁▂▃▄▅▆▇█]{20}", table.stdout) and " W" in table.stdout
+    assert "simulated" in table.stderr
+    ascii_table = run("history", "--metric", "power", GPUYARD_SOCKET=yard.socket, LC_ALL="C")
+    assert ascii_table.stdout.isascii()
+    for charset, sign in (("braille", "[\u2801-\u28ff]"), ("block", "[▀▄█]"), ("ascii", "#")):
+        plot = run("history", "0", "--plot", "--charset", charset, **where)
+        assert re.search(sign, plot.stdout) and plot.stdout.startswith("GPU 0 NVIDIA"), plot.stdout
+        assert "\x1b" not in plot.stdout
+    assert "\x1b" in run("history", "0", "--plot", "--color", "always", **where).stdout
+    body = json.loads(run("history", "1", "--metric", "temp,util", "--json", **where).stdout)
+    assert [one["metric"] for one in body["series"]] == [
+        "temperature_core_celsius", "utilization_gpu_percent"]
+    rows = list(csv.DictReader(io.StringIO(run("history", "0,1", "--csv", **where).stdout)))
+    assert {row["index"] for row in rows} == {"0", "1"}
+
+
+def test_what_the_command_line_cannot_do_has_its_exit_code(daemon, run):
+    yard = daemon("--simulate", "1")
+    where = {"GPUYARD_SOCKET": yard.socket}
+    ambiguous = run("history", "--metric", "temperature_", **where)
+    assert ambiguous.returncode == 2 and "temperature_memory_celsius" in ambiguous.stderr
+    assert run("history", "7", **where).returncode == 6
+    assert run("history", "--since", "nonsense", **where).returncode == 2
+    alone = run("history")
+    assert alone.returncode == 5 and alone.stdout == ""
+    assert "daemon" in alone.stderr and "gpuyard serve" in alone.stderr
