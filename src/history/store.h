@@ -14,7 +14,7 @@
 namespace gpuyard::history {
 
 inline constexpr std::int64_t kHourMs = 60 * kMinuteMs;
-inline constexpr std::int64_t kMinutesKeptMs = 30 * 24 * kHourMs;
+inline constexpr std::int64_t kMinutesKeptMs = std::int64_t{30} * 24 * kHourMs;
 
 struct SeriesKey {
   std::string uuid;
