@@ -12,7 +12,7 @@
 
 namespace gpuyard::history {
 
-// What a day of one takes is a tenth of it, or a third where every number is noise.
+// A day of an H100 takes a seventh of it (docs/performance.md).
 inline constexpr std::size_t kMaxBytesPerGpu = std::size_t{8} * 1024 * 1024;
 // GPUs that were exchanged, and those of simulated worlds, are forgotten after a day, or sooner
 // where there are more of them.

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -344,6 +345,13 @@ TEST(Mock, CanBeWatched) {
   EXPECT_EQ(gpus[0].id, 2U);
   EXPECT_EQ(gpus[0].temperature_celsius, 66);
   EXPECT_EQ(open(fleet).collect_metrics(), fleet.collect_metrics());
+}
+
+TEST(Sparkline, IsInTheLibrary) {
+  RecordProperty("contract", "C11");
+  const std::vector<double> load = {45, 67, 82, 91, 88, 75, 60};
+  EXPECT_EQ(gpuyard::sparkline(load), "▃▅▆█▇▅▄");
+  EXPECT_EQ(gpuyard::sparkline(load, 91), "▄▆██▇▇▆");
 }
 
 TEST(Version, IsThatOfTheProject) {

@@ -13,7 +13,7 @@
 
 namespace gpuyard::store {
 
-// Beyond this the oldest days go. A month of eight GPUs is about a tenth of it.
+// Beyond this the oldest days go. A month of eight H100s takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
 class HistoryDb final : public history::Store {
