@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -31,6 +32,7 @@ struct WorldOptions {
   Workload load{.kind = WorkloadKind::mixed};
   std::string driver_version = {};         // empty: the usual one
   std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
+  std::vector<std::string> missing = {};   // functions that its NVML lacks
   double speed = 1.0;                      // simulated seconds in a real one
   bool stepped = false;                    // time stands still but for step_world()
   // A file (sim/scenario.h) that says all of the above instead, but for `gpus` where it is given.

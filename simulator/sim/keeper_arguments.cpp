@@ -49,6 +49,8 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     auto load = parse_workload(value);
     if (!load) return std::move(load).error();
     options.world.load = *load;
+  } else if (name == "--missing") {
+    options.world.missing.push_back(value);
   } else if (name == "--scenario") {
     options.world.scenario = value;
   } else if (name == "--driver") {
@@ -88,6 +90,9 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
                                      fmt::to_string(world.speed),
                                      "--process-entries",
                                      fmt::to_string(world.process_entry_bytes)};
+  for (const std::string& function : world.missing) {
+    arguments.insert(arguments.end(), {"--missing", function});
+  }
   if (!world.scenario.empty()) arguments.insert(arguments.end(), {"--scenario", world.scenario});
   if (!world.driver_version.empty()) {
     arguments.insert(arguments.end(), {"--driver", world.driver_version});

@@ -222,6 +222,11 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
                                         .gpus = 3,
                                         .setters = SettersFor::everyone,
                                         .load = {WorkloadKind::steady, 0.25, 1 << 20},
+                                        .driver_version = "550.1",
+                                        .process_entry_bytes = 32,
+                                        .missing = {"nvmlInit", "nvmlShutdown"},
+                                        .speed = 2.5,
+                                        .scenario = "/a c.toml",
                                         .private_directory = true},
                               .creator = 42};
   const auto parsed = parse_keeper_arguments(keeper_arguments(options));
@@ -231,6 +236,12 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   EXPECT_EQ(parsed->world.setters, SettersFor::everyone);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
+  EXPECT_EQ(parsed->world.driver_version, "550.1");
+  EXPECT_EQ(parsed->world.process_entry_bytes, 32U);
+  EXPECT_EQ(parsed->world.missing, options.world.missing);
+  EXPECT_EQ(parsed->world.speed, 2.5);
+  EXPECT_FALSE(parsed->world.stepped);
+  EXPECT_EQ(parsed->world.scenario, "/a c.toml");
   EXPECT_TRUE(parsed->world.private_directory);
   for (const auto& wrong : {std::vector<std::string>{"--gpus"},
                             {"--gpus", "3x"},

@@ -8,6 +8,7 @@
 
 #include "base/unique_fd.h"
 #include "sim/command.h"
+#include "sim/world_directory.h"
 #include "sim/world_file.h"
 
 namespace gpuyard::sim {
@@ -23,6 +24,11 @@ bool is_world(const std::string& path) {
          magic == kWorldMagic;
 }
 
+bool is_file(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 bool is_socket(const std::string& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
@@ -35,6 +41,8 @@ void remove_leftovers(const std::string& directory) {
   const std::string socket = directory + "/" + kKeeperSocket;
   if (is_world(state)) ::unlink(state.c_str());
   if (is_socket(socket)) ::unlink(socket.c_str());
+  const std::string library = own_nvml_path(directory);
+  if (is_file(library)) ::unlink(library.c_str());
 }
 
 }  // namespace gpuyard::sim

@@ -18,6 +18,7 @@
 #include "sim/command_server.h"
 #include "sim/fleet.h"
 #include "sim/gpu_changes.h"
+#include "sim/half_library.h"
 #include "sim/keeper_lock.h"
 #include "sim/physics.h"
 #include "sim/scenario.h"
@@ -93,6 +94,25 @@ Result<Scenario> scenario_of(const WorldOptions& options) {
   scenario.warm_up = kWarmUp;
   return scenario;
 }
+
+// The world's own library, if it needs one. What a dead keeper left is not for this world.
+class OwnLibrary {
+ public:
+  explicit OwnLibrary(const std::string& directory) : path_(own_nvml_path(directory)) {
+    ::unlink(path_.c_str());
+  }
+  OwnLibrary(const OwnLibrary&) = delete;
+  OwnLibrary& operator=(const OwnLibrary&) = delete;
+  ~OwnLibrary() { ::unlink(path_.c_str()); }
+
+  Result<void> write_without(const std::vector<std::string>& functions) const {
+    if (functions.empty()) return {};
+    return write_library_without(functions, whole_nvml_path(), path_);
+  }
+
+ private:
+  std::string path_;
+};
 
 Result<World> world_of(const Scenario& scenario) {
   const WorldOptions& options = scenario.world;
@@ -183,6 +203,8 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   const auto lock = take_keeper_lock(options.world.directory);
   if (!lock) return lock.error();
   const PrivateDirectory directory(options.world);  // goes after the files in it
+  const OwnLibrary library(options.world.directory);
+  if (auto done = library.write_without(scenario->world.missing); !done) return done;
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
   auto watch = ProcessWatch::create();

@@ -63,6 +63,7 @@ class ScenarioFile {
     }
     read_driver(world, options);
     read_time(world, options);
+    options.missing = world.texts("missing");
     scenario_.ambient = world.number("ambient", kColdest, kHottest).value_or(scenario_.ambient);
     auto fleet = parse_fleet(options.model, options.gpus);
     if (fleet) {

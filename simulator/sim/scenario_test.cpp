@@ -37,6 +37,7 @@ warm_up = "10s"
 workload = "steady:0.5"
 driver_version = "550.54.15"
 process_entries = 32
+missing = ["nvmlDeviceGetFieldValues", "nvmlDeviceGetFanSpeed_v2"]
 )");
   EXPECT_EQ(scenario.gpus, 3U);
   EXPECT_EQ(scenario.world.setters, SettersFor::everyone);
@@ -46,6 +47,7 @@ process_entries = 32
   EXPECT_EQ(scenario.world.load, *parse_workload("steady:0.5"));
   EXPECT_EQ(scenario.world.driver_version, "550.54.15");
   EXPECT_EQ(scenario.world.process_entry_bytes, 32U);
+  EXPECT_EQ(scenario.world.missing.size(), 2U);
 }
 
 TEST(Scenario, GivesEachGpuItsWorkload) {
@@ -161,6 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"world.workload = \"heavy\"", "\"heavy\" is not a workload: idle, steady"},
         Wrong{"world.driver_version = \"new\"", "no driver version such as"},
         Wrong{"world.process_entries = 20", "is 16, 24 or 32 bytes"},
+        Wrong{"world.missing = \"nvmlInit\"", "missing: must be a list of texts"},
         Wrong{"world = 3", "world: must be a table: [world]"},
         Wrong{"gpu = 3", "gpu: must be tables: [[gpu]]"},
         Wrong{"at = [1]", "at: must be tables: [[at]]"},

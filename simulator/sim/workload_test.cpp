@@ -22,7 +22,9 @@ TEST(Workload, TextNamesKindLoadAndMemory) {
 }
 
 TEST(Workload, TextRoundTrips) {
-  for (const char* text : {"mixed", "steady:0.8:40G", "idle:0", "bursty:0.123456789"}) {
+  for (const char* text :
+       {"mixed", "steady:0.8:40G", "idle:0", "bursty:0.123456789", "training:0.9:40G:30s",
+        "starved:::500ms", "leak:0.5:1G:3M", "leak:::1"}) {
     const auto workload = parse_workload(text);
     ASSERT_TRUE(workload) << text;
     EXPECT_EQ(*parse_workload(to_string(*workload)), *workload);
@@ -32,16 +34,43 @@ TEST(Workload, TextRoundTrips) {
 TEST(Workload, WrongTextIsRefusedWhole) {
   for (const char* text :
        {"", "busy", "steady:1.5", "steady:-0.1", "steady:nan", "steady:0,8", "steady:0.5x",
-        "steady:0.5:40Q", "steady:0.5:1:2", "steady:0.5:99999999999999G"}) {
+        "steady:0.5:40Q", "steady:0.5:1:2", "steady:0.5:99999999999999G", "idle:::1s", "mixed:::1s",
+        "training:::10ms", "training:::soon", "leak:::10s", "leak:::0", "starved:::5M"}) {
     const auto workload = parse_workload(text);
     ASSERT_FALSE(workload) << text;
     EXPECT_EQ(workload.error().code, Errc::invalid);
   }
 }
 
+TEST(Workload, ALeakTakesMoreEverySecondUntilThereIsNothingLeft) {
+  Workload leak = *parse_workload("leak:0.5:10G:1G");
+  leak.since = 100s;
+  const auto memory_at = [&](std::chrono::milliseconds now) {
+    return demand_at(leak, 0, now, 80 * kGiB).vram_bytes / kGiB;
+  };
+  EXPECT_EQ(memory_at(50s), 10U);
+  EXPECT_EQ(memory_at(100s), 10U);
+  EXPECT_EQ(memory_at(105s), 15U);
+  EXPECT_EQ(memory_at(10'000s), 80U);
+  EXPECT_EQ(demand_at(leak, 0, 105s, 80 * kGiB).load, 0.5);
+}
+
+TEST(Workload, TrainingSavesAsOftenAsItIsTold) {
+  const Workload often = *parse_workload("training:1::10s");
+  int pauses = 0;
+  bool paused = false;
+  for (auto now = 0ms; now < 60s; now += 10ms) {
+    const bool low = demand_at(often, 0, now, kGiB).load < 0.1;
+    if (low && !paused) ++pauses;
+    paused = low;
+  }
+  EXPECT_EQ(pauses, 6);
+}
+
 TEST(Workload, DemandNeverExceedsTheGpu) {
-  for (const auto kind : {WorkloadKind::idle, WorkloadKind::steady, WorkloadKind::training,
-                          WorkloadKind::bursty, WorkloadKind::mixed}) {
+  for (const auto kind :
+       {WorkloadKind::idle, WorkloadKind::steady, WorkloadKind::training, WorkloadKind::bursty,
+        WorkloadKind::mixed, WorkloadKind::leak, WorkloadKind::starved}) {
     for (std::uint32_t gpu = 0; gpu < 16; ++gpu) {
       const Workload workload{.kind = kind, .load = 1.0, .vram_bytes = 500 * kGiB};
       const Demand demand = demand_at(workload, gpu, 12'340ms, 80 * kGiB);

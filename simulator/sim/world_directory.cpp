@@ -1,5 +1,6 @@
 #include "sim/world_directory.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,7 +33,22 @@ std::string default_world_directory() {
   return "/tmp/gpuyard-sim-" + std::to_string(::geteuid());
 }
 
+std::string own_nvml_path(const std::string& directory) {
+  return directory + "/" + kLibrary;
+}
+
+std::string nvml_path_of(const std::string& directory) {
+  std::string own = own_nvml_path(directory);
+  struct stat info{};
+  const bool there = ::stat(own.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  return there && (info.st_uid == 0 || info.st_uid == ::geteuid()) ? own : whole_nvml_path();
+}
+
 std::string simulated_nvml_path() {
+  return nvml_path_of(default_world_directory());
+}
+
+std::string whole_nvml_path() {
   const std::string here = own_directory();
   std::string in_build_tree = here + "/sim/" + kLibrary;
   if (::access(in_build_tree.c_str(), R_OK) == 0) return in_build_tree;

@@ -406,6 +406,9 @@ void add_start(CLI::App* start, SimVerb& verb) {
       ->add_option("--process-entries", verb.process_entry_bytes,
                    "Bytes of an entry of the newest process lists; some 535 drivers have 16 or 32")
       ->check(CLI::IsMember({16, 24, 32}));
+  start->add_option("--missing", verb.missing, "A function that its NVML lacks (repeatable)")
+      ->type_name("FUNCTION")
+      ->allow_extra_args(false);
   auto* speed = start->add_option("--speed", verb.speed, "Simulated seconds in a real one");
   start->add_flag("--stepped", verb.stepped, "Time stands still but for sim step")->excludes(speed);
   for (CLI::Option* option : start->get_options()) {

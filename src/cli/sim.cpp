@@ -1,4 +1,6 @@
 // gpuyard sim
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "base/files.h"
@@ -52,14 +54,15 @@ int start(const SimVerb& verb) {
   options.process_entry_bytes = verb.process_entry_bytes;
   options.speed = verb.speed;
   options.stepped = verb.stepped;
-  options.scenario = verb.scenario;
+  options.missing = verb.missing;
+  if (!verb.scenario.empty()) options.scenario = std::filesystem::absolute(verb.scenario);
   const auto world = sim::start_keeper(options, sim::KeeperLifetime::independent);
   if (!world) return complain(world.error());
   print(
       fmt::format("{} simulated GPUs in {} (keeper {})\nUse them with: export "
                   "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
                   *gpus, world->directory(), world->keeper_pid(), world->directory(),
-                  parent_directory(sim::simulated_nvml_path())));
+                  parent_directory(sim::nvml_path_of(world->directory()))));
   return 0;
 }
 

@@ -170,7 +170,8 @@ struct SimVerb {
   std::optional<int> gpus;
   std::string load = "mixed";  // also of load
   std::string setters = "owner";
-  std::string scenario;        // also of validate
+  std::string scenario;  // also of validate
+  std::vector<std::string> missing;
   std::string driver_version;  // also of driver reload and load; empty: as it is
   std::uint32_t process_entry_bytes = 24;
   double speed = 1.0;

@@ -313,3 +313,22 @@ def test_a_driver_may_have_entries_of_another_size_in_its_newest_process_lists(w
                GPUYARD_SIM_WORLD=str(world.directory))
     shown = json.loads(seen.stdout)["processes"]
     assert sorted(each["pid"] for each in shown) == pids
+
+
+def test_functions_can_be_missing_from_a_worlds_own_library(world, client, run):
+    gone = ["nvmlDeviceGetPowerUsage", "nvmlDeviceGetFieldValues"]
+    printed = world.must("start", "--gpus", "1", *[word for name in gone
+                                                   for word in ("--missing", name)])
+    assert f"LD_LIBRARY_PATH={world.directory}\n" in printed
+    library = world.directory / "libnvidia-ml.so.1"
+    one = client(library=str(library))
+    assert [one.value("has", name) for name in gone] == [False, False]
+    assert one.value("has", "nvmlDeviceGetTemperature")
+    assert one.code("temperature", one.value("gpu", 0)) == 0
+    assert client().value("has", gone[0])  # the library itself is whole
+    shown = run("devices", "--local", "--json", GPUYARD_SIM_WORLD=str(world.directory))
+    assert json.loads(shown.stdout)["devices"][0]["readings"]["power_draw_w"] is None
+    world.must("stop")
+    assert not library.exists()
+    refused = world.sim("start", "--missing", "nvmlDeviceGetEverything")
+    assert refused.returncode == 2 and "nvmlDeviceGetEverything" in refused.stderr
