@@ -26,7 +26,7 @@ Result<std::chrono::milliseconds> parse_time(std::string_view text) {
   const char* const end = text.data() + text.size();
   double number = 0;
   const auto parsed = std::from_chars(text.data(), end, number);
-  const std::string_view unit(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
+  const auto unit = text.substr(static_cast<std::size_t>(parsed.ptr - text.data()));
   const auto known = std::find_if(kUnits.begin(), kUnits.end(),
                                   [&](const Unit& each) { return each.name == unit; });
   const double longest = std::chrono::duration<double, std::milli>(kLongestTime).count();
