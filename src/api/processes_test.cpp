@@ -82,7 +82,8 @@ class Processes : public ::testing::Test {
   OneList reader_{loop_};
   AlicesBook book_;
   telemetry::Telemetry telemetry_{loop_, reader_};
-  Context context_{telemetry_, "1.2.3", "gpuyard"};
+  EventHub events_{"00ff", telemetry_.latest(), &book_};
+  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
   Router router_{context_, kDaemon};
 };
 
