@@ -15,8 +15,10 @@ using sim::Call;
 using sim_nvml::Device;
 using sim_nvml::OpenedDriver;
 
-constexpr std::size_t kMostSets = 256;           // at a time, of one client
-constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world moves no oftener
+constexpr std::size_t kMostSets = 256;  // at a time, of one client
+// A real driver sleeps until something happens: looking as often as a world moves would cost a
+// waiting client 0.3 % of a core.
+constexpr std::uint32_t kLookAgainAfterMs = 50;
 
 struct Registered {
   std::array<unsigned long long, sim::kMaxGpus> types{};  // by place
@@ -59,7 +61,7 @@ ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
   return kSuccess;
 }
 
-// Looks, and looks again every 10 ms until something happened or `timeout_ms` passed.
+// Looks, and looks again every 50 ms until something happened or `timeout_ms` passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
   const std::uint64_t deadline = sim_nvml::monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {

@@ -17,7 +17,10 @@ std::optional<Slot> slot_of(std::string_view address) {
   const char* at = address.data();
   const char* const end = at + address.size();
   for (std::size_t i = 0; i < slot.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != ':')) return std::nullopt;
+    if (i > 0) {
+      if (at == end || *at != ':') return std::nullopt;
+      ++at;
+    }
     const auto parsed = std::from_chars(at, end, slot[i], 16);
     if (parsed.ec != std::errc{}) return std::nullopt;
     at = parsed.ptr;

@@ -115,7 +115,9 @@ def test_the_description_lists_every_route_with_its_schema(daemon, record_proper
     for path, operations in document["paths"].items():
         if "{" in path:
             continue
-        if path != "/docs":  # test_http_docs.py: it may have been built without its files
+        # test_http_docs.py: it may have been built without its files; and a stream has no end
+        content = operations["get"]["responses"]["200"]["content"]
+        if path != "/docs" and "text/event-stream" not in content:
             assert yard.get(path).status == 200, path
         assert list(operations) == ["get"]
 
