@@ -1,0 +1,136 @@
+#include "energy/account.h"
+
+#include <utility>
+
+namespace gpuyard::energy {
+namespace {
+
+// What mW x ns are in a millijoule.
+constexpr std::int64_t kMilliwattNanoseconds = 1'000'000'000;
+
+std::int64_t most_mj(Duration time, const Session& session) {
+  if (session.simulated) return INT64_MAX;
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(time + Account::kCounterLag).count();
+  constexpr std::int64_t kMillijoulesPerSecond = Account::kMostWatts * 1000;
+  return seconds * kMillijoulesPerSecond;
+}
+
+bool is_other(const Session& now, const Session& before) {
+  const bool both_told = !now.driver.empty() && !before.driver.empty();
+  return now.boot_id != before.boot_id || (both_told && now.driver != before.driver);
+}
+
+// Nobody counts here, and nobody ever will: other reasons pass.
+bool says_it_has_none(const Missing& missing) {
+  return missing.reason == MissingReason::not_supported ||
+         missing.reason == MissingReason::no_permission;
+}
+
+}  // namespace
+
+std::optional<Observation> observation_of(const Sample& sample) {
+  const Reading* const counter = sample.find(Metric::energy_total);
+  const Reading* const power = sample.find(Metric::power_draw);
+  Observation out;
+  if (counter != nullptr && counter->number() != nullptr) {
+    out.counter_mj = *counter->number();
+    out.taken = counter->taken;
+  }
+  if (power != nullptr && power->number() != nullptr) {
+    out.power_mw = *power->number();
+    if (!out.counter_mj) out.taken = power->taken;
+  }
+  const Missing* const why = counter != nullptr ? counter->missing() : nullptr;
+  out.has_counter = why == nullptr || !says_it_has_none(*why);
+  return out.counter_mj || out.power_mw ? std::optional(out) : std::nullopt;
+}
+
+Account::Account(const Observation& first, Session session, WallTime wall)
+    : state_{std::move(session), 1, wall, wall, 0, first.taken, wall, first.counter_mj, {}},
+      power_mw_(first.power_mw) {}
+
+// Whether the counter is away for the moment, and will tell of this time when it is back.
+bool Account::waits_for_counter(const Observation& now) const {
+  return !now.counter_mj && now.has_counter && state_.counter_mj;
+}
+
+void Account::observe(const Observation& now, const Session& session, WallTime wall) {
+  if (now.taken <= state_.last || waits_for_counter(now)) return;
+  const Duration step = now.taken - state_.last;
+  const bool counted = now.counter_mj && state_.counter_mj;
+  const bool started_over =
+      is_other(session, state_.session) || (counted && *now.counter_mj < *state_.counter_mj);
+  if (started_over) {
+    begin_epoch(wall);
+    state_.amounts.unknown += step;
+    power_mw_.reset();
+    // From zero, at some time since the last reading.
+    if (counted && *now.counter_mj <= most_mj(step, session)) book(*now.counter_mj);
+  } else if (counted) {
+    count(*now.counter_mj - *state_.counter_mj, step, wall);
+  } else {
+    // Where a counter appears, the step before it is still one of power; where it went, what it
+    // says later of the time that was estimated meanwhile is not added.
+    integrate(now, step);
+  }
+  state_.session.boot_id = session.boot_id;
+  if (!session.driver.empty()) state_.session.driver = session.driver;
+  state_.last = now.taken;
+  state_.last_wall = wall;
+  state_.counter_mj = now.counter_mj;
+  power_mw_ = now.power_mw;
+  resumed_ = false;
+}
+
+void Account::count(std::int64_t growth_mj, Duration step, WallTime wall) {
+  if (growth_mj <= most_mj(step, state_.session)) return book(growth_mj);
+  begin_epoch(wall);
+  state_.amounts.unknown += step;
+}
+
+void Account::integrate(const Observation& now, Duration step) {
+  if (!power_mw_ || !now.power_mw || step > kLongestStep) {
+    state_.amounts.unknown += step;
+    return;
+  }
+  // The trapezoid is doubled, so that halving it loses nothing.
+  carry_ += (*power_mw_ + *now.power_mw) * step.count();
+  const std::int64_t energy_mj = carry_ / (2 * kMilliwattNanoseconds);
+  carry_ %= 2 * kMilliwattNanoseconds;
+  state_.amounts.estimated_mj += energy_mj;
+  book(energy_mj);
+}
+
+void Account::book(std::int64_t energy_mj) {
+  Amounts& amounts = state_.amounts;
+  (resumed_ ? amounts.daemon_down_mj : amounts.unattributed_mj) += energy_mj;
+}
+
+void Account::begin_epoch(WallTime wall) {
+  ++state_.epoch;
+  state_.epoch_since = wall;
+  state_.epoch_start_mj = state_.amounts.device_mj();
+}
+
+void Account::precede(const AccountState& earlier) {
+  const Amounts& before = earlier.amounts;
+  if (state_.epoch == 1) {
+    state_.epoch_since = earlier.epoch_since;
+    state_.epoch_start_mj = earlier.epoch_start_mj;
+  } else {
+    state_.epoch_start_mj += before.device_mj();
+  }
+  state_.epoch += earlier.epoch - 1;
+  state_.first_seen = earlier.first_seen;
+  state_.amounts.unattributed_mj += before.unattributed_mj;
+  state_.amounts.daemon_down_mj += before.daemon_down_mj;
+  state_.amounts.estimated_mj += before.estimated_mj;
+  state_.amounts.unknown += before.unknown;
+}
+
+Mark Account::mark() const {
+  return {state_.amounts.device_mj(), state_.amounts.estimated_mj, state_.amounts.unknown,
+          state_.epoch, state_.last};
+}
+
+}  // namespace gpuyard::energy

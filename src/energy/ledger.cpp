@@ -1,0 +1,275 @@
+#include "energy/ledger.h"
+
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
+
+namespace gpuyard::energy {
+namespace {
+
+// Nobody meets another's by chance, also not in the books of another state directory.
+std::string new_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+bool is_plain(std::string_view name) {
+  return std::ranges::none_of(name, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < ' ' || byte == 0x7f;
+  });
+}
+
+Error no_window(std::string_view id) {
+  return {Errc::not_found,
+          fmt::format("there is no open window \"{}\"; it was ended, or its time was over", id)};
+}
+
+// Where a moment of another boot lies on this boot's clock.
+Duration onto_this_boot(TimePoint then, WallTime then_wall, TimePoint now, WallTime now_wall) {
+  const Duration ago = std::max<Duration>(now_wall - then_wall, Duration::zero());
+  return now - ago - then;
+}
+
+}  // namespace
+
+std::size_t Ledger::place_of(std::string_view uuid, bool simulated) const {
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
+    return entry.account.state().session.simulated == simulated && entry.uuid == uuid;
+  });
+  return static_cast<std::size_t>(found - entries_.begin());
+}
+
+void Ledger::observe(const Snapshot& snapshot) {
+  if (!snapshot.driver.initialised) return;
+  const gpuyard::DriverInfo& driver = snapshot.driver.info;
+  const Session session{boot_id_, driver.driver_version.value_or(""), driver.simulated};
+  for (const DeviceState& device : snapshot.devices) observe(device, session, snapshot.wall);
+  if (!windows_.empty()) note_peaks();
+}
+
+void Ledger::observe(const DeviceState& device, const Session& session, WallTime wall) {
+  const auto seen = device.info.uuid.empty() ? std::nullopt : observation_of(device.sample);
+  if (!seen) return;
+  const std::size_t place = place_of(device.info.uuid, session.simulated);
+  if (place < entries_.size()) {
+    entries_[place].account.observe(*seen, session, wall);
+  } else if (entries_.size() < kMostAccounts) {
+    std::optional<First> first;
+    if (!adopted_) first = First{*seen, session, wall};
+    entries_.push_back({device.info.uuid, Account(*seen, session, wall), std::move(first)});
+  } else {
+    return;
+  }
+  entries_[place].power_mw = seen->power_mw;
+  entries_[place].power_taken = seen->taken;
+}
+
+void Ledger::note_peaks() {
+  for (auto& [id, open] : windows_) {
+    for (std::size_t i = 0; i < open.entries.size(); ++i) {
+      const Entry& entry = entries_[open.entries[i]];
+      WindowGpu& gpu = open.window.gpus[i];
+      if (!entry.power_mw || entry.power_taken < gpu.begin.taken) continue;
+      if (gpu.peak_mw && *gpu.peak_mw >= *entry.power_mw) continue;
+      gpu.peak_mw = entry.power_mw;
+      open.changed = true;
+    }
+  }
+}
+
+Result<void> Ledger::check(const WindowWish& wish) const {
+  if (wish.most < kShortestWindow || wish.most > kLongestWindow) {
+    return Error{Errc::invalid, "/most_seconds: must be from 1 to 2592000 (30 days)"};
+  }
+  if (wish.name.size() > kLongestName || !is_plain(wish.name)) {
+    return Error{
+        Errc::invalid,
+        fmt::format("/name: at most {} bytes, none of them a control character", kLongestName)};
+  }
+  const auto of_owner = std::ranges::count_if(
+      windows_, [&](const auto& one) { return one.second.window.owner == wish.owner; });
+  const bool too_many = static_cast<std::size_t>(of_owner) >= kMostWindowsOfOne;
+  if (!too_many && windows_.size() < kMostWindows) return {};
+  return Error{Errc::busy,
+               fmt::format("{} windows are open{}; end some with DELETE "
+                           "/api/gpu/energy/windows/ID (GET /api/gpu/energy/windows lists them)",
+                           too_many ? static_cast<std::size_t>(of_owner) : windows_.size(),
+                           too_many ? fmt::format(" of uid {}", wish.owner) : "")};
+}
+
+Result<std::vector<std::size_t>> Ledger::gpus_of(const WindowWish& wish,
+                                                 const Snapshot& edge) const {
+  const bool simulated = edge.driver.info.simulated;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
+    const std::string at = fmt::format("/gpus/{}", i);
+    const auto device = find_device(edge, wish.gpus[i]);
+    if (!device) return Error(device.error()).in(at);
+    const std::size_t place = place_of((*device)->info.uuid, simulated);
+    if (place == entries_.size()) {
+      return Error{Errc::unavailable, fmt::format("{}: neither energy nor power of GPU {} has been "
+                                                  "read yet",
+                                                  at, wish.gpus[i])};
+    }
+    if (std::ranges::find(places, place) != places.end()) {
+      return Error{Errc::invalid, fmt::format("{}: names a GPU once more", at)};
+    }
+    places.push_back(place);
+  }
+  if (!places.empty()) return places;
+  for (const DeviceState& device : edge.devices) {
+    const std::size_t place = place_of(device.info.uuid, simulated);
+    if (place < entries_.size()) places.push_back(place);
+  }
+  if (!places.empty()) return places;
+  return Error{Errc::unavailable, edge.driver.initialised
+                                      ? "neither energy nor power of any GPU has been read yet"
+                                      : fmt::format("there is no driver: {}", edge.driver.why)};
+}
+
+Result<std::string> Ledger::begin(const WindowWish& wish, const Snapshot& edge) {
+  observe(edge);
+  if (const auto good = check(wish); !good) return good.error();
+  auto places = gpus_of(wish, edge);
+  if (!places) return std::move(places).error();
+  Window window{new_id(),   wish.name, wish.owner, boot_id_, edge.driver.info.simulated,
+                edge.taken, edge.wall, wish.most,  {}};
+  for (const std::size_t place : *places) {
+    window.gpus.push_back({entries_[place].uuid, entries_[place].account.mark(), {}});
+  }
+  std::string id = window.id;
+  windows_.insert_or_assign(id, Open{std::move(window), *std::move(places)});
+  note_peaks();
+  return id;
+}
+
+Result<const Window*> Ledger::find(std::string_view id) const {
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return no_window(id);
+  return &found->second.window;
+}
+
+WindowResult Ledger::result_of_open(const Open& open, TimePoint now) const {
+  WindowResult result{open.window, now - open.window.began, {}};
+  for (std::size_t i = 0; i < open.entries.size(); ++i) {
+    const Mark end = entries_[open.entries[i]].account.mark();
+    result.gpus.push_back(result_of(open.window.gpus[i], end, now));
+  }
+  return result;
+}
+
+Result<WindowResult> Ledger::result(std::string_view id, TimePoint now) const {
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return no_window(id);
+  return result_of_open(found->second, now);
+}
+
+std::vector<WindowResult> Ledger::results(TimePoint now) const {
+  std::vector<WindowResult> all;
+  for (const auto& [id, open] : windows_) all.push_back(result_of_open(open, now));
+  return all;
+}
+
+Result<WindowResult> Ledger::end(std::string_view id, TimePoint now) {
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return no_window(id);
+  WindowResult result = result_of_open(found->second, now);
+  ended_.push_back(found->first);
+  windows_.erase(found);
+  return result;
+}
+
+std::vector<WindowResult> Ledger::end_overdue(TimePoint now) {
+  std::vector<std::string> overdue;
+  for (const auto& [id, open] : windows_) {
+    if (open.window.ends() <= now) overdue.push_back(id);
+  }
+  std::vector<WindowResult> results;
+  for (const std::string& id : overdue) results.push_back(*end(id, now));
+  return results;
+}
+
+std::vector<KeptAccount> Ledger::accounts() const {
+  std::vector<KeptAccount> all;
+  for (const Entry& entry : entries_) all.push_back({entry.uuid, entry.account.state()});
+  std::ranges::sort(all, {}, [](const KeptAccount& kept) {
+    return std::pair(std::string_view(kept.uuid), kept.state.session.simulated);
+  });
+  return all;
+}
+
+void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
+  for (KeptAccount& kept : books.accounts) {
+    AccountState& state = kept.state;
+    if (state.session.boot_id != boot_id_) {
+      state.last += onto_this_boot(state.last, state.last_wall, now, wall);
+    }
+    adopt(std::move(kept));
+  }
+  for (Window& window : books.windows) {
+    if (window.boot_id != boot_id_) {
+      const Duration shift = onto_this_boot(window.began, window.began_wall, now, wall);
+      window.boot_id = boot_id_;
+      window.began += shift;
+      for (WindowGpu& gpu : window.gpus) gpu.begin.taken += shift;
+    }
+    Open open;
+    for (WindowGpu& gpu : window.gpus) {
+      const std::size_t place = place_of(gpu.uuid, window.simulated);
+      if (place == entries_.size()) continue;  // not in the books: nothing can be said of it
+      open.entries.push_back(place);
+      open.window.gpus.push_back(std::move(gpu));
+    }
+    window.gpus = std::move(open.window.gpus);
+    open.window = std::move(window);
+    windows_.insert_or_assign(open.window.id, std::move(open));
+  }
+  for (Entry& entry : entries_) entry.first.reset();
+  adopted_ = true;
+}
+
+void Ledger::adopt(KeptAccount kept) {
+  const std::size_t place = place_of(kept.uuid, kept.state.session.simulated);
+  if (place == entries_.size()) {
+    entries_.push_back({std::move(kept.uuid), Account(std::move(kept.state)), std::nullopt});
+    return;
+  }
+  Entry& entry = entries_[place];
+  Account earlier(std::move(kept.state));
+  if (entry.first) {
+    earlier.observe(entry.first->observation, entry.first->session, entry.first->wall);
+  }
+  entry.account.precede(earlier.state());
+  shift_marks(place, earlier.state());
+}
+
+// Windows that began before the books were there counted from nothing.
+void Ledger::shift_marks(std::size_t entry, const AccountState& earlier) {
+  for (auto& [id, open] : windows_) {
+    for (std::size_t i = 0; i < open.entries.size(); ++i) {
+      if (open.entries[i] != entry) continue;
+      Mark& mark = open.window.gpus[i].begin;
+      mark.device_mj += earlier.amounts.device_mj();
+      mark.estimated_mj += earlier.amounts.estimated_mj;
+      mark.unknown += earlier.amounts.unknown;
+      mark.epoch += earlier.epoch - 1;
+    }
+  }
+}
+
+Changes Ledger::take_changes() {
+  Changes changes;
+  changes.everything = std::exchange(everything_, false);
+  changes.now.accounts = accounts();
+  for (auto& [id, open] : windows_) {
+    if (std::exchange(open.changed, false) || changes.everything) {
+      changes.now.windows.push_back(open.window);
+    }
+  }
+  changes.ended = std::exchange(ended_, {});
+  return changes;
+}
+
+}  // namespace gpuyard::energy

@@ -1,0 +1,95 @@
+// All accounts and open windows of the node. Pure state, like the accounts: it is told snapshots.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/snapshot.h"
+#include "energy/books.h"
+
+namespace gpuyard::energy {
+
+// The rows an account is made of.
+inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};
+
+struct WindowWish {
+  std::vector<std::string> gpus = {};  // names as in find_device(); none: all that can be read
+  std::string name = {};
+  uid_t owner = 0;
+  Duration most = std::chrono::hours(24);
+};
+
+class Ledger {
+ public:
+  static constexpr std::size_t kMostWindows = 256;
+  static constexpr std::size_t kMostWindowsOfOne = 64;
+  static constexpr std::size_t kMostAccounts = 1024;  // GPUs come and go over the years
+  static constexpr std::size_t kLongestName = 64;
+  static constexpr Duration kShortestWindow = std::chrono::seconds(1);
+  static constexpr Duration kLongestWindow = std::chrono::hours(30 * 24);
+
+  explicit Ledger(std::string boot_id) : boot_id_(std::move(boot_id)) {}
+
+  // Any snapshot with the rows of kEnergyProbes, old readings and new.
+  void observe(const Snapshot&);
+
+  // Errors: invalid, not_found, busy (too many), unavailable (nothing was read of a named GPU).
+  Result<std::string> begin(const WindowWish&, const Snapshot& edge);
+  // By id; Errc::not_found.
+  Result<const Window*> find(std::string_view id) const;
+  Result<WindowResult> result(std::string_view id, TimePoint now) const;
+  std::vector<WindowResult> results(TimePoint now) const;  // by id
+  Result<WindowResult> end(std::string_view id, TimePoint now);
+  // Ends those that are over, and gives their results.
+  std::vector<WindowResult> end_overdue(TimePoint now);
+
+  // By UUID; also of GPUs that are not there now, and of simulated ones.
+  std::vector<KeptAccount> accounts() const;
+
+  // What was kept by an earlier daemon comes before what is here already.
+  void adopt(Books, TimePoint now, WallTime);
+  // What save() has not had yet. After keep_everything() that is all.
+  Changes take_changes();
+  void keep_everything() { everything_ = true; }
+
+ private:
+  struct First {
+    Observation observation;
+    Session session;
+    WallTime wall;
+  };
+  struct Entry {
+    std::string uuid;
+    Account account;
+    std::optional<First> first;  // of this life; nothing once the books are adopted
+    std::optional<std::int64_t> power_mw = {};
+    TimePoint power_taken = {};
+  };
+  struct Open {
+    Window window;
+    std::vector<std::size_t> entries;  // of window.gpus, in the same order
+    bool changed = true;
+  };
+
+  std::size_t place_of(std::string_view uuid, bool simulated) const;  // entries_.size(): none
+  void observe(const DeviceState&, const Session&, WallTime);
+  void note_peaks();
+  Result<void> check(const WindowWish&) const;
+  Result<std::vector<std::size_t>> gpus_of(const WindowWish&, const Snapshot&) const;
+  WindowResult result_of_open(const Open&, TimePoint now) const;
+  void adopt(KeptAccount);
+  void shift_marks(std::size_t entry, const AccountState& earlier);
+
+  std::string boot_id_;
+  std::vector<Entry> entries_;  // never removed
+  std::map<std::string, Open, std::less<>> windows_;
+  std::vector<std::string> ended_;
+  bool everything_ = false;
+  bool adopted_ = false;
+};
+
+}  // namespace gpuyard::energy

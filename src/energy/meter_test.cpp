@@ -1,0 +1,211 @@
+#include "energy/meter.h"
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
+#include "energy/snapshots_for_tests.h"
+
+namespace gpuyard::energy {
+namespace {
+
+using std::chrono::seconds;
+using testing::snapshot_of;
+using testing::TestGpu;
+
+// Keeps in memory what it is given, when the test says so.
+class FakeArchive final : public Archive {
+ public:
+  bool load(std::function<void(Result<Books>)> loaded) override {
+    ++loads;
+    loaded_ = std::move(loaded);
+    return true;
+  }
+  bool save(Changes changes, std::function<void(const Result<void>&)> saved) override {
+    saves.push_back(std::move(changes));
+    saved_.push_back(std::move(saved));
+    return true;
+  }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  void answer_load(Result<Books> books) { std::exchange(loaded_, nullptr)(std::move(books)); }
+  void answer_saves(const Result<void>& done = {}) {
+    for (const auto& saved : std::exchange(saved_, {})) saved(done);
+  }
+
+  int loads = 0;
+  std::vector<Changes> saves;
+  std::vector<std::string> notes_;
+
+ private:
+  std::function<void(Result<Books>)> loaded_;
+  std::vector<std::function<void(const Result<void>&)>> saved_;
+};
+
+class FakeReads final : public FreshReads {
+ public:
+  explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
+  void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
+    EXPECT_EQ(probes, kEnergyProbes);
+    loop_.post([this, done = std::move(done)] { done(now()); });
+  }
+  Snapshot now() const { return snapshot_of(gpus, loop_.now(), loop_.wall()); }
+
+  std::vector<TestGpu> gpus{{"GPU-0", 0}};
+
+ private:
+  ManualLoop& loop_;
+};
+
+class MeterTest : public ::testing::Test {
+ protected:
+  void SetUp() override { meter_.start(); }
+
+  void tick(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      loop_.advance(seconds(1));
+      *reads_.gpus[0].counter_mj += 100'000;
+      meter_.on_snapshot(reads_.now());
+    }
+  }
+  Meter::Answer into(std::optional<Result<WindowResult>>& told) {
+    return [&told](Result<WindowResult> result) { told.emplace(std::move(result)); };
+  }
+  std::string begin() {
+    std::optional<Result<WindowResult>> told;
+    meter_.begin({}, into(told));
+    loop_.run_posted();
+    archive_.answer_saves();
+    return told && *told ? (*told)->window.id : "";
+  }
+
+  ManualLoop loop_;
+  FakeArchive archive_;
+  FakeReads reads_{loop_};
+  gpuyard::testing::CapturedLog log_;
+  Meter meter_{loop_, reads_, archive_, "boot-a"};
+};
+
+TEST_F(MeterTest, AnEdgeIsReadAfreshAndToldOnceItIsKept) {
+  archive_.answer_load(Books{});
+  tick();
+  std::optional<Result<WindowResult>> told;
+  meter_.begin({.name = "x"}, into(told));
+  EXPECT_TRUE(archive_.saves.empty()) << "nothing before the reading";
+  loop_.run_posted();
+  ASSERT_EQ(archive_.saves.size(), 1U);
+  EXPECT_EQ(archive_.saves[0].now.windows.size(), 1U);
+  EXPECT_FALSE(told);
+  archive_.answer_saves();
+  ASSERT_TRUE(told && *told);
+  EXPECT_EQ((*told)->window.name, "x");
+}
+
+TEST_F(MeterTest, ADiskThatIsSlowIsNotWaitedFor) {
+  archive_.answer_load(Books{});
+  tick();
+  std::optional<Result<WindowResult>> told;
+  meter_.begin({}, into(told));
+  loop_.run_posted();
+  EXPECT_FALSE(told);
+  loop_.advance(Meter::kDiskPatience);
+  ASSERT_TRUE(told && *told);
+  told.reset();
+  archive_.answer_saves();
+  EXPECT_FALSE(told) << "answered twice";
+}
+
+TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
+  archive_.answer_load(Books{});
+  tick();
+  const std::string id = begin();
+  tick(10);
+  *reads_.gpus[0].counter_mj += 5;  // since the last tick: only a fresh reading sees it
+  loop_.advance(std::chrono::milliseconds(1));
+  std::optional<Result<WindowResult>> told;
+  meter_.look(id, into(told));
+  loop_.run_posted();
+  ASSERT_TRUE(told && *told);
+  EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
+  meter_.end(id, into(told));
+  loop_.run_posted();
+  archive_.answer_saves();
+  EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
+  EXPECT_EQ(archive_.saves.back().ended, std::vector<std::string>{id});
+  meter_.look(id, into(told));
+  EXPECT_EQ(told->error().code, Errc::not_found);
+}
+
+TEST_F(MeterTest, TheBooksAreKeptEveryTenSecondsAndAtTheEnd) {
+  archive_.answer_load(Books{});
+  tick(21);
+  EXPECT_EQ(archive_.saves.size(), 2U);
+  meter_.stop();
+  ASSERT_EQ(archive_.saves.size(), 3U);
+  EXPECT_EQ(archive_.saves[2].now.accounts[0].state.amounts.device_mj(), 2'000'000);
+}
+
+TEST_F(MeterTest, WhatCouldNotBeKeptIsKeptWholeTheNextTime) {
+  archive_.answer_load(Books{});
+  tick();
+  begin();
+  tick(10);
+  archive_.answer_saves();
+  tick(10);
+  EXPECT_FALSE(archive_.saves.back().everything);
+  archive_.answer_saves(Error{Errc::unavailable, "disk full"});
+  tick(10);
+  EXPECT_TRUE(archive_.saves.back().everything);
+  EXPECT_EQ(archive_.saves.back().now.windows.size(), 1U);
+}
+
+TEST_F(MeterTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
+  archive_.notes_ = {"state.db: locked"};
+  archive_.answer_load(Error{Errc::busy, "locked"});
+  tick();
+  const std::string id = begin();
+  EXPECT_FALSE(id.empty()) << "a window is measured all the same";
+  EXPECT_EQ(meter_.notes().size(), 2U);
+  tick(10);
+  EXPECT_TRUE(archive_.saves.empty());
+  ASSERT_EQ(archive_.loads, 2);
+
+  Books books;
+  books.accounts = {{"GPU-0", {.session = {"boot-a", "535"}, .amounts = {.unattributed_mj = 7}}}};
+  books.accounts[0].state.last = loop_.now() - std::chrono::hours(1);
+  archive_.notes_.clear();
+  archive_.answer_load(books);
+  EXPECT_TRUE(meter_.notes().empty());
+  tick(10);
+  ASSERT_EQ(archive_.saves.size(), 1U);
+  EXPECT_TRUE(archive_.saves[0].everything);
+  EXPECT_EQ(archive_.saves[0].now.accounts[0].state.amounts.unattributed_mj, 7 + 1'800'000)
+      << "from its first reading to the last before it was kept";
+}
+
+TEST_F(MeterTest, AWindowWhoseTimeIsOverIsSaidSo) {
+  archive_.answer_load(Books{});
+  tick();
+  std::optional<Result<WindowResult>> told;
+  meter_.begin({.name = "short", .owner = 1000, .most = seconds(5)}, into(told));
+  loop_.run_posted();
+  archive_.answer_saves();
+  tick(20);
+  EXPECT_TRUE(meter_.ledger().results(loop_.now()).empty());
+  EXPECT_NE(log_.lines().back().find("\"short\" of uid 1000 is over"), std::string::npos);
+}
+
+TEST_F(MeterTest, AnswersThatComeAfterItsEndHarmNobody) {
+  archive_.answer_load(Books{});
+  tick();
+  {
+    Meter other(loop_, reads_, archive_, "boot-a");
+    other.start();
+    other.begin({}, [](const Result<WindowResult>&) { FAIL(); });
+  }
+  loop_.run_posted();
+  archive_.answer_load(Books{});
+}
+
+}  // namespace
+}  // namespace gpuyard::energy
