@@ -1,0 +1,42 @@
+// state.db: what must survive a power cut. Its one owner on the store thread: opens it, brings its
+// layout up to date, and puts a corrupt one aside. Rooms add tables by a step in state_layout.h.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/sqlite.h"
+
+namespace gpuyard::store {
+
+class StateDb {
+ public:
+  // Runs inside a transaction.
+  using Work = std::function<Result<void>(Database&)>;
+
+  // A disk that corrupts one after the other must not fill with them.
+  static constexpr std::size_t kMostPutAside = 4;
+
+  explicit StateDb(std::string path) : path_(std::move(path)) {}
+
+  // All works in one transaction: the first error undoes them all, and is the answer. The database
+  // is then closed and opened anew at the next call, because what it holds is no longer certain.
+  Result<void> commit(std::span<const Work> works);
+
+  // Where corrupt ones were put, in sentences.
+  const std::vector<std::string>& put_aside() const { return put_aside_; }
+
+ private:
+  Result<void> open();
+  Result<void> open_or_put_aside();
+  Result<void> put_aside(const Error& why);
+
+  std::string path_;
+  std::optional<Database> database_;
+  std::vector<std::string> put_aside_;
+};
+
+}  // namespace gpuyard::store

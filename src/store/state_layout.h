@@ -1,0 +1,13 @@
+// The layout of state.db: steps that were ever taken, in order. Layout N is the first N of them. A
+// released step is never changed; what a room needs next is another step at the end.
+#pragma once
+
+#include <array>
+
+#include "store/energy_db.h"
+
+namespace gpuyard::store {
+
+inline constexpr std::array kStateLayout = {kEnergyTables};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,59 @@
+// state.db as the io thread sees it: work that waits is done together, in one transaction and one
+// sync of the disk (group commit).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/worker.h"
+#include "store/state_db.h"
+
+namespace gpuyard::store {
+
+class StateStore {
+ public:
+  using Done = std::function<void(const Result<void>&)>;
+
+  static constexpr std::size_t kMostWaiting = 1024;
+
+  // The worker outlives this.
+  StateStore(Worker& worker, std::string path);
+  // Hands over what still waits; the worker's own end does it.
+  ~StateStore();
+  StateStore(const StateStore&) = delete;
+  StateStore& operator=(const StateStore&) = delete;
+
+  // `work` stands on what it owns. done() hears how the transaction ended, on the loop. False, and
+  // nothing happens: too much waits already. Work that was asked for first is done first.
+  bool run(StateDb::Work work, Done done);
+
+  // What is wrong with state.db now, and what was; in sentences.
+  std::vector<std::string> notes() const;
+
+ private:
+  struct Group {
+    std::vector<StateDb::Work> works;
+    std::vector<Done> done;
+  };
+  struct Outcome {
+    Result<void> result;
+    std::vector<std::string> put_aside;
+  };
+
+  void hand_over();
+  void on_committed(const Group&, const Outcome&);
+
+  Worker& worker_;
+  std::string path_;
+  std::shared_ptr<StateDb> database_;  // the worker's own
+  std::shared_ptr<Group> waiting_ = std::make_shared<Group>();
+  bool under_way_ = false;
+  std::optional<Error> trouble_;
+  std::vector<std::string> put_aside_;
+  std::shared_ptr<StateStore*> self_ = std::make_shared<StateStore*>(this);
+};
+
+}  // namespace gpuyard::store
