@@ -8,6 +8,7 @@
 #include "api/event_hub.h"
 #include "base/histogram.h"
 #include "device/process_facts.h"
+#include "energy/meter.h"
 #include "history/history.h"
 #include "telemetry/telemetry.h"
 
@@ -35,7 +36,8 @@ struct Context {
   std::string metrics_prefix;
   const Histogram* loop_lag = nullptr;
   const ProcessBook* processes = nullptr;  // none: nobody looks who they are
-  history::History* history = nullptr;  // none: this daemon keeps none
+  history::History* history = nullptr;     // none: this daemon keeps none
+  energy::Meter* energy = nullptr;         // only a test of other routes goes without
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

@@ -241,6 +241,7 @@ std::string_view text_example(const protocol::RouteInfo& route) {
 std::string_view parameter_example(const protocol::RouteInfo& route, std::string_view name) {
   if (name == "since" && !route.csv.empty()) return "2h";
   if (name == "id") return "0";
+  if (name == "window") return kWindowExample;
   if (name == "file") return "swagger-ui.css";
   if (name == "gpus") return "0,1";
   if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
@@ -255,6 +256,7 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
     case Errc::invalid:
       return {code, "unknown parameter \"fields\""};
     case Errc::not_found:
+      if (route.pattern.ends_with("{window}")) return {code, "there is no open window \"9\""};
       return {code, "GPU index 2 is out of range"};
     case Errc::unavailable:
       return {code, "NVML Shared Library Not Found"};

@@ -1,10 +1,11 @@
-// Answers as the API's description shows them: two simulated H100 at one moment. An answer type
-// with no overload here has no example, and a test says so.
+// Answers and bodies as the API's description shows them: two simulated H100 at one moment. An
+// answer type with no overload here has no example, and a test says so.
 #pragma once
 
 #include <string_view>
 #include <type_traits>
 
+#include "protocol/energy.h"
 #include "protocol/history.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
@@ -17,11 +18,17 @@ protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesse
 protocol::History example_of(std::type_identity<protocol::History>);
 protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>);
 protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>);
+protocol::EnergyReport example_of(std::type_identity<protocol::EnergyReport>);
+protocol::EnergyWindowWish example_of(std::type_identity<protocol::EnergyWindowWish>);
+protocol::EnergyWindow example_of(std::type_identity<protocol::EnergyWindow>);
+protocol::EnergyWindows example_of(std::type_identity<protocol::EnergyWindows>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
 protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 
 template <class Answer>
 concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
+
+inline constexpr std::string_view kWindowExample = "5d0c3bfa91e2764e";
 
 // Of an answer that is text; "" where none would help.
 std::string_view text_example(const protocol::RouteInfo&);

@@ -96,17 +96,35 @@ TEST_F(Description, EveryExampleFitsItsSchema) {
   EXPECT_GT(checked, table().size());
 }
 
+TEST_F(Description, EveryBodyHasAnExampleThatFitsItsSchema) {
+  RecordProperty("contract", "E12");
+  SchemaCheck schemas(document_);
+  std::size_t checked = 0;
+  for (const BoundRoute& route : table()) {
+    const auto& operation =
+        document_.at("paths").at(route.info.pattern).at(to_lower(route.info.method)).as_object();
+    EXPECT_EQ(operation.contains("requestBody"), route.body_schema != nullptr);
+    if (route.body_schema == nullptr) continue;
+    ++checked;
+    const auto& media = operation.at("requestBody").at("content").at("application/json");
+    EXPECT_THAT(schemas.problems(media.at("example"), media.at("schema")), IsEmpty())
+        << route.info.pattern;
+  }
+  EXPECT_GT(checked, 0U);
+}
+
 TEST_F(Description, EveryRouteSaysHowItFails) {
   RecordProperty("contract", "E12");
   for (const BoundRoute& route : table()) {
     const auto& responses = responses_of(route).as_object();
-    for (const char* status : {"200", "400", "default"}) {
+    for (const std::string& status :
+         {std::to_string(route.info.status), std::string("400"), std::string("default")}) {
       EXPECT_TRUE(responses.contains(status)) << route.info.pattern << " " << status;
     }
-    const bool names_something = route.info.pattern.find('{') != std::string_view::npos;
-    EXPECT_EQ(responses.contains("404"),
-              names_something || route.info.pattern == protocol::kEvents.pattern)
-        << route.info.pattern;
+    const bool names_something = route.info.pattern.find('{') != std::string_view::npos ||
+                                 route.body_schema != nullptr ||
+                                 route.info.pattern == protocol::kEvents.pattern;
+    EXPECT_EQ(responses.contains("404"), names_something) << route.info.pattern;
     EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::read);
   }
   EXPECT_EQ(document_.at_pointer("/paths/~1api~1gpu~1driver/get/responses/503/content/"

@@ -18,6 +18,13 @@ void get_history(Context&, const protocol::HistoryQuery&, Responder<protocol::Hi
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
 void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
 void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);
+void get_energy(Context&, const NoParams&, Responder<protocol::EnergyReport>);
+void begin_energy_window(Context&, const Principal&, const NoParams&,
+                         const protocol::EnergyWindowWish&, Responder<protocol::EnergyWindow>);
+void get_energy_windows(Context&, const NoParams&, Responder<protocol::EnergyWindows>);
+void get_energy_window(Context&, const protocol::WindowName&, Responder<protocol::EnergyWindow>);
+void end_energy_window(Context&, const Principal&, const protocol::WindowName&,
+                       Responder<protocol::EnergyWindow>);
 void get_metrics(Context&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);

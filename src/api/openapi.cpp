@@ -98,7 +98,7 @@ bj::value error_schema_of(protocol::ErrorShape shape, bj::object& shared) {
 std::string_view description_of(Errc code) {
   switch (code) {
     case Errc::invalid:
-      return "A parameter is unknown, repeated, missing or malformed.";
+      return "A parameter or a field of the body is unknown, repeated, missing or malformed.";
     case Errc::denied:
       return "The client may not do this.";
     case Errc::not_found:
@@ -124,7 +124,7 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   if (!route.info.csv.empty()) {
     ok["content"].as_object()[route.info.csv] = {{"schema", {{"type", "string"}}}};
   }
-  responses["200"] = std::move(ok);
+  responses[std::to_string(route.info.status)] = std::move(ok);
   if (route.info.also_answers_with != 0) {
     responses[std::to_string(route.info.also_answers_with)] = response_of(
         "Not yet; the answer says why.", route.info.produces, answer_schema_of(route, shared), {});
@@ -138,6 +138,15 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   return responses;
 }
 
+// Every body we take has a default for each of its fields, or says which are required.
+bj::object request_body_of(const BoundRoute& route, bj::object& shared) {
+  bj::object schema = route.body_schema();
+  const bool required = !schema.at("required").as_array().empty();
+  bj::object media{{"schema", refer(std::move(schema), shared)},
+                   {"example", bj::parse(route.body_example())}};
+  return {{"required", required}, {"content", {{"application/json", std::move(media)}}}};
+}
+
 bj::object operation_of(const BoundRoute& route, bj::object& shared) {
   bj::object operation{{"tags", bj::array{route.info.tag}},
                        {"summary", route.info.summary},
@@ -145,6 +154,7 @@ bj::object operation_of(const BoundRoute& route, bj::object& shared) {
   if (auto parameters = parameters_of(route); !parameters.empty()) {
     operation["parameters"] = std::move(parameters);
   }
+  if (route.body_schema != nullptr) operation["requestBody"] = request_body_of(route, shared);
   return operation;
 }
 
@@ -167,6 +177,7 @@ std::string render(const Context& context) {
         {"version", context.version},
         {"description", "Watches, controls, guards and shares the GPUs of a machine."}}},
       {"tags", bj::array{tag("GPU", "GPUs and their driver: what they are and what they do."),
+                         tag("Energy", "What the GPUs used, and windows that measure it."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"components", {{"schemas", std::move(shared)}}}};

@@ -43,8 +43,9 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
 
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route) {
   if (principal.scope >= route.scope) return {};
-  const std::string_view next = principal.uid ? "ask an administrator of this machine"
-                                              : "TCP is read-only; use the Unix socket";
+  const std::string_view next =
+      principal.uid ? "ask an administrator of this machine"
+                    : "TCP is read-only until there are tokens; use the Unix socket";
   return Error{Errc::denied, fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}",
                                          route.method, route.pattern, name_of(route.scope),
                                          principal.name(), name_of(principal.scope), next)};

@@ -66,7 +66,7 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
   EXPECT_EQ(refused.error(),
             (Error{Errc::denied,
                    "POST /things needs the scope \"control\"; anonymous over TCP has "
-                   "\"read\": TCP is read-only; use the Unix socket"}));
+                   "\"read\": TCP is read-only until there are tokens; use the Unix socket"}));
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {

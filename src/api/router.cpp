@@ -100,7 +100,8 @@ void Router::handle(http::Request request, http::Reply reply) {
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
     if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
-    return route.call(context_, principal, route.info, *parameters, std::move(reply));
+    const Asked asked{principal, *std::move(parameters), std::move(request.body)};
+    return route.call(context_, route.info, asked, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
 }

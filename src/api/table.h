@@ -23,6 +23,21 @@ struct Context;  // what handlers may use: context.h
 
 http::Response render_error(const protocol::RouteInfo&, const Error&);
 
+// What a call brings, beside its route.
+struct Asked {
+  Principal principal;
+  NamedValues parameters;
+  std::string body;
+};
+
+template <class Body>
+Result<Body> read_body(const std::string& text) {
+  if constexpr (std::is_same_v<Body, protocol::NoBody>) return Body{};  // whatever it brings
+  auto body = json::from_json<Body>(text.empty() ? "{}" : text);
+  if (!body) return std::move(body).error().in("body");
+  return body;
+}
+
 // Answers one call, once, now or later.
 template <class Answer>
 class Responder {
@@ -35,10 +50,12 @@ class Responder {
 
   // An answer that was rendered before.
   void rendered(std::shared_ptr<const std::string> body) {
-    reply_(http::Response(200, std::string(route_->produces), std::move(body)));
+    reply_(http::Response(route_->status, std::string(route_->produces), std::move(body)));
   }
 
-  void operator()(const Result<Answer>& answer, int status = 200) {
+  void operator()(const Result<Answer>& answer) { (*this)(answer, route_->status); }
+
+  void operator()(const Result<Answer>& answer, int status) {
     if (!answer) return reply_(render_error(*route_, answer.error()));
     if constexpr (std::is_same_v<Answer, protocol::Text>) {
       reply_(http::Response(status, answer->content_type, answer->body));
@@ -55,17 +72,22 @@ class Responder {
 struct BoundRoute {
   protocol::RouteInfo info;
   boost::json::object (*parameters_schema)();
+  boost::json::object (*body_schema)();             // null where there is no body
+  std::string (*body_example)();                    // null for that
   boost::json::object (*answer_schema)();           // null for an answer that is not JSON
   std::string (*example)();                         // null for that, and where examples.h has none
   Result<void> (*decode)(std::string_view answer);  // strictly; null for an answer that is not JSON
-  std::function<void(Context&, const Principal&, const protocol::RouteInfo&, const NamedValues&,
-                     http::Reply)>
-      call;
+  std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call;
 };
 
-template <class Params, class Answer, class Handler>
-BoundRoute bind_with(const protocol::Route<Params, Answer>& route, Handler handler) {
-  BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, {}};
+// `handler` takes all there is: context, principal, parameters, body and responder.
+template <class Params, class Answer, class Body, class Handler>
+BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
+  BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, nullptr, nullptr, {}};
+  if constexpr (!std::is_same_v<Body, protocol::NoBody>) {
+    bound.body_schema = &json::schema<Body, json::Use::request>;
+    bound.body_example = [] { return json::to_json(example_of(std::type_identity<Body>{})); };
+  }
   if constexpr (!std::is_same_v<Answer, protocol::Text>) {
     bound.answer_schema = &json::schema<Answer>;
     bound.decode = [](std::string_view text) -> Result<void> {
@@ -77,28 +99,41 @@ BoundRoute bind_with(const protocol::Route<Params, Answer>& route, Handler handl
       bound.example = [] { return json::to_json(example_of(std::type_identity<Answer>{})); };
     }
   }
-  bound.call = [handler](Context& context, const Principal& principal,
-                         const protocol::RouteInfo& info, const NamedValues& given,
+  bound.call = [handler](Context& context, const protocol::RouteInfo& info, const Asked& asked,
                          http::Reply reply) {
-    auto parameters = read_parameters<Params>(given);
+    auto parameters = read_parameters<Params>(asked.parameters);
     if (!parameters) return reply(render_error(info, parameters.error()));
-    handler(context, principal, *parameters, Responder<Answer>(info, std::move(reply)));
+    auto body = read_body<Body>(asked.body);
+    if (!body) return reply(render_error(info, body.error()));
+    handler(context, asked.principal, *parameters, *body,
+            Responder<Answer>(info, std::move(reply)));
   };
   return bound;
+}
+
+template <class Params, class Answer, class Body>
+BoundRoute bind(const protocol::Route<Params, Answer, Body>& route,
+                void (*handler)(Context&, const Principal&, const Params&, const Body&,
+                                Responder<Answer>)) {
+  return bind_with(route, handler);
 }
 
 // A handler to which it matters who asks.
 template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
                 void (*handler)(Context&, const Principal&, const Params&, Responder<Answer>)) {
-  return bind_with(route, handler);
+  return bind_with(route,
+                   [handler](Context& context, const Principal& principal, const Params& parameters,
+                             const protocol::NoBody&, Responder<Answer> respond) {
+                     handler(context, principal, parameters, std::move(respond));
+                   });
 }
 
 template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
                 void (*handler)(Context&, const Params&, Responder<Answer>)) {
   return bind_with(route, [handler](Context& context, const Principal&, const Params& parameters,
-                                    Responder<Answer> respond) {
+                                    const protocol::NoBody&, Responder<Answer> respond) {
     handler(context, parameters, std::move(respond));
   });
 }

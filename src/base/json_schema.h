@@ -25,12 +25,15 @@ inline constexpr std::string_view schema_name{};
 template <class T>
 concept DescribesItself = requires { schema_of(std::type_identity<T>{}); };
 
-template <class T>
+// An answer has every field, nulls written out; a request may leave out what is optional.
+enum class Use { answer, request };
+
+template <class T, Use use = Use::answer>
 boost::json::object schema() {
   if constexpr (DescribesItself<T>) {
     return schema_of(std::type_identity<T>{});
   } else if constexpr (is_optional<T>) {
-    auto inner = schema<typename T::value_type>();
+    auto inner = schema<typename T::value_type, use>();
     inner.erase("title");  // with null it is another schema than the one of that name
     if (auto* type = inner.if_contains("type")) *type = boost::json::array{*type, "null"};
     if (auto* names = inner.if_contains("enum")) names->as_array().emplace_back(nullptr);
@@ -49,19 +52,19 @@ boost::json::object schema() {
         [&](auto entry) { names.emplace_back(entry.name); });
     return {{"type", "string"}, {"enum", std::move(names)}};
   } else if constexpr (is_vector<T>) {
-    return {{"type", "array"}, {"items", schema<typename T::value_type>()}};
+    return {{"type", "array"}, {"items", schema<typename T::value_type, use>()}};
   } else if constexpr (is_string_map<T>) {
-    return {{"type", "object"}, {"additionalProperties", schema<typename T::mapped_type>()}};
+    return {{"type", "object"}, {"additionalProperties", schema<typename T::mapped_type, use>()}};
   } else {
     boost::json::object properties;
     boost::json::array required;
     each_member<T>([&](auto member) {
       using Field = std::remove_cvref_t<decltype(std::declval<T>().*member.pointer)>;
-      auto field = schema<Field>();
+      auto field = schema<Field, use>();
       constexpr About info = about<member.pointer>;
       if (!info.description.empty()) field["description"] = info.description;
       properties[member.name] = std::move(field);
-      required.emplace_back(member.name);  // nulls are written out, so every field is there
+      if (use == Use::answer || !is_optional<Field>) required.emplace_back(member.name);
     });
     boost::json::object record{{"type", "object"},
                                {"properties", std::move(properties)},

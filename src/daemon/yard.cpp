@@ -68,13 +68,17 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       history_(loop, query_,
                std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db"),
                boot_id()),
+      store_(loop, "store"),
+      state_(store_, options.config.state.directory + "/state.db"),
+      energy_(loop, telemetry_, state_),
       context_{telemetry_,
                event_hub_,
                options.version,
                options.config.metrics.prefix,
                &loop_lag_.histogram(),
                &owners_.book(),
-               &history_},
+               &history_,
+               &energy_.meter()},
       router_(context_, ::geteuid()),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
@@ -101,6 +105,7 @@ Result<void> Yard::listen() {
 void Yard::start() {
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
+  energy_.meter().start();
   host_.start();
 }
 
@@ -139,6 +144,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
+  energy_.meter().on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
@@ -148,6 +154,7 @@ void Yard::on_added(const events::Event& event) {
 
 void Yard::stop(std::function<void()> done) {
   history_.put_away();
+  energy_.meter().stop();
   server_.shutdown(kFarewell, std::move(done));
 }
 

@@ -9,6 +9,7 @@
 #include "api/router.h"
 #include "base/loop_lag.h"
 #include "base/worker.h"
+#include "daemon/energy_feed.h"
 #include "daemon/serve.h"
 #include "driver/host_client.h"
 #include "events/changes.h"
@@ -59,6 +60,9 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   history::History history_;
   std::optional<events::KernelLog> kernel_log_;
   bool kernel_log_tried_ = false;
+  ThreadWorker store_;
+  store::StateStore state_;
+  EnergyFeed energy_;
   api::Context context_;
   api::Router router_;
   http::Server server_;

@@ -30,17 +30,22 @@ struct RouteInfo {
   std::string_view produces = "application/json";
   // For the description, besides what any route may answer (400 to bad parameters, 403, 405).
   std::span<const Errc> failures = {};
-  int also_answers_with = 0;  // another status than 200 whose body is the answer
+  int also_answers_with = 0;  // another status than `status` whose body is the answer
   // A header field that is a parameter: in the record in lower case, "Last-Event-ID" as
   // last_event_id.
   std::string_view header_field = {};
   // The content type of "format=csv", which a client may ask for with Accept instead.
   std::string_view csv = {};
+  int status = 200;  // of success
 };
 
-// Params and Answer are records (base/record.h): they give validation, the OpenAPI text and both
-// directions of JSON. A path or query parameter the record does not have is an error.
-template <class Params, class Answer>
+struct NoBody {};
+BOOST_DESCRIBE_STRUCT(NoBody, (), ())
+
+// Params, Answer and Body are records (base/record.h): they give validation, the OpenAPI text and
+// both directions of JSON. A path or query parameter the record does not have is an error, and so
+// is a field of the body. A body whose fields are all optional may be left out.
+template <class Params, class Answer, class Body = NoBody>
 struct Route : RouteInfo {};
 
 struct NoParams {};

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/history.h"
 #include "protocol/resources.h"
@@ -14,6 +15,8 @@ namespace gpuyard::protocol {
 inline constexpr std::array kNeedsDriver = {Errc::unavailable};
 inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kNeedsGpus = {Errc::not_found};
+inline constexpr std::array kNeedsGpusAndRoom = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsWindow = {Errc::not_found};
 inline constexpr std::array kNeedsAssets = {Errc::unavailable};
 inline constexpr std::array kNeedsAsset = {Errc::not_found};
 
@@ -32,10 +35,18 @@ inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
      ErrorShape::standard, "application/json", kNeedsDevice}};
 
 inline constexpr Route<HistoryQuery, History> kHistory{
-    {"GET", "/api/gpu/devices/{id}/history", "GPU", Scope::read,
+    {"GET",
+     "/api/gpu/devices/{id}/history",
+     "GPU",
+     Scope::read,
      "What one metric of a GPU was: each reading of the last hour, ten seconds of the last day, "
      "minutes of the last 30 days.",
-     ErrorShape::standard, "application/json", kNeedsDevice, 0, {}, "text/csv"}};
+     ErrorShape::standard,
+     "application/json",
+     kNeedsDevice,
+     0,
+     {},
+     "text/csv"}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {"GET", "/api/gpu/driver", "GPU", Scope::read,
@@ -54,6 +65,42 @@ inline constexpr Route<EventsRequest, Text> kEvents{
      "`snapshot` events may be, and `resync` is all there is to know, for who cannot go on from "
      "the last id.",
      ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
+
+inline constexpr Route<NoParams, EnergyReport> kEnergy{
+    {"GET", "/api/gpu/energy", "Energy", Scope::read,
+     "What each GPU used since it was first seen, by account, as of the last reading."}};
+
+inline constexpr Route<NoParams, EnergyWindow, EnergyWindowWish> kBeginEnergyWindow{
+    {"POST",
+     "/api/gpu/energy/windows",
+     "Energy",
+     Scope::lease,
+     "Begins to measure GPUs, with fresh readings. The window survives the daemon, and is over "
+     "after "
+     "its longest time if nobody ends it.",
+     ErrorShape::standard,
+     "application/json",
+     kNeedsGpusAndRoom,
+     0,
+     {},
+     {},
+     201}};
+
+inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
+    {"GET", "/api/gpu/energy/windows", "Energy", Scope::read,
+     "All open windows, as of the last reading."}};
+
+inline constexpr Route<WindowName, EnergyWindow> kEnergyWindow{
+    {"GET", "/api/gpu/energy/windows/{window}", "Energy", Scope::read,
+     "What was used in a window until now, with fresh readings.", ErrorShape::standard,
+     "application/json", kNeedsWindow}};
+
+inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
+    {"DELETE", "/api/gpu/energy/windows/{window}", "Energy", Scope::lease,
+     "Ends a window with fresh readings, and says what was used in it. Only for who began it, or "
+     "an "
+     "administrator.",
+     ErrorShape::standard, "application/json", kNeedsWindow}};
 
 inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
                                                  "All metrics, in Prometheus's text format.",

@@ -1,0 +1,189 @@
+// The energy routes as their clients see them. What is booked is the room's own test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/router.h"
+#include "base/manual_loop.h"
+#include "device/catalog.h"
+#include "energy/snapshots_for_tests.h"
+
+namespace gpuyard::api {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Keeps nothing, and is always well.
+class NoArchive final : public energy::Archive {
+ public:
+  explicit NoArchive(ManualLoop& loop) : loop_(loop) {}
+  bool load(std::function<void(Result<energy::Books>)> loaded) override {
+    loop_.post([loaded = std::move(loaded)] { loaded(energy::Books{}); });
+    return true;
+  }
+  bool save(energy::Changes, std::function<void(const Result<void>&)> saved) override {
+    loop_.post([saved = std::move(saved)] { saved({}); });
+    return true;
+  }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  std::vector<std::string> notes_;
+
+ private:
+  ManualLoop& loop_;
+};
+
+class FakeReads final : public energy::FreshReads {
+ public:
+  explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
+  void fresh(ProbeSet, std::function<void(const Snapshot&)> done) override {
+    loop_.post([this, done = std::move(done)] {
+      done(energy::testing::snapshot_of(gpus, loop_.now(), loop_.wall()));
+    });
+  }
+  std::vector<energy::testing::TestGpu> gpus{{"GPU-0", 0}, {"GPU-1", 0}};
+
+ private:
+  ManualLoop& loop_;
+};
+
+class NoReader final : public telemetry::Reader {
+  bool read(const ReadRequest&) override { return false; }
+};
+
+http::Peer user(uid_t uid) {
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = uid;
+  return peer;
+}
+
+class EnergyRoutes : public ::testing::Test {
+ protected:
+  EnergyRoutes() {
+    meter_.start();
+    context_.energy = &meter_;
+    pass(1);
+  }
+  void pass(int seconds) {
+    loop_.advance(std::chrono::seconds(seconds));
+    for (auto& gpu : reads_.gpus) *gpu.counter_mj += seconds * 100'000LL;
+    meter_.on_snapshot(energy::testing::snapshot_of(reads_.gpus, loop_.now(), loop_.wall()));
+  }
+  http::Response send(http::Method method, const std::string& path, const std::string& text = "",
+                      const http::Peer& peer = user(1000)) {
+    http::Request request;
+    request.method = method;
+    request.path = path;
+    request.body = text;
+    request.peer = peer;
+    http::Response answer;
+    router_.handle(std::move(request),
+                   http::Reply([&](http::Response sent) { answer = std::move(sent); }));
+    loop_.advance(std::chrono::milliseconds(1));
+    loop_.run_posted();
+    return answer;
+  }
+  static boost::json::value body(const http::Response& response) {
+    return boost::json::parse(*response.body);
+  }
+  static std::string message(const http::Response& response) {
+    return std::string(body(response).at_pointer("/error/message").as_string());
+  }
+  std::string begin(const std::string& wish = "") {
+    const auto answer = send(http::Method::post, kWindows, wish);
+    EXPECT_EQ(answer.status, 201) << *answer.body;
+    return std::string(body(answer).at("id").as_string());
+  }
+
+  static constexpr const char* kWindows = "/api/gpu/energy/windows";
+  ManualLoop loop_;
+  NoReader reader_;
+  telemetry::Telemetry telemetry_{loop_, reader_};
+  NoArchive archive_{loop_};
+  FakeReads reads_{loop_};
+  energy::Meter meter_{loop_, reads_, archive_, "boot"};
+  EventHub hub_{"e", telemetry_.latest()};
+  Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
+  Router router_{context_, 990};
+};
+
+TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
+  pass(3);
+  const auto report = body(send(http::Method::get, "/api/gpu/energy"));
+  EXPECT_EQ(report.at("joules").to_number<double>(), 600);
+  EXPECT_EQ(report.at_pointer("/gpus/0/accounts/unattributed_joules").to_number<double>(), 300);
+  EXPECT_EQ(report.at_pointer("/gpus/0/estimated"), false);
+  EXPECT_TRUE(report.at("notes").as_array().empty());
+}
+
+TEST_F(EnergyRoutes, WhatIsWrongWithTheBooksIsSaid) {
+  archive_.notes_ = {"state.db cannot be kept now: disk full; trying again"};
+  const auto report = body(send(http::Method::get, "/api/gpu/energy"));
+  EXPECT_THAT(report.at_pointer("/notes/0").as_string().c_str(), HasSubstr("disk full"));
+}
+
+TEST_F(EnergyRoutes, AWindowIsBegunLookedAtListedAndEnded) {
+  const std::string id = begin(R"({"gpus":[1],"name":"train","most_seconds":60})");
+  const std::string path = std::string(kWindows) + "/" + id;
+  pass(10);
+  const auto look = body(send(http::Method::get, path));
+  EXPECT_EQ(look.at("joules").to_number<double>(), 1000);
+  EXPECT_EQ(look.at("owner_uid"), 1000);
+  EXPECT_EQ(look.at("name"), "train");
+  EXPECT_EQ(look.at_pointer("/gpus/0/uuid"), "GPU-1");
+  EXPECT_NEAR(look.at_pointer("/gpus/0/mean_w").to_number<double>(), 100, 0.1);
+  EXPECT_EQ(body(send(http::Method::get, kWindows)).at("windows").as_array().size(), 1U);
+  const auto ended = send(http::Method::del, path);
+  EXPECT_EQ(ended.status, 200);
+  EXPECT_EQ(body(ended).at("joules").to_number<double>(), 1000);
+  EXPECT_EQ(send(http::Method::get, path).status, 404);
+  EXPECT_EQ(send(http::Method::del, path).status, 404);
+  EXPECT_TRUE(body(send(http::Method::get, kWindows)).at("windows").as_array().empty());
+}
+
+TEST_F(EnergyRoutes, WithoutABodyAWindowIsOfAllGpus) {
+  const std::string id = begin();
+  const auto window = body(send(http::Method::get, std::string(kWindows) + "/" + id));
+  EXPECT_EQ(window.at("gpus").as_array().size(), 2U);
+  EXPECT_TRUE(window.at("name").is_null());
+}
+
+TEST_F(EnergyRoutes, AWrongBodyIsRefusedWithThePathToWhatIsWrong) {
+  const auto refuse = [&](const std::string& text, const std::string& why) {
+    const auto answer = send(http::Method::post, kWindows, text);
+    EXPECT_EQ(answer.status, 400) << text;
+    EXPECT_THAT(message(answer), HasSubstr(why));
+  };
+  refuse("{", "body: not valid JSON");
+  refuse("[]", "body: /: must be an object");
+  refuse(R"({"gpus":["0",true]})", "body: /gpus/1: must be an index, a UUID or a PCI address");
+  refuse(R"({"gpu":[]})", "body: /gpu: unknown field");
+  refuse(R"({"gpus":[]})", "/gpus: names no GPU");
+  refuse(R"({"most_seconds":1e9})", "/most_seconds: ");
+  refuse(R"({"most_seconds":999999999})", "/most_seconds: must be from 1");
+  refuse(R"({"name":7})", "body: /name: must be a string");
+  EXPECT_EQ(send(http::Method::post, kWindows, R"({"gpus":[7]})").status, 404);
+}
+
+TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
+  const std::string path = std::string(kWindows) + "/" + begin();
+  const auto other = send(http::Method::del, path, "", user(1001));
+  EXPECT_EQ(other.status, 403);
+  EXPECT_THAT(message(other), HasSubstr("of uid 1000"));
+  EXPECT_EQ(send(http::Method::get, path, "", user(1001)).status, 200);
+  EXPECT_EQ(send(http::Method::del, path, "", user(0)).status, 200);
+}
+
+TEST_F(EnergyRoutes, OverTcpTheyAreOnlyRead) {
+  const std::string path = std::string(kWindows) + "/" + begin();
+  EXPECT_EQ(send(http::Method::get, path, "", {}).status, 200);
+  for (const auto& [method, where] :
+       {std::pair(http::Method::del, path), std::pair(http::Method::post, std::string(kWindows))}) {
+    const auto refused = send(method, where, "", {});
+    EXPECT_EQ(refused.status, 403);
+    EXPECT_THAT(message(refused), HasSubstr("TCP is read-only until there are tokens"));
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::api

@@ -1,0 +1,126 @@
+#include "protocol/energy.h"
+
+#include <algorithm>
+
+namespace gpuyard::protocol {
+namespace {
+
+using std::chrono::duration;
+
+double joules_of(std::int64_t millijoules) {
+  return static_cast<double>(millijoules) / 1000.0;
+}
+double seconds_of(Duration time) {
+  // Whole milliseconds: more digits would be noise.
+  return static_cast<double>(to_milliseconds(time)) / 1000.0;
+}
+
+std::optional<std::uint32_t> index_of(const std::string& uuid, const gpuyard::Snapshot& now) {
+  for (const DeviceState& device : now.devices) {
+    if (device.info.uuid == uuid) return device.info.index;
+  }
+  return std::nullopt;
+}
+
+// By index; those that are not there come last, by UUID.
+template <class Gpu>
+void sort_gpus(std::vector<Gpu>& gpus) {
+  std::ranges::sort(gpus, {}, [](const Gpu& gpu) {
+    return std::pair(gpu.index.value_or(UINT32_MAX), std::string_view(gpu.uuid));
+  });
+}
+
+GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot& now) {
+  const energy::AccountState& state = kept.state;
+  const energy::Amounts& amounts = state.amounts;
+  return {index_of(kept.uuid, now),
+          kept.uuid,
+          to_rfc3339(state.first_seen),
+          joules_of(amounts.device_mj()),
+          {joules_of(amounts.unattributed_mj), joules_of(amounts.daemon_down_mj)},
+          !state.counter_mj,
+          joules_of(amounts.estimated_mj),
+          seconds_of(amounts.unknown),
+          {state.epoch, to_rfc3339(state.epoch_since),
+           joules_of(amounts.device_mj() - state.epoch_start_mj)},
+          seconds_of(std::max(now.taken - state.last, Duration::zero()))};
+}
+
+}  // namespace
+
+EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snapshot& now) {
+  EnergyReport report;
+  report.simulated = now.driver.info.simulated;
+  report.taken_at = to_rfc3339(now.wall);
+  std::int64_t all_mj = 0;
+  for (const energy::KeptAccount& kept : ledger.accounts()) {
+    if (kept.state.session.simulated != report.simulated) continue;
+    all_mj += kept.state.amounts.device_mj();
+    report.gpus.push_back(gpu_energy_of(kept, now));
+  }
+  report.joules = joules_of(all_mj);
+  sort_gpus(report.gpus);
+  return report;
+}
+
+EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard::Snapshot& now) {
+  const energy::Window& window = result.window;
+  EnergyWindow out;
+  out.id = window.id;
+  if (!window.name.empty()) out.name = window.name;
+  out.owner_uid = window.owner;
+  out.simulated = window.simulated;
+  out.began_at = to_rfc3339(window.began_wall);
+  out.ends_at = to_rfc3339(window.ends_wall());
+  out.seconds = seconds_of(result.length);
+  std::int64_t all_mj = 0;
+  for (const energy::GpuResult& gpu : result.gpus) {
+    all_mj += gpu.energy_mj;
+    std::optional<double> peak_w;
+    if (gpu.peak_mw) peak_w = joules_of(*gpu.peak_mw);
+    out.gpus.push_back({index_of(gpu.uuid, now), gpu.uuid, joules_of(gpu.energy_mj),
+                        seconds_of(gpu.length), energy::mean_watts(gpu), peak_w, gpu.estimated,
+                        gpu.epochs_crossed > 0, gpu.epochs_crossed, seconds_of(gpu.unknown),
+                        seconds_of(gpu.age)});
+  }
+  out.joules = joules_of(all_mj);
+  sort_gpus(out.gpus);
+  return out;
+}
+
+Result<energy::WindowWish> window_wish_of(const EnergyWindowWish& wish, uid_t owner) {
+  energy::WindowWish out{.name = wish.name.value_or(""), .owner = owner};
+  if (wish.gpus && wish.gpus->empty()) {
+    return Error{Errc::invalid, "/gpus: names no GPU; leave it out for all"};
+  }
+  for (const GpuName& gpu : wish.gpus.value_or(std::vector<GpuName>{})) {
+    out.gpus.push_back(gpu.text);
+  }
+  if (wish.most_seconds) {
+    // What no Duration holds is not allowed anyway.
+    constexpr std::int64_t kBeyond = 1'000'000'000;
+    out.most = std::chrono::seconds(std::clamp<std::int64_t>(*wish.most_seconds, 0, kBeyond));
+  }
+  return out;
+}
+
+void put_json(std::string& out, const GpuName& name) {
+  json::put_string(out, name.text);
+}
+
+void read_json(const boost::json::value& from, GpuName& to, const std::string& path,
+               json::Problems& problems) {
+  if (const auto* text = from.if_string(); text != nullptr && !text->empty()) {
+    to.text = std::string_view(*text);
+  } else if (const auto* index = from.if_int64(); index != nullptr && *index >= 0) {
+    to.text = std::to_string(*index);
+  } else {
+    problems.add(path, "must be an index, a UUID or a PCI address");
+  }
+}
+
+boost::json::object schema_of(std::type_identity<GpuName>) {
+  return {{"type", boost::json::array{"string", "integer"}}};
+}
+
+}  // namespace gpuyard::protocol
