@@ -12,6 +12,7 @@
 
 #include "gpuyard/device.h"
 #include "gpuyard/driver_info.h"
+#include "gpuyard/energy.h"
 #include "gpuyard/error.h"
 #include "gpuyard/export.h"
 #include "gpuyard/fake_fleet.h"
@@ -102,14 +103,22 @@ class GPUYARD_API Monitor {
   /// The verdict on one GPU, on what is read now. Error: "GPU index {index} is out of range".
   Result<HealthReport> health(std::uint32_t index,
                               std::chrono::milliseconds deadline = kDefaultDeadline) const;
+  /// Begins to measure what GPUs use: those of these indexes, or all whose energy or power can be
+  /// read.
+  ///
+  /// Errors: "/gpus/0: GPU index {index} is out of range" (Errc::not_found); a GPU is named twice
+  /// (invalid), or tells neither energy nor power (unavailable).
+  Result<EnergyWindow> begin_energy_window(const std::vector<std::uint32_t>& gpus = {}) const;
+
   /// The uncorrectable memory errors that were counted so far are known, and do not make the GPU
   /// unhealthy any more. Error: "GPU index {index} is out of range".
   Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 
  private:
   struct State;
-  explicit Monitor(std::unique_ptr<State>);
-  std::unique_ptr<State> state_;
+  friend class EnergyWindow;
+  explicit Monitor(std::shared_ptr<State>);
+  std::shared_ptr<State> state_;
 };
 
 /// What to do about an error of Monitor::open: how to find the library, who may use the driver, and

@@ -11,6 +11,7 @@
 #include "library/own_place.h"
 #include "library/public_device.h"
 #include "library/public_fake_fleet.h"
+#include "library/public_monitor.h"
 #include "protocol/resources.h"
 
 namespace gpuyard {
@@ -35,20 +36,7 @@ Result<library::Monitor> watch(Result<std::shared_ptr<Backend>> backend,
 
 }  // namespace
 
-// A monitor, or why there is none.
-struct Monitor::State {
-  Result<library::Monitor> monitor;
-
-  // Nothing of no GPU.
-  template <class View>
-  auto view(View&& view) const -> decltype(view(*monitor)) {
-    if (!monitor) return {};
-    return view(*monitor);
-  }
-  std::uint32_t count() const { return monitor ? monitor->gpu_count() : 0; }
-};
-
-Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Monitor::Monitor(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Monitor::Monitor(Monitor&&) noexcept = default;
 Monitor& Monitor::operator=(Monitor&&) noexcept = default;
 Monitor::~Monitor() = default;
@@ -66,12 +54,12 @@ Result<Monitor> Monitor::open(const v0::FakeFleet& fleet, const MonitorOptions& 
 }
 
 Monitor Monitor::open_or_none(const MonitorOptions& options) {
-  return Monitor(std::make_unique<State>(State{watch(nvml_of(options), options)}));
+  return Monitor(std::make_shared<State>(State{watch(nvml_of(options), options)}));
 }
 
 Monitor Monitor::open_or_none(const v0::FakeFleet& fleet, const MonitorOptions& options) {
   std::shared_ptr<Backend> backend = fleet.state_->fleet.backend();
-  return Monitor(std::make_unique<State>(State{watch(std::move(backend), options)}));
+  return Monitor(std::make_shared<State>(State{watch(std::move(backend), options)}));
 }
 
 std::uint32_t Monitor::gpu_count() const {

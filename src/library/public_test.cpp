@@ -1,6 +1,7 @@
 // libgpuyard as its users have it: through its headers, on a fake fleet.
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <type_traits>
@@ -345,6 +346,35 @@ TEST(Mock, CanBeWatched) {
   EXPECT_EQ(gpus[0].id, 2U);
   EXPECT_EQ(gpus[0].temperature_celsius, 66);
   EXPECT_EQ(open(fleet).collect_metrics(), fleet.collect_metrics());
+}
+
+TEST_F(Library, MeasuresEnergyBetweenTwoMoments) {
+  for (const std::uint32_t gpu : {1U, 2U}) {
+    ASSERT_TRUE(fleet_.set_number(gpu, "energy_total_j", 1'000));
+    ASSERT_TRUE(fleet_.set_number(gpu, "power_draw_w", 250));
+  }
+  auto monitor = std::make_optional(open(fleet_));
+  auto window = monitor->begin_energy_window();
+  ASSERT_TRUE(window.ok()) << window.error().message;
+  monitor.reset();  // it keeps what it needs
+  ASSERT_TRUE(fleet_.set_number(2, "energy_total_j", 1'500.5));
+  EXPECT_EQ(window->measure().joules, 500.5);
+  const auto measured = window->end();
+  ASSERT_EQ(measured.gpus.size(), 2U) << "the others tell neither energy nor power";
+  EXPECT_EQ(measured.gpus[1].index, 2U);
+  EXPECT_EQ(measured.gpus[1].joules, 500.5);
+  EXPECT_EQ(measured.gpus[1].peak_watts, 250);
+  EXPECT_FALSE(measured.gpus[1].estimated);
+  ASSERT_TRUE(fleet_.set_number(2, "energy_total_j", 9'000));
+  EXPECT_EQ(window->end(), measured);
+}
+
+TEST_F(Library, AnEnergyWindowNeedsGpusThatTell) {
+  const Monitor monitor = open(fleet_);
+  EXPECT_EQ(monitor.begin_energy_window().error().code, gpuyard::Errc::unavailable);
+  EXPECT_EQ(monitor.begin_energy_window({9}).error().code, gpuyard::Errc::not_found);
+  const auto none = Monitor::open_or_none(FakeFleet::without_driver("Driver Not Loaded"));
+  EXPECT_FALSE(none.begin_energy_window().ok());
 }
 
 TEST(Sparkline, IsInTheLibrary) {

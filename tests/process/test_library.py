@@ -160,6 +160,15 @@ def test_the_monitor_example_prints_a_line_for_each_gpu_and_time(world, record_p
         assert re.fullmatch(rf"GPU {index}: \d+°C, \d+% util, \d+\.\d GB / 85\.5 GB", line), line
 
 
+def test_the_energy_example_measures_each_gpu(world):
+    shown = output(EXAMPLES / "example_energy", "1", env=world)
+    lines = shown.splitlines()
+    assert len(lines) == 3
+    for index, line in enumerate(lines[:2]):
+        assert re.fullmatch(rf"GPU {index}: [\d.]+ J, mean [\d.]+ W, peak [\d.]+ W", line), line
+    assert re.fullmatch(r"[\d.]+ J in 1[\d.]* s", lines[2]), lines[2]
+
+
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "0"], ["--count", "x"],
                                        ["--nonsense", "1"]], ids=" ".join)
 def test_the_monitor_example_says_how_it_is_used(arguments):

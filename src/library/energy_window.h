@@ -1,0 +1,36 @@
+// What GPUs use between two moments, measured by this process: they are read at both edges, and in
+// between often enough to see peaks and to integrate power where there is no counter.
+#pragma once
+
+#include <memory>
+
+#include "energy/ledger.h"
+#include "library/monitor.h"
+#include "protocol/energy.h"
+
+namespace gpuyard::library {
+
+class EnergyWindow {
+ public:
+  static constexpr Duration kReadEvery = std::chrono::milliseconds(100);
+  // A GPU that does not answer by then is measured until it last did.
+  static constexpr Duration kReadDeadline = std::chrono::milliseconds(250);
+
+  // The monitor outlives the window. Errors as of energy::Ledger::begin().
+  static Result<EnergyWindow> begin(const Monitor&, const energy::WindowWish&);
+
+  EnergyWindow(EnergyWindow&&) noexcept;
+  EnergyWindow& operator=(EnergyWindow&&) noexcept;
+  // Waits for the reading that is under way.
+  ~EnergyWindow();
+
+  // Until now. Any thread.
+  protocol::EnergyWindow measure() const;
+
+ private:
+  struct State;
+  explicit EnergyWindow(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpuyard::library

@@ -1,0 +1,79 @@
+#include "library/energy_window.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "device/fake_backend.h"
+
+namespace gpuyard::library {
+namespace {
+
+class EnergyWindowTest : public ::testing::Test {
+ protected:
+  EnergyWindowTest() {
+    for (const std::uint32_t gpu : {0U, 1U}) {
+      fleet_.set_number(gpu, Metric::energy_total, 1'000'000);
+      fleet_.set_number(gpu, Metric::power_draw, 100'000);
+    }
+  }
+  Monitor open() const {
+    auto monitor = Monitor::open(fleet_.backend());
+    EXPECT_TRUE(monitor);
+    return *std::move(monitor);
+  }
+
+  FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
+};
+
+TEST_F(EnergyWindowTest, TellsWhatTheCountersGrewBy) {
+  const Monitor monitor = open();
+  const auto window = EnergyWindow::begin(monitor, {.gpus = {"1"}});
+  ASSERT_TRUE(window) << window.error().message;
+  fleet_.set_number(0, Metric::energy_total, 1'777'000);
+  fleet_.set_number(1, Metric::energy_total, 1'250'500);
+  const auto measured = window->measure();
+  ASSERT_EQ(measured.gpus.size(), 1U);
+  EXPECT_EQ(measured.gpus[0].index, 1U);
+  EXPECT_EQ(measured.joules, 250.5);
+  EXPECT_EQ(measured.gpus[0].peak_w, 100);
+  EXPECT_FALSE(measured.gpus[0].estimated);
+}
+
+TEST_F(EnergyWindowTest, SeesAPeakBetweenItsEdges) {
+  const Monitor monitor = open();
+  const auto window = EnergyWindow::begin(monitor, {});
+  ASSERT_TRUE(window);
+  fleet_.set_number(0, Metric::power_draw, 700'000);
+  const TimePoint patience = BootClock::now() + std::chrono::seconds(10);
+  while (window->measure().gpus[0].peak_w < 700 && BootClock::now() < patience) {
+    std::this_thread::yield();
+  }
+  fleet_.set_number(0, Metric::power_draw, 100'000);
+  EXPECT_EQ(window->measure().gpus[0].peak_w, 700);
+  EXPECT_EQ(window->measure().gpus[1].peak_w, 100);
+}
+
+TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
+  const Monitor monitor = open();
+  const auto window = EnergyWindow::begin(monitor, {});
+  ASSERT_TRUE(window);
+  fleet_.block(1);
+  fleet_.set_number(0, Metric::energy_total, 1'003'000);
+  const auto measured = window->measure();
+  fleet_.unblock(1);
+  EXPECT_EQ(measured.gpus[0].joules, 3);
+  EXPECT_EQ(measured.gpus[1].joules, 0);
+  EXPECT_GT(measured.gpus[1].age_seconds, 0);
+}
+
+TEST_F(EnergyWindowTest, AGpuWithoutEnergyAndPowerIsRefused) {
+  fleet_.set_missing(0, Metric::energy_total, {MissingReason::not_supported, ""});
+  fleet_.set_missing(0, Metric::power_draw, {MissingReason::not_supported, ""});
+  const Monitor monitor = open();
+  EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"0"}}).error().code, Errc::unavailable);
+  EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"5"}}).error().code, Errc::not_found);
+}
+
+}  // namespace
+}  // namespace gpuyard::library
