@@ -7,10 +7,24 @@
 
 #include "base/json_schema.h"
 #include "cli/version.h"
+#include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
+
+struct MeasuredCommand {
+  int schema = protocol::kSchemaVersion;
+  bool simulated = false;
+  std::vector<std::string> command;
+  int exit_code = 0;
+  double seconds = 0;
+  double joules = 0;
+  std::vector<protocol::WindowGpu> gpus;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
+                      (schema, simulated, command, exit_code, seconds, joules, gpus, notes))
 
 struct VersionAnswer {
   int schema = protocol::kSchemaVersion;
@@ -79,6 +93,11 @@ BOOST_DESCRIBE_STRUCT(EventAnswer, (), (schema, id, at, device, index, kind, sev
 
 namespace gpuyard::json {
 
+template <>
+inline constexpr About about<&cli::MeasuredCommand::exit_code>{
+    "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."};
+template <>
+inline constexpr About about<&cli::MeasuredCommand::seconds>{"From its start until its end."};
 template <>
 inline constexpr About about<&cli::DoctorAnswer::cuda_available>{
     "NVML is initialised and there is at least one GPU."};

@@ -245,6 +245,21 @@ void add_smi(CLI::App& app, Verb& chosen, QueryVerb& verb) {
   smi->callback([&] { chosen = verb; });
 }
 
+void add_energy(CLI::App& app, Verb& chosen, EnergyVerb& verb) {
+  auto* energy = app.add_subcommand("energy", "Show what the GPUs used, or what a command uses");
+  add_source(energy, verb.source);
+  auto* command = energy->add_option("command", verb.command, "What to run and measure, after --");
+  energy
+      ->add_option("--gpu,--gpus", verb.gpus, "Measure these GPUs: indexes, UUIDs or PCI addresses")
+      ->type_name("GPU")
+      ->needs(command);
+  energy->add_option("--report", verb.report, "Write what was measured as JSON to FILE (-: stdout)")
+      ->type_name("FILE")
+      ->needs(command);
+  energy->add_flag("--json", verb.json, "Print JSON; of a command, on stderr");
+  energy->callback([&] { chosen = verb; });
+}
+
 void add_schema(CLI::App& app, Verb& chosen, SchemaVerb& verb) {
   auto* schema = app.add_subcommand("schema", "Print the JSON Schema of what --json prints");
   schema->add_option("name", verb.name, "Without a name: which there are");
@@ -501,6 +516,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   QueryVerb query;
   QueryVerb smi;
   ProcessesVerb processes;
+  EnergyVerb energy;
   DoctorVerb doctor;
   SchemaVerb schema;
   DriverVerb driver;
@@ -516,6 +532,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_query(app, chosen, query);
   add_processes(app, chosen, processes);
   add_smi(app, chosen, smi);
+  add_energy(app, chosen, energy);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
   add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");
   add_serve(app, chosen, serve);

@@ -40,6 +40,19 @@ Ended end_of(const Words& words) {
   return ended;
 }
 
+TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
+  EXPECT_TRUE(verb<EnergyVerb>({"energy", "--json"}).command.empty());
+  const auto energy =
+      verb<EnergyVerb>({"energy", "--gpus", "0,1", "--report", "-", "--", "train", "--json", ""});
+  EXPECT_EQ(energy.gpus, "0,1");
+  EXPECT_EQ(energy.report, "-");
+  EXPECT_FALSE(energy.json) << "that is the command's own";
+  EXPECT_EQ(energy.command, (std::vector<std::string>{"train", "--json", ""}));
+  for (const char* needs_a_command : {"--gpus", "--report"}) {
+    EXPECT_EQ(end_of({"energy", needs_a_command, "0"}).code, 2);
+  }
+}
+
 TEST(CommandLine, HelpIsAnAnswerOnStdout) {
   const Ended ended = end_of({"--help"});
   EXPECT_EQ(ended.code, 0);

@@ -169,8 +169,8 @@ void say_notes(const std::vector<std::vector<History>>& all) {
 int complain_about_daemon(const Error& error) {
   if (init_failure_reason(error) != error.message) return complain_about_source(error);
   const bool absent = error.code == Errc::unavailable;
-  return complain(error, absent ? "  `gpuyard serve` starts a daemon, which remembers from then on."
-                                : "");
+  return complain(error,
+                  absent ? "  `gpuyard serve` starts a daemon, which remembers from then on." : "");
 }
 
 }  // namespace

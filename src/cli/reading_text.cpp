@@ -76,6 +76,10 @@ std::string bytes_text(std::int64_t bytes) {
   return scaled(static_cast<double>(bytes), kBytes);
 }
 
+std::string joules_text(double joules) {
+  return scaled(joules, kJoules);
+}
+
 std::string value_text(const Row& row, const Reading& reading, const Screen& screen) {
   if (const std::string* text = reading.text()) return printable(*text);
   if (const std::int64_t* number = reading.number()) return number_text(row, *number, screen);

@@ -15,6 +15,9 @@ inline constexpr std::string_view kNothing = "-";
 // "71.7 GiB", "616 MiB", "17 B"
 std::string bytes_text(std::int64_t bytes);
 
+// "45.2 kJ", "616 J"
+std::string joules_text(double joules);
+
 // One value of a row with its unit: "66 \u00b0C", "605 W", "enabled", "45.2 kJ".
 std::string value_text(const Row&, const Reading&, const Screen&);
 

@@ -29,6 +29,9 @@ constexpr std::array kSchemas = {
            json::schema<protocol::Snapshot>},
     Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
     Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
+    Schema{"energy", "gpuyard energy --json", json::schema<protocol::EnergyReport>},
+    Schema{"energy-command", "gpuyard energy --json -- COMMAND; what --report writes",
+           json::schema<MeasuredCommand>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
     Schema{"history", "gpuyard history --json", json::schema<HistoryAnswer>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
@@ -54,7 +57,7 @@ std::string text_of(const Schema& schema) {
 int run(const SchemaVerb& verb) {
   if (verb.name.empty()) {
     for (const Schema& schema : kSchemas)
-      print(fmt::format("{:<12}{}\n", schema.name, schema.describes));
+      print(fmt::format("{:<16}{}\n", schema.name, schema.describes));
     return 0;
   }
   const auto schema = std::ranges::find(kSchemas, verb.name, &Schema::name);

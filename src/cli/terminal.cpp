@@ -11,9 +11,7 @@
 #include "cli/fitted_table.h"
 
 namespace gpuyard::cli {
-namespace {
 
-// Errc::unavailable: nobody reads the other end any more.
 Result<void> write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -24,8 +22,6 @@ Result<void> write_all(int fd, std::string_view text) {
   }
   return {};
 }
-
-}  // namespace
 
 Result<void> try_print(std::string_view text) {
   return write_all(STDOUT_FILENO, text);

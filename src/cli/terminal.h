@@ -14,6 +14,9 @@ void print(std::string_view text);
 // The same without ending anything.
 Result<void> try_print(std::string_view text);
 
+// To any descriptor. Errc::unavailable: nobody reads the other end any more.
+Result<void> write_all(int fd, std::string_view text);
+
 // "gpuyard: <message>" on stderr; returns the exit code of the error.
 int complain(const Error&);
 // The same with what to do next on lines of its own.

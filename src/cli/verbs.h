@@ -115,6 +115,14 @@ struct ProcessesVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct EnergyVerb {
+  SourceFlags source;
+  bool json = false;
+  std::string gpus;                  // empty: those that the command can see
+  std::string report;                // a file for JSON; "-": stdout; empty: none
+  std::vector<std::string> command;  // empty: the books
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -211,8 +219,8 @@ struct SimVerb {
 };
 
 using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, DoctorVerb, ConfigVerb, VersionVerb,
-                          SchemaVerb, CompletionVerb, SimVerb>;
+                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
+                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -224,6 +232,7 @@ int run(const HistoryVerb&);
 int run(const QueryVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);
+int run(const EnergyVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);

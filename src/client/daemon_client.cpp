@@ -57,12 +57,13 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 }
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
-                             std::string target) {
+                             std::string target, std::string body) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
   if (route.method == "DELETE") request.method = http::Method::del;
   request.target = std::move(target);
+  request.body = std::move(body);
   auto response = http::fetch(daemon, request, kAnswerDeadline);
   if (!response) return std::move(response).error();
   if (response->status / 100 == 2) return std::move(response->body);

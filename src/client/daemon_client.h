@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "http/client.h"
 #include "protocol/route.h"
 
@@ -18,7 +19,8 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
 // Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own
 // message.
-Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target);
+Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
+                             std::string body = "");
 
 // The error that a refusal stands for, with the daemon's own message.
 Error error_of(const http::ClientResponse&);
@@ -48,12 +50,16 @@ NamedValues named_values(const T& record) {
   return out;
 }
 
-template <class Params, class Answer>
-Result<Answer> call(const http::Endpoint& daemon, const protocol::Route<Params, Answer>& route,
-                    const Params& parameters = {}) {
-  auto body = exchange(daemon, route, target_of(route.pattern, named_values(parameters)));
-  if (!body) return std::move(body).error();
-  auto answer = json::from_json<Answer>(*body, json::UnknownFields::ignore);
+template <class Params, class Answer, class Body>
+Result<Answer> call(const http::Endpoint& daemon,
+                    const protocol::Route<Params, Answer, Body>& route,
+                    const Params& parameters = {}, const Body& body = {}) {
+  std::string sent;
+  if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
+  auto received =
+      exchange(daemon, route, target_of(route.pattern, named_values(parameters)), std::move(sent));
+  if (!received) return std::move(received).error();
+  auto answer = json::from_json<Answer>(*received, json::UnknownFields::ignore);
   if (!answer) {
     return Error{Errc::internal, "the answer of " + daemon.text() + ": " + answer.error().message};
   }

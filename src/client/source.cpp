@@ -8,6 +8,7 @@
 
 #include "base/unique_fd.h"
 #include "client/daemon_client.h"
+#include "library/energy_window.h"
 #include "library/monitor.h"
 #include "processes/look_up.h"
 #include "processes/owner_watch.h"
@@ -15,6 +16,35 @@
 
 namespace gpuyard::client {
 namespace {
+
+class DaemonMeasuring final : public Measuring {
+ public:
+  DaemonMeasuring(http::Endpoint daemon, std::string id)
+      : daemon_(std::move(daemon)), id_(std::move(id)) {}
+  // One that is not ended would be the daemon's until its time is over.
+  ~DaemonMeasuring() override {
+    if (!id_.empty()) static_cast<void>(end().ok());
+  }
+  DaemonMeasuring(const DaemonMeasuring&) = delete;
+  DaemonMeasuring& operator=(const DaemonMeasuring&) = delete;
+
+  Result<protocol::EnergyWindow> end() override {
+    return call(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
+  }
+
+ private:
+  http::Endpoint daemon_;
+  std::string id_;
+};
+
+class LocalMeasuring final : public Measuring {
+ public:
+  explicit LocalMeasuring(library::EnergyWindow window) : window_(std::move(window)) {}
+  Result<protocol::EnergyWindow> end() override { return window_.measure(); }
+
+ private:
+  library::EnergyWindow window_;
+};
 
 class DaemonSource final : public Source {
  public:
@@ -31,6 +61,12 @@ class DaemonSource final : public Source {
     const auto ready = call(daemon_, protocol::kReady);
     if (!ready) return ready.error();
     return ready->simulated;
+  }
+  Result<protocol::EnergyReport> energy() override { return call(daemon_, protocol::kEnergy); }
+  Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
+    auto window = call(daemon_, protocol::kBeginEnergyWindow, {}, wish);
+    if (!window) return std::move(window).error();
+    return std::unique_ptr<Measuring>(std::make_unique<DaemonMeasuring>(daemon_, window->id));
   }
   std::string name() const override { return "the daemon at " + daemon_.text(); }
 
@@ -62,6 +98,20 @@ class LocalSource final : public Source {
     return protocol::driver_info_of(monitor_.driver());
   }
   Result<bool> simulated() override { return monitor_.driver().simulated; }
+  Result<protocol::EnergyReport> energy() override {
+    return Error{
+        Errc::unavailable,
+        "there is no daemon, and nobody else keeps books of energy. `gpuyard serve` "
+        "starts one; `gpuyard energy -- COMMAND` measures without; `gpuyard query --fields "
+        "index,energy_total_j` shows the GPUs' counters"};
+  }
+  Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
+    const auto plain = protocol::window_wish_of(wish, ::geteuid());
+    if (!plain) return plain.error();
+    auto window = library::EnergyWindow::begin(monitor_, *plain);
+    if (!window) return std::move(window).error();
+    return std::unique_ptr<Measuring>(std::make_unique<LocalMeasuring>(*std::move(window)));
+  }
   std::string name() const override { return "the driver"; }
 
  private:

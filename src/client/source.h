@@ -10,6 +10,7 @@
 #include "device/metric.h"
 #include "http/endpoint.h"
 #include "library/driver_source.h"
+#include "protocol/energy.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::client {
@@ -17,6 +18,13 @@ namespace gpuyard::client {
 // Whether the processes are to be looked up, or only counted. Looking up the name of a user may
 // take a while.
 enum class Owners { not_needed, looked_up };
+
+// GPUs whose energy is being measured, until end() or its own end.
+class Measuring {
+ public:
+  virtual ~Measuring() = default;
+  virtual Result<protocol::EnergyWindow> end() = 0;
+};
 
 class Source {
  public:
@@ -31,6 +39,10 @@ class Source {
   virtual Result<protocol::DriverInfo> driver() = 0;
   // Whether the GPUs are simulated.
   virtual Result<bool> simulated() = 0;
+  // What the GPUs used so far. Errc::unavailable: nobody has kept the books.
+  virtual Result<protocol::EnergyReport> energy() = 0;
+  // Ends before its source does.
+  virtual Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish&) = 0;
   // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
   virtual std::string name() const = 0;
 };

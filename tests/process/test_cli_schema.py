@@ -18,6 +18,8 @@ ANSWERS = {
     "driver": [("driver", "--json", "--simulate", "1"),
                ("driver", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1")],
     "events": [],  # needs a daemon: test_events_stream.py
+    "energy": [],  # only of a daemon: test_energy.py
+    "energy-command": [("energy", "--simulate", "2", "--report", "-", "--", "true")],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
     "processes": [("processes", "--json", "--simulate", "2"),
                   ("processes", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1"),
