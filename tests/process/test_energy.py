@@ -1,0 +1,322 @@
+"""Energy as a daemon books it and as a command measures it, held to the simulated world's own count."""
+
+import glob
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, PROGRAM, UnixConnection, Answer, clean_environment, wait_until
+from sim_world import world  # noqa: F401
+
+WINDOWS = "/api/gpu/energy/windows"
+COMMITTED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "schema")
+EXACT = 0.01  # joules: counters are whole millijoules
+
+
+def call(yard, method, path, body=None, tcp=False):
+    if tcp:
+        return yard.get(path, method=method)
+    connection = UnixConnection(yard.socket)
+    try:
+        connection.request(method, path, body=None if body is None else json.dumps(body))
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def begin(yard, **wish):
+    answer = call(yard, "POST", WINDOWS, wish)
+    assert answer.status == 201, answer.text
+    return answer.json()
+
+
+def end(yard, window):
+    answer = call(yard, "DELETE", f"{WINDOWS}/{window['id']}")
+    assert answer.status == 200, answer.text
+    return answer.json()
+
+
+def report(yard):
+    return call(yard, "GET", "/api/gpu/energy").json()
+
+
+def has_books(yard, gpus):
+    """Until every GPU was read once."""
+    wait_until(lambda: len(report(yard)["gpus"]) == gpus, "the first readings of energy")
+    return yard
+
+
+@pytest.fixture
+def still(world):
+    """A world that moves when it is told to, so that what it counts is exact."""
+    world.start("--gpus", "2", "--load", "steady:0.8", "--stepped")
+    world.must("step", "5s")
+
+    def joules(gpu):
+        return world.gpu(gpu)["energy_joules"]
+    world.joules = joules
+    return world
+
+
+def serving(daemon, world, **options):
+    return has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory), **options), 2)
+
+
+# ---- windows
+
+
+def test_a_window_is_what_the_world_counted_in_the_same_time(daemon, still):
+    yard = serving(daemon, still)
+    before = [still.joules(0), still.joules(1)]
+    both, one = begin(yard, name="both"), begin(yard, gpus=[1], most_seconds=60)
+    still.must("step", "10s")
+    used = [still.joules(0) - before[0], still.joules(1) - before[1]]
+    assert used[0] > 1000
+    running = call(yard, "GET", f"{WINDOWS}/{both['id']}").json()
+    assert abs(running["joules"] - sum(used)) < EXACT
+    assert {window["id"] for window in call(yard, "GET", WINDOWS).json()["windows"]} == {
+        both["id"], one["id"]}
+    ended = end(yard, both)
+    assert [gpu["index"] for gpu in ended["gpus"]] == [0, 1]
+    for gpu, joules in zip(ended["gpus"], used):
+        assert abs(gpu["joules"] - joules) < EXACT
+        assert gpu["estimated"] is False and gpu["interrupted"] is False
+    assert abs(end(yard, one)["joules"] - used[1]) < EXACT
+    assert call(yard, "DELETE", f"{WINDOWS}/{one['id']}").status == 404
+    assert call(yard, "GET", WINDOWS).json()["windows"] == []
+
+
+def test_mean_and_peak_are_those_of_the_time_that_passed(daemon, world):
+    world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
+    yard = has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+    wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
+    window = begin(yard)
+    before = world.gpu(0)["energy_joules"]
+    wait_until(lambda: world.gpu(0)["energy_joules"] > before + 1200, "three seconds of it")
+    gpu = end(yard, window)["gpus"][0]
+    assert 2.5 < gpu["seconds"] < 20
+    assert abs(gpu["mean_w"] - 400) < 8 and 390 < gpu["peak_w"] < 410
+    assert abs(gpu["joules"] - gpu["mean_w"] * gpu["seconds"]) < 0.01 * gpu["joules"]
+
+
+def test_windows_are_begun_on_the_socket_and_not_over_tcp(daemon, still):
+    yard = serving(daemon, still)
+    window = begin(yard)
+    assert yard.get(f"{WINDOWS}/{window['id']}").status == 200
+    for method, path in (("POST", WINDOWS), ("DELETE", f"{WINDOWS}/{window['id']}")):
+        refused = call(yard, method, path, tcp=True)
+        assert refused.status == 403
+        assert "until there are tokens" in refused.json()["error"]["message"]
+    wrong = call(yard, "POST", WINDOWS, {"gpus": [0, {}]})
+    assert wrong.status == 400 and "/gpus/1: " in wrong.json()["error"]["message"]
+    assert call(yard, "POST", WINDOWS, {"gpus": [9]}).status == 404
+
+
+# ---- what happens to daemons and GPUs
+
+
+def test_a_killed_daemon_leaves_no_gap_in_its_successors_books(daemon, still, tmp_path):
+    place = tmp_path / "yard"
+    yard = serving(daemon, still, directory=place)
+    seen = report(yard)["gpus"][0]["since"]
+    window, before = begin(yard, name="long"), still.joules(0)
+    still.must("step", "3s")
+    yard.process.send_signal(signal.SIGKILL)
+    yard.process.wait()
+    away = still.joules(0)
+    still.must("step", "20s")
+    yard = serving(daemon, still, directory=place)
+    wait_until(lambda: report(yard)["gpus"][0]["accounts"]["daemon_down_joules"] > 0,
+               "the energy of the time between")
+    still.must("step", "2s")
+    ended = end(yard, window)
+    now = still.joules(0)
+    assert abs(ended["gpus"][0]["joules"] - (now - before)) < EXACT
+    assert ended["name"] == "long" and ended["gpus"][0]["interrupted"] is False
+    gpu = report(yard)["gpus"][0]
+    assert gpu["since"] == seen and gpu["epoch"]["number"] == 1
+    assert gpu["accounts"]["daemon_down_joules"] >= now - away - 2000
+    assert abs(sum(gpu["accounts"].values()) - gpu["joules"]) < EXACT
+
+
+def test_a_daemon_that_is_stopped_keeps_its_books(daemon, still, tmp_path):
+    place = tmp_path / "yard"
+    yard = serving(daemon, still, directory=place)
+    window = begin(yard)
+    still.must("step", "4s")
+    joules = call(yard, "GET", f"{WINDOWS}/{window['id']}").json()["joules"]
+    assert yard.stop() == 0
+    yard = serving(daemon, still, directory=place)
+    assert abs(end(yard, window)["joules"] - joules) < EXACT
+    assert report(yard)["gpus"][0]["accounts"]["daemon_down_joules"] == 0
+
+
+def test_a_reset_begins_an_epoch_and_interrupts_windows(daemon, still):
+    yard = serving(daemon, still)
+    window, before = begin(yard), still.joules(1)
+    still.must("step", "5s")
+    used = still.joules(1) - before
+    call(yard, "GET", f"{WINDOWS}/{window['id']}")  # reads them
+    still.must("reset", "--gpu", "1")
+    still.must("step", "1s")
+    wait_until(lambda: report(yard)["gpus"][1]["epoch"]["number"] == 2, "the second epoch")
+    ended = end(yard, window)
+    assert [gpu["interrupted"] for gpu in ended["gpus"]] == [False, True]
+    assert abs(ended["gpus"][1]["joules"] - used - still.joules(1)) < EXACT
+    assert ended["gpus"][1]["epochs_crossed"] == 1
+
+
+def test_a_driver_that_is_loaded_anew_begins_an_epoch(daemon, still):
+    yard = serving(daemon, still)
+    still.must("driver", "reload", "--for", "2s")
+    still.must("step", "3s")
+    wait_until(lambda: [gpu["epoch"]["number"] for gpu in report(yard)["gpus"]] == [2, 2],
+               "the second epoch of both GPUs")
+    assert all(gpu["joules"] >= 0 for gpu in report(yard)["gpus"])
+
+
+def test_a_gpu_without_a_counter_is_estimated_by_its_power(daemon, world):
+    world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
+    world.inject(0, "--call", "total_energy", "--code", "3")
+    yard = has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+    wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
+    window, before = begin(yard), world.gpu(0)["energy_joules"]
+    wait_until(lambda: world.gpu(0)["energy_joules"] > before + 1600, "four seconds of it")
+    gpu = end(yard, window)["gpus"][0]
+    assert gpu["estimated"] is True
+    assert abs(gpu["mean_w"] - 400) < 8
+    booked = report(yard)["gpus"][0]
+    assert booked["estimated"] is True and booked["estimated_joules"] == booked["joules"]
+
+
+# ---- what happens to state.db
+
+
+def test_a_full_disk_is_said_and_stops_nothing(daemon, still):
+    yard = serving(daemon, still)
+    begin(yard)
+    assert report(yard)["notes"] == []
+    size = os.path.getsize(yard.state + "/state.db-wal")
+    resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def troubled():
+        return any("cannot be kept now" in note for note in begin(yard)["notes"])
+    wait_until(troubled, "a write that fails")
+    assert yard.get("/api/gpu/devices").json()["count"] == 2
+    window, before = begin(yard), still.joules(0)
+    still.must("step", "5s")
+    assert abs(end(yard, window)["gpus"][0]["joules"] - (still.joules(0) - before)) < EXACT
+    resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE,
+                     (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    wait_until(lambda: report(yard)["notes"] == [], "the books to be kept again")
+
+
+def test_a_corrupt_state_is_put_aside_and_said(daemon, still, tmp_path):
+    place = tmp_path / "yard"
+    yard = serving(daemon, still, directory=place)
+    yard.stop()
+    for file in glob.glob(yard.state + "/state.db*"):
+        with open(file, "wb") as broken:
+            broken.write(b"broken" * 2000)
+    yard = serving(daemon, still, directory=place)
+    wait_until(lambda: any("was corrupt" in note for note in report(yard)["notes"]), "the note")
+    assert glob.glob(yard.state + "/state.db.corrupt-*")
+    assert end(yard, begin(yard))["gpus"]
+
+
+def test_the_state_of_a_newer_gpuyard_is_left_alone(daemon, still, tmp_path):
+    place = tmp_path / "yard"
+    yard = serving(daemon, still, directory=place)
+    yard.stop()
+    with sqlite3.connect(yard.state + "/state.db") as database:
+        database.execute("PRAGMA user_version=99")
+    database.close()
+    yard = serving(daemon, still, directory=place)
+    wait_until(lambda: any("layout 99" in note for note in report(yard)["notes"]), "the note")
+    window, before = begin(yard), still.joules(0)
+    still.must("step", "5s")
+    assert abs(end(yard, window)["gpus"][0]["joules"] - (still.joules(0) - before)) < EXACT
+    yard.stop()
+    with sqlite3.connect(yard.state + "/state.db") as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (99,)
+    database.close()
+
+
+# ---- a command
+
+
+def test_a_command_is_measured_and_keeps_its_own_output_and_status(run, tmp_path):
+    path = tmp_path / "report.json"
+    done = run("energy", "--simulate", "2", "--report", str(path), "--",
+               "sh", "-c", "echo out; echo err >&2; sleep 1; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert done.stderr.startswith("err\ngpuyard: ") and "GPU 1: " in done.stderr
+    told = json.loads(path.read_text())
+    assert told["exit_code"] == 7 and told["simulated"] is True
+    assert 1 <= told["seconds"] < 15 and len(told["gpus"]) == 2
+    for gpu in told["gpus"]:
+        assert gpu["seconds"] >= 1 and gpu["joules"] > 50
+        assert gpu["peak_w"] >= gpu["mean_w"] * 0.99
+
+
+@pytest.mark.parametrize("command, code", [
+    (["/nowhere/command"], 127), (["/etc/passwd"], 126), (["sh", "-c", "kill -TERM $$"], 143),
+    (["true"], 0)], ids=lambda value: str(value))
+def test_a_command_that_ends_badly_is_told_as_a_shell_tells_it(run, command, code):
+    assert run("energy", "--simulate", "1", "--", *command).returncode == code
+
+
+def test_signals_for_a_command_reach_it(tmp_path):
+    script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done"
+    process = subprocess.Popen([PROGRAM, "energy", "--simulate", "1", "--", "sh", "-c", script],
+                               env=clean_environment(tmp_path), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (3, "caught\n")
+    assert "gpuyard: " in err
+
+
+def test_a_command_is_measured_by_the_daemon_if_there_is_one(run, daemon, still):
+    yard = serving(daemon, still)
+    before = [still.joules(0), still.joules(1)]
+    step = [PROGRAM, "sim", "step", "--world", str(still.directory), "10s"]
+    done = run("energy", "--json", "--socket", yard.socket, "--", *step)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stderr)
+    used = [still.joules(0) - before[0], still.joules(1) - before[1]]
+    assert abs(told["joules"] - sum(used)) < EXACT
+    assert call(yard, "GET", WINDOWS).json()["windows"] == [], "it leaves none behind"
+    one = run("energy", "--json", "--socket", yard.socket, "--", "true", CUDA_VISIBLE_DEVICES="1")
+    assert [gpu["index"] for gpu in json.loads(one.stderr)["gpus"]] == [1]
+    named = run("energy", "--json", "--socket", yard.socket, "--gpus", "1,0", "--", "true")
+    assert [gpu["index"] for gpu in json.loads(named.stderr)["gpus"]] == [0, 1]
+    refused = run("energy", "--socket", yard.socket, "--gpus", "5", "--", "true")
+    assert refused.returncode == 6 and "/gpus/0" in refused.stderr
+
+
+def test_the_report_has_the_schema_that_is_written_down(run, daemon, still):
+    yard = serving(daemon, still)
+    with open(os.path.join(COMMITTED, "energy.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    told = json.loads(run("energy", "--json", "--socket", yard.socket).stdout)
+    jsonschema.validate(told, schema, cls=jsonschema.Draft202012Validator)
+    assert told["schema"] == 1 and len(told["gpus"]) == 2
+
+
+def test_the_books_are_shown_as_a_table(run, daemon, still):
+    yard = serving(daemon, still)
+    still.must("step", "10s")
+    wait_until(lambda: report(yard)["joules"] > 1000, "some energy")
+    shown = run("energy", "--socket", yard.socket)
+    assert shown.returncode == 0, shown.stderr
+    assert "All together " in shown.stdout and "These GPUs are simulated." in shown.stdout
+    alone = run("energy", "--simulate", "1")
+    assert alone.returncode == 5 and "there is no daemon" in alone.stderr
