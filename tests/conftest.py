@@ -89,11 +89,12 @@ class Daemon:
                    "the driver-host's first word")
         return self
 
-    def get(self, path, unix=False, method="GET", headers=None):
+    def get(self, path, unix=False, method="GET", headers=None, body=None):
         connection = (UnixConnection(self.socket) if unix else
                       http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE))
         try:
-            connection.request(method, path, headers=headers or {})
+            connection.request(method, path, body=None if body is None else json.dumps(body),
+                               headers=headers or {})
             return Answer(connection.getresponse())
         finally:
             connection.close()

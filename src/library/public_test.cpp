@@ -381,7 +381,7 @@ TEST(Sparkline, IsInTheLibrary) {
   RecordProperty("contract", "C11");
   const std::vector<double> load = {45, 67, 82, 91, 88, 75, 60};
   EXPECT_EQ(gpuyard::sparkline(load), "▃▅▆█▇▅▄");
-  EXPECT_EQ(gpuyard::sparkline(load, 91), "▄▆██▇▇▆");
+  EXPECT_EQ(gpuyard::sparkline(load, 91), "▄▆███▇▆");
 }
 
 TEST(Version, IsThatOfTheProject) {

@@ -11,7 +11,7 @@ import subprocess
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, PROGRAM, UnixConnection, Answer, clean_environment, wait_until
+from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
 from sim_world import world  # noqa: F401
 
 WINDOWS = "/api/gpu/energy/windows"
@@ -20,14 +20,7 @@ EXACT = 0.01  # joules: counters are whole millijoules
 
 
 def call(yard, method, path, body=None, tcp=False):
-    if tcp:
-        return yard.get(path, method=method)
-    connection = UnixConnection(yard.socket)
-    try:
-        connection.request(method, path, body=None if body is None else json.dumps(body))
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
+    return yard.get(path, unix=not tcp, method=method, body=body)
 
 
 def begin(yard, **wish):

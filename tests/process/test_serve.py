@@ -119,7 +119,7 @@ def test_the_description_lists_every_route_with_its_schema(daemon, record_proper
         content = operations["get"]["responses"]["200"]["content"]
         if path != "/docs" and "text/event-stream" not in content:
             assert yard.get(path).status == 200, path
-        assert list(operations) == ["get"]
+        assert "get" in operations and set(operations) <= {"get", "post", "delete"}
 
 
 def test_what_is_not_there_and_what_is_not_allowed_is_said(daemon):
