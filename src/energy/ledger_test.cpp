@@ -33,7 +33,7 @@ class LedgerTest : public ::testing::Test {
     pass(for_seconds);
     ledger_.observe(snapshot());
   }
-  std::string begin(WindowWish wish = {}) {
+  std::string begin(const WindowWish& wish = {}) {
     const auto id = ledger_.begin(wish, snapshot());
     EXPECT_TRUE(id) << id.error().message;
     return id ? *id : "";
@@ -155,7 +155,7 @@ TEST_F(LedgerTest, BooksThatComeLateComeBeforeWhatIsHere) {
   tick(3);
   ledger_.adopt(std::move(books), now_, wall());
   tick(1);
-  const Amounts& amounts = ledger_.accounts()[0].state.amounts;
+  const Amounts amounts = ledger_.accounts()[0].state.amounts;
   EXPECT_EQ(amounts.unattributed_mj, 500'000 + 600'000);
   EXPECT_EQ(amounts.daemon_down_mj, 1'000'000);
   EXPECT_EQ(ledger_.result(old, now_)->gpus[0].energy_mj, 1'600'000);
