@@ -37,6 +37,13 @@ constexpr std::string_view kEventsExample =
     "\n\n"
     ":\n\n";
 
+constexpr std::string_view kPowerExample =
+    "retry: 2000\n\n"
+    "event: power\n"
+    R"(data: {"index":0,"uuid":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc","t_ms":1767225600250,)"
+    R"("power_w":604.551,"instant":true,"why":null,"skipped":0})"
+    "\n\n";
+
 // A number in the row's native unit, or a text.
 struct Value {
   Metric metric;
@@ -231,6 +238,7 @@ protocol::Readiness example_of(std::type_identity<protocol::Readiness>) {
 
 std::string_view text_example(const protocol::RouteInfo& route) {
   if (route.pattern == protocol::kEvents.pattern) return kEventsExample;
+  if (route.pattern == protocol::kPowerStream.pattern) return kPowerExample;
   if (route.pattern != "/metrics") return "";
   return "# HELP gpuyard_gpu_temperature_celsius Core temperature.\n"
          "# TYPE gpuyard_gpu_temperature_celsius gauge\n"

@@ -18,6 +18,7 @@ void get_history(Context&, const protocol::HistoryQuery&, Responder<protocol::Hi
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
 void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
 void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);
+void get_power_stream(Context&, const protocol::PowerStreamRequest&, Responder<Text>);
 void get_energy(Context&, const NoParams&, Responder<protocol::EnergyReport>);
 void begin_energy_window(Context&, const Principal&, const NoParams&,
                          const protocol::EnergyWindowWish&, Responder<protocol::EnergyWindow>);

@@ -13,6 +13,7 @@ const std::vector<BoundRoute>& table() {
       bind(protocol::kDriver, &get_driver),
       bind(protocol::kSnapshot, &get_snapshot),
       bind(protocol::kEvents, &get_events),
+      bind(protocol::kPowerStream, &get_power_stream),
       bind(protocol::kEnergy, &get_energy),
       bind(protocol::kBeginEnergyWindow, &begin_energy_window),
       bind(protocol::kEnergyWindows, &get_energy_windows),

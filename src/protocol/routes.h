@@ -7,6 +7,7 @@
 #include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/history.h"
+#include "protocol/power_stream.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
@@ -65,6 +66,12 @@ inline constexpr Route<EventsRequest, Text> kEvents{
      "`snapshot` events may be, and `resync` is all there is to know, for who cannot go on from "
      "the last id.",
      ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
+
+inline constexpr Route<PowerStreamRequest, Text> kPowerStream{
+    {"GET", "/api/gpu/stream/power", "GPU", Scope::read,
+     "The power of GPUs up to a hundred times a second, as server-sent events `power`. A GPU is "
+     "read so often only while somebody listens.",
+     ErrorShape::standard, "text/event-stream", kNeedsDevice}};
 
 inline constexpr Route<NoParams, EnergyReport> kEnergy{
     {"GET", "/api/gpu/energy", "Energy", Scope::read,

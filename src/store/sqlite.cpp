@@ -1,9 +1,11 @@
 #include "store/sqlite.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
-#include <sys/stat.h>
 
 #include <fmt/format.h>
+
+#include "base/unique_fd.h"
 
 namespace gpuyard::store {
 namespace {
@@ -125,12 +127,13 @@ void Database::Close::operator()(sqlite3* database) const {
 }
 
 Result<Database> Database::open(const std::string& path, Durability durability) {
+  // SQLite itself would ask the umask, which is the whole process's. Only a new file is opened
+  // here: to close one that is open elsewhere in this process would drop its locks.
+  UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
   sqlite3* raw = nullptr;
-  const mode_t before = ::umask(0077);
   const int opened =
       sqlite3_open_v2(path.c_str(), &raw,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, nullptr);
-  ::umask(before);
   Database database(path, raw);
   if (opened != SQLITE_OK) return error_of(raw, "opening " + path);
   sqlite3_extended_result_codes(raw, 1);

@@ -1,6 +1,7 @@
 #include "telemetry/burst.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@ Subscription Burst::listen(const DeviceId& id, Duration period, PowerHeard heard
   // Anew, because this one may be the most eager. Never inside this call: the listener is not
   // ready.
   gpu.timer = loop_.call_at(loop_.now(), [this, id] { poll(id); });
-  return Subscription([this, id, listener] { leave(id, listener); });
+  return Subscription([weak = std::weak_ptr(here_), id, listener] {
+    if (const auto here = weak.lock()) (*here)->leave(id, listener);
+  });
 }
 
 void Burst::leave(const DeviceId& id, std::uint64_t listener) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -27,9 +28,12 @@ class Burst {
  public:
   // `ask`: has kBurstProbes of this GPU read soon, and on_sample() called with them.
   Burst(Loop& loop, std::function<void(const DeviceId&)> ask) : loop_(loop), ask_(std::move(ask)) {}
+  Burst(const Burst&) = delete;
+  Burst& operator=(const Burst&) = delete;
 
   // Hears of one GPU every `period`, for the first time as soon as it has been read. A GPU that
   // does not answer is told as timed out, once a second.
+  // The subscription may outlive this.
   Subscription listen(const DeviceId&, Duration period, PowerHeard);
 
   void on_sample(const DeviceId&, const Sample&);
@@ -54,6 +58,7 @@ class Burst {
 
   Loop& loop_;
   std::function<void(const DeviceId&)> ask_;
+  std::shared_ptr<Burst*> here_ = std::make_shared<Burst*>(this);
   std::map<DeviceId, Gpu> gpus_;  // those that somebody listens to
   std::uint64_t next_ = 1;
 };

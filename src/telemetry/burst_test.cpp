@@ -117,6 +117,15 @@ TEST_F(BurstTest, AListenerMayLeaveWhileItHears) {
   EXPECT_GT(other.size(), 4U);
 }
 
+TEST_F(BurstTest, AListenerMayOutliveIt) {
+  std::vector<Reading> heard;
+  auto burst = std::make_unique<Burst>(loop_, [](const DeviceId&) {});
+  auto listening = burst->listen("GPU-a", milliseconds(10), into(heard));
+  burst.reset();
+  listening.reset();
+  EXPECT_TRUE(heard.empty());
+}
+
 TEST_F(BurstTest, AnAbsurdRateIsBounded) {
   std::vector<Reading> heard;
   const auto listening = burst_.listen("GPU-a", Duration(1), into(heard));

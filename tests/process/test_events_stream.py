@@ -21,10 +21,12 @@ LISTENERS = 1000
 class Stream:
     """A raw listener on TCP: every event is (name, id, data)."""
 
+    PATH = "/api/gpu/events"
+
     def __init__(self, yard, query="samples=none", last_id=None):
         self.socket = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
         field = f"Last-Event-ID: {last_id}\r\n" if last_id else ""
-        self.socket.sendall(f"GET /api/gpu/events?{query} HTTP/1.0\r\nHost: localhost\r\n{field}\r\n"
+        self.socket.sendall(f"GET {self.PATH}?{query} HTTP/1.0\r\nHost: localhost\r\n{field}\r\n"
                             .encode())
         self.file = self.socket.makefile("r", encoding="utf-8", newline="\n")
         self.status = int(self.file.readline().split()[1])

@@ -1,0 +1,83 @@
+"""GET /api/gpu/stream/power: power as it is, many times a second, while somebody listens."""
+
+import time
+
+import pytest
+
+from conftest import wait_until
+from sim_world import world  # noqa: F401
+from test_events_stream import Stream as EventStream
+
+
+class Stream(EventStream):
+    """Of power instead of events."""
+
+    PATH = "/api/gpu/stream/power"
+
+
+def samples(stream, count):
+    return [stream.next()[2] for _ in range(count)]
+
+
+def test_the_first_value_comes_at_once_and_then_as_often_as_asked(daemon):
+    yard = daemon("--simulate", "2")
+    began = time.monotonic()
+    stream = Stream(yard, "gpus=0&hz=50")
+    first = stream.next()
+    assert time.monotonic() - began < 1
+    assert first[0] == "power" and first[1] is None
+    heard = samples(stream, 50)
+    assert {sample["index"] for sample in heard} == {0}
+    assert all(0 < sample["power_w"] < 1000 and sample["instant"] for sample in heard)
+    times = [sample["t_ms"] for sample in heard]
+    assert times == sorted(times) and 700 <= times[-1] - times[0] <= 3000
+    stream.close()
+
+
+def test_all_gpus_have_their_turn(daemon):
+    yard = daemon("--simulate", "4")
+    stream = Stream(yard, "hz=100")
+    heard = samples(stream, 80)
+    assert {sample["index"] for sample in heard} == {0, 1, 2, 3}
+    stream.close()
+
+
+def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world):  # noqa: F811
+    world.start("--gpus", "2")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    wait_until(lambda: len(yard.get("/api/gpu/snapshot").json()["devices"]) == 2, "the GPUs")
+    world.hang(1)
+    stream = Stream(yard, "hz=20")
+    heard = samples(stream, 60)
+    sick = [sample for sample in heard if sample["index"] == 1]
+    assert sick and all(sample["power_w"] is None and sample["why"] for sample in sick[1:])
+    assert sum(sample["power_w"] is not None for sample in heard if sample["index"] == 0) > 30
+    world.heal(1)
+    wait_until(lambda: (sample := stream.next()[2])["index"] == 1
+               and sample["power_w"] is not None, "the GPU to be back")
+    stream.close()
+
+
+def test_a_stuck_listener_costs_the_others_nothing(daemon):
+    yard = daemon("--simulate", "1")
+    stuck = Stream(yard, "hz=100")
+    stream = Stream(yard, "hz=100")
+    heard = samples(stream, 200)
+    assert sum(sample["skipped"] for sample in heard) < 20
+    stuck.close()
+    stream.close()
+
+
+@pytest.mark.parametrize("query, status, says", [
+    ("hz=0", 400, "from 1 to 100"), ("hz=1000", 400, "from 1 to 100"), ("hz=nan", 400, "hz"),
+    ("hz=often", 400, "hz"), ("gpus=7", 404, "7"), ("gpus=0,abc", 404, "abc"),
+    ("rate=5", 400, "rate"),
+])
+def test_a_wrong_request_is_told_what_is_wrong(daemon, query, status, says):
+    answer = daemon("--simulate", "1").get(f"/api/gpu/stream/power?{query}")
+    assert answer.status == status and says in answer.json()["error"]["message"], answer.text
+
+
+def test_without_a_driver_there_is_nothing_to_stream(daemon):
+    answer = daemon("--nvml", "/nowhere/lib.so").get("/api/gpu/stream/power")
+    assert answer.status == 503
