@@ -7,7 +7,8 @@ run_tests() {
   shift
   rm -rf "build/$preset/reports"
   mkdir -p "build/$preset/reports"
-  ctest --preset "$preset" --no-tests=error "$@"
+  # Most of them wait most of the time, and none asserts how long something takes.
+  ctest --preset "$preset" --no-tests=error --parallel 2 "$@"
 }
 
 # Makes foreign clients ready: .ci/proofs.tsv names them and their scripts. A client that cannot be
