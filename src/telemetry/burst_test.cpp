@@ -37,6 +37,7 @@ class BurstTest : public ::testing::Test {
 };
 
 TEST_F(BurstTest, NobodyIsAskedWhileNobodyListens) {
+  RecordProperty("contract", "B19");
   loop_.advance(seconds(10));
   EXPECT_TRUE(asked_.empty());
   {

@@ -19,7 +19,8 @@ def samples(stream, count):
     return [stream.next()[2] for _ in range(count)]
 
 
-def test_the_first_value_comes_at_once_and_then_as_often_as_asked(daemon):
+def test_the_first_value_comes_at_once_and_then_as_often_as_asked(daemon, record_property):
+    record_property("contract", "B19")
     yard = daemon("--simulate", "2")
     began = time.monotonic()
     stream = Stream(yard, "gpus=0&hz=50")
@@ -42,7 +43,8 @@ def test_all_gpus_have_their_turn(daemon):
     stream.close()
 
 
-def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world):  # noqa: F811
+def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, record_property):  # noqa: F811
+    record_property("contract", "B19")
     world.start("--gpus", "2")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: len(yard.get("/api/gpu/snapshot").json()["devices"]) == 2, "the GPUs")
