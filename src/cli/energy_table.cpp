@@ -73,10 +73,13 @@ std::string energy_table(const protocol::EnergyReport& report) {
 }
 
 std::string energy_summary(const MeasuredCommand& measured) {
-  std::string text = fmt::format(
-      "gpuyard: {} in {:.1f} s, mean {}\n", joules_text(measured.joules), measured.seconds,
-      measured.seconds > 0 ? watts_text(measured.joules / measured.seconds)
-                           : std::string(kNothing));
+  // Of all GPUs together, where there is one of each.
+  std::optional<double> mean = 0;
+  for (const protocol::WindowGpu& gpu : measured.gpus) {
+    mean = mean && gpu.mean_w ? std::optional(*mean + *gpu.mean_w) : std::nullopt;
+  }
+  std::string text = fmt::format("gpuyard: {} in {:.1f} s, mean {}\n", joules_text(measured.joules),
+                                 measured.seconds, watts_text(mean));
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     const std::string remarks = remarks_on(gpu);
     text += fmt::format("  GPU {}: {}, mean {}, peak {}{}\n", index_text(gpu.index),

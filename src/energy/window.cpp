@@ -3,9 +3,10 @@
 namespace gpuyard::energy {
 
 std::optional<double> mean_watts(const GpuResult& result) {
-  const std::chrono::duration<double> known = result.length - result.unknown;
-  if (known <= known.zero()) return std::nullopt;
-  return static_cast<double>(result.energy_mj) / 1000.0 / known.count();
+  const Duration known = result.length - result.unknown;
+  if (known < kShortestMean) return std::nullopt;
+  return static_cast<double>(result.energy_mj) / 1000.0 /
+         std::chrono::duration<double>(known).count();
 }
 
 GpuResult result_of(const WindowGpu& gpu, const Mark& end, TimePoint now) {

@@ -56,7 +56,10 @@ struct WindowResult {
   std::vector<GpuResult> gpus;
 };
 
-// Over the time that is known; nothing if there is none.
+// A driver counts energy in steps of 20 to 100 ms: over less than this a mean would be the step.
+inline constexpr Duration kShortestMean = std::chrono::milliseconds(500);
+
+// Over the time that is known; nothing if that is too short to tell.
 std::optional<double> mean_watts(const GpuResult&);
 
 GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);

@@ -192,7 +192,7 @@ inline constexpr About about<&protocol::WindowGpu::seconds>{
     "Between the readings at the two edges."};
 template <>
 inline constexpr About about<&protocol::WindowGpu::mean_w>{
-    "Over the time that is known; null if there is none."};
+    "Over the time that is known; null below half a second of it."};
 template <>
 inline constexpr About about<&protocol::WindowGpu::peak_w>{
     "The highest power reading; there is one every second, and at the edges."};
