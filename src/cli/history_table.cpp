@@ -94,6 +94,7 @@ TimeSpan span_of(const std::vector<History>& all) {
 
 std::vector<double> columns_of(const History& history, std::int64_t from_ms, std::int64_t until_ms,
                                std::size_t columns) {
+  if (until_ms <= from_ms) return std::vector<double>(columns, kBlank);  // nothing was read at all
   std::vector<double> sums(columns, 0);
   std::vector<int> counts(columns, 0);
   const auto length = static_cast<double>(until_ms - from_ms);
