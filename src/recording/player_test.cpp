@@ -23,7 +23,7 @@ std::string ten_seconds() {
   std::string text;
   for (int second = 0; second < 10; ++second) {
     auto gpu = device(0, "GPU-a");
-    set(gpu, Metric::power_draw, second * 100'000);
+    set(gpu, Metric::power_draw, std::int64_t{100'000} * second);
     text += recorder.lines_of(snapshot({gpu}), seconds(second));
   }
   return text;

@@ -20,7 +20,7 @@ std::string an_hour() {
   std::string text;
   for (int minute = 0; minute <= 60; ++minute) {
     auto gpu = device(0, "GPU-a");
-    set(gpu, Metric::power_draw, minute * 1'000);
+    set(gpu, Metric::power_draw, std::int64_t{1'000} * minute);
     if (minute == 50) {
       gpu.condition = DeviceCondition::unavailable;
       gpu.why = "GPU is lost";

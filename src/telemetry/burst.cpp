@@ -56,7 +56,7 @@ void Burst::on_sample(const DeviceId& id, const Sample& sample) {
   tell(id, *reading);
 }
 
-void Burst::tell(DeviceId id, Reading reading) {
+void Burst::tell(const DeviceId& id, const Reading& reading) {
   // Half the shortest period: what the most eager listener makes us read is not told too often to
   // the others, and a reading that comes a little early is not left out.
   constexpr Duration kEarly = kShortestBurst / 2;

@@ -53,7 +53,7 @@ class Burst {
   };
 
   void poll(const DeviceId&);
-  void tell(DeviceId, Reading);  // by value: listeners may end what they are of
+  void tell(const DeviceId&, const Reading&);
   void leave(const DeviceId&, std::uint64_t listener);
 
   Loop& loop_;
