@@ -23,9 +23,8 @@ constexpr std::array kUnits{Unit{"", 1'000.0}, Unit{"ms", 1.0}, Unit{"s", 1'000.
 }  // namespace
 
 Result<std::chrono::milliseconds> parse_time(std::string_view text) {
-  const char* const end = text.data() + text.size();
   double number = 0;
-  const auto parsed = std::from_chars(text.data(), end, number);
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   const auto unit = text.substr(static_cast<std::size_t>(parsed.ptr - text.data()));
   const auto known = std::find_if(kUnits.begin(), kUnits.end(),
                                   [&](const Unit& each) { return each.name == unit; });
