@@ -47,11 +47,10 @@ void Burst::poll(const DeviceId& id) {
 void Burst::on_sample(const DeviceId& id, const Sample& sample) {
   const auto found = gpus_.find(id);
   if (found == gpus_.end()) return;
-  const Reading* reading = sample.find(Metric::power_draw_instant);
-  if (reading == nullptr || reading->missing() != nullptr) {
-    reading = sample.find(Metric::power_draw);
-  }
-  if (reading == nullptr) return;
+  const Reading* const instant = sample.find(Metric::power_draw_instant);
+  const Reading* const average = sample.find(Metric::power_draw);
+  if (instant == nullptr || average == nullptr) return;  // an answer to another question
+  const Reading* const reading = instant->missing() == nullptr ? instant : average;
   found->second.asked.reset();
   tell(id, *reading);
 }

@@ -84,6 +84,17 @@ TEST_F(BurstTest, WhereAGpuHasNoPowerOfTheInstantTheAverageIsTold) {
   EXPECT_EQ(heard[0].metric, Metric::power_draw);
 }
 
+TEST_F(BurstTest, AnAnswerToAnotherQuestionIsNotTold) {
+  stuck_ = true;
+  std::vector<Reading> heard;
+  const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
+  loop_.advance(milliseconds(10));
+  Sample average;
+  average.set({Metric::power_draw, 0, loop_.now(), std::int64_t{1}});
+  burst_.on_sample("GPU-a", average);
+  EXPECT_TRUE(heard.empty());
+}
+
 TEST_F(BurstTest, AGpuThatDoesNotAnswerIsAskedOnceASecondAndToldAsTimedOut) {
   stuck_ = true;
   std::vector<Reading> heard;
