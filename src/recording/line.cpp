@@ -68,7 +68,11 @@ Result<Header> parse_header(std::string_view text) {
 }
 
 Result<Line> parse_line(std::string_view text) {
-  return json::from_json<Line>(text, json::UnknownFields::ignore);
+  auto line = json::from_json<Line>(text, json::UnknownFields::ignore);
+  if (line && (line->t_ms < 0 || line->t_ms > kLongest.count())) {
+    return Error{Errc::invalid, "/t_ms: out of range"};
+  }
+  return line;
 }
 
 }  // namespace gpuyard::recording

@@ -3,6 +3,7 @@
 // that any program can read it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,8 @@
 namespace gpuyard::recording {
 
 inline constexpr int kFormat = 1;
+// Longer than any recording, and well within what a Duration can hold.
+inline constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365 * 100);
 // A GPU with a full list of processes needs a tenth of it.
 inline constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
 

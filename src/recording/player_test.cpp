@@ -85,6 +85,9 @@ TEST(Player, SaysFileAndLineOfWhatIsWrong) {
             ": this recording has format 9; this program reads format 1");
   EXPECT_EQ(problem_of(header + "{\"t_ms\":\n").substr(0, 3), ":2:");
   EXPECT_EQ(problem_of(header + "{\"t_ms\":5}\n{\"t_ms\":4}\n"), ":3: goes back in time");
+  for (const char* absurd : {"-1", "9223372036854775807"}) {
+    EXPECT_EQ(problem_of(header + "{\"t_ms\":" + absurd + "}\n"), ":2: /t_ms: out of range");
+  }
   EXPECT_EQ(problem_of(header + "{\"t_ms\":5,\"gpu\":7}\n"), ":2: there is no GPU 7 at this point");
   EXPECT_EQ(problem_of(header + std::string(kMaxLine + 10, 'x') + "\n"),
             ":2: a line of more than 1048576 bytes");

@@ -82,10 +82,12 @@ Sample ReplayBackend::read(const DeviceId& id, ProbeSet probes) {
 
 Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now) {
   const std::chrono::duration<double> since = now - replay_.began;
-  const auto position = replay_.from + std::chrono::duration_cast<Duration>(since * replay_.speed);
-  if (position > player_.length() + kFastPeriod) {
+  const std::chrono::duration<double> played = replay_.from + since * replay_.speed;
+  // In seconds, because months at the highest speed are more than a Duration can hold.
+  if (played > player_.length() + kFastPeriod) {
     return missing_sample(probes, {MissingReason::failed, "the recording has ended"}, now);
   }
+  const auto position = std::chrono::duration_cast<Duration>(played);
   if (const auto moved = player_.move_to(position); !moved) {
     return missing_sample(probes, {MissingReason::failed, moved.error().message}, now);
   }
