@@ -15,11 +15,12 @@ inline namespace v0 {
 
 /// What one GPU used in a window: all of the device, whoever used it.
 struct GpuEnergy {
-  std::uint32_t index = 0;           ///< on the node, from 0
-  std::string uuid;                  ///< the key of the GPU
-  double joules = 0;                 ///< by its counter; or by its power, where it has none
-  double seconds = 0;                ///< between the readings at the two edges
-  std::optional<double> mean_watts;  ///< over the time that is known; empty below half a second of it
+  std::uint32_t index = 0;  ///< on the node, from 0
+  std::string uuid;         ///< the key of the GPU
+  double joules = 0;        ///< by its counter; or by its power, where it has none
+  double seconds = 0;       ///< between the readings at the two edges
+  std::optional<double>
+      mean_watts;  ///< over the time that is known; empty below half a second of it
   std::optional<double> peak_watts;  ///< the highest reading; there are ten a second
   bool estimated = false;            ///< at least a part is power over time, not counted
   /// The counter started over in between (a reset): the joules are of the parts that are known.
