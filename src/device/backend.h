@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "device/command.h"
 #include "device/device.h"
 #include "device/event.h"
 #include "device/reading.h"
@@ -19,8 +20,8 @@ struct DriverSession {
 
 // A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread
 // per GPU, and one for events. open() and read() may be called for different GPUs at the same time,
-// and never twice at once for one. One bad GPU is a missing reading or a DeviceInfo::fault, never a
-// failed call.
+// and never twice at once for one; so may what changes a GPU, also while it is read. One bad GPU is
+// a missing reading or a DeviceInfo::fault, never a failed call.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -40,6 +41,20 @@ class Backend {
   virtual Result<std::optional<DeviceEvent>> next_event(Duration /*at_most*/) {
     return Error{Errc::unsupported, "this driver tells no events"};
   }
+
+  // Whether this process may change anything; Errc::denied says what is missing and how to get it.
+  virtual Result<void> may_control() { return {}; }
+
+  // The rest is about a GPU that is open. Errors mean what the driver meant: unsupported, denied,
+  // invalid, device_lost, not_found where no such GPU is open.
+  virtual Result<SettingState> look(const DeviceId&, SettingKind) { return no_control(); }
+  virtual Result<void> apply(const DeviceId&, const Setting&) { return no_control(); }
+  virtual Result<void> clear_ecc(const DeviceId&, EccCounter) { return no_control(); }
+  // Millijoules since the driver was loaded.
+  virtual Result<std::int64_t> total_energy(const DeviceId&) { return no_control(); }
+
+ private:
+  static Error no_control() { return {Errc::unsupported, "these GPUs cannot be controlled"}; }
 };
 
 }  // namespace gpuyard

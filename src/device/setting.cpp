@@ -1,0 +1,138 @@
+#include "device/setting.h"
+
+#include <fmt/format.h>
+
+namespace gpuyard {
+namespace {
+
+constexpr std::int64_t kComputeModeProhibited = 2;
+constexpr std::int64_t kComputeModeExclusiveProcess = 3;
+
+Setting of_one_value(SettingKind kind, std::int64_t value) {
+  return {kind, SettingValue{value, value}};
+}
+
+bool is_clocks(SettingKind kind) {
+  return kind == SettingKind::gpu_clocks || kind == SettingKind::memory_clocks;
+}
+
+std::string watts(std::int64_t milliwatts) {
+  return milliwatts % 1000 == 0 ? fmt::format("{} W", milliwatts / 1000)
+                                : fmt::format("{:.3f} W", static_cast<double>(milliwatts) / 1000);
+}
+
+std::string one_value(SettingKind kind, std::int64_t value) {
+  switch (kind) {
+    case SettingKind::power_limit:
+      return watts(value);
+    case SettingKind::gpu_clocks:
+    case SettingKind::memory_clocks:
+      return fmt::format("{} MHz", value);
+    case SettingKind::persistence:
+    case SettingKind::ecc:
+      return value == 0 ? "off" : "on";
+    case SettingKind::compute_mode:
+      if (value == 0) return "default";
+      if (value == kComputeModeProhibited) return "prohibited";
+      if (value == kComputeModeExclusiveProcess) return "exclusive process";
+      break;
+  }
+  return std::to_string(value);
+}
+
+// What no GPU takes, whatever its driver says of its range.
+Result<void> check_form(const Setting& setting) {
+  const auto refuse = [&](std::string_view why) -> Result<void> {
+    return Error{Errc::invalid, fmt::format("the {} {}", words_of(setting.kind), why)};
+  };
+  if (!setting.value) {
+    return is_clocks(setting.kind) ? Result<void>() : refuse("need a value");
+  }
+  const auto [lowest, highest] = *setting.value;
+  switch (setting.kind) {
+    case SettingKind::power_limit:
+      return lowest > 0 ? Result<void>() : refuse("must be above 0 W");
+    case SettingKind::gpu_clocks:
+    case SettingKind::memory_clocks:
+      if (lowest < 0) return refuse("cannot be negative");
+      if (lowest > highest) {
+        return refuse(
+            fmt::format("have a lowest of {} MHz above their highest of {} MHz", lowest, highest));
+      }
+      return {};
+    case SettingKind::persistence:
+    case SettingKind::ecc:
+      return lowest == 0 || lowest == 1 ? Result<void>() : refuse("can be on or off");
+    case SettingKind::compute_mode:
+      break;
+  }
+  const bool known =
+      lowest == 0 || lowest == kComputeModeProhibited || lowest == kComputeModeExclusiveProcess;
+  return known ? Result<void>()
+               : refuse("can be default, prohibited or exclusive process (0, 2 or 3)");
+}
+
+}  // namespace
+
+Setting power_limit(std::int64_t milliwatts) {
+  return of_one_value(SettingKind::power_limit, milliwatts);
+}
+Setting gpu_clocks(std::int64_t lowest_mhz, std::int64_t highest_mhz) {
+  return {SettingKind::gpu_clocks, SettingValue{lowest_mhz, highest_mhz}};
+}
+Setting memory_clocks(std::int64_t lowest_mhz, std::int64_t highest_mhz) {
+  return {SettingKind::memory_clocks, SettingValue{lowest_mhz, highest_mhz}};
+}
+Setting unlocked(SettingKind clocks) {
+  return {clocks, std::nullopt};
+}
+Setting persistence(bool enabled) {
+  return of_one_value(SettingKind::persistence, enabled ? 1 : 0);
+}
+Setting compute_mode(std::int64_t mode) {
+  return of_one_value(SettingKind::compute_mode, mode);
+}
+Setting ecc(bool enabled) {
+  return of_one_value(SettingKind::ecc, enabled ? 1 : 0);
+}
+
+Result<void> check(const Setting& setting, const SettingState& state) {
+  if (auto formed = check_form(setting); !formed || !setting.value || !state.allowed) return formed;
+  const bool inside = setting.value->lowest >= state.allowed->lowest &&
+                      setting.value->highest <= state.allowed->highest;
+  if (inside) return {};
+  return Error{Errc::invalid,
+               fmt::format("{} is out of range: this GPU's {} may be {}", text_of(setting),
+                           words_of(setting.kind), range_text(setting.kind, *state.allowed))};
+}
+
+std::string_view words_of(SettingKind kind) {
+  switch (kind) {
+    case SettingKind::power_limit:
+      return "power limit";
+    case SettingKind::gpu_clocks:
+      return "GPU clocks";
+    case SettingKind::memory_clocks:
+      return "memory clocks";
+    case SettingKind::persistence:
+      return "persistence mode";
+    case SettingKind::compute_mode:
+      return "compute mode";
+    case SettingKind::ecc:
+      break;
+  }
+  return "ECC mode";
+}
+
+std::string text_of(const Setting& setting) {
+  if (!setting.value) return "not locked";
+  const auto [lowest, highest] = *setting.value;
+  if (is_clocks(setting.kind)) return fmt::format("[{}, {}] MHz", lowest, highest);
+  return one_value(setting.kind, lowest);
+}
+
+std::string range_text(SettingKind kind, const SettingValue& allowed) {
+  return fmt::format("{} to {}", one_value(kind, allowed.lowest), one_value(kind, allowed.highest));
+}
+
+}  // namespace gpuyard
