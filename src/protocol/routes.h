@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/history.h"
@@ -18,6 +19,13 @@ inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kNeedsGpus = {Errc::not_found};
 inline constexpr std::array kNeedsGpusAndRoom = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kNeedsWindow = {Errc::not_found};
+// What changes a GPU: switched off or not allowed (denied), somebody else's (conflict), ...
+inline constexpr std::array kChanges = {Errc::not_found, Errc::conflict,    Errc::unsupported,
+                                        Errc::busy,      Errc::device_lost, Errc::unavailable,
+                                        Errc::timed_out};
+inline constexpr std::array kNeedsOperation = {Errc::not_found};
+// Of several GPUs, when a change failed on at least one: each says how it ended.
+inline constexpr int kMultiStatus = 207;
 inline constexpr std::array kNeedsAssets = {Errc::unavailable};
 inline constexpr std::array kNeedsAsset = {Errc::not_found};
 
@@ -108,6 +116,111 @@ inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
      "an "
      "administrator.",
      ErrorShape::standard, "application/json", kNeedsWindow}};
+
+inline constexpr Route<NoParams, Management> kManagement{
+    {"GET", "/api/gpu/manage", "Control", Scope::read,
+     "What can be set of all GPUs: its value now, what the GPU takes, and who wants what.",
+     ErrorShape::standard, "application/json", kNeedsDriver}};
+
+inline constexpr Route<NoParams, Operations> kOperations{
+    {"GET", "/api/gpu/manage/operations", "Control", Scope::read,
+     "Changes that wait or run, and the last that are over."}};
+
+inline constexpr Route<OperationName, Operation> kOperation{
+    {"GET", "/api/gpu/manage/operations/{operation}", "Control", Scope::read,
+     "One change, by the id that its request was answered with.", ErrorShape::standard,
+     "application/json", kNeedsOperation}};
+
+inline constexpr Route<AuditQuery, Audit> kAudit{
+    {"GET", "/api/gpu/manage/audit", "Control", Scope::control,
+     "Who changed what, from what to what, and how it ended; also what was refused.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<ManagedGpus, Management> kManagementOf{
+    {"GET", "/api/gpu/manage/{id}", "Control", Scope::read,
+     "What can be set of one or several GPUs.", ErrorShape::standard, "application/json",
+     kNeedsDevice}};
+
+inline constexpr Route<ManagedGpus, Changes, PowerLimitWish> kSetPowerLimit{
+    {"PUT", "/api/gpu/manage/{id}/power-limit", "Control", Scope::control,
+     "The power limit. Of several owners the lowest one is in force.", ErrorShape::standard,
+     "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestorePowerLimit{
+    {"DELETE", "/api/gpu/manage/{id}/power-limit", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetGpuClocks{
+    {"PUT", "/api/gpu/manage/{id}/gpu-clocks", "Control", Scope::control,
+     "Locks the clocks of the GPU to a range.", ErrorShape::standard, "application/json", kChanges,
+     kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreGpuClocks{
+    {"DELETE", "/api/gpu/manage/{id}/gpu-clocks", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetMemoryClocks{
+    {"PUT", "/api/gpu/manage/{id}/memory-clocks", "Control", Scope::control,
+     "Locks the clocks of the memory to a range.", ErrorShape::standard, "application/json",
+     kChanges, kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreMemoryClocks{
+    {"DELETE", "/api/gpu/manage/{id}/memory-clocks", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetPersistence{
+    {"PUT", "/api/gpu/manage/{id}/persistence", "Control", Scope::control,
+     "Whether the driver keeps the GPU initialised while nobody uses it.", ErrorShape::standard,
+     "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestorePersistence{
+    {"DELETE", "/api/gpu/manage/{id}/persistence", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ComputeModeWish> kSetComputeMode{
+    {"PUT", "/api/gpu/manage/{id}/compute-mode", "Control", Scope::control,
+     "Who may use the GPU for computing at the same time.", ErrorShape::standard,
+     "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreComputeMode{
+    {"DELETE", "/api/gpu/manage/{id}/compute-mode", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{
+    {"PUT", "/api/gpu/manage/{id}/ecc", "Control", Scope::control,
+     "Error correction of the memory, from the next reset on.", ErrorShape::standard,
+     "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreEccMode{
+    {"DELETE", "/api/gpu/manage/{id}/ecc", "Control", Scope::control,
+     "Gives up what the caller wanted here: what others want comes in force, or what it was "
+     "before.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ChangeWish> kRestoreAll{
+    {"POST", "/api/gpu/manage/{id}/restore", "Control", Scope::control,
+     "Gives up all that the caller wanted of these GPUs; with `force` what anybody wanted.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ClearEccWish> kClearEcc{
+    {"POST", "/api/gpu/manage/{id}/clear-ecc", "Control", Scope::control,
+     "Sets the counters of memory errors to 0.", ErrorShape::standard, "application/json", kChanges,
+     kMultiStatus}};
+
+inline constexpr Route<ManagedGpus, Changes, ChangeWish> kResetGpu{
+    {"POST", "/api/gpu/manage/{id}/reset", "Control", Scope::admin,
+     "Resets one GPU that no process uses. All GPUs are away for that moment.",
+     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
 
 inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
                                                  "All metrics, in Prometheus's text format.",

@@ -1,0 +1,283 @@
+// Control over REST: what should be set of GPUs, who wants it, and what came of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_schema.h"
+#include "base/record.h"
+#include "base/result.h"
+#include "device/setting.h"
+
+namespace gpuyard::protocol {
+
+// One GPU or several: indexes, UUIDs or PCI addresses, separated by commas; or "all".
+struct ManagedGpus {
+  std::string id;
+};
+BOOST_DESCRIBE_STRUCT(ManagedGpus, (), (id))
+
+// How a change is made. Every body has these.
+struct ChangeWish {
+  std::optional<bool> atomic;   // of several GPUs: all, or none
+  std::optional<bool> force;    // also against other owners; for administrators
+  std::optional<bool> dry_run;  // only say what would happen
+  std::optional<bool> wait;     // false: answer as soon as it is queued
+};
+BOOST_DESCRIBE_STRUCT(ChangeWish, (), (atomic, force, dry_run, wait))
+
+struct LastingWish : ChangeWish {
+  std::optional<double> for_s;  // then it is put back; else when its owner says so
+};
+BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s))
+
+struct PowerLimitWish : LastingWish {
+  std::int64_t power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimitWish, (LastingWish), (power_limit_mw))
+
+struct ClocksWish : LastingWish {
+  std::int64_t min_clock_mhz = 0;
+  std::int64_t max_clock_mhz = 0;
+};
+BOOST_DESCRIBE_STRUCT(ClocksWish, (LastingWish), (min_clock_mhz, max_clock_mhz))
+
+struct EnabledWish : LastingWish {
+  bool enabled = false;
+};
+BOOST_DESCRIBE_STRUCT(EnabledWish, (LastingWish), (enabled))
+
+// Of EXCLUSIVE_THREAD no driver knows any more.
+struct ComputeModeWish : LastingWish {
+  std::string compute_mode;  // "default", "prohibited" or "exclusive_process"
+};
+BOOST_DESCRIBE_STRUCT(ComputeModeWish, (LastingWish), (compute_mode))
+
+struct ClearEccWish : ChangeWish {
+  std::string counter;  // "volatile" (since the driver was loaded) or "aggregate" (ever)
+};
+BOOST_DESCRIBE_STRUCT(ClearEccWish, (ChangeWish), (counter))
+
+// Of a DELETE: the same as ChangeWish, as parameters.
+struct RestoreQuery : ManagedGpus {
+  std::optional<bool> atomic;
+  std::optional<bool> force;
+  std::optional<bool> dry_run;
+  std::optional<bool> wait;
+};
+BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait))
+
+// In words, and the number or numbers of its kind; the others are null.
+struct SettingView {
+  std::string text;
+  std::optional<std::int64_t> power_limit_mw;
+  std::optional<std::int64_t> min_clock_mhz;
+  std::optional<std::int64_t> max_clock_mhz;
+  std::optional<bool> enabled;
+  std::optional<std::string> compute_mode;
+};
+BOOST_DESCRIBE_STRUCT(SettingView, (),
+                      (text, power_limit_mw, min_clock_mhz, max_clock_mhz, enabled, compute_mode))
+
+enum class ChangeOutcome : std::uint8_t {
+  applied,         // and read back
+  assumed,         // the driver took it; it cannot be read back
+  pending_reboot,  // in force from the next reset or reboot on
+  held,            // somebody else wants less power: his limit stays in force, this one waits
+  restored,        // as it was before anybody set it
+  drifted,         // not restored: somebody else has changed it meanwhile, and it is left alone
+  cleared,         // the counters are 0
+  reset,           // the GPU was reset
+  planned,         // it was only asked what would happen
+  queued,          // nobody waits for it
+  rolled_back,     // it worked here, but not on another GPU
+  failed,          // `error` says why
+};
+BOOST_DESCRIBE_ENUM(ChangeOutcome, applied, assumed, pending_reboot, held, restored, drifted,
+                    cleared, reset, planned, queued, rolled_back, failed)
+
+struct ErrorView {
+  std::string code;
+  std::string message;
+};
+BOOST_DESCRIBE_STRUCT(ErrorView, (), (code, message))
+
+// What came of one change of one GPU.
+struct Change {
+  std::string operation;  // its id
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  std::optional<std::string> setting;  // "power_limit", ...; none of clearing and resetting
+  ChangeOutcome outcome{};
+  std::optional<SettingView> before;
+  std::optional<SettingView> after;  // what is in force now; or would be
+  std::optional<std::string> owner;  // whose it is now
+  std::optional<std::string> until;  // when it is put back by itself
+  std::optional<ErrorView> error;
+};
+BOOST_DESCRIBE_STRUCT(Change, (),
+                      (operation, index, uuid, setting, outcome, before, after, owner, until,
+                       error))
+
+struct Changes {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Change> changes;  // by GPU, in the order asked for
+};
+BOOST_DESCRIBE_STRUCT(Changes, (), (schema, simulated, changes))
+
+struct ClaimView {
+  std::string owner;
+  SettingView wanted;
+  std::string since;
+  std::optional<std::string> until;
+};
+BOOST_DESCRIBE_STRUCT(ClaimView, (), (owner, wanted, since, until))
+
+// free: as the driver has it, nobody asked for anything.
+enum class Standing : std::uint8_t {
+  free,
+  applied,
+  assumed,
+  pending_reboot,
+  drifted,  // somebody else has changed it
+  owed,     // still to be written: the GPU or its driver is away
+};
+BOOST_DESCRIBE_ENUM(Standing, free, applied, assumed, pending_reboot, drifted, owed)
+
+struct ManagedSetting {
+  std::string setting;
+  Standing standing{};
+  std::optional<SettingView> now;     // none: it cannot be read, `why` says more
+  std::optional<std::string> why;     // it is missing
+  std::optional<SettingView> lowest;  // that the GPU takes
+  std::optional<SettingView> highest;
+  std::optional<SettingView> by_default;  // the driver's own choice
+  std::optional<SettingView> baseline;    // what it goes back to
+  std::vector<ClaimView> claims;
+};
+BOOST_DESCRIBE_STRUCT(ManagedSetting, (),
+                      (setting, standing, now, why, lowest, highest, by_default, baseline, claims))
+
+struct ManagedGpu {
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  std::string name;
+  std::vector<ManagedSetting> settings;
+};
+BOOST_DESCRIBE_STRUCT(ManagedGpu, (), (index, uuid, name, settings))
+
+struct Management {
+  int schema = 1;
+  bool simulated = false;
+  bool enabled = false;            // [control] enabled
+  std::vector<std::string> notes;  // what keeps control from working
+  std::vector<ManagedGpu> gpus;
+};
+BOOST_DESCRIBE_STRUCT(Management, (), (schema, simulated, enabled, notes, gpus))
+
+enum class OperationState : std::uint8_t { queued, running, done, failed };
+BOOST_DESCRIBE_ENUM(OperationState, queued, running, done, failed)
+
+struct Operation {
+  OperationState state{};
+  std::string action;  // "set power_limit to 300 W"
+  std::string asked_by;
+  std::string request_id;
+  std::string asked_at;
+  std::optional<double> seconds;  // from the request until it was over
+  Change change;
+};
+BOOST_DESCRIBE_STRUCT(Operation, (),
+                      (state, action, asked_by, request_id, asked_at, seconds, change))
+
+struct OperationName {
+  std::string operation;
+};
+BOOST_DESCRIBE_STRUCT(OperationName, (), (operation))
+
+struct Operations {
+  int schema = 1;
+  std::vector<Operation> operations;  // oldest first; the finished ones are not kept for ever
+};
+BOOST_DESCRIBE_STRUCT(Operations, (), (schema, operations))
+
+struct AuditQuery {
+  std::optional<std::string> gpu;      // index, UUID or PCI address
+  std::optional<std::int64_t> limit;   // the newest so many; 100 unless said
+  std::optional<std::int64_t> before;  // entries older than this number
+};
+BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
+
+struct AuditLine {
+  std::int64_t number = 0;  // counts up
+  std::string at;
+  std::string by;  // "uid 1000", "zeus:1000", "gpuyard" for what time or a restart did
+  std::string request_id;
+  std::string action;
+  std::optional<std::uint32_t> index;  // that the GPU had then
+  std::optional<std::string> uuid;
+  std::optional<std::string> before;
+  std::optional<std::string> after;
+  std::string outcome;
+  std::optional<std::string> error;
+  bool forced = false;
+  double seconds = 0;
+};
+BOOST_DESCRIBE_STRUCT(AuditLine, (),
+                      (number, at, by, request_id, action, index, uuid, before, after, outcome,
+                       error, forced, seconds))
+
+struct Audit {
+  int schema = 1;
+  std::vector<AuditLine> entries;  // oldest first
+};
+BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
+
+// What a body asks for. Errors: invalid.
+Result<Setting> setting_of(const ComputeModeWish&);
+
+SettingView view_of(const Setting&);
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <>
+inline constexpr std::string_view schema_name<protocol::PowerLimitWish> = "PowerLimitWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::ClocksWish> = "ClocksWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::EnabledWish> = "EnabledWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::ComputeModeWish> = "ComputeModeWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::ClearEccWish> = "ClearEccWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::ChangeWish> = "ChangeWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::SettingView> = "Setting";
+template <>
+inline constexpr std::string_view schema_name<protocol::Change> = "Change";
+template <>
+inline constexpr std::string_view schema_name<protocol::Changes> = "Changes";
+template <>
+inline constexpr std::string_view schema_name<protocol::ClaimView> = "Claim";
+template <>
+inline constexpr std::string_view schema_name<protocol::ManagedSetting> = "ManagedSetting";
+template <>
+inline constexpr std::string_view schema_name<protocol::ManagedGpu> = "ManagedGpu";
+template <>
+inline constexpr std::string_view schema_name<protocol::Management> = "Management";
+template <>
+inline constexpr std::string_view schema_name<protocol::Operation> = "Operation";
+template <>
+inline constexpr std::string_view schema_name<protocol::Operations> = "Operations";
+template <>
+inline constexpr std::string_view schema_name<protocol::AuditLine> = "AuditLine";
+template <>
+inline constexpr std::string_view schema_name<protocol::Audit> = "Audit";
+
+}  // namespace gpuyard::json
