@@ -1,0 +1,42 @@
+// What must be known again after the daemon was killed, and who keeps it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/audit.h"
+#include "control/holding.h"
+
+namespace gpuyard::control {
+
+// All of it is kept, or nothing.
+struct Entry {
+  std::optional<Holding> put;      // in the place of an earlier one of that GPU and kind
+  std::optional<Holding> removed;  // by its GPU and kind
+  std::optional<AuditEntry> audit;
+};
+
+// Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
+// False, and nothing happens: too much waits already. A callback never runs inside the call it was
+// given to.
+class Archive {
+ public:
+  using Kept = std::function<void(const Result<void>&)>;
+
+  virtual ~Archive() = default;
+  virtual bool load(std::function<void(Result<std::vector<Holding>>)> loaded) = 0;
+  // Tells when it is on the disk, or why not: then it is as before.
+  virtual bool save(Entry, Kept) = 0;
+  virtual bool audit(AuditQuestion,
+                     std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
+  // What is wrong with it, for people; empty when all is well.
+  virtual std::vector<std::string> notes() const = 0;
+
+  // So many entries of the audit are kept.
+  static constexpr std::int64_t kAuditKept = 10'000;
+};
+
+}  // namespace gpuyard::control

@@ -1,0 +1,38 @@
+// Who changed what, or tried to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "device/device.h"
+
+namespace gpuyard::control {
+
+struct AuditEntry {
+  std::int64_t number = 0;  // the archive's to give: counts up
+  WallTime at{};
+  std::string by;  // "uid 1000"; "gpuyard" for what time or a restart did
+  std::string request_id;
+  std::string action;  // "set power_limit to 300 W"
+  DeviceId gpu;        // empty: of none
+  std::optional<std::uint32_t> index;
+  std::optional<std::string> before;
+  std::optional<std::string> after;
+  std::string outcome;
+  std::optional<std::string> error;
+  bool forced = false;
+  Duration took{};
+
+  friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
+};
+
+struct AuditQuestion {
+  DeviceId gpu = {};  // empty: all
+  std::int64_t limit = 100;
+  std::optional<std::int64_t> before = {};  // entries with a lower number
+};
+
+}  // namespace gpuyard::control

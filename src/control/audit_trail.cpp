@@ -1,0 +1,74 @@
+#include "control/audit_trail.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/record.h"
+
+namespace gpuyard::control {
+namespace {
+
+constexpr std::size_t kMostText = 512;
+
+std::optional<std::string> words(const std::optional<Setting>& setting) {
+  return setting ? std::optional(text_of(*setting)) : std::nullopt;
+}
+
+}  // namespace
+
+void AuditTrail::note(const DeviceInfo& gpu, const Order& order, const Change& change,
+                      TimePoint began) {
+  AuditEntry entry;
+  entry.by = order.asker.owner;
+  entry.request_id = order.asker.request_id;
+  entry.action = text_of(order.job);
+  entry.gpu = gpu.id;
+  entry.index = gpu.index;
+  entry.before = words(change.before);
+  entry.after = words(change.after);
+  entry.outcome = enum_name(change.outcome);
+  if (change.error) entry.error = change.error->message;
+  entry.forced = order.force;
+  entry.took = loop_.now() - began;
+  save(std::move(entry));
+}
+
+void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
+  const TimePoint now = loop_.now();
+  if (now - minute_ >= std::chrono::minutes(1)) {
+    minute_ = now;
+    refusals_ = 0;
+  }
+  if (++refusals_ > kRefusals) {
+    ++left_out_;
+    return;
+  }
+  AuditEntry entry;
+  entry.by = asker.owner;
+  entry.request_id = asker.request_id;
+  entry.action = action;
+  entry.outcome = "refused";
+  entry.error = why.message;
+  if (const auto left_out = std::exchange(left_out_, 0); left_out > 0) {
+    *entry.error += fmt::format(" (and {} refusals before, which are not noted)", left_out);
+  }
+  save(std::move(entry));
+}
+
+void AuditTrail::save(AuditEntry entry) {
+  entry.at = loop_.wall();
+  for (std::string* text : {&entry.by, &entry.request_id, &entry.action}) {
+    if (text->size() > kMostText) text->resize(kMostText);
+  }
+  if (entry.error && entry.error->size() > kMostText) entry.error->resize(kMostText);
+  const std::string line = fmt::format("{} by {}: {}", entry.action, entry.by, entry.outcome);
+  Entry kept;
+  kept.audit = std::move(entry);
+  const auto lost = [line] { log::error("the audit could not be kept: {}", line); };
+  const bool taken = archive_.save(std::move(kept), [lost](const Result<void>& done) {
+    if (!done) lost();
+  });
+  if (!taken) lost();
+}
+
+}  // namespace gpuyard::control

@@ -1,0 +1,228 @@
+#include "control/claims_turn.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "control/change_claims.h"
+
+namespace gpuyard::control {
+namespace {
+
+std::optional<Setting> setting_now(SettingKind kind, const SettingState& seen) {
+  return seen.now ? std::optional(Setting{kind, seen.now}) : std::nullopt;
+}
+
+Standing standing_of(SettingKind kind, const std::optional<SettingState>& seen) {
+  if (!can_be_read(kind)) return Standing::assumed;
+  return seen && seen->until_reset ? Standing::pending_reboot : Standing::applied;
+}
+
+Outcome outcome_of(Standing standing) {
+  switch (standing) {
+    case Standing::assumed:
+      return Outcome::assumed;
+    case Standing::pending_reboot:
+      return Outcome::pending_reboot;
+    default:
+      return Outcome::applied;
+  }
+}
+
+Holding new_holding(const Table& table, SettingKind kind) {
+  Holding holding;
+  holding.gpu = table.gpu().id;
+  holding.kind = kind;
+  holding.boot_id = table.boot_id();
+  return holding;
+}
+
+}  // namespace
+
+ClaimsTurn::ClaimsTurn(Table& table, const Order& order, SettingKind kind)
+    : table_(table), order_(order), kind_(kind), next_(new_holding(table, kind)) {
+  if (const Holding* kept = table.holding(kind)) before_ = next_ = *kept;
+  change_.kind = kind;
+  change_.before = next_.written;
+}
+
+void ClaimsTurn::begin() {
+  const bool asked = is_put() || std::holds_alternative<Restore>(order_.job);
+  if (!before_ && !asked) return table_.over(std::nullopt);
+  const Moment moment{table_.loop().now(), table_.loop().wall()};
+  if (auto changed = change_claims(next_, order_, table_.gpu(), moment); !changed) {
+    return fail(std::move(changed).error());
+  }
+  const bool expired = !(before_ == next_);
+  if (std::holds_alternative<Expire>(order_.job) && !expired) return table_.over(std::nullopt);
+  if (!must_look()) return is_settling() ? settle({}) : go_on();
+  table_.command(Look{kind_}, [this](const Heard& heard) { on_look(heard); });
+}
+
+// What is there must be known before it is replaced for the first time, and wherever it is not
+// certain what is there.
+bool ClaimsTurn::must_look() const {
+  if (is_put()) {
+    return order_.dry_run || !next_.baseline || next_.standing == Standing::drifted ||
+           next_.standing == Standing::owed;
+  }
+  return can_be_read(kind_) && (is_settling() || next_.standing == Standing::owed);
+}
+
+void ClaimsTurn::on_look(const Heard& heard) {
+  if (auto error = heard.error()) {
+    if (is_put()) return fail(*std::move(error));
+    // Whoever gave it up has; it is put back when the GPU answers again.
+    next_.standing = Standing::owed;
+    table_.note(next_);
+    table_.settle_later(kind_);
+    return is_settling() ? table_.over(std::nullopt) : fail(*std::move(error));
+  }
+  const SettingState seen = heard.reply.before.value_or(SettingState{});
+  if (seen.now) change_.before = setting_now(kind_, seen);
+  is_put() ? plan(seen) : settle(seen);
+}
+
+void ClaimsTurn::plan(const SettingState& seen) {
+  const Setting& setting = std::get<Put>(order_.job).setting;
+  if (auto possible = check(setting, seen); !possible) return fail(std::move(possible).error());
+  const bool others = next_.standing == Standing::drifted || !next_.baseline;
+  if (others) next_.baseline = setting_now(kind_, seen).value_or(unlocked(kind_));
+  if (seen.now) next_.written = setting_now(kind_, seen);
+  if (next_.standing == Standing::drifted) next_.standing = Standing::applied;
+  go_on();
+}
+
+void ClaimsTurn::settle(const SettingState& seen) {
+  const Reconciled found = reconcile(next_, seen);
+  if (found.new_baseline) next_.baseline = found.new_baseline;
+  switch (found.finding) {
+    case Finding::nothing:
+      table_.forget(kind_);
+      return table_.over(std::nullopt);
+    case Finding::drifted:
+      return on_drifted();
+    case Finding::in_force:
+      next_.written = found.target;
+      next_.replaced.reset();
+      next_.standing = standing_of(kind_, seen);
+      keep_or_forget();
+      return is_settling() ? table_.over(std::nullopt) : tell(Outcome::restored);
+    case Finding::to_write:
+      break;
+  }
+  if (seen.now) next_.written = setting_now(kind_, seen);
+  std::vector<SettingValue> expected;
+  if (seen.now) expected.push_back(*seen.now);
+  write(*found.target, std::move(expected));
+}
+
+void ClaimsTurn::go_on() {
+  const auto target =
+      is_suspending() ? next_.baseline : (wanted(next_) ? wanted(next_) : next_.baseline);
+  change_.after = target;
+  if (order_.dry_run) return tell(Outcome::planned);
+  if (!target) {  // never looked at in this boot, and nobody wants it
+    table_.forget(kind_);
+    return tell(Outcome::restored);
+  }
+  if (next_.standing == Standing::drifted) return on_drifted();
+  const bool theirs = is_put() && *target != std::get<Put>(order_.job).setting;
+  const bool there = before_ && before_->written == target && before_->standing != Standing::owed;
+  if (there && (theirs || !is_put())) {
+    table_.hold(next_, [this, theirs](const Result<void>& kept) {
+      if (!kept) return fail(Error(kept.error()));
+      tell(theirs ? Outcome::held : Outcome::restored);
+    });
+    return;
+  }
+  std::vector<SettingValue> expected;
+  if (!is_put() && next_.written && next_.written->value) expected = {*next_.written->value};
+  write(*target, std::move(expected));
+}
+
+void ClaimsTurn::write(const Setting& target, std::vector<SettingValue> expected) {
+  may_drift_ = !expected.empty();
+  next_.replaced = next_.written ? next_.written : next_.baseline;
+  next_.written = target;
+  change_.after = target;
+  table_.hold(next_, [this, target, expected](const Result<void>& kept) {
+    if (!kept) return fail(Error(kept.error()));
+    table_.command(Apply{target, expected}, [this](const Heard& heard) { on_written(heard); });
+  });
+}
+
+void ClaimsTurn::on_written(const Heard& heard) {
+  if (heard.reply.before && heard.reply.before->now) {
+    change_.before = setting_now(kind_, *heard.reply.before);
+  }
+  if (heard.error()) return on_failed(heard);
+  if (heard.reply.after && heard.reply.after->now) {
+    next_.written = change_.after = setting_now(kind_, *heard.reply.after);
+  }
+  next_.replaced.reset();
+  next_.standing = is_suspending() ? Standing::owed : standing_of(kind_, heard.reply.after);
+  const bool put_back = next_.claims.empty() || is_suspending();
+  keep_or_forget();
+  if (put_back || std::holds_alternative<Restore>(order_.job)) return tell(Outcome::restored);
+  const bool theirs = is_put() && *wanted(next_) != std::get<Put>(order_.job).setting;
+  tell(theirs ? Outcome::held : outcome_of(next_.standing));
+}
+
+void ClaimsTurn::on_failed(const Heard& heard) {
+  Error error = *heard.error();
+  const bool other_value =
+      may_drift_ && heard.certain && !heard.reply.called && error.code == Errc::conflict;
+  if (other_value) return on_drifted();
+  const bool as_it_was = is_put() && heard.certain;
+  if (as_it_was && before_) {
+    table_.note(*before_);
+  } else if (as_it_was) {
+    table_.forget(kind_);
+  } else {
+    // Whoever failed to set it does not want it any more; whoever gave it up has.
+    if (is_put()) next_.claims = before_ ? before_->claims : std::vector<Claim>();
+    next_.standing = Standing::owed;
+    table_.note(next_);
+    table_.settle_later(kind_);
+  }
+  fail(std::move(error));
+}
+
+void ClaimsTurn::on_drifted() {
+  log::warning("GPU {}: the {} drifted: it is not what gpuyard has set ({}); it is left alone",
+               table_.gpu().index, words_of(kind_),
+               before_ && before_->written ? text_of(*before_->written) : "unknown");
+  const bool told_before = before_ && before_->standing == Standing::drifted;
+  next_.standing = Standing::drifted;
+  next_.replaced.reset();
+  if (before_) next_.written = before_->written;
+  keep_or_forget();
+  change_.after = change_.before;
+  if (is_settling() && told_before) return table_.over(std::nullopt);
+  tell(Outcome::drifted);
+}
+
+void ClaimsTurn::keep_or_forget() {
+  if (next_.claims.empty()) return table_.forget(kind_);
+  const Holding* kept = table_.holding(kind_);
+  if (kept == nullptr || !(*kept == next_)) table_.note(next_);
+}
+
+void ClaimsTurn::fail(Error error) {
+  change_.after.reset();
+  change_.error = std::move(error);
+  tell(Outcome::failed);
+}
+
+void ClaimsTurn::tell(Outcome outcome) {
+  change_.outcome = outcome;
+  if (outcome != Outcome::failed) {
+    if (const Claim* claim = claim_in_force(next_)) {
+      change_.owner = claim->owner;
+      change_.until = claim->until_wall;
+    }
+  }
+  table_.over(std::move(change_));
+}
+
+}  // namespace gpuyard::control

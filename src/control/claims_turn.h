@@ -1,0 +1,44 @@
+// A turn that changes who wants what of a setting, and brings the GPU to it.
+#pragma once
+
+#include <optional>
+
+#include "control/reconcile.h"
+#include "control/turn.h"
+
+namespace gpuyard::control {
+
+class ClaimsTurn final : public Turn {
+ public:
+  ClaimsTurn(Table&, const Order&, SettingKind);
+
+  void begin() override;
+
+ private:
+  bool must_look() const;
+  void on_look(const Heard&);
+  void plan(const SettingState& seen);
+  void settle(const SettingState& seen);
+  void go_on();
+  void write(const Setting& target, std::vector<SettingValue> expected);
+  void on_written(const Heard&);
+  void on_failed(const Heard&);
+  void on_drifted();
+  void keep_or_forget();
+  void fail(Error);
+  void tell(Outcome);
+
+  bool is_put() const { return std::holds_alternative<Put>(order_.job); }
+  bool is_settling() const { return std::holds_alternative<Settle>(order_.job); }
+  bool is_suspending() const { return std::holds_alternative<Suspend>(order_.job); }
+
+  Table& table_;
+  const Order& order_;
+  const SettingKind kind_;
+  std::optional<Holding> before_;  // as it is kept
+  Holding next_;
+  bool may_drift_ = false;  // the write under way is only for a value that we know
+  Change change_;
+};
+
+}  // namespace gpuyard::control

@@ -1,0 +1,347 @@
+#include "control/control.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace gpuyard::control {
+namespace {
+
+constexpr Duration kLoadAgain = std::chrono::seconds(5);
+
+// What is wrong with what is asked for, whatever GPU it is asked of.
+struct CheckAction {
+  Result<void> operator()(const Put& put) const {
+    if (!put.setting.value) return Error{Errc::invalid, "a setting needs a value"};
+    if (put.lasts && (*put.lasts <= Duration(0) || *put.lasts > Control::kLongest)) {
+      return Error{Errc::invalid, "a setting lasts for more than 0 s and at most 366 days"};
+    }
+    return check(put.setting, SettingState{});
+  }
+  Result<void> operator()(const auto&) const { return {}; }
+};
+
+Result<void> check_request(const Request& request) {
+  if (request.gpus.empty() || request.gpus.size() > Control::kMostGpus) {
+    return Error{Errc::invalid, fmt::format("a request is for 1 to {} GPUs", Control::kMostGpus)};
+  }
+  const bool resets = std::holds_alternative<Reset>(request.action);
+  const bool clears = std::holds_alternative<ClearEcc>(request.action);
+  if (resets && request.gpus.size() > 1) {
+    return Error{Errc::invalid, "one GPU is reset at a time"};
+  }
+  if (request.atomic && (resets || clears)) {
+    return Error{Errc::invalid, "what is reset or cleared cannot be rolled back: not atomic"};
+  }
+  return std::visit(CheckAction{}, request.action);
+}
+
+Order order_of(const Request& request, Job job) {
+  Order order;
+  order.asker = request.asker;
+  order.job = std::move(job);
+  order.force = request.force;
+  order.dry_run = request.dry_run;
+  order.exclusive = request.exclusive;
+  return order;
+}
+
+std::vector<Order> orders_of(const Request& request, const Desk& desk) {
+  const auto* restore = std::get_if<Restore>(&request.action);
+  if (restore == nullptr || restore->kind) {
+    return {
+        order_of(request, std::visit([](const auto& one) -> Job { return one; }, request.action))};
+  }
+  std::vector<Order> orders;
+  for (const auto& [kind, holding] : desk.holdings()) {
+    const bool own = find_claim(holding, request.asker.owner) != nullptr;
+    if (own || (request.force && !holding.claims.empty())) {
+      orders.push_back(order_of(request, Restore{kind}));
+    }
+  }
+  return orders;
+}
+
+}  // namespace
+
+Control::Control(Loop& loop, Hands& hands, Archive& archive, Policy policy, std::string boot_id,
+                 std::string epoch)
+    : loop_(loop),
+      hands_(hands),
+      archive_(archive),
+      policy_(policy),
+      office_{loop,
+              hands,
+              archive,
+              std::move(boot_id),
+              0,
+              [this](const Order& order) { return begins(order); },
+              [this](const DeviceInfo& gpu, const Order& order, const std::optional<Change>& change,
+                     TimePoint began) { on_over(gpu, order, change, began); },
+              [this](const DeviceInfo& gpu, bool dry_run, Resetting::Then then) {
+                resetting_.begin(
+                    gpu, dry_run, [this, id = gpu.id] { return quiet_but_for(id); },
+                    std::move(then));
+              }},
+      trail_(loop, archive),
+      operations_(std::move(epoch)),
+      resetting_(loop, hands) {}
+
+void Control::start() {
+  load();
+}
+
+void Control::load() {
+  const bool asked =
+      archive_.load([this, alive = std::weak_ptr(self_)](Result<std::vector<Holding>> kept) {
+        if (alive.expired()) return;
+        if (!kept) {
+          unloaded_ = kept.error();
+          load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+          return;
+        }
+        unloaded_.reset();
+        loaded_ = true;
+        for (Holding& holding : *kept) adopt(std::move(holding));
+        expire_in_time();
+      });
+  if (!asked) load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+}
+
+void Control::adopt(Holding holding) {
+  carry_into_boot(holding, office_.boot_id, loop_.now(), loop_.wall());
+  const auto desk = desks_.find(holding.gpu);
+  if (desk == desks_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
+  const SettingKind kind = holding.kind;
+  desk->second->adopt(std::move(holding));
+  if (settled_.contains(desk->first)) desk->second->take_own(Settle{kind});
+}
+
+void Control::on_fleet(const Fleet& fleet) {
+  for (const DeviceInfo& device : fleet.devices) {
+    if (device.uuid.empty()) continue;
+    auto& desk = desks_[device.id];
+    if (desk) {
+      desk->rename(device);
+    } else {
+      desk = std::make_unique<Desk>(office_, device);
+      if (stopped_) desk->close();
+    }
+    if (auto home = homeless_.extract(device.id)) {
+      for (Holding& holding : home.mapped()) desk->adopt(std::move(holding));
+    }
+    if (device.fault) {
+      settled_.erase(device.id);
+    } else if (settled_.insert(device.id).second) {
+      desk->on_driver_back();
+    }
+  }
+  expire_in_time();
+}
+
+void Control::on_reply(const CommandReply& reply) {
+  if (auto look = looks_.extract(reply.id)) {
+    if (reply.failure) return look.mapped()(reply.failure->error());
+    return look.mapped()(reply.before.value_or(SettingState{}));
+  }
+  const auto desk = desks_.find(reply.device);
+  if (desk != desks_.end()) desk->second->on_reply(reply);
+}
+
+void Control::on_host_down() {
+  settled_.clear();
+  for (const auto& [id, seen] : std::exchange(looks_, {})) {
+    seen(Error{Errc::unavailable, "the driver-host ended before it answered"});
+  }
+  for (const auto& [id, desk] : desks_) desk->on_host_down();
+}
+
+void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
+  const std::uint64_t id = ++office_.last_command;
+  const bool asked =
+      looks_.size() < kMostLooks && hands_.command({id, gpu, Look{kind}, "", loop_.now()});
+  if (!asked) return seen(Error{Errc::busy, "the driver-host is away or too busy"});
+  looks_.emplace(id, std::move(seen));
+}
+
+Result<void> Control::may_ask(const Request& request) const {
+  if (!policy_.enabled) {
+    return Error{Errc::denied,
+                 "control is switched off here: an administrator can set \"enabled = true\" under "
+                 "[control] in the file that `gpuyard config path` names, and restart gpuyard"};
+  }
+  if (request.force && !request.asker.admin) {
+    return Error{Errc::denied, "force is for administrators: root, or the user gpuyard runs as"};
+  }
+  if (auto checked = check_request(request); !checked) return checked;
+  if (!loaded_) {
+    return Error{Errc::unavailable,
+                 unloaded_ ? "what was set before cannot be read: " + unloaded_->message
+                           : "gpuyard has just started; ask again in a second"};
+  }
+  return {};
+}
+
+Result<Control::Prepared> Control::prepare(const Request& request) {
+  auto refused = may_ask(request);
+  Prepared prepared;
+  for (const DeviceId& gpu : request.gpus) {
+    if (!refused) break;
+    const auto desk = desks_.find(gpu);
+    if (desk == desks_.end()) {
+      refused = Error{Errc::not_found, fmt::format("there is no GPU {} to control", gpu)};
+      break;
+    }
+    for (Order& order : orders_of(request, *desk->second)) {
+      prepared.emplace_back(desk->second.get(), std::move(order));
+    }
+  }
+  if (refused && prepared.empty()) {
+    refused = Error{Errc::not_found,
+                    fmt::format("{} has set nothing of these GPUs", request.asker.owner)};
+  }
+  if (!refused) {
+    const Job job = std::visit([](const auto& one) -> Job { return one; }, request.action);
+    trail_.note_refusal(request.asker, text_of(job), refused.error());
+    return std::move(refused).error();
+  }
+  for (auto& [desk, order] : prepared) {
+    Operation operation;
+    operation.action = text_of(order.job);
+    operation.asked_by = order.asker.owner;
+    operation.request_id = order.asker.request_id;
+    operation.received = order.asker.received;
+    operation.asked_at = loop_.wall();
+    operation.change.gpu = desk->device().id;
+    operation.change.index = desk->device().index;
+    operation.change.kind = kind_of(order.job);
+    order.operation = operations_.add(std::move(operation)).id;
+  }
+  return prepared;
+}
+
+void Control::ask(const Request& request, const Heard& heard) {
+  auto prepared = prepare(request);
+  if (!prepared) {
+    loop_.post([heard, error = prepared.error()] { heard(error); });
+    return;
+  }
+  Gathering::TakeBack back;
+  if (request.atomic) {
+    back = [this, asker = request.asker, alive = std::weak_ptr(self_)](
+               const Change& change, Reinstate claims, const std::function<void()>& done) {
+      if (!alive.expired()) take_back(asker, change, std::move(claims), done);
+    };
+  }
+  const auto gathering = std::make_shared<Gathering>(loop_, prepared->size(), back, heard);
+  gathering->wait(kPatience);
+  std::size_t index = 0;
+  for (auto& [desk, order] : *prepared) {
+    order.done = gathering->place(index++);
+    desk->submit(std::move(order));
+  }
+}
+
+Result<Control::Changes> Control::send(const Request& request) {
+  if (request.atomic) {
+    return Error{Errc::invalid, "all or none needs somebody who waits for the end"};
+  }
+  auto prepared = prepare(request);
+  if (!prepared) return std::move(prepared).error();
+  Changes changes;
+  for (auto& [desk, order] : *prepared) {
+    const std::string operation = order.operation;
+    desk->submit(std::move(order));
+    changes.push_back(operations_.find(operation)->change);
+  }
+  return changes;
+}
+
+void Control::take_back(const Asker& asker, const Change& change, Reinstate claims,
+                        const std::function<void()>& done) {
+  const auto desk = desks_.find(change.gpu);
+  if (desk == desks_.end()) return done();
+  Order order;
+  order.asker = asker;
+  order.job = std::move(claims);
+  order.done = [done](const Change&, const std::vector<Claim>&) { done(); };
+  desk->second->submit(std::move(order));
+}
+
+bool Control::begins(const Order& order) {
+  if (resetting_.under_way()) return false;
+  operations_.running(order.operation);
+  return true;
+}
+
+void Control::on_over(const DeviceInfo& gpu, const Order& order,
+                      const std::optional<Change>& change, TimePoint began) {
+  if (change) {
+    operations_.over(order.operation, *change, loop_.now());
+    if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
+  }
+  resetting_.go_on();
+  if (std::holds_alternative<Reset>(order.job)) {
+    for (const auto& [id, desk] : desks_) desk->go_on();
+  }
+  expire_in_time();
+  if (stopped_ && quiet_but_for("")) farewell_ = loop_.call_at(loop_.now(), stopped_);
+}
+
+bool Control::quiet_but_for(const DeviceId& gpu) const {
+  return std::ranges::all_of(desks_, [&](const auto& one) {
+    return one.first == gpu || (stopped_ ? one.second->empty() : one.second->idle());
+  });
+}
+
+void Control::expire_in_time() {
+  std::optional<TimePoint> first;
+  for (const auto& [id, desk] : desks_) {
+    for (const auto& [kind, holding] : desk->holdings()) {
+      const auto next = next_expiry(holding);
+      if (next && (!first || *next < *first)) first = next;
+    }
+  }
+  expiry_ = first ? loop_.call_at(*first, [this] { expire(); }) : Subscription();
+}
+
+void Control::expire() {
+  const TimePoint now = loop_.now();
+  for (const auto& [id, desk] : desks_) {
+    for (const auto& [kind, holding] : desk->holdings()) {
+      const auto next = next_expiry(holding);
+      if (next && *next <= now) desk->take_own(Expire{kind});
+    }
+  }
+}
+
+void Control::stop(std::function<void()> done) {
+  stopped_ = [this, done = std::move(done)] {
+    const bool first = std::exchange(stopped_, nullptr) != nullptr;
+    farewell_.reset();
+    for (const auto& [id, desk] : desks_) desk->abandon();
+    if (first) done();
+  };
+  for (const auto& [id, desk] : desks_) {
+    if (policy_.restore_on_stop) desk->suspend();
+    desk->close();
+  }
+  farewell_ = loop_.call_at(loop_.now() + (quiet_but_for("") ? Duration(0) : kFarewell), stopped_);
+}
+
+const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
+  const auto desk = desks_.find(gpu);
+  if (desk == desks_.end()) return nullptr;
+  const auto found = desk->second->holdings().find(kind);
+  return found == desk->second->holdings().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Control::notes() const {
+  auto notes = archive_.notes();
+  if (unloaded_) notes.push_back("what was set before cannot be read: " + unloaded_->message);
+  return notes;
+}
+
+}  // namespace gpuyard::control

@@ -1,0 +1,112 @@
+// The daemon's half of control: who wants what of which GPU, checked, done in order, noted down
+// before it is done, and put back. Lives on the io thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/audit_trail.h"
+#include "control/desk.h"
+#include "control/gathering.h"
+#include "control/operations.h"
+#include "control/resetting.h"
+
+namespace gpuyard::control {
+
+struct Policy {
+  bool enabled = false;
+  bool restore_on_stop = false;  // else settings stay in force while no daemon runs
+};
+
+class Control {
+ public:
+  // So long does a caller wait; the change goes on, and its operation tells how it ends.
+  static constexpr Duration kPatience = std::chrono::seconds(20);
+  static constexpr Duration kFarewell = std::chrono::seconds(1);
+  static constexpr std::size_t kMostGpus = 64;    // of one request
+  static constexpr std::size_t kMostLooks = 512;  // under way at a time
+  static constexpr Duration kLongest = std::chrono::hours(24 * 366);
+
+  using Changes = Gathering::Changes;
+  using Heard = Gathering::Heard;
+  using Seen = std::function<void(const Result<SettingState>&)>;
+
+  // These outlive it.
+  Control(Loop&, Hands&, Archive&, Policy, std::string boot_id, std::string epoch);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Reads what was kept; nothing is taken before.
+  void start();
+  // Takes nothing more, lets what waits be done, puts back what the policy says, and answers the
+  // rest. done() comes after kFarewell at the latest, never inside the call.
+  void stop(std::function<void()> done);
+
+  // One change of each GPU, or one of each of its settings; in the order of the request. Errors, of
+  // the request as a whole: denied (control is off, or force without being an admin), invalid,
+  // not_found, unavailable. Heard once, never inside the call.
+  void ask(const Request&, const Heard&);
+  // The same, without waiting for more than the place in the queue.
+  Result<Changes> send(const Request&);
+
+  // What the driver says of a setting now. Changes nothing, needs no switch; waits for its turn
+  // behind the commands of that GPU, for ever if the driver never answers.
+  void look(const DeviceId&, SettingKind, Seen);
+
+  // What somebody was refused before it came here, for the audit.
+  void note_refusal(const Asker& asker, const std::string& action, const Error& why) {
+    trail_.note_refusal(asker, action, why);
+  }
+
+  void on_fleet(const Fleet&);
+  void on_reply(const CommandReply&);
+  void on_host_down();
+
+  const Policy& policy() const { return policy_; }
+  const Holding* holding(const DeviceId&, SettingKind) const;
+  const Operations& operations() const { return operations_; }
+  Archive& archive() { return archive_; }
+  // What is not as it should be, for people.
+  std::vector<std::string> notes() const;
+
+ private:
+  using Prepared = std::vector<std::pair<Desk*, Order>>;
+
+  Result<Prepared> prepare(const Request&);
+  Result<void> may_ask(const Request&) const;
+  void load();
+  void adopt(Holding);
+  bool begins(const Order&);
+  void on_over(const DeviceInfo&, const Order&, const std::optional<Change>&, TimePoint began);
+  void take_back(const Asker&, const Change&, Reinstate, const std::function<void()>& done);
+  void expire_in_time();
+  void expire();
+  bool quiet_but_for(const DeviceId&) const;
+
+  Loop& loop_;
+  Hands& hands_;
+  Archive& archive_;
+  const Policy policy_;
+  Office office_;
+  AuditTrail trail_;
+  Operations operations_;
+  Resetting resetting_;
+  std::map<DeviceId, std::unique_ptr<Desk>> desks_;
+  std::map<DeviceId, std::vector<Holding>> homeless_;  // of GPUs that are not there
+  std::map<std::uint64_t, Seen> looks_;
+  std::set<DeviceId> settled_;  // open since the driver-host greeted
+  bool loaded_ = false;
+  std::optional<Error> unloaded_;
+  std::function<void()> stopped_;
+  Subscription expiry_;
+  Subscription load_timer_;
+  Subscription farewell_;
+  std::shared_ptr<Control*> self_ = std::make_shared<Control*>(this);
+};
+
+}  // namespace gpuyard::control

@@ -1,0 +1,361 @@
+#include <gtest/gtest.h>
+
+#include "control/world_for_tests.h"
+
+namespace gpuyard::control {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::Daemon;
+using testing::World;
+using Writes = std::vector<std::string>;
+
+class ControlTest : public ::testing::Test {
+ protected:
+  ControlTest() { daemon.greet(); }
+
+  World world = World::with_gpus(2);
+  Daemon daemon{world};
+};
+
+TEST_F(ControlTest, SetsAndPutsBack) {
+  const Change set = daemon.put("a", power_limit(300'000));
+  EXPECT_EQ(set.outcome, Outcome::applied);
+  EXPECT_EQ(set.before, power_limit(700'000));
+  EXPECT_EQ(set.after, power_limit(300'000));
+  EXPECT_EQ(set.owner, "a");
+  EXPECT_EQ(daemon.restore("a").outcome, Outcome::restored);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(world.disk.empty());
+}
+
+TEST_F(ControlTest, TheLowestOfTwoPowerLimitsIsInForce) {
+  daemon.put("a", power_limit(300'000));
+  const Change held = daemon.put("b", power_limit(400'000));
+  EXPECT_EQ(held.outcome, Outcome::held);
+  EXPECT_EQ(held.after, power_limit(300'000));
+  EXPECT_EQ(held.owner, "a");
+  EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
+  daemon.put("a", power_limit(200'000));
+  daemon.restore("b");
+  daemon.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 200 W", "GPU-0 700 W"}));
+}
+
+TEST_F(ControlTest, OtherSettingsHaveOneOwner) {
+  EXPECT_EQ(daemon.put("a", gpu_clocks(1200, 1500), minutes(30)).outcome, Outcome::assumed);
+  const Change refused = daemon.put("b", gpu_clocks(900, 900));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->code, Errc::conflict);
+  EXPECT_EQ(refused.error->message,
+            "a has set the GPU clocks of GPU 0, until 2023-11-14T22:43:20.000Z; ask them, or an "
+            "administrator, who may use force");
+  EXPECT_EQ(daemon.restore("b", SettingKind::gpu_clocks).error->code, Errc::conflict);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 [1200, 1500] MHz"}));
+}
+
+TEST_F(ControlTest, ForceIsForAdministratorsAndIsInTheAudit) {
+  daemon.put("a", gpu_clocks(1200, 1500));
+  Request request{{"b", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{gpu_clocks(900, 900), {}}};
+  request.force = true;
+  daemon.ask(request);
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::denied);
+  request.asker.admin = true;
+  EXPECT_EQ(daemon.ask(request).front().owner, "b");
+  ASSERT_FALSE(world.audit.empty());
+  EXPECT_TRUE(world.audit.back().forced);
+  EXPECT_EQ(world.audit.back().by, "b");
+  EXPECT_EQ(daemon.restore("a", SettingKind::gpu_clocks).error->code, Errc::conflict);
+}
+
+TEST_F(ControlTest, AValueOutOfRangeChangesNothing) {
+  const Change refused = daemon.put("a", power_limit(900'000));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->code, Errc::invalid);
+  EXPECT_NE(refused.error->message.find("100 W to 700 W"), std::string::npos);
+  EXPECT_TRUE(world.writes.empty());
+  EXPECT_TRUE(world.disk.empty());
+  EXPECT_EQ(daemon.control().holding("GPU-0", SettingKind::power_limit), nullptr);
+}
+
+TEST_F(ControlTest, AFailedWriteLeavesWhatWasWanted) {
+  daemon.put("a", power_limit(300'000));
+  world.driver_fails = Error{Errc::denied, "no permission"};
+  const Change failed = daemon.put("a", power_limit(200'000));
+  ASSERT_TRUE(failed.error);
+  EXPECT_EQ(failed.error->code, Errc::denied);
+  world.driver_fails.reset();
+  EXPECT_EQ(wanted(*daemon.control().holding("GPU-0", SettingKind::power_limit)),
+            power_limit(300'000));
+  EXPECT_EQ(daemon.restore("a").after, power_limit(700'000));
+}
+
+TEST_F(ControlTest, ASettingEndsWithItsTime) {
+  daemon.put("a", power_limit(300'000), seconds(60));
+  daemon.pass(seconds(59));
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  daemon.pass(seconds(1));
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_EQ(world.audit.back().by, "gpuyard");
+}
+
+TEST_F(ControlTest, WhatSomebodyElseChangedIsLeftAlone) {
+  daemon.put("a", power_limit(300'000));
+  world.power("GPU-0") = {420'000, 420'000};
+  EXPECT_EQ(daemon.restore("a").outcome, Outcome::drifted);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  EXPECT_TRUE(world.disk.empty());
+  // Whoever sets it now goes back to what that somebody chose.
+  daemon.put("a", power_limit(350'000));
+  daemon.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
+}
+
+TEST_F(ControlTest, NothingIsWrittenThatCouldNotBeNotedDown) {
+  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  const Change failed = daemon.put("a", power_limit(300'000));
+  ASSERT_TRUE(failed.error);
+  EXPECT_EQ(failed.error->code, Errc::unavailable);
+  EXPECT_TRUE(world.writes.empty());
+  world.disk_fails.reset();
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+}
+
+TEST_F(ControlTest, ARestoreThatTheGpuRefusesIsTriedAgain) {
+  daemon.put("a", power_limit(300'000));
+  world.driver_fails = Error{Errc::device_lost, "lost"};
+  EXPECT_EQ(daemon.restore("a").outcome, Outcome::failed);
+  world.driver_fails.reset();
+  daemon.pass(Desk::kTryAgain);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(world.disk.empty());
+}
+
+TEST_F(ControlTest, AllOrNoneRollsBack) {
+  daemon.put("a", power_limit(500'000));
+  daemon.put("a", gpu_clocks(1000, 1000), {}, "GPU-1");
+  Request request{
+      {"b", true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, Put{gpu_clocks(1200, 1500), {}}};
+  request.atomic = true;
+  const auto changes = daemon.ask(request);
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].outcome, Outcome::rolled_back);
+  EXPECT_EQ(changes[1].outcome, Outcome::failed);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 500 W", "GPU-1 [1000, 1000] MHz", "GPU-0 [1200, 1500] MHz",
+                                  "GPU-0 not locked"}));
+}
+
+TEST_F(ControlTest, ADryRunChangesNothing) {
+  Request request{{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}};
+  request.dry_run = true;
+  const Change planned = daemon.ask(request).front();
+  EXPECT_EQ(planned.outcome, Outcome::planned);
+  EXPECT_EQ(planned.before, power_limit(700'000));
+  EXPECT_EQ(planned.after, power_limit(300'000));
+  EXPECT_TRUE(world.writes.empty());
+  EXPECT_TRUE(world.disk.empty());
+}
+
+TEST_F(ControlTest, OneCommandAtATimeInOrderAndEachGpuForItself) {
+  RecordProperty("contract", "B13");
+  daemon.hold_replies = true;
+  std::vector<std::string> heard;
+  const auto ask = [&](const DeviceId& gpu, std::int64_t milliwatts) {
+    daemon.control().ask(
+        {{"a", false, "r", daemon.loop.now()}, {gpu}, Put{power_limit(milliwatts), {}}},
+        [&heard, gpu](const Result<Control::Changes>&) { heard.push_back(gpu); });
+  };
+  ask("GPU-0", 300'000);
+  ask("GPU-0", 200'000);
+  ask("GPU-1", 400'000);
+  daemon.settle();
+  EXPECT_EQ(daemon.waiting(), 2U);
+  daemon.release_replies();
+  EXPECT_EQ(heard.size(), 3U);
+  EXPECT_EQ(world.power("GPU-0").lowest, 200'000);
+  EXPECT_EQ(std::ranges::count(world.writes, "GPU-0 300 W"), 1);
+}
+
+TEST_F(ControlTest, AFullQueueSaysBusy) {
+  RecordProperty("contract", "B18");
+  daemon.hold_replies = true;
+  std::size_t busy = 0;
+  for (std::size_t i = 0; i < Desk::kMostWaiting + 3; ++i) {
+    const auto sent = daemon.control().send(
+        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
+    ASSERT_TRUE(sent.ok());
+    if (sent->front().error) {
+      EXPECT_EQ(sent->front().error->code, Errc::busy);
+      ++busy;
+    }
+  }
+  EXPECT_EQ(busy, 2U);  // one has its turn
+  daemon.release_replies();
+  EXPECT_EQ(world.writes.size(), Desk::kMostWaiting + 1);
+}
+
+TEST_F(ControlTest, AHostThatGoesDownAnswersWhatWasUnderWay) {
+  RecordProperty("contract", "B12");
+  daemon.hold_replies = true;
+  std::optional<Error> error;
+  daemon.control().ask(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}},
+      [&](const Result<Control::Changes>& heard) { error = heard->front().error; });
+  daemon.settle();
+  daemon.lose_host();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
+  daemon.hold_replies = false;
+  daemon.greet();
+  EXPECT_TRUE(world.writes.empty());
+}
+
+TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+  RecordProperty("contract", "B11");
+  daemon.put("a", power_limit(300'000), {}, "GPU-9");
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::not_found);
+  EXPECT_TRUE(daemon.control().operations().all().empty());
+}
+
+TEST_F(ControlTest, WhoeverDoesNotWaitFindsTheOperation) {
+  RecordProperty("contract", "B9");
+  const auto sent = daemon.control().send(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
+  ASSERT_TRUE(sent.ok());
+  EXPECT_EQ(sent->front().outcome, Outcome::queued);
+  daemon.settle();
+  const Operation* operation = daemon.control().operations().find(sent->front().operation);
+  ASSERT_NE(operation, nullptr);
+  EXPECT_EQ(operation->state, Operation::State::done);
+  EXPECT_EQ(operation->change.outcome, Outcome::applied);
+}
+
+TEST_F(ControlTest, AReloadedDriverIsSetAgain) {
+  daemon.put("a", power_limit(300'000));
+  daemon.put("a", gpu_clocks(1200, 1500), {}, "GPU-1");
+  daemon.lose_host();
+  world.reload_driver();
+  daemon.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-1 [1200, 1500] MHz", "GPU-0 300 W",
+                                  "GPU-1 [1200, 1500] MHz"}));
+}
+
+TEST_F(ControlTest, AResetWaitsForNobodyAndPutsTheSettingsBackInForce) {
+  daemon.put("a", power_limit(300'000));
+  Request request{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
+  daemon.resettable = Error{Errc::conflict, "in use"};
+  EXPECT_EQ(daemon.ask(request).front().error->code, Errc::conflict);
+  daemon.resettable = {};
+  EXPECT_EQ(daemon.ask(request).front().outcome, Outcome::reset);
+  EXPECT_EQ(daemon.resets, std::vector<DeviceId>{"GPU-0"});
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W"}));
+}
+
+TEST_F(ControlTest, RestoringEverythingIsOneChangeForEachSetting) {
+  daemon.put("a", power_limit(300'000));
+  daemon.put("a", persistence(true));
+  const auto changes = daemon.ask({{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Restore{}});
+  EXPECT_EQ(changes.size(), 2U);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 on", "GPU-0 700 W", "GPU-0 off"}));
+  daemon.ask({{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Restore{}});
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::not_found);
+}
+
+TEST(Control, IsOffUnlessSwitchedOn) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world, Policy{});
+  daemon.greet();
+  daemon.put("a", power_limit(300'000));
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::denied);
+  EXPECT_NE(daemon.error->message.find("[control]"), std::string::npos);
+  EXPECT_TRUE(world.writes.empty());
+}
+
+TEST(Control, SettingsOutliveTheDaemon) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000));
+    first.stop();
+  }
+  Daemon second(world);
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  second.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+}
+
+TEST(Control, StoppingMayPutEverythingBackUntilTheNextStart) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world, {true, true});
+    first.greet();
+    first.put("a", power_limit(300'000));
+    first.stop();
+  }
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  Daemon second(world);
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
+}
+
+TEST(Control, TimeThatPassesWithoutADaemonCounts) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000), seconds(60));
+  }
+  Daemon second(world);
+  second.loop.advance(seconds(61));
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(world.disk.empty());
+}
+
+TEST(Control, AnotherBootTakesANewBaseline) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000));
+  }
+  world.power("GPU-0") = {600'000, 600'000};
+  Daemon second(world, {true, false}, "boot-2");
+  second.greet();
+  second.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
+}
+
+TEST(Control, NothingIsTakenBeforeWhatWasKeptIsKnown) {
+  World world = World::with_gpus(1);
+  world.disk_reads = false;
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.put("a", power_limit(300'000));
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::unavailable);
+  world.disk_reads = true;
+  daemon.pass(seconds(5));
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+}
+
+TEST(Control, RefusalsAreNotedAFewAMinute) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
+  EXPECT_EQ(world.audit.size(), static_cast<std::size_t>(AuditTrail::kRefusals));
+  daemon.pass(minutes(1));
+  daemon.put("a", power_limit(300'000), {}, "GPU-9");
+  EXPECT_NE(world.audit.back().error->find("70 refusals"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuyard::control

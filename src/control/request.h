@@ -1,0 +1,83 @@
+// What somebody asks control for, and what he hears of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "control/holding.h"
+#include "device/command.h"
+
+namespace gpuyard::control {
+
+// Who wants it. An owner replaces his own claims.
+struct Asker {
+  std::string owner;   // "uid 1000", "zeus:1000"
+  bool admin = false;  // may say `force`
+  std::string request_id = {};
+  TimePoint received{};
+};
+
+struct Put {
+  Setting setting;
+  std::optional<Duration> lasts = {};  // empty: until its owner restores it
+};
+
+// Gives up the asker's claim: what others want comes in force, or the baseline.
+struct Restore {
+  std::optional<SettingKind> kind = {};  // empty: of every kind
+};
+
+// No process may use the GPU; all GPUs are away while it lasts.
+struct Reset {};
+
+using Action = std::variant<Put, Restore, ClearEcc, Reset>;
+
+struct Request {
+  Asker asker;
+  std::vector<DeviceId> gpus;  // each once
+  Action action;
+  bool force = false;      // also against other owners; needs an admin
+  bool atomic = false;     // of several GPUs: all, or none
+  bool dry_run = false;    // only say what would happen
+  bool exclusive = false;  // not beside other owners, even where a setting can be shared
+};
+
+enum class Outcome : std::uint8_t {
+  applied,         // and read back
+  assumed,         // the driver took it; it cannot be read back
+  pending_reboot,  // in force from the next reset or reboot on
+  held,            // somebody else wants less power: his limit stays in force, this one waits
+  restored,        // as others want it, or as it was before anybody set it
+  drifted,         // not restored: somebody else has changed it meanwhile, and it is left alone
+  cleared,         // the counters are 0
+  reset,           // the GPU was reset
+  planned,         // it was only asked what would happen
+  queued,          // nobody waits for it
+  rolled_back,     // it worked here, but not on another GPU
+  failed,          // `error` says why
+};
+BOOST_DESCRIBE_ENUM(Outcome, applied, assumed, pending_reboot, held, restored, drifted, cleared,
+                    reset, planned, queued, rolled_back, failed)
+
+// What came of one change of one GPU.
+struct Change {
+  DeviceId gpu;
+  std::optional<std::uint32_t> index = {};
+  std::string operation = {};            // its id
+  std::optional<SettingKind> kind = {};  // none of clearing and resetting
+  Outcome outcome = Outcome::failed;
+  std::optional<Setting> before = {};
+  std::optional<Setting> after = {};      // in force now; or would be
+  std::optional<std::string> owner = {};  // whose that is now
+  std::optional<WallTime> until = {};     // when it is put back by itself
+  std::optional<Error> error = {};
+};
+
+}  // namespace gpuyard::control
