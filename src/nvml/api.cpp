@@ -112,6 +112,22 @@ void bind_events(void* library, Api& api) {
   bind(library, api.event_set_wait, {"nvmlEventSetWait_v2", "nvmlEventSetWait"});
 }
 
+void bind_control(void* library, Api& api) {
+  bind(library, api.supported_memory_clocks, {"nvmlDeviceGetSupportedMemoryClocks"});
+  bind(library, api.supported_graphics_clocks, {"nvmlDeviceGetSupportedGraphicsClocks"});
+  bind(library, api.default_ecc_mode, {"nvmlDeviceGetDefaultEccMode"});
+  // Its _v2 has another signature, and no scope of it but this one's is ours.
+  bind(library, api.set_power_limit, {"nvmlDeviceSetPowerManagementLimit"});
+  bind(library, api.set_gpu_clocks, {"nvmlDeviceSetGpuLockedClocks"});
+  bind(library, api.reset_gpu_clocks, {"nvmlDeviceResetGpuLockedClocks"});
+  bind(library, api.set_memory_clocks, {"nvmlDeviceSetMemoryLockedClocks"});
+  bind(library, api.reset_memory_clocks, {"nvmlDeviceResetMemoryLockedClocks"});
+  bind(library, api.set_persistence_mode, {"nvmlDeviceSetPersistenceMode"});
+  bind(library, api.set_compute_mode, {"nvmlDeviceSetComputeMode"});
+  bind(library, api.set_ecc_mode, {"nvmlDeviceSetEccMode"});
+  bind(library, api.clear_ecc_counts, {"nvmlDeviceClearEccErrorCounts"});
+}
+
 Api bind_all(void* library) {
   Api api;
   bind(library, api.init, {"nvmlInit_v2", "nvmlInit"});
@@ -132,6 +148,7 @@ Api bind_all(void* library) {
   bind_memory_errors(library, api);
   bind_processes(library, api);
   bind_events(library, api);
+  bind_control(library, api);
   return api;
 }
 

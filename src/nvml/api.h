@@ -88,6 +88,20 @@ struct Api {
   Call<DeviceHandle, unsigned*> compute_mode;
   Call<DeviceHandle, unsigned*, unsigned*> mig_mode;  // current, pending
 
+  // What can be set. Lists: how many fit, and then how many there are; MHz.
+  Call<DeviceHandle, unsigned*, unsigned*> supported_memory_clocks;
+  Call<DeviceHandle, unsigned, unsigned*, unsigned*> supported_graphics_clocks;  // at which memory
+  Call<DeviceHandle, unsigned*> default_ecc_mode;
+  Call<DeviceHandle, unsigned> set_power_limit;           // mW
+  Call<DeviceHandle, unsigned, unsigned> set_gpu_clocks;  // MHz: lowest, highest
+  Call<DeviceHandle> reset_gpu_clocks;
+  Call<DeviceHandle, unsigned, unsigned> set_memory_clocks;
+  Call<DeviceHandle> reset_memory_clocks;
+  Call<DeviceHandle, unsigned> set_persistence_mode;
+  Call<DeviceHandle, unsigned> set_compute_mode;
+  Call<DeviceHandle, unsigned> set_ecc_mode;
+  Call<DeviceHandle, unsigned> clear_ecc_counts;  // counter type
+
   Call<DeviceHandle, GpmSupport*> gpm_support;
   Call<GpmSample*> gpm_sample_alloc;
   Call<GpmSample> gpm_sample_free;

@@ -122,7 +122,10 @@ void each_device_call(Api& api, Visit&& visit) {
        api.remapped_rows, api.retired_pages, api.retired_pages_pending, api.persistence_mode,
        api.compute_mode, api.mig_mode, api.gpm_support, api.gpm_sample_alloc, api.gpm_sample_free,
        api.gpm_sample_get, api.gpm_metrics_get, api.compute_processes, api.graphics_processes,
-       api.process_utilization);
+       api.process_utilization, api.supported_memory_clocks, api.supported_graphics_clocks,
+       api.default_ecc_mode, api.set_power_limit, api.set_gpu_clocks, api.reset_gpu_clocks,
+       api.set_memory_clocks, api.reset_memory_clocks, api.set_persistence_mode,
+       api.set_compute_mode, api.set_ecc_mode, api.clear_ecc_counts);
 }
 
 // What every call of uniform_api() answers.

@@ -9,6 +9,8 @@
 #include "device/error.h"
 #include "device/pci.h"
 #include "nvml/codes.h"
+#include "nvml/control.h"
+#include "nvml/privilege.h"
 
 namespace gpuyard::nvml {
 namespace {
@@ -152,6 +154,43 @@ Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration at_most) {
     for (const auto& [id, opened] : opened_) open.emplace(id, opened.handle);
   }
   return events_.next(open, at_most);
+}
+
+Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
+  const std::lock_guard lock(opened_mutex_);
+  const auto found = opened_.find(id);
+  if (found != opened_.end()) return found->second.handle;
+  return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};
+}
+
+// Who may change a simulated GPU is its keeper's to say, at the call.
+Result<void> NvmlBackend::may_control() {
+  if (simulated_) return {};
+  return may_administer(effective_privilege());
+}
+
+Result<SettingState> NvmlBackend::look(const DeviceId& id, SettingKind kind) {
+  const auto handle = handle_of(id);
+  if (!handle) return handle.error();
+  return look_at(library_.api, *handle, kind);
+}
+
+Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {
+  const auto handle = handle_of(id);
+  if (!handle) return handle.error();
+  return apply_to(library_.api, *handle, setting);
+}
+
+Result<void> NvmlBackend::clear_ecc(const DeviceId& id, EccCounter counter) {
+  const auto handle = handle_of(id);
+  if (!handle) return handle.error();
+  return clear_ecc_of(library_.api, *handle, counter);
+}
+
+Result<std::int64_t> NvmlBackend::total_energy(const DeviceId& id) {
+  const auto handle = handle_of(id);
+  if (!handle) return handle.error();
+  return total_energy_of(library_.api, *handle);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path,

@@ -23,6 +23,11 @@ class NvmlBackend final : public Backend {
   DeviceInfo open(std::uint32_t index) override;
   Sample read(const DeviceId&, ProbeSet) override;
   Result<std::optional<DeviceEvent>> next_event(Duration at_most) override;
+  Result<void> may_control() override;
+  Result<SettingState> look(const DeviceId&, SettingKind) override;
+  Result<void> apply(const DeviceId&, const Setting&) override;
+  Result<void> clear_ecc(const DeviceId&, EccCounter) override;
+  Result<std::int64_t> total_energy(const DeviceId&) override;
 
   // Ends the NVML session if one is open; harmless otherwise, and the second time.
   void shutdown();
@@ -38,6 +43,7 @@ class NvmlBackend final : public Backend {
   ReturnCode initialise();
   Result<unsigned> open_and_count();
   std::shared_ptr<GpuReader> reader_of(const DeviceId&) const;
+  Result<DeviceHandle> handle_of(const DeviceId&) const;
 
   const Library library_;
   const bool simulated_;

@@ -1,0 +1,213 @@
+#include "nvml/control.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "nvml/codes.h"
+
+namespace gpuyard::nvml {
+namespace {
+
+Error failure(ReturnCode code, std::string_view trying) {
+  return {errc_of(code), fmt::format("{}: {}", trying, text_of(code))};
+}
+
+Result<void> outcome(ReturnCode code, std::string_view trying) {
+  if (code == kSuccess) return {};
+  return failure(code, trying);
+}
+
+Error cannot_read(ReturnCode code, SettingKind kind) {
+  return failure(code, fmt::format("reading the {}", words_of(kind)));
+}
+
+SettingValue one(unsigned value) {
+  return {value, value};
+}
+
+// The driver's numbers are unsigned and say "not available" as all ones.
+std::optional<SettingValue> told(ReturnCode code, unsigned value) {
+  if (code != kSuccess || value == std::numeric_limits<unsigned>::max()) return std::nullopt;
+  return one(value);
+}
+
+// What only adds to a look does not fail it.
+std::optional<SettingValue> ask(const Call<DeviceHandle, unsigned*>& call, DeviceHandle device) {
+  unsigned value = 0;
+  const ReturnCode code = call(device, &value);
+  return told(code, value);
+}
+
+// ---- a setting each
+
+Result<SettingState> look_at_power_limit(const Api& api, DeviceHandle device) {
+  constexpr auto kKind = SettingKind::power_limit;
+  unsigned limit = 0;
+  const ReturnCode code = api.power_limit(device, &limit);
+  if (code != kSuccess) return cannot_read(code, kKind);
+  SettingState state{told(code, limit), ask(api.power_default_limit, device), {}, {}};
+  unsigned least = 0;
+  unsigned most = 0;
+  const bool said = api.power_limit_constraints(device, &least, &most) == kSuccess;
+  constexpr unsigned kNotAvailable = std::numeric_limits<unsigned>::max();
+  if (said && least <= most && most > 0 && most < kNotAvailable) state.allowed = {least, most};
+  return state;
+}
+
+using Clocks = Result<std::vector<unsigned>>;
+
+// Lists of clocks have some hundred entries; one longer than this is no list.
+constexpr unsigned kFirstRoom = 512;
+constexpr unsigned kMostRoom = 65536;
+
+template <class Ask>
+Clocks list_of_clocks(SettingKind kind, Ask ask) {
+  unsigned count = kFirstRoom;
+  std::vector<unsigned> clocks(count);
+  ReturnCode code = ask(&count, clocks.data());
+  if (code == kInsufficientSize && count > kFirstRoom && count <= kMostRoom) {
+    clocks.resize(count);
+    code = ask(&count, clocks.data());
+  }
+  if (code != kSuccess) return cannot_read(code, kind);
+  clocks.resize(std::min<std::size_t>(count, clocks.size()));
+  return clocks;
+}
+
+Clocks memory_clocks_of(const Api& api, DeviceHandle device, SettingKind kind) {
+  return list_of_clocks(kind, [&](unsigned* count, unsigned* clocks) {
+    return api.supported_memory_clocks(device, count, clocks);
+  });
+}
+
+// At any clock of the memory.
+Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
+  constexpr auto kKind = SettingKind::gpu_clocks;
+  const auto memory = memory_clocks_of(api, device, kKind);
+  if (!memory) return memory.error();
+  std::vector<unsigned> all;
+  for (const unsigned at : *memory) {
+    const auto some = list_of_clocks(kKind, [&](unsigned* count, unsigned* clocks) {
+      return api.supported_graphics_clocks(device, at, count, clocks);
+    });
+    if (!some) return some.error();
+    all.insert(all.end(), some->begin(), some->end());
+  }
+  return all;
+}
+
+// A driver that does not tell which clocks there are may lock them all the same.
+Result<SettingState> look_at_clocks(const Clocks& clocks) {
+  if (!clocks && clocks.error().code != Errc::unsupported) return clocks.error();
+  SettingState state;
+  if (!clocks || clocks->empty()) return state;
+  const auto [least, most] = std::ranges::minmax(*clocks);
+  state.allowed = {least, most};
+  return state;
+}
+
+Result<SettingState> look_at_mode(SettingKind kind, const Call<DeviceHandle, unsigned*>& call,
+                                  DeviceHandle device) {
+  unsigned mode = 0;
+  const ReturnCode code = call(device, &mode);
+  if (code != kSuccess) return cannot_read(code, kind);
+  return SettingState{told(code, mode), {}, {}, {}};
+}
+
+Result<SettingState> look_at_ecc(const Api& api, DeviceHandle device) {
+  unsigned current = 0;
+  unsigned pending = 0;
+  const ReturnCode code = api.ecc_mode(device, &current, &pending);
+  if (code != kSuccess) return cannot_read(code, SettingKind::ecc);
+  SettingState state{one(pending), ask(api.default_ecc_mode, device), {}, {}};
+  if (current != pending) state.until_reset = one(current);
+  return state;
+}
+
+ReturnCode set_clocks(const Call<DeviceHandle, unsigned, unsigned>& set,
+                      const Call<DeviceHandle>& reset, DeviceHandle device,
+                      const Setting& setting) {
+  if (!setting.value) return reset(device);
+  return set(device, static_cast<unsigned>(setting.value->lowest),
+             static_cast<unsigned>(setting.value->highest));
+}
+
+ReturnCode set_one(const Call<DeviceHandle, unsigned>& set, DeviceHandle device,
+                   const Setting& setting) {
+  if (!setting.value) return kInvalidArgument;
+  return set(device, static_cast<unsigned>(setting.value->lowest));
+}
+
+ReturnCode call_setter(const Api& api, DeviceHandle device, const Setting& setting) {
+  switch (setting.kind) {
+    case SettingKind::power_limit:
+      return set_one(api.set_power_limit, device, setting);
+    case SettingKind::gpu_clocks:
+      return set_clocks(api.set_gpu_clocks, api.reset_gpu_clocks, device, setting);
+    case SettingKind::memory_clocks:
+      return set_clocks(api.set_memory_clocks, api.reset_memory_clocks, device, setting);
+    case SettingKind::persistence:
+      return set_one(api.set_persistence_mode, device, setting);
+    case SettingKind::compute_mode:
+      return set_one(api.set_compute_mode, device, setting);
+    case SettingKind::ecc:
+      break;
+  }
+  return set_one(api.set_ecc_mode, device, setting);
+}
+
+bool fits(std::int64_t value) {
+  return value >= 0 && value < std::numeric_limits<unsigned>::max();
+}
+
+}  // namespace
+
+Result<SettingState> look_at(const Api& api, DeviceHandle device, SettingKind kind) {
+  switch (kind) {
+    case SettingKind::power_limit:
+      return look_at_power_limit(api, device);
+    case SettingKind::gpu_clocks:
+      return look_at_clocks(gpu_clocks_of(api, device));
+    case SettingKind::memory_clocks:
+      return look_at_clocks(memory_clocks_of(api, device, kind));
+    case SettingKind::persistence:
+      return look_at_mode(kind, api.persistence_mode, device);
+    case SettingKind::compute_mode:
+      return look_at_mode(kind, api.compute_mode, device);
+    case SettingKind::ecc:
+      break;
+  }
+  return look_at_ecc(api, device);
+}
+
+Result<void> apply_to(const Api& api, DeviceHandle device, const Setting& setting) {
+  const std::string trying =
+      setting.value ? fmt::format("setting the {} to {}", words_of(setting.kind), text_of(setting))
+                    : fmt::format("resetting the {}", words_of(setting.kind));
+  // NVML's numbers are narrower than ours, and a wrapped one would mean something else.
+  const bool meant =
+      !setting.value || (fits(setting.value->lowest) && fits(setting.value->highest));
+  return outcome(meant ? call_setter(api, device, setting) : kInvalidArgument, trying);
+}
+
+Result<void> clear_ecc_of(const Api& api, DeviceHandle device, EccCounter counter) {
+  const bool lifetime = counter == EccCounter::lifetime;
+  return outcome(api.clear_ecc_counts(device, lifetime ? kEccAggregate : kEccVolatile),
+                 lifetime ? "clearing the ECC errors of the GPU's life"
+                          : "clearing the ECC errors since the driver was loaded");
+}
+
+Result<std::int64_t> total_energy_of(const Api& api, DeviceHandle device) {
+  constexpr const char* kTrying = "reading the total energy";
+  unsigned long long millijoules = 0;
+  const ReturnCode code = api.total_energy_consumption(device, &millijoules);
+  if (code != kSuccess) return failure(code, kTrying);
+  constexpr auto kLargest = 1ULL << 53U;  // beyond it the driver says "not available"
+  if (millijoules > kLargest) return failure(kNoData, kTrying);
+  return static_cast<std::int64_t>(millijoules);
+}
+
+}  // namespace gpuyard::nvml
