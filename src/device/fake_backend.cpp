@@ -1,17 +1,13 @@
 #include "device/fake_backend.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "device/catalog.h"
-#include "device/error.h"
+#include "device/fake_fleet_state.h"
 
 namespace gpuyard::fakes {
 namespace {
@@ -21,52 +17,6 @@ Missing lost_gpu() {
 }
 
 }  // namespace
-
-struct FakeFleet::State {
-  struct Gpu {
-    DeviceInfo info;
-    std::map<Metric, std::variant<Missing, std::int64_t, std::string>> values;
-    bool removed = false;
-    bool blocked = false;
-  };
-
-  // The one at an index, there or removed: an index is one GPU's, until that moves to another.
-  Gpu* at(std::uint32_t index) {
-    const auto found =
-        std::ranges::find(gpus, index, [](const Gpu& gpu) { return gpu.info.index; });
-    return found != gpus.end() ? &*found : nullptr;
-  }
-
-  template <class Change>
-  void change(std::uint32_t index, Change&& change) {
-    const std::lock_guard lock(mutex);
-    Gpu* gpu = at(index);
-    if (gpu != nullptr && !gpu->removed) change(*gpu);
-    changed.notify_all();
-  }
-
-  // Nothing: it is not there (any more).
-  Gpu* wait_unblocked(std::unique_lock<std::mutex>& lock, const DeviceId& id) {
-    Gpu* gpu = nullptr;
-    changed.wait(lock, [&] {
-      const auto found = std::ranges::find(gpus, id, [](const Gpu& one) { return one.info.id; });
-      gpu = found != gpus.end() ? &*found : nullptr;
-      return gpu == nullptr || gpu->removed || !gpu->blocked;
-    });
-    return gpu;
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Error> no_driver;
-  std::vector<Gpu> gpus;  // by index
-  std::uint32_t made = 0;
-  std::deque<DeviceEvent> events;  // the last kKeptEvents
-  std::uint64_t events_ever = 0;
-  std::optional<Error> events_fault;
-
-  static constexpr std::size_t kKeptEvents = 4096;
-};
 
 FakeFleet FakeFleet::with_healthy_gpus(std::uint32_t count, std::int64_t memory) {
   FakeFleet fleet(std::make_shared<State>());
@@ -86,7 +36,7 @@ bool FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64
   const std::uint32_t number = state_->made++;
   const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", number);
   const std::string pci = fmt::format("0000:{:02x}:00.0", number + 1);
-  State::Gpu gpu{{uuid, index, uuid, pci, name, {}}, {}};
+  State::Gpu gpu{{uuid, index, uuid, pci, name, {}}, {}, {}};
   gpu.values = {{Metric::memory_total, memory},
                 {Metric::memory_free, memory},
                 {Metric::memory_used, std::int64_t{0}},
@@ -222,6 +172,25 @@ class FakeBackend final : public Backend {
       if (sample.find(metric) != nullptr) sample.set({metric, 0, taken, value});
     }
     return sample;
+  }
+
+  Result<void> may_control() override {
+    const std::lock_guard lock(fleet_.state_->mutex);
+    const auto& why = fleet_.state_->control_denied;
+    return why ? Result<void>(*why) : Result<void>();
+  }
+
+  Result<SettingState> look(const DeviceId& id, SettingKind kind) override {
+    return fleet_.state_->on_gpu(id, [&](FakeFleet::State::Gpu& gpu) { return gpu.look(kind); });
+  }
+  Result<void> apply(const DeviceId& id, const Setting& setting) override {
+    return fleet_.state_->write(id, setting);
+  }
+  Result<void> clear_ecc(const DeviceId& id, EccCounter counter) override {
+    return fleet_.state_->write(id, counter);
+  }
+  Result<std::int64_t> total_energy(const DeviceId& id) override {
+    return fleet_.state_->on_gpu(id, [](FakeFleet::State::Gpu& gpu) { return gpu.energy(); });
   }
 
   Result<std::optional<DeviceEvent>> next_event(Duration at_most) override {

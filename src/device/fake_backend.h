@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "device/backend.h"
@@ -15,6 +16,15 @@ namespace gpuyard {
 
 // Apart, because the public library has a FakeFleet too; the house calls it FakeFleet all the same.
 namespace fakes {
+
+// One write that reached the fake driver, in the order in which they did.
+struct FakeWrite {
+  std::uint32_t index = 0;
+  std::variant<Setting, EccCounter> what;  // which was set, or which was cleared
+  std::optional<Errc> failed = {};         // none: the driver did it
+
+  friend bool operator==(const FakeWrite&, const FakeWrite&) = default;
+};
 
 // Copies share one fleet. Any thread may call anything. Changing a GPU that is not there does
 // nothing.
@@ -50,6 +60,18 @@ class FakeFleet {
   void raise_event(std::uint32_t index, EventKind, std::optional<std::uint32_t> xid = {});
   // Waiting for events fails so, until there is nothing wrong any more.
   void fail_events(std::optional<Error> why);
+
+  // What the driver says of a setting from now on: its range, or what somebody else set. Every GPU
+  // begins as FakeSettings says.
+  void set_setting(std::uint32_t index, SettingKind, const SettingState&);
+  void set_unsupported(std::uint32_t index, SettingKind);
+  // Writing it fails so, until there is nothing wrong any more.
+  void set_setting_fails(std::uint32_t index, SettingKind, std::optional<Error> why);
+  // Nothing may be changed, and why; until there is nothing wrong any more.
+  void deny_control(std::optional<Error> why);
+  // The last kKeptWrites that reached the driver, those that it refused too.
+  std::vector<FakeWrite> writes() const;
+  static constexpr std::size_t kKeptWrites = 4096;
 
   // The GPU's driver calls block until unblocked: what a dying GPU does.
   void block(std::uint32_t index);
