@@ -1,6 +1,7 @@
 // Log lines as a test sees them, for as long as one of these lives.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ class CapturedLog {
     lines().clear();
     log::set_level(log::Level::debug);
     log::capture([](log::Level level, std::string_view text) {
+      static std::mutex one_at_a_time;  // threads of a room log too
+      const std::lock_guard lock(one_at_a_time);
       constexpr const char* kNames[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR "};
       lines().push_back(kNames[static_cast<int>(level)] + std::string(text));
     });
