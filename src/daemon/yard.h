@@ -39,6 +39,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_fleet(const Fleet&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
+  void on_command_reply(const CommandReply&) override {}
   void on_event(const DeviceEvent& event) override { intake_.on_driver_event(event); }
   void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
   bool read(const ReadRequest& request) override { return host_.read(request); }

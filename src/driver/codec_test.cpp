@@ -56,6 +56,41 @@ TEST(Codec, AnEventSurvivesTheTrip) {
   EXPECT_EQ(std::get<DeviceEvent>(*received), event);
 }
 
+CommandReply some_command_reply() {
+  const TimePoint at(std::chrono::seconds(7));
+  const SettingState state{SettingValue{1, 1}, SettingValue{2, 2}, SettingValue{3, 4},
+                           SettingValue{5, 5}};
+  return {42, "GPU-a", CommandFailure{Errc::denied, "no"}, state, state, 1LL << 40U, true, at, at};
+}
+
+TEST(Codec, EveryCommandSurvivesTheTrip) {
+  const Command commands[] = {Look{SettingKind::ecc}, Apply{gpu_clocks(1200, 1500), {{1, 2}}},
+                              Apply{unlocked(SettingKind::memory_clocks)},
+                              ClearEcc{EccCounter::lifetime}, ReadEnergy{}};
+  for (const Command& command : commands) {
+    const CommandRequest request{7, "GPU-a", command, "r1", TimePoint(std::chrono::seconds(9))};
+    const auto received = decoded<ToHost>(encoded(ToHost(request)));
+    ASSERT_TRUE(received);
+    EXPECT_EQ(encoded(*received), encoded(ToHost(request)));
+    EXPECT_EQ(std::get<CommandRequest>(*received).command.index(), command.index());
+  }
+}
+
+TEST(Codec, TheAnswerToACommandSurvivesTheTrip) {
+  const auto received = decoded<FromHost>(encoded(FromHost(some_command_reply())));
+  ASSERT_TRUE(received);
+  const auto& reply = std::get<CommandReply>(*received);
+  EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "no"}));
+  EXPECT_EQ(reply.after, some_command_reply().after);
+  EXPECT_EQ(reply.energy_mj, 1LL << 40U);
+  EXPECT_TRUE(reply.called);
+}
+
+TEST(Codec, ASettingThatDoesNotExistIsRefused) {
+  const Look look{static_cast<SettingKind>(200)};
+  EXPECT_FALSE(decoded<Command>(encoded(Command(look))));
+}
+
 TEST(Codec, AnEventOfAnUnknownKindIsRefused) {
   DeviceEvent event{"GPU-a", EventKind::xid};
   event.kind = static_cast<EventKind>(200);
@@ -86,6 +121,21 @@ TEST(Codec, AMetricThatDoesNotExistIsRefused) {
 
 TEST(Codec, AReasonThatDoesNotExistIsRefused) {
   EXPECT_FALSE(decoded<MissingReason>(encoded(static_cast<MissingReason>(200))));
+}
+
+TEST(Codec, ACommandOfRandomBytesIsRefusedOrDecodedButNeverHarms) {
+  std::mt19937 random(20261121);
+  const CommandRequest request{7, "GPU-a", Apply{gpu_clocks(1200, 1500), {{1, 2}}}, "r1",
+                               TimePoint(std::chrono::seconds(9))};
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = encoded(ToHost(request));
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    if (const auto message = decoded<ToHost>(bytes)) {
+      EXPECT_EQ(encoded(*decoded<ToHost>(encoded(*message))), encoded(*message));
+    }
+  }
 }
 
 TEST(Codec, RandomBytesAreRefusedOrDecodedButNeverHarm) {

@@ -9,7 +9,11 @@
 #include <algorithm>
 #include <mutex>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
+#include "driver/carry_out.h"
+#include "driver/commanders.h"
 #include "driver/event_thread.h"
 #include "driver/message.h"
 #include "driver/readers.h"
@@ -35,6 +39,7 @@ class Host {
   Host(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
       : socket_(socket),
         driver_(std::move(session.driver)),
+        gpu_count_(session.gpu_count),
         backend_(backend),
         readers_(backend, session.gpu_count,
                  {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
@@ -52,17 +57,44 @@ class Host {
     for (;;) {
       auto message = receive_to_host(socket_, Wait::yes);
       if (!message) break;
-      const auto request = std::get<ReadRequest>(*std::move(message));
-      if (readers_.read(request)) continue;
-      const Missing why{MissingReason::failed, "the driver-host has no such GPU or is too busy"};
-      say(ReadReply{request.id, request.device,
-                    missing_sample(request.probes, why, BootClock::now())});
+      std::visit([this](const auto& request) { handle(request); }, *message);
     }
     // A thread that is inside send() gets out of it, so that the readers can be waited for.
     ::shutdown(socket_, SHUT_RDWR);
   }
 
  private:
+  void handle(const ReadRequest& request) {
+    if (readers_.read(request)) return;
+    const Missing why{MissingReason::failed, "the driver-host has no such GPU or is too busy"};
+    say(ReadReply{request.id, request.device,
+                  missing_sample(request.probes, why, BootClock::now())});
+  }
+
+  void handle(const CommandRequest& request) {
+    const auto index = readers_.index_of(request.device);
+    if (!index) {
+      const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
+      return answer(refusal(request, why));
+    }
+    if (auto sent = commanders().send(*index, request); !sent) {
+      answer(refusal(request, sent.error()));
+    }
+  }
+
+  // From the first command on: a host that only reads has no threads for it.
+  Commanders& commanders() {
+    if (!commanders_) {
+      commanders_.emplace(backend_, gpu_count_,
+                          [this](const CommandReply& reply) { answer(reply); });
+    }
+    return *commanders_;
+  }
+
+  void answer(const CommandReply& reply) {
+    if (!say(reply)) log::error("Failed to send response to caller");
+  }
+
   void answer(ReadReply reply) {
     const bool over = driver_is_gone(reply.sample);
     say(std::move(reply));
@@ -70,16 +102,17 @@ class Host {
     if (over) ::shutdown(socket_, SHUT_RDWR);
   }
 
-  void say(const FromHost& message) {
-    static_cast<void>(send_message(socket_, message, Wait::yes).ok());
-  }
+  // False: the daemon is gone.
+  bool say(const FromHost& message) { return send_message(socket_, message, Wait::yes).ok(); }
 
   const int socket_;
   const DriverInfo driver_;
+  const std::uint32_t gpu_count_;
   const std::shared_ptr<Backend> backend_;
   std::mutex greeting_;
   bool first_ = true;
-  Readers readers_;  // last: its threads use the others
+  Readers readers_;                       // after what its threads use
+  std::optional<Commanders> commanders_;  // main thread's
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ HostClient::~HostClient() {
 }
 
 void HostClient::start() {
+  if (paused_) return;
   if (departing_.size() >= kMaxDeparting) {
     listener_.on_host_down(
         "earlier driver-hosts are stuck inside the driver; starting another when one has gone");
@@ -45,6 +46,14 @@ bool HostClient::read(const ReadRequest& request) {
   if (!greeted_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
   if (questions_++ == 0) last_heard_ = loop_.now();
   return true;
+}
+
+bool HostClient::command(const CommandRequest& request) {
+  return greeted_ && send_message(process_.socket.get(), request, Wait::no).ok();
+}
+
+void HostClient::handle(const CommandReply& reply) {
+  if (greeted_) listener_.on_command_reply(reply);
 }
 
 void HostClient::handle(const ReadReply& reply) {
@@ -121,6 +130,39 @@ void HostClient::end_process() {
 void HostClient::reap(pid_t pid) {
   ::waitpid(pid, nullptr, WNOHANG);
   departing_.remove_if([pid](const Departing& one) { return one.pid == pid; });
+  if (ended_ && departing_.empty()) tell_ended({});
+}
+
+void HostClient::pause(std::function<void(Result<void>)> ended) {
+  tell_ended(Error{Errc::unavailable, "the driver is to be closed anew"});
+  ended_ = std::move(ended);
+  restart_timer_.reset();
+  if (!std::exchange(paused_, true)) {
+    end_process();
+    listener_.on_host_down("the driver is closed on purpose, and will be opened again");
+  }
+  if (departing_.empty()) {
+    end_timer_ = loop_.call_after(Duration(0), [this] { tell_ended({}); });
+    return;
+  }
+  end_timer_ = loop_.call_after(kEndDeadline, [this] {
+    tell_ended(
+        Error{Errc::timed_out,
+              fmt::format("the driver has not let go of its process within {} s",
+                          std::chrono::duration_cast<std::chrono::seconds>(kEndDeadline).count())});
+  });
+}
+
+void HostClient::resume() {
+  if (!std::exchange(paused_, false)) return;
+  tell_ended(Error{Errc::unavailable, "the driver is opened again already"});
+  delay_ = kFirstDelay;
+  start();
+}
+
+void HostClient::tell_ended(Result<void> result) {
+  end_timer_.reset();
+  if (auto ended = std::exchange(ended_, nullptr)) ended(std::move(result));
 }
 
 void HostClient::start_later(Duration delay) {

@@ -25,6 +25,7 @@ class HostListener {
   virtual void on_no_driver(const Error&) = 0;  // asked again from time to time
   virtual void on_reply(const ReadReply&) = 0;
   virtual void on_event(const DeviceEvent&) = 0;
+  virtual void on_command_reply(const CommandReply&) = 0;
   virtual void on_host_down(const std::string& why) = 0;  // answers under way are lost
 };
 
@@ -49,8 +50,17 @@ class HostClient {
   void start();
   // False: no host at present, or it is too busy to take it.
   bool read(const ReadRequest&);
+  bool command(const CommandRequest&);
+
+  // Ends the host and starts none until resume(): a GPU that is to be reset must not be open.
+  // `ended` is told once, later: the process is gone; or Errc::timed_out, because the driver has
+  // not let go of it, or of an earlier one, within kEndDeadline; or unavailable, because resume()
+  // or another pause() came first. It stays paused in any case.
+  void pause(std::function<void(Result<void>)> ended);
+  void resume();
 
   static constexpr Duration kHelloDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
+  static constexpr Duration kEndDeadline = std::chrono::seconds(15);
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kLongestDelay = std::chrono::seconds(10);
   // A host that leaves every question unanswered for so long is stuck as a whole.
@@ -70,11 +80,13 @@ class HostClient {
   void handle(const Hello&);
   void handle(const ReadReply&);
   void handle(const DeviceEvent&);
+  void handle(const CommandReply&);
   void check_silence();
   void give_up(const std::string& why);
   void end_process();
   void reap(pid_t);
   void start_later(Duration delay);
+  void tell_ended(Result<void>);
 
   Loop& loop_;
   Spawn spawn_;
@@ -83,13 +95,16 @@ class HostClient {
   bool greeted_ = false;
   TimePoint started_;
   TimePoint last_heard_;
-  std::size_t questions_ = 0;  // out since the host started
+  std::size_t questions_ = 0;  // out since the host started; of commands, which may take long, none
   Duration delay_ = kFirstDelay;
+  bool paused_ = false;
+  std::function<void(Result<void>)> ended_;  // waits for the end of a paused host
   std::list<Departing> departing_;
   Subscription readable_;
   Subscription hello_timer_;
   Subscription silence_timer_;
   Subscription restart_timer_;
+  Subscription end_timer_;
 };
 
 }  // namespace gpuyard::driver

@@ -1,6 +1,9 @@
 #include "driver/host_client.h"
 
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <vector>
@@ -28,12 +31,14 @@ class Recorder final : public HostListener {
   void on_no_driver(const Error& error) override { errors.push_back(error); }
   void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
   void on_event(const DeviceEvent& event) override { events.push_back(event); }
+  void on_command_reply(const CommandReply& reply) override { commands.push_back(reply); }
   void on_host_down(const std::string& why) override { downs.push_back(why); }
 
   std::vector<Fleet> fleets;
   std::vector<Error> errors;
   std::vector<ReadReply> replies;
   std::vector<DeviceEvent> events;
+  std::vector<CommandReply> commands;
   std::vector<std::string> downs;
 };
 
@@ -203,6 +208,119 @@ TEST_F(HostClientTest, AHostWhoseOneGpuIsStuckIsKeptForTheOthers) {
     loop_.advance(std::chrono::seconds(1));
   }
   EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, CommandsAndTheirAnswersPass) {
+  client_.start();
+  const CommandRequest request{3, "GPU-0", Apply{power_limit(250'000)}, "r1", loop_.now()};
+  EXPECT_FALSE(client_.command(request)) << "before hello";
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.command(request));
+  const auto heard = receive_to_host(host_.get(), Wait::no);
+  ASSERT_TRUE(heard.ok());
+  EXPECT_EQ(std::get<CommandRequest>(*heard).request_id, "r1");
+  CommandReply reply;
+  reply.id = 3;
+  say(reply);
+  ASSERT_EQ(heard_.commands.size(), 1U);
+  EXPECT_EQ(heard_.commands[0].id, 3U);
+}
+
+TEST_F(HostClientTest, ACommandThatTakesLongIsNoSilence) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.command({3, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  loop_.advance(std::chrono::minutes(10));
+  EXPECT_TRUE(heard_.downs.empty());
+}
+
+TEST_F(HostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
+  client_.start();
+  say(hello_with_gpus(1));
+  ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
+  for (int i = 0; i < 36; ++i) {
+    loop_.advance(std::chrono::seconds(1));
+    if (heard_.downs.empty()) say(CommandReply{});
+  }
+  EXPECT_EQ(heard_.downs.size(), 1U);
+}
+
+TEST_F(HostClientTest, APausedHostIsGoneUntilItIsResumed) {
+  client_.start();
+  say(hello_with_gpus(1));
+  std::vector<Result<void>> ended;
+  client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  EXPECT_TRUE(ended.empty()) << "told later, not at once";
+  EXPECT_EQ(heard_.downs.size(), 1U) << "answers under way are lost";
+  EXPECT_FALSE(client_.command({1, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  loop_.advance(std::chrono::minutes(10));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_TRUE(ended[0].ok());
+  EXPECT_EQ(spawned_, 1);
+  client_.resume();
+  client_.resume();
+  EXPECT_EQ(spawned_, 2);
+  say(hello_with_gpus(1));
+  EXPECT_EQ(heard_.fleets.size(), 2U);
+}
+
+TEST_F(HostClientTest, AHostThatWaitsToBeStartedAgainIsNotStartedWhilePaused) {
+  client_.start();
+  hang_up();
+  client_.pause([](const Result<void>&) {});
+  loop_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(spawned_, 1);
+}
+
+TEST_F(HostClientTest, ResumingEarlyIsSaidToWhoeverWaitsForTheEnd) {
+  client_.start();
+  std::vector<Result<void>> ended;
+  client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  client_.resume();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].error().code, Errc::unavailable);
+  loop_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(ended.size(), 1U);
+}
+
+// A child of the test's that ends when it is told to, or never.
+class HostClientProcessTest : public HostClientTest {
+ protected:
+  Result<HostProcess> spawn_child() {
+    auto process = spawn();
+    if (!process) return process;
+    process->pid = ::fork();
+    if (process->pid == 0) {
+      for (;;) ::pause();
+    }
+    process->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process->pid, 0)));
+    pidfd_ = process->pidfd.get();
+    return process;
+  }
+  int pidfd_ = -1;
+  HostClient with_child_{loop_, [this] { return spawn_child(); }, heard_};
+};
+
+TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
+  with_child_.start();
+  std::vector<Result<void>> ended;
+  with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  pollfd gone{pidfd_, POLLIN, 0};
+  if (::poll(&gone, 1, 30'000) == 1) loop_.make_readable(pidfd_);
+  loop_.run_posted();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_TRUE(ended[0].ok());
+}
+
+TEST_F(HostClientProcessTest, AProcessThatWillNotGoIsSaidAfterTheDeadline) {
+  with_child_.start();
+  std::vector<Result<void>> ended;
+  with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  loop_.advance(HostClient::kEndDeadline);  // nobody says that it has gone
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].error().code, Errc::timed_out);
+  loop_.make_readable(pidfd_);
+  EXPECT_EQ(ended.size(), 1U);
 }
 
 TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {

@@ -2,13 +2,16 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "base/captured_log_for_tests.h"
 #include "device/error.h"
 #include "device/fake_backend.h"
+#include "driver/commanders.h"
 #include "driver/message.h"
 
 namespace gpuyard::driver {
@@ -112,6 +115,64 @@ TEST_F(HostTest, TellsWhatHappensToAGpu) {
   const auto event = receive<DeviceEvent>();
   EXPECT_EQ(event.device, fleet.fleet().devices[1].id);
   EXPECT_EQ(event.xid, 79U);
+}
+
+TEST_F(HostTest, ACommandIsCarriedOutAndAnswered) {
+  RecordProperty("contract", "B3 B4");
+  const auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
+  serve(fleet);
+  receive<Hello>();
+  const CommandRequest request{8, fleet.fleet().devices[1].id, Apply{power_limit(250'000)}, "r1",
+                               BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<CommandReply>();
+  EXPECT_EQ(reply.id, 8U);
+  EXPECT_FALSE(reply.failure);
+  EXPECT_EQ(reply.after->now, (SettingValue{250'000, 250'000}));
+  EXPECT_EQ(fleet.writes(), (std::vector<fakes::FakeWrite>{{1, power_limit(250'000)}}));
+}
+
+TEST_F(HostTest, ACommandToNobodyIsRefused) {
+  serve(FakeFleet::with_healthy_gpus(1, 1000));
+  receive<Hello>();
+  const CommandRequest request{9, "GPU-nobody", ReadEnergy{}, "", BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  const auto reply = receive<CommandReply>();
+  EXPECT_EQ(reply.id, 9U);
+  EXPECT_EQ(reply.failure->error(), (Error{Errc::not_found, "no GPU GPU-nobody is open"}));
+  EXPECT_FALSE(reply.called);
+}
+
+TEST_F(HostTest, AGpuThatTakesNoMoreIsBusy) {
+  RecordProperty("contract", "B18");
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.block(0);
+  const DeviceId id = fleet.fleet().devices[0].id;
+  for (std::uint64_t i = 0; i < Commanders::kMaxQueued + 2; ++i) {
+    const CommandRequest request{i, id, ReadEnergy{}, "", BootClock::now()};
+    ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  }
+  EXPECT_EQ(receive<CommandReply>().failure->code, Errc::busy);
+  fleet.unblock(0);
+}
+
+TEST_F(HostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
+  RecordProperty("contract", "B14");
+  const testing::CapturedLog log;
+  auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
+  serve(fleet);
+  receive<Hello>();
+  fleet.block(0);
+  const CommandRequest request{1, fleet.fleet().devices[0].id, Apply{power_limit(250'000)}, "",
+                               BootClock::now()};
+  ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
+  daemon_.reset();
+  fleet.unblock(0);
+  host_.join();
+  EXPECT_EQ(std::ranges::count(log.lines(), "ERROR Failed to send response to caller"), 1);
+  EXPECT_EQ(fleet.writes().size(), 1U) << "it was carried out all the same";
 }
 
 TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "device/command.h"
 #include "device/event.h"
 #include "device/read.h"
 
@@ -21,8 +22,8 @@ struct Hello {
 };
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))
 
-using ToHost = std::variant<ReadRequest>;
-using FromHost = std::variant<Hello, ReadReply, DeviceEvent>;
+using ToHost = std::variant<ReadRequest, CommandRequest>;
+using FromHost = std::variant<Hello, ReadReply, DeviceEvent, CommandReply>;
 
 // 64 GPUs fit well; a longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;

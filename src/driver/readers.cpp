@@ -33,11 +33,16 @@ class Readers::Worker {
     return unknown;
   }
 
+  bool is(const DeviceId& id) const {
+    const std::lock_guard lock(mutex_);
+    return is_open(id);
+  }
+  std::uint32_t index() const { return index_; }
+
   bool enqueue(ReadRequest& request) {
     {
       const std::lock_guard lock(mutex_);
-      const bool ours = info_ && !info_->fault && info_->id == request.device;
-      if (!ours || queue_.size() >= kMaxQueued) return false;
+      if (!is_open(request.device) || queue_.size() >= kMaxQueued) return false;
       queue_.push_back(std::move(request));
     }
     changed_.notify_all();
@@ -61,6 +66,8 @@ class Readers::Worker {
   }
 
  private:
+  bool is_open(const DeviceId& id) const { return info_ && !info_->fault && info_->id == id; }
+
   void run() {
     std::unique_lock lock(mutex_);
     if (open(lock)) {
@@ -153,6 +160,13 @@ std::vector<DeviceInfo> Readers::devices(Duration patience) const {
   std::vector<DeviceInfo> devices;
   for (const auto& worker : workers_) devices.push_back(worker->wait_opened(deadline));
   return devices;
+}
+
+std::optional<std::uint32_t> Readers::index_of(const DeviceId& id) const {
+  for (const auto& worker : workers_) {
+    if (worker->is(id)) return worker->index();
+  }
+  return std::nullopt;
 }
 
 bool Readers::read(ReadRequest request) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/backend.h"
@@ -31,6 +32,9 @@ class Readers {
   // Every GPU, by index, once each has been tried or `patience` has passed: one that is still being
   // opened has the fault "timed out".
   std::vector<DeviceInfo> devices(Duration patience) const;
+
+  // Of one that is open and has no fault.
+  std::optional<std::uint32_t> index_of(const DeviceId&) const;
 
   // Requests for one GPU are answered one after the other, in order. False, and nothing happens: no
   // such GPU is open, or kMaxQueued requests wait for it already.

@@ -131,6 +131,12 @@ TEST_F(ReadersTest, AGpuThatOpensLateIsNewsAndCanThenBeRead) {
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
+TEST_F(ReadersTest, AGpuThatIsOpenIsFoundByItsKey) {
+  const auto readers = make();
+  EXPECT_EQ(readers->index_of(id(3)), 3U);
+  EXPECT_FALSE(readers->index_of("GPU-nobody"));
+}
+
 TEST_F(ReadersTest, AGpuWithAFaultIsNotRead) {
   const DeviceId lost = id(0);
   fleet_.remove_gpu(0);

@@ -1,0 +1,130 @@
+#include "driver/carry_out.h"
+
+#include <gtest/gtest.h>
+
+#include "device/fake_backend.h"
+
+namespace gpuyard::driver {
+namespace {
+
+using fakes::FakeWrite;
+using Writes = std::vector<FakeWrite>;
+
+class CarryOut : public ::testing::Test {
+ protected:
+  CommandReply carry_out(Command command) {
+    return driver::carry_out(*backend_, {7, id_, std::move(command), "", BootClock::now()});
+  }
+
+  FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, 1'000);
+  std::unique_ptr<Backend> backend_ = fleet_.backend();
+  DeviceId id_ = fleet_.fleet().devices[1].id;
+};
+
+TEST_F(CarryOut, WhatIsSetIsLookedAtBeforeAndReadBackAfter) {
+  RecordProperty("contract", "B2 B3 B4");
+  const CommandReply reply = carry_out(Apply{power_limit(250'000)});
+  EXPECT_EQ(reply.id, 7U);
+  EXPECT_EQ(reply.device, id_);
+  EXPECT_FALSE(reply.failure);
+  EXPECT_TRUE(reply.called);
+  EXPECT_EQ(reply.before->now, (SettingValue{300'000, 300'000}));
+  EXPECT_EQ(reply.after->now, (SettingValue{250'000, 250'000}));
+  EXPECT_LE(reply.began, reply.done);
+  EXPECT_EQ(fleet_.writes(), (Writes{{1, power_limit(250'000)}}));
+}
+
+TEST_F(CarryOut, LookingChangesNothing) {
+  const CommandReply reply = carry_out(Look{SettingKind::power_limit});
+  EXPECT_EQ(reply.before->allowed, (SettingValue{100'000, 400'000}));
+  EXPECT_FALSE(reply.called);
+  EXPECT_TRUE(fleet_.writes().empty());
+}
+
+TEST_F(CarryOut, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
+  RecordProperty("contract", "B15");
+  const CommandReply reply = carry_out(Apply{power_limit(900'000)});
+  EXPECT_EQ(reply.failure->code, Errc::invalid);
+  EXPECT_EQ(reply.failure->message,
+            "900 W is out of range: this GPU's power limit may be 100 W to 400 W");
+  EXPECT_FALSE(reply.called);
+  EXPECT_TRUE(fleet_.writes().empty());
+}
+
+TEST_F(CarryOut, ARangeThatChangedMeanwhileIsTheOneThatCounts) {
+  RecordProperty("contract", "B15");
+  fleet_.set_setting(1, SettingKind::power_limit,
+                     {SettingValue{300'000, 300'000}, {}, SettingValue{280'000, 320'000}, {}});
+  EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::invalid);
+}
+
+TEST_F(CarryOut, WithoutThePrivilegeNothingIsTried) {
+  RecordProperty("contract", "E15");
+  fleet_.deny_control(Error{Errc::denied, "needs CAP_SYS_ADMIN"});
+  for (const Command& command :
+       {Command(Apply{power_limit(250'000)}), Command(ClearEcc{EccCounter::lifetime})}) {
+    const CommandReply reply = carry_out(command);
+    EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "needs CAP_SYS_ADMIN"}));
+    EXPECT_FALSE(reply.called);
+  }
+  EXPECT_TRUE(fleet_.writes().empty());
+  EXPECT_FALSE(carry_out(Look{SettingKind::ecc}).failure) << "looking needs none";
+}
+
+TEST_F(CarryOut, WhatTheGpuCannotDoIsNotTried) {
+  fleet_.set_unsupported(1, SettingKind::memory_clocks);
+  const CommandReply reply = carry_out(Apply{memory_clocks(1593, 2619)});
+  EXPECT_EQ(reply.failure->code, Errc::unsupported);
+  EXPECT_FALSE(reply.called);
+}
+
+TEST_F(CarryOut, OnlyWhatIsStillAsExpectedIsWrittenOver) {
+  const std::vector<SettingValue> ours = {{300'000, 300'000}, {280'000, 280'000}};
+  EXPECT_FALSE(carry_out(Apply{power_limit(250'000), ours}).failure);
+  const CommandReply drifted = carry_out(Apply{power_limit(300'000), ours});
+  EXPECT_EQ(drifted.failure->code, Errc::conflict);
+  EXPECT_EQ(drifted.failure->message,
+            "the power limit is 250 W, which is not what it was expected to be; somebody else has "
+            "set it");
+  EXPECT_EQ(drifted.before->now, (SettingValue{250'000, 250'000}));
+  EXPECT_FALSE(drifted.called);
+  EXPECT_EQ(fleet_.writes().size(), 1U);
+}
+
+TEST_F(CarryOut, OfWhatCannotBeReadNothingCanBeExpected) {
+  const CommandReply reply = carry_out(Apply{gpu_clocks(1200, 1500), {{1, 1}}});
+  EXPECT_FALSE(reply.failure);
+  EXPECT_TRUE(reply.called);
+  EXPECT_FALSE(reply.after->now);
+}
+
+TEST_F(CarryOut, TheDriversRefusalPassesUnchanged) {
+  RecordProperty("contract", "B17");
+  for (const Errc code : {Errc::denied, Errc::invalid, Errc::unsupported, Errc::device_lost,
+                          Errc::conflict, Errc::internal}) {
+    const Error why{code, "the driver's words"};
+    fleet_.set_setting_fails(1, SettingKind::power_limit, why);
+    const CommandReply reply = carry_out(Apply{power_limit(250'000)});
+    EXPECT_EQ(reply.failure->error(), why);
+    EXPECT_TRUE(reply.called);
+    EXPECT_FALSE(reply.after);
+  }
+}
+
+TEST_F(CarryOut, ErrorsAreClearedAndEnergyIsRead) {
+  RecordProperty("contract", "B3 B15 E14");
+  fleet_.set_number(1, Metric::energy_total, 987'654);
+  EXPECT_EQ(carry_out(ReadEnergy{}).energy_mj, 987'654);
+  EXPECT_FALSE(carry_out(ClearEcc{EccCounter::since_load}).failure);
+  EXPECT_EQ(fleet_.writes(), (Writes{{1, EccCounter::since_load}}));
+}
+
+TEST_F(CarryOut, ALostGpuIsSaidToBeLost) {
+  RecordProperty("contract", "B17");
+  fleet_.remove_gpu(1);
+  EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::device_lost);
+  EXPECT_EQ(carry_out(ReadEnergy{}).failure->code, Errc::device_lost);
+}
+
+}  // namespace
+}  // namespace gpuyard::driver

@@ -1,0 +1,159 @@
+#include "driver/commanders.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "device/error.h"
+#include "driver/carry_out.h"
+#include "driver/command_log.h"
+
+namespace gpuyard::driver {
+
+Error terminated(std::uint32_t index) {
+  return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
+}
+
+// Shared between its thread and Commanders, so that a thread left behind has what it stands on.
+class Commanders::Worker {
+ public:
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered)
+      : index_(index), answered_(std::move(answered)), backend_(std::move(backend)) {}
+
+  static void start(const std::shared_ptr<Worker>& self) {
+    std::thread thread([self] { self->run(); });
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->thread_ = thread.get_id();
+    }
+    thread.detach();
+    log::info("Background task for GPU {} successfully spawned", self->index_);
+  }
+
+  Result<void> enqueue(CommandRequest&& request) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) {
+        return Error{Errc::unavailable,
+                     fmt::format("GPU {} takes no more commands: shutting down", index_)};
+      }
+      if (queue_.size() >= kMaxQueued) {
+        return Error{Errc::busy, fmt::format("{} commands wait for GPU {} already; try again later",
+                                             kMaxQueued, index_)};
+      }
+      queue_.push_back(std::move(request));
+    }
+    changed_.notify_all();
+    return {};
+  }
+
+  void take_no_more() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // After this returns, `answered_` is not running on the worker's thread and never runs again,
+  // unless it is what called this.
+  void finish(TimePoint deadline) {
+    std::unique_lock lock(mutex_);
+    const bool from_within = std::this_thread::get_id() == thread_;
+    if (!from_within) {
+      changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
+    }
+    muted_ = true;
+    std::deque<CommandRequest> left = std::exchange(queue_, {});
+    if (under_way_) left.push_front(*std::exchange(under_way_, std::nullopt));
+    if (!from_within) changed_.wait(lock, [&] { return !telling_; });
+    lock.unlock();
+    for (const CommandRequest& request : left) answered_(refusal(request, terminated(index_)));
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (carry_out_next(lock)) {
+    }
+    // Whoever waits may go on to unload the driver; this thread has nothing to do with it any more.
+    auto backend = std::exchange(backend_, nullptr);
+    lock.unlock();
+    backend.reset();
+    lock.lock();
+    stopped_ = true;
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  bool carry_out_next(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty() || muted_) return false;
+    const CommandRequest request = std::move(queue_.front());
+    queue_.pop_front();
+    under_way_ = request;
+    lock.unlock();
+    CommandReply reply = carry_out(*backend_, request);
+    log_command(index_, request, reply);
+    lock.lock();
+    if (muted_) return false;  // it was answered as terminated
+    under_way_.reset();
+    telling_ = true;
+    lock.unlock();
+    answered_(std::move(reply));
+    lock.lock();
+    telling_ = false;
+    changed_.notify_all();
+    return true;
+  }
+
+  const std::uint32_t index_;
+  const Answered answered_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Backend> backend_;
+  std::thread::id thread_;
+  std::deque<CommandRequest> queue_;
+  std::optional<CommandRequest> under_way_;
+  bool closing_ = false;
+  bool stopped_ = false;
+  bool muted_ = false;    // all that was left has been answered
+  bool telling_ = false;  // inside answered_
+};
+
+Commanders::Commanders(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                       const Answered& answered)
+    : backend_(std::move(backend)) {
+  for (std::uint32_t index = 0; index < gpu_count; ++index) {
+    workers_.push_back(std::make_shared<Worker>(backend_, index, answered));
+    Worker::start(workers_.back());
+  }
+}
+
+Commanders::~Commanders() {
+  close();
+  // One that was telling when it closed us may tell still.
+  for (const auto& worker : workers_) worker->finish(BootClock::now());
+}
+
+void Commanders::close() {
+  if (closed_.exchange(true)) return;
+  for (const auto& worker : workers_) worker->take_no_more();
+  const TimePoint deadline = BootClock::now() + kFarewell;
+  for (const auto& worker : workers_) worker->finish(deadline);
+}
+
+Result<void> Commanders::send(std::uint32_t index, CommandRequest request) {
+  if (index >= workers_.size()) return index_out_of_range(index);
+  if (request.received == TimePoint()) request.received = BootClock::now();
+  return workers_[index]->enqueue(std::move(request));
+}
+
+}  // namespace gpuyard::driver
