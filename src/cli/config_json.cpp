@@ -9,6 +9,7 @@ namespace {
 boost::json::value as_json(const config::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return boost::json::value(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
+  if (const auto* yes = std::get_if<bool>(&value)) return *yes;
   boost::json::array list;
   for (const auto& item : std::get<std::vector<std::string>>(value)) list.emplace_back(item);
   return list;
@@ -20,6 +21,8 @@ boost::json::object schema_of(config::Type type) {
       return {{"type", "array"}, {"items", {{"type", "string"}}}};
     case config::Type::integer:
       return {{"type", "integer"}};
+    case config::Type::boolean:
+      return {{"type", "boolean"}};
     case config::Type::text:
       break;
   }

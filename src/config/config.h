@@ -42,6 +42,16 @@ struct Config {
   struct Metrics {
     std::string prefix = "gpuyard";
   } metrics;
+  // Whether and how GPUs may be changed, and not only watched.
+  struct Control {
+    enum class OnStop { keep, restore };
+    bool enabled = false;
+    std::string group = "gpuyard";  // may control over the Unix socket; empty: nobody but admins
+    OnStop on_stop = OnStop::keep;  // what becomes of settings when the daemon ends
+    // Argument vector; {index}, {uuid} and {pci} in it are those of the GPU. Empty: no resets.
+    std::vector<std::string> reset_command = {"nvidia-smi", "--gpu-reset", "-i", "{uuid}"};
+    std::int64_t reset_timeout_s = 60;
+  } control;
   struct Log {
     log::Level level = log::Level::info;
   } log;

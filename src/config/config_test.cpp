@@ -136,10 +136,13 @@ TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
 TEST(Keys, EveryKeyGivesBackWhatWasSet) {
   for (const Key& key : keys()) {
     Config config;
-    const std::string text = key.name == "level" ? "error" : "something";
+    const std::string text = key.name == "level"     ? "error"
+                             : key.name == "on_stop" ? "restore"
+                                                     : "something";
     const bool pairs = key.name == "temperatures_of";
-    const Value value = key.type == Type::integer ? Value(std::int64_t{70})
-                        : key.type == Type::text  ? Value(text)
+    const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
+                        : key.type == Type::boolean ? Value(true)
+                        : key.type == Type::text    ? Value(text)
                         : pairs ? Value(Strings{"0000:01:00.0 = 60/70", "3 = -1/90"})
                                 : Value(Strings{text, "more"});
     ASSERT_TRUE(key.set(config, value)) << key.name;
@@ -172,6 +175,48 @@ TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
   }
   EXPECT_EQ(problem_of("health.temperatures_of = [\"3=80/90\", \"3 = 1/2\"]"),
             "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU for the second time");
+}
+
+TEST(Config, GpusAreOnlyWatchedUntilSomebodySaysOtherwise) {
+  const Config config;
+  EXPECT_FALSE(config.control.enabled);
+  EXPECT_EQ(config.control.group, "gpuyard");
+  EXPECT_EQ(config.control.on_stop, Config::Control::OnStop::keep);
+}
+
+TEST(ConfigFile, ControlIsSwitchedOnByTrueAndByNothingElse) {
+  EXPECT_TRUE(applied("control.enabled = true").control.enabled);
+  EXPECT_FALSE(applied("control.enabled = false").control.enabled);
+  for (const char* value : {"1", "\"true\"", "[true]"}) {
+    EXPECT_EQ(problem_of(std::string("control.enabled = ") + value),
+              "x.toml:1: control.enabled must be true or false");
+  }
+}
+
+TEST(ConfigFile, SettingsAreKeptOrRestoredWhenTheDaemonEnds) {
+  EXPECT_EQ(applied("control.on_stop = \"restore\"").control.on_stop,
+            Config::Control::OnStop::restore);
+  EXPECT_EQ(problem_of("control.on_stop = \"drop\""),
+            "x.toml:1: control.on_stop: can be \"keep\" or \"restore\", not \"drop\"");
+}
+
+TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
+  EXPECT_EQ(applied("control.reset_command = [\"/bin/r\", \"{index}:{pci}\", \"{uuid}\"]")
+                .control.reset_command,
+            (Strings{"/bin/r", "{index}:{pci}", "{uuid}"}));
+  EXPECT_EQ(applied("control.reset_command = []").control.reset_command, Strings{});
+}
+
+TEST(ConfigFile, AResetCommandThatCannotRunIsRefused) {
+  EXPECT_EQ(problem_of("control.reset_command = [\"r\", \"{gpu}\"]"),
+            "x.toml:1: control.reset_command: \"{gpu}\" stands for nothing; {index}, {uuid} and "
+            "{pci} do");
+  EXPECT_EQ(problem_of("control.reset_command = [\"\", \"-r\"]"),
+            "x.toml:1: control.reset_command: its first word, the program, is empty");
+  for (const char* seconds : {"0", "-1", "3601"}) {
+    EXPECT_EQ(problem_of(std::string("control.reset_timeout_s = ") + seconds),
+              "x.toml:1: control.reset_timeout_s: can be 1 to 3600, not " + std::string(seconds));
+  }
 }
 
 TEST(Render, WhatIsPrintedReadsBackTheSame) {

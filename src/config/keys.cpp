@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "config/control_keys.h"
+
 namespace gpuyard::config {
 namespace {
 
@@ -136,6 +138,27 @@ constexpr std::array kKeys = {
     Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},
+    Key{"control", "enabled", false,
+        "Whether GPUs may be changed: power limits, clocks, modes, resets. false: they are only "
+        "watched.",
+        Type::boolean, &get_member<&Config::control, &Config::Control::enabled>,
+        &set_member<&Config::control, &Config::Control::enabled>},
+    Key{"control", "group", false,
+        "Members of this group may change GPUs, over the Unix socket. Empty: only root and the "
+        "daemon's own user may.",
+        Type::text, &get_member<&Config::control, &Config::Control::group>,
+        &set_member<&Config::control, &Config::Control::group>},
+    Key{"control", "on_stop", false,
+        "When the daemon ends: \"keep\" what is set of the GPUs, or \"restore\" what was before.",
+        Type::text, &get_on_stop, &set_on_stop},
+    Key{"control", "reset_command", false,
+        "Command that resets a GPU, word by word; {index}, {uuid} and {pci} stand for the GPU's "
+        "names. []: GPUs cannot be reset.",
+        Type::list, &get_member<&Config::control, &Config::Control::reset_command>,
+        &set_reset_command},
+    Key{"control", "reset_timeout_s", false,
+        "That command is killed after so many seconds (1 to 3600).", Type::integer,
+        &get_member<&Config::control, &Config::Control::reset_timeout_s>, &set_reset_timeout},
     Key{"log", "level", false, "debug, info, warning or error.", Type::text, &get_level,
         &set_level_value},
 };
@@ -158,6 +181,7 @@ std::string quoted(std::string_view text) {
 std::string to_toml(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
   std::string out = "[";
   for (const std::string& element : std::get<Strings>(value)) {
     if (out.size() > 1) out += ", ";

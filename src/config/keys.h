@@ -15,8 +15,8 @@
 
 namespace gpuyard::config {
 
-using Value = std::variant<std::string, std::vector<std::string>, std::int64_t>;
-enum class Type { text, list, integer };  // which of them, in that order
+using Value = std::variant<std::string, std::vector<std::string>, std::int64_t, bool>;
+enum class Type { text, list, integer, boolean };  // which of them, in that order
 
 struct Key {
   std::string_view section;

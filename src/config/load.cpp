@@ -62,14 +62,26 @@ class FileReader {
   }
 
   static std::string_view what_is(Type type) {
-    return type == Type::text   ? "a string"
-           : type == Type::list ? "a list of strings"
-                                : "an integer";
+    switch (type) {
+      case Type::text:
+        return "a string";
+      case Type::list:
+        return "a list of strings";
+      case Type::integer:
+        return "an integer";
+      case Type::boolean:
+        break;
+    }
+    return "true or false";
   }
 
   static std::optional<Value> value_of(const toml::node& node, Type type) {
     if (type == Type::text) return text_of(node);
     if (type == Type::list) return list_of(node);
+    if (type == Type::boolean) {
+      const auto* yes = node.as_boolean();
+      return yes != nullptr ? std::optional<Value>(yes->get()) : std::nullopt;
+    }
     const auto* number = node.as_integer();
     return number != nullptr ? std::optional<Value>(number->get()) : std::nullopt;
   }
