@@ -250,6 +250,10 @@ std::string_view parameter_example(const protocol::RouteInfo& route, std::string
   if (name == "since" && !route.csv.empty()) return "2h";
   if (name == "id") return "0";
   if (name == "window") return kWindowExample;
+  if (name == "operation") return kOperationExample;
+  if (name == "gpu") return "0";
+  if (name == "limit") return "20";
+  if (name == "before") return "18";
   if (name == "file") return "swagger-ui.css";
   if (name == "gpus") return "0,1";
   if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
@@ -265,6 +269,7 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
       return {code, "unknown parameter \"fields\""};
     case Errc::not_found:
       if (route.pattern.ends_with("{window}")) return {code, "there is no open window \"9\""};
+      if (route.pattern.ends_with("{operation}")) return {code, "there is no operation \"9\""};
       return {code, "GPU index 2 is out of range"};
     case Errc::unavailable:
       return {code, "NVML Shared Library Not Found"};
@@ -273,6 +278,16 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
       if (auto permitted = authorise(stranger, route); !permitted) return permitted.error();
       break;
     }
+    case Errc::unsupported:
+      return {code, "Not Supported"};
+    case Errc::conflict:
+      return {code, "uid 1001 has the GPU clocks of GPU 0 until 2026-01-01T01:00:00.000Z"};
+    case Errc::busy:
+      return {code, "64 commands wait for GPU 0 already"};
+    case Errc::device_lost:
+      return {code, "GPU is lost"};
+    case Errc::timed_out:
+      return {code, "GPU 0 did not answer in time"};
     default:
       break;
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/history.h"
 #include "protocol/resources.h"
@@ -22,6 +23,17 @@ protocol::EnergyReport example_of(std::type_identity<protocol::EnergyReport>);
 protocol::EnergyWindowWish example_of(std::type_identity<protocol::EnergyWindowWish>);
 protocol::EnergyWindow example_of(std::type_identity<protocol::EnergyWindow>);
 protocol::EnergyWindows example_of(std::type_identity<protocol::EnergyWindows>);
+protocol::PowerLimitWish example_of(std::type_identity<protocol::PowerLimitWish>);
+protocol::ClocksWish example_of(std::type_identity<protocol::ClocksWish>);
+protocol::EnabledWish example_of(std::type_identity<protocol::EnabledWish>);
+protocol::ComputeModeWish example_of(std::type_identity<protocol::ComputeModeWish>);
+protocol::ClearEccWish example_of(std::type_identity<protocol::ClearEccWish>);
+protocol::ChangeWish example_of(std::type_identity<protocol::ChangeWish>);
+protocol::Changes example_of(std::type_identity<protocol::Changes>);
+protocol::Management example_of(std::type_identity<protocol::Management>);
+protocol::Operation example_of(std::type_identity<protocol::Operation>);
+protocol::Operations example_of(std::type_identity<protocol::Operations>);
+protocol::Audit example_of(std::type_identity<protocol::Audit>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
 protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 
@@ -29,6 +41,7 @@ template <class Answer>
 concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
 
 inline constexpr std::string_view kWindowExample = "5d0c3bfa91e2764e";
+inline constexpr std::string_view kOperationExample = "11";
 
 // Of an answer that is text; "" where none would help.
 std::string_view text_example(const protocol::RouteInfo&);

@@ -117,6 +117,11 @@ void put_failure(bj::object& responses, const BoundRoute& route, Errc code, bj::
                   error_schema_of(route.info.errors, shared), bj::parse(*response.body));
 }
 
+std::string_view also_answers(int status) {
+  return status == protocol::kMultiStatus ? "Some GPUs failed; the answer says how each one ended."
+                                          : "Not yet; the answer says why.";
+}
+
 bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   bj::object responses;
   bj::object ok = response_of("OK", route.info.produces, answer_schema_of(route, shared),
@@ -126,8 +131,9 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   }
   responses[std::to_string(route.info.status)] = std::move(ok);
   if (route.info.also_answers_with != 0) {
-    responses[std::to_string(route.info.also_answers_with)] = response_of(
-        "Not yet; the answer says why.", route.info.produces, answer_schema_of(route, shared), {});
+    responses[std::to_string(route.info.also_answers_with)] =
+        response_of(also_answers(route.info.also_answers_with), route.info.produces,
+                    answer_schema_of(route, shared), {});
   }
   put_failure(responses, route, Errc::invalid, shared);
   if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, shared);
@@ -178,6 +184,7 @@ std::string render(const Context& context) {
         {"description", "Watches, controls, guards and shares the GPUs of a machine."}}},
       {"tags", bj::array{tag("GPU", "GPUs and their driver: what they are and what they do."),
                          tag("Energy", "What the GPUs used, and windows that measure it."),
+                         tag("Control", "What is set of the GPUs, by whom, and until when."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"components", {{"schemas", std::move(shared)}}}};
