@@ -21,6 +21,7 @@ ARROWS: dict[str, set[str] | None] = {
     "device": {"base"},
     "http": {"base"},
     "config": {"base"},
+    "cpu": {"base"},
     "processes": {"base", "device"},
     "energy": {"base", "device"},
     "control": {"base", "device"},

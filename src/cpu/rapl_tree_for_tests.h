@@ -1,0 +1,68 @@
+// A directory that looks like /sys/class/powercap to whoever reads CPU energy there.
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace gpuyard::cpu::testing {
+
+class RaplTree {
+ public:
+  RaplTree() {
+    std::string path = (std::filesystem::temp_directory_path() / "rapl-XXXXXX").string();
+    root_ = ::mkdtemp(path.data());
+    // What else is there on a real machine.
+    std::filesystem::create_directories(root_ + "/intel-rapl");
+    std::filesystem::create_directories(root_ + "/intel-rapl:0:0");
+    std::filesystem::create_directories(root_ + "/intel-rapl-mmio:0");
+  }
+  RaplTree(const RaplTree&) = delete;
+  RaplTree& operator=(const RaplTree&) = delete;
+  ~RaplTree() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  const std::string& root() const { return root_; }
+  std::string package(unsigned number) const {
+    return fmt::format("{}/intel-rapl:{}", root_, number);
+  }
+  std::string subzone(unsigned number, unsigned place) const {
+    return fmt::format("{}/intel-rapl:{}:{}", package(number), number, place);
+  }
+
+  void put_package(unsigned number, std::int64_t energy_uj) {
+    put_zone(package(number), fmt::format("package-{}", number), energy_uj);
+  }
+  // As on a server: the cores are zone 0, the memory zone 1.
+  void put_dram(unsigned number, std::int64_t energy_uj) {
+    put_zone(subzone(number, 0), "core", 1);
+    put_zone(subzone(number, 1), "dram", energy_uj);
+  }
+  static void put_zone(const std::string& zone, std::string_view name, std::int64_t energy_uj) {
+    std::filesystem::create_directories(zone);
+    write(zone + "/name", fmt::format("{}\n", name));
+    write(zone + "/max_energy_range_uj", fmt::format("{}\n", kRange));
+    set(zone, energy_uj);
+  }
+  static void set(const std::string& zone, std::int64_t energy_uj) {
+    write(zone + "/energy_uj", fmt::format("{}\n", energy_uj));
+  }
+  static void write(const std::string& path, std::string_view text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+
+  static constexpr std::int64_t kRange = 262'143'328'850;  // what Intel's packages have
+
+ private:
+  std::string root_;
+};
+
+}  // namespace gpuyard::cpu::testing
