@@ -35,6 +35,9 @@ class Feed {
   virtual Chunk next() = 0;
   // Asked when there is nothing: whether nothing will ever follow.
   virtual bool over() const { return false; }
+  // Whether its body may end as bodies do. If not, the connection is broken off instead, which a
+  // client that reconnects takes for a loss.
+  virtual bool may_end() const { return true; }
 
   // By the session: whom to tell.
   void on_more(std::function<void()> wake) { wake_ = std::move(wake); }

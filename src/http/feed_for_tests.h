@@ -17,6 +17,7 @@ class FeedByHand final : public Feed {
     return first;
   }
   bool over() const override { return over_; }
+  bool may_end() const override { return may_end_; }
 
   void say(std::string_view text) { say(Chunk(text)); }
   void say(Chunk chunk) {
@@ -27,11 +28,13 @@ class FeedByHand final : public Feed {
     over_ = true;
     more();
   }
+  void may_end(bool may) { may_end_ = may; }
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
   std::deque<Chunk> waiting_;
   bool over_ = false;
+  bool may_end_ = true;
 };
 
 }  // namespace gpuyard::http

@@ -46,6 +46,7 @@ asio::awaitable<bool> FeedSender::run() {
       co_await send();
     }
   }
+  failed_ = failed_ || !feed_.may_end();
   if (!failed_) co_await finish();
   co_return !failed_;
 }

@@ -151,6 +151,15 @@ TEST_F(SessionStream, DoesNotEndWhenItsClientMerelyStopsSending) {
   EXPECT_EQ(say("heard"), framed("heard"));
 }
 
+TEST_F(SessionStream, BreaksOffWhereAFeedMayNotEnd) {
+  feed_->may_end(false);
+  begin();
+  feed_->end();
+  io_.poll();
+  EXPECT_EQ(pipe_->take_received(), "");
+  EXPECT_TRUE(pipe_->finished_by_server());
+}
+
 TEST_F(SessionStream, LeavesFurtherRequestsUnanswered) {
   exchange(std::string(kGet) + std::string(kGet));
   exchange(kGet);
