@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,18 @@ def clean_environment(directory, **extra):
         "XDG_STATE_HOME": str(directory),
         "XDG_CONFIG_HOME": str(directory),
     } | extra
+
+
+def program_for_others(directory):
+    """A copy of the program, with its simulated NVML, that other users can run wherever the checkout
+    lies. Every user must be able to enter `directory`."""
+    place = os.path.join(directory, "bin")
+    os.makedirs(os.path.join(place, "sim"), exist_ok=True)
+    program = shutil.copy2(PROGRAM, place)
+    library = shutil.copy2(os.environ["GPUYARD_SIM_LIB"], os.path.join(place, "sim"))
+    for path in (place, os.path.join(place, "sim"), program, library):
+        os.chmod(path, 0o755)
+    return program
 
 
 def wait_until(condition, what):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, PROGRAM, wait_until
+from conftest import PATIENCE, PROGRAM, program_for_others, wait_until
 from sim_world import World, world  # noqa: F401
 
 LAYOUT_VERSION_AT = 8
@@ -161,14 +161,15 @@ def test_another_user_may_look_but_not_touch():
     world = World(place)
     try:
         world.start("--gpus", "1")
+        program = program_for_others(place)
         as_nobody = {"env": world.environment, "user": 65534, "group": 65534, "extra_groups": [],
                      "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
-        assert subprocess.run([PROGRAM, "sim", "status"], **as_nobody).returncode == 0
+        assert subprocess.run([program, "sim", "status"], **as_nobody).returncode == 0
         for arguments in (["inject", "--gpu", "0", "--lost"], ["load", "--gpu", "0", "idle"],
                           ["run", "--gpu", "0", "--", "true"], ["reset", "--gpu", "0"]):
-            done = subprocess.run([PROGRAM, "sim", *arguments], **as_nobody)
+            done = subprocess.run([program, "sim", *arguments], **as_nobody)
             assert done.returncode == 4 and "another user's keeper" in done.stderr, arguments
-        assert subprocess.run([PROGRAM, "sim", "stop"], **as_nobody).returncode == 4
+        assert subprocess.run([program, "sim", "stop"], **as_nobody).returncode == 4
         assert not world.gpu(0)["lost"]
     finally:
         world.end()
