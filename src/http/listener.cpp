@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "http/peer_groups.h"
 #include "http/response_head.h"
 #include "http/session.h"
 
@@ -32,6 +33,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
   if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
     peer.uid = credentials.uid;
     peer.gid = credentials.gid;
+    peer.groups = peer_groups(client.get(), credentials.gid);
     peer.pid = credentials.pid;
   }
   return peer;

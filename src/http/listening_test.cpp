@@ -1,7 +1,12 @@
 // The doors of a server: TCP and Unix sockets.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "http/peer_groups.h"
 #include "http/server_for_tests.h"
 
 namespace gpuyard::http {
@@ -81,6 +86,85 @@ TEST_F(UnixServer, KnowsWhoIsAsking) {
   EXPECT_EQ(last_.peer.gid, ::getgid());
   EXPECT_EQ(last_.peer.pid, ::getpid());
   EXPECT_EQ(last_.peer.listener, path());
+}
+
+// The supplementary groups of this thread alone, for as long as it lives.
+class Groups {
+ public:
+  explicit Groups(const std::vector<gid_t>& groups)
+      : before_(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr)))) {
+    if (::getgroups(static_cast<int>(before_.size()), before_.data()) < 0) before_.clear();
+    changed_ = set(groups);
+  }
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+  ~Groups() {
+    if (changed_) {
+      EXPECT_TRUE(set(before_));
+    }
+  }
+  bool changed() const { return changed_; }
+
+ private:
+  // By system call: glibc's function changes every thread.
+  static bool set(const std::vector<gid_t>& groups) {
+    return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
+  }
+
+  std::vector<gid_t> before_;
+  bool changed_ = false;
+};
+
+class PeerGroups : public ServerTest, public testing::WithParamInterface<std::size_t> {
+ protected:
+  // Connects as a member of so many groups, and asks.
+  Peer peer_in(std::size_t groups) {
+    std::vector<gid_t> wanted;
+    for (gid_t gid = 70'000; wanted.size() < groups; ++gid) wanted.push_back(gid);
+    Server server(loop_, handler());
+    EXPECT_TRUE(server.listen_unix(path()));
+    std::optional<RawClient> client;
+    {
+      const Groups as(wanted);
+      if (!as.changed()) return {};
+      client.emplace(loop_, on_unix());
+    }
+    client->send(kGet);
+    client->receive("hello");
+    return last_.peer;
+  }
+};
+
+TEST_P(PeerGroups, AreThoseItConnectedWith) {
+  const Peer peer = peer_in(GetParam());
+  if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
+  EXPECT_EQ(peer.groups.size(), GetParam() + 1);
+  EXPECT_TRUE(peer.in_group(::getgid()));
+  for (std::size_t i = 0; i < GetParam(); ++i) {
+    EXPECT_TRUE(peer.in_group(static_cast<gid_t>(70'000 + i)));
+  }
+  EXPECT_FALSE(peer.in_group(static_cast<gid_t>(70'000 + GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Unix, PeerGroups, testing::Values(0, 1, 32, 33, kMostPeerGroups));
+
+TEST_F(PeerGroups, SomebodyInTooManyIsInNoneButTheirOwn) {
+  const Peer peer = peer_in(kMostPeerGroups + 1);
+  if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
+  EXPECT_EQ(peer.groups, std::vector{::getgid()});
+  EXPECT_FALSE(peer.in_group(70'000));
+}
+
+TEST_F(TcpServer, NobodySaysOfAPeerWhichGroupsItIsIn) {
+  Server server(loop_, handler());
+  const auto bound = server.listen_tcp("127.0.0.1", 0);
+  ASSERT_TRUE(bound);
+  RawClient client(loop_, Endpoint::tcp(bound->address, bound->port));
+  client.send(kGet);
+  client.receive("hello");
+  EXPECT_TRUE(last_.peer.groups.empty());
+  EXPECT_FALSE(last_.peer.in_group(::getgid()));
+  EXPECT_FALSE(last_.peer.in_group(last_.peer.gid));
 }
 
 TEST_F(UnixServer, GivesTheSocketItsModeWhateverTheUmask) {

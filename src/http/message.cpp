@@ -21,6 +21,10 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
   return {};
 }
 
+bool Peer::in_group(gid_t group) const {
+  return std::ranges::find(groups, group) != groups.end();
+}
+
 Response::Response(int status_code, std::string type, std::string text)
     : Response(status_code, std::move(type), std::make_shared<const std::string>(std::move(text))) {
 }

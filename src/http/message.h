@@ -31,7 +31,8 @@ struct Header {
 // The first value of `name`, in any case; "" if there is none.
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
 
-// Who is on the other side, as the kernel says. uid, gid and pid are set on Unix sockets only.
+// Who is on the other side, as the kernel says. uid, gid, groups and pid are set on Unix sockets
+// only.
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
@@ -39,7 +40,10 @@ struct Peer {
   std::string listener;  // which door: "127.0.0.1:9410" or "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
+  std::vector<gid_t> groups;  // gid and the supplementary ones; see peer_groups.h
   pid_t pid = 0;
+
+  bool in_group(gid_t) const;
 };
 
 struct Request {
