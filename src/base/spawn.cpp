@@ -5,7 +5,9 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "base/files.h"
 
@@ -73,31 +75,78 @@ Result<std::vector<UniqueFd>> lifted(const std::vector<int>& given) {
   return copies;
 }
 
+// Texts as exec wants them, which stay what they are.
+class Words {
+ public:
+  explicit Words(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (std::string& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+
+  char* const* get() const { return pointers_.data(); }
+  const std::string& first() const { return texts_.front(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+std::vector<std::string> command_line(const SpawnPlan& plan) {
+  std::vector<std::string> words = {plan.program.empty() ? program_path() : plan.program};
+  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
+  return words;
+}
+
+bool names(std::string_view variable, std::string_view name) {
+  return variable.size() > name.size() && variable.starts_with(name) &&
+         variable[name.size()] == '=';
+}
+
+std::vector<std::string> environment_of(const SpawnPlan& plan) {
+  std::vector<std::string> variables;
+  for (char* const* ours = environ; *ours != nullptr; ++ours) {
+    const auto replaced = [&](const auto& added) { return names(*ours, added.first); };
+    if (std::ranges::none_of(plan.environment, replaced)) variables.emplace_back(*ours);
+  }
+  for (const auto& [name, value] : plan.environment) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+// `output` is above every number the child uses, or -1.
+void add_standard(Actions& actions, const SpawnPlan& plan, int output) {
+  actions.null(STDIN_FILENO, O_RDONLY);
+  if (output >= 0) {
+    actions.give(output, STDOUT_FILENO);
+    actions.give(output, STDERR_FILENO);
+    return;
+  }
+  actions.null(STDOUT_FILENO, O_WRONLY);
+  if (!plan.keeps_stderr || !is_open(STDERR_FILENO)) actions.null(STDERR_FILENO, O_WRONLY);
+}
+
 }  // namespace
 
 Result<pid_t> spawn(const SpawnPlan& plan) {
-  const auto copies = lifted(plan.given);
+  std::vector<int> given = plan.given;
+  if (plan.output) given.push_back(*plan.output);
+  const auto copies = lifted(given);
   if (!copies) return copies.error();
   Actions actions;
-  actions.null(STDIN_FILENO, O_RDONLY);
-  actions.null(STDOUT_FILENO, O_WRONLY);
-  if (!plan.keeps_stderr || !is_open(STDERR_FILENO)) actions.null(STDERR_FILENO, O_WRONLY);
+  add_standard(actions, plan, plan.output ? copies->back().get() : -1);
   int next = kFirstGivenFd;
-  for (const UniqueFd& copy : *copies) actions.give(copy.get(), next++);
+  for (std::size_t i = 0; i < plan.given.size(); ++i) actions.give((*copies)[i].get(), next++);
   actions.close_from(next);
 
-  std::vector<std::string> words = {plan.program.empty() ? program_path() : plan.program};
-  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
+  const Words words(command_line(plan));
+  const Words variables(environment_of(plan));
   const Attributes attributes(plan.own_session);
+  const char* program = plan.program.empty() ? kThisProgram : plan.program.c_str();
+  const auto start = plan.looks_in_path ? &::posix_spawnp : &::posix_spawn;
   pid_t child = 0;
-  errno = ::posix_spawn(&child, plan.program.empty() ? kThisProgram : plan.program.c_str(),
-                        actions.get(), attributes.get(), argv.data(), environ);
-  if (errno != 0) return system_error("starting " + words[0]);
+  errno = start(&child, program, actions.get(), attributes.get(), words.get(), variables.get());
+  if (errno != 0) return system_error("starting " + words.first());
   return child;
 }
 

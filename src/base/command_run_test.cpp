@@ -1,0 +1,253 @@
+#include "base/command_run.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "base/poll_loop_for_tests.h"
+
+namespace gpuyard {
+namespace {
+
+using namespace std::chrono_literals;
+using End = CommandOutcome::End;
+
+// Far longer than anything here takes; reached only by a test that fails.
+constexpr Duration kPatience = 20s;
+
+CommandPlan shell(const std::string& script) {
+  return {.argv = {"/bin/sh", "-c", script}};
+}
+
+class CommandRunTest : public testing::Test {
+ protected:
+  CommandOutcome outcome_of(const CommandPlan& plan) {
+    std::optional<CommandOutcome> outcome;
+    const CommandRun run(loop_, plan, [&](const CommandOutcome& ended) { outcome = ended; });
+    EXPECT_FALSE(outcome) << "told inside the constructor";
+    EXPECT_TRUE(loop_.run_until([&] { return outcome.has_value(); }, kPatience));
+    return outcome.value_or(CommandOutcome{});
+  }
+  // The pids that a script wrote to the file, one in a line, once there are so many.
+  std::vector<pid_t> pids_in(const std::string& path, std::size_t count) {
+    std::vector<pid_t> pids;
+    EXPECT_TRUE(loop_.run_until(
+        [&] {
+          pids.clear();
+          std::ifstream file(path);
+          for (pid_t pid = 0; file >> pid;) pids.push_back(pid);
+          return pids.size() >= count;
+        },
+        kPatience));
+    return pids;
+  }
+  // Dead, whether or not its parent has taken note.
+  bool ends(pid_t pid) {
+    const auto dead = [pid] {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+      std::string text((std::istreambuf_iterator<char>(file)), {});
+      const auto end = text.rfind(')');
+      return end == text.npos || text.at(end + 2) == 'Z';
+    };
+    return loop_.run_until(dead, kPatience);
+  }
+  std::string scratch() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string path =
+        testing::TempDir() + "gpuyard-command-" + std::to_string(::getpid()) + "-" + test->name();
+    std::filesystem::remove(path);
+    return path;
+  }
+
+  PollLoop loop_;
+  Subscription timer_;
+};
+
+TEST_F(CommandRunTest, SaysWhatACommandSaidAndThatItSucceeded) {
+  const auto outcome = outcome_of(shell("echo out; echo err >&2; cat; exit 0"));
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_EQ(outcome.output, "out\nerr\n");  // and cat read an empty stdin
+  EXPECT_FALSE(outcome.output_cut);
+  EXPECT_EQ(outcome.text(), "exited with status 0");
+  EXPECT_GT(outcome.took, Duration::zero());
+}
+
+TEST_F(CommandRunTest, FailureHasItsStatus) {
+  const auto outcome = outcome_of(shell("echo no >&2; exit 7"));
+  EXPECT_FALSE(outcome.succeeded());
+  EXPECT_EQ(outcome.end, End::exited);
+  EXPECT_EQ(outcome.number, 7);
+  EXPECT_EQ(outcome.output, "no\n");
+}
+
+TEST_F(CommandRunTest, ASignalHasItsNumber) {
+  const auto outcome = outcome_of(shell("kill -SEGV $$"));
+  EXPECT_FALSE(outcome.succeeded());
+  EXPECT_EQ(outcome.end, End::signalled);
+  EXPECT_EQ(outcome.text(), "was ended by signal 11");
+}
+
+TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {
+  const auto outcome = outcome_of({.argv = {"/nowhere/reset-gpu", "0"}});
+  EXPECT_EQ(outcome.end, End::not_started);
+  EXPECT_FALSE(outcome.succeeded());
+  EXPECT_EQ(outcome.text(),
+            "could not be started: starting /nowhere/reset-gpu: No such file or directory");
+  EXPECT_EQ(outcome_of({.argv = {"no-such-program-of-any-kind"}}).end, End::not_started);
+  EXPECT_EQ(outcome_of({.argv = {}}).end, End::not_started);
+}
+
+TEST_F(CommandRunTest, AnArgumentIsAnArgumentWhateverIsInIt) {
+  const auto outcome = outcome_of({.argv = {"printf", "%s|", "a b", "$HOME", "; exit 3", "*", ""}});
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_EQ(outcome.output, "a b|$HOME|; exit 3|*||");
+}
+
+TEST_F(CommandRunTest, TheEnvironmentIsOursWithWhatThePlanAdds) {
+  ::setenv("GPUYARD_TEST_OURS", "ours", 1);
+  ::setenv("GPUYARD_TEST_BOTH", "ours", 1);
+  auto plan = shell("echo $GPUYARD_TEST_OURS $GPUYARD_TEST_BOTH $GPUYARD_TEST_NEW");
+  plan.environment = {{"GPUYARD_TEST_BOTH", "theirs"}, {"GPUYARD_TEST_NEW", "a=b c"}};
+  EXPECT_EQ(outcome_of(plan).output, "ours theirs a=b c\n");
+  ::unsetenv("GPUYARD_TEST_OURS");
+  ::unsetenv("GPUYARD_TEST_BOTH");
+}
+
+TEST_F(CommandRunTest, AtItsDeadlineItIsAskedToEnd) {
+  auto plan = shell("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done");
+  plan.deadline = 200ms;
+  const auto outcome = outcome_of(plan);
+  EXPECT_EQ(outcome.end, End::timed_out);
+  EXPECT_FALSE(outcome.succeeded());
+  EXPECT_TRUE(outcome.output.starts_with("hi\n")) << outcome.output;
+  EXPECT_TRUE(outcome.output.ends_with("bye\n")) << outcome.output;
+  EXPECT_LT(outcome.took, 2s);  // the grace was not needed
+}
+
+TEST_F(CommandRunTest, WhoDoesNotListenIsKilledWithAllItStarted) {
+  const std::string path = scratch();
+  auto plan = shell("trap '' TERM; sleep 600 & echo $! >> " + path +
+                    "; (trap '' TERM; sleep 600; sleep 600) & echo $! >> " + path +
+                    "; echo $$ >> " + path + "; wait; wait; sleep 600");
+  plan.deadline = 200ms;
+  plan.grace = 100ms;
+  const auto outcome = outcome_of(plan);
+  EXPECT_EQ(outcome.end, End::timed_out);
+  EXPECT_GE(outcome.took, 300ms);
+  for (const pid_t pid : pids_in(path, 3)) EXPECT_TRUE(ends(pid)) << pid;
+}
+
+TEST_F(CommandRunTest, WhatItLeavesInTheBackgroundEndsWithIt) {
+  const std::string path = scratch();
+  const auto outcome = outcome_of(shell("sleep 600 & echo $! > " + path + "; echo done"));
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_EQ(outcome.output, "done\n");  // though another still has its stdout
+  EXPECT_TRUE(ends(pids_in(path, 1).front()));
+}
+
+TEST_F(CommandRunTest, OfAFloodTheEndIsKept) {
+  const auto outcome = outcome_of(
+      shell("i=0; while [ $i -lt 40000 ]; do echo line $i; i=$((i+1)); done; echo last"));
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_TRUE(outcome.output_cut);
+  EXPECT_EQ(outcome.output.size(), kCommandOutputKept);
+  EXPECT_TRUE(outcome.output.ends_with("line 39999\nlast\n"));
+}
+
+TEST_F(CommandRunTest, AFloodWithoutEndEndsAtItsDeadlineAndTheLoopTurns) {
+  CommandPlan plan{.argv = {"yes"}, .deadline = 300ms};
+  int turns = 0;
+  std::function<void()> count = [&] {
+    ++turns;
+    loop_.post([&] { timer_ = loop_.call_after(5ms, count); });
+  };
+  timer_ = loop_.call_after(5ms, count);
+  const auto outcome = outcome_of(plan);
+  timer_.reset();
+  EXPECT_EQ(outcome.end, End::timed_out);
+  EXPECT_EQ(outcome.output.size(), kCommandOutputKept);
+  EXPECT_GT(turns, 10);
+}
+
+TEST_F(CommandRunTest, WhoClosesItsOutputIsWaitedForAllTheSame) {
+  const auto outcome = outcome_of(shell("echo first; exec >&- 2>&-; sleep 0.1; exit 5"));
+  EXPECT_EQ(outcome.number, 5);
+  EXPECT_EQ(outcome.output, "first\n");
+}
+
+TEST_F(CommandRunTest, DestroyedItEndsTheCommandAndTellsNobody) {
+  const std::string path = scratch();
+  bool told = false;
+  std::optional<CommandRun> run(
+      std::in_place, loop_,
+      shell("sleep 600 & echo $! >> " + path + "; echo $$ >> " + path + "; wait"),
+      [&](const CommandOutcome&) { told = true; });
+  const auto pids = pids_in(path, 2);
+  run.reset();
+  for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
+  // The loop takes note of it, so that nothing of it stays.
+  EXPECT_TRUE(
+      loop_.run_until([&] { return ::kill(pids.back(), 0) != 0 && errno == ESRCH; }, kPatience));
+  EXPECT_FALSE(told);
+}
+
+TEST_F(CommandRunTest, MayBeDestroyedByWhatItTells) {
+  std::optional<CommandRun> run;
+  bool told = false;
+  run.emplace(loop_, shell("exit 0"), [&](const CommandOutcome&) {
+    run.reset();
+    told = true;
+  });
+  EXPECT_TRUE(loop_.run_until([&] { return told; }, kPatience));
+  run.emplace(loop_, CommandPlan{.argv = {"/nowhere"}}, [&](const CommandOutcome&) {
+    run.reset();
+    told = false;
+  });
+  EXPECT_TRUE(loop_.run_until([&] { return !told; }, kPatience));
+}
+
+TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {
+  constexpr int kMany = 50;
+  std::vector<CommandRun> runs;
+  std::vector<std::optional<CommandOutcome>> outcomes(kMany);
+  int ended = 0;
+  for (int i = 0; i < kMany; ++i) {
+    const auto number = std::to_string(i);
+    runs.emplace_back(loop_, shell("echo I am " + number + "; exit " + number),
+                      [&, i](const CommandOutcome& outcome) {
+                        outcomes[static_cast<std::size_t>(i)] = outcome;
+                        ++ended;
+                      });
+  }
+  ASSERT_TRUE(loop_.run_until([&] { return ended == kMany; }, kPatience));
+  for (int i = 0; i < kMany; ++i) {
+    const auto& outcome = *outcomes[static_cast<std::size_t>(i)];
+    EXPECT_EQ(outcome.number, i);
+    EXPECT_EQ(outcome.output, "I am " + std::to_string(i) + "\n");
+  }
+}
+
+TEST_F(CommandRunTest, NothingIsLeftOpenOrUnreaped) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 20; ++i) {
+    outcome_of(shell("exit 1"));
+    outcome_of({.argv = {"/nowhere"}});
+  }
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+}  // namespace
+}  // namespace gpuyard

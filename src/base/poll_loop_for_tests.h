@@ -1,0 +1,85 @@
+// A real loop for tests of what needs the kernel: processes and pipes. Real time, poll(), one
+// thread. Part of no library.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/loop.h"
+
+namespace gpuyard {
+
+class PollLoop final : public Loop {
+ public:
+  TimePoint now() const override { return BootClock::now(); }
+  WallTime wall() const override { return wall_now(); }
+  void post(std::function<void()> work) override {
+    state_->timers.emplace(Key{now(), next_++}, std::move(work));
+  }
+  Subscription call_at(TimePoint when, std::function<void()> work) override {
+    const Key key{when, next_++};
+    state_->timers.emplace(key, std::move(work));
+    return Subscription([weak = std::weak_ptr(state_), key] {
+      if (const auto state = weak.lock()) state->timers.erase(key);
+    });
+  }
+  Subscription watch(int fd, std::function<void()> readable) override {
+    const std::uint64_t id = next_++;
+    state_->watches.emplace(id, std::pair(fd, std::move(readable)));
+    return Subscription([weak = std::weak_ptr(state_), id] {
+      if (const auto state = weak.lock()) state->watches.erase(id);
+    });
+  }
+
+  // Whether done() came to hold within that time; it is asked every few milliseconds, as it may be
+  // about what no descriptor tells.
+  bool run_until(const std::function<bool()>& done, Duration at_most) {
+    const TimePoint end = now() + at_most;
+    while (!done()) {
+      if (now() >= end) return false;
+      turn(end);
+    }
+    return true;
+  }
+
+ private:
+  using Key = std::pair<TimePoint, std::uint64_t>;
+  static constexpr Duration kLookAgain = std::chrono::milliseconds(5);
+
+  struct State {
+    std::map<Key, std::function<void()>> timers;
+    std::map<std::uint64_t, std::pair<int, std::function<void()>>> watches;
+  };
+
+  void turn(TimePoint end) {
+    std::vector<pollfd> fds;
+    std::vector<std::uint64_t> ids;
+    for (const auto& [id, watch] : state_->watches) {
+      fds.push_back({.fd = watch.first, .events = POLLIN, .revents = 0});
+      ids.push_back(id);
+    }
+    end = std::min(end, now() + kLookAgain);
+    if (!state_->timers.empty()) end = std::min(end, state_->timers.begin()->first.first);
+    const auto left = std::max<std::int64_t>(0, to_milliseconds(end - now() + kLookAgain / 5));
+    ::poll(fds.data(), fds.size(), static_cast<int>(left));
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      const auto watch = state_->watches.find(ids[i]);
+      if (fds[i].revents == 0 || watch == state_->watches.end()) continue;
+      const auto readable = watch->second.second;  // it may end its own subscription
+      readable();
+    }
+    while (!state_->timers.empty() && state_->timers.begin()->first.first <= now()) {
+      auto timer = state_->timers.extract(state_->timers.begin());
+      timer.mapped()();
+    }
+  }
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace gpuyard
