@@ -107,6 +107,10 @@ nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
       return set_switch(settings.ecc_mode_pending, first);
     case Setting::clear_ecc_counters:
       return clear_ecc_counters(gpu, first);
+    case Setting::reset:
+    case Setting::driver_unloaded:
+    case Setting::driver_loaded:
+      break;  // NVML has no setter for them
   }
   return nvml::kInvalidArgument;
 }

@@ -15,7 +15,7 @@
 namespace gpuyard::sim {
 
 inline constexpr const char* kKeeperSocket = "keeper.sock";
-inline constexpr std::uint32_t kCommandVersion = 5;
+inline constexpr std::uint32_t kCommandVersion = 6;
 
 enum class Verb : std::uint32_t {
   stop = 1,
@@ -27,7 +27,7 @@ enum class Verb : std::uint32_t {
   set_synthetic = 7,  // how many processes that do not exist
   add_ecc_errors = 8,
   raise_event = 9,
-  reset = 10,     // as a GPU reset: what is pending becomes what is
+  reset = 10,     // a GPU: what is pending becomes what is; `count` 1: as a driver would do it
   set_heat = 11,  // degrees C in `load`
   set_memory_heat = 12,
   unload_driver = 13,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 
 #include "base/files.h"
 #include "nvml/abi.h"
@@ -25,11 +24,8 @@ Peer peer_of(int fd) {
 }
 
 Reply refusal(const char* message) {
-  Reply reply;
-  reply.failed = 1;
-  reply.errc = static_cast<std::uint32_t>(Errc::invalid);
+  Reply reply = reply_of(Error{Errc::invalid, message});
   reply.nvml_code = nvml::kUnknown;
-  std::string_view(message).copy(reply.message, sizeof reply.message - 1);
   return reply;
 }
 
@@ -40,6 +36,19 @@ std::uint64_t inode_at(const char* path) {
 }
 
 }  // namespace
+
+Peer own_peer() {
+  return {.pid = ::getpid(), .uid = ::geteuid(), .is_owner = true};
+}
+
+Reply reply_of(const Result<void>& result) {
+  Reply reply;
+  if (result) return reply;
+  reply.failed = 1;
+  reply.errc = static_cast<std::uint32_t>(result.error().code);
+  result.error().message.copy(reply.message, sizeof reply.message - 1);
+  return reply;
+}
 
 Result<CommandServer> CommandServer::listen(const std::string& directory, Handler handler) {
   auto address = KeeperAddress::in(directory);

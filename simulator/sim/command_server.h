@@ -28,6 +28,11 @@ struct Peer {
   bool is_owner = false;  // root, or the user whose keeper this is
 };
 
+// Whose doing it is when nobody asked: a scenario's, or what fell due.
+Peer own_peer();
+
+Reply reply_of(const Result<void>&);
+
 // One thread, never blocks: its owner polls the descriptors it names and calls serve().
 class CommandServer {
  public:

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/apply_setting.h"
 #include "sim/time_text.h"
 
 namespace gpuyard::sim {
@@ -79,8 +78,6 @@ Result<void> change_gpu(Gpu& gpu, const Command& command) {
     case Verb::clear_faults:
       gpu.fault = {};
       return {};
-    case Verb::reset:
-      return reset_gpu(gpu);
     case Verb::set_heat:
       return set_heat(gpu.extra_heat, command.load);
     case Verb::set_memory_heat:

@@ -16,7 +16,7 @@ void number_calls(Fault&, std::uint64_t& made);
 // Adds the fault to what the GPU has.
 Result<void> inject(Gpu&, Fault, std::uint64_t& made);
 
-// Faults cleared, a reset, heat.
+// Faults cleared, heat.
 Result<void> change_gpu(Gpu&, const Command&);
 
 }  // namespace gpuyard::sim

@@ -15,20 +15,18 @@
 #include "sim/fault.h"
 #include "sim/memory_errors.h"
 #include "sim/process_record.h"
+#include "sim/setters_for.h"
 #include "sim/workload.h"
 #include "sim/world_directory.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {
 
-// Who may call NVML's setters; the kernel says who calls.
-enum class SettersFor : std::uint32_t { owner, everyone };
-
 struct WorldOptions {
   std::string directory = default_world_directory();
   std::string model = "h100";  // or a mixed fleet: parse_fleet() says what both mean
   std::optional<int> gpus = {};
-  SettersFor setters = SettersFor::owner;  // root and the keeper's user
+  SettersFor setters = SettersFor::owner;
   Workload load{.kind = WorkloadKind::mixed};
   std::string driver_version = {};         // empty: the usual one
   std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
@@ -126,7 +124,10 @@ Result<void> add_ecc_errors(const std::string& directory, int gpu, const MemoryE
 
 Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid);
 
-// See reset_gpu().
-Result<void> reset_gpu(const std::string& directory, int gpu);
+// A test may reset what it likes; a driver does not while a program has it open, nor for one who
+// may not change settings. For both see reset_gpu() of the GPU itself.
+enum class ResetAs { test, driver };
+
+Result<void> reset_gpu(const std::string& directory, int gpu, ResetAs as = ResetAs::test);
 
 }  // namespace gpuyard::sim

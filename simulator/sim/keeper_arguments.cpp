@@ -41,10 +41,9 @@ Result<void> take(KeeperOptions& options, const std::string& name, const std::st
     if (name == "--creator") options.creator = *number;
     if (name == "--private") options.world.private_directory = *number != 0;
   } else if (name == "--setters") {
-    if (value != "owner" && value != "everyone") {
-      return Error{Errc::invalid, "setters are for owner or everyone"};
-    }
-    options.world.setters = value == "everyone" ? SettersFor::everyone : SettersFor::owner;
+    const auto setters = setters_from_name(value);
+    if (!setters) return Error{Errc::invalid, fmt::format("setters for \"{}\"", value)};
+    options.world.setters = *setters;
   } else if (name == "--load") {
     auto load = parse_workload(value);
     if (!load) return std::move(load).error();
@@ -79,7 +78,7 @@ std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
                                      "--load",
                                      to_string(world.load),
                                      "--setters",
-                                     world.setters == SettersFor::everyone ? "everyone" : "owner",
+                                     std::string(name_of(world.setters)),
                                      "--creator",
                                      fmt::to_string(options.creator),
                                      "--private",

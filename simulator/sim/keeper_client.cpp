@@ -239,8 +239,10 @@ Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid)
   return ask(directory, command);
 }
 
-Result<void> reset_gpu(const std::string& directory, int gpu) {
-  return ask(directory, command_for(Verb::reset, gpu));
+Result<void> reset_gpu(const std::string& directory, int gpu, ResetAs as) {
+  Command command = command_for(Verb::reset, gpu);
+  command.count = as == ResetAs::driver ? 1 : 0;
+  return ask(directory, command);
 }
 
 }  // namespace gpuyard::sim

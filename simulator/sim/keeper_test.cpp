@@ -220,7 +220,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   const KeeperOptions options{.world = {.directory = "/a b",
                                         .model = "h100",
                                         .gpus = 3,
-                                        .setters = SettersFor::everyone,
+                                        .setters = SettersFor::nobody,
                                         .load = {WorkloadKind::steady, 0.25, 1 << 20},
                                         .driver_version = "550.1",
                                         .process_entry_bytes = 32,
@@ -233,7 +233,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->world.directory, "/a b");
   EXPECT_EQ(parsed->world.gpus, 3);
-  EXPECT_EQ(parsed->world.setters, SettersFor::everyone);
+  EXPECT_EQ(parsed->world.setters, SettersFor::nobody);
   EXPECT_EQ(parsed->world.load, options.world.load);
   EXPECT_EQ(parsed->creator, 42);
   EXPECT_EQ(parsed->world.driver_version, "550.1");
@@ -246,7 +246,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
   for (const auto& wrong : {std::vector<std::string>{"--gpus"},
                             {"--gpus", "3x"},
                             {"--fleet", "3"},
-                            {"--setters", "nobody"},
+                            {"--setters", "somebody"},
                             {"--load", "heavy"}}) {
     EXPECT_FALSE(parse_keeper_arguments(wrong));
   }

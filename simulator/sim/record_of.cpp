@@ -124,6 +124,7 @@ DriverRecord driver_record_of(const World& world) {
   record.timeline_entries = world.timeline_entries;
   record.timeline_done = world.timeline_done;
   record.timeline_refused = world.timeline_refused;
+  record.setters = world.setters;
   record.gpu_count = static_cast<std::uint32_t>(world.order.size());
   for (std::size_t i = 0; i < world.order.size(); ++i) {
     record.order[i] = static_cast<std::uint8_t>(world.order[i]);

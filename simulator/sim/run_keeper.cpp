@@ -132,6 +132,7 @@ Result<World> world_of(const Scenario& scenario) {
   if (!options.driver_version.empty()) world.driver.version = options.driver_version;
   world.process_entry_bytes = options.process_entry_bytes;
   world.time.speed = options.speed;
+  world.setters = options.setters;
   if (options.speed != 1.0) world.time.mode = TimeMode::scaled;
   if (options.stepped) world.time.mode = TimeMode::stepped;
   return world;
@@ -209,8 +210,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   if (!writer) return std::move(writer).error();
   auto watch = ProcessWatch::create();
   if (!watch) return std::move(watch).error();
-  WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch),
-                     scenario->world.setters);
+  WorldKeeper keeper(*std::move(world), *std::move(writer), *std::move(watch));
   keeper.follow(std::move(scenario->timeline));
   auto server = CommandServer::listen(
       options.world.directory,

@@ -58,8 +58,8 @@ class ScenarioFile {
       options.gpus = static_cast<int>(*gpus);
     if (gpus_) options.gpus = gpus_;
     if (const auto load = world.parsed("workload", parse_workload)) options.load = *load;
-    if (world.one_of("setters", {"owner", "everyone"}) == "everyone") {
-      options.setters = SettersFor::everyone;
+    if (const auto setters = world.one_of("setters", setters_names())) {
+      options.setters = setters_from_name(*setters).value_or(options.setters);
     }
     read_driver(world, options);
     read_time(world, options);

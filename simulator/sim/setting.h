@@ -10,6 +10,8 @@
 namespace gpuyard::sim {
 
 // The two values of each in brackets. New ones go to the end: the number is in the shared layout.
+// The last three are no setters: what else puts settings back has its place among the writes, so
+// that the order of both can be seen. driver_* are of no one GPU: kEveryGpu.
 enum class Setting : std::uint32_t {
   power_limit,                 // (milliwatts)
   gpu_locked_clocks,           // (lowest MHz, highest MHz)
@@ -20,6 +22,9 @@ enum class Setting : std::uint32_t {
   compute_mode,                // (nvmlComputeMode_t)
   ecc_mode,                    // (0 or 1): pending until a reset
   clear_ecc_counters,          // (0: volatile, 1: aggregate)
+  reset,                       // ()
+  driver_unloaded,             // ()
+  driver_loaded,               // (its session)
 };
 
 std::string_view name_of(Setting);
@@ -29,6 +34,9 @@ struct SettingWrite {
   std::uint32_t gpu = 0;
   std::array<std::uint64_t, 2> values{};
 };
+
+// How many of its two values one has.
+std::size_t values_of(Setting);
 
 // One write that a keeper took or refused, in the order in which it did.
 struct WriteRecord {

@@ -152,6 +152,7 @@ struct World {
   Fault fault;  // of every GPU's calls; no state
   std::uint64_t faults_made = 0;
   TimeFlow time;
+  SettersFor setters = SettersFor::owner;
   std::uint32_t process_entry_bytes = 24;
   std::uint32_t timeline_entries = 0;
   std::uint32_t timeline_done = 0;

@@ -20,7 +20,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::array<char, 8> kWorldMagic{'G', 'P', 'U', 'Y', 'S', 'I', 'M', '\0'};
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr const char* kStateFile = "state";
 
 // Complete before the file gets its name; never changed afterwards.
@@ -61,7 +61,7 @@ struct WorldLog {
   std::array<Words, kSlots> entries{};
 };
 
-inline constexpr std::size_t kWritesKept = 1024;
+inline constexpr std::size_t kWritesKept = 16'384;
 inline constexpr std::size_t kEventsKept = 256;
 
 struct WorldFile {

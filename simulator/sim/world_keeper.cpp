@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "nvml/abi.h"
-#include "sim/apply_setting.h"
 #include "sim/driver_changes.h"
 #include "sim/gpu_changes.h"
 #include "sim/memory_errors.h"
@@ -22,31 +20,6 @@ constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
 constexpr std::uint64_t kMaxXid = 999;
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
 
-Reply reply_of(const Result<void>& result) {
-  Reply reply;
-  if (result) return reply;
-  reply.failed = 1;
-  reply.errc = static_cast<std::uint32_t>(result.error().code);
-  result.error().message.copy(reply.message, sizeof reply.message - 1);
-  return reply;
-}
-
-Errc errc_of(nvml::ReturnCode code) {
-  switch (code) {
-    case nvml::kNoPermission:
-      return Errc::denied;
-    case nvml::kNotSupported:
-      return Errc::unsupported;
-    case nvml::kGpuIsLost:
-    case nvml::kResetRequired:
-      return Errc::device_lost;
-    case nvml::kDriverNotLoaded:
-      return Errc::unavailable;
-    default:
-      return Errc::invalid;
-  }
-}
-
 constexpr std::uint64_t kMaxStepsAsked = 10'000;  // a command must be answered within 2 s
 
 std::string text_of(const Command& command) {
@@ -55,11 +28,13 @@ std::string text_of(const Command& command) {
 
 }  // namespace
 
-WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, SettersFor setters)
+WorldKeeper::WorldKeeper(World world, WorldWriter writer, ProcessWatch watch)
     : world_(std::move(world)),
       writer_(std::move(writer)),
       watch_(std::move(watch)),
-      setters_(setters) {}
+      asking_(own_peer()),
+      logged_session_(world_.driver.session),
+      logged_loaded_(world_.driver.loaded) {}
 
 void WorldKeeper::advance(std::uint64_t steps) {
   if (world_.time.mode != TimeMode::stepped) {
@@ -76,6 +51,7 @@ void WorldKeeper::move_on(std::uint64_t steps) {
   for (std::uint64_t i = 0; i < steps; ++i) {
     step(world_, kStep);
     load_due_driver(world_);
+    log_driver_changes();
     do_what_is_due();
   }
 }
@@ -108,11 +84,14 @@ Result<void> WorldKeeper::take_steps(std::uint64_t count) {
 }
 
 Reply WorldKeeper::execute(const Command& command, const Peer& peer) {
-  if (command.verb == Verb::set) return set(command, peer);
-  if (!peer.is_owner) return reply_of(Error{Errc::denied, "another user's keeper"});
-  const auto done = obey(command);
+  if (command.verb != Verb::set && !peer.is_owner) {
+    return reply_of(Error{Errc::denied, "another user's keeper"});
+  }
+  asking_ = peer;
+  const Reply reply = command.verb == Verb::set ? set(command) : reply_of(obey(command));
+  asking_ = own_peer();
   writer_.publish(world_);
-  return reply_of(done);
+  return reply;
 }
 
 Result<void> WorldKeeper::obey(const Command& command) {
@@ -153,6 +132,7 @@ Result<void> WorldKeeper::change_world(const Command& command) {
     done = plug(world_, text, command.gpu == kEveryGpu ? std::nullopt : std::optional(command.gpu));
   }
   if (done) writer_.publish_processes(world_);
+  log_driver_changes();
   return done;
 }
 
@@ -185,29 +165,6 @@ Result<void> WorldKeeper::inject_everywhere(Fault fault) {
   return {};
 }
 
-// Every setter call is logged, whatever becomes of it.
-Reply WorldKeeper::set(const Command& command, const Peer& peer) {
-  SettingWrite write = command.write;
-  write.gpu = command.gpu;
-  nvml::ReturnCode code = nvml::kInvalidArgument;
-  if (command.gpu < world_.gpus.size()) {
-    const bool allowed = peer.is_owner || setters_ == SettersFor::everyone;
-    code = !world_.driver.loaded ? nvml::kDriverNotLoaded
-           : allowed             ? apply_setting(world_.gpus[command.gpu], write)
-                                 : nvml::kNoPermission;
-  }
-  writer_.log_write({.write = write,
-                     .nvml_code = code,
-                     .peer_pid = static_cast<std::uint32_t>(peer.pid),
-                     .peer_uid = peer.uid});
-  writer_.publish(world_);
-  if (code == nvml::kSuccess) return {};
-  Reply reply =
-      reply_of(Error{errc_of(code), fmt::format("{}: NVML code {}", name_of(write.setting), code)});
-  reply.nvml_code = code;
-  return reply;
-}
-
 Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
   Gpu& gpu = world_.gpus[place];
   switch (command.verb) {
@@ -227,6 +184,8 @@ Result<void> WorldKeeper::change(std::uint32_t place, const Command& command) {
       return {};
     case Verb::inject:
       return inject(gpu, command.fault, world_.faults_made);
+    case Verb::reset:
+      return reset(place, command.count != 0);
     case Verb::set_load:
       return set_load(gpu, command, world_.elapsed);
     default:

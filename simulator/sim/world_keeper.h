@@ -12,7 +12,7 @@ namespace gpuyard::sim {
 // One thread.
 class WorldKeeper {
  public:
-  WorldKeeper(World world, WorldWriter writer, ProcessWatch watch, SettersFor setters);
+  WorldKeeper(World world, WorldWriter writer, ProcessWatch watch);
 
   // From now on, what a scenario says happens when it is due, as if its owner had asked for it.
   void follow(std::vector<TimedCommand> timeline);
@@ -33,7 +33,8 @@ class WorldKeeper {
   bool can_be_found() const { return writer_.still_named(); }
 
  private:
-  Reply set(const Command&, const Peer&);
+  Reply set(const Command&);
+  bool may_set() const;
   Result<void> obey(const Command&);
   Result<void> change_world(const Command&);
   Result<void> change_each(const Command&);
@@ -46,12 +47,18 @@ class WorldKeeper {
   Result<void> set_synthetic(Gpu&, std::uint64_t count, const ProcessRecord& each);
   Result<void> add_ecc_errors(std::uint32_t place, const Command&);
   Result<void> put_processes(Gpu&, std::vector<ProcessRecord>);  // or leaves them as they are
+  Result<void> reset(std::uint32_t place, bool as_driver);
+  Result<void> check_reset_of_driver() const;
+  void log_write(const SettingWrite&, std::int32_t nvml_code);
+  void log_driver_changes();
   void log_event(std::uint32_t place, std::uint64_t type, std::uint64_t data);
 
   World world_;
   WorldWriter writer_;
   ProcessWatch watch_;
-  SettersFor setters_;
+  Peer asking_;  // whose command it is; between commands the world's own
+  std::uint64_t logged_session_;
+  bool logged_loaded_;
   std::vector<TimedCommand> timeline_;  // of it, timeline_done are done
   double owed_steps_ = 0;               // of a world whose speed is no whole number
   bool stopping_ = false;

@@ -1,73 +1,14 @@
-#include "sim/world_keeper.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <csignal>
 
-#include "base/boot.h"
 #include "base/spawn.h"
-#include "nvml/abi.h"
-#include "sim/world_for_tests.h"
-#include "sim/world_reader.h"
+#include "sim/gpu_named.h"
+#include "sim/world_keeper_for_tests.h"
 
 namespace gpuyard::sim {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr Peer kOwner{.pid = 11, .uid = 0, .is_owner = true};
-constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
-constexpr std::uint64_t kGiB = 1ULL << 30;
-
-// A keeper without a process around it: its commands and what readers then see.
-class WorldKeeperTest : public ::testing::Test {
- protected:
-  explicit WorldKeeperTest(SettersFor setters = SettersFor::owner)
-      : keeper_(make_keeper(setters)), reader_(*WorldReader::open(directory_.path())) {}
-
-  Reply say(Command command, const Peer& peer = kOwner) { return keeper_.execute(command, peer); }
-  std::int32_t set(Setting setting, std::uint64_t value, const Peer& peer = kOwner,
-                   std::uint32_t gpu = 0) {
-    Command command{.verb = Verb::set, .gpu = gpu};
-    command.write = {.setting = setting, .gpu = gpu, .values = {value, 0}};
-    return say(command, peer).nvml_code;
-  }
-  Reply attach(std::uint32_t gpu, pid_t pid, std::uint64_t memory = kGiB,
-               std::uint32_t permille = 500) {
-    Command command{.verb = Verb::attach, .gpu = gpu};
-    command.process = {.pid = static_cast<std::uint32_t>(pid),
-                       .memory_bytes = memory,
-                       .start_time = process_start_time(pid).value_or(0),
-                       .load_permille = permille};
-    return say(command);
-  }
-  Reply synthetic(std::uint32_t gpu, std::uint64_t count) {
-    Command command{.verb = Verb::set_synthetic, .gpu = gpu};
-    command.process = {.memory_bytes = 1 << 20, .load_permille = 1};
-    command.count = count;
-    return say(command);
-  }
-  std::vector<ProcessUse> processes(std::uint32_t gpu) const {
-    return *reader_.processes(gpu, *reader_.record(gpu));
-  }
-
-  ScratchDirectory directory_;
-  WorldKeeper keeper_;
-  WorldReader reader_;
-
- private:
-  WorldKeeper make_keeper(SettersFor setters) const {
-    World world = make_world(*find_model("h100"), 3, {});
-    auto writer = WorldWriter::create(directory_.path(), world);
-    return {std::move(world), *std::move(writer), *ProcessWatch::create(), setters};
-  }
-};
-
-class OpenWorldKeeperTest : public WorldKeeperTest {
- protected:
-  OpenWorldKeeperTest() : WorldKeeperTest(SettersFor::everyone) {}
-};
 
 // A process that lives until it is told to end.
 class Child {
@@ -94,43 +35,21 @@ TEST_F(WorldKeeperTest, ASettingIsInForceForReadersWhenItReturns) {
   EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
 }
 
-TEST_F(WorldKeeperTest, StrangersMaySetNothing) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kNoPermission);
-  EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
-}
-
-TEST_F(OpenWorldKeeperTest, UnlessTheWorldIsOpenToEveryone) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kSuccess);
-  const Reply reply = say({.verb = Verb::clear_faults}, kStranger);
-  EXPECT_EQ(errc_from_number(reply.errc), Errc::denied);
-  EXPECT_FALSE(keeper_.stopping());
-}
-
-TEST_F(WorldKeeperTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
-  set(Setting::power_limit, 350'000);
-  set(Setting::power_limit, 1, kOwner, 2);
-  set(Setting::persistence_mode, 1, kStranger, 1);
-  set(Setting::power_limit, 350'000, kOwner, 77);
-  const auto writes = reader_.writes();
-  ASSERT_EQ(writes.size(), 4U);
-  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(writes[i].sequence, i + 1);
-  EXPECT_EQ(writes[0].nvml_code, nvml::kSuccess);
-  EXPECT_EQ(writes[0].write.values[0], 350'000U);
-  EXPECT_EQ(writes[1].nvml_code, nvml::kInvalidArgument);
-  EXPECT_EQ(writes[1].write.gpu, 2U);
-  EXPECT_EQ(writes[2].nvml_code, nvml::kNoPermission);
-  EXPECT_EQ(writes[2].write.setting, Setting::persistence_mode);
-  EXPECT_EQ(writes[2].peer_pid, 22U);
-  EXPECT_EQ(writes[2].peer_uid, 1234U);
-  EXPECT_EQ(writes[3].nvml_code, nvml::kInvalidArgument);
-}
-
-TEST_F(WorldKeeperTest, TheLast1024WritesAreKept) {
-  for (std::uint64_t i = 0; i < 3000; ++i) set(Setting::power_limit, i);
-  const auto writes = reader_.writes();
-  ASSERT_EQ(writes.size(), kWritesKept);
-  EXPECT_EQ(writes.front().write.values[0], 3000U - kWritesKept);
-  EXPECT_EQ(writes.back().write.values[0], 2999U);
+TEST_F(WorldKeeperTest, AGpuHasThreeKindsOfNames) {
+  const GpuStatus gpu = world_status(directory_.path())->gpus[2];
+  for (const std::string& name :
+       {std::string("2"), gpu.uuid, gpu.pci_address, gpu.pci_address.substr(4)}) {
+    const auto index = gpu_named(directory_.path(), name);
+    ASSERT_TRUE(index) << name;
+    EXPECT_EQ(*index, 2) << name;
+  }
+  EXPECT_EQ(*gpu_named(directory_.path(), "all"), kEveryGpu);
+  EXPECT_EQ(*gpu_named(directory_.path(), "77"), 77);  // for the keeper to refuse
+  for (const char* name : {"", "-1", "GPU-", "1x", "0000:ff:00.0"}) {
+    EXPECT_EQ(gpu_named(directory_.path(), name).error().code, Errc::not_found) << name;
+  }
+  ASSERT_EQ(say({.verb = Verb::unplug, .gpu = 0}).failed, 0U);
+  EXPECT_EQ(*gpu_named(directory_.path(), gpu.uuid), 1);
 }
 
 TEST_F(WorldKeeperTest, ARealProcessIsOnItsGpuUntilItDies) {

@@ -2,15 +2,15 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
-
-#include "base/unique_fd.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -44,6 +44,18 @@ Result<void> check(const WorldHeader& header, const std::string& path) {
   return {};
 }
 
+// By this lock, which ends with its descriptor however a process ends, the keeper sees that
+// somebody has the driver open. It looks with a lock of its own, for an instant; whoever held that
+// one on purpose keeps nobody from reading.
+void hold(const UniqueFd& file) {
+  constexpr int kAttempts = 20;
+  constexpr useconds_t kPause = 500;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    ::usleep(kPause);
+  }
+}
+
 template <std::size_t N>
 void load(const std::array<std::uint64_t, N>& from, std::array<std::uint64_t, N>& to) {
   for (std::size_t w = 0; w < N; ++w) to[w] = load_word(from[w]);
@@ -51,10 +63,10 @@ void load(const std::array<std::uint64_t, N>& from, std::array<std::uint64_t, N>
 
 }  // namespace
 
-Result<WorldReader> WorldReader::open(const std::string& directory) {
+Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens) {
   const std::string path = directory + "/" + kStateFile;
   // Not blocking, in case somebody put a FIFO there.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return cannot_open(path);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -75,6 +87,10 @@ Result<WorldReader> WorldReader::open(const std::string& directory) {
   if (mapped == MAP_FAILED) return cannot_open(path);
   WorldReader reader(directory, static_cast<const WorldFile*>(mapped), header.gpu_count);
   if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
+  if (opens == Opens::the_driver) {
+    hold(file);
+    reader.held_ = std::move(file);
+  }
   return reader;
 }
 
@@ -91,7 +107,8 @@ WorldReader::WorldReader(WorldReader&& other) noexcept
     : directory_(std::move(other.directory_)),
       file_(std::exchange(other.file_, nullptr)),
       gpu_count_(other.gpu_count_),
-      models_(other.models_) {}
+      models_(other.models_),
+      held_(std::move(other.held_)) {}
 
 WorldReader::~WorldReader() {
   if (file_ != nullptr) ::munmap(const_cast<WorldFile*>(file_), sizeof(WorldFile));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "sim/model.h"
 #include "sim/world_file.h"
 
@@ -18,6 +19,9 @@ struct Moment {
   GpuRecord gpu;
 };
 
+// Whether the driver counts as open while the reader lives: a reset waits for those who have it so.
+enum class Opens { the_file, the_driver };
+
 // A GPU is named by its place, which is its own for as long as the world lives, plugged in or not;
 // by which index the driver knows it is in DriverRecord::order. Any number of threads and processes
 // may read one world. No call blocks: a copy that the writer overtook is tried again, at most
@@ -27,7 +31,7 @@ class WorldReader {
   // Checks the file: magic, layout version, size, boot, fleet. Errc::not_found: no world there;
   // Errc::unavailable: it is from another boot; Errc::invalid: not a world this program
   // understands. Whether its keeper still lives is for alive() to say.
-  static Result<WorldReader> open(const std::string& directory);
+  static Result<WorldReader> open(const std::string& directory, Opens opens = Opens::the_file);
 
   WorldReader(WorldReader&& other) noexcept;
   WorldReader& operator=(WorldReader&&) = delete;
@@ -56,7 +60,9 @@ class WorldReader {
   // an empty list, if the keeper changed the table without pause. Allocates.
   std::optional<std::vector<ProcessUse>> processes(std::uint32_t gpu, const GpuRecord&) const;
 
-  // Setter calls, of all GPUs, the oldest first: at most the last kWritesKept.
+  // Setter calls, resets and driver changes, of all GPUs, the oldest first: at most the last
+  // kWritesKept of the write_count() that there were.
+  std::uint64_t write_count() const { return load_word(file_->writes.count); }
   std::vector<WriteRecord> writes() const;
 
   // Events of all GPUs since the one with this sequence number (0: since the world began), the
@@ -79,6 +85,7 @@ class WorldReader {
   const WorldFile* file_;
   std::uint32_t gpu_count_;
   std::array<const Model*, kMaxGpus> models_{};
+  UniqueFd held_;  // of who opens the driver, with the lock that says so
 };
 
 }  // namespace gpuyard::sim

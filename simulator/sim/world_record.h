@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "sim/fault.h"
+#include "sim/setters_for.h"
 
 namespace gpuyard::sim {
 
@@ -173,8 +174,10 @@ struct DriverRecord {
   std::uint32_t speed_permille = 1000;
   std::uint32_t timeline_entries = 0;  // of the world's scenario
   std::uint32_t timeline_done = 0;
-  std::uint32_t timeline_refused = 0;          // of those done
-  std::uint32_t gpu_count = 0;                 // plugged in
+  std::uint32_t timeline_refused = 0;  // of those done
+  std::uint32_t gpu_count = 0;         // plugged in
+  SettersFor setters{};
+  std::uint32_t reserved = 0;
   std::array<std::uint8_t, kMaxGpus> order{};  // by index: the place of the GPU
   CallFaults calls{};                          // that fail on every GPU
 };

@@ -132,20 +132,6 @@ ProcessStatus status_of(const ProcessUse& process) {
           .sm_percent = process.sm_percent};
 }
 
-// Settings have no, one or two values.
-std::size_t values_of(Setting setting) {
-  switch (setting) {
-    case Setting::gpu_locked_clocks:
-    case Setting::memory_locked_clocks:
-      return 2;
-    case Setting::gpu_locked_clocks_reset:
-    case Setting::memory_locked_clocks_reset:
-      return 0;
-    default:
-      return 1;
-  }
-}
-
 // A log's entry names a place; nothing sure where there is no such place.
 template <class Status>
 void put_gpu(const WorldReader& world, const Indexes& indexes, std::uint32_t place,
@@ -158,6 +144,7 @@ void put_gpu(const WorldReader& world, const Indexes& indexes, std::uint32_t pla
 WriteStatus status_of(const WriteRecord& record) {
   WriteStatus status;
   status.sequence = record.sequence;
+  status.at_boot_ms = record.at_ns / 1'000'000;
   status.setting = name_of(record.write.setting);
   const auto count = static_cast<std::ptrdiff_t>(values_of(record.write.setting));
   status.values.assign(record.write.values.begin(), record.write.values.begin() + count);
@@ -232,10 +219,13 @@ Result<WorldStatus> world_status(const std::string& directory) {
     }
   }
   sort_by_index(status.gpus);
+  status.setters = name_of(driver->setters);
   for (const WriteRecord& write : world->writes()) {
     status.writes.push_back(status_of(write));
     put_gpu(*world, indexes, write.write.gpu, status.writes.back());
   }
+  // Sequence numbers have no gaps, and what was overwritten while it was read is not listed.
+  if (!status.writes.empty()) status.writes_dropped = status.writes.front().sequence - 1;
   for (const EventRecord& event : world->events_after(0)) {
     status.events.push_back(status_of(event));
     put_gpu(*world, indexes, event.gpu, status.events.back());

@@ -23,11 +23,12 @@ struct ProcessStatus {
 };
 BOOST_DESCRIBE_STRUCT(ProcessStatus, (), (pid, synthetic, kind, memory_bytes, sm_percent))
 
-// A setter call as the keeper took or refused it. What the values mean depends on the setting: see
-// docs/simulator.md.
+// A setter call as the keeper took or refused it, or what else put settings back: a reset, another
+// session of the driver. What the values mean depends on the setting: see docs/simulator.md.
 struct WriteStatus {
   std::uint64_t sequence = 0;
-  std::optional<int> gpu;  // its index now; empty: it is unplugged
+  std::uint64_t at_boot_ms = 0;  // CLOCK_BOOTTIME
+  std::optional<int> gpu;        // its index now; empty: it is unplugged, or this is of no one GPU
   std::string uuid;
   std::string setting;
   std::vector<std::uint64_t> values;
@@ -35,7 +36,8 @@ struct WriteStatus {
   std::uint32_t pid = 0;
   std::uint32_t uid = 0;
 };
-BOOST_DESCRIBE_STRUCT(WriteStatus, (), (sequence, gpu, uuid, setting, values, nvml_code, pid, uid))
+BOOST_DESCRIBE_STRUCT(WriteStatus, (),
+                      (sequence, at_boot_ms, gpu, uuid, setting, values, nvml_code, pid, uid))
 
 struct EventStatus {
   std::uint64_t sequence = 0;
@@ -135,13 +137,15 @@ struct WorldStatus {
   TimeStatus time;
   DriverStatus driver;
   TimelineStatus timeline;
-  std::vector<GpuStatus> gpus;      // by index; behind them those that are unplugged
-  std::vector<WriteStatus> writes;  // the last 1,024 setter calls, the oldest first
-  std::vector<EventStatus> events;  // the last 256
+  std::string setters;               // who may call NVML's setters
+  std::vector<GpuStatus> gpus;       // by index; behind them those that are unplugged
+  std::uint64_t writes_dropped = 0;  // before those listed
+  std::vector<WriteStatus> writes;   // the last 16,384, the oldest first
+  std::vector<EventStatus> events;   // the last 256
 };
 BOOST_DESCRIBE_STRUCT(WorldStatus, (),
-                      (schema, directory, keeper_pid, generation, time, driver, timeline, gpus,
-                       writes, events))
+                      (schema, directory, keeper_pid, generation, time, driver, timeline, setters,
+                       gpus, writes_dropped, writes, events))
 
 // Errc::not_found: no world there. Errc::unavailable: its keeper is dead or does not answer.
 Result<WorldStatus> world_status(const std::string& directory);

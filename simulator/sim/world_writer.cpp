@@ -1,6 +1,7 @@
 #include "sim/world_writer.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -74,7 +75,8 @@ Result<WorldWriter> WorldWriter::create(const std::string& directory, const Worl
   // nobody uses should cost no memory.
   static_assert(std::is_trivially_copyable_v<WorldFile>);
   auto* content = static_cast<WorldFile*>(mapped);
-  WorldWriter writer(path, content, inode_of(file->get()));
+  const std::uint64_t inode = inode_of(file->get());
+  WorldWriter writer(path, content, *std::move(file), inode);
   content->header = make_header(world);
   for (std::size_t i = 0; i < world.gpus.size(); ++i) {
     content->identities[i] = world.gpus[i].identity;
@@ -87,6 +89,7 @@ Result<WorldWriter> WorldWriter::create(const std::string& directory, const Worl
 WorldWriter::WorldWriter(WorldWriter&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::exchange(other.file_, nullptr)),
+      descriptor_(std::move(other.descriptor_)),
       inode_(other.inode_) {}
 
 WorldWriter::~WorldWriter() {
@@ -124,6 +127,12 @@ void WorldWriter::log_write(WriteRecord record) {
 
 void WorldWriter::log_event(EventRecord record) {
   append(file_->events, record);
+}
+
+bool WorldWriter::driver_is_open() const {
+  if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK;
+  ::flock(descriptor_.get(), LOCK_UN);
+  return false;
 }
 
 bool WorldWriter::still_named() const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "sim/world.h"
 #include "sim/world_file.h"
 
@@ -29,15 +30,19 @@ class WorldWriter {
   void log_write(WriteRecord);
   void log_event(EventRecord);
 
+  // Some program has initialised NVML in this world, and not yet shut it down or ended.
+  bool driver_is_open() const;
+
   // False once the file was removed or replaced: nobody can find this world any more.
   bool still_named() const;
 
  private:
-  WorldWriter(std::string path, WorldFile* file, std::uint64_t inode)
-      : path_(std::move(path)), file_(file), inode_(inode) {}
+  WorldWriter(std::string path, WorldFile* file, UniqueFd descriptor, std::uint64_t inode)
+      : path_(std::move(path)), file_(file), descriptor_(std::move(descriptor)), inode_(inode) {}
 
   std::string path_;
   WorldFile* file_;
+  UniqueFd descriptor_;
   std::uint64_t inode_;
 };
 

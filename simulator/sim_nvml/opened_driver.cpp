@@ -30,7 +30,7 @@ sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
 std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& directory,
                                                        nvml::ReturnCode& code) {
   code = nvml::kDriverNotLoaded;
-  auto world = sim::WorldReader::open(directory);
+  auto world = sim::WorldReader::open(directory, sim::Opens::the_driver);
   if (!world) return nullptr;
   const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world)));
   // Before the driver answers there may be a wait, during which it may be reloaded.

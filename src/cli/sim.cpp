@@ -8,6 +8,7 @@
 #include "cli/sim.h"
 #include "cli/terminal.h"
 #include "sim/fleet.h"
+#include "sim/gpu_named.h"
 #include "sim/keeper.h"
 #include "sim/scenario.h"
 #include "sim/time_text.h"
@@ -49,7 +50,7 @@ int start(const SimVerb& verb) {
   options.model = verb.model;
   options.gpus = verb.gpus;
   options.load = *load;
-  if (verb.setters == "everyone") options.setters = sim::SettersFor::everyone;
+  options.setters = sim::setters_from_name(verb.setters).value_or(options.setters);
   options.driver_version = verb.driver_version;
   options.process_entry_bytes = verb.process_entry_bytes;
   options.speed = verb.speed;
@@ -116,7 +117,10 @@ int load(const SimVerb& verb) {
 }
 
 int reset(const SimVerb& verb) {
-  const auto done = sim::reset_gpu(world_of(verb), verb.gpu);
+  const auto gpu = sim::gpu_named(world_of(verb), verb.gpu_name);
+  if (!gpu) return complain(gpu.error());
+  const auto as = verb.as_driver ? sim::ResetAs::driver : sim::ResetAs::test;
+  const auto done = sim::reset_gpu(world_of(verb), *gpu, as);
   return done ? 0 : complain(done.error());
 }
 

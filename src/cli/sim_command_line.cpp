@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/setters_for.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::cli {
@@ -87,6 +88,14 @@ void add_run(CLI::App* run, SimVerb& verb) {
   run->add_option("command", verb.command, "What to run, after --")->required();
 }
 
+void add_reset(CLI::App* reset, SimVerb& verb) {
+  reset->add_option("--gpu", verb.gpu_name, "Index, UUID or PCI address of the GPU, or all")
+      ->type_name("GPU")
+      ->required();
+  reset->add_flag("--as-driver", verb.as_driver,
+                  "Not while a program has the driver open, as a real driver");
+}
+
 void add_attach(CLI::App* attach, SimVerb& verb) {
   auto* gpu = attach->add_option("--gpu", verb.attach_gpu,
                                  "Index of the GPU (else its CUDA_VISIBLE_DEVICES says)");
@@ -100,6 +109,7 @@ void add_attach(CLI::App* attach, SimVerb& verb) {
 }
 
 void add_start(CLI::App* start, SimVerb& verb) {
+  const auto setters = sim::setters_names();
   auto* scenario = start->add_option("--scenario", verb.scenario,
                                      "File that says all of this, and what happens when");
   scenario->type_name("FILE");
@@ -110,8 +120,9 @@ void add_start(CLI::App* start, SimVerb& verb) {
                     "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
                     "training, bursty, mixed");
   start
-      ->add_option("--setters", verb.setters, "Who may change settings: owner (and root), everyone")
-      ->check(CLI::IsMember({"owner", "everyone"}));
+      ->add_option("--setters", verb.setters,
+                   "Who may change settings: owner (and root), everyone, root, nobody")
+      ->check(CLI::IsMember(std::vector<std::string>(setters.begin(), setters.end())));
   add_driver_version(start, verb);
   start
       ->add_option("--process-entries", verb.process_entry_bytes,
@@ -179,7 +190,7 @@ void add_sim(CLI::App& app, Verb& chosen, SimVerb& verb) {
   add_run(action("run", run, "Run a command that uses one GPU"), verb);
   add_attach(action("attach", attach, "Put a running process on a GPU"), verb);
   add_inject(action("inject", inject, "Break one GPU"), verb);
-  add_gpu(action("reset", reset, "Reset one GPU"), verb.gpu);
+  add_reset(action("reset", reset, "Reset one GPU"), verb);
   add_gpu(action("unplug", unplug, "Take one GPU away"), verb.gpu);
   auto* plugged = action("plug", plug, "Give an unplugged GPU back");
   plugged->add_option("--uuid", verb.uuid, "Which, where several are unplugged")->type_name("UUID");

@@ -185,6 +185,9 @@ struct SimVerb {
   double speed = 1.0;
   bool stepped = false;
   std::string time;  // step; driver reload: how long it is away
+  // reset
+  std::string gpu_name;
+  bool as_driver = false;
   // plug
   std::string uuid;
   std::optional<int> index;

@@ -38,6 +38,15 @@ def handle(name, what):
     return [code, found.value if code == 0 else None]
 
 
+def set_limits(gpu, count):
+    # So many in a row, each another one; the first that fails ends it.
+    for i in range(count):
+        code = nvml.nvmlDeviceSetPowerManagementLimit(handles[gpu], 200000 + i % 500000)
+        if code != 0:
+            return code
+    return 0
+
+
 def by_name(name, gpu, *rest):
     return number("nvmlDeviceGet" + name, handles[gpu], *rest)
 
@@ -65,6 +74,14 @@ DO = {
     "pcie_width": lambda gpu: by_name("CurrPcieLinkWidth", gpu),
     "limit": lambda gpu: by_name("PowerManagementLimit", gpu),
     "set_limit": lambda gpu, mw: [nvml.nvmlDeviceSetPowerManagementLimit(handles[gpu], mw), None],
+    "set_limits": lambda gpu, count: [set_limits(gpu, count), None],
+    "lock_clocks": lambda gpu, least, most: [
+        nvml.nvmlDeviceSetGpuLockedClocks(handles[gpu], least, most), None],
+    "lock_memory_clocks": lambda gpu, least, most: [
+        nvml.nvmlDeviceSetMemoryLockedClocks(handles[gpu], least, most), None],
+    "set_persistence": lambda gpu, mode: [nvml.nvmlDeviceSetPersistenceMode(handles[gpu], mode), None],
+    "set_compute_mode": lambda gpu, mode: [nvml.nvmlDeviceSetComputeMode(handles[gpu], mode), None],
+    "set_ecc": lambda gpu, mode: [nvml.nvmlDeviceSetEccMode(handles[gpu], mode), None],
     "has": lambda name: [0, hasattr(nvml, name)],
 }
 

@@ -130,6 +130,27 @@ class World:
     def reset(self, gpu):
         self.must("reset", "--gpu", str(gpu))
 
+    def write_log(self):
+        """Every setter call, reset and driver change that reached the keeper, as `sim status` has it."""
+        status = self.status()
+        assert status["writes_dropped"] == 0, "the log is too short for this test"
+        return status["writes"]
+
+    def writes(self, gpu=None, ok_only=True, after=0):
+        """The same in short: (0, "power_limit", 300000), in order; a driver's changes are of GPU None.
+        Of one GPU, where it is named; `after` skips those up to that sequence number. Refused ones
+        are left out or, with ok_only=False, end with their code."""
+        return [(each["gpu"], each["setting"], *each["values"],
+                 *(() if each["nvml_code"] == 0 else (f"code {each['nvml_code']}",)))
+                for each in self.write_log()
+                if each["sequence"] > after and (gpu is None or each["gpu"] == gpu)
+                and (each["nvml_code"] == 0 or not ok_only)]
+
+    def write_count(self):
+        """The sequence number of the newest: what `after` takes."""
+        log = self.write_log()
+        return log[-1]["sequence"] if log else 0
+
     def attach(self, gpu, pid, *options):
         self.must("attach", "--gpu", str(gpu), "--pid", str(pid), *options)
 

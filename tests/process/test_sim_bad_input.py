@@ -37,7 +37,7 @@ def init_code(environment):
     (["--model", "h9000"], "there are a100, h100, h200, l40s, rtx4090, t4"),
     (["--model", "h100,h100"], "named twice"), (["--model", "h100:2", "--gpus", "3"], "not 3"),
     (["--model", ",,"], "no GPU model"), (["--load", "heavy"], "not a workload"),
-    (["--setters", "nobody"], "nobody")])
+    (["--setters", "somebody"], "somebody")])
 def test_an_absurd_fleet_is_refused_and_nothing_is_left(world, arguments, because):
     began = time.monotonic()
     done = world.sim("start", *arguments)
