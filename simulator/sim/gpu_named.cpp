@@ -13,8 +13,9 @@ namespace {
 
 std::optional<int> number_in(std::string_view text) {
   int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto parsed = std::from_chars(begin, end, number);
   if (parsed.ec != std::errc{} || parsed.ptr != end || number < 0) return std::nullopt;
   return number;
 }
