@@ -35,6 +35,7 @@ ARROWS: dict[str, set[str] | None] = {
     "store": {"base", "device", "energy", "control", "history"},
     "metrics": {"base", "device"},
     "api": {"base", "device", "energy", "control", "protocol", "telemetry", "history", "http", "metrics"},
+    "zeus": {"base", "device", "cpu", "http", "api/parameters.h"},
     "sim": {"base", "nvml/abi.h"},
     "sim_nvml": {"base", "sim", "nvml/abi.h"},
     "library": {"base", "device", "energy", "protocol", "nvml", "driver", "recording"},

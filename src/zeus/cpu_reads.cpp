@@ -1,0 +1,154 @@
+// What can be read of CPUs.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "cpu/power.h"
+#include "http/event_stream.h"
+#include "zeus/cpu_power_feed.h"
+#include "zeus/handlers.h"
+#include "zeus/ids.h"
+
+namespace gpuyard::zeus {
+namespace {
+
+struct CpuEnergy {
+  std::optional<std::int64_t> cpu_energy_uj;
+  std::optional<std::int64_t> dram_energy_uj;
+};
+BOOST_DESCRIBE_STRUCT(CpuEnergy, (), (cpu_energy_uj, dram_energy_uj))
+
+struct CpuDramPower {
+  std::int64_t cpu_mw = 0;
+  std::optional<std::int64_t> dram_mw;
+};
+BOOST_DESCRIBE_STRUCT(CpuDramPower, (), (cpu_mw, dram_mw))
+
+struct CpuPowers {
+  std::int64_t timestamp_ms = 0;
+  std::map<std::string, CpuDramPower> power_mw;
+};
+BOOST_DESCRIBE_STRUCT(CpuPowers, (), (timestamp_ms, power_mw))
+
+using Ids = std::vector<std::uint32_t>;
+
+Result<Ids> cpus_named(const cpu::Energies& known, const std::optional<std::string>& ids) {
+  if (!ids) {
+    Ids all;
+    for (const auto& package : known.packages) all.push_back(package.number);
+    return all;
+  }
+  auto wanted = parse_ids(*ids, "CPU");
+  if (!wanted) return wanted;
+  for (const std::uint32_t id : *wanted) {
+    if (std::ranges::find(known.packages, id, &cpu::PackageEnergy::number) ==
+        known.packages.end()) {
+      return Error{Errc::invalid, fmt::format("there is no CPU {}", id)};
+    }
+  }
+  return wanted;
+}
+
+const Error kGone{Errc::unavailable, "the CPU's counters are gone"};
+
+// Fills `to`, if it is wanted and there is one; an error only where it cannot be read.
+Result<void> put(std::optional<std::int64_t>& to, bool wanted,
+                 const std::optional<Result<std::int64_t>>& from) {
+  if (!wanted || !from) return {};
+  if (!*from) return from->error();
+  to = **from;
+  return {};
+}
+
+Result<CpuEnergy> energy_of(const cpu::Energies& read, std::uint32_t id,
+                            const CpuEnergyWish& wish) {
+  const auto package = std::ranges::find(read.packages, id, &cpu::PackageEnergy::number);
+  if (package == read.packages.end()) return kGone;
+  CpuEnergy energy;
+  if (auto done = put(energy.cpu_energy_uj, wish.cpu, package->energy_uj); !done) {
+    return std::move(done).error();
+  }
+  if (auto done = put(energy.dram_energy_uj, wish.dram, package->dram_uj); !done) {
+    return std::move(done).error();
+  }
+  return energy;
+}
+
+Result<CpuDramPower> power_of(const std::vector<cpu::PackagePower>& powers, std::uint32_t id) {
+  const auto package = std::ranges::find(powers, id, &cpu::PackagePower::number);
+  if (package == powers.end()) return kGone;
+  if (!package->milliwatts) return package->milliwatts.error();
+  CpuDramPower power{*package->milliwatts, std::nullopt};
+  if (auto done = put(power.dram_mw, true, package->dram_milliwatts); !done) {
+    return std::move(done).error();
+  }
+  return power;
+}
+
+// {"0": ...} of what `of` gives of each CPU, or what is wrong with some of them.
+template <class T, class Of>
+std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& answer, Of of) {
+  std::map<std::string, T> found;
+  DeviceErrors errors;
+  for (const std::uint32_t id : ids) {
+    const Result<T> one = of(id);
+    if (one) found[std::to_string(id)] = *one;
+    if (!one) errors[id] = one.error();
+  }
+  if (errors.empty()) return found;
+  answer.failed(errors);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& call) {
+  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.answer.refuse(ids.error());
+  context.cpus.fresh([answer = call.answer, ids = *ids, wish](const Result<cpu::Energies>& read) {
+    if (!read) return answer.refuse(500, read.error().message);
+    const auto found = gather<CpuEnergy>(
+        ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
+    if (found) answer.json(*found);
+  });
+}
+
+// Two readings, and the time between them.
+void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
+  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.answer.refuse(ids.error());
+  struct Measuring {
+    Ids ids;
+    Answer answer;
+    cpu::Energies first;
+    Subscription pause;
+  };
+  const auto measuring = std::make_shared<Measuring>(Measuring{*ids, call.answer, {}, {}});
+  const auto end = [&context, measuring](const Result<cpu::Energies>& read) {
+    if (!read) return measuring->answer.refuse(500, read.error().message);
+    const auto powers = cpu::power_between(measuring->first, *read);
+    auto found = gather<CpuDramPower>(measuring->ids, measuring->answer,
+                                      [&](std::uint32_t id) { return power_of(powers, id); });
+    if (!found) return;
+    measuring->answer.json(
+        CpuPowers{context.loop.wall().time_since_epoch().count(), *std::move(found)});
+  };
+  context.cpus.fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
+    if (!read) return measuring->answer.refuse(500, read.error().message);
+    measuring->first = *read;
+    measuring->pause = context.loop.call_after(cpu::Watch::kPeriod, [&context, measuring, end] {
+      measuring->pause.reset();
+      context.cpus.fresh(end);
+    });
+  });
+}
+
+void stream_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
+  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.answer.refuse(ids.error());
+  call.answer.send(
+      http::event_stream(std::make_shared<CpuPowerFeed>(context.loop, context.cpus, *ids)));
+}
+
+}  // namespace gpuyard::zeus

@@ -1,0 +1,101 @@
+#include "zeus/yard_for_tests.h"
+
+namespace gpuyard::zeus {
+namespace {
+
+constexpr const char* kEnergy = "/cpu/get_cumulative_energy?cpu=true&dram=true";
+
+class CpuReads : public testing::FacadeTest {
+ protected:
+  // The answer to a question that takes two readings, between which `meanwhile` happens.
+  http::Response measured(const std::string& target, const std::function<void()>& meanwhile) {
+    send(http::Method::get, target);
+    EXPECT_TRUE(answers_.empty());
+    meanwhile();
+    loop_.advance(cpu::Watch::kPeriod);
+    settle();
+    return answers_.empty() ? http::Response() : answers_.front();
+  }
+};
+
+TEST_F(CpuReads, EnergyIsNullWhereThereIsNone) {
+  EXPECT_EQ(got(kEnergy), R"({"0":{"cpu_energy_uj":1000000,"dram_energy_uj":2000},)"
+                          R"("1":{"cpu_energy_uj":3000000,"dram_energy_uj":null}})");
+}
+
+TEST_F(CpuReads, EnergyThatIsNotWantedIsNull) {
+  EXPECT_EQ(got("/cpu/get_cumulative_energy?cpu_ids=0&cpu=false&dram=true"),
+            R"({"0":{"cpu_energy_uj":null,"dram_energy_uj":2000}})");
+  EXPECT_EQ(got("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=false"),
+            R"({"0":{"cpu_energy_uj":1000000,"dram_energy_uj":null}})");
+}
+
+TEST_F(CpuReads, EnergyGoesOnWhenACounterGoesRound) {
+  got(kEnergy);
+  cpu::testing::RaplTree::set(tree_.package(0), 5);
+  EXPECT_THAT(got(kEnergy), testing::HasSubstr(std::to_string(cpu::testing::RaplTree::kRange + 5)));
+}
+
+TEST_F(CpuReads, WhatCannotBeReadIsAnErrorOfItsOwn) {
+  std::filesystem::remove(tree_.package(1) + "/energy_uj");
+  const auto answer = get(kEnergy);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(text(answer), testing::HasSubstr(R"({"errors":{"1":"opening )"));
+  EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true").status, 200);
+  cpu::testing::RaplTree::write(tree_.subzone(0, 1) + "/energy_uj", "nonsense");
+  EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true").status, 500);
+  EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=false").status, 200);
+}
+
+TEST_F(CpuReads, ACpuThatVanishedIsSaidToBeGone) {
+  got(kEnergy);
+  std::filesystem::remove_all(tree_.package(1));
+  EXPECT_THAT(text(get(kEnergy)), testing::HasSubstr("are gone"));
+}
+
+TEST_F(CpuReads, PowerIsEnergyOverTime) {
+  EXPECT_EQ(measured("/cpu/get_power?cpu_ids=0", [] {}).status, 200);
+  EXPECT_THAT(text(answers_[0]),
+              testing::HasSubstr(R"("power_mw":{"0":{"cpu_mw":0,"dram_mw":0}}})"));
+  const auto answer = measured("/cpu/get_power", [this] {
+    cpu::testing::RaplTree::set(tree_.package(0), 1'000'500);
+    cpu::testing::RaplTree::set(tree_.package(1), 3'000'500);
+  });
+  EXPECT_THAT(text(answer),
+              ::testing::MatchesRegex(R"(\{"timestamp_ms":17[0-9]+,"power_mw":\{)"
+                                      R"("0":\{"cpu_mw":[1-9][0-9]*,"dram_mw":0\},)"
+                                      R"("1":\{"cpu_mw":[1-9][0-9]*,"dram_mw":null\}\}\})"));
+}
+
+TEST_F(CpuReads, PowerOfACounterThatFailsIsAnErrorAndNotZero) {
+  const auto answer = measured(
+      "/cpu/get_power", [this] { std::filesystem::remove(tree_.package(0) + "/energy_uj"); });
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(text(answer), testing::HasSubstr(R"({"errors":{"0":"opening )"));
+}
+
+TEST_F(CpuReads, WithoutCountersTheyAreOffAndSayWhy) {
+  std::filesystem::remove_all(tree_.root());
+  for (const char* target :
+       {kEnergy, "/cpu/get_power", "/cpu/stream_power", "/cpu/get_power?x=1"}) {
+    const auto answer = get(target);
+    EXPECT_EQ(answer.status, 404) << target;
+    EXPECT_THAT(text(answer), testing::HasSubstr(R"({"error":"cpu-read is off: reading )"));
+  }
+}
+
+TEST_F(CpuReads, AStuckWorkerIsAnErrorAfterAWhile) {
+  got(kEnergy);
+  worker_.full = true;
+  for (const char* target : {kEnergy, "/cpu/get_power"}) {
+    send(http::Method::get, target);
+    EXPECT_TRUE(answers_.empty());
+    loop_.advance(cpu::Watch::kPatience);
+    ASSERT_EQ(answers_.size(), 1U);
+    EXPECT_EQ(answers_[0].status, 500);
+    EXPECT_THAT(text(answers_[0]), testing::HasSubstr("took too long"));
+  }
+}
+
+}  // namespace
+}  // namespace gpuyard::zeus

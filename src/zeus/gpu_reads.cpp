@@ -1,0 +1,152 @@
+// What can be read of GPUs, always from the driver.
+#include <algorithm>
+#include <map>
+
+#include "zeus/gpu_power_feed.h"
+#include "zeus/handlers.h"
+#include "zeus/ids.h"
+
+#include "http/event_stream.h"
+
+namespace gpuyard::zeus {
+namespace {
+
+struct Energy {
+  std::int64_t energy_mj = 0;
+};
+BOOST_DESCRIBE_STRUCT(Energy, (), (energy_mj))
+
+struct PowerLimit {
+  std::int64_t power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimit, (), (power_limit_mw))
+
+struct PowerLimitRange {
+  std::int64_t min_power_limit_mw = 0;
+  std::int64_t max_power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimitRange, (), (min_power_limit_mw, max_power_limit_mw))
+
+struct Persistence {
+  bool enabled = false;
+};
+BOOST_DESCRIBE_STRUCT(Persistence, (), (enabled))
+
+struct Power {
+  std::int64_t timestamp_ms = 0;
+  std::map<std::string, std::int64_t> power_mw;
+};
+BOOST_DESCRIBE_STRUCT(Power, (), (timestamp_ms, power_mw))
+
+Result<std::int64_t> number(const DeviceState& device, Metric metric) {
+  const Reading* reading = device.sample.find(metric);
+  if (reading == nullptr) return Error{Errc::unavailable, "it was not read: " + device.why};
+  if (const Missing* missing = reading->missing()) return error_of(*missing);
+  return *reading->number();
+}
+
+Result<Energy> energy(const DeviceState& device) {
+  const auto millijoules = number(device, Metric::energy_total);
+  if (!millijoules) return millijoules.error();
+  return Energy{*millijoules};
+}
+
+// The one that was set: the enforced one may be lower, for reasons that are not the client's.
+Result<PowerLimit> power_limit_set(const DeviceState& device) {
+  const auto milliwatts = number(device, Metric::power_limit_set);
+  if (!milliwatts) return milliwatts.error();
+  return PowerLimit{*milliwatts};
+}
+
+Result<PowerLimitRange> power_limit_range(const DeviceState& device) {
+  const auto least = number(device, Metric::power_limit_min);
+  if (!least) return least.error();
+  const auto most = number(device, Metric::power_limit_max);
+  if (!most) return most.error();
+  return PowerLimitRange{*least, *most};
+}
+
+Result<Persistence> persistence_mode(const DeviceState& device) {
+  const auto mode = number(device, Metric::persistence_mode);
+  if (!mode) return mode.error();
+  return Persistence{*mode != 0};
+}
+
+// Of this instant where the GPU has that, as zeusd reads it.
+Result<std::int64_t> power(const DeviceState& device) {
+  auto instant = number(device, Metric::power_draw_instant);
+  return instant ? instant : number(device, Metric::power_draw);
+}
+
+template <class T>
+using Of = Result<T> (*)(const DeviceState&);
+
+template <class T>
+Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
+  const auto device =
+      std::ranges::find(fresh.devices, id, [](const DeviceState& one) { return one.info.id; });
+  if (device == fresh.devices.end()) return Error{Errc::device_lost, "the GPU is gone"};
+  return of(*device);
+}
+
+// Reads `probes` of the GPUs that were named, and gives `render` what `of` finds in each; or
+// answers what is wrong.
+template <class T, class Render>
+void read_each(Context& context, const SomeGpus& wish, const Answer& answer, ProbeSet probes,
+               Of<T> of, const Render& render) {
+  auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return answer.refuse(gpus.error());
+  context.gpus.fresh(probes, [answer, of, render, gpus = *std::move(gpus)](const Snapshot& fresh) {
+    std::map<std::string, T> found;
+    DeviceErrors errors;
+    for (const DeviceInfo& gpu : gpus) {
+      const auto one = read_of(fresh, gpu.id, of);
+      if (one) found[std::to_string(gpu.index)] = *one;
+      if (!one) errors[gpu.index] = one.error();
+    }
+    if (!errors.empty()) return answer.failed(errors);
+    render(fresh, std::move(found));
+  });
+}
+
+template <class T>
+void answer_each(Context& context, const SomeGpus& wish, const Answer& answer, Probe probe,
+                 Of<T> of) {
+  read_each(
+      context, wish, answer, {probe}, of,
+      [answer](const Snapshot&, const std::map<std::string, T>& found) { answer.json(found); });
+}
+
+}  // namespace
+
+void get_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
+  read_each(
+      context, wish, call.answer, {Probe::power, Probe::power_fields}, power,
+      [answer = call.answer](const Snapshot& fresh, std::map<std::string, std::int64_t> found) {
+        answer.json(Power{fresh.wall.time_since_epoch().count(), std::move(found)});
+      });
+}
+
+void get_gpu_energy(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::energy, energy);
+}
+
+void get_power_limit(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::power_limit, power_limit_set);
+}
+
+void get_power_limit_constraints(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::power_bounds, power_limit_range);
+}
+
+void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::modes, persistence_mode);
+}
+
+void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
+  const auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return call.answer.refuse(gpus.error());
+  call.answer.send(http::event_stream(std::make_shared<GpuPowerFeed>(context.gpus, *gpus)));
+}
+
+}  // namespace gpuyard::zeus

@@ -1,0 +1,98 @@
+// The requests of zeusd's protocol, and what answers each. Everything on the io thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/record.h"
+#include "cpu/watch.h"
+#include "http/message.h"
+#include "zeus/answer.h"
+#include "zeus/yard.h"
+
+namespace gpuyard::zeus {
+
+struct Context {
+  Loop& loop;
+  Gpus& gpus;
+  Control& control;
+  cpu::Watch& cpus;
+  std::string version;
+};
+
+struct Nothing {};
+BOOST_DESCRIBE_STRUCT(Nothing, (), ())
+
+struct SomeGpus {
+  std::optional<std::string> gpu_ids;  // nothing: all
+};
+BOOST_DESCRIBE_STRUCT(SomeGpus, (), (gpu_ids))
+
+struct SomeCpus {
+  std::optional<std::string> cpu_ids;  // nothing: all
+};
+BOOST_DESCRIBE_STRUCT(SomeCpus, (), (cpu_ids))
+
+struct CpuEnergyWish : SomeCpus {
+  bool cpu = false;
+  bool dram = false;
+};
+BOOST_DESCRIBE_STRUCT(CpuEnergyWish, (SomeCpus), (cpu, dram))
+
+struct Write {
+  std::string gpu_ids;
+  bool block = false;
+};
+BOOST_DESCRIBE_STRUCT(Write, (), (gpu_ids, block))
+
+struct PowerLimitWrite : Write {
+  std::uint32_t power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimitWrite, (Write), (power_limit_mw))
+
+struct PersistenceWrite : Write {
+  bool enabled = false;
+};
+BOOST_DESCRIBE_STRUCT(PersistenceWrite, (Write), (enabled))
+
+struct ClocksWrite : Write {
+  std::uint32_t min_clock_mhz = 0;
+  std::uint32_t max_clock_mhz = 0;
+};
+BOOST_DESCRIBE_STRUCT(ClocksWrite, (Write), (min_clock_mhz, max_clock_mhz))
+
+// What a handler gets besides its parameters.
+struct Call {
+  const http::Request& request;  // for as long as the handler runs
+  Answer answer;
+};
+
+// Calls `then` once the CPUs have been looked for, at once if they were before; in any case soon.
+void when_cpus_are_known(Context&, std::function<void()> then);
+
+void discover(Context&, const Nothing&, const Call&);
+void get_time(Context&, const Nothing&, const Call&);
+void whoami(Context&, const Nothing&, const Call&);
+
+void get_gpu_power(Context&, const SomeGpus&, const Call&);
+void get_gpu_energy(Context&, const SomeGpus&, const Call&);
+void get_power_limit(Context&, const SomeGpus&, const Call&);
+void get_power_limit_constraints(Context&, const SomeGpus&, const Call&);
+void get_persistence_mode(Context&, const SomeGpus&, const Call&);
+void stream_gpu_power(Context&, const SomeGpus&, const Call&);
+
+void set_power_limit(Context&, const PowerLimitWrite&, const Call&);
+void set_persistence_mode(Context&, const PersistenceWrite&, const Call&);
+void set_gpu_clocks(Context&, const ClocksWrite&, const Call&);
+void set_memory_clocks(Context&, const ClocksWrite&, const Call&);
+void reset_gpu_clocks(Context&, const Write&, const Call&);
+void reset_memory_clocks(Context&, const Write&, const Call&);
+void reset_clocks(Context&, const Write&, const Call&);
+
+void get_cpu_energy(Context&, const CpuEnergyWish&, const Call&);
+void get_cpu_power(Context&, const SomeCpus&, const Call&);
+void stream_cpu_power(Context&, const SomeCpus&, const Call&);
+
+}  // namespace gpuyard::zeus

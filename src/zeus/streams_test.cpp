@@ -1,0 +1,110 @@
+#include "zeus/gpu_power_feed.h"
+#include "zeus/yard_for_tests.h"
+
+namespace gpuyard::zeus {
+namespace {
+
+class Streams : public testing::FacadeTest {
+ protected:
+  std::shared_ptr<http::Feed> listen(const std::string& target) {
+    const auto answer = get(target);
+    EXPECT_EQ(answer.status, 200) << text(answer);
+    EXPECT_EQ(answer.content_type, "text/event-stream");
+    return answer.feed;
+  }
+  void tell(const DeviceId& gpu, std::variant<Missing, std::int64_t, std::string> value) {
+    gpus_.listeners.at(gpu)({Metric::power_draw_instant, 0, loop_.now(), std::move(value)});
+  }
+  static std::string next(http::Feed& feed) { return std::string(feed.next().text()); }
+};
+
+TEST_F(Streams, AnEventOfPowerIsWhatZeusReads) {
+  RecordProperty("contract", "B19");
+  const auto feed = listen("/gpu/stream_power?gpu_ids=1");
+  EXPECT_EQ(gpus_.last_period, testing::milliseconds(50));
+  EXPECT_EQ(next(*feed), "");
+  tell("GPU-1", std::int64_t{75'000});
+  EXPECT_EQ(next(*feed),
+            "data: {\"timestamp_ms\":1700000000000,\"gpu_id\":1,\"power_mw\":75000}\n\n");
+  EXPECT_EQ(next(*feed), "");
+}
+
+TEST_F(Streams, TheTimeIsThatOfTheReading) {
+  const auto feed = listen("/gpu/stream_power?gpu_ids=1");
+  tell("GPU-1", std::int64_t{75'000});
+  loop_.advance(testing::seconds(2));
+  EXPECT_THAT(next(*feed), testing::HasSubstr("1700000000000"));
+}
+
+TEST_F(Streams, OfPowerTellAllGpusInTurnAndOfEachTheNewest) {
+  const auto feed = listen("/gpu/stream_power");
+  EXPECT_EQ(gpus_.listeners.size(), 3U);
+  for (const std::int64_t power : {1, 2, 3}) {
+    tell("GPU-0", power);
+    tell("GPU-2", power * 10);
+  }
+  EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":0,"power_mw":3})"));
+  tell("GPU-0", std::int64_t{4});
+  EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":2,"power_mw":30})"));
+  EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":0,"power_mw":4})"));
+  EXPECT_EQ(next(*feed), "");
+}
+
+TEST_F(Streams, SayNothingOfWhatIsNotKnown) {
+  const auto feed = listen("/gpu/stream_power?gpu_ids=0");
+  tell("GPU-0", Missing{MissingReason::timed_out, ""});
+  EXPECT_EQ(next(*feed), "");
+}
+
+TEST_F(Streams, WakeTheirListenerWhenThereIsSomething) {
+  const auto feed = listen("/gpu/stream_power?gpu_ids=0");
+  int woken = 0;
+  feed->on_more([&] { ++woken; });
+  tell("GPU-0", std::int64_t{1});
+  EXPECT_EQ(woken, 1);
+}
+
+TEST_F(Streams, NobodyIsReadForWhenTheListenerHasGone) {
+  auto feed = listen("/gpu/stream_power");
+  auto of_cpus = listen("/cpu/stream_power");
+  EXPECT_EQ(cpus_.listeners(), 1U);
+  answers_.clear();
+  feed = nullptr;
+  of_cpus = nullptr;
+  EXPECT_TRUE(gpus_.listeners.empty());
+  EXPECT_EQ(cpus_.listeners(), 0U);
+}
+
+// Zeus's client comes back without delay after an end.
+TEST_F(Streams, NeverEndAsBodiesDo) {
+  EXPECT_FALSE(listen("/gpu/stream_power")->may_end());
+  EXPECT_FALSE(listen("/cpu/stream_power")->may_end());
+  EXPECT_FALSE(listen("/gpu/stream_power")->over());
+}
+
+TEST_F(Streams, OfCpusTellTheirPowerAndNullWhereThereIsNoMemory) {
+  const auto feed = listen("/cpu/stream_power");
+  loop_.advance(testing::milliseconds(1));
+  settle();
+  EXPECT_EQ(next(*feed), "");
+  cpu::testing::RaplTree::set(tree_.package(0), 1'000'500);
+  loop_.advance(cpu::Watch::kPeriod);
+  settle();
+  EXPECT_THAT(next(*feed), ::testing::MatchesRegex("data: \\{\"timestamp_ms\":[0-9]+,\"cpu_id\":0,"
+                                                   "\"cpu_mw\":[1-9][0-9]*,\"dram_mw\":0\\}\n\n"));
+  EXPECT_THAT(next(*feed), testing::HasSubstr(R"("cpu_id":1,"cpu_mw":0,"dram_mw":null})"));
+  EXPECT_EQ(next(*feed), "");
+}
+
+TEST_F(Streams, OfOneCpuTellOfNoOther) {
+  const auto feed = listen("/cpu/stream_power?cpu_ids=1");
+  for (int i = 0; i < 3; ++i) {
+    loop_.advance(cpu::Watch::kPeriod);
+    settle();
+  }
+  EXPECT_THAT(next(*feed), testing::HasSubstr(R"("cpu_id":1)"));
+  EXPECT_EQ(next(*feed), "");
+}
+
+}  // namespace
+}  // namespace gpuyard::zeus
