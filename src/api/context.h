@@ -7,6 +7,7 @@
 
 #include "api/event_hub.h"
 #include "base/histogram.h"
+#include "control/control.h"
 #include "device/process_facts.h"
 #include "energy/meter.h"
 #include "history/history.h"
@@ -38,6 +39,8 @@ struct Context {
   const ProcessBook* processes = nullptr;  // none: nobody looks who they are
   history::History* history = nullptr;     // none: this daemon keeps none
   energy::Meter* energy = nullptr;         // only a test of other routes goes without
+  control::Control* control = nullptr;     // the same
+  Loop* loop = nullptr;                    // of control
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

@@ -33,8 +33,7 @@ void get_device(Context& context, const protocol::DeviceName& name,
   respond(protocol::device_of(**device, snapshot->taken, context.processes));
 }
 
-void get_device_processes(Context& context, const Principal& principal,
-                          const protocol::DeviceName& name,
+void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
                           Responder<protocol::DeviceProcesses> respond) {
   const auto& snapshot = context.telemetry.latest();
   if (!snapshot->driver.initialised && snapshot->devices.empty()) {
@@ -43,7 +42,7 @@ void get_device_processes(Context& context, const Principal& principal,
   const auto device = find_device(*snapshot, name.id);
   if (!device) return respond(device.error());
   const auto may_see = [&](const ProcessFacts& facts) {
-    return may_see_arguments(principal, facts);
+    return may_see_arguments(asked.principal, facts);
   };
   respond(protocol::device_processes_of(**device, snapshot->taken, context.processes, may_see));
 }

@@ -28,10 +28,10 @@ void get_energy(Context& context, const NoParams&, Responder<protocol::EnergyRep
   respond(std::move(report));
 }
 
-void begin_energy_window(Context& context, const Principal& principal, const NoParams&,
+void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
                          const protocol::EnergyWindowWish& body, WindowResponder respond) {
   // Its scope is above what TCP has, so the kernel vouched for somebody.
-  auto wish = protocol::window_wish_of(body, principal.uid.value_or(0));
+  auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
   context.energy->begin(*std::move(wish), answer_with(context, std::move(respond)));
 }
@@ -51,12 +51,12 @@ void get_energy_window(Context& context, const protocol::WindowName& name,
   context.energy->look(name.window, answer_with(context, std::move(respond)));
 }
 
-void end_energy_window(Context& context, const Principal& principal,
-                       const protocol::WindowName& name, WindowResponder respond) {
+void end_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
+                       WindowResponder respond) {
   const auto window = context.energy->ledger().find(name.window);
   if (!window) return respond(window.error());
-  const bool admin = principal.scope >= protocol::Scope::admin;
-  if (!admin && principal.uid != (*window)->owner) {
+  const bool admin = asked.principal.scope >= protocol::Scope::admin;
+  if (!admin && asked.principal.uid != (*window)->owner) {
     return respond(
         Error{Errc::denied, fmt::format("the window is of uid {}; who began it may end it, or an "
                                         "administrator",

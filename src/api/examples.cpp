@@ -275,7 +275,8 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
       return {code, "NVML Shared Library Not Found"};
     case Errc::denied: {
       const Principal stranger;
-      if (auto permitted = authorise(stranger, route); !permitted) return permitted.error();
+      if (auto permitted = authorise(stranger, route, Authority(0, "gpuyard", 0)); !permitted)
+        return permitted.error();
       break;
     }
     case Errc::unsupported:

@@ -12,7 +12,7 @@ using protocol::Text;
 
 void get_gpu_devices(Context&, const NoParams&, Responder<protocol::GPUDevicesResponse>);
 void get_device(Context&, const protocol::DeviceName&, Responder<protocol::Device>);
-void get_device_processes(Context&, const Principal&, const protocol::DeviceName&,
+void get_device_processes(Context&, const Asked&, const protocol::DeviceName&,
                           Responder<protocol::DeviceProcesses>);
 void get_history(Context&, const protocol::HistoryQuery&, Responder<protocol::History>);
 void get_driver(Context&, const NoParams&, Responder<protocol::DriverInfo>);
@@ -20,12 +20,43 @@ void get_snapshot(Context&, const NoParams&, Responder<protocol::Snapshot>);
 void get_events(Context&, const protocol::EventsRequest&, Responder<Text>);
 void get_power_stream(Context&, const protocol::PowerStreamRequest&, Responder<Text>);
 void get_energy(Context&, const NoParams&, Responder<protocol::EnergyReport>);
-void begin_energy_window(Context&, const Principal&, const NoParams&,
-                         const protocol::EnergyWindowWish&, Responder<protocol::EnergyWindow>);
+void begin_energy_window(Context&, const Asked&, const NoParams&, const protocol::EnergyWindowWish&,
+                         Responder<protocol::EnergyWindow>);
 void get_energy_windows(Context&, const NoParams&, Responder<protocol::EnergyWindows>);
 void get_energy_window(Context&, const protocol::WindowName&, Responder<protocol::EnergyWindow>);
-void end_energy_window(Context&, const Principal&, const protocol::WindowName&,
+void end_energy_window(Context&, const Asked&, const protocol::WindowName&,
                        Responder<protocol::EnergyWindow>);
+void set_power_limit(Context&, const Asked&, const protocol::ManagedGpus&,
+                     const protocol::PowerLimitWish&, Responder<protocol::Changes>);
+void set_gpu_clocks(Context&, const Asked&, const protocol::ManagedGpus&,
+                    const protocol::ClocksWish&, Responder<protocol::Changes>);
+void set_memory_clocks(Context&, const Asked&, const protocol::ManagedGpus&,
+                       const protocol::ClocksWish&, Responder<protocol::Changes>);
+void set_persistence(Context&, const Asked&, const protocol::ManagedGpus&,
+                     const protocol::EnabledWish&, Responder<protocol::Changes>);
+void set_compute_mode(Context&, const Asked&, const protocol::ManagedGpus&,
+                      const protocol::ComputeModeWish&, Responder<protocol::Changes>);
+void set_ecc_mode(Context&, const Asked&, const protocol::ManagedGpus&,
+                  const protocol::EnabledWish&, Responder<protocol::Changes>);
+void restore_all(Context&, const Asked&, const protocol::ManagedGpus&, const protocol::ChangeWish&,
+                 Responder<protocol::Changes>);
+void clear_ecc(Context&, const Asked&, const protocol::ManagedGpus&, const protocol::ClearEccWish&,
+               Responder<protocol::Changes>);
+void reset_gpu(Context&, const Asked&, const protocol::ManagedGpus&, const protocol::ChangeWish&,
+               Responder<protocol::Changes>);
+// For each kind the same.
+void restore_setting(SettingKind, Context&, const Asked&, const protocol::RestoreQuery&,
+                     Responder<protocol::Changes>);
+template <SettingKind kKind>
+void restore(Context& context, const Asked& asked, const protocol::RestoreQuery& query,
+             Responder<protocol::Changes> respond) {
+  restore_setting(kKind, context, asked, query, std::move(respond));
+}
+void get_management(Context&, const NoParams&, Responder<protocol::Management>);
+void get_management_of(Context&, const protocol::ManagedGpus&, Responder<protocol::Management>);
+void get_operations(Context&, const NoParams&, Responder<protocol::Operations>);
+void get_operation(Context&, const protocol::OperationName&, Responder<protocol::Operation>);
+void get_audit(Context&, const protocol::AuditQuery&, Responder<protocol::Audit>);
 void get_metrics(Context&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);

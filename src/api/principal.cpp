@@ -23,16 +23,37 @@ std::string_view name_of(Scope scope) {
   return "admin";
 }
 
+// How to get what is missing.
+std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
+                      const Authority& authority) {
+  if (!principal.uid) return "TCP is read-only until there are tokens; use the Unix socket";
+  if (route.scope != Scope::control || authority.control_group.empty()) {
+    return "ask an administrator of this machine";
+  }
+  const std::string& group = authority.control_group;
+  if (!authority.control_gid) {
+    return fmt::format(
+        "members of the group \"{0}\" have it, but there is no such group here: an administrator "
+        "can make it with `groupadd --system {0}`, and restart gpuyard",
+        group);
+  }
+  return fmt::format(
+      "members of the group \"{0}\" have it: an administrator can say `usermod -aG {0} USER`, and "
+      "the user log in again",
+      group);
+}
+
 }  // namespace
 
 std::string Principal::name() const {
   return uid ? fmt::format("uid {}", *uid) : std::string("anonymous over TCP");
 }
 
-Principal principal_of(const http::Peer& peer, uid_t daemon_uid) {
+Principal principal_of(const http::Peer& peer, const Authority& authority) {
   if (peer.kind == http::Peer::Kind::tcp) return {std::nullopt, Scope::read};
-  const bool admin = peer.uid == 0 || peer.uid == daemon_uid;
-  return {peer.uid, admin ? Scope::admin : Scope::lease};
+  if (peer.uid == 0 || peer.uid == authority.daemon_uid) return {peer.uid, Scope::admin};
+  const bool controls = authority.control_gid && peer.in_group(*authority.control_gid);
+  return {peer.uid, controls ? Scope::control : Scope::lease};
 }
 
 bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
@@ -41,14 +62,13 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
   return *principal.uid == facts.uid && *principal.uid == facts.real_uid;
 }
 
-Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route) {
+Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
+                       const Authority& authority) {
   if (principal.scope >= route.scope) return {};
-  const std::string_view next =
-      principal.uid ? "ask an administrator of this machine"
-                    : "TCP is read-only until there are tokens; use the Unix socket";
-  return Error{Errc::denied, fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}",
-                                         route.method, route.pattern, name_of(route.scope),
-                                         principal.name(), name_of(principal.scope), next)};
+  return Error{Errc::denied,
+               fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}", route.method,
+                           route.pattern, name_of(route.scope), principal.name(),
+                           name_of(principal.scope), next_step(principal, route, authority))};
 }
 
 }  // namespace gpuyard::api

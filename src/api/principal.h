@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "device/process_facts.h"
@@ -20,9 +21,20 @@ struct Principal {
   std::string name() const;  // "uid 1000", "anonymous over TCP"
 };
 
-// Unix socket: root and the daemon's own user are admin, others may read and lease.
-// TCP: read only, until there are tokens.
-Principal principal_of(const http::Peer&, uid_t daemon_uid);
+// Who is more than anybody.
+struct Authority {
+  Authority(uid_t daemon) : daemon_uid(daemon) {}
+  Authority(uid_t daemon, std::string group, std::optional<gid_t> gid)
+      : daemon_uid(daemon), control_group(std::move(group)), control_gid(gid) {}
+
+  uid_t daemon_uid;
+  std::string control_group = {};         // its name; "": nobody but admins may control
+  std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
+};
+
+// Unix socket: root and the daemon's own user are admin, members of the group may control, others
+// may read and lease. TCP: read only, until there are tokens.
+Principal principal_of(const http::Peer&, const Authority&);
 
 // The arguments of a process are for its own user and for administrators, and for nobody whom the
 // kernel does not vouch for. One that runs for another user than the one who started it is
@@ -30,6 +42,6 @@ Principal principal_of(const http::Peer&, uid_t daemon_uid);
 bool may_see_arguments(const Principal&, const ProcessFacts&);
 
 // Errc::denied, saying what is missing and how to get it.
-Result<void> authorise(const Principal&, const protocol::RouteInfo&);
+Result<void> authorise(const Principal&, const protocol::RouteInfo&, const Authority&);
 
 }  // namespace gpuyard::api

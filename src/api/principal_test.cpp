@@ -49,19 +49,44 @@ TEST(Principal, OtherUsersMayReadAndLease) {
   EXPECT_EQ(over_unix(1000).scope, Scope::lease);
 }
 
+TEST(Principal, MembersOfTheGroupMayControl) {
+  RecordProperty("contract", "E15");
+  const Authority authority(kDaemon, "gpuyard", 500);
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = 1000;
+  peer.groups = {100, 500};
+  EXPECT_EQ(principal_of(peer, authority).scope, Scope::control);
+  EXPECT_EQ(principal_of(peer, Authority(kDaemon, "gpuyard", std::nullopt)).scope, Scope::lease);
+  peer.kind = http::Peer::Kind::tcp;
+  EXPECT_EQ(principal_of(peer, authority).scope, Scope::read);
+}
+
+TEST(Authority, ARefusalNamesTheGroupAndTheCommandThatGrantsIt) {
+  RecordProperty("contract", "E15");
+  const auto refusal = [](const Authority& authority) {
+    return authorise(over_unix(1000), kControl, authority).error().message;
+  };
+  EXPECT_NE(refusal({kDaemon, "gpuyard", 500}).find("`usermod -aG gpuyard USER`"),
+            std::string::npos);
+  EXPECT_NE(refusal({kDaemon, "gpuyard", std::nullopt}).find("`groupadd --system gpuyard`"),
+            std::string::npos);
+  EXPECT_NE(refusal(kDaemon).find("ask an administrator"), std::string::npos);
+}
+
 TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
   const Scope scopes[] = {Scope::open, Scope::read, Scope::lease, Scope::control, Scope::admin};
   for (const Scope has : scopes) {
     for (const Scope needs : scopes) {
       RouteInfo route = kControl;
       route.scope = needs;
-      EXPECT_EQ(authorise({1000, has}, route).ok(), has >= needs);
+      EXPECT_EQ(authorise({1000, has}, route, kDaemon).ok(), has >= needs);
     }
   }
 }
 
 TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
-  const auto refused = authorise(over_tcp(), kControl);
+  const auto refused = authorise(over_tcp(), kControl, kDaemon);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(),
             (Error{Errc::denied,
@@ -70,7 +95,7 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
-  const auto refused = authorise(over_unix(1000), kControl);
+  const auto refused = authorise(over_unix(1000), kControl, kDaemon);
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().message,

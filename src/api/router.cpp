@@ -40,6 +40,24 @@ bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route)
              request.query.end();
 }
 
+// What the client calls it, if that is short and plain; else our own number.
+std::string id_of(const http::Request& request) {
+  constexpr std::size_t kMost = 64;
+  const std::string_view given = request.header("X-Request-Id");
+  const bool plain = std::ranges::all_of(given, [](char c) { return c > ' ' && c <= '~'; });
+  return !given.empty() && given.size() <= kMost && plain ? std::string(given)
+                                                          : std::to_string(request.id);
+}
+
+// Who tried to change something and may not, is in the audit.
+void note_refusal(Context& context, const Principal& principal, const http::Request& request,
+                  const std::string& request_id, const protocol::RouteInfo& route,
+                  const Error& why) {
+  if (context.control == nullptr || route.scope < protocol::Scope::control) return;
+  context.control->note_refusal({principal.name(), false, request_id, request.received},
+                                fmt::format("{} {}", route.method, request.path), why);
+}
+
 http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
@@ -92,15 +110,18 @@ void Router::handle(http::Request request, http::Reply reply) {
       allowed += route.info.method;
       continue;
     }
-    const Principal principal = principal_of(request.peer, daemon_uid_);
-    if (const auto permitted = authorise(principal, route.info); !permitted) {
+    const Principal principal = principal_of(request.peer, authority_);
+    const std::string request_id = id_of(request);
+    if (const auto permitted = authorise(principal, route.info, authority_); !permitted) {
+      note_refusal(context_, principal, request, request_id, route.info, permitted.error());
       return reply(render_error(route.info, permitted.error()));
     }
     if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
     if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
-    const Asked asked{principal, *std::move(parameters), std::move(request.body)};
+    const Asked asked{principal, *std::move(parameters), std::move(request.body), request_id,
+                      request.received};
     return route.call(context_, route.info, asked, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "api/context.h"
 #include "api/table.h"
@@ -18,14 +19,15 @@ std::string parameter_of_header(std::string_view field);
 class Router {
  public:
   // `context` outlives the router.
-  Router(Context& context, uid_t daemon_uid) : context_(context), daemon_uid_(daemon_uid) {}
+  Router(Context& context, Authority authority)
+      : context_(context), authority_(std::move(authority)) {}
 
   // Matches first, then authorises on the matched row, then validates.
   void handle(http::Request, http::Reply);
 
  private:
   Context& context_;
-  uid_t daemon_uid_;
+  Authority authority_;
 };
 
 }  // namespace gpuyard::api

@@ -28,6 +28,8 @@ struct Asked {
   Principal principal;
   NamedValues parameters;
   std::string body;
+  std::string request_id = {};  // in logs and in the audit
+  TimePoint received = {};
 };
 
 template <class Body>
@@ -80,7 +82,7 @@ struct BoundRoute {
   std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call;
 };
 
-// `handler` takes all there is: context, principal, parameters, body and responder.
+// `handler` takes all there is: context, what was asked, parameters, body and responder.
 template <class Params, class Answer, class Body, class Handler>
 BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
   BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, nullptr, nullptr, {}};
@@ -105,15 +107,14 @@ BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler
     if (!parameters) return reply(render_error(info, parameters.error()));
     auto body = read_body<Body>(asked.body);
     if (!body) return reply(render_error(info, body.error()));
-    handler(context, asked.principal, *parameters, *body,
-            Responder<Answer>(info, std::move(reply)));
+    handler(context, asked, *parameters, *body, Responder<Answer>(info, std::move(reply)));
   };
   return bound;
 }
 
 template <class Params, class Answer, class Body>
 BoundRoute bind(const protocol::Route<Params, Answer, Body>& route,
-                void (*handler)(Context&, const Principal&, const Params&, const Body&,
+                void (*handler)(Context&, const Asked&, const Params&, const Body&,
                                 Responder<Answer>)) {
   return bind_with(route, handler);
 }
@@ -121,18 +122,17 @@ BoundRoute bind(const protocol::Route<Params, Answer, Body>& route,
 // A handler to which it matters who asks.
 template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
-                void (*handler)(Context&, const Principal&, const Params&, Responder<Answer>)) {
-  return bind_with(route,
-                   [handler](Context& context, const Principal& principal, const Params& parameters,
-                             const protocol::NoBody&, Responder<Answer> respond) {
-                     handler(context, principal, parameters, std::move(respond));
-                   });
+                void (*handler)(Context&, const Asked&, const Params&, Responder<Answer>)) {
+  return bind_with(route, [handler](Context& context, const Asked& asked, const Params& parameters,
+                                    const protocol::NoBody&, Responder<Answer> respond) {
+    handler(context, asked, parameters, std::move(respond));
+  });
 }
 
 template <class Params, class Answer>
 BoundRoute bind(const protocol::Route<Params, Answer>& route,
                 void (*handler)(Context&, const Params&, Responder<Answer>)) {
-  return bind_with(route, [handler](Context& context, const Principal&, const Params& parameters,
+  return bind_with(route, [handler](Context& context, const Asked&, const Params& parameters,
                                     const protocol::NoBody&, Responder<Answer> respond) {
     handler(context, parameters, std::move(respond));
   });

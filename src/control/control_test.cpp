@@ -229,7 +229,7 @@ TEST_F(ControlTest, WhoeverDoesNotWaitFindsTheOperation) {
   daemon.settle();
   const Operation* operation = daemon.control().operations().find(sent->front().operation);
   ASSERT_NE(operation, nullptr);
-  EXPECT_EQ(operation->state, Operation::State::done);
+  EXPECT_EQ(operation->state, OperationState::done);
   EXPECT_EQ(operation->change.outcome, Outcome::applied);
 }
 

@@ -15,14 +15,14 @@ const Operation& Operations::add(Operation operation) {
 }
 
 void Operations::running(std::string_view id) {
-  if (Operation* operation = find_mine(id)) operation->state = Operation::State::running;
+  if (Operation* operation = find_mine(id)) operation->state = OperationState::running;
 }
 
 void Operations::over(std::string_view id, const Change& change, TimePoint now) {
   Operation* operation = find_mine(id);
   if (operation == nullptr) return;
   operation->state =
-      change.outcome == Outcome::failed ? Operation::State::failed : Operation::State::done;
+      change.outcome == Outcome::failed ? OperationState::failed : OperationState::done;
   operation->took = now - operation->received;
   operation->change = change;
 }

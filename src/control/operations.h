@@ -12,9 +12,11 @@
 
 namespace gpuyard::control {
 
+enum class OperationState : std::uint8_t { queued, running, done, failed };
+BOOST_DESCRIBE_ENUM(OperationState, queued, running, done, failed)
+
 struct Operation {
-  enum class State : std::uint8_t { queued, running, done, failed };
-  State state = State::queued;
+  OperationState state = OperationState::queued;
   std::string id;
   std::string action;
   std::string asked_by;

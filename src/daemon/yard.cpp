@@ -5,6 +5,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "http/endpoint.h"
+#include "processes/user_names.h"
 #include "store/history_db.h"
 
 namespace gpuyard::daemon {
@@ -41,6 +42,16 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
           event.text};
 }
 
+// Asked once, before the loop turns: a name service may be slow.
+api::Authority authority_of(const config::Config::Control& config) {
+  if (config.group.empty()) return ::geteuid();
+  const auto gid = processes::look_up_group(config.group);
+  if (config.enabled && !gid) {
+    log::warning("{}: nobody but root and gpuyard's own user may control", gid.error().message);
+  }
+  return {::geteuid(), config.group, gid ? std::optional(*gid) : std::nullopt};
+}
+
 processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
   using enum processes::OwnerWatch::Listed;
   return options.driver.replay ? in_a_recording : now;
@@ -71,6 +82,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       store_(loop, "store"),
       state_(store_, options.config.state.directory + "/state.db"),
       energy_(loop, telemetry_, state_),
+      control_(loop, host_, telemetry_, state_, options.config.control, journal_.epoch()),
       context_{telemetry_,
                event_hub_,
                options.version,
@@ -78,8 +90,10 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                &loop_lag_.histogram(),
                &owners_.book(),
                &history_,
-               &energy_.meter()},
-      router_(context_, ::geteuid()),
+               &energy_.meter(),
+               &control_.control(),
+               &loop},
+      router_(context_, authority_of(options.config.control)),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
       }) {}
@@ -106,6 +120,7 @@ void Yard::start() {
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
+  control_.control().start();
   host_.start();
 }
 
@@ -137,6 +152,12 @@ void Yard::on_fleet(const Fleet& fleet) {
   intake_.on_fleet(fleet);
   follow_kernel_log(fleet.driver.simulated);
   telemetry_.on_fleet(fleet);
+  control_.control().on_fleet(fleet);
+}
+
+void Yard::on_host_down(const std::string& why) {
+  telemetry_.on_host_down(why);
+  control_.control().on_host_down();
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
@@ -155,7 +176,8 @@ void Yard::on_added(const events::Event& event) {
 void Yard::stop(std::function<void()> done) {
   history_.put_away();
   energy_.meter().stop();
-  server_.shutdown(kFarewell, std::move(done));
+  // Whoever waits for a command hears how it ended before the connections are closed.
+  control_.control().stop([this, done = std::move(done)] { server_.shutdown(kFarewell, done); });
 }
 
 }  // namespace gpuyard::daemon

@@ -9,6 +9,7 @@
 #include "api/router.h"
 #include "base/loop_lag.h"
 #include "base/worker.h"
+#include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
 #include "daemon/serve.h"
 #include "driver/host_client.h"
@@ -39,9 +40,9 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_fleet(const Fleet&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
-  void on_command_reply(const CommandReply&) override {}
+  void on_command_reply(const CommandReply& reply) override { control_.control().on_reply(reply); }
   void on_event(const DeviceEvent& event) override { intake_.on_driver_event(event); }
-  void on_host_down(const std::string& why) override { telemetry_.on_host_down(why); }
+  void on_host_down(const std::string& why) override;
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
   void on_added(const events::Event&);
@@ -64,6 +65,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   ThreadWorker store_;
   store::StateStore state_;
   EnergyFeed energy_;
+  ControlFeed control_;
   api::Context context_;
   api::Router router_;
   http::Server server_;

@@ -1,5 +1,6 @@
 #include "processes/user_names.h"
 
+#include <grp.h>
 #include <pwd.h>
 
 #include <cerrno>
@@ -29,6 +30,20 @@ Result<std::string> look_up_user(uid_t uid) {
   }
   if (found == nullptr) return Error{Errc::not_found, fmt::format("user {} has no name here", uid)};
   return valid_text(entry.pw_name, kLongestName);
+}
+
+Result<gid_t> look_up_group(const std::string& name) {
+  // The members are in the entry too, and may be many.
+  std::vector<char> room(std::size_t{1} << 20U);
+  group entry{};
+  group* found = nullptr;
+  const int failed = ::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found);
+  if (failed != 0) {
+    return Error{Errc::unavailable, fmt::format("looking up the group {}: {}", name,
+                                                std::generic_category().message(failed))};
+  }
+  if (found == nullptr) return Error{Errc::not_found, "there is no group " + name};
+  return entry.gr_gid;
 }
 
 Result<std::string> UserNames::of(uid_t uid, TimePoint now) {

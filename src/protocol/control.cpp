@@ -25,6 +25,24 @@ Result<Setting> setting_of(const ComputeModeWish& wish) {
                                           wish.compute_mode)};
 }
 
+Result<EccCounter> counter_of(const ClearEccWish& wish) {
+  if (wish.counter == "volatile") return EccCounter::since_load;
+  if (wish.counter == "aggregate") return EccCounter::lifetime;
+  return Error{Errc::invalid, fmt::format("/counter: can be \"volatile\" or \"aggregate\", not "
+                                          "\"{}\"",
+                                          wish.counter)};
+}
+
+Result<std::optional<Duration>> lasting_of(const LastingWish& wish) {
+  if (!wish.for_s) return std::optional<Duration>();
+  constexpr double kYear = 366.0 * 24 * 3600;
+  if (!(*wish.for_s > 0) || *wish.for_s > kYear) {
+    return Error{Errc::invalid, "/for_s: more than 0 and at most 366 days, in seconds"};
+  }
+  const auto lasts = std::chrono::duration<double>(*wish.for_s);
+  return std::optional(std::chrono::duration_cast<Duration>(lasts));
+}
+
 SettingView view_of(const Setting& setting) {
   SettingView view;
   view.text = text_of(setting);
@@ -50,6 +68,110 @@ SettingView view_of(const Setting& setting) {
       break;
   }
   return view;
+}
+
+namespace {
+
+std::optional<SettingView> optional_view(const std::optional<Setting>& setting) {
+  return setting ? std::optional(view_of(*setting)) : std::nullopt;
+}
+
+std::optional<SettingView> optional_view(SettingKind kind,
+                                         const std::optional<SettingValue>& value) {
+  return value ? std::optional(view_of({kind, value})) : std::nullopt;
+}
+
+std::optional<std::string> moment(const std::optional<WallTime>& wall) {
+  return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
+}
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Of clocks, the least and the most that a lock can be.
+std::optional<SettingView> bound(SettingKind kind, const std::optional<SettingValue>& allowed,
+                                 std::int64_t SettingValue::* which) {
+  if (!allowed) return std::nullopt;
+  const std::int64_t value = *allowed.*which;
+  return view_of({kind, SettingValue{value, value}});
+}
+
+Standing standing_of(const control::Holding* held) {
+  if (held == nullptr) return Standing::free;
+  return enum_from_name<Standing>(enum_name(held->standing)).value_or(Standing::owed);
+}
+
+}  // namespace
+
+Change change_of(const control::Change& change) {
+  Change view;
+  view.operation = change.operation;
+  view.index = change.index;
+  view.uuid = change.gpu;
+  if (change.kind) view.setting = enum_name(*change.kind);
+  view.outcome = change.outcome;
+  view.before = optional_view(change.before);
+  view.after = optional_view(change.after);
+  view.owner = change.owner;
+  view.until = moment(change.until);
+  if (change.error) {
+    view.error = ErrorView{std::string(name_of(change.error->code)), change.error->message};
+  }
+  return view;
+}
+
+ManagedSetting managed_setting_of(SettingKind kind, const Result<SettingState>& seen,
+                                  const control::Holding* held) {
+  ManagedSetting view;
+  view.setting = enum_name(kind);
+  view.standing = standing_of(held);
+  if (!seen) {
+    view.why = seen.error().message;
+  } else {
+    view.now = optional_view(kind, seen->now);
+    if (!seen->now) view.why = "the driver does not tell";
+    view.lowest = bound(kind, seen->allowed, &SettingValue::lowest);
+    view.highest = bound(kind, seen->allowed, &SettingValue::highest);
+    view.by_default = optional_view(kind, seen->by_default);
+  }
+  if (held == nullptr) return view;
+  view.baseline = optional_view(held->baseline);
+  for (const control::Claim& claim : held->claims) {
+    view.claims.push_back({claim.owner, view_of({kind, claim.wanted}), to_rfc3339(claim.since),
+                           moment(claim.until_wall)});
+  }
+  return view;
+}
+
+Operation operation_of(const control::Operation& operation) {
+  Operation view;
+  view.state = operation.state;
+  view.action = operation.action;
+  view.asked_by = operation.asked_by;
+  view.request_id = operation.request_id;
+  view.asked_at = to_rfc3339(operation.asked_at);
+  if (operation.took) view.seconds = seconds(*operation.took);
+  view.change = change_of(operation.change);
+  return view;
+}
+
+AuditLine audit_line_of(const control::AuditEntry& entry) {
+  AuditLine line;
+  line.number = entry.number;
+  line.at = to_rfc3339(entry.at);
+  line.by = entry.by;
+  line.request_id = entry.request_id;
+  line.action = entry.action;
+  line.index = entry.index;
+  if (!entry.gpu.empty()) line.uuid = entry.gpu;
+  line.before = entry.before;
+  line.after = entry.after;
+  line.outcome = entry.outcome;
+  line.error = entry.error;
+  line.forced = entry.forced;
+  line.seconds = seconds(entry.took);
+  return line;
 }
 
 }  // namespace gpuyard::protocol

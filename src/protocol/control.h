@@ -9,7 +9,10 @@
 #include "base/json_schema.h"
 #include "base/record.h"
 #include "base/result.h"
+#include "control/audit.h"
+#include "control/operations.h"
 #include "device/setting.h"
+#include "device/snapshot.h"
 
 namespace gpuyard::protocol {
 
@@ -81,22 +84,7 @@ struct SettingView {
 BOOST_DESCRIBE_STRUCT(SettingView, (),
                       (text, power_limit_mw, min_clock_mhz, max_clock_mhz, enabled, compute_mode))
 
-enum class ChangeOutcome : std::uint8_t {
-  applied,         // and read back
-  assumed,         // the driver took it; it cannot be read back
-  pending_reboot,  // in force from the next reset or reboot on
-  held,            // somebody else wants less power: his limit stays in force, this one waits
-  restored,        // as it was before anybody set it
-  drifted,         // not restored: somebody else has changed it meanwhile, and it is left alone
-  cleared,         // the counters are 0
-  reset,           // the GPU was reset
-  planned,         // it was only asked what would happen
-  queued,          // nobody waits for it
-  rolled_back,     // it worked here, but not on another GPU
-  failed,          // `error` says why
-};
-BOOST_DESCRIBE_ENUM(ChangeOutcome, applied, assumed, pending_reboot, held, restored, drifted,
-                    cleared, reset, planned, queued, rolled_back, failed)
+using ChangeOutcome = control::Outcome;
 
 struct ErrorView {
   std::string code;
@@ -109,7 +97,7 @@ struct Change {
   std::string operation;  // its id
   std::optional<std::uint32_t> index;
   std::string uuid;
-  std::optional<std::string> setting;  // "power_limit", ...; none of clearing and resetting
+  std::optional<std::string> setting;  // "power_limit", ...; null of clearing and resetting
   ChangeOutcome outcome{};
   std::optional<SettingView> before;
   std::optional<SettingView> after;  // what is in force now; or would be
@@ -178,8 +166,7 @@ struct Management {
 };
 BOOST_DESCRIBE_STRUCT(Management, (), (schema, simulated, enabled, notes, gpus))
 
-enum class OperationState : std::uint8_t { queued, running, done, failed };
-BOOST_DESCRIBE_ENUM(OperationState, queued, running, done, failed)
+using OperationState = control::OperationState;
 
 struct Operation {
   OperationState state{};
@@ -238,8 +225,16 @@ BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
 
 // What a body asks for. Errors: invalid.
 Result<Setting> setting_of(const ComputeModeWish&);
+Result<EccCounter> counter_of(const ClearEccWish&);
+Result<std::optional<Duration>> lasting_of(const LastingWish&);
 
 SettingView view_of(const Setting&);
+Change change_of(const control::Change&);
+// `held`: what is wanted of it; null: nothing.
+ManagedSetting managed_setting_of(SettingKind, const Result<SettingState>& seen,
+                                  const control::Holding* held);
+Operation operation_of(const control::Operation&);
+AuditLine audit_line_of(const control::AuditEntry&);
 
 }  // namespace gpuyard::protocol
 

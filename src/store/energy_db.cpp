@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "store/rows.h"
+
 namespace gpuyard::store {
 namespace {
 
@@ -10,40 +12,6 @@ using energy::Books;
 using energy::KeptAccount;
 using energy::Window;
 using energy::WindowGpu;
-
-std::int64_t ns(TimePoint point) {
-  return point.time_since_epoch().count();
-}
-std::int64_t ms(WallTime wall) {
-  return wall.time_since_epoch().count();
-}
-TimePoint point_of(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
-WallTime wall_of(std::int64_t ms) {
-  return WallTime(std::chrono::milliseconds(ms));
-}
-
-Statement& bind(Statement& statement, int parameter, const std::optional<std::int64_t>& value) {
-  return value ? statement.bind(parameter, *value) : statement.bind_null(parameter);
-}
-
-std::optional<std::int64_t> optional_integer(const Statement& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional(row.integer(column));
-}
-
-// Calls take(row) for every row.
-template <class Take>
-Result<void> each_row(Database& database, std::string_view query, Take&& take) {
-  auto rows = database.prepare(query);
-  if (!rows) return std::move(rows).error();
-  for (;;) {
-    const auto row = rows->step();
-    if (!row) return row.error();
-    if (!*row) return {};
-    take(*rows);
-  }
-}
 
 KeptAccount account_of(const Statement& row) {
   KeptAccount kept;
@@ -93,7 +61,7 @@ Result<void> put_accounts(Database& database, const std::vector<KeptAccount>& ac
     put->bind(5, static_cast<std::int64_t>(state.epoch));
     put->bind(6, ms(state.first_seen)).bind(7, ms(state.epoch_since));
     put->bind(8, state.epoch_start_mj).bind(9, ns(state.last)).bind(10, ms(state.last_wall));
-    bind(*put, 11, state.counter_mj);
+    bind_optional(*put, 11, state.counter_mj);
     put->bind(12, state.amounts.unattributed_mj).bind(13, state.amounts.daemon_down_mj);
     put->bind(14, state.amounts.estimated_mj);
     put->bind(15, std::int64_t{state.amounts.unknown.count()});
@@ -109,7 +77,7 @@ Result<void> put_gpus(Statement& put, const Window& window) {
     put.bind(4, gpu.begin.device_mj).bind(5, gpu.begin.estimated_mj);
     put.bind(6, std::int64_t{gpu.begin.unknown.count()});
     put.bind(7, static_cast<std::int64_t>(gpu.begin.epoch)).bind(8, ns(gpu.begin.taken));
-    bind(put, 9, gpu.peak_mw);
+    bind_optional(put, 9, gpu.peak_mw);
     if (auto done = put.run(); !done) return done;
   }
   return {};
@@ -187,18 +155,7 @@ Result<void> save_energy(Database& database, const energy::Changes& changes) {
 }
 
 bool EnergyDb::load(std::function<void(Result<Books>)> loaded) {
-  const auto books = std::make_shared<Books>();
-  return store_.run(
-      [books](Database& database) -> Result<void> {
-        auto read = load_energy(database);
-        if (!read) return std::move(read).error();
-        *books = *std::move(read);
-        return {};
-      },
-      [books, loaded = std::move(loaded)](const Result<void>& done) {
-        if (!done) return loaded(done.error());
-        loaded(std::move(*books));
-      });
+  return store_.ask<Books>(&load_energy, std::move(loaded));
 }
 
 bool EnergyDb::save(energy::Changes changes, std::function<void(const Result<void>&)> saved) {

@@ -4,10 +4,11 @@
 
 #include <array>
 
+#include "store/control_db.h"
 #include "store/energy_db.h"
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables};
+inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables};
 
 }  // namespace gpuyard::store

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/worker.h"
@@ -29,6 +30,24 @@ class StateStore {
   // `work` stands on what it owns. done() hears how the transaction ended, on the loop. False, and
   // nothing happens: too much waits already. Work that was asked for first is done first.
   bool run(StateDb::Work work, Done done);
+
+  // The same with a question, whose answer comes of query(database), a Result<Answer>.
+  template <class Answer>
+  bool ask(std::function<Result<Answer>(Database&)> query,
+           std::function<void(Result<Answer>)> answered) {
+    const auto answer = std::make_shared<Answer>();
+    return run(
+        [answer, query = std::move(query)](Database& database) -> Result<void> {
+          auto got = query(database);
+          if (!got) return std::move(got).error();
+          *answer = *std::move(got);
+          return {};
+        },
+        [answer, answered = std::move(answered)](const Result<void>& done) {
+          if (!done) return answered(done.error());
+          answered(std::move(*answer));
+        });
+  }
 
   // What is wrong with state.db now, and what was; in sentences.
   std::vector<std::string> notes() const;

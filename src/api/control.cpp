@@ -1,0 +1,225 @@
+// What should be set of GPUs: changes, what is wanted by whom, and who changed what.
+#include "api/control.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "api/gpu_names.h"
+#include "api/handlers.h"
+#include "control/survey.h"
+
+namespace gpuyard::api {
+namespace {
+
+using ChangesResponder = Responder<protocol::Changes>;
+
+constexpr Duration kLookPatience = std::chrono::seconds(2);
+constexpr std::int64_t kAuditLimit = 1000;
+
+Result<std::vector<DeviceId>> ids_named(const Context& context, const std::string& names) {
+  auto gpus = gpus_named(*context.telemetry.latest(), names == "all" ? "" : names);
+  if (!gpus) return std::move(gpus).error();
+  std::vector<DeviceId> ids;
+  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
+  return ids;
+}
+
+protocol::Changes view_of(const Context& context, const control::Control::Changes& changes) {
+  protocol::Changes view;
+  view.simulated = context.telemetry.latest()->driver.info.simulated;
+  for (const control::Change& change : changes) view.changes.push_back(protocol::change_of(change));
+  return view;
+}
+
+// A change alone is an answer or an error; of several, each says how it ended.
+void answer(const Context& context, const Result<control::Control::Changes>& changes,
+            ChangesResponder& respond) {
+  if (!changes) return respond(changes.error());
+  if (changes->size() == 1 && changes->front().error) return respond(*changes->front().error);
+  const bool failed = std::ranges::any_of(
+      *changes, [](const control::Change& one) { return one.error.has_value(); });
+  auto view = view_of(context, *changes);
+  failed ? respond(std::move(view), protocol::kMultiStatus) : respond(std::move(view));
+}
+
+void change(Context& context, const Asked& asked, const std::string& gpus,
+            const protocol::ChangeWish& how, const Result<control::Action>& action,
+            ChangesResponder respond) {
+  if (!action) return respond(action.error());
+  auto ids = ids_named(context, gpus);
+  if (!ids) return respond(std::move(ids).error());
+  control::Request request{asker_of(asked), *std::move(ids), *action};
+  request.force = how.force.value_or(false);
+  request.atomic = how.atomic.value_or(false);
+  request.dry_run = how.dry_run.value_or(false);
+  if (!how.wait.value_or(true)) return answer(context, context.control->send(request), respond);
+  // Shared, because a std::function must be copyable; answered once all the same.
+  const auto shared = std::make_shared<ChangesResponder>(std::move(respond));
+  context.control->ask(
+      request, [&context, shared](const auto& changes) { answer(context, changes, *shared); });
+}
+
+Result<control::Action> put(const Result<Setting>& setting, const protocol::LastingWish& wish) {
+  if (!setting) return setting.error();
+  auto lasts = protocol::lasting_of(wish);
+  if (!lasts) return std::move(lasts).error().in("body");
+  return control::Action(control::Put{*setting, *lasts});
+}
+
+const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
+  for (const auto& device : snapshot.devices) {
+    if (device.info.id == id) return &device.info;
+  }
+  return nullptr;
+}
+
+void manage(Context& context, const std::string& names, Responder<protocol::Management> respond) {
+  auto ids = ids_named(context, names);
+  if (!ids) return respond(std::move(ids).error());
+  const auto shared = std::make_shared<Responder<protocol::Management>>(std::move(respond));
+  control::survey(*context.loop, *context.control, *ids, kLookPatience,
+                  [&context, shared](const std::vector<control::Surveyed>& all) {
+                    const auto latest = context.telemetry.latest();
+                    protocol::Management view;
+                    view.simulated = latest->driver.info.simulated;
+                    view.enabled = context.control->policy().enabled;
+                    view.notes = context.control->notes();
+                    for (const control::Surveyed& one : all) {
+                      if (view.gpus.empty() || view.gpus.back().uuid != one.gpu) {
+                        const DeviceInfo* info = find(*latest, one.gpu);
+                        view.gpus.push_back({info ? std::optional(info->index) : std::nullopt,
+                                             one.gpu,
+                                             info ? info->name : "",
+                                             {}});
+                      }
+                      view.gpus.back().settings.push_back(protocol::managed_setting_of(
+                          one.kind, one.seen, context.control->holding(one.gpu, one.kind)));
+                    }
+                    (*shared)(std::move(view));
+                  });
+}
+
+}  // namespace
+
+control::Asker asker_of(const Asked& asked) {
+  return {asked.principal.name(), asked.principal.scope >= protocol::Scope::admin, asked.request_id,
+          asked.received};
+}
+
+void set_power_limit(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                     const protocol::PowerLimitWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish, put(power_limit(wish.power_limit_mw), wish),
+         std::move(respond));
+}
+
+void set_gpu_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                    const protocol::ClocksWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish,
+         put(gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond));
+}
+
+void set_memory_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                       const protocol::ClocksWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish,
+         put(memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond));
+}
+
+void set_persistence(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                     const protocol::EnabledWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish, put(persistence(wish.enabled), wish), std::move(respond));
+}
+
+void set_compute_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                      const protocol::ComputeModeWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish, put(protocol::setting_of(wish), wish), std::move(respond));
+}
+
+void set_ecc_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                  const protocol::EnabledWish& wish, ChangesResponder respond) {
+  change(context, asked, gpus.id, wish, put(ecc(wish.enabled), wish), std::move(respond));
+}
+
+void restore_setting(SettingKind kind, Context& context, const Asked& asked,
+                     const protocol::RestoreQuery& query, ChangesResponder respond) {
+  const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
+  change(context, asked, query.id, how, control::Action(control::Restore{kind}),
+         std::move(respond));
+}
+
+void restore_all(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                 const protocol::ChangeWish& how, ChangesResponder respond) {
+  change(context, asked, gpus.id, how, control::Action(control::Restore{}), std::move(respond));
+}
+
+void clear_ecc(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+               const protocol::ClearEccWish& wish, ChangesResponder respond) {
+  auto counter = protocol::counter_of(wish);
+  change(context, asked, gpus.id, wish,
+         counter ? Result<control::Action>(control::Action(ClearEcc{*counter}))
+                 : Result<control::Action>(std::move(counter).error().in("body")),
+         std::move(respond));
+}
+
+void reset_gpu(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+               const protocol::ChangeWish& how, ChangesResponder respond) {
+  change(context, asked, gpus.id, how, control::Action(control::Reset{}), std::move(respond));
+}
+
+void get_management(Context& context, const NoParams&, Responder<protocol::Management> respond) {
+  manage(context, "all", std::move(respond));
+}
+
+void get_management_of(Context& context, const protocol::ManagedGpus& gpus,
+                       Responder<protocol::Management> respond) {
+  manage(context, gpus.id, std::move(respond));
+}
+
+void get_operations(Context& context, const NoParams&, Responder<protocol::Operations> respond) {
+  protocol::Operations view;
+  for (const control::Operation& one : context.control->operations().all()) {
+    view.operations.push_back(protocol::operation_of(one));
+  }
+  respond(std::move(view));
+}
+
+void get_operation(Context& context, const protocol::OperationName& name,
+                   Responder<protocol::Operation> respond) {
+  const control::Operation* operation = context.control->operations().find(name.operation);
+  if (operation == nullptr) {
+    return respond(Error{Errc::not_found,
+                         fmt::format("there is no operation \"{}\", or not any more; the audit "
+                                     "tells how it ended",
+                                     name.operation)});
+  }
+  respond(protocol::operation_of(*operation));
+}
+
+void get_audit(Context& context, const protocol::AuditQuery& query,
+               Responder<protocol::Audit> respond) {
+  control::AuditQuestion question;
+  question.limit = query.limit.value_or(question.limit);
+  question.before = query.before;
+  if (question.limit < 1 || question.limit > kAuditLimit) {
+    return respond(Error{Errc::invalid, fmt::format("limit: 1 to {} entries", kAuditLimit)});
+  }
+  if (query.gpu) {
+    auto ids = ids_named(context, *query.gpu);
+    if (!ids) return respond(std::move(ids).error());
+    if (ids->size() != 1) return respond(Error{Errc::invalid, "gpu: one GPU, or leave it out"});
+    question.gpu = ids->front();
+  }
+  const auto shared = std::make_shared<Responder<protocol::Audit>>(std::move(respond));
+  const bool asked = context.control->archive().audit(
+      std::move(question), [shared](const Result<std::vector<control::AuditEntry>>& entries) {
+        if (!entries) return (*shared)(entries.error());
+        protocol::Audit view;
+        for (const control::AuditEntry& one : *entries) {
+          view.entries.push_back(protocol::audit_line_of(one));
+        }
+        (*shared)(std::move(view));
+      });
+  if (!asked) (*shared)(Error{Errc::busy, "too much waits for the disk already; ask again"});
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,102 @@
+#include "daemon/control_feed.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/boot.h"
+#include "base/log.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+control::Policy policy_of(const config::Config::Control& config) {
+  return {config.enabled, config.on_stop == config::Config::Control::OnStop::restore};
+}
+
+std::string expanded(std::string text, const DeviceInfo& gpu) {
+  const std::pair<std::string_view, std::string> names[] = {
+      {"{index}", std::to_string(gpu.index)}, {"{uuid}", gpu.uuid}, {"{pci}", gpu.pci_address}};
+  for (const auto& [name, value] : names) {
+    for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at)) {
+      text.replace(at, name.size(), value);
+      at += value.size();
+    }
+  }
+  return text;
+}
+
+std::string process_numbers(const std::vector<GpuProcess>& processes) {
+  constexpr std::size_t kMostNamed = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(processes.size(), kMostNamed); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i].pid);
+  }
+  return processes.size() > kMostNamed ? text + ", ..." : text;
+}
+
+Error reset_failed(const CommandOutcome& outcome) {
+  return {Errc::internal, fmt::format("the reset command {}: {}", outcome.text(),
+                                      outcome.output.empty() ? "it said nothing" : outcome.output)};
+}
+
+}  // namespace
+
+ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
+                         const telemetry::Telemetry& telemetry, store::StateStore& state,
+                         const config::Config::Control& config, std::string epoch)
+    : loop_(loop),
+      host_(host),
+      telemetry_(telemetry),
+      config_(config),
+      books_(state),
+      control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {}
+
+// Simulated GPUs are reset by their own command, unless somebody configured another.
+std::vector<std::string> ControlFeed::reset_command() const {
+  const bool simulated = telemetry_.latest()->driver.info.simulated;
+  if (!simulated || config_.reset_command != config::Config::Control{}.reset_command) {
+    return config_.reset_command;
+  }
+  return {"/proc/self/exe", "sim", "reset", "--as-driver", "--gpu", "{uuid}"};
+}
+
+Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
+  if (config_.reset_command.empty()) {
+    return Error{Errc::unsupported,
+                 "no reset_command is configured under [control]: NVML itself cannot reset a GPU"};
+  }
+  const auto latest = telemetry_.latest();
+  const auto device =
+      std::ranges::find_if(latest->devices, [&](const auto& one) { return one.info.id == gpu.id; });
+  // A GPU that is lost tells no processes, and a reset may be what it needs.
+  if (device == latest->devices.end() || !device->sample.processes()) return {};
+  const auto* processes = device->sample.processes()->processes();
+  if (processes == nullptr || processes->empty()) return {};
+  return Error{Errc::conflict, fmt::format("processes use GPU {}: {}; end them first", gpu.index,
+                                           process_numbers(*processes))};
+}
+
+void ControlFeed::reset(const DeviceInfo& gpu, Done done) {
+  log::warning("GPU {} is reset; all GPUs are away for that moment", gpu.index);
+  host_.pause([this, gpu, done = std::move(done)](const Result<void>& ended) {
+    if (ended) return run_reset_command(gpu, done);
+    host_.resume();
+    done(Error(ended.error()).in("nothing was reset"));
+  });
+}
+
+void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
+  CommandPlan plan;
+  for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
+  plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
+  resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
+    host_.resume();
+    const bool worked = outcome.succeeded();
+    log::warning("GPU {}: the reset command {}", gpu.index, outcome.text());
+    const Result<void> result = worked ? Result<void>() : Result<void>(reset_failed(outcome));
+    done(result);
+  });
+}
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,44 @@
+// Joins control to the driver-host, which obeys it, to telemetry, which knows who uses a GPU, and
+// to state.db, which keeps its journal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/command_run.h"
+#include "config/config.h"
+#include "control/control.h"
+#include "driver/host_client.h"
+#include "store/control_db.h"
+#include "telemetry/telemetry.h"
+
+namespace gpuyard::daemon {
+
+class ControlFeed final : private control::Hands {
+ public:
+  // These outlive the feed.
+  ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
+              const config::Config::Control&, std::string epoch);
+
+  control::Control& control() { return control_; }
+
+ private:
+  using Done = std::function<void(const Result<void>&)>;
+
+  bool command(const CommandRequest& request) override { return host_.command(request); }
+  Result<void> may_reset(const DeviceInfo&) override;
+  void reset(const DeviceInfo&, Done) override;
+  void run_reset_command(const DeviceInfo&, const Done&);
+  std::vector<std::string> reset_command() const;
+
+  Loop& loop_;
+  driver::HostClient& host_;
+  const telemetry::Telemetry& telemetry_;
+  const config::Config::Control& config_;
+  store::ControlDb books_;
+  control::Control control_;
+  std::optional<CommandRun> resetting_;
+};
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,68 @@
+// What control must know again, in state.db: holdings, claims, and the audit.
+#pragma once
+
+#include "control/archive.h"
+#include "store/state_store.h"
+
+namespace gpuyard::store {
+
+// A setting is its one or two numbers, "300000" or "1200 1500"; "-" is none: clocks that are not
+// locked. Times are nanoseconds of the boot's clock and milliseconds of the wall's.
+inline constexpr const char* kControlTables = R"(
+CREATE TABLE control_holdings(
+  gpu TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  boot_id TEXT NOT NULL,
+  standing TEXT NOT NULL,
+  baseline TEXT,
+  written TEXT,
+  replaced TEXT,
+  PRIMARY KEY(gpu, kind)) WITHOUT ROWID;
+CREATE TABLE control_claims(
+  gpu TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  wanted TEXT NOT NULL,
+  since_ms INTEGER NOT NULL,
+  until_ns INTEGER,
+  until_ms INTEGER,
+  PRIMARY KEY(gpu, kind, place)) WITHOUT ROWID;
+CREATE TABLE control_audit(
+  number INTEGER PRIMARY KEY,
+  at_ms INTEGER NOT NULL,
+  by TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  action TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  gpu_index INTEGER,
+  before TEXT,
+  after TEXT,
+  outcome TEXT NOT NULL,
+  error TEXT,
+  forced INTEGER NOT NULL,
+  took_ns INTEGER NOT NULL);
+)";
+
+// A holding of a kind or with a value that this program does not know is an error: it would be left
+// in force for ever.
+Result<std::vector<control::Holding>> load_control(Database&);
+Result<void> save_control(Database&, const control::Entry&);
+Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuestion&);
+
+class ControlDb final : public control::Archive {
+ public:
+  // The store outlives this.
+  explicit ControlDb(StateStore& store) : store_(store) {}
+
+  bool load(std::function<void(Result<std::vector<control::Holding>>)> loaded) override;
+  bool save(control::Entry, Kept kept) override;
+  bool audit(control::AuditQuestion,
+             std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
+  std::vector<std::string> notes() const override { return store_.notes(); }
+
+ private:
+  StateStore& store_;
+};
+
+}  // namespace gpuyard::store

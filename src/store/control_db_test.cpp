@@ -1,0 +1,156 @@
+#include "store/control_db.h"
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_worker_for_tests.h"
+#include "store/directory_for_tests.h"
+
+namespace gpuyard::store {
+namespace {
+
+using control::AuditEntry;
+using control::AuditQuestion;
+using control::Claim;
+using control::Entry;
+using control::Holding;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Holding limits() {
+  Holding holding{"GPU-0", SettingKind::power_limit};
+  holding.boot_id = "boot";
+  holding.baseline = power_limit(700'000);
+  holding.written = power_limit(300'000);
+  holding.replaced = power_limit(400'000);
+  holding.standing = control::Standing::applied;
+  holding.claims = {Claim{"uid 1001", {400'000, 400'000}, WallTime(milliseconds(5))},
+                    Claim{"uid 1000",
+                          {300'000, 300'000},
+                          WallTime(milliseconds(6)),
+                          TimePoint(seconds(7)),
+                          WallTime(milliseconds(8))}};
+  return holding;
+}
+
+Holding clocks() {
+  Holding holding{"GPU-0", SettingKind::gpu_clocks};
+  holding.baseline = unlocked(SettingKind::gpu_clocks);
+  holding.written = gpu_clocks(1200, 1500);
+  holding.standing = control::Standing::assumed;
+  holding.claims = {Claim{"zeus:1000", {1200, 1500}}};
+  return holding;
+}
+
+AuditEntry audit(const std::string& action, const DeviceId& gpu) {
+  AuditEntry entry;
+  entry.at = WallTime(milliseconds(9));
+  entry.by = "uid 1000";
+  entry.request_id = "r";
+  entry.action = action;
+  entry.gpu = gpu;
+  entry.index = 3;
+  entry.before = "700 W";
+  entry.outcome = "failed";
+  entry.error = "why \xc3\xa9";
+  entry.forced = true;
+  entry.took = milliseconds(10);
+  return entry;
+}
+
+class ControlDbTest : public ::testing::Test {
+ protected:
+  Result<std::vector<Holding>> load() {
+    std::optional<Result<std::vector<Holding>>> loaded;
+    EXPECT_TRUE(db_.load([&](Result<std::vector<Holding>> all) { loaded = std::move(all); }));
+    worker_.run_all();
+    return loaded.value_or(Error{});
+  }
+  void save(Entry entry) {
+    bool saved = false;
+    EXPECT_TRUE(db_.save(std::move(entry), [&](const Result<void>& done) { saved = done.ok(); }));
+    worker_.run_all();
+    EXPECT_TRUE(saved);
+  }
+  std::vector<AuditEntry> ask(AuditQuestion question) {
+    std::vector<AuditEntry> entries;
+    EXPECT_TRUE(db_.audit(std::move(question), [&](Result<std::vector<AuditEntry>> answer) {
+      ASSERT_TRUE(answer.ok());
+      entries = *std::move(answer);
+    }));
+    worker_.run_all();
+    return entries;
+  }
+
+  testing::TemporaryDirectory directory_;
+  gpuyard::testing::CapturedLog log_;
+  gpuyard::testing::ManualWorker worker_;
+  StateStore store_{worker_, directory_.path() + "/state.db"};
+  ControlDb db_{store_};
+};
+
+TEST_F(ControlDbTest, HoldingsComeBackExactly) {
+  save({limits(), {}, {}});
+  save({clocks(), {}, {}});
+  const auto loaded = load();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(*loaded, (std::vector{clocks(), limits()}));
+}
+
+TEST_F(ControlDbTest, ALaterHoldingTakesThePlaceOfTheEarlierWithItsClaims) {
+  save({limits(), {}, {}});
+  Holding later = limits();
+  later.claims.erase(later.claims.begin());
+  later.replaced.reset();
+  save({later, {}, {}});
+  EXPECT_EQ(*load(), std::vector{later});
+  save({{}, later, {}});
+  EXPECT_TRUE(load()->empty());
+}
+
+TEST_F(ControlDbTest, WhatMakesNoSenseIsAnErrorAndNotForgotten) {
+  save({limits(), {}, {}});
+  ASSERT_TRUE(store_.run(
+      [](Database& database) {
+        return database.execute("UPDATE control_holdings SET kind = 'fan_speed'");
+      },
+      [](const Result<void>&) {}));
+  worker_.run_all();
+  const auto loaded = load();
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.error().message.find("not of this version"), std::string::npos);
+}
+
+TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
+  for (const auto& [action, gpu] :
+       {std::pair("one", "GPU-0"), std::pair("two", "GPU-1"), std::pair("three", "GPU-0")}) {
+    save({{}, {}, audit(action, gpu)});
+  }
+  AuditEntry third = audit("three", "GPU-0");
+  third.number = 3;
+  const auto newest = ask({"", 2, {}});
+  ASSERT_EQ(newest.size(), 2U);
+  EXPECT_EQ(newest[0].action, "two");
+  EXPECT_EQ(newest[1], third);
+  const auto earlier = ask({"GPU-0", 10, 3});
+  ASSERT_EQ(earlier.size(), 1U);
+  EXPECT_EQ(earlier[0].action, "one");
+}
+
+TEST_F(ControlDbTest, TheAuditIsBounded) {
+  ASSERT_TRUE(store_.run(
+      [](Database& database) {
+        return database.execute(
+            "INSERT INTO control_audit VALUES(20000,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0);"
+            "INSERT INTO control_audit "
+            "VALUES(9999,0,'','','oldest','',NULL,NULL,NULL,'',NULL,0,0)");
+      },
+      [](const Result<void>&) {}));
+  save({{}, {}, audit("new", "GPU-0")});
+  const auto all = ask({"", 10, {}});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].action, "old");
+}
+
+}  // namespace
+}  // namespace gpuyard::store
