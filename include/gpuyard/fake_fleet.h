@@ -13,11 +13,12 @@
 #include "gpuyard/export.h"
 #include "gpuyard/gpu_metrics.h"
 #include "gpuyard/missing.h"
+#include "gpuyard/setting.h"
 
 namespace gpuyard {
 inline namespace v0 {
 
-/// A fleet that can be changed while it is watched (Monitor::open).
+/// A fleet that can be changed while it is watched (Monitor::open) and controlled (Control::open).
 ///
 /// Copies share one fleet. Any thread may call anything at any time. Changing a GPU that is not
 /// there does nothing.
@@ -52,6 +53,30 @@ class GPUYARD_API FakeFleet {
   /// calls it as before; one that is opened now calls it by the new index.
   void replug_gpu(std::uint32_t index, std::uint32_t new_index);
 
+  /// A change that reached the fake driver.
+  struct Write {
+    std::uint32_t index = 0;                 ///< of the GPU
+    std::optional<SettingKind> setting;      ///< empty: ECC errors were cleared
+    std::optional<SettingValue> value = {};  ///< empty: clocks are not locked any more
+    std::optional<Errc> refused = {};        ///< how the driver refused it; empty: it did it
+
+    /// Equal when every field is.
+    friend bool operator==(const Write&, const Write&) = default;
+  };
+  /// The last 4096 of them, in the order in which they came.
+  std::vector<Write> writes() const;
+
+  /// What the driver says of a setting from now on: its range, or what somebody else set it to. At
+  /// first the power limit is 300 W of 100 to 400, clocks lock within 210 to 1980 MHz, those of the
+  /// memory within 1593 to 2619, persistence is off and ECC is on.
+  void set_setting(std::uint32_t index, SettingKind setting, const SettingState& state);
+  /// The GPU does not have such a setting.
+  void set_setting_unsupported(std::uint32_t index, SettingKind setting);
+  /// Whoever sets it gets this error; nothing: it works again.
+  void set_setting_fails(std::uint32_t index, SettingKind setting, std::optional<Error> why);
+  /// Nothing may be changed (Errc::denied) and why; nothing: everything may again.
+  void deny_control(std::optional<std::string> why);
+
   /// The GPU's driver calls do not return until unblock(): what a dying GPU does.
   void block(std::uint32_t index);
   /// They return.
@@ -61,6 +86,7 @@ class GPUYARD_API FakeFleet {
   std::vector<GpuMetrics> collect_metrics() const;
 
  private:
+  friend class Control;
   friend class Monitor;
   friend class MockBuilder;
   struct State;

@@ -31,8 +31,6 @@ struct Apply {
 };
 BOOST_DESCRIBE_STRUCT(Apply, (), (setting, expected))
 
-// Which errors: those since the driver was loaded, or those of the GPU's life.
-enum class EccCounter : std::uint8_t { since_load, lifetime };
 BOOST_DESCRIBE_ENUM(EccCounter, since_load, lifetime)
 
 struct ClearEcc {

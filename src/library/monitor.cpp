@@ -117,6 +117,11 @@ std::uint32_t Monitor::gpu_count() const {
   return static_cast<std::uint32_t>(state_->fleet.devices.size());
 }
 
+const DeviceInfo* Monitor::device(std::uint32_t index) const {
+  const auto& devices = state_->fleet.devices;
+  return index < devices.size() ? &devices[index] : nullptr;
+}
+
 const DriverInfo& Monitor::driver() const {
   return state_->fleet.driver;
 }

@@ -39,6 +39,9 @@ class Monitor {
   // GPUs found at construction. Does not wait.
   std::uint32_t gpu_count() const;
 
+  // One of them; nullptr beyond. It lives as long as the monitor.
+  const DeviceInfo* device(std::uint32_t index) const;
+
   // Every GPU found at construction, each with its readings or why there are none. Waits at most
   // `deadline`; a GPU that does not answer by then is listed as unresponsive.
   // Only what `probes` fill is asked for. All of it takes 40 ms and more: the driver measures PCIe

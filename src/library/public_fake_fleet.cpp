@@ -78,6 +78,38 @@ void v0::FakeFleet::replug_gpu(std::uint32_t index, std::uint32_t new_index) {
   state_->fleet.replug_gpu(index, new_index);
 }
 
+std::vector<v0::FakeFleet::Write> v0::FakeFleet::writes() const {
+  std::vector<Write> writes;
+  for (const fakes::FakeWrite& write : state_->fleet.writes()) {
+    Write out{write.index, {}, {}, write.failed};
+    if (const auto* setting = std::get_if<Setting>(&write.what)) {
+      out.setting = setting->kind;
+      out.value = setting->value;
+    }
+    writes.push_back(out);
+  }
+  return writes;
+}
+
+void v0::FakeFleet::set_setting(std::uint32_t index, SettingKind setting,
+                                const SettingState& state) {
+  state_->fleet.set_setting(index, setting, state);
+}
+
+void v0::FakeFleet::set_setting_unsupported(std::uint32_t index, SettingKind setting) {
+  state_->fleet.set_unsupported(index, setting);
+}
+
+void v0::FakeFleet::set_setting_fails(std::uint32_t index, SettingKind setting,
+                                      std::optional<Error> why) {
+  state_->fleet.set_setting_fails(index, setting, std::move(why));
+}
+
+void v0::FakeFleet::deny_control(std::optional<std::string> why) {
+  if (!why) return state_->fleet.deny_control(std::nullopt);
+  state_->fleet.deny_control(Error{Errc::denied, *std::move(why)});
+}
+
 void v0::FakeFleet::block(std::uint32_t index) {
   state_->fleet.block(index);
 }

@@ -1,5 +1,6 @@
 """libgpuyard as it is installed, found and used: by a project of somebody else's, and by the examples."""
 
+import json
 import os
 import re
 import shutil
@@ -167,6 +168,25 @@ def test_the_energy_example_measures_each_gpu(world):
     for index, line in enumerate(lines[:2]):
         assert re.fullmatch(rf"GPU {index}: [\d.]+ J, mean [\d.]+ W, peak [\d.]+ W", line), line
     assert re.fullmatch(r"[\d.]+ J in 1[\d.]* s", lines[2]), lines[2]
+
+
+def test_the_power_limit_example_sets_reads_back_and_restores(world, record_property):
+    record_property("contract", "B1 B2")
+    shown = output(EXAMPLES / "example_power_limit", "1", "300", "0", env=world)
+    assert shown == "GPU 1: 700 W -> 300 W\nGPU 1: back to 700 W\n"
+    status_text = output(PROGRAM, "sim", "status", "--world", world["GPUYARD_SIM_WORLD"], "--json",
+                         env=world)
+    writes = json.loads(status_text)["writes"]
+    assert [(w["gpu"], w["setting"], w["values"], w["nvml_code"]) for w in writes] == [
+        (1, "power_limit", [300000], 0), (1, "power_limit", [700000], 0)]
+
+
+def test_the_power_limit_example_says_what_is_allowed(world, record_property):
+    record_property("contract", "B15 B17")
+    done = status(EXAMPLES / "example_power_limit", "0", "5000", "0", env=world)
+    assert done.returncode == 1
+    assert re.fullmatch(r"5000 W is out of range: this GPU's power limit may be \d+ W to \d+ W",
+                        done.stderr.splitlines()[-1])
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "0"], ["--count", "x"],

@@ -1,0 +1,212 @@
+#include "library/control.h"
+
+#include <algorithm>
+#include <future>
+#include <thread>
+#include <type_traits>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "device/fake_backend.h"
+#include "driver/commanders.h"
+#include "library/monitor.h"
+
+namespace gpuyard::library {
+namespace {
+
+using fakes::FakeWrite;
+
+constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+constexpr Duration kBriefly = std::chrono::milliseconds(20);
+constexpr const char* kCallerGone = "ERROR Failed to send response to caller";
+
+class ControlTest : public ::testing::Test {
+ protected:
+  ~ControlTest() override {
+    for (std::uint32_t i = 0; i < 4; ++i) fleet_.unblock(i);
+  }
+  Control open() {
+    auto control = Control::open(fleet_.backend(), kAges);
+    EXPECT_TRUE(control.ok());
+    return *std::move(control);
+  }
+  static Command limit(std::int64_t watts) { return Apply{power_limit(watts * 1'000)}; }
+  // A command that is carried out after all before it.
+  static void settle(const Control& control, std::uint32_t index) {
+    EXPECT_TRUE(
+        control.send_command_blocking(index, Look{SettingKind::persistence}, kAges, {}).ok());
+  }
+
+  FakeFleet fleet_ = FakeFleet::with_healthy_gpus(4, 1'000);
+};
+
+TEST_F(ControlTest, CopiesShareOneSetOfWorkers) {
+  RecordProperty("contract", "B5 B7");
+  static_assert(sizeof(Control) == sizeof(std::shared_ptr<void>));
+  const Control control = open();
+  const Control copy = control;  // NOLINT(performance-unnecessary-copy-initialization)
+  EXPECT_EQ(copy.device_count(), 4U);
+  copy.close();
+  EXPECT_EQ(control.send_command_nonblocking(0, limit(250), {}).error().code, Errc::unavailable);
+}
+
+TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
+  RecordProperty("contract", "B10 B3");
+  const Control control = open();
+  const auto done = control.send_command_blocking(1, limit(250), kAges, {});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(done->after->now, (SettingValue{250'000, 250'000}));
+  fleet_.set_setting_fails(1, SettingKind::power_limit, Error{Errc::denied, "no"});
+  EXPECT_EQ(control.send_command_blocking(1, limit(200), kAges, {}).error(),
+            (Error{Errc::denied, "no"}));
+}
+
+TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
+  RecordProperty("contract", "B9 B4");
+  const testing::CapturedLog log;
+  const Control control = open();
+  fleet_.block(1);
+  ASSERT_TRUE(control.send_command_nonblocking(1, limit(250), {"r7", {}}).ok());
+  EXPECT_TRUE(fleet_.writes().empty()) << "sent, not done";
+  fleet_.unblock(1);
+  settle(control, 1);
+  EXPECT_EQ(fleet_.writes(), (std::vector<FakeWrite>{{1, power_limit(250'000)}}));
+  const auto line = std::ranges::find_if(log.lines(), [](const std::string& one) {
+    return one.starts_with("INFO Power limit set to 250 W [gpu=1 ");
+  });
+  ASSERT_NE(line, log.lines().end()) << "the result appears in the log";
+  EXPECT_NE(line->find("request_id=r7"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0) << "nobody was to be told";
+}
+
+TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
+  RecordProperty("contract", "B4");
+  const Control control = open();
+  std::promise<CommandReply> told;
+  ASSERT_TRUE(control
+                  .send_command_nonblocking(
+                      2, limit(250), {}, [&](const CommandReply& reply) { told.set_value(reply); })
+                  .ok());
+  auto future = told.get_future();
+  ASSERT_EQ(future.wait_for(kAges), std::future_status::ready);
+  EXPECT_EQ(future.get().after->now, (SettingValue{250'000, 250'000}));
+}
+
+TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
+  RecordProperty("contract", "B14");
+  const testing::CapturedLog log;
+  const Control control = open();
+  fleet_.block(1);
+  EXPECT_EQ(control.send_command_blocking(1, limit(250), kBriefly, {}).error(),
+            (Error{Errc::timed_out, "the GPU has not done it within 20 ms; it may still"}));
+  {
+    const auto dropped = control.send_command(1, limit(260), {});
+    ASSERT_TRUE(dropped.ok());
+  }
+  fleet_.unblock(1);
+  settle(control, 1);
+  EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 2);
+  EXPECT_EQ(fleet_.writes().size(), 2U);
+}
+
+TEST_F(ControlTest, AnAnswerThatIsNotThereYetCanBeWaitedForAgainAndIsTakenOnce) {
+  const testing::CapturedLog log;
+  const Control control = open();
+  fleet_.block(1);
+  auto pending = control.send_command(1, limit(250), {});
+  ASSERT_TRUE(pending.ok());
+  EXPECT_EQ(pending->wait(kBriefly).error().code, Errc::timed_out);
+  fleet_.unblock(1);
+  EXPECT_TRUE(pending->wait(kAges).ok());
+  EXPECT_EQ(pending->wait(kAges).error().code, Errc::invalid);
+  EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0);
+}
+
+TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+  RecordProperty("contract", "B11");
+  const Control control = open();
+  const Error why{Errc::not_found, "GPU index 4 is out of range"};
+  EXPECT_EQ(control.send_command_nonblocking(4, limit(250), {}).error(), why);
+  EXPECT_EQ(control.send_command_blocking(4, limit(250), kAges, {}).error(), why);
+  EXPECT_EQ(control.send_command(4, limit(250), {}).error(), why);
+}
+
+TEST_F(ControlTest, AGpuThatWasNotOpenedSaysWhy) {
+  fleet_.remove_gpu(3);
+  const Control control = open();
+  EXPECT_EQ(control.device_count(), 4U);
+  EXPECT_EQ(control.send_command_nonblocking(3, limit(250), {}).error(),
+            (Error{Errc::device_lost, "GPU 3 cannot be controlled: GPU is lost"}));
+}
+
+TEST_F(ControlTest, AFullQueueIsBusy) {
+  RecordProperty("contract", "B18");
+  const Control control = open();
+  fleet_.block(0);
+  std::size_t accepted = 0;
+  Result<void> refused;
+  while ((refused = control.send_command_nonblocking(0, limit(250), {})).ok()) ++accepted;
+  EXPECT_EQ(refused.error().code, Errc::busy);
+  EXPECT_GE(accepted, driver::Commanders::kMaxQueued);
+  EXPECT_TRUE(control.send_command_blocking(1, limit(250), kAges, {}).ok());
+}
+
+TEST_F(ControlTest, WhoeverWaitsWhenTheWorkerEndsIsToldSoAndDoesNotHang) {
+  RecordProperty("contract", "B12 B8");
+  auto control = std::make_optional(open());
+  fleet_.block(0);
+  auto stuck = control->send_command(0, limit(250), {});
+  auto queued = control->send_command(1, limit(250), {});
+  control.reset();  // the last of them
+  EXPECT_EQ(stuck->wait(kAges).error(),
+            (Error{Errc::unavailable, "GPU management task for GPU 0 terminated"}));
+  EXPECT_TRUE(queued->wait(kAges).ok()) << "what a healthy GPU had queued is carried out first";
+}
+
+TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
+  std::promise<void> told;
+  {
+    const Control control = open();
+    fleet_.block(0);
+    ASSERT_TRUE(
+        control
+            .send_command_nonblocking(0, limit(250), {},
+                                      [control, &told](const CommandReply&) { told.set_value(); })
+            .ok());
+  }
+  fleet_.unblock(0);
+  EXPECT_EQ(told.get_future().wait_for(kAges), std::future_status::ready);
+}
+
+TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {
+  RecordProperty("contract", "B2");
+  const Control control = open();
+  EXPECT_EQ(control.get_instant_power_mw(0, kAges).error().code, Errc::unsupported);
+  fleet_.set_number(0, Metric::power_draw, 200'000);
+  EXPECT_EQ(*control.get_instant_power_mw(0, kAges), 200'000);
+  fleet_.set_number(0, Metric::power_draw_instant, 250'000);
+  EXPECT_EQ(*control.get_instant_power_mw(0, kAges), 250'000);
+}
+
+TEST_F(ControlTest, AGpuIsReadWhileItIsChanged) {
+  RecordProperty("contract", "B2");
+  const std::shared_ptr<Backend> backend = fleet_.backend();
+  const auto control = Control::open(backend, kAges);
+  const auto monitor = Monitor::open(backend);
+  ASSERT_TRUE(control.ok() && monitor.ok());
+  std::jthread reading([&] {
+    for (int i = 0; i < 50; ++i) monitor->snapshot(kAges);
+  });
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(control->send_command_blocking(0, limit(200 + i), kAges, {}).ok());
+  }
+}
+
+TEST(ControlWithoutADriver, DoesNotOpenAndSaysWhy) {
+  const auto fleet = FakeFleet::without_driver({Errc::unavailable, "no"});
+  EXPECT_EQ(Control::open(fleet.backend(), kAges).error().message, "no");
+}
+
+}  // namespace
+}  // namespace gpuyard::library

@@ -1,0 +1,226 @@
+// The public Control: a thin shell over the house's, with commands converted at its edge.
+#include <utility>
+
+#include "gpuyard/control.h"
+#include "library/control.h"
+#include "library/driver_source.h"
+#include "library/own_place.h"
+#include "library/public_fake_fleet.h"
+
+namespace gpuyard {
+namespace {
+
+using std::chrono::milliseconds;
+using HouseCommand = gpuyard::Command;
+using Public = v0::Control;
+
+HouseCommand house_command(const Public::SetPersistenceMode& set) {
+  return Apply{persistence(set.enabled)};
+}
+HouseCommand house_command(const Public::SetPowerManagementLimit& set) {
+  return Apply{power_limit(set.power_limit_mw)};
+}
+HouseCommand house_command(const Public::SetGpuLockedClocks& set) {
+  return Apply{gpu_clocks(set.min_clock_mhz, set.max_clock_mhz)};
+}
+HouseCommand house_command(const Public::ResetGpuLockedClocks&) {
+  return Apply{unlocked(SettingKind::gpu_clocks)};
+}
+HouseCommand house_command(const Public::SetMemLockedClocks& set) {
+  return Apply{memory_clocks(set.min_clock_mhz, set.max_clock_mhz)};
+}
+HouseCommand house_command(const Public::ResetMemLockedClocks&) {
+  return Apply{unlocked(SettingKind::memory_clocks)};
+}
+HouseCommand house_command(const Public::GetTotalEnergyConsumption&) {
+  return ReadEnergy{};
+}
+HouseCommand house_command(const Public::SetComputeMode& set) {
+  return Apply{compute_mode(static_cast<std::int64_t>(set.mode))};
+}
+HouseCommand house_command(const Public::SetEccMode& set) {
+  return Apply{ecc(set.enabled)};
+}
+HouseCommand house_command(const Public::ClearEccErrors& clear) {
+  return ClearEcc{clear.counter};
+}
+HouseCommand house_command(const Public::Look& look) {
+  return Look{look.setting};
+}
+
+HouseCommand house_command(const Public::Command& command) {
+  return std::visit([](const auto& one) { return house_command(one); }, command);
+}
+
+library::CommandContext house_context(const RequestContext& context) {
+  library::CommandContext out{context.request_id, BootClock::now()};
+  if (context.received) out.received -= std::chrono::steady_clock::now() - *context.received;
+  return out;
+}
+
+Public::Answer answer_of(const CommandReply& reply) {
+  Public::Answer answer{{}, reply.before, reply.after};
+  if (reply.energy_mj) answer.energy_mj = static_cast<std::uint64_t>(*reply.energy_mj);
+  return answer;
+}
+
+Result<Public::Answer> result_of(const CommandReply& reply) {
+  if (reply.failure) return reply.failure->error();
+  return answer_of(reply);
+}
+
+Result<Public::Answer> result_of(const Result<CommandReply>& reply) {
+  if (!reply) return reply.error();
+  return answer_of(*reply);
+}
+
+Result<void> done(const Result<Public::Answer>& answer) {
+  if (!answer) return answer.error();
+  return {};
+}
+
+// What a command of this kind always answers.
+template <class Part>
+Result<Part> part_of(const Result<Public::Answer>& answer,
+                     std::optional<Part> Public::Answer::* part) {
+  if (!answer) return answer.error();
+  const std::optional<Part>& there = (*answer).*part;
+  if (!there) return Error{Errc::internal, "the command was carried out and answered nothing"};
+  return *there;
+}
+
+}  // namespace
+
+struct v0::Control::State {
+  library::Control control;
+};
+
+struct v0::Control::PendingAnswer::State {
+  library::PendingReply reply;
+};
+
+v0::Control::PendingAnswer::PendingAnswer(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
+v0::Control::PendingAnswer::PendingAnswer(PendingAnswer&&) noexcept = default;
+v0::Control::PendingAnswer& v0::Control::PendingAnswer::operator=(PendingAnswer&&) noexcept =
+    default;
+v0::Control::PendingAnswer::~PendingAnswer() = default;
+
+Result<v0::Control::Answer> v0::Control::PendingAnswer::wait(milliseconds at_most) {
+  return result_of(state_->reply.wait(at_most));
+}
+
+v0::Control::Control(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+v0::Control::Control(const Control&) = default;
+v0::Control& v0::Control::operator=(const Control&) = default;
+v0::Control::~Control() = default;
+
+Result<v0::Control> v0::Control::open(const ControlOptions& options) {
+  auto backend = library::open_driver(
+      library::choose_nvml(options.library, library::simulated_nvml_beside_library()));
+  if (!backend) return std::move(backend).error();
+  auto control = library::Control::open(*std::move(backend), options.deadline);
+  if (!control) return std::move(control).error();
+  return Control(std::make_shared<State>(State{*std::move(control)}));
+}
+
+Result<v0::Control> v0::Control::open(const v0::FakeFleet& fleet, const ControlOptions& options) {
+  auto control = library::Control::open(fleet.state_->fleet.backend(), options.deadline);
+  if (!control) return std::move(control).error();
+  return Control(std::make_shared<State>(State{*std::move(control)}));
+}
+
+std::uint32_t v0::Control::device_count() const {
+  return state_->control.device_count();
+}
+
+Result<void> v0::Control::send_command_nonblocking(std::uint32_t gpu, const Command& command,
+                                                   const RequestContext& context) const {
+  return state_->control.send_command_nonblocking(gpu, house_command(command),
+                                                  house_context(context));
+}
+
+Result<void> v0::Control::send_command(std::uint32_t gpu, const Command& command, Handler handler,
+                                       const RequestContext& context) const {
+  if (!handler) return send_command_nonblocking(gpu, command, context);
+  return state_->control.send_command_nonblocking(
+      gpu, house_command(command), house_context(context),
+      [handler = std::move(handler)](const CommandReply& reply) { handler(result_of(reply)); });
+}
+
+Result<v0::Control::PendingAnswer> v0::Control::send_command(std::uint32_t gpu,
+                                                             const Command& command,
+                                                             const RequestContext& context) const {
+  auto pending = state_->control.send_command(gpu, house_command(command), house_context(context));
+  if (!pending) return std::move(pending).error();
+  return PendingAnswer(
+      std::make_unique<PendingAnswer::State>(PendingAnswer::State{*std::move(pending)}));
+}
+
+Result<v0::Control::Answer> v0::Control::send_command_blocking(
+    std::uint32_t gpu, const Command& command, milliseconds deadline,
+    const RequestContext& context) const {
+  return result_of(state_->control.send_command_blocking(gpu, house_command(command), deadline,
+                                                         house_context(context)));
+}
+
+Result<void> v0::Control::set_persistence_mode(std::uint32_t gpu, bool enabled) const {
+  return done(send_command_blocking(gpu, SetPersistenceMode{enabled}));
+}
+
+Result<void> v0::Control::set_power_management_limit(std::uint32_t gpu,
+                                                     std::uint32_t power_limit_mw) const {
+  return done(send_command_blocking(gpu, SetPowerManagementLimit{power_limit_mw}));
+}
+
+Result<void> v0::Control::set_gpu_locked_clocks(std::uint32_t gpu, std::uint32_t min_clock_mhz,
+                                                std::uint32_t max_clock_mhz) const {
+  return done(send_command_blocking(gpu, SetGpuLockedClocks{min_clock_mhz, max_clock_mhz}));
+}
+
+Result<void> v0::Control::reset_gpu_locked_clocks(std::uint32_t gpu) const {
+  return done(send_command_blocking(gpu, ResetGpuLockedClocks{}));
+}
+
+Result<void> v0::Control::set_mem_locked_clocks(std::uint32_t gpu, std::uint32_t min_clock_mhz,
+                                                std::uint32_t max_clock_mhz) const {
+  return done(send_command_blocking(gpu, SetMemLockedClocks{min_clock_mhz, max_clock_mhz}));
+}
+
+Result<void> v0::Control::reset_mem_locked_clocks(std::uint32_t gpu) const {
+  return done(send_command_blocking(gpu, ResetMemLockedClocks{}));
+}
+
+Result<void> v0::Control::set_compute_mode(std::uint32_t gpu, ComputeMode mode) const {
+  return done(send_command_blocking(gpu, SetComputeMode{mode}));
+}
+
+Result<void> v0::Control::set_ecc_mode(std::uint32_t gpu, bool enabled) const {
+  return done(send_command_blocking(gpu, SetEccMode{enabled}));
+}
+
+Result<void> v0::Control::clear_ecc_errors(std::uint32_t gpu, EccCounter counter) const {
+  return done(send_command_blocking(gpu, ClearEccErrors{counter}));
+}
+
+Result<std::uint64_t> v0::Control::get_instant_power_mw(std::uint32_t gpu) const {
+  const auto milliwatts = state_->control.get_instant_power_mw(gpu, kDefaultDeadline);
+  if (!milliwatts) return milliwatts.error();
+  return static_cast<std::uint64_t>(*milliwatts);
+}
+
+Result<std::uint64_t> v0::Control::get_total_energy_consumption(std::uint32_t gpu) const {
+  const auto answer = send_command_blocking(gpu, GetTotalEnergyConsumption{});
+  return part_of<std::uint64_t>(answer, &Answer::energy_mj);
+}
+
+Result<SettingState> v0::Control::look(std::uint32_t gpu, SettingKind setting) const {
+  const auto answer = send_command_blocking(gpu, Look{setting});
+  return part_of<SettingState>(answer, &Answer::before);
+}
+
+void v0::Control::close() const {
+  state_->control.close();
+}
+
+}  // namespace gpuyard
