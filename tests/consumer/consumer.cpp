@@ -50,10 +50,25 @@ gpuyard::Result<gpuyard::Monitor> open_monitor(bool fake) {
   return gpuyard::Monitor::open(gpuyard::FakeFleet::with_healthy_gpus(3, 80'000'000'000));
 }
 
+// Sets a GPU of a fake fleet, and prints what reached its driver.
+void control_a_fake() {
+  gpuyard::set_log_sink([](gpuyard::LogLevel, std::string_view line) {
+    fmt::print("log: {}\n", line.substr(0, line.find(" [")));
+  });
+  const auto fleet = gpuyard::FakeFleet::with_healthy_gpus(1, 80'000'000'000);
+  const auto control = gpuyard::Control::open(fleet);
+  if (!control || !control->set_power_management_limit(0, 250'000)) return;
+  for (const auto& write : fleet.writes()) {
+    fmt::print("written: {} mW\n", write.value ? write.value->lowest : 0);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto monitor = open_monitor(argc > 1 && std::string_view(argv[1]) == "fake");
+  const bool fake = argc > 1 && std::string_view(argv[1]) == "fake";
+  if (fake) control_a_fake();
+  const auto monitor = open_monitor(fake);
   if (!monitor) {
     fmt::print(stderr, "{}\n{}\n", monitor.error().message, advice_on(monitor.error()));
     return 5;
