@@ -19,24 +19,18 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-// The message of {"error":{"message":...}} or {"detail":...}; the body itself if it is neither.
-std::string message_of(const std::string& body) {
-  const auto document = json::parse(body);
-  const auto* object = document ? document->if_object() : nullptr;
-  if (object == nullptr) return body;
-  const boost::json::value* message = object->if_contains("detail");
-  if (const auto* error = object->if_contains("error"); error != nullptr && error->is_object()) {
-    message = error->get_object().if_contains("message");
-  }
-  return message != nullptr && message->is_string() ? std::string(message->get_string()) : body;
-}
-
 Errc errc_of_status(int status) {
   for (int i = 0; i <= static_cast<int>(Errc::internal); ++i) {
     const auto code = static_cast<Errc>(i);
     if (code != Errc::busy && http_status_of(code) == status) return code;
   }
   return Errc::internal;
+}
+
+std::optional<std::string> text_in(const boost::json::object& object, std::string_view name) {
+  const boost::json::value* value = object.if_contains(name);
+  if (value == nullptr || !value->is_string()) return std::nullopt;
+  return std::string(value->get_string());
 }
 
 }  // namespace
@@ -57,21 +51,32 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 }
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
-                             std::string target, std::string body) {
+                             std::string target, std::string body, Duration deadline) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
   if (route.method == "DELETE") request.method = http::Method::del;
   request.target = std::move(target);
   request.body = std::move(body);
-  auto response = http::fetch(daemon, request, kAnswerDeadline);
+  auto response = http::fetch(daemon, request, deadline);
   if (!response) return std::move(response).error();
   if (response->status / 100 == 2) return std::move(response->body);
   return error_of(*response);
 }
 
+// {"error": {"code", "message"}} or {"detail": message}; the body itself where it is neither.
 Error error_of(const http::ClientResponse& response) {
-  return Error{errc_of_status(response.status), message_of(response.body)};
+  Error error{errc_of_status(response.status), response.body};
+  const auto document = json::parse(response.body);
+  const auto* object = document ? document->if_object() : nullptr;
+  if (object == nullptr) return error;
+  if (auto detail = text_in(*object, "detail")) error.message = *std::move(detail);
+  const auto* inner = object->if_contains("error");
+  if (inner == nullptr || !inner->is_object()) return error;
+  if (auto message = text_in(inner->get_object(), "message")) error.message = *std::move(message);
+  const auto code = text_in(inner->get_object(), "code");
+  if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
+  return error;
 }
 
 }  // namespace gpuyard::client

@@ -20,9 +20,9 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 // Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own
 // message.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
-                             std::string body = "");
+                             std::string body, Duration deadline);
 
-// The error that a refusal stands for, with the daemon's own message.
+// The error that a refusal stands for, with the daemon's own code and message.
 Error error_of(const http::ClientResponse&);
 
 template <Record T>
@@ -53,11 +53,12 @@ NamedValues named_values(const T& record) {
 template <class Params, class Answer, class Body>
 Result<Answer> call(const http::Endpoint& daemon,
                     const protocol::Route<Params, Answer, Body>& route,
-                    const Params& parameters = {}, const Body& body = {}) {
+                    const Params& parameters = {}, const Body& body = {},
+                    Duration deadline = kAnswerDeadline) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
-  auto received =
-      exchange(daemon, route, target_of(route.pattern, named_values(parameters)), std::move(sent));
+  auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
+                           std::move(sent), deadline);
   if (!received) return std::move(received).error();
   auto answer = json::from_json<Answer>(*received, json::UnknownFields::ignore);
   if (!answer) {

@@ -22,6 +22,20 @@ TEST(NamedValues, ARoutesParametersAreItsRecordsMembers) {
   EXPECT_TRUE(named_values(protocol::NoParams{}).empty());
 }
 
+TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
+  EXPECT_EQ(error_of({503, {}, R"({"error":{"code":"busy","message":"64 wait"}})"}),
+            (Error{Errc::busy, "64 wait"}));
+  EXPECT_EQ(error_of({503, {}, R"({"detail":"no NVML"})"}), (Error{Errc::unavailable, "no NVML"}));
+}
+
+TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
+  EXPECT_EQ(error_of({403, {}, "<html>"}), (Error{Errc::denied, "<html>"}));
+  EXPECT_EQ(error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
+            (Error{Errc::conflict, "x"}));
+  EXPECT_EQ(error_of({502, {}, R"({"error":"x"})"}),
+            (Error{Errc::device_lost, R"({"error":"x"})"}));
+}
+
 TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
   SourceOptions options;
   options.socket = "/nowhere/gpuyard.sock";

@@ -1,0 +1,45 @@
+// gpuyard audit and gpuyard operations: what was asked of the GPUs, by whom, and what came of it.
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/control_daemon.h"
+#include "cli/control_log.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+
+int run(const AuditVerb& verb) {
+  const auto daemon = control_daemon(verb.socket);
+  if (!daemon) return complain_about_control(daemon.error());
+  protocol::AuditQuery query;
+  if (!verb.gpu.empty()) query.gpu = verb.gpu;
+  query.limit = verb.limit;
+  const auto audit = client::call(*daemon, protocol::kAudit, query);
+  if (!audit) return complain_about_control(audit.error());
+  print(verb.json ? json::to_json(*audit) + "\n"
+                  : audit_table(*audit, Screen::of_stdout(verb.color)));
+  return 0;
+}
+
+int run(const OperationsVerb& verb) {
+  const auto daemon = control_daemon(verb.socket);
+  if (!daemon) return complain_about_control(daemon.error());
+  protocol::Operations operations;
+  if (verb.id.empty()) {
+    auto all = client::call(*daemon, protocol::kOperations);
+    if (!all) return complain_about_control(all.error());
+    operations = *std::move(all);
+  } else {
+    auto one = client::call(*daemon, protocol::kOperation, {verb.id});
+    if (!one) return complain_about_control(one.error());
+    operations.operations.push_back(*std::move(one));
+  }
+  print(verb.json ? json::to_json(operations) + "\n"
+                  : operations_table(operations, Screen::of_stdout(verb.color)));
+  return 0;
+}
+
+}  // namespace gpuyard::cli

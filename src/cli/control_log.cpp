@@ -1,0 +1,107 @@
+#include "cli/control_log.h"
+
+#include <fmt/format.h>
+
+#include "cli/fitted_table.h"
+#include "cli/reading_text.h"
+#include "cli/text_width.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// Which columns go first where there is not room for all.
+enum Drops : int { kNever, kTook, kWho, kWhen };
+
+// "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z"
+std::string second_of(std::string_view rfc3339) {
+  constexpr std::size_t kDate = 10;
+  constexpr std::size_t kTime = 8;
+  if (rfc3339.size() < kDate + 1 + kTime) return printable(rfc3339);
+  return printable(
+      fmt::format("{} {}", rfc3339.substr(0, kDate), rfc3339.substr(kDate + 1, kTime)));
+}
+
+std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view uuid) {
+  if (index) return std::to_string(*index);
+  return uuid.empty() ? std::string(kNothing) : printable(uuid);
+}
+
+std::string or_nothing(const std::optional<std::string>& text) {
+  return text ? printable(*text) : std::string(kNothing);
+}
+
+std::string words(std::string_view name) {
+  std::string text = printable(name);
+  for (char& c : text) c = c == '_' ? ' ' : c;
+  return text;
+}
+
+std::string outcome_text(std::string_view outcome, const std::optional<std::string>& error,
+                         bool forced) {
+  std::string text = words(outcome);
+  if (forced) text += ", forced";
+  if (error) text += ": " + printable(*error);
+  return text;
+}
+
+std::string took_text(double seconds) {
+  constexpr double kShort = 0.9995;
+  return seconds < kShort ? fmt::format("{:.0f} ms", seconds * 1000)
+                          : fmt::format("{:.1f} s", seconds);
+}
+
+void add_row(FittedTable& table, std::vector<std::string> cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    table.columns[i].cells.push_back({std::move(cells[i])});
+  }
+}
+
+std::string setting_text(const std::optional<protocol::SettingView>& view) {
+  return view ? printable(view->text) : std::string(kNothing);
+}
+
+}  // namespace
+
+std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
+  FittedTable table{{{"AT (UTC)", false, kWhen},
+                     {"BY", false, kWho},
+                     {"GPU", true},
+                     {"WHAT"},
+                     {"FROM"},
+                     {"TO"},
+                     {"TOOK", true, kTook},
+                     {"OUTCOME"}}};
+  for (const protocol::AuditLine& line : audit.entries) {
+    add_row(table,
+            {second_of(line.at), printable(line.by), gpu_text(line.index, line.uuid.value_or("")),
+             words(line.action), or_nothing(line.before), or_nothing(line.after),
+             took_text(line.seconds), outcome_text(line.outcome, line.error, line.forced)});
+  }
+  return table.text(screen);
+}
+
+std::string operations_table(const protocol::Operations& operations, const Screen& screen) {
+  FittedTable table{{{"ID", true},
+                     {"STATE"},
+                     {"AT (UTC)", false, kWhen},
+                     {"BY", false, kWho},
+                     {"GPU", true},
+                     {"WHAT"},
+                     {"FROM"},
+                     {"TO"},
+                     {"TOOK", true, kTook},
+                     {"OUTCOME"}}};
+  for (const protocol::Operation& one : operations.operations) {
+    const protocol::Change& change = one.change;
+    const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
+    add_row(table,
+            {printable(change.operation), std::string(enum_name(one.state)),
+             second_of(one.asked_at), printable(one.asked_by), gpu_text(change.index, change.uuid),
+             words(one.action), setting_text(change.before), setting_text(change.after),
+             one.seconds ? took_text(*one.seconds) : std::string(kNothing),
+             outcome_text(enum_name(change.outcome), error, false)});
+  }
+  return table.text(screen);
+}
+
+}  // namespace gpuyard::cli
