@@ -51,6 +51,7 @@ struct Config {
     // Argument vector; {index}, {uuid} and {pci} in it are those of the GPU. Empty: no resets.
     std::vector<std::string> reset_command = {"nvidia-smi", "--gpu-reset", "-i", "{uuid}"};
     std::int64_t reset_timeout_s = 60;
+    static constexpr std::int64_t kLongestReset = 3600;  // seconds
   } control;
   struct Log {
     log::Level level = log::Level::info;

@@ -10,6 +10,8 @@ namespace {
 
 using OnStop = Config::Control::OnStop;
 
+constexpr std::int64_t kLongestReset = Config::Control::kLongestReset;
+
 constexpr std::array<std::string_view, 3> kGpuNames = {"{index}", "{uuid}", "{pci}"};
 
 // A word in braces that would reach the command as it is, so that it resets nothing or another GPU.

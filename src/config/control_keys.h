@@ -6,8 +6,6 @@
 
 namespace gpuyard::config {
 
-inline constexpr std::int64_t kLongestReset = 3600;  // seconds
-
 Value get_on_stop(const Config&);
 Result<void> set_on_stop(Config&, const Value&);
 Result<void> set_reset_command(Config&, const Value&);
