@@ -1,11 +1,13 @@
-// CLI11 costs seconds to compile, so it is included here and in sim_command_line.cpp, and nowhere
-// else.
+// CLI11 costs seconds to compile, so it is included here, in control_command_line.cpp and in
+// sim_command_line.cpp, and nowhere else.
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/color_option.h"
 #include "cli/completion.h"
+#include "cli/control_command_line.h"
 #include "cli/sim_command_line.h"
 
 namespace gpuyard::cli {
@@ -74,14 +76,6 @@ void add_reading(CLI::App& app, Verb& chosen, ReadingVerb& verb, const char* nam
   add_source(sub, verb.source);
   sub->add_flag("--json", verb.json, "Print JSON");
   sub->callback([&] { chosen = verb; });
-}
-
-void add_color(CLI::App* verb, ColorWish& wish) {
-  static const std::map<std::string, ColorWish> kWishes = {
-      {"auto", ColorWish::automatic}, {"always", ColorWish::always}, {"never", ColorWish::never}};
-  verb->add_option("--color", wish, "Colours: auto, always or never; NO_COLOR is obeyed")
-      ->type_name("WHEN")
-      ->transform(CLI::CheckedTransformer(kWishes));
 }
 
 void add_devices(CLI::App& app, Verb& chosen, DevicesVerb& verb) {
@@ -320,6 +314,14 @@ void refuse_empty_values(const CLI::App& app) {
 
 }  // namespace
 
+void add_color(CLI::App* verb, ColorWish& wish) {
+  static const std::map<std::string, ColorWish> kWishes = {
+      {"auto", ColorWish::automatic}, {"always", ColorWish::always}, {"never", ColorWish::never}};
+  verb->add_option("--color", wish, "Colours: auto, always or never; NO_COLOR is obeyed")
+      ->type_name("WHEN")
+      ->transform(CLI::CheckedTransformer(kWishes));
+}
+
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Watches, controls, guards and shares the GPUs of a machine.", "gpuyard");
   app.require_subcommand(1);
@@ -335,6 +337,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   QueryVerb smi;
   ProcessesVerb processes;
   EnergyVerb energy;
+  ControlVerbs control;
   DoctorVerb doctor;
   SchemaVerb schema;
   DriverVerb driver;
@@ -351,6 +354,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_processes(app, chosen, processes);
   add_smi(app, chosen, smi);
   add_energy(app, chosen, energy);
+  add_control(app, chosen, control);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
   add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");
   add_serve(app, chosen, serve);

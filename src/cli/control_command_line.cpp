@@ -42,7 +42,9 @@ void add_manner(CLI::App* sub, ControlVerb& verb) {
 }
 
 CLI::Option* add_lifetime(CLI::App* sub, ControlVerb& verb) {
-  return sub->add_option("--for", verb.lifetime, "Put it back after 90s, 30m, 8h, 2d; else never")
+  return sub
+      ->add_option("--for", verb.lifetime,
+                   "Put it back after 90s, 30m, 8h, 2d; else when you restore it")
       ->type_name("TIME");
 }
 
@@ -130,6 +132,8 @@ void add_control(CLI::App& app, Verb& chosen, ControlVerbs& verbs) {
   add_ecc(app, chosen, verbs.ecc);
   add_verb(app, chosen, verbs.reset, Subject::reset, "Reset one GPU that nobody uses")
       ->get_option("gpus")
+      ->description("Index, UUID or PCI address")
+      ->type_name("GPU")
       ->required();
   add_restore(app, chosen, verbs.restore);
   add_logs(app, chosen, verbs);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "http/endpoint.h"
+#include "client/source.h"
 
 namespace gpuyard::cli {
 

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "cli/verbs.h"
+#include "client/source.h"
 #include "device/setting.h"
-#include "http/endpoint.h"
 #include "protocol/control.h"
 
 namespace gpuyard::cli {

@@ -19,17 +19,6 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 // A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
 
-Result<http::Endpoint> find_daemon(const SourceFlags& flags) {
-  const auto options = source_options(flags);
-  if (!options.socket.empty()) {
-    auto named = http::parse_endpoint(options.socket);
-    return named ? std::move(named) : std::move(named).error().in("--socket");
-  }
-  if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
-  return Error{Errc::unavailable,
-               "no daemon runs here, and nobody else remembers events; `gpuyard serve` starts one"};
-}
-
 Tone tone_of(Severity severity) {
   if (severity == Severity::note) return Tone::plain;
   return severity == Severity::warn ? Tone::warning : Tone::bad;
@@ -146,7 +135,9 @@ class Follower {
 }  // namespace
 
 int run(const EventsVerb& verb) {
-  auto daemon = find_daemon(verb.source);
+  auto daemon = daemon_at(verb.source.socket,
+                          "no daemon runs here, and nobody else remembers events; `gpuyard serve` "
+                          "starts one");
   if (!daemon) return complain(daemon.error());
   return Follower(verb, *std::move(daemon)).run();
 }

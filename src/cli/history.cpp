@@ -18,19 +18,6 @@ namespace {
 
 using protocol::History;
 
-Result<http::Endpoint> daemon_of(const HistoryVerb& verb) {
-  SourceFlags flags;
-  flags.socket = verb.socket;
-  const client::SourceOptions options = source_options(flags);
-  if (!options.socket.empty()) {
-    auto endpoint = http::parse_endpoint(options.socket);
-    if (!endpoint) return std::move(endpoint).error().in("--socket");
-    return endpoint;
-  }
-  if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
-  return Error{Errc::unavailable, "only a daemon has a history, and none is running here"};
-}
-
 std::vector<std::string> split_all(const std::vector<std::string>& given) {
   std::vector<std::string> out;
   for (const std::string& some : given) {
@@ -176,7 +163,8 @@ int complain_about_daemon(const Error& error) {
 }  // namespace
 
 int run(const HistoryVerb& verb) {
-  const auto daemon = daemon_of(verb);
+  const auto daemon =
+      daemon_at(verb.socket, "only a daemon has a history, and none is running here");
   if (!daemon) return complain_about_daemon(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
   if (!gpus) return complain_about_daemon(gpus.error());

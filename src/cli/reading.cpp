@@ -79,6 +79,18 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
   return open;
 }
 
+Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none) {
+  SourceFlags flags;
+  flags.socket = socket;
+  const client::SourceOptions options = source_options(flags);
+  if (!options.socket.empty()) {
+    auto named = http::parse_endpoint(options.socket);
+    return named ? std::move(named) : std::move(named).error().in("--socket");
+  }
+  if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
+  return Error{Errc::unavailable, std::string(if_none)};
+}
+
 namespace {
 
 std::string advice_for(const Error& error) {

@@ -55,6 +55,10 @@ client::SourceOptions source_options(const SourceFlags&);
 
 Result<OpenSource> open_source(const SourceFlags&);
 
+// The daemon, where nobody else will do: that which `socket` or the environment names, or the first
+// that runs here. Errc::unavailable, in the words of `if_none`: none does.
+Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none);
+
 // What `wanted` fills of the GPUs that `gpus` names, or of all. Without a driver or a GPU an error.
 Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
                                    client::Owners);

@@ -12,6 +12,7 @@
 #include "cli/query_answer.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "protocol/control.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {
@@ -24,6 +25,9 @@ struct Schema {
 };
 
 constexpr std::array kSchemas = {
+    Schema{"audit", "gpuyard audit --json", json::schema<protocol::Audit>},
+    Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
+           json::schema<protocol::Changes>},
     Schema{"config", "gpuyard config print --json", config_schema},
     Schema{"devices", "gpuyard devices --json; a line of gpuyard watch --json",
            json::schema<protocol::Snapshot>},
@@ -34,6 +38,9 @@ constexpr std::array kSchemas = {
            json::schema<MeasuredCommand>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
     Schema{"history", "gpuyard history --json", json::schema<HistoryAnswer>},
+    Schema{"management", "gpuyard power, clocks, ... --json, when nothing is changed",
+           json::schema<protocol::Management>},
+    Schema{"operations", "gpuyard operations --json", json::schema<protocol::Operations>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
            json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",

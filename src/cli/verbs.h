@@ -123,6 +123,43 @@ struct EnergyVerb {
   std::vector<std::string> command;  // empty: the books
 };
 
+// What should be of the GPUs; where nothing is to be changed, what is set of them.
+struct ControlVerb {
+  enum class Subject { power, clocks, persistence, compute_mode, ecc, reset, restore };
+  Subject subject = Subject::power;
+  std::string socket;
+  std::string gpus;           // empty: all, where nothing is changed
+  std::string value;          // watts, on or off, a compute mode
+  std::string gpu_clocks;     // "MIN,MAX" or one for both
+  std::string memory_clocks;  // the same
+  bool restore = false;
+  std::string restored_clocks;  // gpu, memory or all
+  std::string cleared_errors;   // volatile or aggregate
+  std::string lifetime;         // empty: until it is restored
+  bool atomic = false;
+  bool force = false;
+  bool dry_run = false;
+  bool yes = false;
+  bool no_wait = false;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
+struct AuditVerb {
+  std::string socket;
+  std::string gpu;  // empty: all
+  std::int64_t limit = 50;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
+struct OperationsVerb {
+  std::string socket;
+  std::string id;  // empty: all
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -222,8 +259,9 @@ struct SimVerb {
 };
 
 using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
-                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
+                          ControlVerb, AuditVerb, OperationsVerb, DoctorVerb, ConfigVerb,
+                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -236,6 +274,9 @@ int run(const QueryVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);
 int run(const EnergyVerb&);
+int run(const ControlVerb&);
+int run(const AuditVerb&);
+int run(const OperationsVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
+#include <span>
 
 namespace gpuyard::cli {
 namespace {
@@ -17,8 +19,30 @@ struct UnitOfTime {
   std::string_view name;
   double seconds;
 };
-constexpr std::array kUnits = {UnitOfTime{"", 1}, UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
-                               UnitOfTime{"m", 60}, UnitOfTime{"h", 3600}};
+constexpr std::array kAllUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
+                                  UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
+                                  UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
+
+using Units = std::span<const UnitOfTime>;
+constexpr Units kWithoutDays = Units(kAllUnits).first(kAllUnits.size() - 1);
+
+double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Nothing for what is no time, or not from `shortest` to `longest`.
+std::optional<Duration> time_within(std::string_view text, Units units, Duration shortest,
+                                    Duration longest) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest = text.substr(static_cast<std::size_t>(parsed.ptr - text.data()));
+  const auto unit = std::ranges::find(units, rest, &UnitOfTime::name);
+  if (parsed.ec != std::errc{} || unit == units.end()) return std::nullopt;
+  const double seconds = value * unit->seconds;
+  // Written so that not-a-number is refused.
+  if (!(seconds >= in_seconds(shortest) && seconds <= in_seconds(longest))) return std::nullopt;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace
 
@@ -33,22 +57,17 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 Result<Duration> parse_interval(std::string_view text) {
-  const Error refused{Errc::invalid, "an interval is like 500ms, 2s or 1m, from 100ms to 24h; \"" +
-                                         std::string(text) + "\" is not"};
-  double value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view rest = text.substr(static_cast<std::size_t>(parsed.ptr - text.data()));
-  const auto unit = std::ranges::find(kUnits, rest, &UnitOfTime::name);
-  if (parsed.ec != std::errc{} || unit == kUnits.end()) return refused;
-  const double seconds = value * unit->seconds;
-  const auto in_seconds = [](Duration duration) {
-    return std::chrono::duration<double>(duration).count();
-  };
-  // Written so that not-a-number is refused.
-  if (!(seconds >= in_seconds(kShortestInterval) && seconds <= in_seconds(kLongestInterval))) {
-    return refused;
-  }
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  if (const auto time = time_within(text, kWithoutDays, kShortestInterval, kLongestInterval))
+    return *time;
+  return Error{Errc::invalid, "an interval is like 500ms, 2s or 1m, from 100ms to 24h; \"" +
+                                  std::string(text) + "\" is not"};
+}
+
+Result<Duration> parse_lifetime(std::string_view text) {
+  if (const auto time = time_within(text, kAllUnits, kShortestLifetime, kLongestLifetime))
+    return *time;
+  return Error{Errc::invalid, "a length of time is like 90s, 30m, 8h or 2d, from 1s to 365d; \"" +
+                                  std::string(text) + "\" is not"};
 }
 
 }  // namespace gpuyard::cli

@@ -19,4 +19,10 @@ inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kLongestInterval = std::chrono::hours(24);
 Result<Duration> parse_interval(std::string_view text);
 
+// How long something is to last: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
+// outside of kShortestLifetime..kLongestLifetime.
+inline constexpr Duration kShortestLifetime = std::chrono::seconds(1);
+inline constexpr Duration kLongestLifetime = std::chrono::days(365);
+Result<Duration> parse_lifetime(std::string_view text);
+
 }  // namespace gpuyard::cli

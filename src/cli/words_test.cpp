@@ -30,5 +30,17 @@ TEST(Interval, OutsideOfItsLimitsIsRefused) {
   }
 }
 
+TEST(Lifetime, MayBeDays) {
+  EXPECT_EQ(*parse_lifetime("90"), 90s);
+  EXPECT_EQ(*parse_lifetime("30m"), 30min);
+  EXPECT_EQ(*parse_lifetime("1.5h"), 90min);
+  EXPECT_EQ(*parse_lifetime("2d"), 48h);
+  for (const char* text : {"", "0s", "-30m", "0.5s", "366d", "30 m", "1w", "nan"}) {
+    const auto lifetime = parse_lifetime(text);
+    ASSERT_FALSE(lifetime.ok()) << text;
+    EXPECT_EQ(lifetime.error().code, Errc::invalid);
+  }
+}
+
 }  // namespace
 }  // namespace gpuyard::cli
