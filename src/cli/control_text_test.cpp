@@ -47,8 +47,8 @@ TEST(ResultLine, SaysWhoElseWantsIt) {
   Change held = change(ChangeOutcome::held);
   held.owner = "uid 1001";
   EXPECT_EQ(told(held),
-            "GPU 0: power limit stays 300 W, as uid 1001 wants it: yours is held "
-            "until then");
+            "GPU 0: power limit stays 300 W, as uid 1001 wants it; yours waits "
+            "behind it");
   Change others = change(ChangeOutcome::applied);
   others.owner = "zeus:1001";
   EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), as zeus:1001 wants it");
