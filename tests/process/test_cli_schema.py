@@ -10,6 +10,8 @@ COMMITTED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "schema"
 
 # Each schema, and commands that answer by it.
 ANSWERS = {
+    "audit": [],  # what changes GPUs: test_control_cli.py
+    "changes": [],
     "config": [("config", "print", "--json")],
     "devices": [("devices", "--json", "--simulate", "2"),
                 ("devices", "1", "--json", "--simulate", "2"),
@@ -21,6 +23,8 @@ ANSWERS = {
     "energy": [],  # only of a daemon: test_energy.py
     "energy-command": [("energy", "--simulate", "2", "--report", "-", "--", "true")],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
+    "management": [],
+    "operations": [],
     "processes": [("processes", "--json", "--simulate", "2"),
                   ("processes", "--json", "--nvml", "/nowhere/libnvidia-ml.so.1"),
                   ("query", "--processes", "--json", "--simulate", "2")],
