@@ -1,0 +1,110 @@
+"""A daemon that may change GPUs, in a world that outlives it: what a test kills, starts again and reads
+the driver's own log of.
+"""
+
+import os
+import signal
+import sqlite3
+
+from conftest import PATIENCE, Daemon, children, wait_until
+from control_client import Caller
+
+
+def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30):
+    words = ", ".join(f'"{word}"' for word in reset_command or [])
+    return ("[control]\nenabled = true\n"
+            f'on_stop = "{on_stop}"\ngroup = "{group}"\n'
+            f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n")
+
+
+class ControlYard:
+    """The world and whichever daemon is its present one. `root` is an administrator; callers are by
+    uid."""
+
+    def __init__(self, world, directory, *world_arguments, arguments=(), environment=None, **config):
+        self.world = world
+        self.directory = directory
+        self.environment = environment or {}
+        self.arguments = arguments
+        self.callers = {}
+        self.daemon = None
+        world.start(*(world_arguments or ("--gpus", "2", "--load", "idle")))
+        self.config = directory / "gpuyard.toml"
+        self.configure(**config)
+
+    def configure(self, **config):
+        """For the next daemon."""
+        self.config.write_text(config_text(**config))
+
+    def start(self, wait=True, **environment):
+        """The same directory each time: what one daemon noted down, the next one knows."""
+        self.daemon = Daemon(self.directory, "--config", str(self.config), *self.arguments,
+                             GPUYARD_SIM_WORLD=str(self.world.directory), **self.environment,
+                             **environment)
+        return self.ready() if wait else self
+
+    def ready(self):
+        self.daemon.ready()
+        wait_until(lambda: self.root.ask("GET", "/api/gpu/manage").json()["gpus"], "GPUs to control")
+        return self
+
+    def caller(self, uid=None, **who):
+        """One caller for each uid, for the life of the yard."""
+        key = (uid, *sorted(who.items()))
+        if key not in self.callers:
+            self.callers[key] = Caller(str(self.directory / "gpuyard.sock"), uid, **who)
+        return self.callers[key]
+
+    @property
+    def root(self):
+        return self.caller()
+
+    def kill(self):
+        """SIGKILL, whatever it does; its driver-host goes by itself."""
+        hosts = children(self.daemon.process.pid)
+        self.daemon.process.kill()
+        self.daemon.process.wait(PATIENCE)
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in hosts),
+                   "the children to end")
+        for caller in self.callers.values():
+            caller.close()
+
+    def freeze(self):
+        self.daemon.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.daemon.process.send_signal(signal.SIGCONT)
+
+    def journal(self):
+        """What is noted down on the disk of who wants what, as text to compare."""
+        with sqlite3.connect(f"file:{self.daemon.state}/state.db?mode=ro", uri=True) as book:
+            return "\n".join(str(row) for row in book.execute("SELECT * FROM control_holding"))
+
+    def kill_host(self):
+        os.kill(self.daemon.driver_host(), signal.SIGKILL)
+
+    def stop(self):
+        code = self.daemon.stop()
+        for caller in self.callers.values():
+            caller.close()
+        return code
+
+    def writes(self, gpu=None, **options):
+        """What reached the driver, in short: see World.writes()."""
+        return self.world.writes(gpu, **options)
+
+    def wait_for_writes(self, count, **options):
+        return wait_until(lambda: (writes := self.writes(**options))[count - 1:] and writes,
+                          f"{count} writes")
+
+    def settled(self, gpu=0, setting="power_limit"):
+        """Waits until nothing is owed to the driver, and says how the setting stands."""
+        def standing():
+            now = self.root.standing(gpu, setting)
+            return now != "owed" and now
+        return wait_until(standing, "nothing to be owed")
+
+    def end(self):
+        if self.daemon is not None and self.daemon.process.poll() is None:
+            self.daemon.process.kill()
+            self.daemon.process.wait()
