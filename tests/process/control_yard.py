@@ -2,12 +2,17 @@
 the driver's own log of.
 """
 
+import contextlib
 import os
+import shutil
 import signal
 import sqlite3
+import tempfile
 
 from conftest import PATIENCE, Daemon, children, wait_until
 from control_client import Caller
+
+TABLE = "control_holding"  # of state.db
 
 
 def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30):
@@ -76,9 +81,15 @@ class ControlYard:
         self.daemon.process.send_signal(signal.SIGCONT)
 
     def journal(self):
-        """What is noted down on the disk of who wants what, as text to compare."""
-        with sqlite3.connect(f"file:{self.daemon.state}/state.db?mode=ro", uri=True) as book:
-            return "\n".join(str(row) for row in book.execute("SELECT * FROM control_holding"))
+        """What the disk has of who wants what, as text to compare; None where it is being written."""
+        with tempfile.TemporaryDirectory() as place:  # the daemon lets nobody else open the original
+            for name in ("state.db", "state.db-wal"):
+                shutil.copy(f"{self.daemon.state}/{name}", place)
+            try:
+                with contextlib.closing(sqlite3.connect(f"{place}/state.db")) as book:
+                    return "\n".join(str(row) for row in book.execute(f"SELECT * FROM {TABLE}"))
+            except sqlite3.DatabaseError:
+                return None
 
     def kill_host(self):
         os.kill(self.daemon.driver_host(), signal.SIGKILL)

@@ -6,7 +6,10 @@ and ends, and whatever is killed meanwhile. The driver's own log is the witness 
 import grp
 import os
 import random
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +60,13 @@ def gone(yard, gpu=0):
     yard.start()
     assert yard.root.standing(gpu) == "free"
     assert yard.writes() == writes
+
+
+def wanted_of(yard, gpu):
+    """The lowest of the claims, as the daemon tells them, and the limit that the driver has."""
+    managed = yard.root.managed(gpu)
+    wanted = [claim["wanted"]["power_limit_mw"] for claim in managed["claims"]]
+    return min(wanted, default=BASE), round(yard.world.gpu(gpu)["power_limit_w"] * 1000)
 
 
 # Nothing is killed.
@@ -364,14 +374,72 @@ def test_a_driver_host_killed_inside_a_write_fails_it_and_takes_it_back(control,
         assert yard.wait_for_writes(1 + len(arrived + back)) == [limit(300), *arrived, *back]
 
 
+# The daemon is killed at each write to its journal, by a library that is loaded into it.
+
+@pytest.fixture(scope="module")
+def fatal_writes(tmp_path_factory):
+    if not shutil.which("g++"):
+        pytest.skip("the library that kills needs g++")
+    program = Path(PROGRAM).read_bytes()
+    if b"__asan_init" in program or b"__tsan_init" in program:
+        pytest.skip("a sanitizer's functions come before those of any library")
+    library = tmp_path_factory.mktemp("fatal") / "fatal_write.so"
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", str(library),
+                    str(Path(__file__).parent / "fatal_write.cpp")], check=True, timeout=120)
+    return str(library)
+
+
+def killed_at(yard, library, number, name):
+    """What reached the driver when the daemon was killed at that write to its journal within the
+    operation, and what the next daemon added; None if the operation has fewer."""
+    operate, before, _ = OPERATIONS[name]
+    fatal = yard.directory / "fatal_write"
+    fatal.unlink(missing_ok=True)
+    yard.start(LD_PRELOAD=library, FATAL_WRITE=str(fatal))
+    for watts in before:
+        accepted(yard.a.power(0, watts))
+    yard.settled()
+    begun = yard.world.write_count()
+    fatal.write_text(str(number))
+    answer = operate(yard).result()
+    try:  # it may be killed at what follows the answer
+        yard.daemon.process.wait(0.3)
+    except subprocess.TimeoutExpired:
+        yard.kill()
+        return None
+    at_kill = yard.writes(after=begun)
+    yard.kill()
+    yard.start()
+    yard.settled()
+    wanted, found = wanted_of(yard, 0)
+    assert wanted == found
+    after = yard.writes(after=begun)
+    assert after[:len(at_kill)] == at_kill
+    if answer is not None:  # who was told yes has it
+        assert accepted(answer) and len(after) == 1
+    yard.root.restore_all("0", force=True)
+    assert wanted_of(yard, 0) == (BASE, BASE)
+    yard.stop()
+    return at_kill, after
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_killed_at_each_write_to_its_journal_it_is_done_or_not_and_never_half(control, fatal_writes, name):
+    write = OPERATIONS[name][2]
+    yard = control(start=False)
+    rows = []
+    while (row := killed_at(yard, fatal_writes, len(rows) + 1, name)) is not None:
+        rows.append(row)
+        assert len(rows) < 60
+    assert len(rows) >= 2, "the daemon was not killed at all"
+    # Nothing is written that is not noted down; what is noted down is written, once.
+    assert all(at_kill in ([], [write]) and after in ([], [write]) for at_kill, after in rows)
+    done = [after == [write] for _, after in rows]
+    assert done == sorted(done), "a later kill undid it"
+    assert not done[0] and done[-1]
+
+
 # Killed at any time.
-
-def wanted_of(yard, gpu):
-    """The lowest of the claims, as the daemon tells them, and the limit that the driver has."""
-    managed = yard.root.managed(gpu)
-    wanted = [claim["wanted"]["power_limit_mw"] for claim in managed["claims"]]
-    return min(wanted, default=BASE), round(yard.world.gpu(gpu)["power_limit_w"] * 1000)
-
 
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_at_any_time_the_next_daemon_knows_what_is_wanted(control, seed):
