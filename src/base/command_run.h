@@ -31,8 +31,8 @@ struct CommandOutcome {
     not_started,  // `why` says more
   };
   End end = End::not_started;
-  int number = 0;      // exited: its status; signalled: the signal
-  std::string output;  // stdout and stderr, as they came; the last kCommandOutputKept bytes
+  int number = 0;           // exited: its status; signalled: the signal
+  std::string output = {};  // stdout and stderr, as they came; the last kCommandOutputKept bytes
   bool output_cut = false;
   Duration took{};
   std::string why = {};
