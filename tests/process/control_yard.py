@@ -12,7 +12,7 @@ import tempfile
 from conftest import PATIENCE, Daemon, children, wait_until
 from control_client import Caller
 
-TABLE = "control_holding"  # of state.db
+TABLES = ("control_holdings", "control_claims")  # of state.db
 
 
 def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30):
@@ -81,13 +81,13 @@ class ControlYard:
         self.daemon.process.send_signal(signal.SIGCONT)
 
     def journal(self):
-        """What the disk has of who wants what, as text to compare; None where it is being written."""
+        """What the disk has of who wants what, to compare; None where it is just being written."""
         with tempfile.TemporaryDirectory() as place:  # the daemon lets nobody else open the original
             for name in ("state.db", "state.db-wal"):
                 shutil.copy(f"{self.daemon.state}/{name}", place)
             try:
                 with contextlib.closing(sqlite3.connect(f"{place}/state.db")) as book:
-                    return "\n".join(str(row) for row in book.execute(f"SELECT * FROM {TABLE}"))
+                    return [row for table in TABLES for row in book.execute(f"SELECT * FROM {table}")]
             except sqlite3.DatabaseError:
                 return None
 
