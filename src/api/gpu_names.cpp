@@ -10,15 +10,18 @@ Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string
   if (names.empty()) {
     for (const DeviceState& device : snapshot.devices) gpus.push_back(device.info);
   }
-  while (!names.empty()) {
-    const std::size_t comma = std::min(names.find(','), names.size());
-    auto found = find_device(snapshot, names.substr(0, comma));
+  for (bool more = !names.empty(); more;) {
+    const std::size_t comma = names.find(',');
+    const std::string_view name = names.substr(0, comma);
+    more = comma != names.npos;
+    if (more) names.remove_prefix(comma + 1);
+    if (name.empty()) return Error{Errc::invalid, "a list of GPUs with an empty name in it"};
+    auto found = find_device(snapshot, name);
     if (!found) return std::move(found).error();
     const DeviceInfo& info = (*found)->info;
     const bool known =
         std::ranges::any_of(gpus, [&](const DeviceInfo& gpu) { return gpu.id == info.id; });
     if (!known) gpus.push_back(info);
-    names.remove_prefix(std::min(comma + 1, names.size()));
   }
   return gpus;
 }

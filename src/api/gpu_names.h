@@ -10,7 +10,7 @@
 namespace gpuyard::api {
 
 // The GPUs that these names mean, each once; "" means all. Errc::not_found for a name that none
-// has, Errc::unavailable where there is no driver.
+// has, Errc::invalid for an empty one, Errc::unavailable where there is no driver.
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, std::string_view names);
 
 }  // namespace gpuyard::api

@@ -105,9 +105,10 @@ TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
 
 TEST(Authority, WhatChangesSomethingIsClosedToTcpAndOpenToRoot) {
   for (const BoundRoute& route : table()) {
-    const bool reads = route.info.method == "GET";
-    EXPECT_EQ(authorise(over_tcp(), route.info).ok(), reads) << route.info.pattern;
-    EXPECT_TRUE(authorise(over_unix(0), route.info)) << route.info.pattern;
+    const bool open = authorise(over_tcp(), route.info, kDaemon).ok();
+    EXPECT_TRUE(!open || route.info.method == "GET") << route.info.pattern;
+    EXPECT_EQ(open, route.info.scope <= Scope::read) << route.info.pattern;
+    EXPECT_TRUE(authorise(over_unix(0), route.info, kDaemon)) << route.info.pattern;
   }
 }
 

@@ -83,8 +83,8 @@ std::string outcome_text(const Change& change, const std::string& subject,
     case ChangeOutcome::pending_reboot:
       return now("; in force from the next reset or reboot on");
     case ChangeOutcome::held:
-      return fmt::format("{} stays {}{}; yours waits behind it", subject,
-                         value_text(change.after), lasting_text(change, reader));
+      return fmt::format("{} stays {}{}; yours waits behind it", subject, value_text(change.after),
+                         lasting_text(change, reader));
     case ChangeOutcome::restored:
       return now(", restored");
     case ChangeOutcome::drifted:

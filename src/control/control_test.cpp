@@ -291,6 +291,47 @@ TEST(Control, SettingsOutliveTheDaemon) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
 }
 
+TEST(Control, WhatIsQueuedIsDoneBeforeTheEnd) {
+  RecordProperty("contract", "B8");
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.hold_replies = true;
+  for (const std::int64_t milliwatts : {300'000, 200'000}) {
+    const auto sent = daemon.control().send(
+        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(milliwatts), {}}});
+    ASSERT_TRUE(sent.ok());
+  }
+  daemon.settle();
+  bool done = false;
+  daemon.control().stop([&] { done = true; });
+  daemon.pass(std::chrono::milliseconds(300));
+  EXPECT_FALSE(done);
+  daemon.put("a", power_limit(400'000));
+  daemon.release_replies();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
+}
+
+TEST(Control, AGpuThatDoesNotAnswerIsNotWaitedForAtTheEnd) {
+  RecordProperty("contract", "B8");
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.hold_replies = true;
+  std::optional<Error> error;
+  daemon.control().ask(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}},
+      [&](const Result<Control::Changes>& heard) { error = heard->front().error; });
+  daemon.settle();
+  bool done = false;
+  daemon.control().stop([&] { done = true; });
+  daemon.pass(Control::kFarewell);
+  EXPECT_TRUE(done);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
+}
+
 TEST(Control, StoppingMayPutEverythingBackUntilTheNextStart) {
   World world = World::with_gpus(1);
   {
