@@ -147,12 +147,16 @@ class Caller:
         return self.ask("POST", f"/api/gpu/manage/{gpu}/restore", wish)
 
     def managed(self, gpu, setting="power_limit"):
-        """What GET says of one setting: {"standing", "now", "claims", ...}."""
-        gpus = self.ask("GET", f"/api/gpu/manage/{gpu}").json()["gpus"]
-        return next(each for each in gpus[0]["settings"] if each["setting"] == setting)
+        """What GET says of one setting: {"standing", "now", "claims", ...}; None while the driver is
+        away."""
+        answer = self.ask("GET", f"/api/gpu/manage/{gpu}")
+        if answer.status == 503:
+            return None
+        return next(each for each in answer.json()["gpus"][0]["settings"] if each["setting"] == setting)
 
     def standing(self, gpu, setting="power_limit"):
-        return self.managed(gpu, setting)["standing"]
+        managed = self.managed(gpu, setting)
+        return managed and managed["standing"]
 
 
 class Asking(threading.Thread):

@@ -8,8 +8,9 @@ import shutil
 import signal
 import sqlite3
 import tempfile
+import time
 
-from conftest import PATIENCE, Daemon, children, wait_until
+from conftest import PATIENCE, Daemon, wait_until
 from control_client import Caller
 
 TABLES = ("control_holdings", "control_claims")  # of state.db
@@ -20,6 +21,15 @@ def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30
     return ("[control]\nenabled = true\n"
             f'on_stop = "{on_stop}"\ngroup = "{group}"\n'
             f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n")
+
+
+def runs(pid):
+    """Whether it still does anything: one that nobody has reaped does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class ControlYard:
@@ -50,7 +60,8 @@ class ControlYard:
 
     def ready(self):
         self.daemon.ready()
-        wait_until(lambda: self.root.ask("GET", "/api/gpu/manage").json()["gpus"], "GPUs to control")
+        wait_until(lambda: self.root.restore_all(dry_run=True).status != 503,
+                   "GPUs to control, and what was noted down of them")
         return self
 
     def caller(self, uid=None, **who):
@@ -66,11 +77,10 @@ class ControlYard:
 
     def kill(self):
         """SIGKILL, whatever it does; its driver-host goes by itself."""
-        hosts = children(self.daemon.process.pid)
+        host = self.daemon.driver_host()
         self.daemon.process.kill()
         self.daemon.process.wait(PATIENCE)
-        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in hosts),
-                   "the children to end")
+        wait_until(lambda: host is None or not runs(host), "the driver-host to end")
         for caller in self.callers.values():
             caller.close()
 
@@ -91,6 +101,14 @@ class ControlYard:
             except sqlite3.DatabaseError:
                 return None
 
+    def wait_for_quiet_journal(self):
+        """Waits until what follows the answers is on the disk, too: the audit, and how it stands."""
+        def quiet():
+            before = os.stat(f"{self.daemon.state}/state.db-wal").st_mtime_ns
+            time.sleep(0.1)
+            return os.stat(f"{self.daemon.state}/state.db-wal").st_mtime_ns == before
+        wait_until(quiet, "a quiet journal")
+
     def kill_host(self):
         os.kill(self.daemon.driver_host(), signal.SIGKILL)
 
@@ -109,10 +127,10 @@ class ControlYard:
                           f"{count} writes")
 
     def settled(self, gpu=0, setting="power_limit"):
-        """Waits until nothing is owed to the driver, and says how the setting stands."""
+        """Waits until the driver is there and nothing is owed to it, and says how the setting stands."""
         def standing():
             now = self.root.standing(gpu, setting)
-            return now != "owed" and now
+            return now if now not in (None, "owed") else None
         return wait_until(standing, "nothing to be owed")
 
     def end(self):

@@ -33,8 +33,8 @@ def control(world, tmp_path):
     """Yards: control() has a daemon that may control two idle H100s; a and b are users of its group."""
     made = []
 
-    def make(start=True, **options):
-        yard = ControlYard(world, tmp_path, group=GROUP, **options)
+    def make(*world_arguments, start=True, **options):
+        yard = ControlYard(world, tmp_path, *world_arguments, group=GROUP, **options)
         made.append(yard)
         yard.a = yard.caller(1000, groups=(100,))
         yard.b = yard.caller(1001, groups=(100,))
@@ -114,6 +114,38 @@ def test_what_cannot_be_read_back_is_reset_not_guessed(control):
     accepted(yard.a.clocks(0, 600, 1200), "assumed")
     accepted(yard.a.delete(0, "gpu-clocks"), "restored")
     assert yard.writes() == [(0, "gpu_locked_clocks", 600, 1200), (0, "gpu_locked_clocks_reset")]
+
+
+def test_every_setting_is_written_once_and_put_back_once(control, record_property):
+    record_property("contract", "E14")
+    yard = control()
+    for what, body, there, back in (
+            ("power-limit", {"power_limit_mw": 300000}, ("power_limit", 300000), ("power_limit", BASE)),
+            ("gpu-clocks", {"min_clock_mhz": 600, "max_clock_mhz": 1200},
+             ("gpu_locked_clocks", 600, 1200), ("gpu_locked_clocks_reset",)),
+            ("memory-clocks", {"min_clock_mhz": 2619, "max_clock_mhz": 2619},
+             ("memory_locked_clocks", 2619, 2619), ("memory_locked_clocks_reset",)),
+            ("persistence", {"enabled": True}, ("persistence_mode", 1), ("persistence_mode", 0)),
+            ("compute-mode", {"compute_mode": "exclusive_process"}, ("compute_mode", 3),
+             ("compute_mode", 0)),
+            ("ecc", {"enabled": False}, ("ecc_mode", 0), ("ecc_mode", 1))):
+        begun = yard.world.write_count()
+        accepted(yard.a.put(1, what, body))
+        accepted(yard.a.delete(1, what))
+        assert yard.writes(after=begun) == [(1, *there), (1, *back)], what
+    begun = yard.world.write_count()
+    accepted(yard.a.ask("POST", "/api/gpu/manage/1/clear-ecc", {"counter": "volatile"}), "cleared")
+    assert yard.writes(after=begun) == [(1, "clear_ecc_counters", 0)]
+    gone(yard, 1)
+
+
+def test_what_the_driver_does_not_permit_is_tried_once_and_not_wanted_any_more(control, record_property):
+    record_property("contract", "B17")
+    yard = control("--gpus", "2", "--load", "idle", "--setters", "nobody")
+    refused = yard.a.power(0, 300)
+    assert (refused.status, refused.error()) == (403, "denied"), refused.text
+    assert yard.writes(ok_only=False) == [(*limit(300), "code 4")]
+    gone(yard)
 
 
 def test_what_somebody_else_wrote_is_left_alone(control, world):
@@ -203,6 +235,59 @@ def test_a_reset_comes_between_what_was_set_and_what_is_set_again(control):
     assert yard.writes()[4:] == [limit(700, 1), limit(700)]
 
 
+def resetting(script="", before=""):
+    """A reset command that says what it does, and resets as a driver would."""
+    return ["/bin/sh", "-c", f"{before} '{os.path.abspath(PROGRAM)}' sim reset --as-driver --gpu $0 {script}",
+            "{uuid}"]
+
+
+def test_a_reset_that_fails_changes_nothing_and_says_why(control):
+    yard = control(reset_command=["/bin/sh", "-c", "echo no spare parts; exit 3"])
+    accepted(yard.a.power(0, 300))
+    failed = yard.root.reset(0)
+    assert failed.status == 500 and "exited with status 3" in failed.text
+    assert "no spare parts" in failed.text
+    assert yard.settled() == "applied"
+    assert yard.writes() == [limit(300)]
+
+
+def test_a_reset_that_takes_too_long_is_ended_and_the_gpus_come_back(control):
+    yard = control(reset_command=resetting(before="sleep 60;"), reset_timeout_s=1)
+    accepted(yard.a.power(0, 300))
+    failed = yard.root.reset(0)
+    assert failed.status == 500 and "was ended after 1." in failed.text
+    assert yard.settled() == "applied"
+    assert yard.writes(ok_only=False) == [limit(300)]
+
+
+def test_a_lost_gpu_that_is_reset_gets_what_is_wanted(control, world):
+    yard = control(reset_command=resetting())
+    accepted(yard.a.power(0, 300))
+    world.lose(0)
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["condition"] == "unavailable",
+               "the loss to be seen")
+    accepted(yard.root.reset(0), "reset")
+    assert yard.wait_for_writes(3) == [limit(300), (0, "reset"), limit(300)]
+    assert yard.settled() == "applied"
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+
+
+def test_killed_inside_a_reset_the_gpus_are_there_again(control, tmp_path):
+    going = tmp_path / "going"
+    yard = control(reset_command=resetting(before=f"touch {going}; sleep 1;"))
+    accepted(yard.a.power(0, 300))
+    asked = yard.root.reset(0, wait=False)
+    wait_until(going.exists, "the reset command")
+    yard.kill()
+    assert asked.result() is None
+    yard.start()
+    assert yard.settled() == "applied"
+    # The command of the dead goes on, and finds that somebody has the driver open.
+    assert wait_until(lambda: yard.writes(ok_only=False)[1:], "the command") == [(0, "reset", "code 19")]
+    assert yard.settled() == "applied"
+    assert yard.writes() == [limit(300)]
+
+
 def test_a_killed_driver_host_loses_nothing(control):
     yard = control()
     accepted(yard.a.power(0, 300))
@@ -211,6 +296,7 @@ def test_a_killed_driver_host_loses_nothing(control):
     yard.kill_host()
     wait_until(lambda: yard.daemon.driver_host() not in (None, host), "another driver-host")
     assert yard.wait_for_writes(3)[2:] == [(0, "gpu_locked_clocks", 600, 1200)]
+    yard.settled()
     accepted(yard.a.delete(0, "gpu-clocks"), "restored")
     accepted(yard.a.delete(0, "power-limit"), "restored")
     assert yard.writes()[3:] == [(0, "gpu_locked_clocks_reset"), limit(700)]
@@ -318,6 +404,42 @@ def test_killed_inside_an_operation_the_next_daemon_ends_it(control, world, name
 
 
 @pytest.mark.parametrize("point", ["writing", "written"])
+def test_killed_while_it_puts_everything_back_the_next_daemon_sets_it_again(control, world, point):
+    yard = control(on_stop="restore")
+    accepted(yard.a.power(0, 300))
+    journal = yard.journal()
+    world.hang(0, "set_power_limit")
+    yard.daemon.process.terminate()
+    noted_down(yard, journal)
+    if point == "written":
+        yard.freeze()
+        world.heal(0)
+        assert yard.wait_for_writes(2) == [limit(300), limit(700)]
+    yard.kill()
+    world.heal(0)
+    yard.start()
+    set_ = [limit(300)] if point == "writing" else [limit(300), limit(700), limit(300)]
+    assert yard.wait_for_writes(len(set_)) == set_
+    assert yard.settled() == "applied"
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes() == [*set_, limit(700)]
+
+
+def test_killed_between_two_gpus_of_one_request_both_are_done(control, world):
+    yard = control()
+    world.hang(1, "set_power_limit")
+    asked = yard.a.power("all", 300, wait=False, atomic=True)
+    yard.wait_for_writes(1)
+    wait_until(lambda: len({row[0] for row in yard.journal() or []}) == 2, "both to be noted down")
+    yard.kill()
+    assert asked.result() is None
+    world.heal(1)
+    yard.start()
+    assert yard.settled(0) == yard.settled(1) == "applied"
+    assert yard.writes() == [limit(300), limit(300, 1)]
+
+
+@pytest.mark.parametrize("point", ["writing", "written"])
 def test_killed_while_a_setting_ends_by_itself_the_next_daemon_ends_it(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300, for_s=1))
@@ -399,6 +521,7 @@ def killed_at(yard, library, number, name):
     for watts in before:
         accepted(yard.a.power(0, watts))
     yard.settled()
+    yard.wait_for_quiet_journal()
     begun = yard.world.write_count()
     fatal.write_text(str(number))
     answer = operate(yard).result()
@@ -434,9 +557,8 @@ def test_killed_at_each_write_to_its_journal_it_is_done_or_not_and_never_half(co
     assert len(rows) >= 2, "the daemon was not killed at all"
     # Nothing is written that is not noted down; what is noted down is written, once.
     assert all(at_kill in ([], [write]) and after in ([], [write]) for at_kill, after in rows)
-    done = [after == [write] for _, after in rows]
-    assert done == sorted(done), "a later kill undid it"
-    assert not done[0] and done[-1]
+    assert rows[0] == ([], [])
+    assert rows[-1] == ([write], [write])
 
 
 # Killed at any time.
