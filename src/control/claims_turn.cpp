@@ -62,10 +62,18 @@ void ClaimsTurn::begin() {
 // certain what is there.
 bool ClaimsTurn::must_look() const {
   if (is_put()) {
-    return order_.dry_run || !next_.baseline || next_.standing == Standing::drifted ||
-           next_.standing == Standing::owed;
+    return order_.dry_run || !is_known() || is_outbid();
   }
   return can_be_read(kind_) && (is_settling() || next_.standing == Standing::owed);
+}
+
+bool ClaimsTurn::is_known() const {
+  return next_.baseline && next_.standing != Standing::drifted && next_.standing != Standing::owed;
+}
+
+// The driver is not asked to take it, so that only a look tells whether it would.
+bool ClaimsTurn::is_outbid() const {
+  return is_put() && *wanted(next_) != std::get<Put>(order_.job).setting;
 }
 
 void ClaimsTurn::on_look(const Heard& heard) {
@@ -85,6 +93,7 @@ void ClaimsTurn::on_look(const Heard& heard) {
 void ClaimsTurn::plan(const SettingState& seen) {
   const Setting& setting = std::get<Put>(order_.job).setting;
   if (auto possible = check(setting, seen); !possible) return fail(std::move(possible).error());
+  if (is_known() && !order_.dry_run) return go_on();
   const bool others = next_.standing == Standing::drifted || !next_.baseline;
   if (others) next_.baseline = setting_now(kind_, seen).value_or(unlocked(kind_));
   if (seen.now) next_.written = setting_now(kind_, seen);
@@ -126,7 +135,7 @@ void ClaimsTurn::go_on() {
     return tell(Outcome::restored);
   }
   if (next_.standing == Standing::drifted) return on_drifted();
-  const bool theirs = is_put() && *target != std::get<Put>(order_.job).setting;
+  const bool theirs = is_outbid();
   const bool there = before_ && before_->written == target && before_->standing != Standing::owed;
   if (there && (theirs || !is_put())) {
     table_.hold(next_, [this, theirs](const Result<void>& kept) {
@@ -164,8 +173,7 @@ void ClaimsTurn::on_written(const Heard& heard) {
   const bool put_back = next_.claims.empty() || is_suspending();
   keep_or_forget();
   if (put_back || std::holds_alternative<Restore>(order_.job)) return tell(Outcome::restored);
-  const bool theirs = is_put() && *wanted(next_) != std::get<Put>(order_.job).setting;
-  tell(theirs ? Outcome::held : outcome_of(next_.standing));
+  tell(is_outbid() ? Outcome::held : outcome_of(next_.standing));
 }
 
 void ClaimsTurn::on_failed(const Heard& heard) {

@@ -16,6 +16,8 @@ class ClaimsTurn final : public Turn {
 
  private:
   bool must_look() const;
+  bool is_known() const;   // what is there
+  bool is_outbid() const;  // by a lower claim
   void on_look(const Heard&);
   void plan(const SettingState& seen);
   void settle(const SettingState& seen);
