@@ -13,12 +13,12 @@ namespace gpuyard::cli {
 
 int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_control(daemon.error());
+  if (!daemon) return complain_without_daemon(daemon.error());
   protocol::AuditQuery query;
   if (!verb.gpu.empty()) query.gpu = verb.gpu;
   query.limit = verb.limit;
   const auto audit = client::call(*daemon, protocol::kAudit, query);
-  if (!audit) return complain_about_control(audit.error());
+  if (!audit) return complain_about_control(audit.error(), *daemon);
   print(verb.json ? json::to_json(*audit) + "\n"
                   : audit_table(*audit, Screen::of_stdout(verb.color)));
   return 0;
@@ -26,15 +26,15 @@ int run(const AuditVerb& verb) {
 
 int run(const OperationsVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_control(daemon.error());
+  if (!daemon) return complain_without_daemon(daemon.error());
   protocol::Operations operations;
   if (verb.id.empty()) {
     auto all = client::call(*daemon, protocol::kOperations);
-    if (!all) return complain_about_control(all.error());
+    if (!all) return complain_about_control(all.error(), *daemon);
     operations = *std::move(all);
   } else {
     auto one = client::call(*daemon, protocol::kOperation, {verb.id});
-    if (!one) return complain_about_control(one.error());
+    if (!one) return complain_about_control(one.error(), *daemon);
     operations.operations.push_back(*std::move(one));
   }
   print(verb.json ? json::to_json(operations) + "\n"

@@ -59,11 +59,12 @@ TEST(CommandLine, PowerShowsOrSets) {
   EXPECT_EQ(shown.gpus, "0,2");
   EXPECT_EQ(shown.value, "");
   EXPECT_TRUE(shown.json);
-  const auto set = verb<ControlVerb>({"power", "all", "300W", "--for", "30m", "--atomic", "--force",
-                                      "--dry-run", "--yes", "--no-wait"});
+  const auto set = verb<ControlVerb>(
+      {"power", "all", "300W", "--for", "30m", "--atomic", "--force", "--dry-run", "--yes"});
   EXPECT_EQ(set.value, "300W");
   EXPECT_EQ(set.lifetime, "30m");
-  EXPECT_TRUE(set.atomic && set.force && set.dry_run && set.yes && set.no_wait);
+  EXPECT_TRUE(set.atomic && set.force && set.dry_run && set.yes);
+  EXPECT_TRUE(verb<ControlVerb>({"power", "0", "300", "--no-wait"}).no_wait);
   EXPECT_TRUE(verb<ControlVerb>({"power", "0", "--restore"}).restore);
 }
 
@@ -75,7 +76,9 @@ TEST(CommandLine, WhatIsRestoredIsNotSetAtTheSameTime) {
         Words{"clocks", "0", "--restore", "all", "--for", "1h"}, Words{"clocks", "0", "--restore"},
         Words{"clocks", "0", "--restore", "both"}, Words{"ecc", "0", "on", "--clear", "volatile"},
         Words{"ecc", "0", "--clear", "all"}, Words{"restore", "0", "--all"}, Words{"reset"},
-        Words{"power", "0", "300", "--for", ""}, Words{"power", "", "300"}}) {
+        Words{"power", "0", "300", "--atomic", "--no-wait"}, Words{"reset", "0", "--atomic"},
+        Words{"reset", "0", "--force"}, Words{"power", "0", "300", "--for", ""},
+        Words{"power", "", "300"}}) {
     EXPECT_EQ(end_of(words).code, 2) << words[0] << " " << words.size();
   }
 }

@@ -56,22 +56,30 @@ struct Answers {
   }
 };
 
+// The daemon itself waits 2 s for GPUs that do not answer.
+constexpr Duration kLookDeadline = std::chrono::seconds(5);
+
 Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
-  if (gpus.empty()) return client::call(daemon, protocol::kManagement);
-  return client::call(daemon, protocol::kManagementOf, {gpus});
+  if (gpus.empty()) return client::call(daemon, protocol::kManagement, {}, {}, kLookDeadline);
+  return client::call(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
 }
 
 int show(const ControlVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_control(daemon.error());
+  if (!daemon) return complain_without_daemon(daemon.error());
   auto management = management_of(*daemon, verb.gpus);
-  if (!management) return complain_about_control(management.error());
+  if (!management) return complain_about_control(management.error(), *daemon);
   keep_only(*management, settings_of(verb.subject));
-  if (verb.json) {
-    print(json::to_json(*management) + "\n");
-    return 0;
-  }
+  if (verb.json) print(json::to_json(*management) + "\n");
   for (const std::string& note : management->notes) say("note: " + note);
+  if (management->gpus.empty()) {
+    return complain({Errc::unavailable, "the daemon has no GPU; `gpuyard doctor` looks closer"});
+  }
+  if (verb.json) return 0;
+  if (!management->enabled) {
+    say("note: GPUs can only be looked at: [control] enabled is false in the daemon's "
+        "configuration");
+  }
   print(control_table(*management, ControlReader::of_process(), Screen::of_stdout(verb.color)));
   return 0;
 }
@@ -91,11 +99,11 @@ Answers ask_all(const Requests& requests, const http::Endpoint& daemon, bool dry
 }
 
 // The exit code.
-int say_errors(const Answers& answers, const ControlReader& reader) {
+int say_errors(const Answers& answers, const http::Endpoint& daemon, const ControlReader& reader) {
   answers.each(false, [&](const Answer& answer, const Change& change) {
     say(result_line(change, answer.what, reader));
   });
-  if (answers.refused) return complain_about_control(*answers.refused);
+  if (answers.refused) return complain_about_control(*answers.refused, daemon);
   return worst_exit_code(answers.together());
 }
 
@@ -129,7 +137,7 @@ int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint
   } else {
     print(plan_text(answers, names_of(daemon, verb.gpus), reader));
   }
-  return say_errors(answers, reader);
+  return say_errors(answers, daemon, reader);
 }
 
 // Nothing: somebody said yes. Else the exit code.
@@ -137,7 +145,7 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
                               const http::Endpoint& daemon) {
   const auto reader = ControlReader::of_process();
   const Answers answers = ask_all(requests, daemon, true);
-  const int code = say_errors(answers, reader);
+  const int code = say_errors(answers, daemon, reader);
   const Changes all = answers.together();
   const bool possible = std::ranges::any_of(all.changes, succeeded);
   if (answers.refused || !possible || (verb.atomic && code != 0)) {
@@ -164,9 +172,11 @@ int carry_out(const ControlVerb& verb, const Requests& requests, const http::End
       print(result_line(change, answer.what, reader) + "\n");
     });
     if (all.changes.empty() && !answers.refused) say("there was nothing to change");
-    if (all.simulated) say("note: these GPUs are simulated");
+    if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
+      say("note: these GPUs are simulated");
+    }
   }
-  return say_errors(answers, reader);
+  return say_errors(answers, daemon, reader);
 }
 
 }  // namespace
@@ -182,7 +192,7 @@ int run(const ControlVerb& verb) {
                      "meant. --yes says that it is; --dry-run shows what would be changed"});
   }
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_control(daemon.error());
+  if (!daemon) return complain_without_daemon(daemon.error());
   if (verb.dry_run) return plan(verb, *requests, *daemon);
   if (to_be_asked) {
     if (const auto code = not_agreed(verb, *requests, *daemon)) return *code;

@@ -28,17 +28,18 @@ CLI::App* add_verb(CLI::App& app, Verb& chosen, ControlVerb& verb, Subject subje
   add_common(sub, verb);
   sub->add_option("gpus", verb.gpus, "Indexes, UUIDs or PCI addresses with commas, or all")
       ->type_name("GPU,...");
-  sub->add_flag("--force", verb.force, "Also against what others want; for administrators");
   sub->add_flag("--dry-run", verb.dry_run, "Only say what would be changed");
   sub->add_flag("--yes", verb.yes, "Do not ask");
+  sub->add_flag("--no-wait", verb.no_wait, "Do not wait until it is done");
   sub->callback([&chosen, &verb] { chosen = verb; });
   return sub;
 }
 
-// Of those that may take several GPUs and need not be waited for.
+// Of what others may want too. Somebody must wait for the end to know whether it was all or none.
 void add_manner(CLI::App* sub, ControlVerb& verb) {
-  sub->add_flag("--atomic", verb.atomic, "All of the GPUs or none");
-  sub->add_flag("--no-wait", verb.no_wait, "Do not wait until it is done");
+  sub->add_flag("--force", verb.force, "Also against what others want; for administrators");
+  sub->add_flag("--atomic", verb.atomic, "All of the GPUs or none")
+      ->excludes(sub->get_option("--no-wait"));
 }
 
 CLI::Option* add_lifetime(CLI::App* sub, ControlVerb& verb) {

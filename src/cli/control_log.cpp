@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/control_text.h"
 #include "cli/fitted_table.h"
 #include "cli/reading_text.h"
 #include "cli/text_width.h"
@@ -74,7 +75,7 @@ std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
   for (const protocol::AuditLine& line : audit.entries) {
     add_row(table,
             {second_of(line.at), printable(line.by), gpu_text(line.index, line.uuid.value_or("")),
-             words(line.action), or_nothing(line.before), or_nothing(line.after),
+             action_text(line.action), or_nothing(line.before), or_nothing(line.after),
              took_text(line.seconds), outcome_text(line.outcome, line.error, line.forced)});
   }
   return table.text(screen);
@@ -97,7 +98,7 @@ std::string operations_table(const protocol::Operations& operations, const Scree
     add_row(table,
             {printable(change.operation), std::string(enum_name(one.state)),
              second_of(one.asked_at), printable(one.asked_by), gpu_text(change.index, change.uuid),
-             words(one.action), setting_text(change.before), setting_text(change.after),
+             action_text(one.action), setting_text(change.before), setting_text(change.after),
              one.seconds ? took_text(*one.seconds) : std::string(kNothing),
              outcome_text(enum_name(change.outcome), error, false)});
   }

@@ -1,6 +1,7 @@
 #include "cli/control_request.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -21,11 +22,12 @@ using RestoreRoute = protocol::Route<protocol::RestoreQuery, Changes>;
 template <class Wish>
 using SetRoute = protocol::Route<protocol::ManagedGpus, Changes, Wish>;
 
-// Behind others in the queue of a GPU, and a driver that takes its time.
-constexpr Duration kChangeDeadline = std::chrono::minutes(1);
-// The daemon lets the command run as long as its configuration says.
+// The daemon itself answers after 20 s, whatever the GPU does.
+constexpr Duration kChangeDeadline = std::chrono::seconds(30);
+// It lets the command that resets run as long as its configuration says.
 constexpr Duration kResetDeadline =
     std::chrono::seconds(config::Config::Control::kLongestReset) + kChangeDeadline;
+constexpr Duration kLookAgain = std::chrono::milliseconds(200);
 
 std::optional<bool> if_true(bool flag) {
   return flag ? std::optional(true) : std::nullopt;
@@ -41,11 +43,11 @@ void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
 
 template <class Wish>
 ControlRequest ask_for(std::string_view what, const SetRoute<Wish>& route, const ControlVerb& verb,
-                       Wish wish, Duration deadline = kChangeDeadline) {
+                       Wish wish) {
   return {std::string(what),
-          [&route, verb, wish, deadline](const http::Endpoint& daemon, bool dry_run) mutable {
+          [&route, verb, wish](const http::Endpoint& daemon, bool dry_run) mutable {
             say_how(wish, verb, dry_run);
-            return client::call(daemon, route, {verb.gpus}, wish, deadline);
+            return client::call(daemon, route, {verb.gpus}, wish, kChangeDeadline);
           }};
 }
 
@@ -56,6 +58,33 @@ ControlRequest give_up(SettingKind kind, const RestoreRoute& route, const Contro
             say_how(query, verb, dry_run);
             return client::call(daemon, route, query, {}, kChangeDeadline);
           }};
+}
+
+Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string& operation) {
+  const TimePoint deadline = BootClock::now() + kResetDeadline;
+  while (BootClock::now() < deadline) {
+    auto now = client::call(daemon, protocol::kOperation, {operation});
+    if (!now) return std::move(now).error();
+    using enum protocol::OperationState;
+    if (now->state == done || now->state == failed) return std::move(now->change);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return Error{Errc::timed_out, "operation " + operation + " has not ended"};
+}
+
+// May take longer than the daemon lets anybody wait for an answer.
+Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, bool dry_run) {
+  protocol::ChangeWish wish;
+  say_how(wish, verb, dry_run);
+  if (!dry_run) wish.wait = false;
+  auto changes = client::call(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
+  if (!changes || dry_run || verb.no_wait) return changes;
+  for (protocol::Change& change : changes->changes) {
+    auto over = end_of(daemon, change.operation);
+    if (!over) return std::move(over).error();
+    change = *std::move(over);
+  }
+  return changes;
 }
 
 template <class Wish>
@@ -211,8 +240,9 @@ Result<Requests> requests_of(const ControlVerb& verb) {
     case Subject::ecc:
       return ecc(verb);
     case Subject::reset:
-      return Requests{
-          ask_for("reset", protocol::kResetGpu, verb, protocol::ChangeWish{}, kResetDeadline)};
+      return Requests{{"reset", [verb](const http::Endpoint& daemon, bool dry_run) {
+                         return reset(verb, daemon, dry_run);
+                       }}};
     case Subject::restore:
       break;
   }

@@ -22,6 +22,9 @@ using protocol::Standing;
 // Which columns go first where there is not room for all.
 enum Drops : int { kNever, kNames, kRanges, kDefaults };
 
+constexpr const char* kRange = "RANGE";
+constexpr const char* kDefault = "DEFAULT";
+
 std::string view_text(const std::optional<SettingView>& view) {
   return view ? printable(view->text) : std::string(kNothing);
 }
@@ -73,11 +76,9 @@ class Rows {
   Rows(const ControlReader& reader, bool several) : reader_(reader) {
     table_.columns = {{"GPU", true}, {"NAME", false, kNames}};
     if (several) table_.columns.push_back({"SETTING"});
-    table_.columns.insert(table_.columns.end(), {{"NOW"},
-                                                 {"RANGE", false, kRanges},
-                                                 {"DEFAULT", false, kDefaults},
-                                                 {"WANTED"},
-                                                 {"REMARKS"}});
+    table_.columns.insert(
+        table_.columns.end(),
+        {{"NOW"}, {kRange, false, kRanges}, {kDefault, false, kDefaults}, {"WANTED"}, {"REMARKS"}});
     several_ = several;
   }
 
@@ -93,7 +94,16 @@ class Rows {
     }
   }
 
-  std::string text(const Screen& screen) const { return table_.text(screen); }
+  // Without the columns in which nothing stands.
+  std::string text(const Screen& screen) {
+    std::erase_if(table_.columns, [](const Column& column) {
+      return (column.heading == kRange || column.heading == kDefault) &&
+             std::ranges::all_of(column.cells, [](const Cell& cell) {
+               return cell.text.empty() || cell.text == kNothing;
+             });
+    });
+    return table_.text(screen);
+  }
 
  private:
   void add_row(std::vector<std::string> cells) {

@@ -51,9 +51,9 @@ TEST(ControlTable, WhatCannotBeReadHasItsReasonOnce) {
   memory.setting = "memory_clocks";
   const std::string table = control_table(management({clocks, memory}), kMe, {});
   EXPECT_EQ(table,
-            "GPU  NAME  SETTING        NOW  RANGE  DEFAULT  WANTED  REMARKS\n"
-            "  0  H100  GPU clocks     -    -      -        -\n"
-            "  0  H100  memory clocks  -    -      -        -\n"
+            "GPU  NAME  SETTING        NOW  WANTED  REMARKS\n"
+            "  0  H100  GPU clocks     -    -\n"
+            "  0  H100  memory clocks  -    -\n"
             "GPU clocks, memory clocks: nobody says\n");
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/moment.h"
 #include "cli/text_width.h"
+#include "cli/words.h"
 #include "device/setting.h"
 
 namespace gpuyard::cli {
@@ -64,8 +65,13 @@ std::string value_and_before(const Change& change) {
   return fmt::format("{} (was {})", value_text(change.after), value_text(change.before));
 }
 
+// What a command said may have several lines.
 std::string error_text(const Change& change) {
-  return change.error ? printable(change.error->message) : "it failed, and nobody said why";
+  if (!change.error) return "it failed, and nobody said why";
+  std::string text = change.error->message;
+  text.erase(text.find_last_not_of(" \n") + 1);
+  std::ranges::replace(text, '\n', ' ');
+  return printable(text);
 }
 
 std::string outcome_text(const Change& change, const std::string& subject,
@@ -86,7 +92,10 @@ std::string outcome_text(const Change& change, const std::string& subject,
       return fmt::format("{} stays {}{}; yours waits behind it", subject, value_text(change.after),
                          lasting_text(change, reader));
     case ChangeOutcome::restored:
-      return now(", restored");
+      // Where others still want something, that is what came in force.
+      if (change.owner) return now("");
+      return now(kind_of(change) == SettingKind::ecc ? ", restored from the next reset or reboot on"
+                                                     : ", restored");
     case ChangeOutcome::drifted:
       return fmt::format("{} left at {}: somebody else has changed it meanwhile", subject,
                          value_text(change.after));
@@ -147,6 +156,15 @@ int worst_exit_code(const protocol::Changes& changes) {
     worst = std::min(worst, static_cast<std::size_t>(at - kWorstFirst.begin()));
   }
   return worst < kWorstFirst.size() ? exit_code_of(kWorstFirst[worst]) : 0;
+}
+
+std::string action_text(std::string_view action) {
+  std::string text;
+  for (std::string word : split(action, ' ')) {
+    if (const auto kind = enum_from_name<SettingKind>(word)) word = words_of(*kind);
+    text += (text.empty() ? "" : " ") + word;
+  }
+  return printable(text);
 }
 
 }  // namespace gpuyard::cli

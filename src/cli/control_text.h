@@ -31,4 +31,7 @@ std::string result_line(const protocol::Change&, std::string_view what, const Co
 // Of several errors that of which the user should know first; 0: all went well.
 int worst_exit_code(const protocol::Changes&);
 
+// "set gpu_clocks to [1200, 1500] MHz" with words for names: "set GPU clocks to ...".
+std::string action_text(std::string_view action);
+
 }  // namespace gpuyard::cli

@@ -54,6 +54,19 @@ TEST(ResultLine, SaysWhoElseWantsIt) {
   EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), as zeus:1001 wants it");
 }
 
+TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
+  Change restored = change(ChangeOutcome::restored);
+  restored.owner.reset();
+  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), restored");
+  Change mode = restored;
+  mode.setting = "ecc";
+  mode.before = protocol::view_of(ecc(false));
+  mode.after = protocol::view_of(ecc(true));
+  EXPECT_EQ(told(mode), "GPU 0: ECC mode on (was off), restored from the next reset or reboot on");
+  restored.owner = "uid 1001";
+  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), as uid 1001 wants it");
+}
+
 TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
   Change locked = change(ChangeOutcome::assumed);
   locked.setting = "gpu_clocks";
@@ -83,6 +96,13 @@ TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {
   EXPECT_EQ(told(gone), "GPU-0: power limit: GPU is lost");
 }
 
+TEST(ResultLine, IsOneLineWhateverACommandSaid) {
+  Change reset = change(ChangeOutcome::failed);
+  reset.setting.reset();
+  reset.error = {"internal", "it said: no\nsuch GPU\n"};
+  EXPECT_EQ(result_line(reset, "reset", kMe), "GPU 0: reset: it said: no such GPU");
+}
+
 TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
   Change odd = change(ChangeOutcome::applied);
   odd.owner = "uid \x1b[31m";
@@ -105,6 +125,14 @@ TEST(PlanLine, OfWhatIsNoSettingIsTheActionItself) {
   reset.after.reset();
   reset.owner.reset();
   EXPECT_EQ(plan_line(reset, "reset", "H100", kMe), "GPU 0 H100: reset");
+}
+
+TEST(ActionText, HasWordsForNames) {
+  EXPECT_EQ(action_text("set gpu_clocks to [1200, 1500] MHz"),
+            "set GPU clocks to [1200, 1500] MHz");
+  EXPECT_EQ(action_text("restore ecc"), "restore ECC mode");
+  EXPECT_EQ(action_text("clear volatile ECC counters"), "clear volatile ECC counters");
+  EXPECT_EQ(action_text(""), "");
 }
 
 protocol::Changes failed_with(const std::vector<const char*>& codes) {
