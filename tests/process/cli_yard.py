@@ -1,0 +1,116 @@
+"""A daemon that may change the GPUs of a world, the program as several users, and a terminal."""
+
+import json
+import os
+import pty
+import subprocess
+import tempfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, clean_environment, program_for_others
+from sim_world import World
+from test_cli_schema import committed, strict
+
+GROUP = "games"  # one that every Debian has and nobody needs
+
+
+class Yard:
+    """A daemon that may control a world, in a place that every user of the machine may enter."""
+
+    def __init__(self, place, daemon, world, config):
+        self.place = place
+        self.world = world
+        self.program = program_for_others(place)
+        file = place / "gpuyard.toml"
+        file.write_text("[control]\n" + config, encoding="utf-8")
+        directory = place / "daemon"
+        directory.mkdir()
+        self.daemon = daemon("--config", str(file), directory=directory,
+                             GPUYARD_SIM_WORLD=str(world.directory))
+        os.chmod(directory, 0o755)
+        self.environment = clean_environment(place, GPUYARD_SOCKET=self.daemon.socket, TZ="UTC")
+
+    def go(self, *arguments, uid=None, groups=(), **environment):
+        who = {} if uid is None else {"user": uid, "group": uid, "extra_groups": groups}
+        return subprocess.run([self.program, *arguments], env=self.environment | environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False, **who)
+
+    def must(self, *arguments, **who):
+        done = self.go(*arguments, **who)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def json(self, schema, *arguments, code=0, **who):
+        """What --json prints, which is what the schema says."""
+        done = self.go(*arguments, "--json", **who)
+        assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
+        answer = json.loads(done.stdout)
+        jsonschema.validate(answer, strict(json.loads(committed(schema))),
+                            cls=jsonschema.Draft202012Validator)
+        return answer
+
+    def writes(self):
+        return self.world.status()["writes"]
+
+    def limit(self, gpu=0):
+        return self.world.gpu(gpu)["power_limit_w"]
+
+    def settings(self, gpu=0):
+        return self.world.gpu(gpu)["settings"]
+
+
+@pytest.fixture
+def open_place():
+    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
+
+
+@pytest.fixture
+def yard(open_place, daemon):
+    """yard("enabled = false", "--model", "t4"): a daemon and its world; by default with control."""
+    worlds = []
+
+    def start(config=f'enabled = true\ngroup = "{GROUP}"\n', *fleet):
+        world = World(open_place)
+        worlds.append(world)
+        world.start(*(fleet or ("--gpus", "2")), "--load", "idle")
+        return Yard(open_place, daemon, world, config)
+
+    yield start
+    for world in worlds:
+        world.sim("stop")
+
+
+class Terminal:
+    """The program on a terminal of its own."""
+
+    def __init__(self, yard, *arguments):
+        pid, self.terminal = pty.fork()
+        if pid == 0:
+            os.execve(yard.program, [yard.program, *arguments], yard.environment)
+        self.pid = pid
+        self.text = ""
+
+    def read_until(self, ending):
+        while ending not in self.text:
+            self.text += os.read(self.terminal, 4096).decode()
+
+    def end(self):
+        """The exit code, negative for a signal."""
+        try:
+            while more := os.read(self.terminal, 4096):
+                self.text += more.decode()
+        except OSError:
+            pass  # the other end is closed
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def answer(self, text):
+        self.read_until("[y/N] ")
+        os.write(self.terminal, text)
+        return self.end()

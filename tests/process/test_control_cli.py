@@ -1,0 +1,322 @@
+"""The verbs that change GPUs, against a real daemon: what they say, what they write, what they refuse."""
+
+import grp
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from conftest import PROGRAM, wait_until
+from cli_yard import GROUP, Terminal, open_place, yard  # noqa: F401
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+ME = f"uid {os.geteuid()}"
+needs_root = pytest.mark.skipif(not ROOT, reason="only root can be somebody else")
+
+SETTERS = {
+    "power": [("power", "0", "300", "--yes"), ("power", "0", "--restore", "--yes")],
+    "clocks": [("clocks", "0", "--gpu", "1200,1500", "--yes"),
+               ("clocks", "0", "--restore", "all", "--yes")],
+    "persistence": [("persistence", "0", "on", "--yes"), ("persistence", "0", "--restore", "--yes")],
+    "compute-mode": [("compute-mode", "0", "prohibited", "--yes"),
+                     ("compute-mode", "0", "--restore", "--yes")],
+    "ecc": [("ecc", "0", "off", "--yes"), ("ecc", "0", "--restore", "--yes")],
+    "reset": [("reset", "0", "--yes")],
+    "restore": [("restore", "--all", "--yes")],
+}
+SHOWS = [("power",), ("clocks", "0"), ("persistence",), ("compute-mode", "0"), ("ecc",)]
+
+
+@pytest.mark.parametrize("verb", sorted(SETTERS) + ["audit", "operations"])
+def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
+    for words in SETTERS.get(verb, [(verb,)]):
+        done = run(*words)
+        assert done.returncode == 5 and done.stdout == ""
+        assert "only a daemon changes GPUs" in done.stderr and "gpuyard serve" in done.stderr
+        assert "enabled = true" in done.stderr
+
+
+def test_control_that_is_off_refuses_and_names_the_key(yard):  # noqa: F811
+    one = yard("enabled = false")
+    for words in [words for some in SETTERS.values() for words in some]:
+        done = one.go(*words)
+        assert done.returncode == 4 and done.stdout == "", words
+        assert "enabled" in done.stderr and "control" in done.stderr, done.stderr
+    assert one.writes() == []
+
+
+def test_control_that_is_off_still_shows(yard):  # noqa: F811
+    one = yard("enabled = false")
+    for words in SHOWS:
+        done = one.go(*words)
+        assert done.returncode == 0 and "H100 80GB HBM3" in done.stdout, words
+        assert "enabled" in done.stderr, "a note says that nothing can be changed"
+    assert one.json("management", "power")["enabled"] is False
+
+
+@pytest.mark.parametrize("words", [words for some in SETTERS.values() for words in some])
+def test_where_nobody_can_be_asked_a_change_needs_yes(yard, words):  # noqa: F811
+    one = yard()
+    done = one.go(*words[:-1])
+    assert done.returncode == 2 and done.stdout == "" and "--yes" in done.stderr
+    assert one.writes() == []
+
+
+@pytest.mark.parametrize("answer, code", [(b"y\n", 0), (b"Yes\n", 0), (b"n\n", 1), (b"\n", 1),
+                                          (b"yesterday\n", 1), (b"\x04", 1),
+                                          (b"\x03", -signal.SIGINT)])
+def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):  # noqa: F811
+    one = yard()
+    terminal = Terminal(one, "power", "0", "300", "--for", "1h")
+    assert terminal.answer(answer) == code, terminal.text
+    assert re.search(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until ", terminal.text)
+    assert "Change it? [y/N]" in terminal.text
+    assert one.limit() == (300 if code == 0 else 700)
+    assert ("GPU 0: power limit 300 W (was 700 W)" in terminal.text) == (code == 0)
+    assert ("nothing was changed" in terminal.text) == (code == 1)
+    assert len(one.writes()) == (1 if code == 0 else 0)
+
+
+def test_on_a_terminal_what_cannot_work_is_not_asked(yard):  # noqa: F811
+    one = yard()
+    terminal = Terminal(one, "power", "0", "3000")
+    assert terminal.end() == 2
+    assert "[y/N]" not in terminal.text and "200 W to 700 W" in terminal.text
+    assert one.writes() == []
+
+
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(yard):  # noqa: F811
+    one = yard()
+    planned = one.must("power", "0,1", "300W", "--dry-run", "--for", "30m")
+    assert re.match(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n"
+                    r"GPU 1 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n", planned)
+    refused = one.go("power", "0", "9000", "--dry-run")
+    assert refused.returncode == 2 and "200 W to 700 W" in refused.stderr
+    plan = one.json("changes", "clocks", "all", "--gpu", "1200,1500", "--dry-run")
+    assert [change["outcome"] for change in plan["changes"]] == ["planned", "planned"]
+    assert one.writes() == [] and one.limit() == 700
+
+
+def test_a_limit_is_set_shown_and_restored(yard):  # noqa: F811
+    one = yard()
+    assert one.must("power", "0", "300", "--yes") == "GPU 0: power limit 300 W (was 700 W)\n"
+    assert one.limit(0) == 300 and one.limit(1) == 700
+    table = one.must("power")
+    assert re.search(r"^ +0 +H100 80GB HBM3 +300 W +200 W to 700 W +700 W +300 W by you$", table, re.M)
+    assert re.search(r"^ +1 +H100 80GB HBM3 +700 W +200 W to 700 W +700 W +-$", table, re.M)
+    assert table.endswith("These GPUs are simulated.\n")
+    restored = one.must("power", "0", "--restore", "--yes")
+    assert restored == "GPU 0: power limit 700 W (was 300 W), restored\n"
+    assert one.limit() == 700
+
+
+def test_a_time_that_is_over_puts_it_back(yard):  # noqa: F811
+    one = yard()
+    line = one.must("power", "0", "300", "--for", "1s", "--yes")
+    assert re.fullmatch(r"GPU 0: power limit 300 W \(was 700 W\), until [-0-9: ]+\n", line)
+    wait_until(lambda: one.limit() == 700, "the end of that second")
+
+
+@pytest.mark.parametrize("words, message", [
+    (("power", "0", "much"), "like 300, 300W or 287.5"),
+    (("power", "0", "99"), "200 W to 700 W"),
+    (("power", "0", "701"), "200 W to 700 W"),
+    (("power", "300W"), "gpuyard power all 300W"),
+    (("power", "0", "300", "--for", "tomorrow"), "30m"),
+    (("power", "--restore"), "say which GPUs"),
+    (("power", "0", "--force"), "power --help"),
+    (("clocks", "0", "--gpu", "1500,1200"), "above the highest"),
+    (("clocks", "0", "--gpu", "9000"), "210 MHz to 1980 MHz"),
+    (("compute-mode", "0", "exclusive_thread"), "exclusive_process"),
+    (("persistence", "0", "maybe"), "on or off"),
+    (("restore",), "say which GPUs"),
+])
+def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(yard, words, message):  # noqa: F811
+    one = yard()
+    done = one.go(*words, "--yes")
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert one.writes() == []
+
+
+def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):  # noqa: F811
+    one = yard()
+    address = one.world.gpu(1)["pci_address"][4:].lower()
+    for name in ("1", one.world.uuid(1), address):
+        assert one.must("power", name, "400", "--yes").startswith("GPU 1: power limit 400 W")
+        one.must("power", name, "--restore", "--yes")
+    for words in (("power", "7", "300", "--yes"), ("power", "0,7", "300", "--yes"), ("power", "x"),
+                  ("audit", "7")):
+        done = one.go(*words)
+        assert done.returncode == 6 and done.stdout == "", words
+    assert one.limit(0) == 700
+
+
+def test_all_is_a_name_for_all(yard):  # noqa: F811
+    one = yard()
+    assert len(one.must("power", "all", "300", "--yes").splitlines()) == 2
+    assert one.limit(0) == one.limit(1) == 300
+    assert len(one.must("restore", "--all", "--yes").splitlines()) == 2
+    assert one.limit(0) == one.limit(1) == 700
+
+
+def test_every_setting_is_set_and_put_back(yard):  # noqa: F811
+    one = yard()
+    before = one.settings()
+    line = one.must("clocks", "0", "--gpu", "1200,1500", "--memory", "2619", "--yes")
+    assert "GPU clocks [1200, 1500] MHz" in line and "cannot be asked" in line
+    assert one.settings()["locked_sm_mhz"] == [1200, 1500]
+    assert one.settings()["locked_memory_mhz"] == [2619, 2619]
+    assert re.search(r"GPU clocks .* \[1200, 1500\] MHz by you +assumed", one.must("clocks", "0"))
+    one.must("clocks", "0", "--restore", "gpu", "--yes")
+    assert one.settings()["locked_sm_mhz"] == [] and one.settings()["locked_memory_mhz"] != []
+    one.must("clocks", "0", "--restore", "memory", "--yes")
+    assert "persistence mode on (was off)" in one.must("persistence", "0", "on", "--yes")
+    assert one.settings()["persistence_mode"] is True
+    assert "compute mode prohibited (was default)" in one.must("compute-mode", "0", "prohibited",
+                                                               "--yes")
+    off = one.must("ecc", "0", "off", "--yes")
+    assert "ECC mode off (was on)" in off and "next reset or reboot" in off
+    assert one.settings()["ecc_mode_pending"] is False
+    assert len(one.must("restore", "0", "--yes").splitlines()) == 3
+    assert one.settings() == before
+
+
+def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):  # noqa: F811
+    one = yard()
+    one.world.lose(1)
+    done = one.go("power", "all", "300", "--yes")
+    assert done.returncode == 5
+    assert done.stdout == "GPU 0: power limit 300 W (was 700 W)\n"
+    assert re.search(r"^gpuyard: GPU 1: power limit: .*lost", done.stderr, re.M)
+    answer = one.json("changes", "power", "all", "350", "--yes", code=5)
+    assert [change["outcome"] for change in answer["changes"]] == ["applied", "failed"]
+    assert answer["changes"][1]["error"]["code"] == "device_lost"
+
+
+def test_all_or_none(yard):  # noqa: F811
+    one = yard()
+    one.world.inject(1, "--call", "set_power_limit", "--code", "999")
+    done = one.go("power", "all", "300", "--atomic", "--yes")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "GPU 0: power limit put back to 700 W" in done.stderr
+    assert one.limit(0) == one.limit(1) == 700
+    assert "300 W" not in one.must("power", "0")
+
+
+def test_what_a_model_lacks_is_exit_code_3(yard):  # noqa: F811
+    one = yard('enabled = true', "--model", "rtx4090")
+    done = one.go("ecc", "0", "on", "--yes")
+    unsupported = done.returncode == 3 and "upported" in done.stderr
+    assert unsupported, done.stdout + done.stderr
+
+
+def test_nobody_vouches_for_tcp(yard):  # noqa: F811
+    one = yard()
+    address = f"127.0.0.1:{one.daemon.port}"
+    done = one.go("power", "0", "300", "--yes", "--socket", address)
+    assert done.returncode == 4 and "token" in done.stderr and one.writes() == []
+    assert one.go("power", "--socket", address).returncode == 0
+    assert one.go("audit", "--socket", address).returncode == 4
+
+
+@needs_root
+def test_who_is_not_in_the_group_is_told_how_to_get_there(yard):  # noqa: F811
+    one = yard()
+    for words in (("power", "0", "300", "--yes"), ("clocks", "0", "--gpu", "1200", "--yes"),
+                  ("restore", "--all", "--yes"), ("audit",)):
+        done = one.go(*words, uid=NOBODY)
+        assert done.returncode == 4 and done.stdout == "", words
+        assert f"usermod -aG {GROUP} nobody" in done.stderr, done.stderr
+    assert one.writes() == []
+    assert one.go("power", uid=NOBODY).returncode == 0, "everybody may look"
+
+
+@needs_root
+def test_the_lowest_of_several_limits_is_in_force(yard):  # noqa: F811
+    one = yard()
+    member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
+    one.must("power", "0", "300", "--yes", **member)
+    held = one.must("power", "0", "400", "--yes")
+    assert held == f"GPU 0: power limit stays 300 W, as uid {NOBODY} wants it; yours waits behind it\n"
+    assert one.limit() == 300
+    assert "400 W by you" in one.must("power", "0") and f"300 W by uid {NOBODY}" in one.must("power", "0")
+    assert "power limit 400 W" in one.must("power", "0", "--restore", "--yes", **member)
+    assert one.limit() == 400
+
+
+@needs_root
+def test_what_somebody_else_has_is_his_but_for_force(yard):  # noqa: F811
+    one = yard()
+    member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
+    one.must("clocks", "0", "--gpu", "1200", "--yes", "--for", "1h", **member)
+    done = one.go("clocks", "0", "--gpu", "1500", "--yes")
+    assert done.returncode == 7 and f"uid {NOBODY}" in done.stderr
+    assert one.settings()["locked_sm_mhz"] == [1200, 1200]
+    assert one.go("clocks", "0", "--gpu", "1500", "--yes", "--force", **member).returncode == 4
+    one.must("clocks", "0", "--gpu", "1500", "--yes", "--force")
+    assert one.settings()["locked_sm_mhz"] == [1500, 1500]
+    one.must("power", "0", "300", "--yes", **member)
+    one.must("restore", "--all", "--force", "--yes")
+    assert one.limit() == 700 and one.settings()["locked_sm_mhz"] == []
+
+
+def test_nobody_waits_with_no_wait(yard):  # noqa: F811
+    one = yard()
+    answer = one.json("changes", "power", "0", "300", "--yes", "--no-wait")
+    assert [change["outcome"] for change in answer["changes"]] == ["queued"]
+    name = answer["changes"][0]["operation"]
+
+    def done():
+        operation = one.json("operations", "operations", name)["operations"][0]
+        return operation["state"] == "done" and operation
+    assert wait_until(done, "the operation to end")["change"]["after"]["power_limit_mw"] == 300_000
+    assert re.search(rf"^ *{name} +done .* {ME} +0 +set power limit", one.must("operations"), re.M)
+    assert one.go("operations", "no-such").returncode == 6
+
+
+def test_everything_is_in_the_audit_log(yard):  # noqa: F811
+    one = yard()
+    one.must("power", "0", "300", "--yes")
+    one.go("power", "1", "9000", "--yes")
+    one.must("power", "0", "--restore", "--yes")
+    entries = one.json("audit", "audit")["entries"]
+    assert [(entry["by"], entry["index"], entry["outcome"]) for entry in entries] == [
+        (ME, 0, "applied"), (ME, 1, "failed"), (ME, 0, "restored")]
+    table = one.must("audit", "0", "-n", "1")
+    assert len(table.splitlines()) == 2 and "restored" in table
+
+
+def test_clearing_and_resetting(yard):  # noqa: F811
+    command = json.dumps([PROGRAM if os.path.isabs(PROGRAM) else os.path.abspath(PROGRAM), "sim",
+                          "reset", "--gpu", "{index}"])
+    one = yard(f"enabled = true\nreset_command = {command}\n")
+    one.world.inject(0, "--ecc-corrected", "5")
+    assert "cleared" in one.must("ecc", "0", "--clear", "volatile", "--yes")
+    assert one.must("reset", "1", "--yes") == "GPU 1: reset\n"
+    assert one.json("changes", "reset", "0", "--dry-run")["changes"][0]["outcome"] == "planned"
+
+
+def test_a_daemon_that_may_not_itself_is_exit_code_4(yard):  # noqa: F811
+    one = yard("enabled = true", "--gpus", "1", "--setters", "nobody")
+    done = one.go("power", "0", "300", "--yes")
+    assert done.returncode == 4 and "ermission" in done.stderr, done.stderr
+
+
+def test_a_reset_is_waited_for_to_its_end(yard):  # noqa: F811
+    command = json.dumps(["sh", "-c", 'sleep 1; echo "no such GPU" >&2; exit 3'])
+    one = yard(f"enabled = true\nreset_command = {command}\n")
+    began = time.monotonic()
+    done = one.go("reset", "0", "--yes")
+    assert done.returncode != 0 and done.stdout == "" and time.monotonic() - began > 1
+    assert re.fullmatch(r"gpuyard: GPU 0: reset: .*status 3: no such GPU\n", done.stderr)
+
+
+def test_a_daemon_without_gpus_is_exit_code_5(daemon, run):
+    yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")
+    for words in (("power",), ("power", "all", "300", "--yes")):
+        done = run(*words, GPUYARD_SOCKET=yard.socket)
+        assert done.returncode in (4, 5) and done.stdout == "" and done.stderr, words
