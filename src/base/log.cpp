@@ -64,14 +64,12 @@ class NeverWaiting final : public spdlog::sinks::base_sink<std::mutex> {
   std::uint64_t lost_ = 0;
 };
 
-// Never destroyed: a thread that was left behind in a driver call may come back, and log, while the
-// process exits.
 spdlog::logger& logger() {
-  static spdlog::logger& instance = []() -> spdlog::logger& {
-    auto* made = new spdlog::logger("gpuyard", std::make_shared<NeverWaiting>());
-    made->set_level(spdlog::level::trace);
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-    return *made;
+  static spdlog::logger instance = [] {
+    spdlog::logger made("gpuyard", std::make_shared<NeverWaiting>());
+    made.set_level(spdlog::level::trace);
+    made.set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+    return made;
   }();
   return instance;
 }

@@ -39,6 +39,14 @@ struct Config {
   struct Events {
     std::string kernel_log = "/dev/kmsg";  // empty: it is not read
   } events;
+  // zeusd's protocol, for programs that use the Zeus framework; off while it listens nowhere.
+  struct Zeus {
+    std::string socket;
+    std::vector<std::string> listen;
+    std::string rapl_root = "/sys/class/powercap";
+
+    bool on() const { return !socket.empty() || !listen.empty(); }
+  } zeus;
   struct Metrics {
     std::string prefix = "gpuyard";
   } metrics;

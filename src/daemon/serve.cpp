@@ -78,20 +78,40 @@ Result<void> check_temperatures(const config::Config::Health& health) {
   return {};
 }
 
+// The addresses and the socket of one server.
+Result<void> check_listeners(const std::string& section, const std::vector<std::string>& listen,
+                             const std::string& socket) {
+  for (const std::string& text : listen) {
+    const auto endpoint = http::parse_endpoint(text);
+    if (!endpoint) return Error(endpoint.error()).in(section + ".listen");
+    if (endpoint->kind != http::Endpoint::Kind::tcp) {
+      return Error{Errc::invalid,
+                   fmt::format("{0}.listen: \"{1}\" is no ADDRESS:PORT; a Unix socket is named by "
+                               "{0}.socket",
+                               section, text)};
+    }
+  }
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
+  if (!address) return Error(address.error()).in(section + ".socket");
+  return {};
+}
+
+Result<void> check_zeus(const config::Config& config) {
+  if (!config.zeus.on()) return {};
+  const std::string& socket = config.zeus.socket;
+  if (socket == config.server.socket) {
+    return Error{Errc::invalid, "zeus.socket: server.socket is the same file"};
+  }
+  return check_listeners("zeus", config.zeus.listen, socket.empty() ? "/none" : socket);
+}
+
 }  // namespace
 
 Result<void> check(const config::Config& config) {
-  for (const std::string& text : config.server.listen) {
-    const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return Error(endpoint.error()).in("server.listen");
-    if (endpoint->kind != http::Endpoint::Kind::tcp) {
-      return Error{Errc::invalid,
-                   "server.listen: \"" + text +
-                       "\" is no ADDRESS:PORT; a Unix socket is named by server.socket"};
-    }
+  if (auto valid = check_listeners("server", config.server.listen, config.server.socket); !valid) {
+    return valid;
   }
-  const auto socket = http::to_socket_address(http::Endpoint::unix_socket(config.server.socket));
-  if (!socket) return Error(socket.error()).in("server.socket");
+  if (auto valid = check_zeus(config); !valid) return valid;
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }

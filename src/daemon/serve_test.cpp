@@ -52,6 +52,22 @@ TEST(Check, ASocketPathTheKernelCannotHoldIsRefused) {
   EXPECT_EQ(check(config).error().message.find("server.socket"), 0U);
 }
 
+TEST(Check, WhereZeusListensIsCheckedAsWell) {
+  auto config = valid();
+  config.zeus.socket = "/tmp/zeusd.sock";
+  config.zeus.listen = {"127.0.0.1:0"};
+  EXPECT_TRUE(check(config).ok());
+  config.zeus.socket = "/" + std::string(200, 'x');
+  EXPECT_EQ(check(config).error().message.find("zeus.socket"), 0U);
+  config.zeus.socket = config.server.socket;
+  EXPECT_EQ(check(config).error().message.find("zeus.socket"), 0U);
+  config.zeus.socket = "";
+  config.zeus.listen = {"/tmp/x.sock"};
+  EXPECT_NE(check(config).error().message.find("zeus.socket"), std::string::npos);
+  config.zeus.listen = {"localhost:1"};
+  EXPECT_EQ(check(config).error().message.find("zeus.listen"), 0U);
+}
+
 TEST(Check, AMetricPrefixMustStartAName) {
   auto config = valid();
   config.metrics.prefix = "9lives";

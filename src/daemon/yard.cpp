@@ -93,10 +93,16 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                &energy_.meter(),
                &control_.control(),
                &loop},
-      router_(context_, authority_of(options.config.control)),
+      authority_(authority_of(options.config.control)),
+      router_(context_, authority_),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
-      }) {}
+      }) {
+  if (options.config.zeus.on()) {
+    zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
+                  options.version);
+  }
+}
 
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
@@ -113,6 +119,10 @@ Result<void> Yard::listen() {
   if (!made) return std::move(made).error().in("the socket's directory");
   if (auto done = server_.listen_unix(server.socket, kAnybodyMayConnect); !done) return done;
   places_.push_back(server.socket);
+  if (!zeus_) return {};
+  auto of_zeus = zeus_->listen();
+  if (!of_zeus) return std::move(of_zeus).error();
+  places_.insert(places_.end(), of_zeus->begin(), of_zeus->end());
   return {};
 }
 
@@ -121,6 +131,7 @@ void Yard::start() {
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
   control_.control().start();
+  if (zeus_) zeus_->start();
   host_.start();
 }
 
@@ -177,7 +188,10 @@ void Yard::stop(std::function<void()> done) {
   history_.put_away();
   energy_.meter().stop();
   // Whoever waits for a command hears how it ended before the connections are closed.
-  control_.control().stop([this, done = std::move(done)] { server_.shutdown(kFarewell, done); });
+  control_.control().stop([this, done = std::move(done)] {
+    const auto last = [this, done] { server_.shutdown(kFarewell, done); };
+    zeus_ ? zeus_->stop(kFarewell, last) : last();
+  });
 }
 
 }  // namespace gpuyard::daemon

@@ -12,6 +12,7 @@
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
 #include "daemon/serve.h"
+#include "daemon/zeus_feed.h"
 #include "driver/host_client.h"
 #include "events/changes.h"
 #include "events/intake.h"
@@ -67,8 +68,10 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   EnergyFeed energy_;
   ControlFeed control_;
   api::Context context_;
+  const api::Authority authority_;
   api::Router router_;
   http::Server server_;
+  std::optional<ZeusFeed> zeus_;
   std::vector<std::string> places_;
   bool told_ready_ = false;
 };

@@ -1,7 +1,6 @@
 #include "driver/carry_out.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -39,21 +38,13 @@ Result<void> obey(Backend& backend, const DeviceId& device, const Look& look, Co
   return {};
 }
 
-// Nothing, if it cannot be read back for now: it is done all the same. What never can is not asked
-// for again, because its range is a long list, and every client waits while the driver makes it.
-std::optional<SettingState> read_back(Backend& backend, const DeviceId& device, SettingKind kind,
-                                      const std::optional<SettingState>& before) {
-  if (!can_be_read(kind)) return before;
-  auto after = backend.look(device, kind);
-  return after ? std::optional(*std::move(after)) : std::nullopt;
-}
-
 Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply,
                   CommandReply& reply) {
   if (auto checked = check_before(backend, device, apply, reply); !checked) return checked;
   reply.called = true;
   if (auto done = backend.apply(device, apply.setting); !done) return done;
-  reply.after = read_back(backend, device, apply.setting.kind, reply.before);
+  // What cannot be read back now is not known, and done all the same.
+  if (auto after = backend.look(device, apply.setting.kind)) reply.after = *std::move(after);
   return {};
 }
 

@@ -22,12 +22,11 @@ http::Response wrong_method(const http::Request& request, http::Method allowed) 
   return response;
 }
 
-// Whether a client of this kind may have the group's routes at all.
-Result<void> permitted(const Context& context, Group group, const http::Peer& peer) {
+// Whether this client may have the group's routes at all.
+Result<void> permitted(const Context& context, Group group, const http::Request& request) {
   if (group != Group::gpu_control) return {};
   if (auto on = context.control.enabled(); !on) return on;
-  if (peer.kind == http::Peer::Kind::unix_socket) return {};
-  return Error{Errc::denied, "TCP is read-only until there are tokens; use the Unix socket"};
+  return context.control.permits(request);
 }
 
 }  // namespace
@@ -45,7 +44,7 @@ void Facade::handle(http::Request request, http::Reply reply) {
 
 void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
                       const Answer& answer) {
-  if (const auto may = permitted(context_, route.group, request->peer); !may) {
+  if (const auto may = permitted(context_, route.group, *request); !may) {
     return answer.refuse(403, may.error().message);
   }
   if (route.group != Group::cpu_read) return route.call(context_, {*request, answer});

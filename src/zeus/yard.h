@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "device/setting.h"
 #include "device/snapshot.h"
+#include "http/message.h"
 
 namespace gpuyard::zeus {
 
@@ -50,6 +51,8 @@ class Control {
   virtual ~Control() = default;
   // Errc::denied, naming the switch, where it is off.
   virtual Result<void> enabled() const = 0;
+  // Errc::denied, saying what is missing, for whoever may not set anything. Asked before an order.
+  virtual Result<void> permits(const http::Request&) = 0;
   // Answers once, with an outcome for each GPU, in any case.
   virtual void order(Order, std::function<void(const std::vector<Outcome>&)> done) = 0;
 };

@@ -87,6 +87,11 @@ class FakeControl final : public Control {
     if (on) return {};
     return Error{Errc::denied, "control is off: set [control] enabled = true"};
   }
+  Result<void> permits(const http::Request& request) override {
+    if (request.peer.kind == http::Peer::Kind::unix_socket && request.peer.uid != stranger)
+      return {};
+    return Error{Errc::denied, "you may not " + request.path};
+  }
   void order(Order order, std::function<void(const std::vector<Outcome>&)> done) override {
     std::vector<Outcome> outcomes;
     for (const DeviceInfo& gpu : order.gpus) {
@@ -99,6 +104,7 @@ class FakeControl final : public Control {
   }
 
   bool on = true;
+  uid_t stranger = 1999;
   std::vector<Order> orders;
   std::map<std::pair<std::uint32_t, SettingKind>, Error> refusals;
 };

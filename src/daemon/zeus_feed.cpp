@@ -1,0 +1,139 @@
+#include "daemon/zeus_feed.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "daemon/serve.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+// As zeusd's own; the kernel says who they are, and control what they may.
+constexpr unsigned kAnybodyMayConnect = 0666;
+constexpr unsigned kAnybodyMayEnter = 0755;
+
+http::Limits limits() {
+  http::Limits limits;
+  limits.heartbeat = zeus::kHeartbeat;
+  return limits;
+}
+
+// What is wrong with all of it is wrong with each. To reset what this user has not set, and nobody
+// else either, is no error to clients of zeusd: they begin with it.
+std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
+                                       const Result<control::Control::Changes>& changes) {
+  std::vector<zeus::Outcome> outcomes;
+  for (const DeviceInfo& gpu : order.gpus) {
+    outcomes.push_back({gpu.index, changes ? Result<void>() : Result<void>(changes.error())});
+    if (!changes) continue;
+    for (const control::Change& change : *changes) {
+      if (change.gpu != gpu.id || !change.error) continue;
+      const bool resets = !order.setting;
+      if (resets && change.error->code == Errc::not_found) continue;
+      outcomes.back().done = *change.error;
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& telemetry,
+                   control::Control& control, const api::Authority& authority,
+                   const config::Config& config, const std::string& version)
+    : telemetry_(telemetry),
+      control_(control),
+      authority_(authority),
+      config_(config),
+      cpus_(loop, query, config.zeus.rapl_root),
+      facade_({loop, *this, *this, cpus_, version}),
+      server_(
+          loop,
+          [this](http::Request request, http::Reply reply) {
+            facade_.handle(std::move(request), std::move(reply));
+          },
+          limits()) {}
+
+Result<std::vector<std::string>> ZeusFeed::listen() {
+  std::vector<std::string> places;
+  server_.allow_hosts(config_.server.allowed_hosts);
+  for (const std::string& text : config_.zeus.listen) {
+    const auto endpoint = http::parse_endpoint(text);
+    if (!endpoint) return endpoint.error();
+    const auto bound = server_.listen_tcp(endpoint->address, endpoint->port);
+    if (!bound) return bound.error();
+    places.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text() +
+                     " for Zeus");
+  }
+  const std::string& socket = config_.zeus.socket;
+  if (socket.empty()) return places;
+  auto made =
+      make_place(parent_directory(socket), kAnybodyMayEnter, config::Environment::of_process());
+  if (!made) return std::move(made).error().in("the directory of zeus.socket");
+  if (auto done = server_.listen_unix(socket, kAnybodyMayConnect); !done) {
+    return std::move(done).error();
+  }
+  places.push_back(socket + " for Zeus");
+  return places;
+}
+
+void ZeusFeed::stop(Duration grace, std::function<void()> done) {
+  server_.shutdown(grace, std::move(done));
+}
+
+void ZeusFeed::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
+  telemetry_.fresh(probes,
+                   [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
+}
+
+Subscription ZeusFeed::listen_power(const DeviceId& id, Duration period,
+                                    std::function<void(const Reading&)> heard) {
+  return telemetry_.listen_power(id, period, std::move(heard));
+}
+
+Result<void> ZeusFeed::enabled() const {
+  if (control_.policy().enabled) return {};
+  return Error{Errc::denied,
+               "control is off: it sets GPUs with [control] enabled = true in the configuration"};
+}
+
+// As on the API's own socket.
+Result<void> ZeusFeed::permits(const http::Request& request) {
+  protocol::RouteInfo route;
+  route.method = http::name_of(request.method);
+  route.pattern = request.path;
+  route.scope = protocol::Scope::control;
+  const api::Principal principal = api::principal_of(request.peer, authority_);
+  auto permitted = api::authorise(principal, route, authority_);
+  if (!permitted) {
+    control_.note_refusal({principal.name(), false, std::to_string(request.id), request.received},
+                          fmt::format("{} {}", route.method, route.pattern), permitted.error());
+  }
+  return permitted;
+}
+
+// A user's value is that user's alone, even where others could ask for less: zeusd's clients take
+// what they set for what is in force.
+void ZeusFeed::order(zeus::Order order,
+                     std::function<void(const std::vector<zeus::Outcome>&)> done) {
+  control::Request request;
+  request.asker = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
+                   order.received};
+  for (const DeviceInfo& gpu : order.gpus) request.gpus.push_back(gpu.id);
+  request.exclusive = true;
+  if (order.setting) {
+    request.action = control::Put{*order.setting};
+  } else {
+    request.action = control::Restore{order.kind};
+  }
+  if (!order.wait) return done(outcomes_of(order, control_.send(request)));
+  control_.ask(request, [order = std::move(order),
+                         done = std::move(done)](const Result<control::Control::Changes>& changes) {
+    done(outcomes_of(order, changes));
+  });
+}
+
+}  // namespace gpuyard::daemon

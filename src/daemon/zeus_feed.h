@@ -1,0 +1,49 @@
+// Joins the facade that speaks zeusd's protocol to telemetry, control and the CPUs' counters, and
+// listens for it: other doors than those of the API, with the same house behind them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/principal.h"
+#include "config/config.h"
+#include "control/control.h"
+#include "cpu/watch.h"
+#include "http/loop.h"
+#include "http/server.h"
+#include "telemetry/telemetry.h"
+#include "zeus/facade.h"
+
+namespace gpuyard::daemon {
+
+class ZeusFeed final : private zeus::Gpus, private zeus::Control {
+ public:
+  // These outlive the feed.
+  ZeusFeed(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
+           const api::Authority&, const config::Config&, const std::string& version);
+
+  // Returns the places where it listens.
+  Result<std::vector<std::string>> listen();
+  void start() { cpus_.start(); }
+  void stop(Duration grace, std::function<void()> done);
+
+ private:
+  std::shared_ptr<const Snapshot> latest() const override { return telemetry_.latest(); }
+  void fresh(ProbeSet, std::function<void(const Snapshot&)> done) override;
+  Subscription listen_power(const DeviceId&, Duration period,
+                            std::function<void(const Reading&)> heard) override;
+  Result<void> enabled() const override;
+  Result<void> permits(const http::Request&) override;
+  void order(zeus::Order, std::function<void(const std::vector<zeus::Outcome>&)> done) override;
+
+  telemetry::Telemetry& telemetry_;
+  control::Control& control_;
+  const api::Authority authority_;
+  const config::Config& config_;
+  cpu::Watch cpus_;
+  zeus::Facade facade_;
+  http::Server server_;
+};
+
+}  // namespace gpuyard::daemon
