@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/clients.md from what the tests with foreign clients last saw.
 
-    ctest --test-dir build/release -R '^test_(nvidia_ml_py|support|python_tools|btop_names|go_nvml|all_smi|nvtop)$'
+    ctest --test-dir build/release -R '^test_(nvidia_ml_py|support|python_tools|btop_names|go_nvml|all_smi|nvtop|zeus)$'
     tools/clients_matrix.py build/release/reports > docs/clients.md
 
 Only a test that passed counts: each says of itself which client showed what on which model.
@@ -20,6 +20,7 @@ WHAT = {
     "go-nvml": "0.13.0-1, NVIDIA's Go bindings, in a program of ours",
     "all-smi": "0.9.0, Rust",
     "nvtop": "3.0.1, C, Debian's",
+    "zeus": "0.16.0, Python, through the daemon, in zeusd's place",
     "btop's 17 names (stand-in)": "Debian's btop 1.2.13 has no GPU support: its names, called by us",
 }
 

@@ -60,9 +60,12 @@ class World:
         subprocess.run([required("GPUYARD_BIN"), "sim", "stop", "--world", self.directory],
                        capture_output=True, timeout=PATIENCE)
 
+    def status(self):
+        """What the world itself says."""
+        return json.loads(gpuyard("sim", "status", "--world", self.directory, "--json"))
+
     def gpus(self):
-        """What the world itself says of its GPUs."""
-        return json.loads(gpuyard("sim", "status", "--world", self.directory, "--json"))["gpus"]
+        return self.status()["gpus"]
 
     def settled(self):
         """Waits until power and memory stand still, so that two looks at them agree."""
