@@ -60,8 +60,7 @@ class ControlYard:
 
     def ready(self):
         self.daemon.ready()
-        wait_until(lambda: self.root.restore_all(dry_run=True).status != 503,
-                   "GPUs to control, and what was noted down of them")
+        wait_until(lambda: self.in_turn("all"), "GPUs to control, and what was noted down of them")
         return self
 
     def caller(self, uid=None, **who):
@@ -126,10 +125,15 @@ class ControlYard:
         return wait_until(lambda: (writes := self.writes(**options))[count - 1:] and writes,
                           f"{count} writes")
 
+    def in_turn(self, gpu):
+        """Whether the daemon has done all that it had to do for the GPU before this question, which
+        waits for its turn like every other and changes nothing."""
+        return self.root.power(gpu, 300, dry_run=True, force=True).status == 200
+
     def settled(self, gpu=0, setting="power_limit"):
         """Waits until the driver is there and nothing is owed to it, and says how the setting stands."""
         def standing():
-            now = self.root.standing(gpu, setting)
+            now = self.root.standing(gpu, setting) if self.in_turn(gpu) else None
             return now if now not in (None, "owed") else None
         return wait_until(standing, "nothing to be owed")
 
