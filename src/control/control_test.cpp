@@ -80,6 +80,19 @@ TEST_F(ControlTest, AValueOutOfRangeChangesNothing) {
   EXPECT_EQ(daemon.control().holding("GPU-0", SettingKind::power_limit), nullptr);
 }
 
+TEST_F(ControlTest, AValueOutOfRangeIsRefusedAlsoWhereItWouldOnlyWait) {
+  daemon.put("a", power_limit(300'000));
+  const Change refused = daemon.put("b", power_limit(900'000));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->code, Errc::invalid);
+  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, Outcome::held);
+  // Nor may an owner raise his own beyond the range, when another's comes in force by it.
+  EXPECT_EQ(daemon.put("a", power_limit(900'000)).error->code, Errc::invalid);
+  EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
+  EXPECT_EQ(daemon.restore("b").after, power_limit(700'000));
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 700 W"}));
+}
+
 TEST_F(ControlTest, AFailedWriteLeavesWhatWasWanted) {
   daemon.put("a", power_limit(300'000));
   world.driver_fails = Error{Errc::denied, "no permission"};
