@@ -94,13 +94,14 @@ std::string operations_table(const protocol::Operations& operations, const Scree
                      {"OUTCOME"}}};
   for (const protocol::Operation& one : operations.operations) {
     const protocol::Change& change = one.change;
+    const bool over = one.seconds.has_value();
     const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
     add_row(table,
             {printable(change.operation), std::string(enum_name(one.state)),
              second_of(one.asked_at), printable(one.asked_by), gpu_text(change.index, change.uuid),
              action_text(one.action), setting_text(change.before), setting_text(change.after),
              one.seconds ? took_text(*one.seconds) : std::string(kNothing),
-             outcome_text(enum_name(change.outcome), error, false)});
+             over ? outcome_text(enum_name(change.outcome), error, false) : std::string(kNothing)});
   }
   return table.text(screen);
 }

@@ -48,7 +48,7 @@ TEST(OperationsTable, SaysHowFarEachHasCome) {
   operation.change.outcome = protocol::ChangeOutcome::queued;
   EXPECT_EQ(operations_table({1, {operation}}, {}),
             "ID  STATE    AT (UTC)             BY     GPU  WHAT   FROM  TO  TOOK  OUTCOME\n"
-            "17  running  2026-01-31 12:00:03  uid 0    2  reset  -     -      -  queued\n");
+            "17  running  2026-01-31 12:00:03  uid 0    2  reset  -     -      -  -\n");
 }
 
 }  // namespace

@@ -1,91 +1,19 @@
 #include "cli/control_request.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/ascii.h"
+#include "cli/control_asking.h"
 #include "cli/control_words.h"
 #include "cli/words.h"
-#include "client/daemon_client.h"
-#include "config/config.h"
-#include "protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {
 
-using protocol::Changes;
 using Requests = std::vector<ControlRequest>;
 using Subject = ControlVerb::Subject;
-using RestoreRoute = protocol::Route<protocol::RestoreQuery, Changes>;
-template <class Wish>
-using SetRoute = protocol::Route<protocol::ManagedGpus, Changes, Wish>;
-
-// The daemon itself answers after 20 s, whatever the GPU does.
-constexpr Duration kChangeDeadline = std::chrono::seconds(30);
-// It lets the command that resets run as long as its configuration says.
-constexpr Duration kResetDeadline =
-    std::chrono::seconds(config::Config::Control::kLongestReset) + kChangeDeadline;
-constexpr Duration kLookAgain = std::chrono::milliseconds(200);
-
-std::optional<bool> if_true(bool flag) {
-  return flag ? std::optional(true) : std::nullopt;
-}
-
-template <class Wish>
-void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
-  wish.atomic = if_true(verb.atomic);
-  wish.force = if_true(verb.force);
-  wish.dry_run = if_true(dry_run);
-  if (verb.no_wait) wish.wait = false;
-}
-
-template <class Wish>
-ControlRequest ask_for(std::string_view what, const SetRoute<Wish>& route, const ControlVerb& verb,
-                       Wish wish) {
-  return {std::string(what),
-          [&route, verb, wish](const http::Endpoint& daemon, bool dry_run) mutable {
-            say_how(wish, verb, dry_run);
-            return client::call(daemon, route, {verb.gpus}, wish, kChangeDeadline);
-          }};
-}
-
-ControlRequest give_up(SettingKind kind, const RestoreRoute& route, const ControlVerb& verb) {
-  return {std::string(words_of(kind)), [&route, verb](const http::Endpoint& daemon, bool dry_run) {
-            protocol::RestoreQuery query;
-            query.id = verb.gpus;
-            say_how(query, verb, dry_run);
-            return client::call(daemon, route, query, {}, kChangeDeadline);
-          }};
-}
-
-Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string& operation) {
-  const TimePoint deadline = BootClock::now() + kResetDeadline;
-  while (BootClock::now() < deadline) {
-    auto now = client::call(daemon, protocol::kOperation, {operation});
-    if (!now) return std::move(now).error();
-    using enum protocol::OperationState;
-    if (now->state == done || now->state == failed) return std::move(now->change);
-    std::this_thread::sleep_for(kLookAgain);
-  }
-  return Error{Errc::timed_out, "operation " + operation + " has not ended"};
-}
-
-// May take longer than the daemon lets anybody wait for an answer.
-Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, bool dry_run) {
-  protocol::ChangeWish wish;
-  say_how(wish, verb, dry_run);
-  if (!dry_run) wish.wait = false;
-  auto changes = client::call(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
-  if (!changes || dry_run || verb.no_wait) return changes;
-  for (protocol::Change& change : changes->changes) {
-    auto over = end_of(daemon, change.operation);
-    if (!over) return std::move(over).error();
-    change = *std::move(over);
-  }
-  return changes;
-}
 
 template <class Wish>
 Result<Requests> set(SettingKind kind, const SetRoute<Wish>& route, const ControlVerb& verb,
@@ -240,9 +168,7 @@ Result<Requests> requests_of(const ControlVerb& verb) {
     case Subject::ecc:
       return ecc(verb);
     case Subject::reset:
-      return Requests{{"reset", [verb](const http::Endpoint& daemon, bool dry_run) {
-                         return reset(verb, daemon, dry_run);
-                       }}};
+      return Requests{reset_gpu(verb)};
     case Subject::restore:
       break;
   }
