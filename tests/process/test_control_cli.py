@@ -197,6 +197,16 @@ def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):  # noqa: F811
     assert answer["changes"][1]["error"]["code"] == "device_lost"
 
 
+def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):  # noqa: F811
+    one = yard()
+    one.must("power", "1", "300", "--yes")
+    one.world.inject(1, "--call", "power_limits", "--never-returns")
+    table = one.must("power")
+    assert re.search(r"^ +0 +H100 80GB HBM3 +700 W ", table, re.M)
+    assert re.search(r"^ +1 +H100 80GB HBM3 +- +- +- +300 W by you$", table, re.M)
+    assert "power limit: the GPU has not answered in time\n" in table
+
+
 def test_all_or_none(yard):  # noqa: F811
     one = yard()
     one.world.inject(1, "--call", "set_power_limit", "--code", "999")
