@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import control
 from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
 
 LOAD_CORE = "1"
@@ -158,6 +159,8 @@ def measure(options, directory):
         result["http"] = measure_http(cells, options.seconds, options.rounds)
         result["pipeline_ns"] = measure_pipeline(world)
         result["start_ms"] = measure_start(world, 20)
+        result["control"] = control.measure(world, directory, options.control_rounds,
+                                            options.rounds)
         return result
     finally:
         for server in servers:
@@ -198,6 +201,7 @@ def show(result):
     print("\nCommand line, median of wall time")
     for words, milliseconds in result["start_ms"].items():
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")
+    control.show(result["control"])
 
 
 def main():
@@ -208,6 +212,7 @@ def main():
     parser.add_argument("--idle-seconds", type=int, default=20)
     parser.add_argument("--listeners", type=int, default=1000)
     parser.add_argument("--listen-seconds", type=int, default=10)
+    parser.add_argument("--control-rounds", type=int, default=2000)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()

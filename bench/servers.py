@@ -33,11 +33,12 @@ class World:
 class Server:
     """A process that listens on 127.0.0.1:port."""
 
-    def __init__(self, command, environment, log):
+    def __init__(self, command, environment, log, log_stdout=False):
         self.log = Path(log)
+        written = open(self.log, "w")
         self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *map(str, command)],
-                                        env=environment, stdout=subprocess.DEVNULL,
-                                        stderr=open(self.log, "w"))
+                                        env=environment, stderr=written,
+                                        stdout=written if log_stdout else subprocess.DEVNULL)
         self.port = None
 
     def wait_for(self, path):
@@ -61,6 +62,17 @@ class Server:
         self.process.wait(PATIENCE)
 
 
+def wait_for_socket(server, path):
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(path) == 0:
+                return
+        if time.monotonic() > deadline or server.process.poll() is not None:
+            raise SystemExit(f"bench: a server did not start:\n{server.log.read_text()}")
+        time.sleep(0.05)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -80,8 +92,8 @@ def peer(name, world, directory, path):
 class Yard(Server):
     """gpuyard's own daemon."""
 
-    def __init__(self, world, directory):
-        super().__init__([PROGRAM, "serve", "--nvml", LIBRARY / "libnvidia-ml.so.1", "--listen",
+    def __init__(self, world, directory, *arguments):
+        super().__init__([PROGRAM, "serve", *arguments, "--nvml", LIBRARY / "libnvidia-ml.so.1", "--listen",
                           "127.0.0.1:0", "--socket", f"{directory}/s", "--state",
                           f"{directory}/state"], world.environment, f"{directory}/gpuyard.log")
         deadline = time.monotonic() + PATIENCE
