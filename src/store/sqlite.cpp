@@ -46,8 +46,21 @@ constexpr int kBusyMilliseconds = 500;
 
 }  // namespace
 
-void Statement::Finalize::operator()(sqlite3_stmt* statement) const {
-  sqlite3_finalize(statement);
+SpareStatements::~SpareStatements() {
+  for (const auto& [text, statement] : statements_) sqlite3_finalize(statement);
+}
+
+sqlite3_stmt* SpareStatements::take(std::string_view text) {
+  const auto found = statements_.find(text);
+  return found == statements_.end() ? nullptr : statements_.extract(found).mapped();
+}
+
+void SpareStatements::keep(sqlite3_stmt* statement) {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  const bool kept =
+      statements_.size() < kMost && statements_.emplace(sqlite3_sql(statement), statement).second;
+  if (!kept) sqlite3_finalize(statement);
 }
 
 Statement& Statement::bind(int parameter, std::int64_t value) {
@@ -155,13 +168,19 @@ Result<void> Database::execute(const char* statements) {
   return {};
 }
 
+Result<void> Database::run(std::string_view statement) {
+  auto compiled = prepare(statement);
+  return compiled ? compiled->run() : Result<void>(std::move(compiled).error());
+}
+
 Result<Statement> Database::prepare(std::string_view statement) {
+  if (sqlite3_stmt* const spare = spare_->take(statement)) return Statement(spare, *spare_);
   sqlite3_stmt* raw = nullptr;
   if (sqlite3_prepare_v2(database_.get(), statement.data(), static_cast<int>(statement.size()),
                          &raw, nullptr) != SQLITE_OK) {
     return error_in(database_.get());
   }
-  return Statement(raw);
+  return Statement(raw, *spare_);
 }
 
 std::int64_t Database::rows_changed() const {

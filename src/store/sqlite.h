@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +20,25 @@ struct sqlite3_stmt;
 namespace gpuyard::store {
 
 using Blob = std::span<const std::byte>;
+
+// Compiled statements that nobody uses at present, by their text: to compile one takes longer than
+// to run it.
+class SpareStatements {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  SpareStatements() = default;
+  ~SpareStatements();
+  SpareStatements(const SpareStatements&) = delete;
+  SpareStatements& operator=(const SpareStatements&) = delete;
+
+  // Null: there is none of this text.
+  sqlite3_stmt* take(std::string_view text);
+  void keep(sqlite3_stmt*);
+
+ private:
+  std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
+};
 
 // A compiled statement, bound and stepped again and again. What a column gives lives until the next
 // step() or reset(). Ends before its database does.
@@ -45,12 +66,14 @@ class Statement {
 
  private:
   friend class Database;
-  struct Finalize {
-    void operator()(sqlite3_stmt*) const;
+  struct PutBack {
+    SpareStatements* spare;
+    void operator()(sqlite3_stmt* statement) const { spare->keep(statement); }
   };
-  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+  Statement(sqlite3_stmt* statement, SpareStatements& spare)
+      : statement_(statement, PutBack{&spare}) {}
 
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::unique_ptr<sqlite3_stmt, PutBack> statement_;
 };
 
 // How much a commit outlives: full is a power cut, normal is a crash of this program.
@@ -76,9 +99,9 @@ class Database {
   // Runs work(), a Result<void>, and commits what it did; all of it is undone where either fails.
   template <class Work>
   Result<void> transaction(Work&& work) {
-    if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun;
+    if (auto begun = run("BEGIN IMMEDIATE"); !begun) return begun;
     Result<void> done = work();
-    if (done) done = execute("COMMIT");
+    if (done) done = run("COMMIT");
     if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to tell
     return done;
   }
@@ -88,9 +111,11 @@ class Database {
     void operator()(sqlite3*) const;
   };
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
+  Result<void> run(std::string_view statement);
 
   std::string path_;
   std::unique_ptr<sqlite3, Close> database_;
+  std::unique_ptr<SpareStatements> spare_ = std::make_unique<SpareStatements>();
 };
 
 }  // namespace gpuyard::store

@@ -51,6 +51,47 @@ TEST_F(SqliteTest, WhatIsBoundComesBack) {
   EXPECT_TRUE(select->is_null(4));
 }
 
+TEST_F(SqliteTest, AStatementThatIsUsedAgainRemembersNothing) {
+  auto database = open();
+  ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
+  for (const bool bound : {true, false}) {
+    auto insert = database->prepare("INSERT INTO t VALUES(?)");
+    ASSERT_TRUE(insert);
+    if (bound) insert->bind(1, std::int64_t{7});
+    ASSERT_TRUE(insert->run());
+  }
+  auto select = database->prepare("SELECT i FROM t ORDER BY rowid");
+  ASSERT_TRUE(*select->step());
+  EXPECT_EQ(select->integer(0), 7);
+  {
+    auto same = database->prepare("SELECT i FROM t ORDER BY rowid");
+    ASSERT_TRUE(*same->step());
+    EXPECT_EQ(same->integer(0), 7);
+  }
+  ASSERT_TRUE(*select->step());
+  EXPECT_TRUE(select->is_null(0));
+}
+
+TEST_F(SqliteTest, MoreStatementsThanAreKeptAreCompiledAnew) {
+  auto database = open();
+  ASSERT_TRUE(database);
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < SpareStatements::kMost + 10; ++i) {
+      auto select = database->prepare("SELECT " + std::to_string(i));
+      ASSERT_TRUE(select && *select->step());
+      EXPECT_EQ(select->integer(0), static_cast<std::int64_t>(i));
+    }
+  }
+}
+
+TEST_F(SqliteTest, AKeptStatementFollowsItsTable) {
+  auto database = open();
+  ASSERT_TRUE(database && database->execute("CREATE TABLE t(i); INSERT INTO t VALUES(1)"));
+  EXPECT_EQ(count(*database), 1);
+  ASSERT_TRUE(database->execute("DROP TABLE t; CREATE TABLE t(i, j)"));
+  EXPECT_EQ(count(*database), 0);
+}
+
 TEST_F(SqliteTest, ATransactionThatFailsLeavesNothing) {
   auto database = open();
   ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
