@@ -4,67 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
+#include "control/orders.h"
 
 namespace gpuyard::control {
-namespace {
-
-constexpr Duration kLoadAgain = std::chrono::seconds(5);
-
-// What is wrong with what is asked for, whatever GPU it is asked of.
-struct CheckAction {
-  Result<void> operator()(const Put& put) const {
-    if (!put.setting.value) return Error{Errc::invalid, "a setting needs a value"};
-    if (put.lasts && (*put.lasts <= Duration(0) || *put.lasts > Control::kLongest)) {
-      return Error{Errc::invalid, "a setting lasts for more than 0 s and at most 366 days"};
-    }
-    return check(put.setting, SettingState{});
-  }
-  Result<void> operator()(const auto&) const { return {}; }
-};
-
-Result<void> check_request(const Request& request) {
-  if (request.gpus.empty() || request.gpus.size() > Control::kMostGpus) {
-    return Error{Errc::invalid, fmt::format("a request is for 1 to {} GPUs", Control::kMostGpus)};
-  }
-  const bool resets = std::holds_alternative<Reset>(request.action);
-  const bool clears = std::holds_alternative<ClearEcc>(request.action);
-  if (resets && request.gpus.size() > 1) {
-    return Error{Errc::invalid, "one GPU is reset at a time"};
-  }
-  if (request.atomic && (resets || clears)) {
-    return Error{Errc::invalid, "what is reset or cleared cannot be rolled back: not atomic"};
-  }
-  return std::visit(CheckAction{}, request.action);
-}
-
-Order order_of(const Request& request, Job job) {
-  Order order;
-  order.asker = request.asker;
-  order.job = std::move(job);
-  order.force = request.force;
-  order.dry_run = request.dry_run;
-  order.exclusive = request.exclusive;
-  return order;
-}
-
-std::vector<Order> orders_of(const Request& request, const Desk& desk) {
-  const auto* restore = std::get_if<Restore>(&request.action);
-  if (restore == nullptr || restore->kind) {
-    return {
-        order_of(request, std::visit([](const auto& one) -> Job { return one; }, request.action))};
-  }
-  std::vector<Order> orders;
-  for (const auto& [kind, holding] : desk.holdings()) {
-    const bool own = find_claim(holding, request.asker.owner) != nullptr;
-    if (own || (request.force && !holding.claims.empty())) {
-      orders.push_back(order_of(request, Restore{kind}));
-    }
-  }
-  return orders;
-}
-
-}  // namespace
 
 Control::Control(Loop& loop, Hands& hands, Archive& archive, Policy policy, std::string boot_id,
                  std::string epoch)
@@ -194,7 +136,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
       refused = Error{Errc::not_found, fmt::format("there is no GPU {} to control", gpu)};
       break;
     }
-    for (Order& order : orders_of(request, *desk->second)) {
+    for (Order& order : orders_of(request, desk->second->holdings())) {
       prepared.emplace_back(desk->second.get(), std::move(order));
     }
   }
@@ -203,8 +145,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
                     fmt::format("{} has set nothing of these GPUs", request.asker.owner)};
   }
   if (!refused) {
-    const Job job = std::visit([](const auto& one) -> Job { return one; }, request.action);
-    trail_.note_refusal(request.asker, text_of(job), refused.error());
+    trail_.note_refusal(request.asker, text_of(job_of(request.action)), refused.error());
     return std::move(refused).error();
   }
   for (auto& [desk, order] : prepared) {
@@ -280,6 +221,8 @@ void Control::on_over(const DeviceInfo& gpu, const Order& order,
                       const std::optional<Change>& change, TimePoint began) {
   if (change) {
     operations_.over(order.operation, *change, loop_.now());
+    const Operation* operation = operations_.find(order.operation);
+    if (told_ && operation != nullptr) told_(*operation);
     if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
   }
   resetting_.go_on();

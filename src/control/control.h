@@ -28,9 +28,8 @@ class Control {
   // So long does a caller wait; the change goes on, and its operation tells how it ends.
   static constexpr Duration kPatience = std::chrono::seconds(20);
   static constexpr Duration kFarewell = std::chrono::seconds(1);
-  static constexpr std::size_t kMostGpus = 64;    // of one request
+  static constexpr Duration kLoadAgain = std::chrono::seconds(5);
   static constexpr std::size_t kMostLooks = 512;  // under way at a time
-  static constexpr Duration kLongest = std::chrono::hours(24 * 366);
 
   using Changes = Gathering::Changes;
   using Heard = Gathering::Heard;
@@ -62,6 +61,9 @@ class Control {
   void note_refusal(const Asker& asker, const std::string& action, const Error& why) {
     trail_.note_refusal(asker, action, why);
   }
+
+  // One listener, told of every operation that is over.
+  void on_operation(std::function<void(const Operation&)> told) { told_ = std::move(told); }
 
   void on_fleet(const Fleet&);
   void on_reply(const CommandReply&);
@@ -95,6 +97,7 @@ class Control {
   Office office_;
   AuditTrail trail_;
   Operations operations_;
+  std::function<void(const Operation&)> told_;
   Resetting resetting_;
   std::map<DeviceId, std::unique_ptr<Desk>> desks_;
   std::map<DeviceId, std::vector<Holding>> homeless_;  // of GPUs that are not there

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "http/endpoint.h"
 #include "processes/user_names.h"
+#include "protocol/control.h"
 #include "store/history_db.h"
 
 namespace gpuyard::daemon {
@@ -130,6 +131,10 @@ void Yard::start() {
   journal_.on_added([this](const events::Event& event) { on_added(event); });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
+  control_.control().on_operation([this](const control::Operation& operation) {
+    event_hub_.publish(protocol::kOperationEvent, json::to_json(protocol::operation_of(operation)),
+                       operation.change.gpu);
+  });
   control_.control().start();
   if (zeus_) zeus_->start();
   host_.start();

@@ -15,6 +15,8 @@ namespace gpuyard::protocol {
 
 // Something happened to a GPU or to the driver: GpuEvent. It has an id and is never left out.
 inline constexpr std::string_view kDeviceEvent = "device";
+// A change that somebody asked for is over: Operation. It has an id and is never left out.
+inline constexpr std::string_view kOperationEvent = "operation";
 // A new snapshot: SummarySample or FullSample. It has no id; a slow listener misses some.
 inline constexpr std::string_view kSnapshotEvent = "snapshot";
 // Forget what you know, here is all of it: SummaryResync or FullResync. Has the id to go on from.

@@ -70,7 +70,8 @@ inline constexpr Route<NoParams, Snapshot> kSnapshot{
 
 inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read,
-     "What happens, as server-sent events: `device` events have an id and are never left out, "
+     "What happens, as server-sent events: `device` and `operation` events have an id and are "
+     "never left out, "
      "`snapshot` events may be, and `resync` is all there is to know, for who cannot go on from "
      "the last id.",
      ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};

@@ -237,6 +237,16 @@ def test_who_does_not_wait_gets_an_operation(yard):
     assert yard.root.ask("DELETE", f"{BASE}/0/power-limit").outcomes() == ["restored"]
 
 
+def test_whoever_listens_hears_how_changes_end(yard):
+    stream = yard.daemon.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
+    before = stream.count("event: operation")
+    answer = yard.root.ask("PUT", f"{BASE}/1/power-limit", {"power_limit_mw": 330000})
+    assert yard.root.ask("DELETE", f"{BASE}/1/power-limit").outcomes() == ["restored"]
+    stream = yard.daemon.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
+    assert stream.count("event: operation") == before + 2
+    assert answer.changes()[0]["operation"] in stream
+
+
 def test_control_is_off_unless_it_is_switched_on(world, tmp_path, record_property):  # noqa: F811
     record_property("contract", "E15")
     yard = ControlYard(world, tmp_path)
