@@ -1,6 +1,7 @@
 #include "daemon/control_feed.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -91,12 +92,24 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
   for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
   plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
   resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
-    host_.resume();
-    const bool worked = outcome.succeeded();
     log::warning("GPU {}: the reset command {}", gpu.index, outcome.text());
-    const Result<void> result = worked ? Result<void>() : Result<void>(reset_failed(outcome));
-    done(result);
+    const Result<void> result =
+        outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
+    // Whoever asked for it may go on with a GPU that is there.
+    reset_done_ = [done, result] { done(result); };
+    back_deadline_ = loop_.call_after(driver::HostClient::kHelloDeadline, [this] { end_reset(); });
+    host_.resume();
   });
+}
+
+void ControlFeed::on_fleet(const Fleet& fleet) {
+  control_.on_fleet(fleet);
+  end_reset();
+}
+
+void ControlFeed::end_reset() {
+  back_deadline_.reset();
+  if (const auto told = std::exchange(reset_done_, nullptr)) told();
 }
 
 }  // namespace gpuyard::daemon

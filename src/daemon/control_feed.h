@@ -22,6 +22,7 @@ class ControlFeed final : private control::Hands {
               const config::Config::Control&, std::string epoch);
 
   control::Control& control() { return control_; }
+  void on_fleet(const Fleet&);
 
  private:
   using Done = std::function<void(const Result<void>&)>;
@@ -31,6 +32,7 @@ class ControlFeed final : private control::Hands {
   void reset(const DeviceInfo&, Done) override;
   void run_reset_command(const DeviceInfo&, const Done&);
   std::vector<std::string> reset_command() const;
+  void end_reset();
 
   Loop& loop_;
   driver::HostClient& host_;
@@ -39,6 +41,8 @@ class ControlFeed final : private control::Hands {
   store::ControlDb books_;
   control::Control control_;
   std::optional<CommandRun> resetting_;
+  std::function<void()> reset_done_;  // to be told when the GPUs are back
+  Subscription back_deadline_;
 };
 
 }  // namespace gpuyard::daemon

@@ -168,7 +168,7 @@ void Yard::on_fleet(const Fleet& fleet) {
   intake_.on_fleet(fleet);
   follow_kernel_log(fleet.driver.simulated);
   telemetry_.on_fleet(fleet);
-  control_.control().on_fleet(fleet);
+  control_.on_fleet(fleet);
 }
 
 void Yard::on_host_down(const std::string& why) {
