@@ -127,8 +127,9 @@ class ControlYard:
 
     def in_turn(self, gpu):
         """Whether the daemon has done all that it had to do for the GPU before this question, which
-        waits for its turn like every other and changes nothing."""
-        return self.root.power(gpu, 300, dry_run=True, force=True).status == 200
+        waits for its turn like every other and changes nothing. With control switched off (403) that
+        is nothing."""
+        return self.root.power(gpu, 300, dry_run=True, force=True).status in (200, 403)
 
     def settled(self, gpu=0, setting="power_limit"):
         """Waits until the driver is there and nothing is owed to it, and says how the setting stands."""

@@ -1,0 +1,67 @@
+"""What the proofs of control have in common: yards with users, and the driver's own log of writes as the
+witness of what a daemon did.
+"""
+
+import grp
+import os
+
+import pytest
+
+from conftest import PROGRAM
+from control_yard import ControlYard
+
+BASE = 700000  # an H100's own power limit, mW
+GROUP = grp.getgrgid(100).gr_name  # some group, whose members may control
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as other users")
+
+
+def limit(watts, gpu=0):
+    return (gpu, "power_limit", round(watts * 1000))
+
+
+@pytest.fixture
+def control(world, tmp_path):
+    """Yards: control() has a daemon that may control two idle H100s; a and b are users of its group."""
+    made = []
+
+    def make(*world_arguments, start=True, **options):
+        yard = ControlYard(world, tmp_path, *world_arguments, group=GROUP, **options)
+        made.append(yard)
+        yard.a = yard.caller(1000, groups=(100,))
+        yard.b = yard.caller(1001, groups=(100,))
+        return yard.start() if start else yard
+
+    yield make
+    for yard in made:
+        yard.end()
+
+
+def accepted(answer, outcome=None):
+    assert answer.status == 200, answer.text
+    if outcome:
+        assert answer.outcomes() == [outcome]
+    return answer
+
+
+def gone(yard, gpu=0):
+    """The next daemon knows of nothing that it would have to put back."""
+    assert yard.root.standing(gpu) == "free"
+    writes = yard.writes()
+    yard.kill()
+    yard.start()
+    assert yard.root.standing(gpu) == "free"
+    assert yard.writes() == writes
+
+
+def wanted_of(yard, gpu):
+    """The lowest of the claims, as the daemon tells them, and the limit that the driver has."""
+    managed = yard.root.managed(gpu)
+    wanted = [claim["wanted"]["power_limit_mw"] for claim in managed["claims"]]
+    return min(wanted, default=BASE), round(yard.world.gpu(gpu)["power_limit_w"] * 1000)
+
+
+def resetting(script="", before=""):
+    """A reset command that says what it does, and resets as a driver would."""
+    return ["/bin/sh", "-c", f"{before} '{os.path.abspath(PROGRAM)}' sim reset --as-driver --gpu $0 {script}",
+            "{uuid}"]

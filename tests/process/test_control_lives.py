@@ -1,0 +1,200 @@
+"""What reaches the driver, to the last write and in order, while daemons, driver-hosts and drivers come and
+go, and GPUs are reset.
+"""
+
+import os
+import time
+
+import pytest
+
+from conftest import PATIENCE, PROGRAM, wait_until
+from control_proof import accepted, as_root, control, gone, limit, resetting  # noqa: F401
+from nvml_client import Client
+from sim_world import world  # noqa: F401
+
+pytestmark = as_root
+
+
+def operations(yard):
+    """How many changes the daemon has taken so far."""
+    return len(yard.daemon.get("/api/gpu/manage/operations").json()["operations"])
+
+
+@pytest.mark.parametrize("on_stop, at_stop, at_start", [
+    ("keep", [], []), ("restore", [limit(700), (0, "gpu_locked_clocks_reset")],
+                       [limit(300), (0, "gpu_locked_clocks", 600, 1200)])])
+def test_a_daemon_that_ends_keeps_or_restores_and_the_next_one_goes_on(control, on_stop, at_stop, at_start):
+    yard = control(on_stop=on_stop)
+    accepted(yard.a.power(0, 300))
+    accepted(yard.a.clocks(0, 600, 1200))
+    set_ = yard.writes()
+    assert set_ == [limit(300), (0, "gpu_locked_clocks", 600, 1200)]
+    assert yard.stop() == 0
+    assert sorted(yard.writes()[2:]) == sorted(at_stop)
+    yard.start()
+    yard.settled()
+    # What cannot be read back is written again: nobody knows whether it is still there.
+    again = at_start or [(0, "gpu_locked_clocks", 600, 1200)]
+    assert sorted(yard.wait_for_writes(2 + len(at_stop) + len(again))[2 + len(at_stop):]) == sorted(again)
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes()[-1] == limit(700)
+
+
+def test_what_waits_is_still_done_when_the_daemon_ends(control, world, record_property):
+    record_property("contract", "B8")
+    yard = control()
+    world.slow(0, "set_power_limit", 100)
+    before = operations(yard)
+    waiting = [yard.a.power(0, 500, wait=False), yard.b.power(0, 400, wait=False),
+               yard.root.power(0, 300, wait=False)]
+    wait_until(lambda: operations(yard) == before + 3, "all to be taken")
+    yard.daemon.process.terminate()
+    assert [one.result().status for one in waiting] == [200] * 3
+    assert yard.daemon.process.wait(PATIENCE) == 0
+    written = yard.writes()
+    assert written == sorted(written, key=lambda write: -write[2])  # each lower than the one before
+    assert written[-1] == limit(300)
+
+
+def test_who_waits_for_a_gpu_that_hangs_hears_that_its_task_is_over(control, world, record_property):
+    record_property("contract", "B8 B12")
+    yard = control()
+    accepted(yard.a.power(1, 300))
+    world.hang(0, "set_power_limit")
+    before = operations(yard)
+    waiting = [yard.a.power(0, 500, wait=False), yard.b.power(0, 400, wait=False)]
+    wait_until(lambda: operations(yard) == before + 2, "all to be taken")
+    began = time.monotonic()
+    yard.daemon.process.terminate()
+    for one in waiting:
+        answer = one.result()
+        assert answer.status == 503 and "GPU management task for GPU 0 terminated" in answer.text
+    assert yard.daemon.process.wait(PATIENCE) == 0
+    assert time.monotonic() - began < 5
+    world.heal(0)
+    time.sleep(0.1)  # no call of the dead arrives late
+    assert yard.writes() == [limit(300, 1)]
+
+
+def test_another_session_of_the_driver_gets_what_is_wanted(control, world):
+    yard = control()
+    accepted(yard.a.power(0, 300))
+    accepted(yard.b.power(0, 400))
+    world.reload_driver()
+    assert yard.wait_for_writes(4) == [limit(300), (None, "driver_unloaded"), (None, "driver_loaded", 2),
+                                       limit(300)]
+    yard.settled()
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    accepted(yard.b.delete(0, "power-limit"), "restored")
+    assert yard.writes()[4:] == [limit(400), limit(700)]
+
+
+def test_what_was_given_up_while_the_driver_was_away_is_not_put_into_the_next_one(control, world):
+    yard = control()
+    accepted(yard.a.power(0, 300, for_s=1))
+    world.unload_driver()
+    time.sleep(1.2)  # its time passes
+    world.load_driver()
+    wait_until(lambda: yard.root.standing(0) == "free", "nothing to be wanted")
+    assert yard.writes() == [limit(300), (None, "driver_unloaded"), (None, "driver_loaded", 2)]
+
+
+def test_a_reset_comes_between_what_was_set_and_what_is_set_again(control):
+    yard = control(reset_command=[os.path.abspath(PROGRAM), "sim", "reset", "--as-driver", "--gpu",
+                                  "{uuid}"])
+    accepted(yard.a.power(1, 300))
+    accepted(yard.b.power(0, 400))
+    accepted(yard.root.reset(1), "reset")
+    assert yard.wait_for_writes(4) == [limit(300, 1), limit(400), (1, "reset"), limit(300, 1)]
+    yard.settled(1)
+    accepted(yard.a.delete(1, "power-limit"), "restored")
+    accepted(yard.b.delete(0, "power-limit"), "restored")
+    assert yard.writes()[4:] == [limit(700, 1), limit(700)]
+
+
+def test_a_reset_that_fails_changes_nothing_and_says_why(control):
+    yard = control(reset_command=["/bin/sh", "-c", "echo no spare parts; exit 3"])
+    accepted(yard.a.power(0, 300))
+    failed = yard.root.reset(0)
+    assert failed.status == 500 and "exited with status 3" in failed.text
+    assert "no spare parts" in failed.text
+    assert yard.settled() == "applied"
+    assert yard.writes() == [limit(300)]
+
+
+def test_a_reset_that_takes_too_long_is_ended_and_the_gpus_come_back(control):
+    yard = control(reset_command=resetting(before="sleep 60;"), reset_timeout_s=1)
+    accepted(yard.a.power(0, 300))
+    failed = yard.root.reset(0)
+    assert failed.status == 500 and "was ended after 1." in failed.text
+    assert yard.settled() == "applied"
+    assert yard.writes(ok_only=False) == [limit(300)]
+
+
+def test_a_lost_gpu_that_is_reset_gets_what_is_wanted(control, world):
+    yard = control(reset_command=resetting())
+    accepted(yard.a.power(0, 300))
+    world.lose(0)
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["condition"] == "unavailable",
+               "the loss to be seen")
+    accepted(yard.root.reset(0), "reset")
+    assert yard.wait_for_writes(3) == [limit(300), (0, "reset"), limit(300)]
+    assert yard.settled() == "applied"
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+
+
+def test_killed_inside_a_reset_the_gpus_are_there_again(control, tmp_path):
+    going = tmp_path / "going"
+    yard = control(reset_command=resetting(before=f"touch {going}; sleep 1;"))
+    accepted(yard.a.power(0, 300))
+    asked = yard.root.reset(0, wait=False)
+    wait_until(going.exists, "the reset command")
+    yard.kill()
+    assert asked.result() is None
+    yard.start()
+    assert yard.settled() == "applied"
+    # The command of the dead goes on, and finds that somebody has the driver open.
+    assert wait_until(lambda: yard.writes(ok_only=False)[1:], "the command") == [(0, "reset", "code 19")]
+    assert yard.settled() == "applied"
+    assert yard.writes() == [limit(300)]
+
+
+def test_a_killed_driver_host_loses_nothing(control):
+    yard = control()
+    accepted(yard.a.power(0, 300))
+    accepted(yard.a.clocks(0, 600, 1200))
+    host = yard.daemon.driver_host()
+    yard.kill_host()
+    wait_until(lambda: yard.daemon.driver_host() not in (None, host), "another driver-host")
+    assert yard.wait_for_writes(3)[2:] == [(0, "gpu_locked_clocks", 600, 1200)]
+    yard.settled()
+    accepted(yard.a.delete(0, "gpu-clocks"), "restored")
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes()[3:] == [(0, "gpu_locked_clocks_reset"), limit(700)]
+
+
+def test_a_setting_whose_time_is_over_while_no_daemon_runs_is_restored_by_the_next(control):
+    yard = control()
+    accepted(yard.a.power(0, 300, for_s=1))
+    yard.kill()
+    time.sleep(1.2)  # its time passes
+    assert yard.writes() == [limit(300)]
+    yard.start()
+    assert yard.wait_for_writes(2) == [limit(300), limit(700)]
+    gone(yard)
+
+
+def test_what_somebody_else_wrote_while_no_daemon_ran_is_left_alone(control, world):
+    yard = control()
+    accepted(yard.a.power(0, 300))
+    yard.kill()
+    somebody = Client(world.environment)
+    try:
+        assert somebody.code("init") == 0
+        assert somebody.code("set_limit", somebody.value("gpu", 0), 420000) == 0
+    finally:
+        somebody.end()
+    yard.start()
+    wait_until(lambda: yard.root.standing(0) == "drifted", "the drift to be seen")
+    accepted(yard.a.delete(0, "power-limit"), "drifted")
+    assert yard.writes() == [limit(300), limit(420)]

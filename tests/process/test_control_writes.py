@@ -1,0 +1,116 @@
+"""What reaches the driver, to the last write and in order, through every way in which a setting begins and
+ends. The driver's own log is the witness (`gpuyard sim status`, `writes`), never what the daemon says
+of itself.
+"""
+
+from control_proof import BASE, accepted, as_root, control, gone, limit  # noqa: F401
+from nvml_client import Client
+from sim_world import world  # noqa: F401
+
+pytestmark = as_root
+
+
+def test_one_owner_sets_sets_again_and_restores(control, record_property):
+    record_property("contract", "B15")
+    yard = control()
+    accepted(yard.a.power(0, 300), "applied")
+    accepted(yard.a.power(0, 250), "applied")
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes() == [limit(300), limit(250), limit(700)]
+    gone(yard)
+
+
+def test_of_two_owners_the_lowest_is_in_force_and_the_last_restores_the_baseline(control):
+    yard = control()
+    accepted(yard.a.power(0, 300), "applied")
+    accepted(yard.b.power(0, 400), "held")
+    accepted(yard.a.power(0, 500), "held")  # now b's is the lower one
+    accepted(yard.b.power(0, 200), "applied")
+    accepted(yard.b.delete(0, "power-limit"), "restored")
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes() == [limit(300), limit(400), limit(200), limit(500), limit(700)]
+    gone(yard)
+
+
+def test_a_setting_ends_with_its_time(control):
+    yard = control()
+    accepted(yard.a.power(0, 300, for_s=0.5), "applied")
+    assert yard.wait_for_writes(2) == [limit(300), limit(700)]
+    gone(yard)
+
+
+def test_of_two_owners_the_one_whose_time_is_over_counts_no_more(control):
+    yard = control()
+    accepted(yard.a.power(0, 400), "applied")
+    accepted(yard.b.power(0, 300, for_s=0.5), "applied")
+    assert yard.wait_for_writes(3) == [limit(400), limit(300), limit(400)]
+    accepted(yard.a.delete(0, "power-limit"), "restored")
+    assert yard.writes()[3:] == [limit(700)]
+
+
+def test_what_cannot_be_read_back_is_reset_not_guessed(control):
+    yard = control()
+    accepted(yard.a.clocks(0, 600, 1200), "assumed")
+    accepted(yard.a.delete(0, "gpu-clocks"), "restored")
+    assert yard.writes() == [(0, "gpu_locked_clocks", 600, 1200), (0, "gpu_locked_clocks_reset")]
+
+
+def test_every_setting_is_written_once_and_put_back_once(control, record_property):
+    record_property("contract", "E14")
+    yard = control()
+    for what, body, there, back in (
+            ("power-limit", {"power_limit_mw": 300000}, ("power_limit", 300000), ("power_limit", BASE)),
+            ("gpu-clocks", {"min_clock_mhz": 600, "max_clock_mhz": 1200},
+             ("gpu_locked_clocks", 600, 1200), ("gpu_locked_clocks_reset",)),
+            ("memory-clocks", {"min_clock_mhz": 2619, "max_clock_mhz": 2619},
+             ("memory_locked_clocks", 2619, 2619), ("memory_locked_clocks_reset",)),
+            ("persistence", {"enabled": True}, ("persistence_mode", 1), ("persistence_mode", 0)),
+            ("compute-mode", {"compute_mode": "exclusive_process"}, ("compute_mode", 3),
+             ("compute_mode", 0)),
+            ("ecc", {"enabled": False}, ("ecc_mode", 0), ("ecc_mode", 1))):
+        begun = yard.world.write_count()
+        accepted(yard.a.put(1, what, body))
+        accepted(yard.a.delete(1, what))
+        assert yard.writes(after=begun) == [(1, *there), (1, *back)], what
+    begun = yard.world.write_count()
+    accepted(yard.a.ask("POST", "/api/gpu/manage/1/clear-ecc", {"counter": "volatile"}), "cleared")
+    assert yard.writes(after=begun) == [(1, "clear_ecc_counters", 0)]
+    gone(yard, 1)
+
+
+def test_what_the_driver_does_not_permit_is_tried_once_and_not_wanted_any_more(control, record_property):
+    record_property("contract", "B17")
+    yard = control("--gpus", "2", "--load", "idle", "--setters", "nobody")
+    refused = yard.a.power(0, 300)
+    assert (refused.status, refused.error()) == (403, "denied"), refused.text
+    assert yard.writes(ok_only=False) == [(*limit(300), "code 4")]
+    gone(yard)
+
+
+def test_what_somebody_else_wrote_is_left_alone(control, world):
+    yard = control()
+    accepted(yard.a.power(0, 300), "applied")
+    somebody = Client(world.environment)
+    try:
+        assert somebody.code("init") == 0
+        assert somebody.code("set_limit", somebody.value("gpu", 0), 420000) == 0
+    finally:
+        somebody.end()
+    accepted(yard.a.delete(0, "power-limit"), "drifted")
+    assert yard.writes() == [limit(300), limit(420)]
+    assert world.gpu(0)["power_limit_w"] == 420
+    gone(yard)
+
+
+def test_what_is_refused_never_reaches_the_driver(control, world):
+    yard = control()
+    assert yard.a.power(0, 10_000).status == 400
+    assert yard.a.power(7, 300).status == 404
+    assert yard.a.power(0, 300, for_s=-1).status == 400
+    assert yard.a.ask("PUT", "/api/gpu/manage/0/power-limit", raw="{").status == 400
+    assert yard.caller(1002).power(0, 300).status == 403  # not of the group
+    accepted(yard.a.clocks(0, 600, 1200))
+    assert yard.b.clocks(0, 600, 900).status == 409
+    assert yard.b.clocks(0, 600, 900, force=True).status == 403
+    assert accepted(yard.a.power(0, 300, dry_run=True)).outcomes() == ["planned"]
+    assert yard.writes(ok_only=False) == [(0, "gpu_locked_clocks", 600, 1200)]
