@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import time
 
-from conftest import PATIENCE, Daemon, wait_until
+from conftest import PATIENCE, PROGRAM, Daemon, wait_until
 from control_client import Caller
 
 TABLES = ("control_holdings", "control_claims")  # of state.db
@@ -36,11 +36,13 @@ class ControlYard:
     """The world and whichever daemon is its present one. `root` is an administrator; callers are by
     uid."""
 
-    def __init__(self, world, directory, *world_arguments, arguments=(), environment=None, **config):
+    def __init__(self, world, directory, *world_arguments, arguments=(), environment=None,
+                 program=PROGRAM, **config):
         self.world = world
         self.directory = directory
         self.environment = environment or {}
         self.arguments = arguments
+        self.program = program
         self.callers = {}
         self.daemon = None
         world.start(*(world_arguments or ("--gpus", "2", "--load", "idle")))
@@ -54,8 +56,8 @@ class ControlYard:
     def start(self, wait=True, **environment):
         """The same directory each time: what one daemon noted down, the next one knows."""
         self.daemon = Daemon(self.directory, "--config", str(self.config), *self.arguments,
-                             GPUYARD_SIM_WORLD=str(self.world.directory), **self.environment,
-                             **environment)
+                             program=self.program, GPUYARD_SIM_WORLD=str(self.world.directory),
+                             **self.environment, **environment)
         return self.ready() if wait else self
 
     def ready(self):

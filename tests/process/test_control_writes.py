@@ -3,9 +3,16 @@ ends. The driver's own log is the witness (`gpuyard sim status`, `writes`), neve
 of itself.
 """
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from conftest import program_for_others
 from control_proof import BASE, accepted, as_root, control, gone, limit  # noqa: F401
+from control_yard import ControlYard
 from nvml_client import Client
-from sim_world import world  # noqa: F401
+from sim_world import World, world  # noqa: F401
 
 pytestmark = as_root
 
@@ -114,3 +121,28 @@ def test_what_is_refused_never_reaches_the_driver(control, world):
     assert yard.b.clocks(0, 600, 900, force=True).status == 403
     assert accepted(yard.a.power(0, 300, dry_run=True)).outcomes() == ["planned"]
     assert yard.writes(ok_only=False) == [(0, "gpu_locked_clocks", 600, 1200)]
+
+
+def test_a_driver_that_wants_root_refuses_a_daemon_that_is_not(record_property):
+    record_property("contract", "B17")
+    place = Path(tempfile.mkdtemp(prefix="gpuyard-control-"))  # pytest's own are closed to others
+    there = World(place)
+    program = place / "as_nobody"
+    program.write_text("#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups "
+                       f"'{program_for_others(place)}' \"$@\"\n")
+    program.chmod(0o755)
+    os.chown(place, 65534, 65534)
+    yard = ControlYard(there, place, "--gpus", "1", "--setters", "root", program=str(program))
+    try:
+        yard.start(wait=False)
+        yard.daemon.ready()
+        for refused in (yard.root.power(0, 300), yard.root.clocks(0, 600, 1200)):
+            assert (refused.status, refused.error()) == (403, "denied"), refused.text
+        assert yard.writes(ok_only=False) == [(*limit(300), "code 4"),
+                                              (0, "gpu_locked_clocks", 600, 1200, "code 4")]
+        assert {write["uid"] for write in there.write_log()} == {65534}
+        assert yard.root.standing(0) == yard.root.standing(0, "gpu_clocks") == "free"
+    finally:
+        yard.end()
+        there.end()
+        shutil.rmtree(place)
