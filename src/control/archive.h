@@ -19,6 +19,13 @@ struct Entry {
   std::optional<AuditEntry> audit;
 };
 
+// When it is kept. Both outlive the end of this program once they are told; a power cut spares what
+// is older than Archive::kSoon.
+enum class When : std::uint8_t {
+  now,
+  soon,  // with others, within kSoon
+};
+
 // Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
 // False, and nothing happens: too much waits already. A callback never runs inside the call it was
 // given to.
@@ -28,13 +35,15 @@ class Archive {
 
   virtual ~Archive() = default;
   virtual bool load(std::function<void(Result<std::vector<Holding>>)> loaded) = 0;
-  // Tells when it is on the disk, or why not: then it is as before.
-  virtual bool save(Entry, Kept) = 0;
+  // Tells when it is kept, or why not: then it is as before. A holding that is put now takes the
+  // place of one that was to be kept soon, which is told with it.
+  virtual bool save(Entry, When, Kept) = 0;
   virtual bool audit(AuditQuestion,
                      std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
   // What is wrong with it, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
+  static constexpr Duration kSoon = std::chrono::milliseconds(100);
   // So many entries of the audit are kept.
   static constexpr std::int64_t kAuditKept = 10'000;
 };

@@ -65,7 +65,7 @@ void AuditTrail::save(AuditEntry entry) {
   Entry kept;
   kept.audit = std::move(entry);
   const auto lost = [line] { log::error("the audit could not be kept: {}", line); };
-  const bool taken = archive_.save(std::move(kept), [lost](const Result<void>& done) {
+  const bool taken = archive_.save(std::move(kept), When::soon, [lost](const Result<void>& done) {
     if (!done) lost();
   });
   if (!taken) lost();

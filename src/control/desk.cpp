@@ -131,7 +131,7 @@ void Desk::hold(const Holding& holding, std::function<void(const Result<void>&)>
   });
   Entry entry;
   entry.put = holding;
-  if (office_.archive.save(std::move(entry), kept)) return;
+  if (office_.archive.save(std::move(entry), When::now, kept)) return;
   begin_soon_ = office_.loop.call_at(office_.loop.now(), [kept] {
     kept(Error{Errc::busy, "too much waits for the disk already"});
   });
@@ -153,12 +153,13 @@ void Desk::keep(SettingKind kind) {
   } else {
     entry.removed = Holding{gpu_.id, kind};
   }
-  const bool taken = office_.archive.save(
-      std::move(entry), [this, kind, alive = std::weak_ptr(self_)](const Result<void>& done) {
-        if (alive.expired() || done) return;
-        unkept_.insert(kind);
-        keep_later();
-      });
+  const bool taken =
+      office_.archive.save(std::move(entry), When::soon,
+                           [this, kind, alive = std::weak_ptr(self_)](const Result<void>& done) {
+                             if (alive.expired() || done) return;
+                             unkept_.insert(kind);
+                             keep_later();
+                           });
   if (taken) return;
   unkept_.insert(kind);
   keep_later();

@@ -235,7 +235,7 @@ class Daemon final : private Hands, private Archive {
     });
     return true;
   }
-  bool save(Entry entry, Kept kept) override {
+  bool save(Entry entry, When, Kept kept) override {
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;
       if (world_.disk_fails) return kept(*world_.disk_fails);

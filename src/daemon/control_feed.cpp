@@ -36,9 +36,15 @@ std::string process_numbers(const std::vector<GpuProcess>& processes) {
   return processes.size() > kMostNamed ? text + ", ..." : text;
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \n\r\t");
+  return text.substr(0, last == text.npos ? 0 : last + 1);
+}
+
 Error reset_failed(const CommandOutcome& outcome) {
-  return {Errc::internal, fmt::format("the reset command {}: {}", outcome.text(),
-                                      outcome.output.empty() ? "it said nothing" : outcome.output)};
+  return {Errc::internal,
+          fmt::format("the reset command {}: {}", outcome.text(),
+                      outcome.output.empty() ? "it said nothing" : trimmed(outcome.output))};
 }
 
 }  // namespace
@@ -50,7 +56,7 @@ ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
       host_(host),
       telemetry_(telemetry),
       config_(config),
-      books_(state),
+      books_(loop, state),
       control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {}
 
 // Simulated GPUs are reset by their own command, unless somebody configured another.

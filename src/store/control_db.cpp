@@ -235,14 +235,66 @@ bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
   return store_.ask<std::vector<Holding>>(&load_control, std::move(loaded));
 }
 
-bool ControlDb::save(control::Entry entry, Kept kept) {
-  return store_.run([entry = std::make_shared<const control::Entry>(std::move(entry))](
-                        Database& database) { return save_control(database, *entry); },
-                    std::move(kept));
+bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
+  if (when == control::When::now) return save_now(std::move(entry), std::move(kept));
+  if (waiting_.size() >= kMostWaiting) return false;
+  waiting_.push_back({std::move(entry), std::move(kept)});
+  if (waiting_.size() == 1) soon_ = loop_.call_after(kSoon, [this] { keep_waiting(); });
+  return true;
+}
+
+// A commit without a sync outlives a killed daemon, and a power cut takes the driver's half as
+// well. What follows it soon, how the change ended and its line in the audit, is synced, and it
+// with that.
+bool ControlDb::save_now(control::Entry entry, Kept kept) {
+  const control::Entry& newer = entry;
+  const auto older = [&](const std::optional<Holding>& one) {
+    return one && newer.put && one->gpu == newer.put->gpu && one->kind == newer.put->kind;
+  };
+  // In the database itself only if this one is: until then they are what is to be kept.
+  std::vector<Waiting> overtaken;
+  for (Waiting& one : waiting_) {
+    if (older(one.entry.put) || older(one.entry.removed)) {
+      overtaken.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.kept});
+      one.entry.put.reset();
+      one.entry.removed.reset();
+    }
+  }
+  const auto shared = std::make_shared<const control::Entry>(std::move(entry));
+  const bool taken =
+      store_.run([shared](Database& database) { return save_control(database, *shared); },
+                 [kept, overtaken](const Result<void>& done) {
+                   for (const Waiting& one : overtaken) one.kept(done);
+                   kept(done);
+                 },
+                 Durability::normal);
+  if (!taken) {
+    for (const Waiting& one : overtaken) one.kept(Error{Errc::busy, "too much waits for the disk"});
+  }
+  return taken;
+}
+
+void ControlDb::keep_waiting() {
+  soon_.reset();
+  if (waiting_.empty()) return;
+  const auto all = std::make_shared<std::vector<Waiting>>(std::exchange(waiting_, {}));
+  const bool taken = store_.run(
+      [all](Database& database) -> Result<void> {
+        for (const Waiting& one : *all) {
+          if (auto done = save_control(database, one.entry); !done) return done;
+        }
+        return {};
+      },
+      [all](const Result<void>& done) {
+        for (const Waiting& one : *all) one.kept(done);
+      });
+  if (taken) return;
+  for (const Waiting& one : *all) one.kept(Error{Errc::busy, "too much waits for the disk"});
 }
 
 bool ControlDb::audit(control::AuditQuestion question,
                       std::function<void(Result<std::vector<AuditEntry>>)> answered) {
+  keep_waiting();
   return store_.ask<std::vector<AuditEntry>>(
       [question = std::move(question)](Database& database) {
         return load_audit(database, question);

@@ -1,6 +1,7 @@
 // What control must know again, in state.db: holdings, claims, and the audit.
 #pragma once
 
+#include "base/loop.h"
 #include "control/archive.h"
 #include "store/state_store.h"
 
@@ -52,17 +53,34 @@ Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::Au
 
 class ControlDb final : public control::Archive {
  public:
-  // The store outlives this.
-  explicit ControlDb(StateStore& store) : store_(store) {}
+  // These outlive it.
+  ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
+  // Hands over what was to be kept soon.
+  ~ControlDb() override { keep_waiting(); }
+  ControlDb(const ControlDb&) = delete;
+  ControlDb& operator=(const ControlDb&) = delete;
 
   bool load(std::function<void(Result<std::vector<control::Holding>>)> loaded) override;
-  bool save(control::Entry, Kept kept) override;
+  bool save(control::Entry, control::When, Kept kept) override;
   bool audit(control::AuditQuestion,
              std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
+  static constexpr std::size_t kMostWaiting = 4096;
+
  private:
+  struct Waiting {
+    control::Entry entry;
+    Kept kept;
+  };
+
+  bool save_now(control::Entry, Kept kept);
+  void keep_waiting();
+
+  Loop& loop_;
   StateStore& store_;
+  std::vector<Waiting> waiting_;
+  Subscription soon_;
 };
 
 }  // namespace gpuyard::store

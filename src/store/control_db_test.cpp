@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/directory_for_tests.h"
 
@@ -14,6 +15,7 @@ using control::AuditQuestion;
 using control::Claim;
 using control::Entry;
 using control::Holding;
+using control::When;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -68,7 +70,8 @@ class ControlDbTest : public ::testing::Test {
   }
   void save(Entry entry) {
     bool saved = false;
-    EXPECT_TRUE(db_.save(std::move(entry), [&](const Result<void>& done) { saved = done.ok(); }));
+    EXPECT_TRUE(db_.save(std::move(entry), When::now,
+                         [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
@@ -86,7 +89,8 @@ class ControlDbTest : public ::testing::Test {
   gpuyard::testing::CapturedLog log_;
   gpuyard::testing::ManualWorker worker_;
   StateStore store_{worker_, directory_.path() + "/state.db"};
-  ControlDb db_{store_};
+  ManualLoop loop_;
+  ControlDb db_{loop_, store_};
 };
 
 TEST_F(ControlDbTest, HoldingsComeBackExactly) {
@@ -150,6 +154,50 @@ TEST_F(ControlDbTest, TheAuditIsBounded) {
   const auto all = ask({"", 10, {}});
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].action, "old");
+}
+
+TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
+  int kept = 0;
+  const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, count));
+  ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, count));
+  worker_.run_all();
+  EXPECT_EQ(kept, 0);
+  loop_.advance(control::Archive::kSoon);
+  EXPECT_EQ(worker_.waiting(), 1U);
+  worker_.run_all();
+  EXPECT_EQ(kept, 2);
+  EXPECT_EQ(*load(), std::vector{limits()});
+}
+
+TEST_F(ControlDbTest, AHoldingThatIsPutNowIsNotOverwrittenByAnOlderOne) {
+  int kept = 0;
+  const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
+  Holding older = limits();
+  older.written = power_limit(500'000);
+  ASSERT_TRUE(db_.save({older, {}, audit("one", "GPU-0")}, When::soon, count));
+  ASSERT_TRUE(db_.save({{}, clocks(), {}}, When::soon, count));
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::now, count));
+  worker_.run_all();
+  EXPECT_EQ(*load(), std::vector{limits()});
+  loop_.advance(control::Archive::kSoon);
+  worker_.run_all();
+  EXPECT_EQ(*load(), std::vector{limits()});
+  EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
+  EXPECT_EQ(kept, 4);
+}
+
+TEST_F(ControlDbTest, TheAuditThatIsAskedForIsWhole) {
+  ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, [](const Result<void>&) {}));
+  EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
+}
+
+TEST_F(ControlDbTest, TheEndKeepsWhatWasToBeKeptSoon) {
+  {
+    ControlDb ending(loop_, store_);
+    ASSERT_TRUE(ending.save({limits(), {}, {}}, When::soon, [](const Result<void>&) {}));
+  }
+  EXPECT_EQ(*load(), std::vector{limits()});
 }
 
 }  // namespace

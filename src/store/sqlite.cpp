@@ -155,10 +155,16 @@ Result<Database> Database::open(const std::string& path, Durability durability) 
   if (auto set = database.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL"); !set) {
     return std::move(set).error();
   }
-  const char* const synchronous =
-      durability == Durability::full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
-  if (auto set = database.execute(synchronous); !set) return std::move(set).error();
+  if (auto set = database.set_durability(durability); !set) return std::move(set).error();
   return database;
+}
+
+Result<void> Database::set_durability(Durability durability) {
+  if (durability_ == durability) return {};
+  const bool full = durability == Durability::full;
+  auto set = execute(full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+  if (set) durability_ = durability;
+  return set;
 }
 
 Result<void> Database::execute(const char* statements) {

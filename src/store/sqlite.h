@@ -86,6 +86,9 @@ class Database {
   // Creates it if need be, for this user alone, in WAL mode, and keeps others out while it is open.
   static Result<Database> open(const std::string& path, Durability);
 
+  // Of the commits from now on; not inside a transaction. One of full makes those before it full.
+  Result<void> set_durability(Durability);
+
   const std::string& path() const { return path_; }
   // Several statements without parameters or rows.
   Result<void> execute(const char* statements);
@@ -114,6 +117,7 @@ class Database {
   Result<void> run(std::string_view statement);
 
   std::string path_;
+  std::optional<Durability> durability_;
   std::unique_ptr<sqlite3, Close> database_;
   std::unique_ptr<SpareStatements> spare_ = std::make_unique<SpareStatements>();
 };

@@ -43,8 +43,9 @@ Result<void> bring_up_to_date(Database& database) {
 
 }  // namespace
 
-Result<void> StateDb::commit(std::span<const Work> works) {
+Result<void> StateDb::commit(std::span<const Work> works, Durability durability) {
   if (auto ready = open_or_put_aside(); !ready) return ready;
+  if (auto set = database_->set_durability(durability); !set) return set;
   auto done = database_->transaction([&]() -> Result<void> {
     for (const Work& work : works) {
       if (auto worked = work(*database_); !worked) return worked;

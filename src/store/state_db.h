@@ -24,7 +24,7 @@ class StateDb {
 
   // All works in one transaction: the first error undoes them all, and is the answer. The database
   // is then closed and opened anew at the next call, because what it holds is no longer certain.
-  Result<void> commit(std::span<const Work> works);
+  Result<void> commit(std::span<const Work> works, Durability = Durability::full);
 
   // Where corrupt ones were put, in sentences.
   const std::vector<std::string>& put_aside() const { return put_aside_; }

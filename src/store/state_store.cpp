@@ -1,5 +1,6 @@
 #include "store/state_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,10 +17,11 @@ StateStore::~StateStore() {
   if (!waiting_->works.empty()) hand_over();
 }
 
-bool StateStore::run(StateDb::Work work, Done done) {
+bool StateStore::run(StateDb::Work work, Done done, Durability durability) {
   if (waiting_->works.size() >= kMostWaiting) return false;
   waiting_->works.push_back(std::move(work));
   waiting_->done.push_back(std::move(done));
+  waiting_->durability = std::max(waiting_->durability, durability);
   if (!under_way_) hand_over();
   return true;
 }
@@ -29,7 +31,7 @@ void StateStore::hand_over() {
   const auto group = waiting_;
   const bool posted = worker_.post(
       [group, database = database_, this, alive = std::weak_ptr(self_)]() -> Worker::Afterwards {
-        Outcome outcome{database->commit(group->works), database->put_aside()};
+        Outcome outcome{database->commit(group->works, group->durability), database->put_aside()};
         return [group, outcome = std::move(outcome), this, alive] {
           if (!alive.expired()) on_committed(*group, outcome);
         };

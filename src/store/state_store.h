@@ -29,7 +29,9 @@ class StateStore {
 
   // `work` stands on what it owns. done() hears how the transaction ended, on the loop. False, and
   // nothing happens: too much waits already. Work that was asked for first is done first.
-  bool run(StateDb::Work work, Done done);
+  // `normal`: done() may hear of it before a power cut would spare it; the next full one sees to
+  // that.
+  bool run(StateDb::Work work, Done done, Durability = Durability::full);
 
   // The same with a question, whose answer comes of query(database), a Result<Answer>.
   template <class Answer>
@@ -56,6 +58,7 @@ class StateStore {
   struct Group {
     std::vector<StateDb::Work> works;
     std::vector<Done> done;
+    Durability durability = Durability::normal;  // the highest that one of them asks for
   };
   struct Outcome {
     Result<void> result;
