@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/poll_loop_for_tests.h"
@@ -221,7 +222,7 @@ TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {
   int ended = 0;
   for (int i = 0; i < kMany; ++i) {
     const auto number = std::to_string(i);
-    runs.emplace_back(loop_, shell("echo I am " + number + "; exit " + number),
+    runs.emplace_back(loop_, shell(fmt::format("echo I am {0}; exit {0}", number)),
                       [&, i](const CommandOutcome& outcome) {
                         outcomes[static_cast<std::size_t>(i)] = outcome;
                         ++ended;

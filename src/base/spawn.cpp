@@ -110,7 +110,10 @@ std::vector<std::string> environment_of(const SpawnPlan& plan) {
     const auto replaced = [&](const auto& added) { return names(*ours, added.first); };
     if (std::ranges::none_of(plan.environment, replaced)) variables.emplace_back(*ours);
   }
-  for (const auto& [name, value] : plan.environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : plan.environment) {
+    variables.push_back(name);
+    variables.back().append("=").append(value);
+  }
   return variables;
 }
 
