@@ -122,7 +122,7 @@ void ClaimsTurn::settle(const SettingState& seen) {
   if (seen.now) next_.written = setting_now(kind_, seen);
   std::vector<SettingValue> expected;
   if (seen.now) expected.push_back(*seen.now);
-  write(*found.target, std::move(expected));
+  write(*found.target, expected);
 }
 
 void ClaimsTurn::go_on() {
@@ -146,10 +146,10 @@ void ClaimsTurn::go_on() {
   }
   std::vector<SettingValue> expected;
   if (!is_put() && next_.written && next_.written->value) expected = {*next_.written->value};
-  write(*target, std::move(expected));
+  write(*target, expected);
 }
 
-void ClaimsTurn::write(const Setting& target, std::vector<SettingValue> expected) {
+void ClaimsTurn::write(const Setting& target, const std::vector<SettingValue>& expected) {
   may_drift_ = !expected.empty();
   next_.replaced = next_.written ? next_.written : next_.baseline;
   next_.written = target;

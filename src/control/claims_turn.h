@@ -22,7 +22,7 @@ class ClaimsTurn final : public Turn {
   void plan(const SettingState& seen);
   void settle(const SettingState& seen);
   void go_on();
-  void write(const Setting& target, std::vector<SettingValue> expected);
+  void write(const Setting& target, const std::vector<SettingValue>& expected);
   void on_written(const Heard&);
   void on_failed(const Heard&);
   void on_drifted();
