@@ -35,8 +35,8 @@ class Archive {
 
   virtual ~Archive() = default;
   virtual bool load(std::function<void(Result<std::vector<Holding>>)> loaded) = 0;
-  // Tells when it is kept, or why not: then it is as before. A holding that is put now takes the
-  // place of one that was to be kept soon, which is told with it.
+  // Tells when it is kept, or why not: then it is as before. What is kept now of a holding
+  // takes the place of what was to be kept soon of it, which is told with it.
   virtual bool save(Entry, When, Kept) = 0;
   virtual bool audit(AuditQuestion,
                      std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;

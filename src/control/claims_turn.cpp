@@ -213,7 +213,8 @@ void ClaimsTurn::on_drifted() {
 void ClaimsTurn::keep_or_forget() {
   if (next_.claims.empty()) return table_.forget(kind_);
   const Holding* kept = table_.holding(kind_);
-  if (kept == nullptr || !(*kept == next_)) table_.note(next_);
+  // The disk knows of the write already; a next start that finds it there would say the same.
+  if (kept == nullptr || !(*kept == next_)) table_.note(next_, When::soon);
 }
 
 void ClaimsTurn::fail(Error error) {

@@ -54,6 +54,8 @@ void Control::load() {
 
 void Control::adopt(Holding holding) {
   carry_into_boot(holding, office_.boot_id, loop_.now(), loop_.wall());
+  // It may have been written, or not: until somebody has looked.
+  if (holding.replaced) holding.standing = Standing::owed;
   const auto desk = desks_.find(holding.gpu);
   if (desk == desks_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
   const SettingKind kind = holding.kind;

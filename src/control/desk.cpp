@@ -137,29 +137,28 @@ void Desk::hold(const Holding& holding, std::function<void(const Result<void>&)>
   });
 }
 
-void Desk::note(const Holding& holding) {
+void Desk::note(const Holding& holding, When when) {
   holdings_[holding.kind] = holding;
-  keep(holding.kind);
+  keep(holding.kind, when);
 }
 
 void Desk::forget(SettingKind kind) {
-  if (holdings_.erase(kind) > 0) keep(kind);
+  if (holdings_.erase(kind) > 0) keep(kind, When::now);
 }
 
-void Desk::keep(SettingKind kind) {
+void Desk::keep(SettingKind kind, When when) {
   Entry entry;
   if (const Holding* holding = this->holding(kind)) {
     entry.put = *holding;
   } else {
     entry.removed = Holding{gpu_.id, kind};
   }
-  const bool taken =
-      office_.archive.save(std::move(entry), When::soon,
-                           [this, kind, alive = std::weak_ptr(self_)](const Result<void>& done) {
-                             if (alive.expired() || done) return;
-                             unkept_.insert(kind);
-                             keep_later();
-                           });
+  const bool taken = office_.archive.save(
+      std::move(entry), when, [this, kind, alive = std::weak_ptr(self_)](const Result<void>& done) {
+        if (alive.expired() || done) return;
+        unkept_.insert(kind);
+        keep_later();
+      });
   if (taken) return;
   unkept_.insert(kind);
   keep_later();
@@ -167,7 +166,7 @@ void Desk::keep(SettingKind kind) {
 
 void Desk::keep_later() {
   keep_timer_ = office_.loop.call_after(kTryAgain, [this] {
-    for (const SettingKind kind : std::exchange(unkept_, {})) keep(kind);
+    for (const SettingKind kind : std::exchange(unkept_, {})) keep(kind, When::now);
   });
 }
 

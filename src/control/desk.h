@@ -72,14 +72,14 @@ class Desk final : private Table {
   const Holding* holding(SettingKind) const override;
   void command(Command, std::function<void(const Heard&)> then) override;
   void hold(const Holding&, std::function<void(const Result<void>&)> then) override;
-  void note(const Holding&) override;
+  void note(const Holding&, When) override;
   void forget(SettingKind) override;
   void settle_later(SettingKind) override;
   void reset(bool dry_run, std::function<void(const Result<void>&)> then) override;
   void over(std::optional<Change>) override;
 
   void hear(const Heard&);
-  void keep(SettingKind);
+  void keep(SettingKind, When);
   void keep_later();
   void refuse(const Order&, Error);
   Archive::Kept in_this_turn(Archive::Kept then);

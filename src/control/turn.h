@@ -36,7 +36,7 @@ class Table {
   // To the disk, and then into memory: nothing of it is there if that fails.
   virtual void hold(const Holding&, std::function<void(const Result<void>&)> then) = 0;
   // Into memory at once, and to the disk as soon as it can be: for what has happened already.
-  virtual void note(const Holding&) = 0;
+  virtual void note(const Holding&, When = When::now) = 0;
   // The same of one that nobody needs any more.
   virtual void forget(SettingKind) = 0;
   // Tries again in a while: see Settle.

@@ -247,9 +247,9 @@ bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
 // well. What follows it soon, how the change ended and its line in the audit, is synced, and it
 // with that.
 bool ControlDb::save_now(control::Entry entry, Kept kept) {
-  const control::Entry& newer = entry;
+  const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
   const auto older = [&](const std::optional<Holding>& one) {
-    return one && newer.put && one->gpu == newer.put->gpu && one->kind == newer.put->kind;
+    return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
   };
   // In the database itself only if this one is: until then they are what is to be kept.
   std::vector<Waiting> overtaken;

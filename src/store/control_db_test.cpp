@@ -187,6 +187,15 @@ TEST_F(ControlDbTest, AHoldingThatIsPutNowIsNotOverwrittenByAnOlderOne) {
   EXPECT_EQ(kept, 4);
 }
 
+TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
+  const auto nobody = [](const Result<void>&) {};
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, nobody));
+  ASSERT_TRUE(db_.save({{}, limits(), {}}, When::now, nobody));
+  loop_.advance(control::Archive::kSoon);
+  worker_.run_all();
+  EXPECT_TRUE(load()->empty());
+}
+
 TEST_F(ControlDbTest, TheAuditThatIsAskedForIsWhole) {
   ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, [](const Result<void>&) {}));
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);

@@ -63,7 +63,7 @@ def test_killed_inside_an_operation_the_next_daemon_ends_it(control, world, name
     for watts in before:
         accepted(yard.a.power(0, watts))
     set_ = [limit(watts) for watts in before]
-    journal = yard.journal()
+    journal = yard.quiet_journal()
     world.hang(0, "set_power_limit")
     asked = operate(yard)
     noted_down(yard, journal)
@@ -94,7 +94,7 @@ def test_killed_inside_an_operation_the_next_daemon_ends_it(control, world, name
 def test_killed_while_it_puts_everything_back_the_next_daemon_sets_it_again(control, world, point):
     yard = control(on_stop="restore")
     accepted(yard.a.power(0, 300))
-    journal = yard.journal()
+    journal = yard.quiet_journal()
     world.hang(0, "set_power_limit")
     yard.daemon.process.terminate()
     noted_down(yard, journal)
@@ -129,9 +129,9 @@ def test_killed_between_two_gpus_of_one_request_both_are_done(control, world):
 @pytest.mark.parametrize("point", ["writing", "written"])
 def test_killed_while_a_setting_ends_by_itself_the_next_daemon_ends_it(control, world, point):
     yard = control()
-    accepted(yard.a.power(0, 300, for_s=1))
+    accepted(yard.a.power(0, 300, for_s=3))
     world.hang(0, "set_power_limit")
-    noted_down(yard, yard.journal())
+    noted_down(yard, yard.quiet_journal())
     if point == "written":
         yard.freeze()
         world.heal(0)
@@ -160,7 +160,7 @@ def test_killed_before_it_is_known_what_there_was_nothing_is_written_and_nothing
 def test_a_driver_host_killed_inside_a_write_fails_it_and_takes_it_back(control, world, point):
     yard = control()
     accepted(yard.a.power(0, 300))
-    journal = yard.journal()
+    journal = yard.quiet_journal()
     world.hang(0, "set_power_limit")
     asked = yard.a.power(0, 250, wait=False)
     noted_down(yard, journal)
@@ -208,12 +208,12 @@ def killed_at(yard, library, number, name):
     for watts in before:
         accepted(yard.a.power(0, watts))
     yard.settled()
-    yard.wait_for_quiet_journal()
+    yard.quiet_journal()
     begun = yard.world.write_count()
     fatal.write_text(str(number))
     answer = operate(yard).result()
     try:  # it may be killed at what follows the answer
-        yard.daemon.process.wait(0.3)
+        yard.daemon.process.wait(0.5)
     except subprocess.TimeoutExpired:
         yard.kill()
         return None
