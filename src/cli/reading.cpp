@@ -30,10 +30,18 @@ std::vector<std::string> sockets_to_believe(const config::Environment& environme
   return sockets;
 }
 
+// TMPDIR, as long as the name of a Unix socket in it is not too long.
+std::string place_of_worlds() {
+  constexpr std::size_t kLongest = 60;
+  std::error_code failed;
+  std::string place = std::filesystem::temp_directory_path(failed).string();
+  return failed || place.size() > kLongest ? "/tmp" : place;
+}
+
 }  // namespace
 
 Result<TemporaryDirectory> TemporaryDirectory::make() {
-  std::string path = "/tmp/gpuyard-world-XXXXXX";
+  std::string path = place_of_worlds() + "/gpuyard-world-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) return system_error("creating " + path);
   return TemporaryDirectory(std::move(path));
 }

@@ -24,7 +24,7 @@ struct Scenario {
 };
 
 Request of(Daemon& daemon, const std::string& owner, Action action) {
-  return {{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, std::move(action)};
+  return {{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
 }
 
 const std::vector<Scenario> kScenarios = {

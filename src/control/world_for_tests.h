@@ -108,7 +108,8 @@ struct World {
 
   // False: the daemon dies with it.
   bool commit(const Entry& entry) {
-    const bool fatal = commits_left >= 0 && commits_left-- == 0;
+    const bool fatal = commits_left == 0;
+    if (commits_left >= 0) --commits_left;
     if (!fatal || fatal_commit_counts) keep(entry);
     killed = killed || fatal;
     return !fatal;

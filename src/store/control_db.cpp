@@ -236,7 +236,7 @@ bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
 }
 
 bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
-  if (when == control::When::now) return save_now(std::move(entry), std::move(kept));
+  if (when == control::When::now) return save_now(std::move(entry), kept);
   if (waiting_.size() >= kMostWaiting) return false;
   waiting_.push_back({std::move(entry), std::move(kept)});
   if (waiting_.size() == 1) soon_ = loop_.call_after(kSoon, [this] { keep_waiting(); });
@@ -246,7 +246,7 @@ bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
 // A commit without a sync outlives a killed daemon, and a power cut takes the driver's half as
 // well. What follows it soon, how the change ended and its line in the audit, is synced, and it
 // with that.
-bool ControlDb::save_now(control::Entry entry, Kept kept) {
+bool ControlDb::save_now(control::Entry entry, const Kept& kept) {
   const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
   const auto older = [&](const std::optional<Holding>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;

@@ -74,7 +74,7 @@ class ControlDb final : public control::Archive {
     Kept kept;
   };
 
-  bool save_now(control::Entry, Kept kept);
+  bool save_now(control::Entry, const Kept& kept);
   void keep_waiting();
 
   Loop& loop_;

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -18,8 +19,15 @@ def descriptors(pid):
     return {int(fd): os.readlink(f"{place}/{fd}").split(":")[0] for fd in os.listdir(place)}
 
 
-def worlds():
-    return {name for name in os.listdir("/tmp") if name.startswith("gpuyard-world-")}
+@pytest.fixture
+def place():
+    """Where the worlds of one test are, and no others."""
+    with tempfile.TemporaryDirectory(prefix="gpuyard-", dir="/tmp") as directory:
+        yield directory
+
+
+def worlds(place):
+    return [name for name in os.listdir(place) if name.startswith("gpuyard-world-")]
 
 
 def test_the_driver_host_holds_its_socket_and_its_log_and_nothing_of_the_daemon(daemon, tmp_path):
@@ -86,39 +94,35 @@ def test_after_an_upgrade_in_place_the_daemon_still_starts_its_own_driver_host(t
         yard.stop(signal.SIGKILL)
 
 
-def start_devices(tmp_path, stdout):
-    """`gpuyard devices --simulate` once its world is there, and the world's directory."""
-    before = worlds()
-    process = subprocess.Popen([PROGRAM, "devices", "--simulate", "2", "--json"],
-                               env=clean_environment(tmp_path), stdout=stdout,
-                               stderr=subprocess.PIPE)
-    return process, before
+def start_devices(tmp_path, place):
+    return subprocess.Popen([PROGRAM, "devices", "--simulate", "2", "--json"],
+                            env=clean_environment(tmp_path, TMPDIR=place), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, number):
-    process, before = start_devices(tmp_path, subprocess.PIPE)
-    wait_until(lambda: any(os.path.exists(f"/tmp/{world}/lock") for world in worlds() - before)
+def test_a_private_world_is_gone_after_a_command_that_was_killed(tmp_path, place, number):
+    process = start_devices(tmp_path, place)
+    wait_until(lambda: any(os.path.exists(f"{place}/{world}/lock") for world in worlds(place))
                or process.poll() is not None, "the world's keeper")
     process.send_signal(number)
     process.communicate(timeout=30)
-    wait_until(lambda: worlds() <= before, "the world to go")
+    wait_until(lambda: not worlds(place), "the world to go")
 
 
-def test_a_private_world_is_gone_after_a_command_whose_pipe_was_closed(tmp_path):
-    process, before = start_devices(tmp_path, subprocess.PIPE)
+def test_a_private_world_is_gone_after_a_command_whose_pipe_was_closed(tmp_path, place):
+    process = start_devices(tmp_path, place)
     process.stdout.close()
     process.wait(30)
-    wait_until(lambda: worlds() <= before, "the world to go")
+    wait_until(lambda: not worlds(place), "the world to go")
 
 
-def test_a_private_world_that_does_not_start_leaves_nothing(tmp_path):
-    before = worlds()
+def test_a_private_world_that_does_not_start_leaves_nothing(tmp_path, place):
     result = subprocess.run(["sh", "-c", f'ulimit -f 0; exec "{PROGRAM}" devices --simulate 1'],
-                            env=clean_environment(tmp_path), capture_output=True, text=True,
+                            env=clean_environment(tmp_path, TMPDIR=place), capture_output=True, text=True,
                             timeout=30, check=False)
     assert result.returncode != 0 and "simulating" in result.stderr
-    assert worlds() <= before
+    assert not worlds(place)
 
 
 def test_simulated_gpus_are_served_whatever_library_the_file_names(daemon, tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 
 from conftest import PROGRAM, clean_environment
 
@@ -18,11 +19,9 @@ def test_devices_shows_a_simulated_fleet_without_any_daemon(run):
 
 
 def test_the_private_world_of_one_command_is_gone_after_it(run):
-    def worlds():
-        return {name for name in os.listdir("/tmp") if name.startswith("gpuyard-world-")}
-    before = worlds()
-    assert run("devices", "--simulate", "2").returncode == 0
-    assert worlds() <= before
+    with tempfile.TemporaryDirectory(prefix="gpuyard-", dir="/tmp") as place:
+        assert run("devices", "--simulate", "2", TMPDIR=place).returncode == 0
+        assert not os.listdir(place)
 
 
 def test_devices_as_json_names_each_gpu_three_ways_and_carries_its_schema(run):
