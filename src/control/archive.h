@@ -46,6 +46,8 @@ class Archive {
   static constexpr Duration kSoon = std::chrono::milliseconds(100);
   // So many entries of the audit are kept.
   static constexpr std::int64_t kAuditKept = 10'000;
+  // Of them, refusals: whoever may do nothing shall not push out what was done.
+  static constexpr std::int64_t kRefusalsKept = 1000;
 };
 
 }  // namespace gpuyard::control

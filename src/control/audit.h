@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -12,6 +13,9 @@
 namespace gpuyard::control {
 
 struct AuditEntry {
+  // The outcome of what never got as far as a GPU.
+  static constexpr std::string_view kRefused = "refused";
+
   std::int64_t number = 0;  // the archive's to give: counts up
   WallTime at{};
   std::string by;  // "uid 1000"; "gpuyard" for what time or a restart did

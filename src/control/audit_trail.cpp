@@ -47,7 +47,7 @@ void AuditTrail::note_refusal(const Asker& asker, const std::string& action, con
   entry.by = asker.owner;
   entry.request_id = asker.request_id;
   entry.action = action;
-  entry.outcome = "refused";
+  entry.outcome = AuditEntry::kRefused;
   entry.error = why.message;
   if (const auto left_out = std::exchange(left_out_, 0); left_out > 0) {
     *entry.error += fmt::format(" (and {} refusals before, which are not noted)", left_out);

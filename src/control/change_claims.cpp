@@ -50,7 +50,16 @@ struct ChangeClaims {
   Result<void> operator()(const Expire&) const { return end_expired(); }
   Result<void> operator()(const Settle&) const { return end_expired(); }
   Result<void> operator()(const Reinstate& reinstate) const {
-    holding.claims = reinstate.claims;
+    const Claim* own = find_claim(holding, owner());
+    const auto wants = own != nullptr ? std::optional(own->wanted) : std::nullopt;
+    const bool theirs = own == nullptr && !holding.claims.empty() && !is_shared(holding.kind);
+    if (wants != reinstate.made || theirs) return {};
+    remove_claim(holding, owner());
+    for (const Claim& claim : reinstate.before) {
+      const bool lost = claim.owner == owner() || reinstate.forced;
+      const bool over = claim.until && *claim.until <= moment.now;
+      if (lost && !over && find_claim(holding, claim.owner) == nullptr) place_claim(holding, claim);
+    }
     return {};
   }
   Result<void> operator()(const auto&) const { return {}; }

@@ -46,14 +46,15 @@ ClaimsTurn::ClaimsTurn(Table& table, const Order& order, SettingKind kind)
 }
 
 void ClaimsTurn::begin() {
-  const bool asked = is_put() || std::holds_alternative<Restore>(order_.job);
-  if (!before_ && !asked) return table_.over(std::nullopt);
   const Moment moment{table_.loop().now(), table_.loop().wall()};
   if (auto changed = change_claims(next_, order_, table_.gpu(), moment); !changed) {
     return fail(std::move(changed).error());
   }
-  const bool expired = !(before_ == next_);
-  if (std::holds_alternative<Expire>(order_.job) && !expired) return table_.over(std::nullopt);
+  const bool asked = is_put() || std::holds_alternative<Restore>(order_.job);
+  if (!before_ && !asked && next_.claims.empty()) return table_.over(std::nullopt);
+  const bool changed = !(before_ == next_);
+  const bool undoes = std::holds_alternative<Expire>(order_.job) || is_reinstating();
+  if (undoes && !changed) return table_.over(std::nullopt);
   if (!must_look()) return is_settling() ? settle({}) : go_on();
   table_.command(Look{kind_}, [this](const Heard& heard) { on_look(heard); });
 }
@@ -61,9 +62,9 @@ void ClaimsTurn::begin() {
 // What is there must be known before it is replaced for the first time, and wherever it is not
 // certain what is there.
 bool ClaimsTurn::must_look() const {
-  if (is_put()) {
-    return order_.dry_run || !is_known() || is_outbid();
-  }
+  if (is_put()) return order_.dry_run || !is_known() || is_outbid();
+  if (is_reinstating() && !next_.baseline) return true;
+  if (is_suspending()) return false;
   return can_be_read(kind_) && (is_settling() || next_.standing == Standing::owed);
 }
 
@@ -87,14 +88,18 @@ void ClaimsTurn::on_look(const Heard& heard) {
   }
   const SettingState seen = heard.reply.before.value_or(SettingState{});
   if (seen.now) change_.before = setting_now(kind_, seen);
-  is_put() ? plan(seen) : settle(seen);
+  const bool anew = is_put() || (is_reinstating() && !next_.baseline);
+  anew ? plan(seen) : settle(seen);
 }
 
 void ClaimsTurn::plan(const SettingState& seen) {
-  const Setting& setting = std::get<Put>(order_.job).setting;
-  if (auto possible = check(setting, seen); !possible) return fail(std::move(possible).error());
+  if (is_put()) {
+    auto possible = check(std::get<Put>(order_.job).setting, seen);
+    if (!possible) return fail(std::move(possible).error());
+  }
   if (is_known() && !order_.dry_run) return go_on();
-  const bool others = next_.standing == Standing::drifted || !next_.baseline;
+  const bool others = next_.standing == Standing::drifted || !next_.baseline ||
+                      (seen.now && !is_ours(next_, *seen.now));
   if (others) next_.baseline = setting_now(kind_, seen).value_or(unlocked(kind_));
   if (seen.now) next_.written = setting_now(kind_, seen);
   if (next_.standing == Standing::drifted) next_.standing = Standing::applied;
@@ -107,7 +112,7 @@ void ClaimsTurn::settle(const SettingState& seen) {
   switch (found.finding) {
     case Finding::nothing:
       table_.forget(kind_);
-      return table_.over(std::nullopt);
+      return is_settling() ? table_.over(std::nullopt) : tell(Outcome::restored);
     case Finding::drifted:
       return on_drifted();
     case Finding::in_force:
@@ -130,13 +135,15 @@ void ClaimsTurn::go_on() {
       is_suspending() ? next_.baseline : (wanted(next_) ? wanted(next_) : next_.baseline);
   change_.after = target;
   if (order_.dry_run) return tell(Outcome::planned);
-  if (!target) {  // never looked at in this boot, and nobody wants it
+  if (!target) {  // never looked at in this boot, and nobody wants it now
+    if (is_suspending()) return table_.over(std::nullopt);
     table_.forget(kind_);
     return tell(Outcome::restored);
   }
   if (next_.standing == Standing::drifted) return on_drifted();
   const bool theirs = is_outbid();
-  const bool there = before_ && before_->written == target && before_->standing != Standing::owed;
+  const bool there = before_ && before_->written == target && before_->standing != Standing::owed &&
+                     before_->standing != Standing::drifted;
   if (there && (theirs || !is_put())) {
     table_.hold(next_, [this, theirs](const Result<void>& kept) {
       if (!kept) return fail(Error(kept.error()));
@@ -145,7 +152,9 @@ void ClaimsTurn::go_on() {
     return;
   }
   std::vector<SettingValue> expected;
-  if (!is_put() && next_.written && next_.written->value) expected = {*next_.written->value};
+  for (const auto& ours : {next_.written, next_.replaced}) {
+    if (!is_put() && ours && ours->value) expected.push_back(*ours->value);
+  }
   write(*target, expected);
 }
 
@@ -165,6 +174,7 @@ void ClaimsTurn::on_written(const Heard& heard) {
     change_.before = setting_now(kind_, *heard.reply.before);
   }
   if (heard.error()) return on_failed(heard);
+  note_what_was_replaced(heard.reply);
   if (heard.reply.after && heard.reply.after->now) {
     next_.written = change_.after = setting_now(kind_, *heard.reply.after);
   }
@@ -174,6 +184,16 @@ void ClaimsTurn::on_written(const Heard& heard) {
   keep_or_forget();
   if (put_back || std::holds_alternative<Restore>(order_.job)) return tell(Outcome::restored);
   tell(is_outbid() ? Outcome::held : outcome_of(next_.standing));
+}
+
+// Somebody else's value, which nobody had noticed before this one took its place.
+void ClaimsTurn::note_what_was_replaced(const CommandReply& reply) {
+  if (!reply.before || !reply.before->now || !is_put()) return;
+  const SettingValue& value = *reply.before->now;
+  const bool known = before_ && is_ours(*before_, value);
+  if (!known && next_.replaced && next_.replaced->value != value) {
+    next_.baseline = setting_now(kind_, *reply.before);
+  }
 }
 
 void ClaimsTurn::on_failed(const Heard& heard) {

@@ -24,6 +24,7 @@ class ClaimsTurn final : public Turn {
   void go_on();
   void write(const Setting& target, const std::vector<SettingValue>& expected);
   void on_written(const Heard&);
+  void note_what_was_replaced(const CommandReply&);
   void on_failed(const Heard&);
   void on_drifted();
   void keep_or_forget();
@@ -32,6 +33,7 @@ class ClaimsTurn final : public Turn {
 
   bool is_put() const { return std::holds_alternative<Put>(order_.job); }
   bool is_settling() const { return std::holds_alternative<Settle>(order_.job); }
+  bool is_reinstating() const { return std::holds_alternative<Reinstate>(order_.job); }
   bool is_suspending() const { return std::holds_alternative<Suspend>(order_.job); }
 
   Table& table_;

@@ -87,8 +87,10 @@ void Control::on_fleet(const Fleet& fleet) {
 
 void Control::on_reply(const CommandReply& reply) {
   if (auto look = looks_.extract(reply.id)) {
-    if (reply.failure) return look.mapped()(reply.failure->error());
-    return look.mapped()(reply.before.value_or(SettingState{}));
+    const auto seen = reply.failure ? Result<SettingState>(reply.failure->error())
+                                    : Result<SettingState>(reply.before.value_or(SettingState{}));
+    for (const Seen& told : look.mapped().seen) told(seen);
+    return;
   }
   const auto desk = desks_.find(reply.device);
   if (desk != desks_.end()) desk->second->on_reply(reply);
@@ -96,18 +98,25 @@ void Control::on_reply(const CommandReply& reply) {
 
 void Control::on_host_down() {
   settled_.clear();
-  for (const auto& [id, seen] : std::exchange(looks_, {})) {
-    seen(Error{Errc::unavailable, "the driver-host ended before it answered"});
+  for (const auto& [id, look] : std::exchange(looks_, {})) {
+    for (const Seen& told : look.seen) {
+      told(Error{Errc::unavailable, "the driver-host ended before it answered"});
+    }
   }
   for (const auto& [id, desk] : desks_) desk->on_host_down();
 }
 
+// Whoever asks while a question is out shares its answer, so that looks cannot fill a GPU's queue.
 void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
+  for (auto& [id, look] : looks_) {
+    if (look.gpu != gpu || look.kind != kind) continue;
+    if (look.seen.size() >= kMostLooks) return seen(Error{Errc::busy, "too many ask for it"});
+    return look.seen.push_back(std::move(seen));
+  }
   const std::uint64_t id = ++office_.last_command;
-  const bool asked =
-      looks_.size() < kMostLooks && hands_.command({id, gpu, Look{kind}, "", loop_.now()});
+  const bool asked = hands_.command({id, gpu, Look{kind}, "", loop_.now()});
   if (!asked) return seen(Error{Errc::busy, "the driver-host is away or too busy"});
-  looks_.emplace(id, std::move(seen));
+  looks_[id] = {gpu, kind, {std::move(seen)}};
 }
 
 Result<void> Control::may_ask(const Request& request) const {
@@ -173,9 +182,10 @@ void Control::ask(const Request& request, const Heard& heard) {
   }
   Gathering::TakeBack back;
   if (request.atomic) {
-    back = [this, asker = request.asker, alive = std::weak_ptr(self_)](
-               const Change& change, Reinstate claims, const std::function<void()>& done) {
-      if (!alive.expired()) take_back(asker, change, std::move(claims), done);
+    back = [this, request, alive = std::weak_ptr(self_)](
+               const Change& change, std::vector<Claim> before,
+               const std::function<void(const Change&)>& done) {
+      if (!alive.expired()) take_back(request, change, std::move(before), done);
     };
   }
   const auto gathering = std::make_shared<Gathering>(loop_, prepared->size(), back, heard);
@@ -202,14 +212,16 @@ Result<Control::Changes> Control::send(const Request& request) {
   return changes;
 }
 
-void Control::take_back(const Asker& asker, const Change& change, Reinstate claims,
-                        const std::function<void()>& done) {
+void Control::take_back(const Request& request, const Change& change, std::vector<Claim> before,
+                        const std::function<void(const Change&)>& done) {
   const auto desk = desks_.find(change.gpu);
-  if (desk == desks_.end()) return done();
+  if (desk == desks_.end() || !change.kind) return done(change);
+  Reinstate reinstate{*change.kind, std::move(before), std::nullopt, request.force};
+  if (const auto* put = std::get_if<Put>(&request.action)) reinstate.made = put->setting.value;
   Order order;
-  order.asker = asker;
-  order.job = std::move(claims);
-  order.done = [done](const Change&, const std::vector<Claim>&) { done(); };
+  order.asker = request.asker;
+  order.job = std::move(reinstate);
+  order.done = [done](const Change& back, const std::vector<Claim>&) { done(back); };
   desk->second->submit(std::move(order));
 }
 
@@ -226,6 +238,9 @@ void Control::on_over(const DeviceInfo& gpu, const Order& order,
     const Operation* operation = operations_.find(order.operation);
     if (told_ && operation != nullptr) told_(*operation);
     if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
+    // A full disk, say: not again at once.
+    const bool late = std::holds_alternative<Expire>(order.job) && change->error;
+    if (late) expire_from_ = loop_.now() + Desk::kTryAgain;
   }
   resetting_.go_on();
   if (std::holds_alternative<Reset>(order.job)) {
@@ -249,6 +264,7 @@ void Control::expire_in_time() {
       if (next && (!first || *next < *first)) first = next;
     }
   }
+  if (first) first = std::max(*first, expire_from_);
   expiry_ = first ? loop_.call_at(*first, [this] { expire(); }) : Subscription();
 }
 
@@ -269,6 +285,7 @@ void Control::stop(std::function<void()> done) {
     for (const auto& [id, desk] : desks_) desk->abandon();
     if (first) done();
   };
+  resetting_.close();
   for (const auto& [id, desk] : desks_) {
     if (policy_.restore_on_stop) desk->suspend();
     desk->close();

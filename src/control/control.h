@@ -29,7 +29,7 @@ class Control {
   static constexpr Duration kPatience = std::chrono::seconds(20);
   static constexpr Duration kFarewell = std::chrono::seconds(1);
   static constexpr Duration kLoadAgain = std::chrono::seconds(5);
-  static constexpr std::size_t kMostLooks = 512;  // under way at a time
+  static constexpr std::size_t kMostLooks = 512;  // that wait for one answer
 
   using Changes = Gathering::Changes;
   using Heard = Gathering::Heard;
@@ -77,6 +77,11 @@ class Control {
   std::vector<std::string> notes() const;
 
  private:
+  struct Looking {
+    DeviceId gpu;
+    SettingKind kind{};
+    std::vector<Seen> seen;
+  };
   using Prepared = std::vector<std::pair<Desk*, Order>>;
 
   Result<Prepared> prepare(const Request&);
@@ -85,7 +90,8 @@ class Control {
   void adopt(Holding);
   bool begins(const Order&);
   void on_over(const DeviceInfo&, const Order&, const std::optional<Change>&, TimePoint began);
-  void take_back(const Asker&, const Change&, Reinstate, const std::function<void()>& done);
+  void take_back(const Request&, const Change&, std::vector<Claim> before,
+                 const std::function<void(const Change&)>& done);
   void expire_in_time();
   void expire();
   bool quiet_but_for(const DeviceId&) const;
@@ -101,12 +107,13 @@ class Control {
   Resetting resetting_;
   std::map<DeviceId, std::unique_ptr<Desk>> desks_;
   std::map<DeviceId, std::vector<Holding>> homeless_;  // of GPUs that are not there
-  std::map<std::uint64_t, Seen> looks_;
+  std::map<std::uint64_t, Looking> looks_;
   std::set<DeviceId> settled_;  // open since the driver-host greeted
   bool loaded_ = false;
   std::optional<Error> unloaded_;
   std::function<void()> stopped_;
   Subscription expiry_;
+  TimePoint expire_from_{};
   Subscription load_timer_;
   Subscription farewell_;
   std::shared_ptr<Control*> self_ = std::make_shared<Control*>(this);

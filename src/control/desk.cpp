@@ -23,7 +23,8 @@ void Desk::submit(Order order) {
   if (closed_) {
     return refuse(order, {Errc::unavailable, "gpuyard is ending and takes no more commands"});
   }
-  if (queue_.size() >= kMostWaiting) {
+  const bool undoes = std::holds_alternative<Reinstate>(order.job);
+  if (queue_.size() >= kMostWaiting && !undoes) {
     return refuse(order, {Errc::busy, fmt::format("{} commands wait for GPU {} already; ask again "
                                                   "later",
                                                   kMostWaiting, gpu_.index)});
@@ -73,13 +74,15 @@ void Desk::over(std::optional<Change> change) {
   const auto turn = std::move(turn_);
   const Order order = *std::exchange(order_, std::nullopt);
   then_ = nullptr;
+  // What is told below may begin the next turn.
+  const std::vector<Claim> claims_before = std::exchange(claims_before_, {});
   if (change) {
     change->gpu = gpu_.id;
     change->index = gpu_.index;
     change->operation = order.operation;
   }
   office_.told_over(gpu_, order, change, began_);
-  if (change && order.done) order.done(*change, std::move(claims_before_));
+  if (order.done) order.done(change.value_or(Change{}), claims_before);
   go_on();
 }
 

@@ -40,7 +40,6 @@ void Gathering::on_over(std::size_t index, const Change& change, std::vector<Cla
   if (!heard_) {
     log::error("Failed to send response to caller: {} took longer than he waited",
                change.operation);
-    return;
   }
   places_[index] = {change, std::move(before)};
   if (--missing_ > 0) return;
@@ -52,27 +51,31 @@ void Gathering::on_over(std::size_t index, const Change& change, std::vector<Cla
   tell();
 }
 
+// Also when nobody waits for the answer any more: all or none was what was asked for.
 void Gathering::roll_back() {
-  const auto bad = std::ranges::find(places_, Outcome::failed,
-                                     [](const Place& one) { return one.change->outcome; });
-  const Error why = bad->change->error.value_or(Error{});
-  for (Place& one : places_) {
-    if (worked(*one.change)) ++missing_;
+  missing_ = static_cast<std::size_t>(
+      std::ranges::count_if(places_, [](const Place& one) { return worked(*one.change); }));
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!worked(*places_[i].change)) continue;
+    take_back_(
+        *places_[i].change, places_[i].claims_before,
+        [self = shared_from_this(), i](const Change& back) { self->on_taken_back(i, back); });
   }
-  for (Place& one : places_) {
-    Change& change = *one.change;
-    if (!worked(change)) continue;
-    const Change done = change;
+}
+
+void Gathering::on_taken_back(std::size_t index, const Change& back) {
+  Change& change = *places_[index].change;
+  if (back.error) {
+    change.outcome = Outcome::failed;
+    change.error = Error(*back.error).in("it worked here, and could not be rolled back");
+  } else {
     change.outcome = Outcome::rolled_back;
-    change.error = Error{why.code, fmt::format("rolled back, because GPU {} failed",
-                                               bad->change->index.value_or(0))};
-    change.after = change.before;
-    change.owner.reset();
-    change.until.reset();
-    take_back_(done, {*done.kind, one.claims_before}, [self = shared_from_this()] {
-      if (--self->missing_ == 0) self->tell();
-    });
+    change.error = Error{Errc::conflict, "rolled back, because it failed on another GPU"};
+    change.after = back.after ? back.after : change.before;
+    change.owner = back.owner;
+    change.until = back.until;
   }
+  if (--missing_ == 0) tell();
 }
 
 void Gathering::tell() {

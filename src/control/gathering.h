@@ -16,8 +16,10 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   using Changes = std::vector<Change>;
   using Heard = std::function<void(const Result<Changes>&)>;
-  // Takes back one change that worked.
-  using TakeBack = std::function<void(const Change&, Reinstate, std::function<void()> done)>;
+  // Takes back one change that worked, of which these were the claims before, and says how that
+  // ended.
+  using TakeBack = std::function<void(const Change&, std::vector<Claim> before,
+                                      std::function<void(const Change&)> done)>;
 
   // `take_back` is for a request that wants all or none. Tells `heard` once, never inside a call
   // from outside.
@@ -35,6 +37,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   };
 
   void on_over(std::size_t index, const Change&, std::vector<Claim> claims_before);
+  void on_taken_back(std::size_t index, const Change&);
   void roll_back();
   void tell();
   void give_up();

@@ -21,9 +21,13 @@ struct Settle {  // looks what has become of it: reconcile.h
 struct Suspend {  // puts the baseline back, and keeps the claims for the next start
   SettingKind kind{};
 };
-struct Reinstate {  // the claims as they were: a part of a change that failed elsewhere
+// Takes back what the asker changed, because it failed elsewhere: as far as nobody has changed it
+// since.
+struct Reinstate {
   SettingKind kind{};
-  std::vector<Claim> claims;
+  std::vector<Claim> before;         // of all owners
+  std::optional<SettingValue> made;  // what the asker has wanted since; none: nothing any more
+  bool forced = false;               // others lost theirs
 };
 
 using Job = std::variant<Put, Restore, ClearEcc, Reset, Expire, Settle, Suspend, Reinstate>;

@@ -26,15 +26,17 @@ Reconciled reconcile_unreadable(const Holding& holding) {
 
 }  // namespace
 
+bool is_ours(const Holding& holding, const SettingValue& value) {
+  return is(holding.written, value) || is(holding.replaced, value) || is(holding.baseline, value);
+}
+
 Reconciled reconcile(const Holding& holding, const SettingState& seen) {
   if (!seen.now) return reconcile_unreadable(holding);
   const Setting now{holding.kind, seen.now};
   if (!holding.baseline) return start_anew(holding, now);
   const auto target = wanted(holding).value_or(*holding.baseline);
   if (target == now) return {Finding::in_force, target};
-  const bool ours = is(holding.written, *seen.now) || is(holding.replaced, *seen.now) ||
-                    is(holding.baseline, *seen.now);
-  if (ours) return {Finding::to_write, target};
+  if (is_ours(holding, *seen.now)) return {Finding::to_write, target};
   if (seen.by_default == seen.now) return start_anew(holding, now);
   return {Finding::drifted};
 }

@@ -23,6 +23,9 @@ struct Reconciled {
   std::optional<Setting> new_baseline = {};
 };
 
+// Whether it is a value that we wrote, or replaced.
+bool is_ours(const Holding&, const SettingValue&);
+
 // A value that is our last write, what that replaced, the baseline or the driver's own default is
 // none that somebody else chose: writes get lost when a daemon is killed and when a driver is
 // loaded anew. Any other is. What cannot be read back is written again.

@@ -5,6 +5,9 @@
 namespace gpuyard::control {
 
 void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()> quiet, Then then) {
+  if (closed_) {
+    return answer_soon(std::move(then), Error{Errc::unavailable, "gpuyard is ending"});
+  }
   if (under_way()) {
     return answer_soon(std::move(then), Error{Errc::busy, "another GPU is being reset"});
   }
@@ -22,7 +25,9 @@ void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()>
 }
 
 void Resetting::go_on() {
-  if (state_ != State::waiting || !quiet_()) return;
+  if (state_ != State::waiting || closed_ || !quiet_()) return;
+  // Somebody may have begun to use it meanwhile.
+  if (auto allowed = hands_.may_reset(gpu_); !allowed) return end(allowed);
   state_ = State::resetting;
   patience_.reset();
   hands_.reset(gpu_, [this, alive = std::weak_ptr(self_)](const Result<void>& done) {
@@ -37,8 +42,9 @@ void Resetting::end(const Result<void>& done) {
 }
 
 void Resetting::answer_soon(Then then, Result<void> answer) {
-  soon_ = loop_.call_at(loop_.now(),
-                        [then = std::move(then), answer = std::move(answer)] { then(answer); });
+  loop_.post([then = std::move(then), answer = std::move(answer), alive = std::weak_ptr(self_)] {
+    if (!alive.expired()) then(answer);
+  });
 }
 
 }  // namespace gpuyard::control

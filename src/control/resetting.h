@@ -24,6 +24,8 @@ class Resetting {
   void begin(const DeviceInfo&, bool dry_run, std::function<bool()> quiet, Then);
   // Something has ended.
   void go_on();
+  // Begins none any more.
+  void close() { closed_ = true; }
 
   static constexpr Duration kPatience = std::chrono::seconds(5);
 
@@ -36,6 +38,7 @@ class Resetting {
   Loop& loop_;
   Hands& hands_;
   State state_ = State::none;
+  bool closed_ = false;
   DeviceInfo gpu_;
   std::function<bool()> quiet_;
   Then then_;

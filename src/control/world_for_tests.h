@@ -35,6 +35,7 @@ struct World {
   std::vector<AuditEntry> audit;
 
   std::optional<Error> driver_fails = {};  // every write
+  DeviceId fails_only = {};                // of this GPU, if not empty
   std::optional<Error> disk_fails = {};
   bool disk_reads = true;
   // After so many commits the daemon is killed; negative: never. At the fatal one it is killed
@@ -100,7 +101,8 @@ struct World {
         std::ranges::find(apply.expected, *reply.before->now) == apply.expected.end();
     if (other) return fail({Errc::conflict, "another value is there"});
     reply.called = true;
-    if (driver_fails) return fail(*driver_fails);
+    const bool ours = fails_only.empty() || fails_only == reply.device;
+    if (driver_fails && ours) return fail(*driver_fails);
     values[{reply.device, setting.kind}] = setting.value.value_or(SettingValue{});
     writes.push_back(reply.device + " " + text_of(setting));
     reply.after = look(reply.device, setting.kind);
@@ -186,6 +188,7 @@ class Daemon final : private Hands, private Archive {
   Control& control() { return control_; }
   std::optional<Error> error;  // of the last request as a whole
   bool hold_replies = false;   // the driver takes its time
+  DeviceId hold_only = {};     // this GPU's does, if not empty
   void release_replies() {
     hold_replies = false;
     for (const CommandRequest& one : std::exchange(waiting_, {})) answer(one);
@@ -194,6 +197,7 @@ class Daemon final : private Hands, private Archive {
   std::size_t waiting() const { return waiting_.size(); }
   Result<void> resettable = {};
   std::vector<DeviceId> resets;
+  std::size_t saves = 0;
   ManualLoop loop;
 
  private:
@@ -203,7 +207,7 @@ class Daemon final : private Hands, private Archive {
 
   bool command(const CommandRequest& request) override {
     if (!there_) return false;
-    if (hold_replies) {
+    if (hold_replies && (hold_only.empty() || hold_only == request.device)) {
       waiting_.push_back(request);
     } else {
       answer(request);
@@ -237,6 +241,7 @@ class Daemon final : private Hands, private Archive {
     return true;
   }
   bool save(Entry entry, When, Kept kept) override {
+    ++saves;
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;
       if (world_.disk_fails) return kept(*world_.disk_fails);

@@ -76,10 +76,16 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
   const auto latest = telemetry_.latest();
   const auto device =
       std::ranges::find_if(latest->devices, [&](const auto& one) { return one.info.id == gpu.id; });
-  // A GPU that is lost tells no processes, and a reset may be what it needs.
-  if (device == latest->devices.end() || !device->sample.processes()) return {};
-  const auto* processes = device->sample.processes()->processes();
-  if (processes == nullptr || processes->empty()) return {};
+  if (device == latest->devices.end()) return {};
+  const auto& list = device->sample.processes();
+  const auto* processes = list ? list->processes() : nullptr;
+  if (processes == nullptr) {
+    // A GPU that is lost tells no processes, and a reset may be what it needs.
+    if (device->condition != DeviceCondition::responsive) return {};
+    return Error{Errc::unavailable,
+                 fmt::format("it cannot be told now whether processes use GPU {}", gpu.index)};
+  }
+  if (processes->empty()) return {};
   return Error{Errc::conflict, fmt::format("processes use GPU {}: {}; end them first", gpu.index,
                                            process_numbers(*processes))};
 }

@@ -115,8 +115,8 @@ Result<void> ZeusFeed::permits(const http::Request& request) {
   return permitted;
 }
 
-// A user's value is that user's alone, even where others could ask for less: zeusd's clients take
-// what they set for what is in force.
+// Not beside another owner's value, even where both could live: zeusd's clients take what they set
+// for what is in force. Who comes later by the API may still ask for less.
 void ZeusFeed::order(zeus::Order order,
                      std::function<void(const std::vector<zeus::Outcome>&)> done) {
   control::Request request;

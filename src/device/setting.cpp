@@ -72,6 +72,14 @@ Result<void> check_form(const Setting& setting) {
                : refuse("can be default, prohibited or exclusive process (0, 2 or 3)");
 }
 
+// Where no driver says what it takes: its own numbers have 32 bits.
+Result<void> check_sane(const Setting& setting) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  if (setting.value->highest <= kMost) return {};
+  return Error{Errc::invalid, fmt::format("{} is out of range for any {}", text_of(setting),
+                                          words_of(setting.kind))};
+}
+
 }  // namespace
 
 Setting power_limit(std::int64_t milliwatts) {
@@ -97,7 +105,8 @@ Setting ecc(bool enabled) {
 }
 
 Result<void> check(const Setting& setting, const SettingState& state) {
-  if (auto formed = check_form(setting); !formed || !setting.value || !state.allowed) return formed;
+  if (auto formed = check_form(setting); !formed || !setting.value) return formed;
+  if (!state.allowed) return check_sane(setting);
   const bool inside = setting.value->lowest >= state.allowed->lowest &&
                       setting.value->highest <= state.allowed->highest;
   if (inside) return {};

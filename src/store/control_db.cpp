@@ -169,6 +169,14 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
   bind_text(*put, 10, entry.error);
   put->bind(11, std::int64_t{entry.forced}).bind(12, std::int64_t{entry.took.count()});
   if (auto done = put->run(); !done) return done;
+  if (entry.outcome == control::AuditEntry::kRefused) {
+    auto oldest = database.prepare(
+        "DELETE FROM control_audit WHERE outcome = ?1 AND number <= (SELECT number FROM "
+        "control_audit WHERE outcome = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)");
+    if (!oldest) return std::move(oldest).error();
+    oldest->bind(1, control::AuditEntry::kRefused).bind(2, control::Archive::kRefusalsKept);
+    if (auto done = oldest->run(); !done) return done;
+  }
   auto prune = database.prepare(
       "DELETE FROM control_audit WHERE number <= (SELECT max(number) FROM control_audit) - ?");
   if (!prune) return std::move(prune).error();

@@ -34,7 +34,7 @@ WRONG_VALUES = [
     ("power-limit", {"power_limit_mw": 0}, "above 0 W"),
     ("power-limit", {"power_limit_mw": -300000}, "above 0 W"),
     ("power-limit", {"power_limit_mw": 100000}, "200 W to 700 W"),
-    ("power-limit", {"power_limit_mw": 2**62}, "200 W to 700 W"),
+    ("power-limit", {"power_limit_mw": 2**62}, "out of range"),
     ("power-limit", {"power_limit_mw": 700001}, "200 W to 700 W"),
     ("gpu-clocks", {"min_clock_mhz": 1200, "max_clock_mhz": 900}, "above their highest"),
     ("gpu-clocks", {"min_clock_mhz": -1, "max_clock_mhz": 900}, "negative"),
