@@ -1,6 +1,7 @@
 #include "device/snapshot.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -41,6 +42,21 @@ bool means_lost(MissingReason reason) {
   return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
 }
 
+// A GPU that wants a reset still says who it is: what rarely changes may be answered by one that is
+// gone for every other purpose.
+bool may_be_answered_by_the_lost(Metric metric) {
+  static const auto rare = [] {
+    std::array<bool, kMetricCount> found{};
+    for (const ProbeRow& row : probes()) {
+      for (const Metric one : row.fills) {
+        found[static_cast<std::size_t>(one)] = row.tier == Tier::rare;
+      }
+    }
+    return found;
+  }();
+  return rare[static_cast<std::size_t>(metric)];
+}
+
 std::optional<std::uint32_t> as_index(std::string_view name) {
   std::uint32_t index = 0;
   const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
@@ -54,6 +70,7 @@ const Missing* lost(const Sample& sample) {
   const Missing* why = nullptr;
   for (const Reading& reading : sample.readings()) {
     const Missing* missing = reading.missing();
+    if (missing == nullptr && may_be_answered_by_the_lost(reading.metric)) continue;
     if (missing == nullptr) return nullptr;
     if (missing->reason == MissingReason::not_supported) continue;
     if (!means_lost(missing->reason)) return nullptr;
@@ -66,7 +83,8 @@ bool says_nothing(const Sample& sample) {
   const auto& readings = sample.readings();
   return std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
     const Missing* missing = reading.missing();
-    return missing != nullptr && missing->reason == MissingReason::not_supported;
+    if (missing == nullptr) return may_be_answered_by_the_lost(reading.metric);
+    return missing->reason == MissingReason::not_supported;
   });
 }
 

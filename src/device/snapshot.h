@@ -35,10 +35,10 @@ struct DeviceState {
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };
 
-// Why, if the driver says that the whole GPU is gone: every reading is missing, because the device
-// or the driver is. Rows that this GPU does not support at all say nothing either way.
+// Why, if the driver says that the GPU is gone: no reading but of rows that say nothing, those that
+// it does not support and the rare ones: a GPU that wants a reset still has a name.
 const Missing* lost(const Sample&);
-// Every row was one that the GPU does not support: whether it is there is still not known.
+// Every row was one that says nothing: whether it is there is still not known.
 bool says_nothing(const Sample&);
 
 // The state of a GPU after one question for `probes`: unresponsive without an answer, unavailable

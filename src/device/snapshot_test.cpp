@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/catalog.h"
 #include "device/fake_backend.h"
 #include "device/pci.h"
 
@@ -150,6 +151,18 @@ TEST(ReadingOf, ARowThatWasNeverReadIsMissingWithTheGpusFault) {
   const Missing fault{MissingReason::no_permission, ""};
   snapshot.devices[0].info.fault = fault;
   EXPECT_EQ(*reading_of(snapshot, snapshot.devices[0], Metric::power_draw).missing(), fault);
+}
+
+TEST(Snapshot, AGpuThatWantsAResetAndSaysWhoItIsIsLostAllTheSame) {
+  const Missing gone{MissingReason::device_lost, "GPU requires reset"};
+  Sample answer = missing_sample(probes_of(Tier::fast), gone, kNow);
+  answer.set({Metric::vbios_version, 0, kNow, std::string("96.00")});
+  ASSERT_NE(lost(answer), nullptr);
+  EXPECT_FALSE(says_nothing(answer));
+  Sample name_only;
+  name_only.set({Metric::vbios_version, 0, kNow, std::string("96.00")});
+  EXPECT_EQ(lost(name_only), nullptr);
+  EXPECT_TRUE(says_nothing(name_only));
 }
 
 }  // namespace
