@@ -1,0 +1,216 @@
+// Who gets which GPU: order, fairness and placement. Pure: told what happens and when, it says what
+// follows. It knows no disk, thread, clock, process or driver; a copy of it is a whole state.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace gpuyard::lease {
+
+inline constexpr std::size_t kMostGpus = 256;
+
+using Slot = std::size_t;               // of a GPU, as long as it is known here
+using GpuSet = std::bitset<kMostGpus>;  // of slots
+using Ticket = std::uint64_t;           // the order of arrival; names a claim while it lives
+using Fence = std::uint64_t;            // the order of grants; never the same twice
+
+// What is known of a GPU now.
+struct Condition {
+  bool in_service = true;                  // else it is not handed out: cordoned, lost, ...
+  bool squatted = false;                   // somebody uses it outside any lease
+  std::optional<std::int64_t> free_bytes;  // not known: taken for enough
+  std::optional<std::int64_t> temperature_c;
+
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+struct Gpu {
+  std::string key;                      // whose order breaks ties
+  std::optional<unsigned> clique = {};  // of GPUs that are all linked with each other
+  std::optional<unsigned> numa_node = {};
+  Condition now = {};
+  bool known = true;  // else a slot that is free
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+// What a claim asks for.
+struct Terms {
+  std::uint32_t owner = 0;  // a user
+  unsigned count = 1;
+  GpuSet eligible;                       // what it could ever use
+  std::int64_t min_free_bytes = 0;       // on each
+  std::optional<Duration> longest = {};  // how long it says to hold them at most
+
+  friend bool operator==(const Terms&, const Terms&) = default;
+};
+
+struct Claim {
+  enum class Stage : std::uint8_t { waiting, held, draining };
+  Ticket ticket = 0;
+  Terms terms;
+  Stage stage = Stage::waiting;
+  GpuSet gpus = {};
+  Fence fence = 0;
+  TimePoint granted = {};
+  unsigned passed = 0;   // how many later claims were let by, of kPasses
+  bool overdue = false;  // held longer than it said
+
+  std::optional<TimePoint> ends() const {
+    return terms.longest && !overdue ? std::optional(granted + *terms.longest) : std::nullopt;
+  }
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
+struct Fairness {
+  // Nobody passes anybody who wants the same GPUs.
+  bool strict = false;
+  unsigned most_gpus_of_owner = 0;  // at a time; 0: no limit
+  // A release is not the end: what ran on the GPUs has to be seen gone (Core::freed).
+  bool drains = false;
+
+  friend bool operator==(const Fairness&, const Fairness&) = default;
+};
+
+// What follows from an event. Claims that are over can be found no more.
+struct Effects {
+  std::vector<Ticket> granted;  // in this order
+  std::vector<Ticket> overdue;
+  std::vector<Ticket> passed;  // their count has changed
+
+  bool empty() const { return granted.empty() && overdue.empty() && passed.empty(); }
+  friend bool operator==(const Effects&, const Effects&) = default;
+};
+
+// Why somebody waits.
+enum class Hindrance : std::uint8_t {
+  busy,            // others have the GPUs
+  behind_earlier,  // free ones are kept for somebody who came before
+  quota,           // its owner has as many as one may have
+  out_of_service,  // cordoned, quarantined or lost
+  squatted,        // used outside any lease
+  memory,          // too little of it is free
+  not_open,        // nobody gets anything now
+};
+BOOST_DESCRIBE_ENUM(Hindrance, busy, behind_earlier, quota, out_of_service, squatted, memory,
+                    not_open)
+
+struct Outlook {
+  Ticket ticket = 0;
+  std::size_t position = 0;  // 1 is next, among those who want the same GPUs
+  Hindrance why = Hindrance::busy;
+  std::optional<TimePoint> expected = {};  // if everybody keeps to what he said
+
+  friend bool operator==(const Outlook&, const Outlook&) = default;
+};
+
+// A claim gets all its GPUs at once or none. Claims are served in the order in which they came. A
+// later one goes first only if
+// (a) it uses GPUs that the earlier one cannot use now; or
+// (b) it says to be done before the earlier one could begin; or
+// (c) nobody can say when that is, the earlier one wants more than one GPU, and fewer than kPasses
+//     claims have passed it so.
+// Against whom that holds: the first that waits of each class, which is a set of GPUs it could use
+// and the memory it wants free.
+class Core {
+ public:
+  static constexpr unsigned kPasses = 16;
+  // Whoever holds GPUs longer than he said passes nobody by (b) for so long.
+  static constexpr Duration kTrustLost = std::chrono::hours(24);
+  // So many classes wait side by side; behind more of them nobody passes anybody.
+  static constexpr std::size_t kMostHeads = 64;
+
+  explicit Core(Fairness fairness = {}) : fairness_(fairness) {}
+
+  // The GPUs. Errc::busy: no slot is left.
+  Result<Slot> add(Gpu);
+  // Only one that nobody holds. Claims that could use it wait for others.
+  void remove(Slot);
+  Effects set(Slot, Condition, TimePoint now);
+
+  // Nobody gets anything until open(): so long it is made from what was kept.
+  void close() { open_ = false; }
+  Effects open(TimePoint now);
+  // A claim as it was: kept somewhere, and found again.
+  void restore(const Claim&);
+  void restore_counters(Ticket last_ticket, Fence last_fence);
+
+  // Errc::invalid: it can never be granted, and why.
+  Result<void> possible(const Terms&) const;
+  // Takes its place in the queue, and perhaps its GPUs. `terms` are possible.
+  Ticket claim(const Terms& terms, TimePoint now, Effects&);
+  // Never waits, and passes nobody by (b) or (c).
+  std::optional<Ticket> try_claim(const Terms& terms, TimePoint now);
+  // One that waits. What is not there, or does not wait, is left as it is.
+  Effects cancel(Ticket, TimePoint now);
+  // One that is held: the GPUs are free, or drain.
+  Effects release(Ticket, TimePoint now);
+  // One that drains: its processes were seen gone.
+  Effects freed(Ticket, TimePoint now);
+  // Time passes. What may follow is due at next_due().
+  Effects advance(TimePoint now);
+  std::optional<TimePoint> next_due() const;
+
+  const std::map<Ticket, Claim>& waiting() const { return waiting_; }
+  const std::map<Ticket, Claim>& live() const { return live_; }  // held and draining
+  const Claim* find(Ticket) const;
+  const std::vector<Gpu>& gpus() const { return gpus_; }
+  GpuSet known() const { return known_; }
+  // The claim that has the GPU.
+  std::optional<Ticket> holder(Slot) const;
+  Ticket last_ticket() const { return last_ticket_; }
+  Fence last_fence() const { return last_fence_; }
+  const Fairness& fairness() const { return fairness_; }
+  // Of the first `most` that wait, in order.
+  std::vector<Outlook> outlooks(TimePoint now, std::size_t most = SIZE_MAX) const;
+
+  friend bool operator==(const Core&, const Core&) = default;
+
+ private:
+  struct Head;  // the first of its class that cannot be served
+
+  GpuSet open_gpus() const;
+  GpuSet usable(const Terms&, GpuSet of) const;
+  bool enough_memory(const Terms&, Slot) const;
+  bool over_quota(const Terms&) const;
+  bool may_pass(const Claim&, const Head&, TimePoint now) const;
+  std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
+  void schedule(TimePoint now, Effects&);
+  Claim& grant(Claim, const GpuSet& gpus, TimePoint now);
+  void let_go(const Claim&);
+  bool trusted(std::uint32_t owner, TimePoint now) const;
+  Hindrance hindrance(const Claim&, const GpuSet& kept) const;
+
+  Fairness fairness_;
+  bool open_ = true;
+  std::vector<Gpu> gpus_;
+  GpuSet known_;
+  GpuSet taken_;  // held or draining
+  std::map<Ticket, Claim> waiting_;
+  std::map<Ticket, Claim> live_;
+  std::map<std::uint32_t, unsigned> held_by_;      // GPUs by owner
+  std::map<std::uint32_t, TimePoint> mistrusted_;  // by owner, until when
+  Ticket last_ticket_ = 0;
+  Fence last_fence_ = 0;
+};
+
+// `count` of `usable`, which are enough: whole cliques first, of one NUMA node, then the coolest.
+GpuSet place(const std::vector<Gpu>&, const GpuSet& usable, unsigned count);
+
+// The slots in the set, in order.
+template <class Visit>
+void each_slot(const GpuSet& set, Visit&& visit) {
+  for (Slot slot = set._Find_first(); slot < set.size(); slot = set._Find_next(slot)) visit(slot);
+}
+
+}  // namespace gpuyard::lease

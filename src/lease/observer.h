@@ -1,0 +1,82 @@
+// What processes do, as far as leases ask: who is there, who uses which GPU, and for which lease.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "device/device.h"
+#include "lease/lease.h"
+
+namespace gpuyard::lease {
+
+// Who a process is. `fd` becomes readable when it is gone, and never names another.
+struct Identity {
+  Process process;
+  std::uint32_t uid = 0;     // the effective one
+  std::uint32_t parent = 0;  // pid
+  std::string command = {};  // at most 15 bytes
+  std::shared_ptr<const UniqueFd> fd = {};
+};
+
+// A lease whose processes are looked for.
+struct Suspect {
+  std::string lease;
+  std::uint32_t uid = 0;
+  std::vector<DeviceId> gpus = {};
+  std::vector<Process> processes = {};  // that are known to be its own; what they started is, too
+  // Whatever its user runs on its GPUs is its own.
+  bool whole_user = false;
+};
+
+// A process on a GPU, as the driver lists it.
+struct Seen {
+  enum class Verdict : std::uint8_t {
+    member,    // of the lease that has the GPU
+    outsider,  // of no lease that has the GPU: known, and named
+    unknown,   // nobody can see whose it is: another PID namespace
+  };
+  std::uint32_t pid = 0;
+  Verdict verdict = Verdict::unknown;
+  std::optional<TimePoint> started = {};  // with the pid it names one process
+  std::string lease = {};                 // of a member
+  std::uint32_t uid = 0;                  // unless it is unknown
+  std::string command = {};
+  std::optional<std::int64_t> memory_bytes = {};
+
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+BOOST_DESCRIBE_NESTED_ENUM(Seen::Verdict, member, outsider, unknown)
+
+struct Sight {
+  TimePoint taken;  // before anything in it was asked
+  // Of compute processes; nothing of a GPU: its list cannot be had now, which is not "none".
+  std::map<DeviceId, std::optional<std::vector<Seen>>> on_gpus = {};
+  // Every process of a suspect that lives, on a GPU or not.
+  std::map<std::string, std::vector<Process>> alive = {};
+  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};
+};
+
+// Lives on the io thread, and does its work elsewhere. A callback comes in any case, and never
+// inside the call it was given to.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Errc::not_found: there is no such process.
+  virtual void identify(std::uint32_t pid, std::function<void(Result<Identity>)> found) = 0;
+  // `fresh`: asks the driver now; else goes by its newest lists.
+  virtual void look(std::vector<Suspect>, std::vector<DeviceId> gpus, bool fresh,
+                    std::function<void(Sight)> seen) = 0;
+  // To every one of them that still is the process it was.
+  virtual void signal(std::vector<Process>, int number) = 0;
+};
+
+}  // namespace gpuyard::lease
