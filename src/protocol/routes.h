@@ -8,6 +8,7 @@
 #include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/history.h"
+#include "protocol/leases.h"
 #include "protocol/power_stream.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
@@ -222,6 +223,69 @@ inline constexpr Route<ManagedGpus, Changes, ChangeWish> kResetGpu{
     {"POST", "/api/gpu/manage/{id}/reset", "Control", Scope::admin,
      "Resets one GPU that no process uses. All GPUs are away for that moment.",
      ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+
+inline constexpr std::array kNeedsLease = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kClaims = {Errc::not_found, Errc::conflict, Errc::busy,
+                                       Errc::unavailable};
+
+inline constexpr Route<NoParams, Leases> kLeases{
+    {"GET", "/api/gpu/leases", "Leases", Scope::read,
+     "Who has which GPUs since when, and what was used under each lease until now."}};
+
+inline constexpr Route<NoParams, LeaseAnswer, LeaseWish> kClaim{
+    {"POST", "/api/gpu/leases", "Leases", Scope::lease,
+     "Claims GPUs: all of them or none, first come, first served. Answers once they are there, or "
+     "with `waiting` after `answer_within_s`: ask again with the same id. With `stream` the answer "
+     "is server-sent events `lease`, which tell the place in the queue and each change, and the "
+     "lease ends soon after the stream.",
+     ErrorShape::standard, "application/json", kClaims}};
+
+inline constexpr Route<NoParams, LeaseAnswer, AdoptWish> kAdopt{
+    {"POST", "/api/gpu/leases/adopt", "Leases", Scope::lease,
+     "Makes a lease of the GPUs that a process uses already. Only of one's own process.",
+     ErrorShape::standard, "application/json", kClaims}};
+
+inline constexpr Route<LeaseName, LeaseAnswer> kLease{
+    {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read,
+     "One lease, waiting, held, draining or ended within the last day.", ErrorShape::standard,
+     "application/json", kNeedsLease}};
+
+inline constexpr Route<ReleaseQuery, LeaseAnswer> kRelease{
+    {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease,
+     "Gives up a lease or a place in the queue, in whatever state. The GPUs are another's once the "
+     "processes are seen gone.",
+     ErrorShape::standard, "application/json", kNeedsLease}};
+
+inline constexpr Route<LeaseName, LeaseAnswer, RenewWish> kRenew{
+    {"POST", "/api/gpu/leases/{lease}/renew", "Leases", Scope::lease,
+     "Lets a detached lease last longer.", ErrorShape::standard, "application/json", kNeedsLease}};
+
+inline constexpr Route<LeaseName, LeaseAnswer, MemberWish> kAddMember{
+    {"POST", "/api/gpu/leases/{lease}/processes", "Leases", Scope::lease,
+     "Counts a process of the caller's to his lease.", ErrorShape::standard, "application/json",
+     kNeedsLease}};
+
+inline constexpr Route<NoParams, Queue> kQueue{
+    {"GET", "/api/gpu/queue", "Leases", Scope::read,
+     "Who waits in which order and why; who uses GPUs outside any lease; which GPUs are not handed "
+     "out."}};
+
+inline constexpr Route<NoParams, Load> kLoad{
+    {"GET", "/api/gpu/load", "Leases", Scope::read,
+     "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
+
+inline constexpr Route<UsageQuery, Usage> kUsage{
+    {"GET", "/api/gpu/usage", "Leases", Scope::read,
+     "GPU-hours, energy and utilisation under leases, by user, day, GPU or lease."}};
+
+inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{
+    {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
+     "Hands these GPUs out to nobody from now on. Leases that are held go on.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
+    {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
+     "Hands these GPUs out again.", ErrorShape::standard, "application/json", kNeedsDevice}};
 
 inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
                                                  "All metrics, in Prometheus's text format.",

@@ -1,0 +1,241 @@
+// Leases over REST: who has which GPU, who waits for one, and what they used.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_schema.h"
+#include "base/record.h"
+#include "base/result.h"
+#include "lease/lease.h"
+#include "protocol/energy.h"
+
+namespace gpuyard::protocol {
+
+struct LeaseName {
+  std::string lease;
+};
+BOOST_DESCRIBE_STRUCT(LeaseName, (), (lease))
+
+// What is asked for. Made again with the same id it is the same call, and answered as it stands.
+struct LeaseWish {
+  std::optional<std::string> id;               // chosen by the caller; else a new one
+  std::optional<std::int64_t> gpus;            // 1
+  std::optional<std::int64_t> min_free_bytes;  // on each
+  std::optional<std::string> model;            // part of the GPU's name
+  std::optional<std::vector<GpuName>> among;   // indexes, UUIDs or PCI addresses
+  std::optional<double> max_time_s;            // how long it is held, as far as one knows
+  std::optional<double> wait_s;                // 0: not at all; null: for ever
+  std::optional<std::string> binding;          // "process", "run" or "detached"
+  std::optional<double> ttl_s;                 // of a detached one
+  std::optional<std::string> note;             // for people
+  std::optional<double> answer_within_s;       // 30; then ask again with the id
+  std::optional<bool> stream;                  // answer with events
+};
+BOOST_DESCRIBE_STRUCT(LeaseWish, (),
+                      (id, gpus, min_free_bytes, model, among, max_time_s, wait_s, binding, ttl_s,
+                       note, answer_within_s, stream))
+
+struct LeasedGpu {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+  std::optional<std::int64_t> utilization_percent;  // now
+  std::optional<std::int64_t> memory_used_bytes;
+};
+BOOST_DESCRIBE_STRUCT(LeasedGpu, (),
+                      (index, uuid, pci_address, name, utilization_percent, memory_used_bytes))
+
+// Where somebody stands who waits.
+struct LeasePlace {
+  std::int64_t position = 0;         // 1 is next, among those who want the same GPUs
+  std::string why;                   // "busy", "behind_earlier", "quota", ...
+  std::string text;                  // the same as a sentence
+  std::optional<double> expected_s;  // from now, if everybody keeps to what he said
+};
+BOOST_DESCRIBE_STRUCT(LeasePlace, (), (position, why, text, expected_s))
+
+// What was used under a lease until now, or in all. Null: nobody could measure it.
+struct LeaseUse {
+  double held_s = 0;
+  std::optional<std::int64_t> energy_mj;
+  bool energy_estimated = false;
+  std::optional<double> mean_utilization_percent;
+  std::optional<std::int64_t> peak_memory_bytes;  // on all its GPUs together
+  std::optional<double> idle_s;  // since when no GPU of it did anything; 0: one does
+};
+BOOST_DESCRIBE_STRUCT(LeaseUse, (),
+                      (held_s, energy_mj, energy_estimated, mean_utilization_percent,
+                       peak_memory_bytes, idle_s))
+
+struct Lease {
+  std::string id;
+  lease::State state{};
+  lease::Binding binding{};
+  std::uint32_t uid = 0;
+  std::optional<std::string> user;
+  std::optional<std::uint32_t> pid;  // what it is bound to
+  std::string note;
+  std::int64_t wanted_gpus = 1;
+  std::optional<std::uint64_t> fence;  // from the grant on
+  std::vector<LeasedGpu> gpus;
+  std::string asked;  // RFC 3339
+  std::optional<std::string> granted;
+  std::optional<std::string> until;  // when it ends, or said to end
+  std::optional<std::string> ended;
+  std::optional<lease::Ending> ending;
+  std::string why;  // why it drains still, or was ended
+  bool overdue = false;
+  std::optional<LeasePlace> place;  // while it waits
+  std::optional<LeaseUse> use;      // from the grant on
+};
+BOOST_DESCRIBE_STRUCT(Lease, (),
+                      (id, state, binding, uid, user, pid, note, wanted_gpus, fence, gpus, asked,
+                       granted, until, ended, ending, why, overdue, place, use))
+
+// One lease. Its route says what was asked of it.
+struct LeaseAnswer {
+  int schema = 1;
+  bool simulated = false;
+  Lease lease;
+};
+BOOST_DESCRIBE_STRUCT(LeaseAnswer, (), (schema, simulated, lease))
+
+struct Leases {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Lease> leases;  // held and draining, oldest first
+};
+BOOST_DESCRIBE_STRUCT(Leases, (), (schema, simulated, leases))
+
+// A process that uses a GPU outside any lease, and what to do about it.
+struct Squatter {
+  std::uint32_t pid = 0;
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::uint32_t uid = 0;
+  std::optional<std::string> user;
+  std::string command;
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<double> age_s;
+  std::string resolve;  // the command that makes it a lease
+};
+BOOST_DESCRIBE_STRUCT(Squatter, (),
+                      (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
+
+// A GPU that is not handed out now, and why.
+struct Withheld {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string why;  // "cordoned", "lost", "mig_enabled", "squatted", "unknown_process"
+  std::string text;
+  std::optional<std::string> by;
+  std::optional<std::string> since;
+};
+BOOST_DESCRIBE_STRUCT(Withheld, (), (index, uuid, why, text, by, since))
+
+struct Queue {
+  int schema = 1;
+  bool simulated = false;
+  std::int64_t pending_claimers = 0;
+  std::vector<Lease> waiting;  // in order; the first 1000
+  std::vector<Squatter> squatters;
+  std::vector<Withheld> withheld;
+};
+BOOST_DESCRIBE_STRUCT(Queue, (),
+                      (schema, simulated, pending_claimers, waiting, squatters, withheld))
+
+// Of a DELETE.
+struct ReleaseQuery : LeaseName {
+  std::optional<std::uint64_t> fence;  // refused if it is another grant's
+  std::optional<bool> force;           // also somebody else's, and what does not drain; admins
+  std::optional<std::string> reason;   // of force
+  std::optional<std::string> signal;   // to what still runs: "TERM", "KILL", "INT", "HUP"
+};
+BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
+
+struct RenewWish {
+  double ttl_s = 0;  // from now
+  std::optional<std::uint64_t> fence;
+};
+BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
+
+// A process that is to be counted to a lease: the command of `gpuyard run`.
+struct MemberWish {
+  std::uint32_t pid = 0;
+  std::optional<std::uint64_t> fence;
+};
+BOOST_DESCRIBE_STRUCT(MemberWish, (), (pid, fence))
+
+// A process that uses GPUs already, and is to have a lease of them.
+struct AdoptWish {
+  std::uint32_t pid = 0;
+  std::optional<std::string> note;
+};
+BOOST_DESCRIBE_STRUCT(AdoptWish, (), (pid, note))
+
+struct CordonWish {
+  std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(CordonWish, (), (reason))
+
+struct Cordoned {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Withheld> withheld;  // the GPUs of the request that are not handed out now
+};
+BOOST_DESCRIBE_STRUCT(Cordoned, (), (schema, simulated, withheld))
+
+struct PooledGpu {
+  std::uint32_t index = 0;
+  std::string name;
+  std::string vendor;
+  bool leased = false;  // held or draining
+};
+BOOST_DESCRIBE_STRUCT(PooledGpu, (), (index, name, vendor, leased))
+
+// The periodic load report; also the event `load`.
+struct Load {
+  std::vector<PooledGpu> gpu_pool;
+  std::int64_t pending_claimers = 0;
+  std::int64_t capacity = 0;
+};
+BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
+
+struct UsageQuery {
+  std::optional<double> since_s;  // so long ago; 7 days
+  std::optional<std::string> by;  // "user" (default), "day", "gpu", "lease"
+};
+BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by))
+
+struct UsageRow {
+  std::string key;                   // user's name or uid, day, UUID, or lease
+  std::optional<std::uint32_t> uid;  // by user and by lease
+  double gpu_hours = 0;
+  double energy_kwh = 0;
+  bool energy_estimated = false;
+  std::optional<double> mean_utilization_percent;
+  std::optional<std::int64_t> peak_memory_bytes;
+  std::int64_t leases = 0;
+};
+BOOST_DESCRIBE_STRUCT(UsageRow, (),
+                      (key, uid, gpu_hours, energy_kwh, energy_estimated, mean_utilization_percent,
+                       peak_memory_bytes, leases))
+
+struct Usage {
+  int schema = 1;
+  bool simulated = false;
+  std::string since;
+  std::string by;
+  std::vector<UsageRow> rows;  // most GPU-hours first; days in order
+};
+BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows))
+
+// Events of the stream that answers a claim; the data is a Lease.
+inline constexpr const char* kLeaseEvent = "lease";
+inline constexpr const char* kLoadEvent = "load";
+
+}  // namespace gpuyard::protocol
