@@ -1,18 +1,13 @@
 #include "energy/ledger.h"
 
 #include <algorithm>
-#include <random>
 
 #include <fmt/format.h>
 
+#include "base/new_id.h"
+
 namespace gpuyard::energy {
 namespace {
-
-// Nobody meets another's by chance, also not in the books of another state directory.
-std::string new_id() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
 
 bool is_plain(std::string_view name) {
   return std::ranges::none_of(name, [](char c) {

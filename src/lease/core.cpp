@@ -37,6 +37,12 @@ void Core::remove(Slot slot) {
   for (auto& [ticket, claim] : waiting_) claim.terms.eligible.reset(slot);
 }
 
+void Core::locate(Slot slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node) {
+  if (slot >= gpus_.size() || !known_[slot]) return;
+  gpus_[slot].clique = clique;
+  gpus_[slot].numa_node = numa_node;
+}
+
 Effects Core::set(Slot slot, Condition condition, TimePoint now) {
   Effects effects;
   if (slot >= gpus_.size() || !known_[slot]) return effects;
@@ -109,6 +115,21 @@ std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
   claim.ticket = ++last_ticket_;
   claim.terms = terms;
   return grant(std::move(claim), place(gpus_, left, terms.count), now).ticket;
+}
+
+std::optional<Ticket> Core::adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now) {
+  if (gpus.none() || (gpus & (taken_ | ~known_)).any()) return std::nullopt;
+  Claim claim;
+  claim.ticket = ++last_ticket_;
+  claim.terms.owner = owner;
+  claim.terms.count = static_cast<unsigned>(gpus.count());
+  claim.terms.eligible = gpus;
+  return grant(std::move(claim), gpus, now).ticket;
+}
+
+void Core::reach(Ticket ticket, const GpuSet& eligible) {
+  const auto found = waiting_.find(ticket);
+  if (found != waiting_.end()) found->second.terms.eligible = eligible;
 }
 
 Effects Core::cancel(Ticket ticket, TimePoint now) {

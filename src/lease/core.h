@@ -136,6 +136,7 @@ class Core {
   Result<Slot> add(Gpu);
   // Only one that nobody holds. Claims that could use it wait for others.
   void remove(Slot);
+  void locate(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
   Effects set(Slot, Condition, TimePoint now);
 
   // Nobody gets anything until open(): so long it is made from what was kept.
@@ -151,6 +152,11 @@ class Core {
   Ticket claim(const Terms& terms, TimePoint now, Effects&);
   // Never waits, and passes nobody by (b) or (c).
   std::optional<Ticket> try_claim(const Terms& terms, TimePoint now);
+  // Exactly these GPUs, whatever is said of them and whoever waits: somebody uses them already.
+  // Nothing, if one of them is taken.
+  std::optional<Ticket> adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now);
+  // What a claim that waits could use, anew: there are other GPUs.
+  void reach(Ticket, const GpuSet& eligible);
   // One that waits. What is not there, or does not wait, is left as it is.
   Effects cancel(Ticket, TimePoint now);
   // One that is held: the GPUs are free, or drain.

@@ -15,7 +15,12 @@
 #include "base/unique_fd.h"
 #include "lease/archive.h"
 #include "lease/core.h"
+#include "lease/drain.h"
+#include "lease/gpu_book.h"
+#include "lease/holders.h"
+#include "lease/journal.h"
 #include "lease/observer.h"
+#include "lease/presence.h"
 
 namespace gpuyard::lease {
 
@@ -40,22 +45,15 @@ struct Release {
   int signal = 0;  // to what still runs
 };
 
-// A GPU as leasing sees it.
-struct PoolGpu {
-  DeviceInfo info;
-  std::optional<unsigned> clique = {};  // all linked with each other
-  std::optional<unsigned> numa_node = {};
-  // Why it may not be handed out: "lost", "mig_enabled", ...; "" if it may.
-  std::string withheld = {};
-  std::string text = {};  // the same as a sentence
-  std::optional<std::int64_t> total_bytes = {};
-  std::optional<std::int64_t> free_bytes = {};
-  std::optional<std::int64_t> temperature_c = {};
+struct WaitingOutlook {
+  std::string lease;
+  Outlook outlook;
 };
 
 class Leases {
  public:
   using Answer = std::function<void(Result<Lease>)>;
+  using Done = std::function<void(const Result<void>&)>;
 
   // Whoever waits and is not there for so long is asked no more.
   static constexpr Duration kReconnect = std::chrono::seconds(30);
@@ -63,6 +61,15 @@ class Leases {
   static constexpr Duration kGrace = std::chrono::seconds(5);
   // How often it is looked whether what drains is gone.
   static constexpr Duration kDrainLook = std::chrono::milliseconds(250);
+  // What has its time is looked at so often.
+  static constexpr Duration kTick = std::chrono::seconds(1);
+  // After the disk failed it is asked so long later what it holds.
+  static constexpr Duration kLoadAgain = std::chrono::seconds(2);
+  // A restart takes no more of a detached lease's time than leaves this.
+  static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
+  // Longer, and people are told.
+  static constexpr Duration kLongDrain = std::chrono::seconds(30);
+  static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
   static constexpr std::size_t kMostWaiting = 20'000;
   static constexpr std::size_t kMostWaitingOfOwner = 10'000;
 
@@ -85,44 +92,139 @@ class Leases {
   // not_found, denied, conflict (another body under that id, a stale fence), busy (the queue is
   // full), unavailable (the journal is not there).
   // Answers waiting, held or ended. "" for id: a new one.
-  void claim(const Caller&, std::string id, const Wish&, Answer);
-  void release(const Caller&, const std::string& id, const Release&, Answer);
-  void renew(const Caller&, const std::string& id, Duration ttl, std::optional<Fence>, Answer);
+  void claim(const Caller&, std::string id, const Wish&, const Answer&);
+  void release(const Caller&, const std::string& id, const Release&, const Answer&);
+  void renew(const Caller&, const std::string& id, Duration ttl, std::optional<Fence>,
+             const Answer&);
   void add_member(const Caller&, const std::string& id, std::uint32_t pid, std::optional<Fence>,
-                  Answer);
-  void adopt(const Caller&, std::uint32_t pid, std::string note, Answer);
-  using Done = std::function<void(const Result<void>&)>;
-  void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, Done);
-  void uncordon(const Caller&, const std::vector<DeviceId>&, Done);
+                  const Answer&);
+  void adopt(const Caller&, std::uint32_t pid, const std::string& note, const Answer&);
+  void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
+  void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
 
   // Somebody is there for a claim, as long as this lives. `stream`: a connection that is meant to
   // stay, so that its end is the holder's.
-  enum class Attendance : std::uint8_t { poll, stream };
-  Subscription attend(const std::string& id, Attendance);
+  Subscription attend(const std::string& id, Attendance how) { return presence_.attend(id, how); }
   // Told of each change of one lease once it is on the disk, never inside a call of this class.
   Subscription watch(const std::string& id, std::function<void(const Lease&)>);
-  // One listener, told of every change of any lease once it is on the disk: of its former state.
+  // One listener, told of every change of any lease once it is on the disk, and its former state.
   void on_change(std::function<void(const Lease& now, State before)> told) {
     told_ = std::move(told);
   }
 
-  // As they are on the disk.
-  const std::map<std::string, Lease>& leases() const;  // that are not forgotten yet
+  // One listener, told of each process that is found on a GPU outside any lease.
+  void on_squatter(std::function<void(const DeviceId&, const Seen&)> told) {
+    squatter_told_ = std::move(told);
+  }
+
+  // As they are on the disk: all that are not forgotten yet.
+  const std::map<std::string, Lease, std::less<>>& leases() const { return journal_.kept(); }
   const Lease* find(std::string_view id) const;
-  // Whether the lease is held with this fence and has the GPU.
+  // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
-  std::vector<Outlook> outlooks(std::size_t most) const;
-  const std::map<DeviceId, PoolGpu>& gpus() const;
-  const std::map<DeviceId, Cordon>& cordons() const;
-  // Processes on GPUs outside any lease, known or not; by GPU.
-  const std::map<DeviceId, std::vector<Seen>>& outside() const;
-  // Why a GPU is not handed out to anybody now, as a word and a sentence; nothing if it is.
-  std::optional<std::pair<std::string, std::string>> withheld(const DeviceId&) const;
-  std::size_t pending_claimers() const;
+  std::vector<WaitingOutlook> outlooks(std::size_t most) const;
+  const GpuBook& gpus() const { return gpus_; }
+  std::size_t pending_claimers() const { return core_.waiting().size(); }
   bool leased(const DeviceId&) const;
   // Why nothing is granted now, if that is so.
   std::optional<Error> closed() const;
   std::vector<std::string> notes() const;
+
+ private:
+  enum class Standing : std::uint8_t {
+    idle,      // not started, or stopped
+    loading,   // nobody knows yet what was kept
+    adopting,  // it is looked at what is left of what was kept
+    open,
+  };
+
+  // Making it from what was kept.
+  void load();
+  void on_loaded(Result<Kept>);
+  void restore(const Lease&);
+  void restore_in_core(const Lease&);
+  void rebind(const std::string& id, const Process&);
+  void look_at_restored();
+  void open_if_ready();
+  void on_lost(const Error&);
+
+  // What the core says.
+  void follow(const Effects&);
+  void on_granted(const Claim&);
+  void on_overdue(Ticket);
+  void refresh(const DeviceId&);
+  void reach_anew();
+
+  // The ways of one lease.
+  void decide(const Caller&, const std::optional<Identity>& holder, const std::string& id,
+              const Wish&, const Answer&);
+  void try_now(const Caller&, const std::optional<Identity>& holder, Lease, const Terms&,
+               const Answer&);
+  void repeat(const Caller&, const Lease& known, const Wish&, const Answer&);
+  void adopt_on(const Caller&, const Identity&, const std::string& note, const Sight&,
+                const Answer&);
+  void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
+  void end(Lease, Ending, const std::string& by, const std::string& why = {});
+  void on_gone(const std::string& id, const Process&);
+  void waits_no_more(std::uint32_t uid);
+  Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
+  Terms terms_of(std::uint32_t uid, const Wish&) const;
+  Result<void> room_for(std::uint32_t uid) const;
+  std::optional<Error> closed_to_claims() const;
+  std::optional<Error> closed_to_changes() const;
+  void refuse(const Error&, const Answer&);
+  void answer_when_kept(const std::string& id, const Answer&);
+  void tell(const Lease& now, State before);
+
+  // What happens by itself.
+  void wake_by(TimePoint);
+  void tick();
+  void tick_lease(const Lease&);
+  void drain();
+  void on_drain_seen(const Sight&);
+  void drain_one(const std::string& id, const Sight&);
+  void look_outside(const Sight&);
+  void tell_of_squatters(const DeviceId&, const std::vector<Seen>& outside) const;
+  void look_outside_at(const DeviceId&, const std::vector<Seen>&, const Sight&);
+  std::vector<Suspect> suspects(bool draining_only) const;
+
+  Loop& loop_;
+  Observer& observer_;
+  Archive& archive_;
+  const Policy policy_;
+  const std::string boot_id_;
+  Core core_;
+  GpuBook gpus_;
+  Journal journal_;
+  Holders holders_;
+  Presence presence_;
+  DrainBook drains_;
+  std::map<Ticket, std::string> by_ticket_;
+  std::map<std::uint32_t, std::size_t> waiting_of_;
+  std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
+  std::uint64_t next_watcher_ = 0;
+  std::function<void(const Lease&, State)> told_;
+  std::function<void(const DeviceId&, const Seen&)> squatter_told_;
+  std::map<std::string, int> signals_;                 // to be sent to what drains
+  std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
+  std::map<DeviceId, TimePoint> freed_at_;
+  std::vector<std::string> fleet_;  // what there was when it was last looked who could use what
+  Standing standing_ = Standing::idle;
+  bool first_load_ = true;
+  std::size_t to_rebind_ = 0;
+  bool restored_looking_ = false;
+  bool restored_seen_ = false;
+  std::optional<Error> trouble_;
+  bool looking_ = false;
+  bool drain_looking_ = false;
+  TimePoint opened_{};
+  std::optional<TimePoint> tick_at_;
+  TimePoint drained_since_{};
+  Subscription tick_timer_;
+  Subscription drain_timer_;
+  Subscription load_timer_;
+  std::uint64_t life_ = 0;  // what was asked of an earlier one means nothing
+  std::shared_ptr<Leases*> self_ = std::make_shared<Leases*>(this);
 };
 
 }  // namespace gpuyard::lease

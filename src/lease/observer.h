@@ -44,6 +44,7 @@ struct Seen {
     outsider,  // of no lease that has the GPU: known, and named
     unknown,   // nobody can see whose it is: another PID namespace
   };
+  BOOST_DESCRIBE_NESTED_ENUM(Verdict, member, outsider, unknown)
   std::uint32_t pid = 0;
   Verdict verdict = Verdict::unknown;
   std::optional<TimePoint> started = {};  // with the pid it names one process
@@ -54,7 +55,6 @@ struct Seen {
 
   friend bool operator==(const Seen&, const Seen&) = default;
 };
-BOOST_DESCRIBE_NESTED_ENUM(Seen::Verdict, member, outsider, unknown)
 
 struct Sight {
   TimePoint taken;  // before anything in it was asked

@@ -1,0 +1,131 @@
+#include "lease/gpu_book.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/ascii.h"
+
+namespace gpuyard::lease {
+namespace {
+
+bool contains(const std::string& name, const std::string& part) {
+  return part.empty() || to_lower(name).find(to_lower(part)) != std::string::npos;
+}
+
+}  // namespace
+
+void GpuBook::know(const std::vector<PoolGpu>& all) {
+  complete_ = true;
+  std::set<DeviceId> there;
+  for (const PoolGpu& gpu : all) {
+    there.insert(gpu.info.id);
+    place(gpu);
+  }
+  std::erase_if(gpus_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(outside_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(slots_, [&](const auto& one) {
+    if (there.count(one.first) > 0 || core_.holder(one.second)) return false;
+    core_.remove(one.second);
+    return true;
+  });
+}
+
+void GpuBook::place(const PoolGpu& gpu) {
+  gpus_[gpu.info.id] = gpu;
+  const auto slot = slot_of(gpu.info.id);
+  if (slot) core_.locate(*slot, gpu.clique, gpu.numa_node);
+}
+
+std::optional<Slot> GpuBook::slot_of(const DeviceId& id) {
+  if (const auto found = slots_.find(id); found != slots_.end()) return found->second;
+  Gpu gpu;
+  gpu.key = id;
+  gpu.now.in_service = false;  // until its condition is told
+  const auto slot = core_.add(std::move(gpu));
+  if (!slot) return std::nullopt;
+  slots_.emplace(id, *slot);
+  return *slot;
+}
+
+void GpuBook::cordon(Cordon cordon) {
+  const DeviceId gpu = cordon.gpu;
+  cordons_.insert_or_assign(gpu, std::move(cordon));
+}
+
+void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
+  if (outside.empty()) {
+    outside_.erase(gpu);
+  } else {
+    outside_.insert_or_assign(gpu, std::move(outside));
+  }
+}
+
+void GpuBook::start_over() {
+  slots_.clear();
+  for (const auto& [id, gpu] : gpus_) place(gpu);
+}
+
+Condition GpuBook::condition(const DeviceId& id) const {
+  Condition now;
+  const auto gpu = gpus_.find(id);
+  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0;
+  now.squatted = outside_.count(id) > 0;
+  if (gpu == gpus_.end()) return now;
+  now.free_bytes = gpu->second.free_bytes;
+  now.temperature_c = gpu->second.temperature_c;
+  return now;
+}
+
+GpuSet GpuBook::eligible(const Wish& wish) const {
+  GpuSet set;
+  for (const auto& [id, slot] : slots_) {
+    const auto found = gpus_.find(id);
+    if (found == gpus_.end()) continue;
+    const PoolGpu& gpu = found->second;
+    const bool named = wish.among.empty() ||
+                       std::find(wish.among.begin(), wish.among.end(), id) != wish.among.end();
+    const bool large = gpu.total_bytes.value_or(wish.min_free_bytes) >= wish.min_free_bytes;
+    if (named && large && contains(gpu.info.name, wish.model)) set.set(slot);
+  }
+  return set;
+}
+
+std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
+  std::vector<std::pair<std::uint32_t, DeviceId>> found;
+  for (const auto& [id, slot] : slots_) {
+    if (!set[slot]) continue;
+    const auto gpu = gpus_.find(id);
+    found.emplace_back(gpu == gpus_.end() ? UINT32_MAX : gpu->second.info.index, id);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<DeviceId> names;
+  names.reserve(found.size());
+  for (auto& [index, id] : found) names.push_back(std::move(id));
+  return names;
+}
+
+std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
+  const auto gpu = gpus_.find(id);
+  if (gpu == gpus_.end()) return Withholding{"lost", "it is not there"};
+  if (const auto cordon = cordons_.find(id); cordon != cordons_.end()) {
+    return Withholding{"cordoned",
+                       fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
+  }
+  if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
+  const auto outside = outside_.find(id);
+  if (outside == outside_.end()) return std::nullopt;
+  const auto known =
+      std::find_if(outside->second.begin(), outside->second.end(),
+                   [](const Seen& one) { return one.verdict == Seen::Verdict::outsider; });
+  if (known == outside->second.end()) {
+    return Withholding{"unknown_process",
+                       fmt::format("a process that cannot be seen from here (pid {}) uses it",
+                                   outside->second.front().pid)};
+  }
+  return Withholding{"squatted", fmt::format("pid {} ({}) of uid {} uses it outside any lease",
+                                             known->pid, known->command, known->uid)};
+}
+
+}  // namespace gpuyard::lease

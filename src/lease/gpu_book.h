@@ -1,0 +1,70 @@
+// The GPUs as leasing sees them: which slot of the core each has, and why one is not handed out.
+// Pure state on the io thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lease/archive.h"
+#include "lease/core.h"
+#include "lease/observer.h"
+
+namespace gpuyard::lease {
+
+// A GPU as telemetry knows it.
+struct PoolGpu {
+  DeviceInfo info;
+  std::optional<unsigned> clique = {};  // all linked with each other
+  std::optional<unsigned> numa_node = {};
+  // Why it may not be handed out: "lost", "mig_enabled", ...; "" if it may.
+  std::string withheld = {};
+  std::string text = {};  // the same as a sentence
+  std::optional<std::int64_t> total_bytes = {};
+  std::optional<std::int64_t> free_bytes = {};
+  std::optional<std::int64_t> temperature_c = {};
+};
+
+// A word and a sentence.
+using Withholding = std::pair<std::string, std::string>;
+
+class GpuBook {
+ public:
+  explicit GpuBook(Core& core) : core_(core) {}
+
+  // All GPUs that there are. What is gone and nobody's is forgotten.
+  void know(const std::vector<PoolGpu>&);
+  // The slot of a GPU that a lease has, though nobody has told of it yet.
+  std::optional<Slot> slot_of(const DeviceId&);
+  void cordon(Cordon);
+  void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
+  // Who uses it outside any lease.
+  void seen(const DeviceId&, std::vector<Seen>);
+  // The core is another: every GPU has a new slot.
+  void start_over();
+
+  Condition condition(const DeviceId&) const;
+  GpuSet eligible(const Wish&) const;
+  std::vector<DeviceId> names(const GpuSet&) const;  // in the order of their indexes
+  std::optional<Withholding> withheld(const DeviceId&) const;
+
+  const std::map<DeviceId, Slot>& slots() const { return slots_; }
+  const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
+  const std::map<DeviceId, Cordon>& cordons() const { return cordons_; }
+  const std::map<DeviceId, std::vector<Seen>>& outside() const { return outside_; }
+  bool complete() const { return complete_; }  // somebody has told of the GPUs
+
+ private:
+  void place(const PoolGpu&);
+
+  Core& core_;
+  std::map<DeviceId, Slot> slots_;
+  std::map<DeviceId, PoolGpu> gpus_;
+  std::map<DeviceId, Cordon> cordons_;
+  std::map<DeviceId, std::vector<Seen>> outside_;
+  bool complete_ = false;
+};
+
+}  // namespace gpuyard::lease

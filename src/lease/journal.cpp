@@ -1,0 +1,152 @@
+#include "lease/journal.h"
+
+#include <algorithm>
+
+namespace gpuyard::lease {
+
+bool Journal::Batch::empty() const {
+  return after.empty() && entry.events.empty() && entry.leases.empty() && entry.cordoned.empty() &&
+         entry.uncordoned.empty();
+}
+
+void Journal::load(std::function<void(Result<Kept>)> loaded) {
+  ++life_;
+  under_way_.reset();
+  next_ = {};
+  decided_.clear();
+  kept_.clear();
+  auto heard = [weak = std::weak_ptr(self_), life = life_, loaded](Result<Kept> kept) {
+    const auto self = weak.lock();
+    if (self && (*self)->life_ == life) loaded(std::move(kept));
+  };
+  if (archive_.load(heard)) return;
+  loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
+}
+
+void Journal::take(std::vector<Lease> leases) {
+  for (Lease& lease : leases) {
+    const std::string id = lease.id;
+    decided_.insert_or_assign(id, lease);
+    kept_.insert_or_assign(id, std::move(lease));
+  }
+}
+
+void Journal::put_silently(const Lease& lease) {
+  decided_.insert_or_assign(lease.id, lease);
+  auto& leases = next_.entry.leases;
+  const auto same = std::find_if(leases.begin(), leases.end(),
+                                 [&](const Lease& other) { return other.id == lease.id; });
+  if (same != leases.end()) {
+    *same = lease;
+  } else {
+    leases.push_back(lease);
+  }
+  touch();
+}
+
+void Journal::put(const Lease& lease, std::string what, std::string by) {
+  next_.entry.events.push_back({lease.id, loop_.wall(), std::move(what), std::move(by), {}});
+  put_silently(lease);
+}
+
+void Journal::counters(Ticket last_ticket, Fence last_fence) {
+  next_.entry.last_ticket = last_ticket;
+  next_.entry.last_fence = last_fence;
+}
+
+void Journal::cordon(const Cordon& cordon) {
+  next_.entry.events.push_back(
+      {{}, cordon.since, "cordoned: " + cordon.reason, cordon.by, cordon.gpu});
+  std::erase(next_.entry.uncordoned, cordon.gpu);
+  next_.entry.cordoned.push_back(cordon);
+  touch();
+}
+
+void Journal::uncordon(const DeviceId& gpu, const std::string& by) {
+  next_.entry.events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
+  std::erase_if(next_.entry.cordoned, [&](const Cordon& cordon) { return cordon.gpu == gpu; });
+  next_.entry.uncordoned.push_back(gpu);
+  touch();
+}
+
+void Journal::after(Done done) {
+  next_.after.push_back(std::move(done));
+  touch();
+}
+
+const Lease* Journal::find(std::string_view id) const {
+  const auto found = decided_.find(id);
+  return found == decided_.end() ? nullptr : &found->second;
+}
+
+// One entry for all that is decided in this turn of the loop.
+void Journal::touch() {
+  if (std::exchange(due_, true)) return;
+  loop_.post([weak = std::weak_ptr(self_)] {
+    if (const auto self = weak.lock()) {
+      (*self)->due_ = false;
+      (*self)->save();
+    }
+  });
+}
+
+void Journal::save() {
+  if (under_way_ || next_.empty()) return;
+  const auto batch = std::make_shared<Batch>(std::exchange(next_, {}));
+  under_way_ = batch;
+  const auto heard = [weak = std::weak_ptr(self_), batch, life = life_](const Result<void>& done) {
+    const auto self = weak.lock();
+    if (self && (*self)->life_ == life) (*self)->on_saved(batch, done);
+  };
+  if (batch->entry.events.empty() && batch->entry.leases.empty()) {
+    loop_.post([heard] { heard({}); });  // somebody waits for what is there already
+    return;
+  }
+  if (archive_.save(batch->entry, heard)) return;
+  loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
+}
+
+void Journal::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
+  if (!done) return lose(done.error());
+  under_way_.reset();
+  std::vector<std::pair<Lease, State>> changes;
+  for (const Lease& lease : batch->entry.leases) {
+    const auto found = kept_.find(lease.id);
+    changes.emplace_back(lease, found == kept_.end() ? State::waiting : found->second.state);
+    kept_.insert_or_assign(lease.id, lease);
+  }
+  const std::uint64_t life = life_;
+  for (const auto& [lease, before] : changes) listener_.changed(lease, before);
+  for (const Done& tell : batch->after) tell({});
+  if (life == life_) save();
+}
+
+void Journal::lose(const Error& why) {
+  std::vector<Done> unheard = std::move(under_way_->after);
+  std::move(next_.after.begin(), next_.after.end(), std::back_inserter(unheard));
+  ++life_;
+  under_way_.reset();
+  next_ = {};
+  listener_.lost(why);
+  for (const Done& tell : unheard) tell(why);
+}
+
+void Journal::forget_old() {
+  const WallTime horizon =
+      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(Archive::kKeptFor);
+  std::vector<std::pair<WallTime, std::string>> ended;
+  for (const auto& [id, lease] : kept_) {
+    const Lease* decided = find(id);
+    const bool over = lease.state == State::ended && decided && decided->state == State::ended;
+    if (over && lease.ended_wall) ended.emplace_back(*lease.ended_wall, id);
+  }
+  std::sort(ended.begin(), ended.end());
+  const std::size_t too_many = ended.size() - std::min(ended.size(), kMostEnded);
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    if (i >= too_many && ended[i].first > horizon) break;
+    decided_.erase(ended[i].second);
+    kept_.erase(ended[i].second);
+  }
+}
+
+}  // namespace gpuyard::lease

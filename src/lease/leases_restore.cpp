@@ -1,0 +1,182 @@
+// Leases made from what was kept: at the start, and whenever it is not known what the disk holds.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "lease/leases.h"
+
+namespace gpuyard::lease {
+
+void Leases::start() {
+  load();
+}
+
+void Leases::stop() {
+  standing_ = Standing::idle;
+  core_.close();
+  tick_timer_.reset();
+  drain_timer_.reset();
+  load_timer_.reset();
+}
+
+void Leases::load() {
+  standing_ = Standing::loading;
+  journal_.load([this](Result<Kept> kept) { on_loaded(std::move(kept)); });
+}
+
+void Leases::on_lost(const Error& why) {
+  if (!trouble_) log::error("leases: nothing can be granted now: {}", why.message);
+  trouble_ = why;
+  ++life_;
+  core_.close();
+  if (standing_ == Standing::idle) return;
+  standing_ = Standing::loading;
+  load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+}
+
+void Leases::on_loaded(Result<Kept> kept) {
+  if (standing_ == Standing::idle) return;
+  if (!kept) return on_lost(kept.error());
+  ++life_;
+  const Fairness fairness = core_.fairness();
+  core_ = Core(fairness);
+  core_.close();
+  gpus_.start_over();
+  core_.restore_counters(kept->last_ticket, kept->last_fence);
+  by_ticket_.clear();
+  waiting_of_.clear();
+  holders_.clear();
+  alive_.clear();
+  fleet_.clear();
+  looking_ = drain_looking_ = restored_looking_ = restored_seen_ = false;
+  to_rebind_ = 0;
+  for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
+  journal_.take(kept->leases);
+  standing_ = Standing::adopting;
+  for (const Lease& lease : kept->leases) {
+    if (lease.state != State::ended) restore(lease);
+  }
+  first_load_ = false;
+  if (gpus_.complete()) reach_anew();
+  open_if_ready();
+}
+
+void Leases::restore(const Lease& kept) {
+  Lease lease = kept;
+  if (lease.boot_id != boot_id_) {
+    lease.state = State::ended;
+    lease.ending = Ending::node_reboot;
+    lease.ended_wall = loop_.wall();
+    return journal_.put(lease, "ended", "the machine was started anew");
+  }
+  by_ticket_[lease.ticket] = lease.id;
+  if (lease.state == State::waiting) ++waiting_of_[lease.uid];
+  restore_in_core(lease);
+  if (lease.until && first_load_ && lease.state == State::held) {
+    lease.until = std::max(*lease.until, loop_.now() + kLeastAfterRestart);
+    journal_.put_silently(lease);
+  }
+  wake_by(loop_.now() + kTick);
+  if (lease.wish.binding == Binding::detached || lease.state == State::draining) return;
+  for (const Process& process : lease.processes) rebind(lease.id, process);
+}
+
+void Leases::restore_in_core(const Lease& lease) {
+  Claim claim;
+  claim.ticket = lease.ticket;
+  claim.terms = terms_of(lease.uid, lease.wish);
+  claim.fence = lease.fence;
+  claim.granted = lease.granted;
+  claim.passed = lease.passed;
+  claim.overdue = lease.overdue;
+  if (lease.state == State::held) claim.stage = Claim::Stage::held;
+  if (lease.state == State::draining) claim.stage = Claim::Stage::draining;
+  for (const DeviceId& gpu : lease.gpus) {
+    if (const auto slot = gpus_.slot_of(gpu)) claim.gpus.set(*slot);
+  }
+  core_.restore(claim);
+}
+
+// Whether a process that is bound to a lease is still the one that it was.
+void Leases::rebind(const std::string& id, const Process& process) {
+  ++to_rebind_;
+  holders_.identify(process.pid, [this, id, process, life = life_](const Result<Identity>& found) {
+    if (life != life_) return;
+    --to_rebind_;
+    if (found && found->process == process) {
+      holders_.bind(id, *found);
+    } else {
+      on_gone(id, process);
+    }
+    open_if_ready();
+  });
+}
+
+// Nothing is granted before it is known who uses the GPUs.
+void Leases::look_at_restored() {
+  if (std::exchange(restored_looking_, true)) return;
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
+  observer_.look(suspects(false), all, true,
+                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
+                   const auto self = weak.lock();
+                   if (!self || (*self)->life_ != life) return;
+                   (*self)->restored_seen_ = true;
+                   (*self)->look_outside(sight);
+                   (*self)->open_if_ready();
+                 });
+}
+
+void Leases::open_if_ready() {
+  if (standing_ != Standing::adopting || to_rebind_ > 0 || !gpus_.complete()) return;
+  if (!restored_seen_) return look_at_restored();
+  standing_ = Standing::open;
+  opened_ = loop_.now();
+  if (trouble_) log::info("leases: the journal can be read and written again");
+  trouble_.reset();
+  follow(core_.open(loop_.now()));
+  drain();
+}
+
+std::optional<Error> Leases::closed() const {
+  if (trouble_) {
+    return Error{
+        Errc::unavailable,
+        fmt::format("no lease can be granted or changed now, because its journal cannot be "
+                    "kept: {}; leases that are held stay so",
+                    trouble_->message)};
+  }
+  if (standing_ == Standing::open) return std::nullopt;
+  return Error{Errc::unavailable, standing_ == Standing::idle
+                                      ? "the daemon is about to end"
+                                      : "the leases of the daemon's last life are still being "
+                                        "looked at; try again in a moment"};
+}
+
+// What is kept may change before it is known who is still there.
+std::optional<Error> Leases::closed_to_changes() const {
+  return standing_ == Standing::adopting ? std::nullopt : closed();
+}
+
+std::optional<Error> Leases::closed_to_claims() const {
+  if (auto why = closed_to_changes()) return why;
+  if (gpus_.complete()) return std::nullopt;
+  return Error{Errc::unavailable,
+               "it is not known yet which GPUs there are, or there is no driver (gpuyard doctor)"};
+}
+
+std::vector<std::string> Leases::notes() const {
+  std::vector<std::string> notes;
+  if (const auto why = closed(); why && standing_ != Standing::idle) notes.push_back(why->message);
+  for (const auto& [ticket, id] : by_ticket_) {
+    const Lease* lease = find(id);
+    if (!lease || lease->state != State::draining || !lease->let_go_wall) continue;
+    if (loop_.wall() - *lease->let_go_wall < kLongDrain) continue;
+    notes.push_back(fmt::format("lease {} has been draining since {}: {}", id,
+                                to_rfc3339(*lease->let_go_wall), lease->why));
+  }
+  return notes;
+}
+
+}  // namespace gpuyard::lease

@@ -1,0 +1,214 @@
+// What happens to leases by itself: time passes, GPUs and processes come and go.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "lease/leases.h"
+
+namespace gpuyard::lease {
+namespace {
+
+// Looks become rarer while nothing goes.
+Duration until_next_look(Duration draining) {
+  return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
+}
+
+}  // namespace
+
+void Leases::wake_by(TimePoint when) {
+  if (standing_ == Standing::idle || (tick_at_ && *tick_at_ <= when)) return;
+  tick_at_ = when;
+  tick_timer_ = loop_.call_at(when, [this] { tick(); });
+}
+
+// Nobody is woken while there is no lease.
+void Leases::tick() {
+  tick_at_.reset();
+  if (standing_ == Standing::open) {
+    std::vector<std::string> live;
+    live.reserve(by_ticket_.size());
+    for (const auto& [ticket, id] : by_ticket_) live.push_back(id);
+    for (const std::string& id : live) {
+      if (const Lease* lease = journal_.find(id)) tick_lease(*lease);
+    }
+    follow(core_.advance(loop_.now()));
+    journal_.forget_old();
+  }
+  if (!by_ticket_.empty()) wake_by(loop_.now() + kTick);
+}
+
+void Leases::tick_lease(const Lease& lease) {
+  const TimePoint now = loop_.now();
+  if (lease.state == State::waiting) {
+    if (lease.wish.patience && now - lease.asked >= *lease.wish.patience) {
+      return end(lease, Ending::gave_up, "it waited as long as it wanted to");
+    }
+    const auto away = presence_.away_since(lease.id, std::max(lease.asked, opened_));
+    if (away && now - *away >= kReconnect) {
+      return end(lease, Ending::unreachable, "nobody asked for it any more");
+    }
+    return;
+  }
+  if (lease.state != State::held) return;
+  if (lease.until && now >= *lease.until) {
+    return let_go(lease, Ending::expired, "its time was over");
+  }
+  if (lease.wish.binding != Binding::process) return;
+  const auto gone = presence_.stream_gone_since(lease.id);
+  if (gone && now - *gone >= kGrace) {
+    let_go(lease, Ending::unreachable, "its connection ended");
+  }
+}
+
+void Leases::on_gpus(const std::vector<PoolGpu>& all) {
+  const bool first = !gpus_.complete();
+  gpus_.know(all);
+  reach_anew();
+  for (const PoolGpu& gpu : all) refresh(gpu.info.id);
+  if (first) open_if_ready();
+}
+
+// Who waits may be able to use other GPUs than when he asked.
+void Leases::reach_anew() {
+  std::vector<std::string> fleet;
+  for (const auto& [id, slot] : gpus_.slots()) {
+    const auto gpu = gpus_.gpus().find(id);
+    if (gpu == gpus_.gpus().end()) continue;
+    fleet.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
+                                gpu->second.total_bytes.value_or(-1)));
+  }
+  if (fleet == std::exchange(fleet_, fleet)) return;
+  for (const auto& [ticket, id] : by_ticket_) {
+    const Lease* lease = journal_.find(id);
+    if (lease) core_.reach(ticket, gpus_.eligible(lease->wish));
+  }
+}
+
+void Leases::refresh(const DeviceId& gpu) {
+  if (const auto slot = gpus_.slot_of(gpu)) {
+    follow(core_.set(*slot, gpus_.condition(gpu), loop_.now()));
+  }
+}
+
+std::vector<Suspect> Leases::suspects(bool draining_only) const {
+  std::vector<Suspect> all;
+  for (const auto& [ticket, id] : by_ticket_) {
+    const Lease* lease = journal_.find(id);
+    if (!lease || lease->gpus.empty() || lease->state == State::ended) continue;
+    if (draining_only && lease->state != State::draining) continue;
+    Suspect suspect{id, lease->uid, lease->gpus, lease->processes,
+                    lease->wish.binding == Binding::detached};
+    if (const auto known = alive_.find(id); known != alive_.end()) {
+      for (const Process& process : known->second) suspect.processes.push_back(process);
+    }
+    std::sort(suspect.processes.begin(), suspect.processes.end());
+    suspect.processes.erase(std::unique(suspect.processes.begin(), suspect.processes.end()),
+                            suspect.processes.end());
+    all.push_back(std::move(suspect));
+  }
+  return all;
+}
+
+void Leases::on_processes() {
+  if (standing_ != Standing::open || std::exchange(looking_, true)) return;
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
+  observer_.look(suspects(false), all, false,
+                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
+                   const auto self = weak.lock();
+                   if (!self || (*self)->life_ != life) return;
+                   (*self)->looking_ = false;
+                   for (const auto& [id, alive] : sight.alive) {
+                     if (const Lease* lease = (*self)->journal_.find(id);
+                         lease && lease->state == State::held) {
+                       (*self)->alive_[id] = alive;
+                     }
+                   }
+                   (*self)->look_outside(sight);
+                 });
+}
+
+void Leases::look_outside(const Sight& sight) {
+  for (const auto& [gpu, list] : sight.on_gpus) {
+    const auto freed = freed_at_.find(gpu);
+    const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
+    if (list && !stale) look_outside_at(gpu, *list, sight);
+  }
+}
+
+void Leases::look_outside_at(const DeviceId& gpu, const std::vector<Seen>& list,
+                             const Sight& sight) {
+  std::vector<Seen> outside;
+  for (const Seen& one : list) {
+    if (one.verdict != Seen::Verdict::member) outside.push_back(one);
+  }
+  const auto used = sight.used_bytes.find(gpu);
+  if (list.empty() && !leased(gpu) && used != sight.used_bytes.end() && used->second) {
+    drains_.note_floor(gpu, *used->second);
+  }
+  tell_of_squatters(gpu, outside);
+  gpus_.seen(gpu, std::move(outside));
+  refresh(gpu);
+}
+
+void Leases::tell_of_squatters(const DeviceId& gpu, const std::vector<Seen>& outside) const {
+  if (!squatter_told_) return;
+  const auto known = gpus_.outside().find(gpu);
+  for (const Seen& one : outside) {
+    if (one.verdict != Seen::Verdict::outsider) continue;
+    const auto same = [&](const Seen& other) {
+      return other.pid == one.pid && other.started == one.started;
+    };
+    if (known != gpus_.outside().end() &&
+        std::any_of(known->second.begin(), known->second.end(), same)) {
+      continue;
+    }
+    squatter_told_(gpu, one);
+  }
+}
+
+void Leases::drain() {
+  if (standing_ != Standing::open || drain_looking_) return;
+  auto draining = suspects(true);
+  if (draining.empty()) return drain_timer_.reset();
+  if (!drain_timer_) drained_since_ = loop_.now();
+  drain_looking_ = true;
+  std::vector<DeviceId> gpus;
+  for (const Suspect& suspect : draining) {
+    gpus.insert(gpus.end(), suspect.gpus.begin(), suspect.gpus.end());
+  }
+  observer_.look(std::move(draining), std::move(gpus), true,
+                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
+                   const auto self = weak.lock();
+                   if (self && (*self)->life_ == life) (*self)->on_drain_seen(sight);
+                 });
+}
+
+void Leases::on_drain_seen(const Sight& sight) {
+  drain_looking_ = false;
+  look_outside(sight);  // whoever gets a GPU next gets none that is used otherwise
+  for (const auto& [id, alive] : sight.alive) drain_one(id, sight);
+  drain_timer_ =
+      loop_.call_after(until_next_look(loop_.now() - drained_since_), [this] { drain(); });
+}
+
+void Leases::drain_one(const std::string& id, const Sight& sight) {
+  const Lease* lease = journal_.find(id);
+  if (!lease || lease->state != State::draining) return;
+  const auto& alive = sight.alive.at(id);
+  alive_[id] = alive;
+  const auto left = drains_.left(*lease, sight, gpus_);
+  if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", lease->why);
+  if (const auto signal = signals_.find(id); signal != signals_.end()) {
+    observer_.signal(alive, signal->second);
+    signals_.erase(signal);
+  }
+  if (lease->why == *left) return;
+  Lease waits = *lease;
+  waits.why = *left;
+  journal_.put_silently(waits);
+}
+
+}  // namespace gpuyard::lease
