@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lease/gpu_book.h"
 #include "lease/observer.h"
@@ -19,6 +20,9 @@ class DrainBook {
 
   // What was used of a GPU while nobody used it.
   void note_floor(const DeviceId& gpu, std::int64_t used_bytes) { floor_[gpu] = used_bytes; }
+  // Its processes that have to go: those on its GPUs, and those that may still begin to use them.
+  // Who gave up a lease himself may live on.
+  static std::vector<Process> remaining(const Lease&, const Sight&);
   // Nothing: all is gone.
   std::optional<std::string> left(const Lease&, const Sight&, const GpuBook&) const;
 

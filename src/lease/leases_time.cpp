@@ -202,7 +202,7 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   const auto left = drains_.left(*lease, sight, gpus_);
   if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", lease->why);
   if (const auto signal = signals_.find(id); signal != signals_.end()) {
-    observer_.signal(alive, signal->second);
+    observer_.signal(DrainBook::remaining(*lease, sight), signal->second);
     signals_.erase(signal);
   }
   if (lease->why == *left) return;

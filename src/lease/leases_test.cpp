@@ -1,0 +1,430 @@
+#include "lease/leases.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "lease/world_for_tests.h"
+
+namespace gpuyard::lease {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Wish detached(Duration ttl, unsigned gpus = 1) {
+  Wish wish;
+  wish.gpus = gpus;
+  wish.binding = Binding::detached;
+  wish.ttl = ttl;
+  return wish;
+}
+
+Wish at_once() {
+  Wish wish;
+  wish.patience = Duration::zero();
+  return wish;
+}
+
+TEST(Leases, AreOnTheDiskBeforeAnybodyHearsOfThem) {
+  World world(1);
+  world.ground.start(10);
+  world.disk.stuck = true;
+  const auto unheard = world.claim(10, "a");
+  ASSERT_FALSE(unheard);
+  EXPECT_EQ(unheard.error().code, Errc::timed_out);
+  EXPECT_EQ(world.leases->find("a"), nullptr);
+}
+
+TEST(Leases, GoToWhoAskedFirstAndThenToTheNext) {
+  RecordProperty("contract", "D2");
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  const auto first = world.claim(10, "a");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->state, State::held);
+  EXPECT_EQ(first->gpus, std::vector<DeviceId>{"GPU-0"});
+  const auto second = world.claim(11, "b");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->state, State::waiting);
+  EXPECT_EQ(world.leases->pending_claimers(), 1U);
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_GT(world.leases->find("b")->fence, first->fence);
+}
+
+TEST(Leases, WhoWantsNotToWaitHearsThatNoneIsFree) {
+  RecordProperty("contract", "D3");
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  const auto none = world.claim(10, "b", at_once());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->ending, Ending::none_free);
+  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+}
+
+TEST(Leases, TheSameCallOnceMoreIsNoSecondClaim) {
+  World world(2);
+  world.ground.start(10);
+  const auto once = world.claim(10, "a");
+  const auto again = world.claim(10, "a");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(once->fence, again->fence);
+  EXPECT_EQ(world.leases->leases().size(), 1U);
+}
+
+TEST(Leases, AnIdIsOneBodysAndOneUsers) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11, 2000);
+  ASSERT_TRUE(world.claim(10, "a"));
+  Wish other;
+  other.gpus = 2;
+  EXPECT_EQ(world.claim(10, "a", other).error().code, Errc::conflict);
+  EXPECT_EQ(world.claim(11, "a").error().code, Errc::conflict);
+}
+
+TEST(Leases, WhatCanNeverBeIsRefusedAtOnce) {
+  World world(2);
+  world.ground.start(10);
+  Wish wish;
+  wish.gpus = 3;
+  const auto refused = world.claim(10, "a", wish);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid);
+  wish.gpus = 1;
+  wish.model = "L40S";
+  EXPECT_EQ(world.claim(10, "b", wish).error().code, Errc::invalid);
+}
+
+TEST(Leases, EndWithTheProcessTheyAreBoundTo) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.stop(10);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::exited);
+}
+
+TEST(Leases, AGpuIsNobodysBeforeTheProcessesOnItAreSeenGone) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  world.ground.start(12);  // what the holder left behind
+  world.ground.running.at(12).lease = "a";
+  world.ground.running.at(12).gpus = {"GPU-0"};
+  world.ground.stop(10);
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_NE(world.leases->find("a")->why.find("12"), std::string::npos);
+  // Somebody has to be there for the one who waits.
+  const auto there = world.leases->attend("b", Attendance::poll);
+  EXPECT_FALSE(world.leases->notes().empty());
+  world.ground.stop(12);
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, AGpuThatSaysNothingOfItsProcessesStaysWithItsLease) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.unreadable.insert("GPU-0");
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.unreadable.clear();
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, MemoryThatNobodyHasKeepsAGpuDraining) {
+  World world(1);
+  world.ground.start(10);
+  world.leases->on_processes();
+  world.loop.run_posted();
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.used_bytes = std::int64_t{4} << 30;
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::draining);
+  world.ground.used_bytes = 0;
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, WhatDrainsForEverAnAdministratorMayEnd) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.ground.unreadable.insert("GPU-0");
+  ASSERT_TRUE(world.release(10, "a"));
+  Release force{{}, true, "the GPU was replaced", 0};
+  EXPECT_EQ(world.release(10, "a", force).error().code, Errc::denied);
+  const auto ended = world.release(1, "a", force);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->state, State::ended);
+  EXPECT_EQ(ended->ending, Ending::forced);
+}
+
+TEST(Leases, ADetachedOneEndsUnlessItIsRenewed) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
+  world.loop.advance(seconds(50));
+  const auto renewed = world.heard([&](const Leases::Answer& answer) {
+    world.leases->renew(world.ground.caller(10), "a", seconds(60), std::nullopt, answer);
+  });
+  ASSERT_TRUE(renewed);
+  world.loop.advance(seconds(50));
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(seconds(15));
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+}
+
+TEST(Leases, AStaleFenceIsRefused) {
+  World world(1);
+  world.ground.start(10);
+  const auto lease = world.claim(10, "a");
+  ASSERT_TRUE(lease);
+  Release stale;
+  stale.fence = lease->fence + 1;
+  EXPECT_EQ(world.release(10, "a", stale).error().code, Errc::conflict);
+  EXPECT_TRUE(world.leases->may_use("a", lease->fence, "GPU-0"));
+  EXPECT_FALSE(world.leases->may_use("a", lease->fence - 1, "GPU-0"));
+}
+
+TEST(Leases, WhoeverWaitsAndIsAwayForLongLosesHisPlace) {
+  RecordProperty("contract", "D6");
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  auto there = world.leases->attend("b", Attendance::poll);
+  world.loop.advance(seconds(100));
+  EXPECT_EQ(world.state("b"), State::waiting);
+  there.reset();
+  world.loop.advance(seconds(29));
+  EXPECT_EQ(world.state("b"), State::waiting);
+  world.loop.advance(seconds(2));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
+  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+}
+
+TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
+  World world(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  ASSERT_TRUE(world.claim(12, "c"));
+  ASSERT_TRUE(world.release(11, "b"));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::cancelled);
+  EXPECT_EQ(world.state("c"), State::held);
+}
+
+TEST(Leases, OutliveTheDaemonWithTheirFence) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11);
+  const auto held = world.claim(10, "a");
+  ASSERT_TRUE(held);
+  world.kill();
+  world.loop.advance(seconds(5));
+  world.begin();
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.leases->find("a")->fence, held->fence);
+  const auto next = world.claim(11, "b");
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->gpus, held->gpus);
+  EXPECT_GT(next->fence, held->fence);
+}
+
+TEST(Leases, AHolderThatDiedWhileNoDaemonRanIsFoundOut) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.stop(10);
+  world.begin();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, AnotherProcessWithTheSameNumberIsNotTheHolder) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.stop(10);
+  world.loop.advance(seconds(1));
+  world.ground.start(10);
+  world.begin();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, ARebootEndsThemAll) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.begin("boot-2");
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::node_reboot);
+}
+
+TEST(Leases, WhoeverWaitsKeepsHisPlaceOverARestart) {
+  World world(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  world.kill();
+  world.begin();
+  ASSERT_TRUE(world.claim(12, "c"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("c"), State::waiting);
+}
+
+TEST(Leases, AFullDiskGrantsNothingAndTakesNothing) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  const auto refused = world.claim(11, "b");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::unavailable);
+  EXPECT_NE(refused.error().message.find("the disk is full"), std::string::npos);
+  world.loop.advance(seconds(10));
+  EXPECT_FALSE(world.leases->notes().empty());
+  EXPECT_EQ(world.claim(11, "b").error().code, Errc::unavailable);
+  world.disk.fails.reset();
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::held);
+  const auto granted = world.claim(11, "b");
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted->state, State::held);
+}
+
+TEST(Leases, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  world.ground.stop(10);
+  world.loop.advance(seconds(10));
+  EXPECT_NE(world.disk.leases.at("a").state, State::ended);
+  world.disk.fails.reset();
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, AGpuThatSomebodyUsesOutsideIsNotHandedOut) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(66, 2000);
+  world.ground.running.at(66).gpus = {"GPU-0"};
+  world.leases->on_processes();
+  world.loop.run_posted();
+  const auto waits = world.claim(10, "a");
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->state, State::waiting);
+  ASSERT_EQ(world.leases->outlooks(10).size(), 1U);
+  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::squatted);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+  world.ground.stop(66);
+  world.leases->on_processes();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
+  World world(2);
+  world.ground.start(10, 2000);
+  world.ground.start(66);
+  world.ground.running.at(66).gpus = {"GPU-1"};
+  const auto adopt = [&](std::uint32_t caller) {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->adopt(world.ground.caller(caller), 66, "", answer);
+    });
+  };
+  EXPECT_EQ(adopt(10).error().code, Errc::denied);
+  const auto lease = adopt(66);
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->gpus, std::vector<DeviceId>{"GPU-1"});
+  EXPECT_EQ(lease->state, State::held);
+  EXPECT_EQ(adopt(66).error().code, Errc::conflict);
+  world.ground.stop(66);
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state(lease->id), State::ended);
+}
+
+TEST(Leases, ACordonedGpuIsHandedOutToNobodyAlsoAfterARestart) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  world.leases->cordon(world.ground.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
+  world.loop.run_posted();
+  world.kill();
+  world.begin();
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "cordoned");
+  world.leases->uncordon(world.ground.caller(1), {"GPU-0"}, [](const auto&) {});
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, AStreamThatEndsTakesTheLeaseOfALivingProcessWithIt) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  auto stream = world.leases->attend("a", Attendance::stream);
+  stream.reset();
+  world.loop.advance(seconds(3));
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(seconds(5));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, SomebodyElsesLeaseIsNotToBeTouched) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11, 2000);
+  ASSERT_TRUE(world.claim(10, "a"));
+  EXPECT_EQ(world.release(11, "a").error().code, Errc::denied);
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, TheSignalReachesWhatStillRuns) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(12);
+  world.ground.running.at(12).lease = "a";
+  Wish wish;
+  wish.binding = Binding::run;
+  ASSERT_TRUE(world.claim(10, "a", wish));
+  Release how;
+  how.signal = 15;
+  ASSERT_TRUE(world.release(10, "a", how));
+  world.loop.run_posted();
+  const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
+  EXPECT_EQ(world.ground.signals, expected);
+}
+
+}  // namespace
+}  // namespace gpuyard::lease
