@@ -6,11 +6,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/sqlite.h"
 
 namespace gpuyard::store {
+
+// Between a corrupt one's name and when it was put aside.
+inline constexpr std::string_view kPutAside = ".corrupt-";
 
 class StateDb {
  public:

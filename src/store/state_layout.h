@@ -6,9 +6,10 @@
 
 #include "store/control_db.h"
 #include "store/energy_db.h"
+#include "store/lease_tables.h"
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables};
+inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables};
 
 }  // namespace gpuyard::store

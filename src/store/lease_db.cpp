@@ -1,0 +1,130 @@
+#include "store/lease_db.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuyard::store {
+namespace {
+
+using lease::Entry;
+using lease::Lease;
+
+Error too_much() {
+  return {Errc::busy, "too much waits for the disk"};
+}
+
+Error out_of_order() {
+  return {Errc::unavailable, "what came before it could not be kept; it is read again first"};
+}
+
+}  // namespace
+
+void LeaseDb::Told::take(const LeaseBook& book) {
+  *this = {};
+  Entry entry;
+  entry.leases = book.kept.leases;
+  entry.cordoned = book.kept.cordons;
+  entry.last_ticket = book.kept.last_ticket;
+  entry.last_fence = book.kept.last_fence;
+  take(entry, book.entries);
+}
+
+void LeaseDb::Told::take(const Entry& entry, std::uint64_t number) {
+  for (const Lease& lease : entry.leases) {
+    if (lease.state == lease::State::ended) {
+      leases.erase(lease.id);
+    } else {
+      leases.insert_or_assign(lease.id, lease);
+    }
+    last_ticket = std::max(last_ticket, lease.ticket);
+    last_fence = std::max(last_fence, lease.fence);
+  }
+  for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
+  for (const lease::Cordon& cordon : entry.cordoned) cordons.insert_or_assign(cordon.gpu, cordon);
+  last_ticket = std::max(last_ticket, entry.last_ticket);
+  last_fence = std::max(last_fence, entry.last_fence);
+  entries = number;
+}
+
+Entry LeaseDb::Told::all() const {
+  Entry entry;
+  for (const auto& [id, lease] : leases) entry.leases.push_back(lease);
+  for (const auto& [gpu, cordon] : cordons) entry.cordoned.push_back(cordon);
+  entry.last_ticket = last_ticket;
+  entry.last_fence = last_fence;
+  return entry;
+}
+
+// What makes no sense is told and is no failed transaction: that would undo what others keep in the
+// same group, each time that it is asked for.
+bool LeaseDb::load(Loaded loaded) {
+  const auto answer = std::make_shared<Result<LeaseBook>>(LeaseBook{});
+  return store_.run(
+      [answer, now = loop_.wall()](Database& database) -> Result<void> {
+        *answer = load_leases(database, now);
+        const bool nonsense = !*answer && answer->error().code == Errc::conflict;
+        return *answer || nonsense ? Result<void>() : answer->error();
+      },
+      [this, alive = std::weak_ptr(self_), answer,
+       loaded = std::move(loaded)](const Result<void>& done) {
+        if (alive.expired()) return;
+        on_loaded(done ? std::move(*answer) : Result<LeaseBook>(done.error()), loaded);
+      });
+}
+
+void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
+  if (!book) return loaded(std::move(book).error());
+  // Not the file that we wrote to.
+  if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
+  if (book->successor) {
+    // How far the corrupt one had counted is not known; this is further than one grant in each
+    // millisecond could have come.
+    Entry entry;
+    entry.last_fence = static_cast<lease::Fence>(loop_.wall().time_since_epoch().count());
+    return begin_anew(std::move(entry), loaded);
+  }
+  asked_ = book->entries;
+  told_.take(*book);
+  loaded(std::move(book->kept));
+}
+
+void LeaseDb::begin_anew(Entry entry, const Loaded& loaded) {
+  entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
+  const bool taken = store_.run(
+      [entry = std::make_shared<const Entry>(std::move(entry)), number = told_.entries + 1,
+       now = loop_.wall()](Database& database) -> Result<void> {
+        if (auto done = forget_leases(database); !done) return done;
+        return save_leases(database, *entry, number, now);
+      },
+      [this, alive = std::weak_ptr(self_), loaded](const Result<void>& done) {
+        if (alive.expired()) return;
+        if (!done) return loaded(done.error());
+        if (!load(loaded)) loaded(too_much());
+      });
+  if (!taken) loaded(too_much());
+}
+
+bool LeaseDb::save(Entry entry, Saved kept) {
+  const auto shared = std::make_shared<const Entry>(std::move(entry));
+  const auto in_order = std::make_shared<bool>(false);
+  const std::uint64_t number = asked_ + 1;
+  const bool taken = store_.run(
+      [shared, in_order, number, now = loop_.wall()](Database& database) -> Result<void> {
+        const auto before = count_entries(database);
+        if (!before) return before.error();
+        *in_order = *before + 1 == number;
+        return *in_order ? save_leases(database, *shared, number, now) : Result<void>();
+      },
+      [this, alive = std::weak_ptr(self_), shared, in_order, number,
+       kept = std::move(kept)](const Result<void>& done) {
+        if (alive.expired()) return;
+        if (done && !*in_order) return kept(out_of_order());
+        if (done) told_.take(*shared, number);
+        kept(done);
+      },
+      Durability::full);
+  if (taken) asked_ = number;
+  return taken;
+}
+
+}  // namespace gpuyard::store

@@ -1,0 +1,59 @@
+// Leasing's archive over state.db. Sees to it that what is kept is a prefix of what was asked for,
+// whatever fails, and that what this life was told as kept outlives even a corrupt file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "lease/archive.h"
+#include "store/lease_tables.h"
+#include "store/state_store.h"
+
+namespace gpuyard::store {
+
+// Every entry is synced: a grant must be, and the others share its group.
+class LeaseDb final : public lease::Archive {
+ public:
+  using Loaded = std::function<void(Result<lease::Kept>)>;
+  using Saved = std::function<void(const Result<void>&)>;
+
+  // These outlive it.
+  LeaseDb(const Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
+  LeaseDb(const LeaseDb&) = delete;
+  LeaseDb& operator=(const LeaseDb&) = delete;
+
+  bool load(Loaded loaded) override;
+  // After an error nothing is kept that was asked for before the next load(): a later entry may
+  // stand on the one that is missing.
+  bool save(lease::Entry, Saved kept) override;
+  std::vector<std::string> notes() const override { return store_.notes(); }
+
+ private:
+  // What was told as kept, without the leases that are over: it would be lost with a corrupt file.
+  struct Told {
+    std::map<std::string, lease::Lease> leases;
+    std::map<DeviceId, lease::Cordon> cordons;
+    lease::Ticket last_ticket = 0;
+    lease::Fence last_fence = 0;
+    std::uint64_t entries = 0;
+
+    void take(const LeaseBook&);
+    void take(const lease::Entry&, std::uint64_t number);
+    lease::Entry all() const;
+  };
+
+  void on_loaded(Result<LeaseBook>, const Loaded&);
+  // Makes the file hold this, and only this, and loads it.
+  void begin_anew(lease::Entry, const Loaded& loaded);
+
+  const Loop& loop_;
+  StateStore& store_;
+  Told told_;
+  std::uint64_t asked_ = 0;  // the number of the last entry that was asked to be kept
+  std::shared_ptr<LeaseDb*> self_ = std::make_shared<LeaseDb*>(this);
+};
+
+}  // namespace gpuyard::store

@@ -1,0 +1,421 @@
+#include "store/lease_db.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
+#include "base/manual_worker_for_tests.h"
+#include "store/directory_for_tests.h"
+
+namespace gpuyard::store {
+namespace {
+
+using lease::Archive;
+using lease::Binding;
+using lease::Cordon;
+using lease::Ending;
+using lease::Entry;
+using lease::Event;
+using lease::Kept;
+using lease::Lease;
+using lease::State;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Lease held(const std::string& id, lease::Ticket ticket, const DeviceId& gpu) {
+  Lease lease;
+  lease.id = id;
+  lease.ticket = ticket;
+  lease.fence = ticket;
+  lease.state = State::held;
+  lease.gpus = {gpu};
+  return lease;
+}
+
+Lease ended(const std::string& id, lease::Ticket ticket, WallTime when) {
+  Lease lease = held(id, ticket, "GPU-0");
+  lease.state = State::ended;
+  lease.ending = Ending::released;
+  lease.ended_wall = when;
+  return lease;
+}
+
+class LeaseDbTest : public ::testing::Test {
+ protected:
+  Result<Kept> load() {
+    std::optional<Result<Kept>> loaded;
+    EXPECT_TRUE(db_->load([&](Result<Kept> all) { loaded = std::move(all); }));
+    worker_.run_all();
+    return loaded.value_or(Error{});
+  }
+  Result<void> save(Entry entry) {
+    std::optional<Result<void>> saved;
+    EXPECT_TRUE(db_->save(std::move(entry), [&](const Result<void>& done) { saved = done; }));
+    worker_.run_all();
+    return saved.value_or(Error{});
+  }
+  static Entry entry(std::vector<Lease> leases) {
+    Entry entry;
+    entry.leases = std::move(leases);
+    return entry;
+  }
+  void execute(const std::string& statements) {
+    ASSERT_TRUE(store_->run(
+        [statements](Database& database) { return database.execute(statements.c_str()); },
+        [](const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }));
+    worker_.run_all();
+  }
+  std::vector<Event> events(const std::string& lease, std::int64_t most = 1000) {
+    std::vector<Event> events;
+    EXPECT_TRUE(store_->ask<std::vector<Event>>(
+        [=](Database& database) { return load_lease_events(database, lease, most); },
+        [&](Result<std::vector<Event>> read) { events = *std::move(read); }));
+    worker_.run_all();
+    return events;
+  }
+  void restart() {
+    db_.reset();
+    store_.reset();
+    store_ = std::make_unique<StateStore>(worker_, path());
+    db_ = std::make_unique<LeaseDb>(loop_, *store_);
+  }
+  std::string path() const { return directory_.path() + "/state.db"; }
+
+  testing::TemporaryDirectory directory_;
+  gpuyard::testing::CapturedLog log_;
+  gpuyard::testing::ManualWorker worker_;
+  ManualLoop loop_;
+  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path());
+  std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
+};
+
+// Any of them, however little sense it makes, except that what is over is over since now.
+namespace any {
+
+template <class T>
+T one() {
+  return *rc::gen::arbitrary<T>();
+}
+TimePoint point() {
+  return TimePoint(Duration(one<std::int64_t>()));
+}
+WallTime wall() {
+  return WallTime(milliseconds(one<std::int64_t>()));
+}
+template <class Make>
+auto perhaps(Make make) -> std::optional<decltype(make())> {
+  return one<bool>() ? std::optional(make()) : std::nullopt;
+}
+std::uint64_t counted() {
+  return one<std::uint64_t>() >> 1U;
+}
+// The ids of GPUs are in UTF-8, of any length; what people write is any bytes at all.
+std::vector<DeviceId> gpus() {
+  return *rc::gen::container<std::vector<DeviceId>>(
+      rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127)));
+}
+Duration span() {
+  return Duration(one<std::int64_t>());
+}
+
+lease::Wish wish() {
+  lease::Wish wish;
+  wish.gpus = one<unsigned>();
+  wish.min_free_bytes = one<std::int64_t>();
+  wish.model = one<std::string>();
+  wish.among = gpus();
+  wish.longest = perhaps(span);
+  wish.patience = perhaps(span);
+  wish.binding = *rc::gen::element(Binding::run, Binding::process, Binding::detached);
+  wish.ttl = span();
+  wish.note = one<std::string>();
+  return wish;
+}
+
+Lease lease(std::string id, WallTime now) {
+  Lease lease;
+  lease.id = std::move(id);
+  lease.uid = one<std::uint32_t>();
+  lease.wish = wish();
+  lease.state = *rc::gen::element(State::waiting, State::held, State::draining, State::ended);
+  lease.ticket = counted();
+  lease.fence = counted();
+  lease.passed = one<unsigned>();
+  lease.overdue = one<bool>();
+  lease.gpus = gpus();
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
+    lease.processes.push_back({one<std::uint32_t>(), point()});
+  }
+  lease.boot_id = one<std::string>();
+  lease.asked = point();
+  lease.granted = point();
+  lease.until = perhaps(point);
+  lease.asked_wall = wall();
+  lease.granted_wall = perhaps(wall);
+  lease.let_go_wall = perhaps(wall);
+  lease.ended_wall = lease.state == State::ended ? now : perhaps(wall);
+  lease.ending = perhaps([] {
+    return *rc::gen::element(Ending::released, Ending::exited, Ending::expired, Ending::cancelled,
+                             Ending::gave_up, Ending::none_free, Ending::unreachable,
+                             Ending::forced, Ending::node_reboot, Ending::impossible);
+  });
+  lease.why = one<std::string>();
+  return lease;
+}
+
+}  // namespace any
+
+RC_GTEST_FIXTURE_PROP(LeaseDbTest, AnyLeaseComesBackExactly, ()) {
+  RC_ASSERT(load().ok());
+  std::map<std::string, Lease> model;
+  for (int i = *rc::gen::inRange(1, 6); i > 0; --i) {
+    const std::string id = *rc::gen::element<std::string>("a", "b", "c");
+    const Lease lease = any::lease(id, loop_.wall());
+    model[id] = lease;
+    RC_ASSERT(save(entry({lease})).ok());
+  }
+  restart();
+  const auto loaded = load();
+  RC_ASSERT(loaded.ok());
+  RC_ASSERT(loaded->leases.size() == model.size());
+  for (const Lease& lease : loaded->leases) {
+    RC_ASSERT(model.at(lease.id) == lease);
+    RC_ASSERT(loaded->last_ticket >= lease.ticket && loaded->last_fence >= lease.fence);
+  }
+}
+
+TEST_F(LeaseDbTest, ANewOneIsEmpty) {
+  const auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_THAT(loaded->leases, IsEmpty());
+  EXPECT_THAT(loaded->cordons, IsEmpty());
+  EXPECT_EQ(loaded->last_ticket, 0U);
+  EXPECT_EQ(loaded->last_fence, 0U);
+}
+
+TEST_F(LeaseDbTest, LeasesComeInTheOrderOfTheirTickets) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("c", 1, "GPU-1"), held("a", 3, "GPU-3"), held("b", 2, "GPU-2")})));
+  EXPECT_EQ(load()->leases,
+            (std::vector{held("c", 1, "GPU-1"), held("b", 2, "GPU-2"), held("a", 3, "GPU-3")}));
+}
+
+TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
+  ASSERT_TRUE(load());
+  const Cordon first{"GPU-0", "uid 0", "smells of smoke", WallTime(milliseconds(5))};
+  const Cordon second{"GPU-1", "uid 0", "", WallTime(milliseconds(6))};
+  Entry entry;
+  entry.cordoned = {second, first};
+  ASSERT_TRUE(save(entry));
+  EXPECT_EQ(load()->cordons, (std::vector{first, second}));
+  Entry off;
+  off.uncordoned = {"GPU-0", "GPU-7"};
+  ASSERT_TRUE(save(off));
+  EXPECT_EQ(load()->cordons, std::vector{second});
+}
+
+TEST_F(LeaseDbTest, CountersNeverGoBack) {
+  ASSERT_TRUE(load());
+  Entry counted;
+  counted.last_ticket = 9;
+  counted.last_fence = 7;
+  ASSERT_TRUE(save(counted));
+  ASSERT_TRUE(save(Entry{}));
+  counted.last_ticket = 8;
+  ASSERT_TRUE(save(counted));
+  restart();
+  const auto kept = load();
+  EXPECT_EQ(kept->last_ticket, 9U);
+  EXPECT_EQ(kept->last_fence, 7U);
+}
+
+TEST_F(LeaseDbTest, TheCountersKnowTheLeasesThatAreKept) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 12, "GPU-0")})));
+  EXPECT_EQ(load()->last_ticket, 12U);
+  EXPECT_EQ(load()->last_fence, 12U);
+}
+
+TEST_F(LeaseDbTest, WhatIsOverIsForgottenAfterItsTime) {
+  ASSERT_TRUE(load());
+  const Lease over = ended("over", 1, loop_.wall());
+  ASSERT_TRUE(save(entry({over, held("goes on", 2, "GPU-1")})));
+  loop_.advance(Archive::kKeptFor);
+  EXPECT_EQ(load()->leases.size(), 2U);
+  loop_.advance(milliseconds(1));
+  EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
+  ASSERT_TRUE(save(entry({held("goes on", 2, "GPU-1")})));
+  loop_.step_wall(-hours(1));
+  EXPECT_EQ(load()->leases.size(), 1U) << "gone from the disk, not only from the answer";
+}
+
+TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {
+  ASSERT_TRUE(load());
+  const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
+  const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
+  const Event other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
+  Entry first;
+  first.events = {asked};
+  Entry second;
+  second.events = {granted, other};
+  ASSERT_TRUE(save(first));
+  ASSERT_TRUE(save(second));
+  EXPECT_THAT(events(""), ElementsAre(asked, granted, other));
+  EXPECT_THAT(events("a"), ElementsAre(asked, granted));
+  EXPECT_THAT(events("", 1), ElementsAre(other));
+}
+
+TEST_F(LeaseDbTest, TheJournalIsBounded) {
+  ASSERT_TRUE(load());
+  execute(
+      "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"
+      "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
+      "INSERT INTO lease_events VALUES(" +
+      std::to_string(Archive::kEventsKept) + ",'last',0,'','','')");
+  Entry entry;
+  entry.events = {{"new", {}, "asked"}};
+  ASSERT_TRUE(save(entry));
+  const auto all = events("");
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].lease, "old");
+}
+
+TEST_F(LeaseDbTest, WhatMakesNoSenseIsAnErrorThatNamesIt) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
+  for (const char* const nonsense :
+       {"state = 'lent'", "binding = 'married'", "ending = 'bored'", "uid = -1", "uid = 4294967296",
+        "passed = 4294967296", "overdue = 2", "gpus = 'GPU-0'", "gpus = '[1]'",
+        "processes = '[[1]]'", "processes = '[[-1, 5]]'", "wanted_among = ''", "ticket = 2"}) {
+    SCOPED_TRACE(nonsense);
+    execute("CREATE TABLE as_it_was AS SELECT * FROM leases");
+    execute(std::string("UPDATE leases SET ") + nonsense);
+    const auto loaded = load();
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Errc::conflict);
+    EXPECT_THAT(loaded.error().message, HasSubstr("lease a"));
+    EXPECT_THAT(loaded.error().message, HasSubstr("not of this version"));
+    EXPECT_THAT(store_->notes(), IsEmpty()) << "others go on";
+    execute("DELETE FROM leases; INSERT INTO leases SELECT * FROM as_it_was; DROP TABLE as_it_was");
+    ASSERT_TRUE(load());
+  }
+  execute("INSERT INTO lease_counters VALUES('last_epoch', 4)");
+  EXPECT_THAT(load().error().message, HasSubstr("last_epoch"));
+}
+
+TEST_F(LeaseDbTest, ANumberIsNotTakenForText) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
+  bool refused = false;
+  ASSERT_TRUE(store_->run(
+      [](Database& database) { return database.execute("UPDATE leases SET uid = 'root'"); },
+      [&](const Result<void>& done) { refused = !done; }));
+  worker_.run_all();
+  EXPECT_TRUE(refused);
+}
+
+TEST_F(LeaseDbTest, NothingIsKeptBeforeItWasRead) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
+  restart();
+  EXPECT_EQ(save(entry({held("b", 2, "GPU-0")})).error().code, Errc::unavailable);
+  EXPECT_EQ(load()->leases.size(), 1U);
+  EXPECT_TRUE(save(entry({held("b", 2, "GPU-1")})));
+}
+
+// A later entry may stand on one that is missing: a GPU granted whose release was lost.
+TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
+  std::vector<std::string> outcomes;
+  const auto note = [&](const std::string& name) {
+    return [&, name](const Result<void>& done) {
+      outcomes.push_back(name + (done ? " kept" : " lost"));
+    };
+  };
+  const auto fails = [](Database&) -> Result<void> { return Error{Errc::unavailable, "full"}; };
+  ASSERT_TRUE(store_->run([](Database&) { return Result<void>(); }, note("first group")));
+  ASSERT_TRUE(db_->save(entry({ended("a", 1, loop_.wall())}), [&](const Result<void>& done) {
+    note("end")(done);
+    ASSERT_TRUE(db_->save(entry({held("c", 3, "GPU-0")}), note("grant, asked for then")));
+  }));
+  ASSERT_TRUE(store_->run(fails, note("failure")));
+  worker_.run_all();
+  EXPECT_THAT(outcomes, ElementsAre("first group kept", "end lost", "failure lost",
+                                    "grant, asked for then lost"));
+  EXPECT_EQ(load()->leases, std::vector{held("a", 1, "GPU-0")});
+  EXPECT_TRUE(save(entry({ended("a", 1, loop_.wall())})));
+}
+
+TEST_F(LeaseDbTest, AFileThatGoesCorruptLosesNothingThatWasTold) {
+  ASSERT_TRUE(load());
+  Entry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
+  first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
+  ASSERT_TRUE(save(first));
+  ASSERT_TRUE(store_->run([](Database&) -> Result<void> { return Error{Errc::unavailable, "no"}; },
+                          [](const Result<void>&) {}));
+  worker_.run_all();
+  std::filesystem::remove(path() + "-wal");
+  std::ofstream(path()) << std::string(8192, 'x');
+  EXPECT_FALSE(save(entry({held("c", 3, "GPU-1")}))) << "there is another file now";
+  const auto kept = load();
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->leases, std::vector{held("a", 1, "GPU-0")});
+  EXPECT_EQ(kept->cordons, first.cordoned);
+  EXPECT_EQ(kept->last_fence, 2U);
+  EXPECT_THAT(db_->notes(), ElementsAre(HasSubstr("was corrupt")));
+  EXPECT_TRUE(save(entry({held("c", 3, "GPU-1")})));
+  restart();
+  EXPECT_EQ(load()->leases.size(), 2U);
+}
+
+TEST_F(LeaseDbTest, AnOlderFileInItsPlaceIsNotBelieved) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));
+  execute("CREATE TABLE spare AS SELECT * FROM leases");
+  ASSERT_TRUE(save(entry({ended("a", 1, loop_.wall()), held("b", 2, "GPU-0")})));
+  execute(
+      "DELETE FROM leases; INSERT INTO leases SELECT * FROM spare;"
+      "UPDATE lease_counters SET value = 1");
+  EXPECT_EQ(load()->leases, std::vector{held("b", 2, "GPU-0")});
+  EXPECT_TRUE(save(entry({held("c", 3, "GPU-1")})));
+}
+
+TEST_F(LeaseDbTest, AfterACorruptOneThatNobodyRemembersTheFenceIsHigherThanAnyBefore) {
+  ASSERT_TRUE(load());
+  ASSERT_TRUE(save(entry({held("a", 1000, "GPU-0")})));
+  db_.reset();
+  store_.reset();
+  std::ofstream(path()) << std::string(8192, 'x');
+  restart();
+  const auto kept = load();
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_THAT(kept->leases, IsEmpty());
+  EXPECT_EQ(kept->last_fence, static_cast<lease::Fence>(loop_.wall().time_since_epoch().count()));
+  loop_.advance(hours(1));
+  restart();
+  EXPECT_EQ(load()->last_fence, kept->last_fence);
+}
+
+TEST_F(LeaseDbTest, AnEndDoesNotTellAnybody) {
+  ASSERT_TRUE(load());
+  bool told = false;
+  ASSERT_TRUE(db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { told = true; }));
+  ASSERT_TRUE(db_->load([&](const Result<Kept>&) { told = true; }));
+  db_.reset();
+  worker_.run_all();
+  EXPECT_FALSE(told);
+  restart();
+  EXPECT_EQ(load()->leases.size(), 1U) << "but it is kept";
+}
+
+}  // namespace
+}  // namespace gpuyard::store

@@ -1,0 +1,82 @@
+// The tables of leasing in state.db: the leases, what happened to them, which GPUs are cordoned,
+// and how far one has counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lease/archive.h"
+#include "store/lease_rows.h"
+#include "store/sqlite.h"
+
+namespace gpuyard::store {
+
+// Times are nanoseconds of the boot's clock and milliseconds of the wall's. What is a list is JSON:
+// ["GPU-0"], and of processes [[pid, started_ns]].
+inline constexpr const char* kLeaseTables = R"(
+CREATE TABLE leases(
+  id TEXT PRIMARY KEY,
+  uid INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  ending TEXT,
+  why TEXT NOT NULL,
+  ticket INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  passed INTEGER NOT NULL,
+  overdue INTEGER NOT NULL,
+  gpus TEXT NOT NULL,
+  processes TEXT NOT NULL,
+  boot_id TEXT NOT NULL,
+  asked_ns INTEGER NOT NULL,
+  granted_ns INTEGER NOT NULL,
+  until_ns INTEGER,
+  asked_ms INTEGER NOT NULL,
+  granted_ms INTEGER,
+  let_go_ms INTEGER,
+  ended_ms INTEGER,
+  wanted_gpus INTEGER NOT NULL,
+  wanted_free_bytes INTEGER NOT NULL,
+  wanted_model TEXT NOT NULL,
+  wanted_among TEXT NOT NULL,
+  longest_ns INTEGER,
+  patience_ns INTEGER,
+  binding TEXT NOT NULL,
+  ttl_ns INTEGER NOT NULL,
+  note TEXT NOT NULL) STRICT;
+CREATE INDEX leases_ended ON leases(ended_ms) WHERE state = 'ended';
+CREATE TABLE lease_events(
+  number INTEGER PRIMARY KEY,
+  lease TEXT NOT NULL,
+  at_ms INTEGER NOT NULL,
+  what TEXT NOT NULL,
+  by TEXT NOT NULL,
+  gpu TEXT NOT NULL) STRICT;
+CREATE TABLE lease_cordons(
+  gpu TEXT PRIMARY KEY,
+  by TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  since_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE lease_counters(
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+)";
+
+struct LeaseBook {
+  lease::Kept kept;
+  std::uint64_t entries = 0;  // how many were ever kept
+  bool successor = false;     // nothing was kept in it yet, and there was a corrupt one before it
+};
+
+// Errc::conflict: something in it is not of this program. `now` decides what ended long ago.
+Result<LeaseBook> load_leases(Database&, WallTime now);
+Result<std::uint64_t> count_entries(Database&);
+// As the entry of that number.
+Result<void> save_leases(Database&, const lease::Entry&, std::uint64_t number, WallTime now);
+// All leases and cordons; the journal and the counters stay.
+Result<void> forget_leases(Database&);
+// The newest `most` lines of the journal, the oldest of them first; of all leases, or of one.
+Result<std::vector<lease::Event>> load_lease_events(Database&, const std::string& lease,
+                                                    std::int64_t most);
+
+}  // namespace gpuyard::store
