@@ -29,7 +29,9 @@ struct Limits {
   Duration idle = std::chrono::seconds(60);     // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);     // the header, then again the body; 408 beyond
   Duration write = std::chrono::seconds(10);    // one whole response; closed beyond
-  Duration handler = std::chrono::seconds(30);  // from the handler's call to its Reply; 503 beyond
+  // From the handler's call to its Reply, which some hold back for a minute until there is something
+  // to say; 503 beyond.
+  Duration handler = std::chrono::seconds(75);
   Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
 
   // Of a stream: what is taken from its feed at once, and what the kernel may hold for a client

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "http/peer_groups.h"
+#include "http/peer_process.h"
 #include "http/response_head.h"
 #include "http/session.h"
 
@@ -35,6 +36,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
     peer.gid = credentials.gid;
     peer.groups = peer_groups(client.get(), credentials.gid);
     peer.pid = credentials.pid;
+    peer.process = peer_process(client.get(), credentials.pid);
   }
   return peer;
 }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "http/feed.h"
 
 namespace gpuyard::http {
@@ -31,8 +32,22 @@ struct Header {
 // The first value of `name`, in any case; "" if there is none.
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
 
-// Who is on the other side, as the kernel says. uid, gid, groups and pid are set on Unix sockets
-// only.
+// Whether whoever asked waits for the answer still. Lives on the loop's thread.
+class Presence {
+ public:
+  // Tells, once, when the connection ends before the request under way was answered.
+  void on_gone(std::function<void()> told) { told_ = std::move(told); }
+  // By the session.
+  void leave() {
+    if (const auto told = std::exchange(told_, nullptr)) told();
+  }
+
+ private:
+  std::function<void()> told_;
+};
+
+// Who is on the other side, as the kernel says. uid, gid, groups, pid and process are set on Unix
+// sockets only.
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
@@ -42,6 +57,8 @@ struct Peer {
   gid_t gid = static_cast<gid_t>(-1);
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer_groups.h
   pid_t pid = 0;
+  std::shared_ptr<const UniqueFd> process = {};  // null: not known; see peer_process.h
+  std::shared_ptr<Presence> presence = {};       // of the connection; set by its session
 
   bool in_group(gid_t) const;
 };

@@ -36,6 +36,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         parser_(site_->limits),
         answered_(site_->io.core().io),
         deadline_(site_->time, [this] { time_out(); }) {
+    arrival_.peer.presence = std::make_shared<Presence>();
     site_->add(*this);
   }
   ~Session() override { site_->remove(*this); }
@@ -65,6 +66,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     stream_->abort();
     answered_.cancel();
     if (sender_) sender_->abort();
+    arrival_.peer.presence->leave();
   }
 
  private:
@@ -196,6 +198,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void accept(std::uint64_t serial, Response response) {
     if (serial != serial_ || phase_ != Phase::handling || response_) return;
     response_ = std::move(response);
+    arrival_.peer.presence->on_gone(nullptr);
     answered_.cancel();
   }
 
@@ -220,6 +223,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     stream_->interrupt();  // ends the watch
     if (!response_) {
+      arrival_.peer.presence->leave();
       refuse(error_response(503, "timed_out", "the request was not answered in time"));
     }
   }

@@ -1,0 +1,37 @@
+#include "http/peer_process.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gpuyard::http {
+namespace {
+
+#ifdef SO_PEERPIDFD
+constexpr int kPeerPidfd = SO_PEERPIDFD;
+#else
+constexpr int kPeerPidfd = 77;  // Linux 6.5; our headers are older
+#endif
+
+// Before Linux 6.5, by number: whoever has it now. Between connecting and being accepted it can
+// only have become another's if the peer is gone already.
+int open_by_number(pid_t pid) {
+  return pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1;
+}
+
+}  // namespace
+
+std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid) {
+  int fd = -1;
+  socklen_t length = sizeof fd;
+  if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &fd, &length) != 0) {
+    // Any other error is about the peer, and its number may be another's by now.
+    fd = errno == ENOPROTOOPT ? open_by_number(pid) : -1;
+  }
+  UniqueFd process(fd);
+  return process ? std::make_shared<const UniqueFd>(std::move(process)) : nullptr;
+}
+
+}  // namespace gpuyard::http
