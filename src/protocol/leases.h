@@ -64,12 +64,13 @@ struct LeaseUse {
   std::optional<std::int64_t> energy_mj;
   bool energy_estimated = false;
   std::optional<double> mean_utilization_percent;
-  std::optional<std::int64_t> peak_memory_bytes;  // on all its GPUs together
+  std::optional<std::int64_t> peak_memory_bytes;  // the peaks of its GPUs, added up
   std::optional<double> idle_s;  // since when no GPU of it did anything; 0: one does
+  double energy_unknown_s = 0;   // time of its GPUs, added up, that energy_mj says nothing of
 };
 BOOST_DESCRIBE_STRUCT(LeaseUse, (),
                       (held_s, energy_mj, energy_estimated, mean_utilization_percent,
-                       peak_memory_bytes, idle_s))
+                       peak_memory_bytes, idle_s, energy_unknown_s))
 
 struct Lease {
   std::string id;
@@ -206,33 +207,37 @@ struct Load {
 BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
 
 struct UsageQuery {
-  std::optional<double> since_s;  // so long ago; 7 days
-  std::optional<std::string> by;  // "user" (default), "day", "gpu", "lease"
+  std::optional<double> since_s;      // so long ago; 7 days. The day of that moment counts whole
+  std::optional<std::string> by;      // "user" (default), "day", "gpu", "lease"
+  std::optional<std::string> format;  // "json" (default), "csv"
 };
-BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by))
+BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
 
 struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease
   std::optional<std::uint32_t> uid;  // by user and by lease
   double gpu_hours = 0;
-  double energy_kwh = 0;
+  std::optional<double> energy_kwh;  // null: nobody measured any of it
   bool energy_estimated = false;
   std::optional<double> mean_utilization_percent;
-  std::optional<std::int64_t> peak_memory_bytes;
+  std::optional<std::int64_t> peak_memory_bytes;  // on one GPU
   std::int64_t leases = 0;
+  double energy_unknown_gpu_hours = 0;  // of gpu_hours, those that energy_kwh says nothing of
 };
 BOOST_DESCRIBE_STRUCT(UsageRow, (),
                       (key, uid, gpu_hours, energy_kwh, energy_estimated, mean_utilization_percent,
-                       peak_memory_bytes, leases))
+                       peak_memory_bytes, leases, energy_unknown_gpu_hours))
 
 struct Usage {
   int schema = 1;
   bool simulated = false;
-  std::string since;
+  std::string since;  // the beginning of a day in UTC
   std::string by;
   std::vector<UsageRow> rows;  // most GPU-hours first; days in order
+  std::int64_t rows_left_out = 0;
+  UsageRow unleased;  // what the same GPUs used under no lease while the daemon was there
 };
-BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows))
+BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows, rows_left_out, unleased))
 
 // Events of the stream that answers a claim; the data is a Lease.
 inline constexpr const char* kLeaseEvent = "lease";
