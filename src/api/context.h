@@ -11,6 +11,7 @@
 #include "device/process_facts.h"
 #include "energy/meter.h"
 #include "history/history.h"
+#include "lease/leases.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::api {
@@ -40,7 +41,9 @@ struct Context {
   history::History* history = nullptr;     // none: this daemon keeps none
   energy::Meter* energy = nullptr;         // only a test of other routes goes without
   control::Control* control = nullptr;     // the same
-  Loop* loop = nullptr;                    // of control
+  Loop* loop = nullptr;                    // of control and leases
+  lease::Leases* leases = nullptr;         // only a test of other routes goes without
+  bool holders_may_control = true;         // set power and clocks of the GPUs of their leases
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

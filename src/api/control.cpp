@@ -43,13 +43,58 @@ void answer(const Context& context, const Result<control::Control::Changes>& cha
   failed ? respond(std::move(view), protocol::kMultiStatus) : respond(std::move(view));
 }
 
+// The lease for which something is to be set.
+struct Under {
+  std::optional<std::string> lease = {};
+  std::optional<std::uint64_t> fence = {};
+};
+
+Result<void> check_lease(const Context& context, const Asked& asked, const Under& under,
+                         const std::vector<DeviceId>& gpus) {
+  if (context.leases == nullptr) return Error{Errc::unavailable, "this daemon keeps no leases"};
+  if (asked.unless_holder && !context.holders_may_control) {
+    return Error{Errc::denied,
+                 "holders of leases may set nothing here: lease.may_control is false"};
+  }
+  if (!under.fence) {
+    return Error{Errc::invalid, "fence: needed with a lease; GPUYARD_FENCE has it"};
+  }
+  const lease::Lease* lease = context.leases->find(*under.lease);
+  const bool others = lease != nullptr && asked.principal.uid != lease->uid &&
+                      asked.principal.scope < protocol::Scope::admin;
+  if (others) return Error{Errc::denied, "the lease is somebody else's"};
+  for (const DeviceId& gpu : gpus) {
+    if (auto may = context.leases->may_use(*under.lease, under.fence, gpu); !may) return may;
+  }
+  return {};
+}
+
+// With a lease it is the lease that wants it.
+Result<control::Asker> asker_under(Context& context, const Asked& asked, const Under& under,
+                                   const std::vector<DeviceId>& gpus) {
+  control::Asker asker = asker_of(asked);
+  if (!under.lease) {
+    if (!asked.unless_holder) return asker;
+    context.control->note_refusal(asker, "a change without a lease", *asked.unless_holder);
+    return *asked.unless_holder;
+  }
+  if (auto valid = check_lease(context, asked, under, gpus); !valid) {
+    context.control->note_refusal(asker, "a change for lease " + *under.lease, valid.error());
+    return std::move(valid).error();
+  }
+  asker.owner = lease::owner_of(*under.lease);
+  return asker;
+}
+
 void change(Context& context, const Asked& asked, const std::string& gpus,
             const protocol::ChangeWish& how, const Result<control::Action>& action,
-            ChangesResponder respond) {
+            ChangesResponder respond, const Under& under = {}) {
   if (!action) return respond(action.error());
   auto ids = ids_named(context, gpus);
   if (!ids) return respond(std::move(ids).error());
-  control::Request request{asker_of(asked), *std::move(ids), *action};
+  auto asker = asker_under(context, asked, under, *ids);
+  if (!asker) return respond(std::move(asker).error());
+  control::Request request{*std::move(asker), *std::move(ids), *action};
   request.force = how.force.value_or(false);
   request.atomic = how.atomic.value_or(false);
   request.dry_run = how.dry_run.value_or(false);
@@ -58,6 +103,10 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
   const auto shared = std::make_shared<ChangesResponder>(std::move(respond));
   context.control->ask(
       request, [&context, shared](const auto& changes) { answer(context, changes, *shared); });
+}
+
+Under under(const protocol::LastingWish& wish) {
+  return {wish.lease, wish.fence};
 }
 
 Result<control::Action> put(const Result<Setting>& setting, const protocol::LastingWish& wish) {
@@ -110,41 +159,46 @@ control::Asker asker_of(const Asked& asked) {
 void set_power_limit(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                      const protocol::PowerLimitWish& wish, ChangesResponder respond) {
   change(context, asked, gpus.id, wish, put(power_limit(wish.power_limit_mw), wish),
-         std::move(respond));
+         std::move(respond), under(wish));
 }
 
 void set_gpu_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                     const protocol::ClocksWish& wish, ChangesResponder respond) {
   change(context, asked, gpus.id, wish,
-         put(gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond));
+         put(gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond),
+         under(wish));
 }
 
 void set_memory_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                        const protocol::ClocksWish& wish, ChangesResponder respond) {
   change(context, asked, gpus.id, wish,
-         put(memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond));
+         put(memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond),
+         under(wish));
 }
 
 void set_persistence(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                      const protocol::EnabledWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(persistence(wish.enabled), wish), std::move(respond));
+  change(context, asked, gpus.id, wish, put(persistence(wish.enabled), wish), std::move(respond),
+         under(wish));
 }
 
 void set_compute_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                       const protocol::ComputeModeWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(protocol::setting_of(wish), wish), std::move(respond));
+  change(context, asked, gpus.id, wish, put(protocol::setting_of(wish), wish), std::move(respond),
+         under(wish));
 }
 
 void set_ecc_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                   const protocol::EnabledWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(ecc(wish.enabled), wish), std::move(respond));
+  change(context, asked, gpus.id, wish, put(ecc(wish.enabled), wish), std::move(respond),
+         under(wish));
 }
 
 void restore_setting(SettingKind kind, Context& context, const Asked& asked,
                      const protocol::RestoreQuery& query, ChangesResponder respond) {
   const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
-  change(context, asked, query.id, how, control::Action(control::Restore{kind}),
-         std::move(respond));
+  change(context, asked, query.id, how, control::Action(control::Restore{kind}), std::move(respond),
+         {query.lease, query.fence});
 }
 
 void restore_all(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,

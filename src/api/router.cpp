@@ -112,7 +112,9 @@ void Router::handle(http::Request request, http::Reply reply) {
     }
     const Principal principal = principal_of(request.peer, authority_);
     const std::string request_id = id_of(request);
-    if (const auto permitted = authorise(principal, route.info, authority_); !permitted) {
+    const auto permitted = authorise(principal, route.info, authority_);
+    const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
+    if (!permitted && !may_hold) {
       note_refusal(context_, principal, request, request_id, route.info, permitted.error());
       return reply(render_error(route.info, permitted.error()));
     }
@@ -120,8 +122,9 @@ void Router::handle(http::Request request, http::Reply reply) {
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
     if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
-    const Asked asked{principal, *std::move(parameters), std::move(request.body), request_id,
-                      request.received};
+    Asked asked{principal, *std::move(parameters), std::move(request.body), request_id,
+                request.received};
+    if (!permitted) asked.unless_holder = permitted.error();
     return route.call(context_, route.info, asked, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));

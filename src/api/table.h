@@ -30,6 +30,8 @@ struct Asked {
   std::string body;
   std::string request_id = {};  // in logs and in the audit
   TimePoint received = {};
+  // What the caller lacks, unless he has a lease of the GPUs: RouteInfo::for_holders.
+  std::optional<Error> unless_holder = {};
 };
 
 template <class Body>

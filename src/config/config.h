@@ -61,6 +61,15 @@ struct Config {
     std::int64_t reset_timeout_s = 60;
     static constexpr std::int64_t kLongestReset = 3600;  // seconds
   } control;
+  // Who may have which GPU.
+  struct Lease {
+    enum class Fair { backfill, strict };
+    Fair fair = Fair::backfill;
+    std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit
+    bool end_overdue = false;             // a lease held longer than was said is ended
+    bool may_control = true;              // holders may set power and clocks of their GPUs
+    static constexpr std::int64_t kMostGpus = 256;
+  } lease;
   struct Log {
     log::Level level = log::Level::info;
   } log;

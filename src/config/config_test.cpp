@@ -138,6 +138,7 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
     Config config;
     const std::string text = key.name == "level"     ? "error"
                              : key.name == "on_stop" ? "restore"
+                             : key.name == "fair"    ? "strict"
                                                      : "something";
     const bool pairs = key.name == "temperatures_of";
     const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
@@ -148,6 +149,15 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
     ASSERT_TRUE(key.set(config, value)) << key.name;
     EXPECT_EQ(key.get(config), value) << key.name;
   }
+}
+
+TEST(ConfigFile, LeasesHaveTheirBounds) {
+  EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
+  EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
+            "x.toml:1: lease.fair: can be \"backfill\" or \"strict\", not \"fifo\"");
+  EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
+  EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
+            "x.toml:1: lease.most_gpus_per_user: can be 0 (no limit) to 256, not -1");
 }
 
 TEST(ConfigFile, TemperaturesAreIntegers) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/control_keys.h"
+#include "config/lease_keys.h"
 
 namespace gpuyard::config {
 namespace {
@@ -173,6 +174,22 @@ constexpr std::array kKeys = {
     Key{"control", "reset_timeout_s", false,
         "That command is killed after so many seconds (1 to 3600).", Type::integer,
         &get_member<&Config::control, &Config::Control::reset_timeout_s>, &set_reset_timeout},
+    Key{"lease", "fair", false,
+        "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "
+        "\"strict\" nobody.",
+        Type::text, &get_fair, &set_fair},
+    Key{"lease", "most_gpus_per_user", false,
+        "So many GPUs one user may have at a time; 0: no limit.", Type::integer,
+        &get_member<&Config::lease, &Config::Lease::most_gpus_per_user>, &set_most_gpus_per_user},
+    Key{"lease", "end_overdue", false,
+        "Whether a lease that is held longer than its holder said is ended.", Type::boolean,
+        &get_member<&Config::lease, &Config::Lease::end_overdue>,
+        &set_member<&Config::lease, &Config::Lease::end_overdue>},
+    Key{"lease", "may_control", false,
+        "Whether holders may set the power limit and the clocks of their own GPUs, as long as they "
+        "hold them; control.enabled has to be true, too.",
+        Type::boolean, &get_member<&Config::lease, &Config::Lease::may_control>,
+        &set_member<&Config::lease, &Config::Lease::may_control>},
     Key{"log", "level", false, "debug, info, warning or error.", Type::text, &get_level,
         &set_level_value},
 };

@@ -26,6 +26,14 @@ Result<void> check(const Wish& wish) {
   return {};
 }
 
+std::string owner_of(std::string_view lease) {
+  return std::string(kOwnerPrefix).append(lease);
+}
+
+std::string_view lease_of(std::string_view owner) {
+  return owner.starts_with(kOwnerPrefix) ? owner.substr(kOwnerPrefix.size()) : std::string_view();
+}
+
 Result<void> check_id(std::string_view id) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

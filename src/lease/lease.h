@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -104,6 +105,11 @@ inline constexpr Duration kLongestTtl = std::chrono::hours(24 * 7);
 inline constexpr Duration kShortestTtl = std::chrono::seconds(10);
 // From its grant on, however often it is renewed.
 inline constexpr Duration kLongestDetached = std::chrono::hours(24 * 30);
+
+// Whose a setting is that ends with a lease, and back; "" for other owners.
+inline constexpr std::string_view kOwnerPrefix = "lease:";
+std::string owner_of(std::string_view lease);
+std::string_view lease_of(std::string_view owner);
 
 // Why a wish makes no sense whatever GPUs there are.
 Result<void> check(const Wish&);

@@ -33,8 +33,12 @@ BOOST_DESCRIBE_STRUCT(ChangeWish, (), (atomic, force, dry_run, wait))
 
 struct LastingWish : ChangeWish {
   std::optional<double> for_s;  // then it is put back; else when its owner says so
+  // A lease of the caller's that has these GPUs: it is put back when the lease ends, too. The fence
+  // is that lease's.
+  std::optional<std::string> lease;
+  std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s))
+BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s, lease, fence))
 
 struct PowerLimitWish : LastingWish {
   std::int64_t power_limit_mw = 0;
@@ -69,8 +73,10 @@ struct RestoreQuery : ManagedGpus {
   std::optional<bool> force;
   std::optional<bool> dry_run;
   std::optional<bool> wait;
+  std::optional<std::string> lease;  // what was set with it
+  std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait))
+BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
 
 // In words, and the number or numbers of its kind; the others are null.
 struct SettingView {

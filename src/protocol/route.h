@@ -37,6 +37,9 @@ struct RouteInfo {
   // The content type of "format=csv", which a client may ask for with Accept instead.
   std::string_view csv = {};
   int status = 200;  // of success
+  // Whoever has a lease of the GPUs needs no more than the scope of leases; the handler sees to
+  // that.
+  bool for_holders = false;
 };
 
 struct NoBody {};

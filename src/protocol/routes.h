@@ -143,86 +143,77 @@ inline constexpr Route<ManagedGpus, Management> kManagementOf{
      "What can be set of one or several GPUs.", ErrorShape::standard, "application/json",
      kNeedsDevice}};
 
+inline constexpr bool kForHolders = true;
+
+constexpr RouteInfo changing(std::string_view method, std::string_view pattern,
+                             std::string_view summary, bool for_holders = false,
+                             Scope scope = Scope::control) {
+  RouteInfo route{method, pattern, "Control", scope, summary};
+  route.failures = kChanges;
+  route.also_answers_with = kMultiStatus;
+  route.for_holders = for_holders;
+  return route;
+}
+
+constexpr RouteInfo restoring(std::string_view pattern, bool for_holders = false) {
+  return changing("DELETE", pattern,
+                  "Gives up what the caller wanted here: what others want comes in force, or what "
+                  "it was before.",
+                  for_holders);
+}
+
 inline constexpr Route<ManagedGpus, Changes, PowerLimitWish> kSetPowerLimit{
-    {"PUT", "/api/gpu/manage/{id}/power-limit", "Control", Scope::control,
-     "The power limit. Of several owners the lowest one is in force.", ErrorShape::standard,
-     "application/json", kChanges, kMultiStatus}};
+    changing("PUT", "/api/gpu/manage/{id}/power-limit",
+             "The power limit. Of several owners the lowest one is in force.", kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestorePowerLimit{
-    {"DELETE", "/api/gpu/manage/{id}/power-limit", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/power-limit", kForHolders)};
 
 inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetGpuClocks{
-    {"PUT", "/api/gpu/manage/{id}/gpu-clocks", "Control", Scope::control,
-     "Locks the clocks of the GPU to a range.", ErrorShape::standard, "application/json", kChanges,
-     kMultiStatus}};
+    changing("PUT", "/api/gpu/manage/{id}/gpu-clocks", "Locks the clocks of the GPU to a range.",
+             kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreGpuClocks{
-    {"DELETE", "/api/gpu/manage/{id}/gpu-clocks", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/gpu-clocks", kForHolders)};
 
 inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetMemoryClocks{
-    {"PUT", "/api/gpu/manage/{id}/memory-clocks", "Control", Scope::control,
-     "Locks the clocks of the memory to a range.", ErrorShape::standard, "application/json",
-     kChanges, kMultiStatus}};
+    changing("PUT", "/api/gpu/manage/{id}/memory-clocks",
+             "Locks the clocks of the memory to a range.", kForHolders)};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreMemoryClocks{
-    {"DELETE", "/api/gpu/manage/{id}/memory-clocks", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/memory-clocks", kForHolders)};
 
 inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetPersistence{
-    {"PUT", "/api/gpu/manage/{id}/persistence", "Control", Scope::control,
-     "Whether the driver keeps the GPU initialised while nobody uses it.", ErrorShape::standard,
-     "application/json", kChanges, kMultiStatus}};
+    changing("PUT", "/api/gpu/manage/{id}/persistence",
+             "Whether the driver keeps the GPU initialised while nobody uses it.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestorePersistence{
-    {"DELETE", "/api/gpu/manage/{id}/persistence", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/persistence")};
 
 inline constexpr Route<ManagedGpus, Changes, ComputeModeWish> kSetComputeMode{
-    {"PUT", "/api/gpu/manage/{id}/compute-mode", "Control", Scope::control,
-     "Who may use the GPU for computing at the same time.", ErrorShape::standard,
-     "application/json", kChanges, kMultiStatus}};
+    changing("PUT", "/api/gpu/manage/{id}/compute-mode",
+             "Who may use the GPU for computing at the same time.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreComputeMode{
-    {"DELETE", "/api/gpu/manage/{id}/compute-mode", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/compute-mode")};
 
-inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{
-    {"PUT", "/api/gpu/manage/{id}/ecc", "Control", Scope::control,
-     "Error correction of the memory, from the next reset on.", ErrorShape::standard,
-     "application/json", kChanges, kMultiStatus}};
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{changing(
+    "PUT", "/api/gpu/manage/{id}/ecc", "Error correction of the memory, from the next reset on.")};
 
 inline constexpr Route<RestoreQuery, Changes> kRestoreEccMode{
-    {"DELETE", "/api/gpu/manage/{id}/ecc", "Control", Scope::control,
-     "Gives up what the caller wanted here: what others want comes in force, or what it was "
-     "before.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    restoring("/api/gpu/manage/{id}/ecc")};
 
-inline constexpr Route<ManagedGpus, Changes, ChangeWish> kRestoreAll{
-    {"POST", "/api/gpu/manage/{id}/restore", "Control", Scope::control,
-     "Gives up all that the caller wanted of these GPUs; with `force` what anybody wanted.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+inline constexpr Route<ManagedGpus, Changes, ChangeWish> kRestoreAll{changing(
+    "POST", "/api/gpu/manage/{id}/restore",
+    "Gives up all that the caller wanted of these GPUs; with `force` what anybody wanted.")};
 
 inline constexpr Route<ManagedGpus, Changes, ClearEccWish> kClearEcc{
-    {"POST", "/api/gpu/manage/{id}/clear-ecc", "Control", Scope::control,
-     "Sets the counters of memory errors to 0.", ErrorShape::standard, "application/json", kChanges,
-     kMultiStatus}};
+    changing("POST", "/api/gpu/manage/{id}/clear-ecc", "Sets the counters of memory errors to 0.")};
 
 inline constexpr Route<ManagedGpus, Changes, ChangeWish> kResetGpu{
-    {"POST", "/api/gpu/manage/{id}/reset", "Control", Scope::admin,
-     "Resets one GPU that no process uses. All GPUs are away for that moment.",
-     ErrorShape::standard, "application/json", kChanges, kMultiStatus}};
+    changing("POST", "/api/gpu/manage/{id}/reset",
+             "Resets one GPU that no process uses. All GPUs are away for that moment.", false,
+             Scope::admin)};
 
 inline constexpr std::array kNeedsLease = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kClaims = {Errc::not_found, Errc::conflict, Errc::busy,

@@ -1,0 +1,53 @@
+#include "daemon/lease_settings.h"
+
+#include <memory>
+
+#include <boost/describe.hpp>
+#include <boost/mp11.hpp>
+
+#include "base/log.h"
+
+namespace gpuyard::daemon {
+
+// Owners of claims whose lease is not held any more.
+std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
+  std::set<std::string> found;
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<SettingKind>>([&](auto kind) {
+    const control::Holding* holding = control_.holding(gpu, kind.value);
+    if (holding == nullptr) return;
+    for (const control::Claim& claim : holding->claims) {
+      const std::string_view id = lease::lease_of(claim.owner);
+      if (id.empty()) continue;
+      const lease::Lease* lease = leases_.find(id);
+      if (lease == nullptr || lease->state != lease::State::held) found.insert(claim.owner);
+    }
+  });
+  return found;
+}
+
+void LeaseSettings::look() {
+  if (loop_.now() < not_before_ || leases_.closed()) return;
+  for (const auto& [gpu, slot] : leases_.gpus().slots()) {
+    for (const std::string& owner : orphans(gpu)) put_back(gpu, owner);
+  }
+}
+
+void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
+  if (!under_way_.emplace(gpu, owner).second) return;
+  control::Asker asker;
+  asker.owner = owner;
+  asker.received = loop_.now();
+  control_.ask({asker, {gpu}, control::Restore{}},
+               [weak = std::weak_ptr(self_), gpu, owner](const auto& changes) {
+                 const auto self = weak.lock();
+                 if (!self) return;
+                 (*self)->under_way_.erase({gpu, owner});
+                 if (!changes) {
+                   (*self)->not_before_ = (*self)->loop_.now() + kAgain;
+                   log::warning("what was set of {} with {} was not put back yet: {}", gpu, owner,
+                                changes.error().message);
+                 }
+               });
+}
+
+}  // namespace gpuyard::daemon
