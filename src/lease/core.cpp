@@ -7,13 +7,10 @@
 
 namespace gpuyard::lease {
 
-struct Core::Head {
-  Ticket ticket;
-  GpuSet reach;  // free GPUs that it could use, and waits for more of
-  bool several;
-  unsigned passed;
-  std::optional<TimePoint> reserved;
-};
+std::optional<TimePoint> Claim::ends() const {
+  if (!terms.longest || overdue) return std::nullopt;
+  return later(granted, *terms.longest);
+}
 
 Result<Slot> Core::add(Gpu gpu) {
   gpu.known = true;
@@ -35,6 +32,7 @@ void Core::remove(Slot slot) {
   known_.reset(slot);
   // Its place may be another's soon, whom nobody here has asked for.
   for (auto& [ticket, claim] : waiting_) claim.terms.eligible.reset(slot);
+  unsettled_ = true;
 }
 
 void Core::locate(Slot slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node) {
@@ -46,8 +44,9 @@ void Core::locate(Slot slot, std::optional<unsigned> clique, std::optional<unsig
 Effects Core::set(Slot slot, Condition condition, TimePoint now) {
   Effects effects;
   if (slot >= gpus_.size() || !known_[slot]) return effects;
-  gpus_[slot].now = condition;
-  schedule(now, effects);
+  Condition before = std::exchange(gpus_[slot].now, condition);
+  before.temperature_c = condition.temperature_c;  // which nobody waits for
+  if (unsettled_ || before != condition) schedule(now, effects);
   return effects;
 }
 
@@ -58,6 +57,7 @@ Effects Core::open(TimePoint now) {
   return effects;
 }
 
+// The same twice is the same once.
 void Core::restore(const Claim& claim) {
   last_ticket_ = std::max(last_ticket_, claim.ticket);
   last_fence_ = std::max(last_fence_, claim.fence);
@@ -65,14 +65,24 @@ void Core::restore(const Claim& claim) {
     waiting_.insert_or_assign(claim.ticket, claim);
     return;
   }
-  live_.insert_or_assign(claim.ticket, claim);
+  if (const auto before = live_.find(claim.ticket); before != live_.end()) let_go(before);
+  live_.emplace(claim.ticket, claim);
   taken_ |= claim.gpus;
   held_by_[claim.terms.owner] += static_cast<unsigned>(claim.gpus.count());
+  if (claim.overdue && claim.terms.longest) {
+    const TimePoint broken = later(claim.granted, *claim.terms.longest);
+    restore_mistrust(claim.terms.owner, later(broken, kTrustLost));
+  }
 }
 
 void Core::restore_counters(Ticket last_ticket, Fence last_fence) {
   last_ticket_ = std::max(last_ticket_, last_ticket);
   last_fence_ = std::max(last_fence_, last_fence);
+}
+
+void Core::restore_mistrust(std::uint32_t owner, TimePoint until) {
+  const auto [mistrust, added] = mistrusted_.emplace(owner, until);
+  if (!added) mistrust->second = std::max(mistrust->second, until);
 }
 
 Result<void> Core::possible(const Terms& terms) const {
@@ -102,34 +112,20 @@ Ticket Core::claim(const Terms& terms, TimePoint now, Effects& effects) {
   return ticket;
 }
 
-std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
-  if (!open_ || !possible(terms) || over_quota(terms)) return std::nullopt;
-  const GpuSet free = open_gpus();
-  GpuSet left = usable(terms, free);
-  for (const auto& [ticket, earlier] : waiting_) {
-    if (left.count() < terms.count) return std::nullopt;
-    if (!over_quota(earlier.terms)) left &= ~usable(earlier.terms, free);
-  }
-  if (left.count() < terms.count) return std::nullopt;
-  Claim claim;
-  claim.ticket = ++last_ticket_;
-  claim.terms = terms;
-  return grant(std::move(claim), place(gpus_, left, terms.count), now).ticket;
-}
-
 std::optional<Ticket> Core::adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now) {
   if (gpus.none() || (gpus & (taken_ | ~known_)).any()) return std::nullopt;
-  Claim claim;
-  claim.ticket = ++last_ticket_;
-  claim.terms.owner = owner;
-  claim.terms.count = static_cast<unsigned>(gpus.count());
-  claim.terms.eligible = gpus;
-  return grant(std::move(claim), gpus, now).ticket;
+  Terms terms;
+  terms.owner = owner;
+  terms.count = static_cast<unsigned>(gpus.count());
+  terms.eligible = gpus;
+  return grant_new(terms, gpus, now);
 }
 
 void Core::reach(Ticket ticket, const GpuSet& eligible) {
   const auto found = waiting_.find(ticket);
-  if (found != waiting_.end()) found->second.terms.eligible = eligible;
+  if (found == waiting_.end()) return;
+  found->second.terms.eligible = eligible;
+  unsettled_ = true;
 }
 
 Effects Core::cancel(Ticket ticket, TimePoint now) {
@@ -146,7 +142,7 @@ Effects Core::release(Ticket ticket, TimePoint now) {
     found->second.stage = Claim::Stage::draining;
     return effects;
   }
-  let_go(found->second);
+  let_go(found);
   schedule(now, effects);
   return effects;
 }
@@ -155,7 +151,7 @@ Effects Core::freed(Ticket ticket, TimePoint now) {
   Effects effects;
   const auto found = live_.find(ticket);
   if (found == live_.end() || found->second.stage != Claim::Stage::draining) return effects;
-  let_go(found->second);
+  let_go(found);
   schedule(now, effects);
   return effects;
 }
@@ -169,8 +165,9 @@ Effects Core::advance(TimePoint now) {
     mistrusted_[claim.terms.owner] = now + kTrustLost;
     effects.overdue.push_back(ticket);
   }
-  std::erase_if(mistrusted_, [now](const auto& one) { return one.second <= now; });
-  if (!effects.overdue.empty()) schedule(now, effects);
+  const auto forgiven =
+      std::erase_if(mistrusted_, [now](const auto& one) { return one.second <= now; });
+  if (!effects.overdue.empty() || forgiven > 0) schedule(now, effects);
   return effects;
 }
 
@@ -179,6 +176,9 @@ std::optional<TimePoint> Core::next_due() const {
   for (const auto& [ticket, claim] : live_) {
     const auto ends = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
     if (ends && (!next || *ends < *next)) next = ends;
+  }
+  for (const auto& [owner, until] : mistrusted_) {
+    if (!next || until < *next) next = until;
   }
   return next;
 }
@@ -197,6 +197,14 @@ std::optional<Ticket> Core::holder(Slot slot) const {
   return std::nullopt;
 }
 
+GpuSet Core::in_service() const {
+  GpuSet all = known_;
+  each_slot(known_, [&](Slot slot) {
+    if (!gpus_[slot].now.in_service) all.reset(slot);
+  });
+  return all;
+}
+
 // That nobody has and that may be handed out.
 GpuSet Core::open_gpus() const {
   GpuSet open = known_ & ~taken_;
@@ -205,6 +213,11 @@ GpuSet Core::open_gpus() const {
     if (!now.in_service || now.squatted) open.reset(slot);
   });
   return open;
+}
+
+// What it could have if everybody let go.
+GpuSet Core::attainable(const Terms& terms, const GpuSet& open, const GpuSet& in_service) const {
+  return usable(terms, open) | (terms.eligible & in_service & taken_);
 }
 
 bool Core::enough_memory(const Terms& terms, Slot slot) const {
@@ -227,161 +240,34 @@ bool Core::over_quota(const Terms& terms) const {
   return held + terms.count > fairness_.most_gpus_of_owner;
 }
 
-bool Core::trusted(std::uint32_t owner, TimePoint now) const {
-  const auto found = mistrusted_.find(owner);
-  return found == mistrusted_.end() || found->second <= now;
-}
-
-bool Core::may_pass(const Claim& claim, const Head& head, TimePoint now) const {
-  if (fairness_.strict) return false;
-  if (!head.reserved) return head.several && head.passed < kPasses;
-  return claim.terms.longest && now + *claim.terms.longest <= *head.reserved &&
-         trusted(claim.terms.owner, now);
-}
-
-// When it could begin, if all who said how long they hold keep to it.
-std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usable_now) const {
-  const std::size_t missing = head.terms.count - usable_now.count();
-  std::vector<TimePoint> ends;
-  for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
-    if (!end) continue;
-    each_slot(claim.gpus & head.terms.eligible, [&](Slot slot) {
-      if (gpus_[slot].now.in_service) ends.push_back(*end);
-    });
-  }
-  if (ends.size() < missing) return std::nullopt;
-  std::sort(ends.begin(), ends.end());
-  return ends[missing - 1];
-}
-
-void Core::schedule(TimePoint now, Effects& effects) {
-  if (!open_ || waiting_.empty()) return;
-  GpuSet open = open_gpus();
-  std::vector<Head> heads;
-  for (auto next = waiting_.begin(); next != waiting_.end() && open.any();) {
-    const auto here = next++;
-    const Claim& claim = here->second;
-    if (over_quota(claim.terms)) continue;
-    const GpuSet reach = usable(claim.terms, open);
-    GpuSet mine = reach;
-    for (const Head& head : heads) {
-      if (!may_pass(claim, head, now)) mine &= ~head.reach;
-    }
-    if (mine.count() < claim.terms.count) {
-      const bool first = std::none_of(heads.begin(), heads.end(), [&](const Head& head) {
-        const Terms& other = waiting_.at(head.ticket).terms;
-        return other.eligible == claim.terms.eligible &&
-               other.min_free_bytes == claim.terms.min_free_bytes;
-      });
-      if (!first) continue;
-      if (heads.size() == kMostHeads) return;
-      heads.push_back(
-          {claim.ticket, reach, claim.terms.count > 1, claim.passed,
-           reach.count() < claim.terms.count ? reservation(claim, reach) : std::nullopt});
-      continue;
-    }
-    const GpuSet gpus = place(gpus_, mine, claim.terms.count);
-    for (Head& head : heads) {
-      const bool passes = (head.reach & gpus).any();
-      head.reach &= ~gpus;
-      if (!passes || head.reserved) continue;
-      waiting_.at(head.ticket).passed = ++head.passed;
-      effects.passed.push_back(head.ticket);
-    }
-    open &= ~gpus;
-    effects.granted.push_back(grant(std::move(here->second), gpus, now).ticket);
-    waiting_.erase(here);
-  }
-}
-
-Claim& Core::grant(Claim claim, const GpuSet& gpus, TimePoint now) {
+Claim& Core::grant(Claims::node_type node, const GpuSet& gpus, TimePoint now) {
+  Claim& claim = node.mapped();
   claim.stage = Claim::Stage::held;
   claim.gpus = gpus;
   claim.fence = ++last_fence_;
   claim.granted = now;
   taken_ |= gpus;
   held_by_[claim.terms.owner] += static_cast<unsigned>(gpus.count());
-  const Ticket ticket = claim.ticket;
-  return live_.insert_or_assign(ticket, std::move(claim)).first->second;
+  return live_.insert(std::move(node)).position->second;
 }
 
-void Core::let_go(const Claim& claim) {
+Ticket Core::grant_new(const Terms& terms, const GpuSet& gpus, TimePoint now) {
+  Claims one;
+  Claim& claim = one[++last_ticket_];
+  claim.ticket = last_ticket_;
+  claim.terms = terms;
+  return grant(one.extract(one.begin()), gpus, now).ticket;
+}
+
+void Core::let_go(Claims::iterator over) {
+  const Claim& claim = over->second;
   taken_ &= ~claim.gpus;
+  // What was free beside the holder says nothing of what is free without him.
+  each_slot(claim.gpus, [&](Slot slot) { gpus_[slot].now.free_bytes.reset(); });
   const auto held = held_by_.find(claim.terms.owner);
   held->second -= static_cast<unsigned>(claim.gpus.count());
   if (held->second == 0) held_by_.erase(held);
-  live_.erase(claim.ticket);
-}
-
-// `kept`: free GPUs that earlier claims wait with.
-Hindrance Core::hindrance(const Claim& claim, const GpuSet& kept) const {
-  const Terms& terms = claim.terms;
-  if (!open_) return Hindrance::not_open;
-  if (over_quota(terms)) return Hindrance::quota;
-  GpuSet in_service = known_ & terms.eligible;
-  GpuSet squatted;
-  each_slot(in_service, [&](Slot slot) {
-    const Condition& now = gpus_[slot].now;
-    if (!now.in_service) in_service.reset(slot);
-    if (now.squatted && !taken_[slot]) squatted.set(slot);
-  });
-  if (in_service.count() < terms.count) return Hindrance::out_of_service;
-  const GpuSet open = open_gpus() & terms.eligible;
-  const GpuSet roomy = usable(terms, open);
-  if ((roomy & kept).any() && roomy.count() >= terms.count) return Hindrance::behind_earlier;
-  if (open.count() >= terms.count) return Hindrance::memory;
-  if ((open | (squatted & in_service)).count() >= terms.count) return Hindrance::squatted;
-  return Hindrance::busy;
-}
-
-std::vector<Outlook> Core::outlooks(TimePoint now, std::size_t most) const {
-  constexpr TimePoint never = TimePoint::max();
-  // When each GPU is free next, if all go as they say and nobody passes anybody.
-  std::vector<TimePoint> free_at(gpus_.size(), never);
-  each_slot(known_ & ~taken_, [&](Slot slot) {
-    if (gpus_[slot].now.in_service && !gpus_[slot].now.squatted) free_at[slot] = now;
-  });
-  for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
-    if (!end) continue;
-    each_slot(claim.gpus, [&](Slot slot) {
-      if (gpus_[slot].now.in_service) free_at[slot] = std::max(*end, now);
-    });
-  }
-  const GpuSet open = open_gpus();
-  GpuSet kept;
-  std::vector<Outlook> all;
-  std::vector<Slot> soonest;
-  std::vector<std::pair<GpuSet, std::size_t>> before;  // claims by what they could use
-  for (auto here = waiting_.begin(); here != waiting_.end() && all.size() < most; ++here) {
-    const Claim& claim = here->second;
-    const Terms& terms = claim.terms;
-    Outlook outlook{claim.ticket, 1, hindrance(claim, kept), std::nullopt};
-    bool counted = false;
-    for (auto& [eligible, claims] : before) {
-      if ((eligible & terms.eligible).any()) outlook.position += claims;
-      if (eligible != terms.eligible) continue;
-      counted = true;
-      ++claims;
-    }
-    if (!counted) before.emplace_back(terms.eligible, 1);
-    soonest.clear();
-    each_slot(terms.eligible & known_, [&](Slot slot) { soonest.push_back(slot); });
-    std::sort(soonest.begin(), soonest.end(), [&](Slot one, Slot other) {
-      return std::pair(free_at[one], one) < std::pair(free_at[other], other);
-    });
-    if (soonest.size() >= terms.count) {
-      soonest.resize(terms.count);
-      const TimePoint begin = free_at[soonest.back()];
-      if (begin != never) outlook.expected = begin;
-      const bool ends = begin != never && terms.longest;
-      for (const Slot slot : soonest) free_at[slot] = ends ? begin + *terms.longest : never;
-    }
-    if (!over_quota(terms)) kept |= usable(terms, open);
-    all.push_back(outlook);
-  }
-  return all;
+  live_.erase(over);
 }
 
 }  // namespace gpuyard::lease

@@ -24,6 +24,11 @@ using GpuSet = std::bitset<kMostGpus>;  // of slots
 using Ticket = std::uint64_t;           // the order of arrival; names a claim while it lives
 using Fence = std::uint64_t;            // the order of grants; never the same twice
 
+// The end of time instead of more than that.
+inline TimePoint later(TimePoint from, Duration by) {
+  return by > TimePoint::max() - from ? TimePoint::max() : from + by;
+}
+
 // What is known of a GPU now.
 struct Condition {
   bool in_service = true;                  // else it is not handed out: cordoned, lost, ...
@@ -66,9 +71,8 @@ struct Claim {
   unsigned passed = 0;   // how many later claims were let by, of kPasses
   bool overdue = false;  // held longer than it said
 
-  std::optional<TimePoint> ends() const {
-    return terms.longest && !overdue ? std::optional(granted + *terms.longest) : std::nullopt;
-  }
+  // When it is over, if it keeps to what it said.
+  std::optional<TimePoint> ends() const;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
@@ -116,12 +120,13 @@ struct Outlook {
 
 // A claim gets all its GPUs at once or none. Claims are served in the order in which they came. A
 // later one goes first only if
-// (a) it uses GPUs that the earlier one cannot use now; or
+// (a) it uses GPUs that the earlier one cannot use now, which are all if it could not begin even
+//     when everybody let go: too few are in service, or its owner has as many as one may have; or
 // (b) it says to be done before the earlier one could begin; or
 // (c) nobody can say when that is, the earlier one wants more than one GPU, and fewer than kPasses
 //     claims have passed it so.
 // Against whom that holds: the first that waits of each class, which is a set of GPUs it could use
-// and the memory it wants free.
+// and the memory it wants free. What is passed by (b) is not kept waiting longer by it.
 class Core {
  public:
   static constexpr unsigned kPasses = 16;
@@ -134,7 +139,8 @@ class Core {
 
   // The GPUs. Errc::busy: no slot is left.
   Result<Slot> add(Gpu);
-  // Only one that nobody holds. Claims that could use it wait for others.
+  // Only one that nobody holds. Claims that could use it wait for others. What follows from this
+  // and from reach() does so at the next event.
   void remove(Slot);
   void locate(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
   Effects set(Slot, Condition, TimePoint now);
@@ -145,6 +151,8 @@ class Core {
   // A claim as it was: kept somewhere, and found again.
   void restore(const Claim&);
   void restore_counters(Ticket last_ticket, Fence last_fence);
+  // Of an owner whose lease was overdue and is no more here.
+  void restore_mistrust(std::uint32_t owner, TimePoint until);
 
   // Errc::invalid: it can never be granted, and why.
   Result<void> possible(const Terms&) const;
@@ -183,27 +191,43 @@ class Core {
   friend bool operator==(const Core&, const Core&) = default;
 
  private:
-  struct Head;  // the first of its class that cannot be served
+  using Claims = std::map<Ticket, Claim>;
+  struct Head;      // the first of its class that waits
+  struct Round;     // the queue, gone through once
+  struct Forecast;  // what waiting claims may expect
 
+  // What there is (core.cpp).
+  GpuSet in_service() const;
   GpuSet open_gpus() const;
   GpuSet usable(const Terms&, GpuSet of) const;
+  GpuSet attainable(const Terms&, const GpuSet& open, const GpuSet& in_service) const;
   bool enough_memory(const Terms&, Slot) const;
   bool over_quota(const Terms&) const;
-  bool may_pass(const Claim&, const Head&, TimePoint now) const;
-  std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
+  Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);
+  Ticket grant_new(const Terms&, const GpuSet& gpus, TimePoint now);
+  void let_go(Claims::iterator);
+  // Who is next (order.cpp).
   void schedule(TimePoint now, Effects&);
-  Claim& grant(Claim, const GpuSet& gpus, TimePoint now);
-  void let_go(const Claim&);
+  bool serve(TimePoint now, Effects&);
+  GpuSet choose(const Claim&, const Round&) const;
+  bool wait(Claim&, Round&) const;
+  bool may_pass(const Claim&, const Head&, TimePoint now) const;
+  bool shut(const Head&) const;
   bool trusted(std::uint32_t owner, TimePoint now) const;
-  Hindrance hindrance(const Claim&, const GpuSet& kept) const;
+  std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
+  // What they may expect (outlook.cpp).
+  Hindrance hindrance(const Claim&, const Forecast&) const;
+  std::vector<TimePoint> free_times(TimePoint now) const;
+  std::optional<TimePoint> begin_of(const Claim&, Forecast&) const;
 
   Fairness fairness_;
   bool open_ = true;
   std::vector<Gpu> gpus_;
   GpuSet known_;
   GpuSet taken_;  // held or draining
-  std::map<Ticket, Claim> waiting_;
-  std::map<Ticket, Claim> live_;
+  Claims waiting_;
+  Claims live_;
+  bool unsettled_ = false;                         // who waits may be served, and nobody has looked
   std::map<std::uint32_t, unsigned> held_by_;      // GPUs by owner
   std::map<std::uint32_t, TimePoint> mistrusted_;  // by owner, until when
   Ticket last_ticket_ = 0;

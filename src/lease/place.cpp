@@ -1,6 +1,9 @@
 // Which of the free GPUs: so that what is linked stays together, for this claim and for the next.
+// Nothing here allocates.
 #include <algorithm>
-#include <map>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <tuple>
 
 #include "lease/core.h"
@@ -8,69 +11,85 @@
 namespace gpuyard::lease {
 namespace {
 
+using Gpus = std::vector<Gpu>;
+
 enum class Level { clique, numa_node, heat };
 
-std::int64_t heat(const Gpu& gpu) {
-  return gpu.now.temperature_c.value_or(INT64_MAX);
+std::optional<unsigned> group(const Gpu& gpu, Level level) {
+  return level == Level::clique ? gpu.clique : gpu.numa_node;
 }
 
-std::vector<Slot> coolest_first(const std::vector<Gpu>& gpus, const GpuSet& set) {
-  std::vector<Slot> slots;
-  slots.reserve(set.count());
-  each_slot(set, [&](Slot slot) { slots.push_back(slot); });
-  std::sort(slots.begin(), slots.end(), [&](Slot one, Slot other) {
-    return std::tuple(heat(gpus[one]), std::string_view(gpus[one].key)) <
-           std::tuple(heat(gpus[other]), std::string_view(gpus[other].key));
-  });
-  return slots;
+auto heat(const Gpu& gpu) {
+  return std::tuple(gpu.now.temperature_c.value_or(INT64_MAX), std::string_view(gpu.key));
 }
 
-// GPUs that belong together. Those of which nothing is known are alone, beside others of which
-// something is, and all in one part if it is known of none.
-std::vector<GpuSet> parts(const std::vector<Gpu>& gpus, const GpuSet& set, Level level) {
-  std::map<unsigned, GpuSet> by_name;
-  GpuSet unknown;
+Slot coolest(const Gpus& gpus, const GpuSet& set) {
+  Slot best = set._Find_first();
   each_slot(set, [&](Slot slot) {
-    const Gpu& gpu = gpus[slot];
-    const auto name = level == Level::clique ? gpu.clique : gpu.numa_node;
-    name ? by_name[*name].set(slot) : unknown.set(slot);
+    if (heat(gpus[slot]) < heat(gpus[best])) best = slot;
   });
-  if (by_name.empty()) return {unknown};
-  std::vector<GpuSet> all;
-  for (const auto& [name, part] : by_name) all.push_back(part);
-  each_slot(unknown, [&](Slot slot) { all.emplace_back().set(slot); });
-  return all;
+  return best;
 }
 
-GpuSet pick(const std::vector<Gpu>& gpus, const GpuSet& usable, std::size_t count, Level level) {
-  if (usable.count() <= count) return usable;
-  if (level == Level::heat) {
-    const auto slots = coolest_first(gpus, usable);
-    GpuSet picked;
-    for (std::size_t i = 0; i < count; ++i) picked.set(slots[i]);
-    return picked;
+// GPUs that belong together, one part after the other. Those of which nothing is known are alone,
+// beside others of which something is, and all in one part if it is known of none.
+template <class Visit>
+void each_part(const Gpus& gpus, GpuSet rest, Level level, Visit&& visit) {
+  bool any_known = false;
+  each_slot(rest, [&](Slot slot) { any_known = any_known || group(gpus[slot], level); });
+  if (!any_known) return visit(rest);
+  while (rest.any()) {
+    const Slot first = rest._Find_first();
+    const auto name = group(gpus[first], level);
+    GpuSet part;
+    part.set(first);
+    if (name) {
+      each_slot(rest, [&](Slot slot) { part.set(slot, group(gpus[slot], level) == name); });
+    }
+    rest &= ~part;
+    visit(part);
   }
-  const Level below = level == Level::clique ? Level::numa_node : Level::heat;
-  const auto all = parts(gpus, usable, level);
-  if (all.size() == 1) return pick(gpus, usable, count, below);
-  // The smallest that is enough leaves larger ones whole; if none is, the largest is the best.
+}
+
+// The smallest that is enough leaves larger ones whole; if none is, the largest is the best.
+GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Level level) {
   const auto rank = [&](const GpuSet& part) {
-    const auto first = coolest_first(gpus, part).front();
     const auto size = static_cast<std::int64_t>(part.count());
     const bool enough = part.count() >= count;
-    return std::tuple(!enough, enough ? size : -size, heat(gpus[first]),
-                      std::string_view(gpus[first].key));
+    return std::tuple(!enough, enough ? size : -size, heat(gpus[coolest(gpus, part)]));
   };
-  const auto best = std::min_element(
-      all.begin(), all.end(),
-      [&](const GpuSet& one, const GpuSet& other) { return rank(one) < rank(other); });
-  if (best->count() >= count) return pick(gpus, *best, count, below);
-  return *best | pick(gpus, usable & ~*best, count - best->count(), level);
+  GpuSet best;
+  each_part(gpus, usable, level, [&](const GpuSet& part) {
+    if (best.none() || rank(part) < rank(best)) best = part;
+  });
+  return best;
+}
+
+GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Level level) {
+  GpuSet picked;
+  while (usable.count() > count) {
+    if (level == Level::heat) {
+      const Slot slot = coolest(gpus, usable);
+      picked.set(slot);
+      usable.reset(slot);
+      if (--count == 0) return picked;
+      continue;
+    }
+    const GpuSet best = best_part(gpus, usable, count, level);
+    if (best.count() >= count) {
+      const Level below = level == Level::clique ? Level::numa_node : Level::heat;
+      return picked | pick(gpus, best, count, below);
+    }
+    picked |= best;
+    usable &= ~best;
+    count -= best.count();
+  }
+  return picked | usable;
 }
 
 }  // namespace
 
-GpuSet place(const std::vector<Gpu>& gpus, const GpuSet& usable, unsigned count) {
+GpuSet place(const Gpus& gpus, const GpuSet& usable, unsigned count) {
   return pick(gpus, usable, count, Level::clique);
 }
 

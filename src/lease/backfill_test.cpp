@@ -1,0 +1,172 @@
+// Who may pass the first that waits, and how often.
+#include <gtest/gtest.h>
+
+#include "lease/core.h"
+#include "lease/core_for_tests.h"
+
+namespace gpuyard::lease {
+namespace {
+
+using testing::Desk;
+using testing::kMinute;
+using testing::slots;
+using Tickets = std::vector<Ticket>;
+
+// Two GPUs: one is held for `holds`, and the first that waits wants both.
+struct Crowd : Desk {
+  explicit Crowd(std::optional<Duration> holds, Fairness fairness = {}) : Desk(2, fairness) {
+    holder = claim(terms_of(7, 1, holds));
+    head = claim(2);
+  }
+  Terms terms_of(std::uint32_t owner, unsigned count, std::optional<Duration> longest) const {
+    Terms terms = want(count, longest);
+    terms.owner = owner;
+    return terms;
+  }
+  Ticket holder = 0;
+  Ticket head = 0;
+};
+
+TEST(Backfill, WhoIsDoneBeforeTheFirstCouldBeginMayPassIt) {
+  Crowd crowd(10 * kMinute);
+  EXPECT_TRUE(crowd.held(crowd.claim(1, 10 * kMinute)));
+  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 0U) << "it costs the first nothing";
+}
+
+TEST(Backfill, WhoIsDoneLaterThanTheFirstCouldBeginMayNot) {
+  Crowd crowd(10 * kMinute);
+  EXPECT_TRUE(crowd.waits(crowd.claim(1, 11 * kMinute)));
+  EXPECT_TRUE(crowd.waits(crowd.claim(1))) << "nor who does not say";
+}
+
+TEST(Backfill, TheFirstBeginsWhenItWasSaidAlthoughItWasPassed) {
+  Crowd crowd(10 * kMinute);
+  const Ticket passer = crowd.claim(1, 10 * kMinute);
+  crowd.now += 10 * kMinute;
+  crowd.release(passer);
+  EXPECT_EQ(crowd.release(crowd.holder).granted, Tickets{crowd.head});
+}
+
+TEST(Backfill, WhereNobodyKnowsWhenSixteenMayPassAndNoMore) {
+  Crowd crowd(std::nullopt);
+  for (unsigned i = 1; i <= Core::kPasses; ++i) {
+    const Ticket passer = crowd.claim(1);
+    ASSERT_TRUE(crowd.held(passer)) << i;
+    EXPECT_EQ(crowd.core.find(crowd.head)->passed, i);
+    crowd.release(passer);
+  }
+  EXPECT_TRUE(crowd.waits(crowd.claim(1)));
+  EXPECT_TRUE(crowd.waits(crowd.claim(1, kMinute)));
+  EXPECT_EQ(crowd.release(crowd.holder).granted, Tickets{crowd.head});
+}
+
+TEST(Backfill, EveryPassIsTold) {
+  Crowd crowd(std::nullopt);
+  Effects effects;
+  crowd.core.claim(crowd.want(1), crowd.now, effects);
+  EXPECT_EQ(effects.passed, Tickets{crowd.head});
+}
+
+TEST(Backfill, AClaimOfOneGpuIsNeverPassedWhereNobodyKnowsWhen) {
+  Desk desk(2);
+  desk.claim(1);
+  const Ticket wants_both = desk.claim(2);
+  // Both heads wait with GPU 1; the first may be passed, the second wants one.
+  for (unsigned i = 0; i < Core::kPasses; ++i) desk.release(desk.claim(1));
+  const Ticket single = desk.claim(desk.only(slots({1})));
+  EXPECT_TRUE(desk.waits(single));
+  desk.cancel(wants_both);
+  EXPECT_TRUE(desk.held(single));
+}
+
+TEST(Backfill, NobodyPassesAnybodyWhereItIsStrict) {
+  Crowd timed(10 * kMinute, {.strict = true});
+  EXPECT_TRUE(timed.waits(timed.claim(1, kMinute)));
+  Crowd untimed(std::nullopt, {.strict = true});
+  EXPECT_TRUE(untimed.waits(untimed.claim(1)));
+}
+
+TEST(Backfill, GpusThatTheFirstCannotUsePassNobody) {
+  Desk desk(3, {.strict = true});
+  desk.claim(desk.only(slots({0})));
+  const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
+  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({2})))));
+  EXPECT_EQ(desk.core.find(head)->passed, 0U);
+}
+
+// Passes are few: none is spent where it need not be.
+TEST(Backfill, WhoMayPassTakesWhatNobodyWaitsForFirst) {
+  Desk desk(3);
+  desk.claim(desk.only(slots({0})));
+  const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
+  const Ticket any = desk.claim(1);
+  EXPECT_EQ(desk.gpus(any), slots({2}));
+  EXPECT_EQ(desk.core.find(head)->passed, 0U);
+}
+
+TEST(Backfill, WhoHoldsLongerThanHeSaidIsTold) {
+  Crowd crowd(10 * kMinute);
+  EXPECT_EQ(crowd.core.next_due(), TimePoint{} + 10 * kMinute);
+  EXPECT_TRUE(crowd.pass(9 * kMinute).overdue.empty());
+  EXPECT_EQ(crowd.pass(kMinute).overdue, Tickets{crowd.holder});
+  EXPECT_TRUE(crowd.pass(kMinute).overdue.empty()) << "once";
+  EXPECT_TRUE(crowd.held(crowd.holder)) << "and nothing is taken away from him";
+}
+
+TEST(Backfill, ALeaseThatIsOverdueLetsSixteenPassInsteadOfThoseWhoSayWhen) {
+  Crowd crowd(10 * kMinute);
+  const Ticket waits = crowd.claim(1);
+  EXPECT_TRUE(crowd.waits(waits));
+  EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
+  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 1U);
+}
+
+TEST(Backfill, WhoHeldLongerThanHeSaidPassesNobodyForADay) {
+  Crowd crowd(std::chrono::hours(30));
+  Desk& desk = crowd;
+  const Ticket late = desk.claim(crowd.terms_of(1, 1, kMinute));
+  desk.pass(kMinute);
+  desk.release(late);
+  const Ticket mistrusted = desk.claim(crowd.terms_of(1, 1, kMinute));
+  const Ticket trusted = desk.claim(crowd.terms_of(2, 1, kMinute));
+  EXPECT_TRUE(desk.waits(mistrusted));
+  EXPECT_TRUE(desk.held(trusted));
+  desk.release(trusted);
+  EXPECT_EQ(desk.core.next_due(), TimePoint{} + kMinute + Core::kTrustLost);
+  EXPECT_EQ(desk.pass(Core::kTrustLost).granted, Tickets{mistrusted});
+}
+
+TEST(Backfill, MistrustOutlivesARestart) {
+  Desk desk(1);
+  const Ticket late = desk.claim(1, kMinute);
+  desk.pass(kMinute);
+  Core again;
+  ASSERT_TRUE(again.add(testing::gpu_named("GPU-0")));
+  again.restore(*desk.core.find(late));
+  again.restore_counters(desk.core.last_ticket(), desk.core.last_fence());
+  EXPECT_EQ(again, desk.core);
+  EXPECT_EQ(again.next_due(), TimePoint{} + kMinute + Core::kTrustLost);
+}
+
+TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
+  Crowd crowd(Duration::max());
+  EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
+}
+
+TEST(Backfill, BehindSixtyFourClassesNobodyPassesAnybody) {
+  Desk desk(80);
+  const Ticket all = desk.claim(desk.only(slots({0})));
+  for (Slot slot = 1; slot <= Core::kMostHeads; ++slot) {
+    EXPECT_TRUE(desk.waits(desk.claim(desk.only(slots({0, slot}), 2))));
+  }
+  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({70}))))) << "64 classes wait side by side";
+  EXPECT_TRUE(desk.waits(desk.claim(desk.only(slots({0, 71}), 2))));
+  const Ticket behind = desk.claim(desk.only(slots({72})));
+  EXPECT_TRUE(desk.waits(behind));
+  EXPECT_EQ(desk.outlook(behind).why, Hindrance::behind_earlier);
+  desk.release(all);
+  EXPECT_TRUE(desk.held(behind));
+}
+
+}  // namespace
+}  // namespace gpuyard::lease

@@ -1,0 +1,141 @@
+// Who is next: order, and who may pass whom.
+#include <algorithm>
+#include <vector>
+
+#include "lease/core.h"
+
+namespace gpuyard::lease {
+
+struct Core::Head {
+  Claim* claim;
+  GpuSet reach;                       // free GPUs that it could use, and waits for more of
+  std::optional<TimePoint> reserved;  // when it could begin, if all keep to what they said
+};
+
+struct Core::Round {
+  TimePoint now;
+  GpuSet open;  // free, and not given to anybody yet
+  GpuSet in_service;
+  GpuSet kept;  // for heads that nobody may pass
+  std::vector<Head> heads;
+};
+
+std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
+  if (!open_ || !possible(terms) || over_quota(terms)) return std::nullopt;
+  const GpuSet free = open_gpus();
+  GpuSet left = usable(terms, free);
+  for (const auto& [ticket, earlier] : waiting_) {
+    if (left.count() < terms.count) return std::nullopt;
+    if (!over_quota(earlier.terms)) left &= ~usable(earlier.terms, free);
+  }
+  if (left.count() < terms.count) return std::nullopt;
+  return grant_new(terms, place(gpus_, left, terms.count), now);
+}
+
+// Again after every grant: it may change what others keep back, as who reaches his quota keeps
+// nothing.
+void Core::schedule(TimePoint now, Effects& effects) {
+  if (!open_) return;
+  unsettled_ = false;
+  while (!waiting_.empty() && serve(now, effects)) {
+  }
+}
+
+// Goes through the queue once; whether anybody got anything.
+bool Core::serve(TimePoint now, Effects& effects) {
+  Round round{now, open_gpus(), in_service(), {}, {}};
+  const std::size_t before = effects.granted.size();
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if ((round.open & ~round.kept).none()) break;
+    const auto here = next++;
+    Claim& claim = here->second;
+    if (over_quota(claim.terms)) continue;
+    const GpuSet gpus = choose(claim, round);
+    if (gpus.none()) {
+      if (!wait(claim, round)) break;
+      continue;
+    }
+    round.open &= ~gpus;
+    for (Head& head : round.heads) {
+      const bool passes = (head.reach & gpus).any();
+      head.reach &= ~gpus;
+      if (!passes || head.reserved) continue;
+      ++head.claim->passed;
+      const Ticket passed = head.claim->ticket;
+      if (std::ranges::find(effects.passed, passed) == effects.passed.end()) {
+        effects.passed.push_back(passed);
+      }
+      if (shut(head)) round.kept |= head.reach;
+    }
+    effects.granted.push_back(claim.ticket);
+    grant(waiting_.extract(here), gpus, now);
+  }
+  return effects.granted.size() > before;
+}
+
+// What it gets; nothing if it has to wait. What nobody waits with comes first.
+GpuSet Core::choose(const Claim& claim, const Round& round) const {
+  const GpuSet reach = usable(claim.terms, round.open);
+  if (reach.count() < claim.terms.count) return {};
+  GpuSet untouched = reach;
+  GpuSet mine = reach;
+  for (const Head& head : round.heads) {
+    untouched &= ~head.reach;
+    if (!may_pass(claim, head, round.now)) mine &= ~head.reach;
+  }
+  const GpuSet& from = untouched.count() >= claim.terms.count ? untouched : mine;
+  return from.count() < claim.terms.count ? GpuSet{} : place(gpus_, from, claim.terms.count);
+}
+
+// It keeps back what it could use, if it is the first of its class and could begin at all. False:
+// nobody after it may be served.
+bool Core::wait(Claim& claim, Round& round) const {
+  const Terms& terms = claim.terms;
+  const bool first = std::ranges::none_of(round.heads, [&](const Head& head) {
+    const Terms& other = head.claim->terms;
+    return other.eligible == terms.eligible && other.min_free_bytes == terms.min_free_bytes;
+  });
+  if (!first || attainable(terms, round.open, round.in_service).count() < terms.count) return true;
+  if (round.heads.size() == kMostHeads) return false;
+  const GpuSet reach = usable(terms, round.open);
+  const bool enough = reach.count() >= terms.count;
+  round.heads.push_back({&claim, reach, enough ? std::nullopt : reservation(claim, reach)});
+  if (shut(round.heads.back())) round.kept |= reach;
+  return true;
+}
+
+bool Core::may_pass(const Claim& claim, const Head& head, TimePoint now) const {
+  if (shut(head)) return false;
+  if (!head.reserved) return true;
+  return claim.terms.longest && later(now, *claim.terms.longest) <= *head.reserved &&
+         trusted(claim.terms.owner, now);
+}
+
+// Whether nobody at all may pass it.
+bool Core::shut(const Head& head) const {
+  if (fairness_.strict) return true;
+  return !head.reserved && (head.claim->terms.count == 1 || head.claim->passed >= kPasses);
+}
+
+bool Core::trusted(std::uint32_t owner, TimePoint now) const {
+  const auto found = mistrusted_.find(owner);
+  return found == mistrusted_.end() || found->second <= now;
+}
+
+// When it could begin, if all who said how long they hold keep to it.
+std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usable_now) const {
+  const std::size_t missing = head.terms.count - usable_now.count();
+  std::vector<TimePoint> ends;
+  for (const auto& [ticket, claim] : live_) {
+    const auto end = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
+    if (!end) continue;
+    each_slot(claim.gpus & head.terms.eligible, [&](Slot slot) {
+      if (gpus_[slot].now.in_service) ends.push_back(*end);
+    });
+  }
+  if (ends.size() < missing) return std::nullopt;
+  std::sort(ends.begin(), ends.end());
+  return ends[missing - 1];
+}
+
+}  // namespace gpuyard::lease
