@@ -257,6 +257,23 @@ TEST_F(LeaseDbTest, WhatIsOverIsForgottenAfterItsTime) {
   EXPECT_EQ(load()->leases.size(), 1U) << "gone from the disk, not only from the answer";
 }
 
+TEST_F(LeaseDbTest, WhatIsOverIsBounded) {
+  ASSERT_TRUE(load());
+  Entry many;
+  const auto count = static_cast<std::uint64_t>(kMostEndedLeases) + 10;
+  for (lease::Ticket ticket = 1; ticket <= count; ++ticket) {
+    many.leases.push_back(ended(std::to_string(ticket), ticket,
+                                loop_.wall() + milliseconds(static_cast<std::int64_t>(ticket))));
+  }
+  many.leases.push_back(held("goes on", count + 1, "GPU-0"));
+  ASSERT_TRUE(save(many));
+  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(Entry{}));
+  const auto kept = load()->leases;
+  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases) + 1);
+  EXPECT_EQ(kept.front().id, "11");
+  EXPECT_EQ(kept.back().id, "goes on");
+}
+
 TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {
   ASSERT_TRUE(load());
   const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};

@@ -41,7 +41,7 @@ Result<void> add_events(Database& database, const std::vector<Event>& events) {
   return prune->bind(1, Archive::kEventsKept).run();
 }
 
-Result<void> put_leases(Database& database, const std::vector<Lease>& leases, WallTime now) {
+Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
   if (leases.empty()) return {};
   static const std::string kPut = [] {
     std::string parameters = "?";
@@ -54,9 +54,20 @@ Result<void> put_leases(Database& database, const std::vector<Lease>& leases, Wa
     bind_lease(*put, lease);
     if (auto done = put->run(); !done) return done;
   }
-  auto prune = database.prepare("DELETE FROM leases WHERE state = 'ended' AND ended_ms < ?");
-  if (!prune) return std::move(prune).error();
-  return prune->bind(1, forgotten_before(now)).run();
+  return {};
+}
+
+// What ended long ago; and, not each time because it counts, of the rest what is too many.
+Result<void> forget_ended(Database& database, std::uint64_t number, WallTime now) {
+  auto old = database.prepare("DELETE FROM leases WHERE state = 'ended' AND ended_ms < ?");
+  if (!old) return std::move(old).error();
+  if (auto done = old->bind(1, forgotten_before(now)).run(); !done) return done;
+  if (number % kEntriesBetweenCounts != 0) return {};
+  auto many = database.prepare(
+      "DELETE FROM leases WHERE state = 'ended' AND ended_ms < (SELECT ended_ms FROM leases "
+      "WHERE state = 'ended' ORDER BY ended_ms DESC LIMIT 1 OFFSET ?)");
+  if (!many) return std::move(many).error();
+  return many->bind(1, kMostEndedLeases - 1).run();
 }
 
 // Never back: what a lease on the disk has was given out.
@@ -197,7 +208,8 @@ Result<std::uint64_t> count_entries(Database& database) {
 Result<void> save_leases(Database& database, const Entry& entry, std::uint64_t number,
                          WallTime now) {
   if (auto done = add_events(database, entry.events); !done) return done;
-  if (auto done = put_leases(database, entry.leases, now); !done) return done;
+  if (auto done = put_leases(database, entry.leases); !done) return done;
+  if (auto done = forget_ended(database, number, now); !done) return done;
   if (auto done = raise_counters(database, entry); !done) return done;
   if (auto done = raise_counter(database, kEntries, number); !done) return done;
   return put_cordons(database, entry);

@@ -62,6 +62,11 @@ CREATE TABLE lease_counters(
   value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 )";
 
+// Of the leases that are over no more are kept than that, give or take what ends in so many
+// entries.
+inline constexpr std::int64_t kMostEndedLeases = 20'000;
+inline constexpr std::uint64_t kEntriesBetweenCounts = 256;
+
 struct LeaseBook {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept

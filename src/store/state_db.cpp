@@ -68,6 +68,7 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
 
 Result<void> StateDb::open() {
   if (database_) return {};
+  if (auto fit = place_(parent_directory(path_)); !fit) return fit;
   auto database = Database::open(path_, Durability::full);
   if (!database) return std::move(database).error();
   if (auto whole = check_whole(*database); !whole) return whole;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/local_disk.h"
 #include "store/sqlite.h"
 
 namespace gpuyard::store {
@@ -24,7 +25,11 @@ class StateDb {
   // A disk that corrupts one after the other must not fill with them.
   static constexpr std::size_t kMostPutAside = 4;
 
-  explicit StateDb(std::string path) : path_(std::move(path)) {}
+  // Whether a directory is a place for it.
+  using Place = std::function<Result<void>(const std::string& directory)>;
+
+  explicit StateDb(std::string path, Place place = &check_local)
+      : path_(std::move(path)), place_(std::move(place)) {}
 
   // All works in one transaction: the first error undoes them all, and is the answer. The database
   // is then closed and opened anew at the next call, because what it holds is no longer certain.
@@ -39,6 +44,7 @@ class StateDb {
   Result<void> put_aside(const Error& why);
 
   std::string path_;
+  Place place_;
   std::optional<Database> database_;
   std::vector<std::string> put_aside_;
 };

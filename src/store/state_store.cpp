@@ -9,8 +9,10 @@
 
 namespace gpuyard::store {
 
-StateStore::StateStore(Worker& worker, std::string path)
-    : worker_(worker), path_(path), database_(std::make_shared<StateDb>(std::move(path))) {}
+StateStore::StateStore(Worker& worker, std::string path, StateDb::Place place)
+    : worker_(worker),
+      path_(path),
+      database_(std::make_shared<StateDb>(std::move(path), std::move(place))) {}
 
 StateStore::~StateStore() {
   self_.reset();

@@ -21,7 +21,7 @@ class StateStore {
   static constexpr std::size_t kMostWaiting = 1024;
 
   // The worker outlives this.
-  StateStore(Worker& worker, std::string path);
+  StateStore(Worker& worker, std::string path, StateDb::Place place = &check_local);
   // Hands over what still waits; the worker's own end does it.
   ~StateStore();
   StateStore(const StateStore&) = delete;

@@ -79,6 +79,26 @@ TEST_F(StateStoreTest, WhatWaitsIsBounded) {
   EXPECT_FALSE(store_->run(works, [](const Result<void>&) {}));
 }
 
+TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
+  bool network = true;
+  const auto place = [&](const std::string& directory) -> Result<void> {
+    EXPECT_EQ(directory, directory_.path());
+    return network ? Result<void>(Error{Errc::denied, "on a network file system (NFS)"})
+                   : Result<void>();
+  };
+  store_ = std::make_unique<StateStore>(worker_, path(), place);
+  run(1);
+  worker_.run_all();
+  EXPECT_THAT(failed_, ElementsAre(1));
+  EXPECT_THAT(worked_, IsEmpty());
+  EXPECT_THAT(store_->notes(), ElementsAre(HasSubstr("on a network file system (NFS)")));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  network = false;
+  run(2);
+  worker_.run_all();
+  EXPECT_THAT(kept_, ElementsAre(2));
+}
+
 TEST_F(StateStoreTest, AtItsEndWhatWaitsIsStillDoneAndNobodyIsTold) {
   run(1);
   run(2);
