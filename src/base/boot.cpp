@@ -22,6 +22,23 @@ std::optional<std::uint64_t> process_start_time(pid_t pid) {
   return stat ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
+namespace {
+
+// The field is the number-th after the command.
+template <class T>
+bool parse_field(std::string_view after_command, int number, T& value) {
+  std::size_t at = 0;
+  for (int field = 0; field < number; ++field) {
+    at = after_command.find(' ', at);
+    if (at == std::string_view::npos) return false;
+    ++at;
+  }
+  const char* const end = after_command.data() + after_command.size();
+  return std::from_chars(after_command.data() + at, end, value).ec == std::errc{};
+}
+
+}  // namespace
+
 std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   // The command is in parentheses and may itself contain any character: count from the last ')'.
   const std::size_t open = text.find('(');
@@ -29,16 +46,17 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   constexpr auto kNowhere = std::string_view::npos;
   if (open == kNowhere || close == kNowhere || close < open) return std::nullopt;
   if (close + 2 >= text.size()) return std::nullopt;
-  ProcessStat stat{std::string(text.substr(open + 1, close - open - 1)), text[close + 2], 0};
-  std::size_t at = close;
-  constexpr int kFieldsAfterCommand = 20;
-  for (int field = 0; field < kFieldsAfterCommand && at != kNowhere; ++field) {
-    at = text.find(' ', at + 1);
-  }
-  if (at == kNowhere) return std::nullopt;
-  const auto parsed =
-      std::from_chars(text.data() + at + 1, text.data() + text.size(), stat.start_ticks);
-  return parsed.ec == std::errc{} ? std::optional(std::move(stat)) : std::nullopt;
+  ProcessStat stat;
+  stat.command = text.substr(open + 1, close - open - 1);
+  stat.state = text[close + 2];
+  const std::string_view rest = text.substr(close);
+  constexpr int kParent = 2;
+  constexpr int kThreads = 18;
+  constexpr int kStart = 20;
+  const bool whole = parse_field(rest, kParent, stat.parent) &&
+                     parse_field(rest, kThreads, stat.threads) &&
+                     parse_field(rest, kStart, stat.start_ticks);
+  return whole ? std::optional(std::move(stat)) : std::nullopt;
 }
 
 }  // namespace gpuyard

@@ -21,6 +21,8 @@ std::optional<std::uint64_t> process_start_time(pid_t);
 struct ProcessStat {
   std::string command;  // its own bytes, not to be trusted
   char state = '?';     // 'R', 'S', 'D' (waits inside the kernel), 'Z' (ended), ...
+  std::uint32_t parent = 0;
+  std::uint32_t threads = 0;
   std::uint64_t start_ticks = 0;
 };
 
