@@ -15,10 +15,12 @@ std::optional<Result<ProcessFacts>> answer(const ProcessReader& reader, const Qu
   return reader.read(question.pid);
 }
 
-Result<void> check(Numbers numbers, const ProcessReader& reader) {
+}  // namespace
+
+Result<void> check_numbers(Numbers numbers, const std::string& proc_root) {
   switch (numbers) {
     case Numbers::of_a_driver:
-      return check_pid_namespace(reader.proc_root());
+      return check_pid_namespace(proc_root);
     case Numbers::of_a_recording:
       return Error{Errc::unsupported, "recorded without it"};
     case Numbers::of_simulation:
@@ -27,11 +29,9 @@ Result<void> check(Numbers numbers, const ProcessReader& reader) {
   return {};
 }
 
-}  // namespace
-
 std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Question>& questions,
                              Numbers numbers) {
-  const Result<void> same_numbers = check(numbers, reader);
+  const Result<void> same_numbers = check_numbers(numbers, reader.proc_root());
   std::vector<Finding> findings;
   findings.reserve(questions.size());
   for (const Question& question : questions) {

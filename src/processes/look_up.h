@@ -17,6 +17,9 @@ enum class Numbers {
   of_a_recording,  // they may be anybody's by now
 };
 
+// Why they name nobody there, if that is so.
+Result<void> check_numbers(Numbers, const std::string& proc_root);
+
 // Blocks on /proc.
 std::vector<Finding> look_up(const ProcessReader&, const std::vector<Question>&, Numbers);
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "device/process_facts.h"
 
 namespace gpuyard::processes {
@@ -42,8 +41,6 @@ class ProcessReader {
   const std::string& proc_root() const { return proc_root_; }
 
  private:
-  Result<UniqueFd> open(std::uint32_t pid) const;
-
   std::string proc_root_;
 };
 

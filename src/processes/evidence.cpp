@@ -1,0 +1,85 @@
+#include "processes/evidence.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace gpuyard::processes {
+namespace {
+
+// Nothing that belongs to a lease is older than what it knows of; one that knows of nothing may
+// have any.
+TimePoint oldest_of(const std::vector<Lessee>& lessees) {
+  TimePoint oldest = TimePoint::max();
+  for (const Lessee& lessee : lessees) {
+    const auto first = std::ranges::min_element(lessee.known, {}, &ProcessKey::started);
+    oldest = std::min(oldest, first == lessee.known.end() ? TimePoint::min() : first->started);
+  }
+  return oldest;
+}
+
+// What is not seen of those that leases know, though it is there.
+void note_hidden(const std::vector<Lessee>& lessees, ProcessTable& table) {
+  if (table.complete) return;
+  for (const Lessee& lessee : lessees) {
+    for (const ProcessKey& process : lessee.known) {
+      if (table.find(process.pid) == nullptr && process_exists(process.pid)) {
+        table.unreadable.insert(process.pid);
+      }
+    }
+  }
+}
+
+// Under which number this very process is known there.
+bool has_our_numbers(const std::string& proc_root) {
+  std::array<char, 32> link{};
+  const ssize_t length = ::readlink((proc_root + "/self").c_str(), link.data(), link.size());
+  return length > 0 && std::string_view(link.data(), static_cast<std::size_t>(length)) ==
+                           std::to_string(::getpid());
+}
+
+Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
+  if (user && user->process.started > listed) {
+    return Error{Errc::conflict, "its process has ended, and the number is another's now"};
+  }
+  return user;
+}
+
+}  // namespace
+
+EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root)
+    : proc_root_(std::move(proc_root)), own_root_(std::move(own_root)), marks_(own_root_) {}
+
+void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint now,
+                                Evidence& evidence) {
+  evidence.table = read_process_table(own_root_);
+  if (!evidence.table) return;
+  note_hidden(lessees, *evidence.table);
+  std::set<std::string_view> leases;
+  for (const Lessee& lessee : lessees) leases.insert(lessee.lease);
+  for (const auto& [pid, mark] : marks_.read(*evidence.table, oldest_of(lessees), now)) {
+    if (!leases.contains(mark)) continue;
+    auto traces = read_traces(own_root_, *evidence.table->find(pid));
+    if (traces) evidence.traces.emplace(pid, *std::move(traces));
+  }
+}
+
+Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::Listed& gpu_users,
+                              Numbers numbers, TimePoint now) {
+  Evidence evidence;
+  evidence.same_numbers = proc_root_ == own_root_ || has_our_numbers(proc_root_);
+  const Result<void> visible = check_numbers(numbers, proc_root_);
+  // After who is there was listed: a parent that is younger than its child is none.
+  if (!lessees.empty()) read_table(lessees, now, evidence);
+  for (const auto& [pid, listed] : gpu_users) {
+    evidence.gpu_users.emplace(
+        pid, visible ? as_listed(read_gpu_user(proc_root_, pid), listed) : visible.error());
+  }
+  return evidence;
+}
+
+}  // namespace gpuyard::processes

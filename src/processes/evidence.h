@@ -1,0 +1,32 @@
+// Reads what Membership judges. On a worker's thread: it blocks on /proc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "processes/look_up.h"
+#include "processes/membership.h"
+#include "processes/process_reader.h"
+
+namespace gpuyard::processes {
+
+class EvidenceReader {
+ public:
+  // `proc_root`: the /proc with the driver's numbers. `own_root`: that of this PID namespace.
+  explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot));
+
+  // `gpu_users`: whom the driver lists, and when the newest list with each was made.
+  Evidence read(const std::vector<Lessee>&, const Owners::Listed& gpu_users, Numbers,
+                TimePoint now);
+
+ private:
+  void read_table(const std::vector<Lessee>&, TimePoint now, Evidence&);
+
+  std::string proc_root_;
+  std::string own_root_;
+  Marks marks_;
+};
+
+}  // namespace gpuyard::processes

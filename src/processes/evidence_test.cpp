@@ -1,0 +1,207 @@
+// Whose processes are, told from files like those of /proc.
+#include "processes/evidence.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "processes/proc_tree_for_tests.h"
+
+namespace gpuyard::processes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr TimePoint kNow{std::chrono::hours(1)};
+constexpr std::uint64_t kAWhileAgo = 100'000;  // 1000 s after the boot
+constexpr std::uint32_t kAnna = 1000;
+constexpr std::uint32_t kBen = 1001;
+
+TimePoint started(std::uint64_t ticks) {
+  return TimePoint(std::chrono::milliseconds(ticks * 10));
+}
+
+std::vector<std::uint32_t> pids_of(const std::vector<ProcessKey>& processes) {
+  std::vector<std::uint32_t> pids;
+  for (const ProcessKey& process : processes) pids.push_back(process.pid);
+  return pids;
+}
+
+class Whose : public ::testing::Test {
+ protected:
+  Whose() { proc_.put({.pid = 1, .command = "init", .parent = 0, .uid = 0}); }
+
+  void put(std::uint32_t pid, std::uint32_t parent, std::string environment = "PATH=/bin",
+           std::uint32_t uid = kAnna) {
+    proc_.put({.pid = pid,
+               .start_ticks = kAWhileAgo + pid,
+               .parent = parent,
+               .real_uid = uid,
+               .uid = uid,
+               .environment = std::move(environment)});
+  }
+  // The places in `lessees` whose the process is; -1: it cannot be told.
+  std::vector<int> whose(std::uint32_t pid, Numbers numbers = Numbers::of_simulation) {
+    const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
+    const Membership membership(lessees_, evidence);
+    std::vector<int> of;
+    for (std::size_t i = 0; i < lessees_.size(); ++i) {
+      const auto has = membership.has(i, evidence.gpu_users.at(pid));
+      if (!has) return {-1};
+      if (*has) of.push_back(static_cast<int>(i));
+    }
+    return of;
+  }
+  std::vector<std::uint32_t> alive() {
+    const Evidence evidence = reader_.read(lessees_, {}, Numbers::of_simulation, kNow);
+    return pids_of(Membership(lessees_, evidence).alive(0));
+  }
+  static ProcessKey known(std::uint32_t pid) { return {pid, started(kAWhileAgo + pid)}; }
+
+  ProcTree proc_;
+  EvidenceReader reader_{proc_.root(), proc_.root()};
+  std::vector<Lessee> lessees_{{.lease = "lease-a", .uid = kAnna}};
+};
+
+TEST_F(Whose, ChildrenOfAKnownProcessAreItsLeases) {
+  lessees_[0].known = {known(10)};
+  put(10, 1);
+  put(11, 10);
+  put(12, 11);
+  put(20, 1);
+  EXPECT_THAT(whose(12), ElementsAre(0));
+  EXPECT_THAT(whose(20), IsEmpty());
+  EXPECT_THAT(alive(), ElementsAre(10, 11, 12));
+}
+
+TEST_F(Whose, AnEnvironmentNamesTheLease) {
+  put(10, 1, std::string("A=GPUYARD_LEASE=x\0GPUYARD_LEASE=lease-a\0B=1", 42));
+  put(11, 10, "");
+  put(12, 1, "GPUYARD_LEASE_OLD=lease-a");
+  put(13, 1, "GPUYARD_LEASE=lease-a", kBen);
+  EXPECT_THAT(whose(10), ElementsAre(0));
+  EXPECT_THAT(whose(11), ElementsAre(0)) << "its child, whatever its own says";
+  EXPECT_THAT(whose(12), IsEmpty());
+  EXPECT_THAT(whose(13), IsEmpty()) << "a stranger says so";
+  EXPECT_THAT(alive(), ElementsAre(10, 11));
+}
+
+TEST_F(Whose, MuchOfAnEnvironmentIsReadAndNotAll) {
+  put(10, 1, "A=" + std::string(kMostEnvironmentBytes / 2, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
+  put(11, 1, "A=" + std::string(kMostEnvironmentBytes, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
+  EXPECT_THAT(whose(10), ElementsAre(0));
+  EXPECT_THAT(whose(11), IsEmpty());
+}
+
+TEST_F(Whose, TheMemoryOfOneThatHangsInTheKernelIsNotAskedFor) {
+  put(10, 1);
+  proc_.put({.pid = 10, .state = 'D', .environment = "GPUYARD_LEASE=lease-a"});
+  EXPECT_THAT(whose(10), IsEmpty());
+}
+
+// Also if it is one's own, with another program: the one before was read already.
+TEST_F(Whose, ANewProgramHasANewEnvironment) {
+  proc_.put({.pid = 10, .start_ticks = kAWhileAgo, .command = "runc"});
+  EXPECT_THAT(alive(), IsEmpty());
+  proc_.put({.pid = 10,
+             .start_ticks = kAWhileAgo,
+             .command = "python3",
+             .environment = "GPUYARD_LEASE=lease-a"});
+  EXPECT_THAT(alive(), ElementsAre(10));
+}
+
+TEST_F(Whose, WhoNamesNoLeaseIsNotAskedAgain) {
+  put(10, 1);
+  EXPECT_THAT(alive(), IsEmpty());
+  put(10, 1, "GPUYARD_LEASE=lease-a");
+  EXPECT_THAT(alive(), IsEmpty()) << "the same program, and no longer young";
+  EXPECT_THAT(whose(10), ElementsAre(0)) << "whoever is on a GPU is";
+}
+
+TEST_F(Whose, TheFirstOfAContainerSpeaksForAllInIt) {
+  const std::string id(64, 'c');
+  const std::string group = "0::/system.slice/docker-" + id + ".scope\n";
+  proc_.put({.pid = 50,
+             .start_ticks = kAWhileAgo,
+             .uid = 0,
+             .cgroup = group,
+             .environment = "GPUYARD_LEASE=lease-a",
+             .numbers = "50\t1"});
+  proc_.put({.pid = 60, .start_ticks = kAWhileAgo, .uid = kBen, .cgroup = group});
+  EXPECT_THAT(whose(60), ElementsAre(0));
+  proc_.put({.pid = 50,
+             .start_ticks = kAWhileAgo,
+             .command = "bash",
+             .uid = 0,
+             .cgroup = group,
+             .environment = "GPUYARD_LEASE=lease-a",
+             .numbers = "50\t17"});
+  EXPECT_THAT(whose(60), IsEmpty()) << "not its first";
+}
+
+TEST_F(Whose, NobodyIsJudgedInAnotherPidNamespaceOrOfARecording) {
+  lessees_[0].known = {known(10)};
+  put(10, 1);
+  EXPECT_THAT(whose(10, Numbers::of_a_recording), ElementsAre(-1));
+  EXPECT_THAT(whose(99), ElementsAre(-1)) << "not visible";
+}
+
+TEST_F(Whose, AProcessThatIsYoungerThanTheListIsNotTheOneInIt) {
+  lessees_[0].known = {known(10)};
+  put(10, 1);
+  const auto listed = started(kAWhileAgo + 10) - std::chrono::milliseconds(10);
+  const auto evidence = reader_.read(lessees_, {{10, listed}}, Numbers::of_simulation, kNow);
+  EXPECT_EQ(evidence.gpu_users.at(10).error().code, Errc::conflict);
+}
+
+// The driver's numbers are the host's; ours are those of a container.
+TEST_F(Whose, AnotherProcNamesOthersByTheSameNumber) {
+  ProcTree own;
+  own.put({.pid = 1, .parent = 0});
+  own.put({.pid = 10, .start_ticks = kAWhileAgo + 10});
+  put(10, 1);
+  put(11, 1, "GPUYARD_LEASE=lease-a");
+  lessees_[0].known = {known(10)};
+  reader_ = EvidenceReader(proc_.root(), own.root());
+  EXPECT_THAT(whose(10), ElementsAre(-1));
+  EXPECT_THAT(whose(11), ElementsAre(0));
+  EXPECT_THAT(alive(), ElementsAre(10)) << "of our own numbers";
+  const std::string self = std::to_string(::getpid());
+  ASSERT_EQ(::symlink(self.c_str(), (proc_.root() + "/self").c_str()), 0);
+  EXPECT_THAT(whose(10), ElementsAre(0)) << "it is the same /proc, elsewhere";
+}
+
+TEST_F(Whose, AProcThatHidesOthersTakesNobodyForGone) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  const ProcessKey here{static_cast<std::uint32_t>(::getpid()), started(kAWhileAgo)};
+  const ProcessKey gone{static_cast<std::uint32_t>(child), started(kAWhileAgo)};
+  lessees_[0].known = {here, gone};
+  EXPECT_THAT(alive(), IsEmpty()) << "everybody is seen, and they are not";
+  proc_.remove(1);
+  EXPECT_THAT(alive(), ElementsAre(here.pid));
+}
+
+TEST_F(Whose, AProcThatCannotBeReadTakesNobodyForGone) {
+  lessees_[0].known = {known(10)};
+  reader_ = EvidenceReader("/nowhere/proc", "/nowhere/proc");
+  EXPECT_THAT(alive(), ElementsAre(10));
+  EXPECT_THAT(whose(10), ElementsAre(-1));
+}
+
+TEST(Mark, IsTheFirstThatIsSet) {
+  EXPECT_EQ(mark_in(std::string_view("A=1\0GPUYARD_LEASE=x\0GPUYARD_LEASE=y\0", 38)), "x");
+  EXPECT_EQ(mark_in("GPUYARD_LEASE="), "");
+  EXPECT_EQ(mark_in("GPUYARD_LEASE"), "");
+  EXPECT_EQ(mark_in("XGPUYARD_LEASE=x"), "");
+  EXPECT_EQ(mark_in("GPUYARD_LEASE=" + std::string(65, 'x')), "") << "no lease is called so";
+  EXPECT_EQ(mark_in(""), "");
+}
+
+}  // namespace
+}  // namespace gpuyard::processes

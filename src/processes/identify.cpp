@@ -1,0 +1,97 @@
+#include "processes/identify.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "processes/proc_file.h"
+#include "processes/process_reader.h"
+#include "processes/valid_text.h"
+
+namespace gpuyard::processes {
+namespace {
+
+Error no_such(std::uint32_t pid) {
+  return {Errc::not_found, fmt::format("there is no process {}", pid)};
+}
+
+// By their numbers: glibc 2.36 declares these calls without extern "C".
+int pidfd_open(std::uint32_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
+}
+
+bool pidfd_send_signal(const UniqueFd& handle, int number) {
+  return ::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0) == 0;
+}
+
+// EINVAL is for a thread that is not its process's first, and for numbers that none can have.
+Result<UniqueFd> open_handle(std::uint32_t pid) {
+  UniqueFd handle(pidfd_open(pid));
+  if (handle) return handle;
+  switch (errno) {
+    case ESRCH:
+    case EINVAL:
+    case ENOENT:
+      return no_such(pid);
+    case ENOSYS:
+      return Error{Errc::unsupported,
+                   "this kernel cannot tell processes from others with the same number: it needs "
+                   "Linux 5.3 or newer"};
+    default:
+      return system_error(fmt::format("opening process {}", pid));
+  }
+}
+
+bool has_ended(const UniqueFd& handle) {
+  pollfd poll{handle.get(), POLLIN, 0};
+  return ::poll(&poll, 1, 0) != 0;
+}
+
+}  // namespace
+
+// What is read between opening the handle and seeing that it still lives is of that process: its
+// number could not be given anew meanwhile.
+Result<IdentifiedProcess> identify(std::uint32_t pid) {
+  auto handle = open_handle(pid);
+  if (!handle) return handle.error();
+  const auto directory = open_process(std::string(kProcRoot), pid);
+  if (!directory) return directory.error();
+  const auto stat = read_stat(*directory);
+  if (!stat) return stat.error();
+  const auto start = start_of(*stat);
+  if (!start) return start.error();
+  const auto status = read_status(*directory);
+  if (!status) return status.error();
+  const auto owner = owner_in(*status);
+  if (!owner) return Error{Errc::invalid, "its status file names no user"};
+  if (has_ended(*handle)) return no_such(pid);
+  return IdentifiedProcess{{pid, *start},
+                           owner->effective,
+                           stat->parent,
+                           valid_text(stat->command, kMostCommandBytes),
+                           *std::move(handle)};
+}
+
+Result<void> send_signal(const ProcessKey& process, int number) {
+  const auto handle = open_handle(process.pid);
+  if (!handle) return handle.error();
+  const auto directory = open_process(std::string(kProcRoot), process.pid);
+  if (!directory) return directory.error();
+  const auto stat = read_stat(*directory);
+  if (!stat) return stat.error();
+  const auto start = start_of(*stat);
+  if (!start) return start.error();
+  // The handle is of this one, or of one that is gone and gets nothing.
+  if (*start != process.started) return no_such(process.pid);
+  if (pidfd_send_signal(*handle, number)) return {};
+  if (errno == ESRCH) return no_such(process.pid);
+  return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
+}
+
+}  // namespace gpuyard::processes

@@ -1,0 +1,30 @@
+// Who a process is now, with a handle that never names another; and signals to processes that are
+// still who they were. Blocks on /proc, though not for long: of a process only what the kernel
+// keeps outside of its memory is read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "processes/process_table.h"
+
+namespace gpuyard::processes {
+
+struct IdentifiedProcess {
+  ProcessKey process;
+  std::uint32_t uid = 0;  // the effective one
+  std::uint32_t parent = 0;
+  std::string command;
+  UniqueFd handle;  // readable when it is gone
+};
+
+// By its number in this PID namespace. Errc::not_found: there is none, or it has ended;
+// Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
+Result<IdentifiedProcess> identify(std::uint32_t pid);
+
+// Errors as above; not_found also where the number is another's by now.
+Result<void> send_signal(const ProcessKey&, int number);
+
+}  // namespace gpuyard::processes

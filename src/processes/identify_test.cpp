@@ -1,0 +1,108 @@
+#include "processes/identify.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::processes {
+namespace {
+
+// A process that does nothing until it is ended.
+class Child {
+ public:
+  Child() : pid_(::fork()) {
+    while (pid_ == 0) ::pause();
+  }
+  ~Child() { end(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+  int wait() {
+    int status = -1;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
+  }
+  void kill() const { ::kill(pid_, SIGKILL); }
+  void end() {
+    if (pid_ < 0) return;
+    kill();
+    wait();
+  }
+
+ private:
+  pid_t pid_;
+};
+
+TEST(Identify, SaysWhoAProcessIs) {
+  const Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who) << who.error().message;
+  EXPECT_EQ(who->process.pid, child.pid());
+  EXPECT_EQ(who->uid, ::geteuid());
+  EXPECT_EQ(who->parent, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(who->command, "processes_test");
+  EXPECT_LE(who->process.started, BootClock::now());
+  EXPECT_GT(who->process.started, BootClock::now() - std::chrono::minutes(10));
+}
+
+TEST(Identify, ItsHandleSaysWhenItIsGone) {
+  Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  pollfd poll{who->handle.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&poll, 1, 0), 0);
+  child.kill();
+  EXPECT_EQ(::poll(&poll, 1, 10'000), 1);
+}
+
+TEST(Identify, NobodyIsThere) {
+  Child child;
+  const std::uint32_t pid = child.pid();
+  child.end();
+  EXPECT_EQ(identify(pid).error().code, Errc::not_found);
+  EXPECT_EQ(identify(0).error().code, Errc::not_found);
+  EXPECT_EQ(identify(UINT32_MAX).error().code, Errc::not_found);
+  EXPECT_EQ(identify(4'194'305).error().code, Errc::not_found) << "no process has such a number";
+}
+
+TEST(Identify, OneThatHasEndedIsNobodyThoughItsParentDidNotAsk) {
+  const Child child;
+  child.kill();
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, child.pid(), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(identify(child.pid()).error().code, Errc::not_found);
+}
+
+TEST(SendSignal, ReachesTheProcess) {
+  Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  EXPECT_TRUE(send_signal(who->process, SIGTERM));
+  const int status = child.wait();
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(SendSignal, NeverReachesAnotherProcessWithTheNumber) {
+  const Child child;
+  auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  who->process.started -= std::chrono::milliseconds(10);
+  EXPECT_EQ(send_signal(who->process, SIGKILL).error().code, Errc::not_found);
+  EXPECT_EQ(::waitpid(static_cast<pid_t>(child.pid()), nullptr, WNOHANG), 0) << "it lives";
+}
+
+TEST(SendSignal, ToOneThatIsGoneIsNotFound) {
+  Child child;
+  const auto who = identify(child.pid());
+  ASSERT_TRUE(who);
+  child.end();
+  EXPECT_EQ(send_signal(who->process, SIGTERM).error().code, Errc::not_found);
+}
+
+}  // namespace
+}  // namespace gpuyard::processes

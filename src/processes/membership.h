@@ -1,0 +1,79 @@
+// Which leases a process belongs to. Pure: it judges what was read of /proc, and never guesses.
+//
+// A process is a lease's own if it is one that the lease knows; or one of these started it,
+// however many processes stand between; or its environment names the lease and it is the lease's
+// user's or root's, as in a container; or the first process of its container is the lease's own.
+// So the way to lease GPUs for a container is to give it the variable (docker run -e
+// GPUYARD_LEASE): what its label says stands in files of the container's runtime, which only root
+// may read and which each runtime keeps elsewhere.
+//
+// A process whose parent ended is its reaper's child: what a lease's process left behind on purpose
+// is known by its environment, by `gpuyard run`, which is such a reaper, or because it was seen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "processes/process_table.h"
+#include "processes/traces.h"
+
+namespace gpuyard::processes {
+
+// A lease, as far as it matters here.
+struct Lessee {
+  std::string lease;
+  std::uint32_t uid = 0;
+  std::vector<ProcessKey> known = {};
+  bool whole_user = false;  // whatever its user runs on its GPUs is its own
+};
+
+// What was read.
+struct Evidence {
+  // Of this PID namespace, as are the processes that leases know.
+  Result<ProcessTable> table = Error{Errc::unavailable, "not read yet"};
+  // Of those in the table whose environment names a lease.
+  std::map<std::uint32_t, Traces> traces = {};
+  // Processes that a driver lists, by its numbers; or why nothing can be known of one.
+  std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
+  bool same_numbers = true;  // the driver's are those of this namespace
+};
+
+class Membership {
+ public:
+  // No chain of parents is longer.
+  static constexpr std::size_t kDeepest = 1024;
+
+  // These outlive it.
+  Membership(const std::vector<Lessee>&, const Evidence&);
+
+  // Its own processes that live; and those it knows of which that cannot be told.
+  std::vector<ProcessKey> alive(std::size_t lessee) const;
+
+  // Whether it is the lease's own; nothing if that cannot be told.
+  std::optional<bool> has(std::size_t lessee, const Result<GpuUser>&) const;
+
+ private:
+  using Lessees = std::vector<bool>;  // by place
+
+  void settle();
+  void settle_chain(const ProcessRow& lowest);
+  void settle_containers();
+  void add_known(const ProcessKey&, Lessees&) const;
+  void add_marked(const Traces&, Lessees&) const;
+  const Lessees& of(std::uint32_t pid) const;
+  Lessees of_parent(std::uint32_t parent, const ProcessKey& child) const;
+
+  const std::vector<Lessee>& lessees_;
+  const Evidence& evidence_;
+  const Lessees none_;
+  std::map<ProcessKey, Lessees> known_;
+  std::map<std::uint32_t, Lessees> own_;          // of processes in the table, by number
+  std::map<std::string, Lessees> of_containers_;  // whose first process is somebody's
+};
+
+}  // namespace gpuyard::processes

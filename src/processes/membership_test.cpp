@@ -1,0 +1,183 @@
+// Whose processes are, told from values alone. evidence_test.cpp has the same over /proc's files.
+#include "processes/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuyard::processes {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+TimePoint at_s(std::int64_t s) {
+  return TimePoint(std::chrono::seconds(s));
+}
+
+ProcessRow row(std::uint32_t pid, std::uint32_t parent, std::int64_t started_s) {
+  return {.process = {pid, at_s(started_s)}, .parent = parent};
+}
+
+Evidence evidence_of(std::vector<ProcessRow> rows) {
+  Evidence evidence;
+  evidence.table = ProcessTable{std::move(rows)};
+  return evidence;
+}
+
+GpuUser user(std::uint32_t pid, std::uint32_t parent, std::int64_t started_s, Traces traces = {}) {
+  return {{pid, at_s(started_s)}, parent, "python3", std::move(traces)};
+}
+
+constexpr std::uint32_t kAnna = 1000;
+constexpr std::uint32_t kBen = 1001;
+
+Lessee annas(std::vector<ProcessKey> known) {
+  return {.lease = "a", .uid = kAnna, .known = std::move(known)};
+}
+
+TEST(Membership, WhatItStartedIsItsOwnHoweverFarDown) {
+  const auto evidence =
+      evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(12, 11, 6), row(20, 1, 6)});
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)},
+                                               ProcessKey{12, at_s(6)}));
+  EXPECT_EQ(membership.has(0, user(12, 11, 6)), true);
+  EXPECT_EQ(membership.has(0, user(20, 1, 6)), false);
+}
+
+TEST(Membership, AnotherProcessWithAKnownNumberIsNoMember) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 7), row(11, 10, 8)});
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), IsEmpty());
+  EXPECT_EQ(membership.has(0, user(10, 1, 7)), false);
+  EXPECT_EQ(membership.has(0, user(11, 10, 8)), false);
+}
+
+TEST(Membership, AParentThatIsYoungerIsNone) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 7), row(11, 10, 6)});
+  const std::vector<Lessee> lessees{annas({{10, at_s(7)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(7)}));
+  EXPECT_EQ(membership.has(0, user(11, 10, 6)), false);
+}
+
+TEST(Membership, ParentsInARingEnd) {
+  const auto evidence = evidence_of({row(10, 11, 5), row(11, 12, 5), row(12, 10, 5)});
+  const std::vector<Lessee> lessees{annas({{11, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), ::testing::Contains(ProcessKey{11, at_s(5)}));
+}
+
+TEST(Membership, AChainOfParentsHasALimit) {
+  std::vector<ProcessRow> rows;
+  for (std::uint32_t pid = 1; pid < 3000; ++pid) rows.push_back(row(pid, pid + 1, 5));
+  const auto evidence = evidence_of(std::move(rows));
+  const std::vector<Lessee> lessees{annas({{900, at_s(5)}, {2900, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(1, 2, 5)), true);
+  EXPECT_LT(membership.alive(0).size(), 2900U);
+}
+
+TEST(Membership, OneThatHasEndedIsNotAlive) {
+  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
+  evidence.table->rows[1].ended = true;
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}, {11, at_s(5)}})};
+  EXPECT_THAT(Membership(lessees, evidence).alive(0), IsEmpty());
+}
+
+TEST(Membership, OneOfWhichNothingIsSeenIsNotGone) {
+  auto evidence = evidence_of({row(1, 0, 0), row(11, 10, 6)});
+  evidence.table->unreadable = {10};
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  EXPECT_THAT(Membership(lessees, evidence).alive(0),
+              UnorderedElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
+}
+
+TEST(Membership, WithoutATableNothingIsGoneAndNobodyAStranger) {
+  Evidence evidence;
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}));
+  EXPECT_EQ(membership.has(0, user(10, 1, 5)), true) << "its number and start are enough";
+  EXPECT_EQ(membership.has(0, user(11, 10, 6)), std::nullopt);
+}
+
+TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAndOfRoot) {
+  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(20, 1, 5)});
+  evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a"}},
+                     {20, Traces{.uid = kBen, .marked = "a"}}};
+  const std::vector<Lessee> lessees{annas({})};
+  const Membership membership(lessees, evidence);
+  EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .marked = "a"})), true);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = 0, .marked = "a"})), true);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .marked = "a"})), false);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .marked = "b"})), false);
+}
+
+TEST(Membership, OneMayBelongToSeveralLeases) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6)});
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}}),
+                                    {.lease = "inner", .uid = kAnna, .known = {{11, at_s(6)}}}};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(11, 10, 6)), true);
+  EXPECT_EQ(membership.has(1, user(11, 10, 6)), true);
+  EXPECT_EQ(membership.has(1, user(10, 1, 5)), false);
+}
+
+TEST(Membership, AContainersFirstProcessSpeaksForAllInIt) {
+  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
+  evidence.traces = {{10, Traces{.marked = "a", .container = "c1", .leads_container = true}}};
+  const std::vector<Lessee> lessees{annas({})};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = "c1"})), true);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .container = "c2"})), false);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen})), false);
+}
+
+// As in a container that many work in, where one of them leases a GPU.
+TEST(Membership, AnyOtherProcessOfAContainerSpeaksForItself) {
+  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
+  evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a", .container = "c1"}}};
+  const std::vector<Lessee> lessees{annas({})};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .container = "c1"})), false);
+}
+
+TEST(Membership, AWholeUserIsItsOwnOnItsGpusButNotElsewhere) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(30, 1, 6)});
+  const std::vector<Lessee> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna})), true);
+  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen})), false);
+  EXPECT_THAT(membership.alive(0), IsEmpty());
+}
+
+TEST(Membership, OneWhomNobodyCanSeeIsNeitherMemberNorStranger) {
+  const auto evidence = evidence_of({row(1, 0, 0)});
+  const std::vector<Lessee> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
+  EXPECT_EQ(Membership(lessees, evidence).has(0, Error{Errc::not_found, "no such process"}),
+            std::nullopt);
+}
+
+TEST(Membership, NumbersOfAnotherNamespaceAreNotComparedWithOurs) {
+  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
+  evidence.same_numbers = false;
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  const Membership membership(lessees, evidence);
+  EXPECT_EQ(membership.has(0, user(10, 1, 5)), std::nullopt);
+  EXPECT_EQ(membership.has(0, user(11, 10, 6)), std::nullopt);
+  EXPECT_EQ(membership.has(0, user(11, 10, 6, {.uid = kAnna, .marked = "a"})), true);
+}
+
+TEST(Membership, AProcessThatStartedAfterTheTableWasReadHasItsParent) {
+  const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
+  const std::vector<Lessee> lessees{annas({{10, at_s(5)}})};
+  EXPECT_EQ(Membership(lessees, evidence).has(0, user(40, 10, 9)), true);
+}
+
+}  // namespace
+}  // namespace gpuyard::processes

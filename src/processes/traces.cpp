@@ -1,0 +1,103 @@
+#include "processes/traces.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/boot.h"
+#include "processes/cgroup.h"
+#include "processes/proc_file.h"
+#include "processes/valid_text.h"
+
+namespace gpuyard::processes {
+namespace {
+
+// Reading it waits for a lock of the process's memory, which one that hangs inside a driver may
+// hold for ever.
+std::string read_mark(const UniqueFd& process, bool in_kernel) {
+  if (in_kernel) return "";
+  const auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
+  return environment ? mark_in(*environment) : "";
+}
+
+Result<Traces> traces_of(const UniqueFd& process, bool in_kernel) {
+  const auto status = read_status(process);
+  if (!status) return status.error();
+  const auto owner = owner_in(*status);
+  if (!owner) return Error{Errc::invalid, "its status file names no user"};
+  Traces traces{.uid = owner->effective, .marked = read_mark(process, in_kernel)};
+  if (const auto cgroup = read_cgroup(process)) traces.container = placement_of(*cgroup).container;
+  traces.leads_container = traces.container && leads_pid_namespace(*status);
+  return traces;
+}
+
+Error changed() {
+  return {Errc::not_found, "the process ended while it was looked at"};
+}
+
+}  // namespace
+
+// One that ends meanwhile is no other one: the directory is its own. Where it is not, in a copy of
+// /proc, the second look at its start makes sure.
+Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid) {
+  const auto process = open_process(proc_root, pid);
+  if (!process) return process.error();
+  const auto stat = read_stat(*process);
+  if (!stat) return stat.error();
+  const auto start = start_of(*stat);
+  if (!start) return start.error();
+  auto traces = traces_of(*process, stat->state == 'D');
+  if (!traces) return traces.error();
+  const auto after = read_stat(*process);
+  if (!after || after->start_ticks != stat->start_ticks) return changed();
+  return GpuUser{{pid, *start},
+                 stat->parent,
+                 valid_text(stat->command, kMostCommandBytes),
+                 *std::move(traces)};
+}
+
+Result<Traces> read_traces(const std::string& proc_root, const ProcessRow& row) {
+  auto user = read_gpu_user(proc_root, row.process.pid);
+  if (!user) return user.error();
+  if (user->process != row.process) return changed();
+  return std::move(user->traces);
+}
+
+std::string mark_in(std::string_view environment) {
+  constexpr std::size_t kLongestId = 64;
+  while (!environment.empty()) {
+    const std::size_t end = std::min(environment.find('\0'), environment.size());
+    std::string_view entry = environment.substr(0, end);
+    environment.remove_prefix(std::min(end + 1, environment.size()));
+    if (!entry.starts_with(kLeaseVariable)) continue;
+    entry.remove_prefix(kLeaseVariable.size());
+    if (!entry.starts_with('=')) continue;
+    entry.remove_prefix(1);
+    return entry.size() <= kLongestId ? std::string(entry) : "";
+  }
+  return "";
+}
+
+std::map<std::uint32_t, std::string> Marks::read(const ProcessTable& table, TimePoint since,
+                                                 TimePoint now) {
+  std::map<std::uint32_t, Known> newest;
+  std::map<std::uint32_t, std::string> marks;
+  for (const ProcessRow& row : table.rows) {
+    const auto& [pid, started] = row.process;
+    if (row.ended || row.in_kernel || started < since) continue;
+    const auto known = known_.find(pid);
+    const bool same = known != known_.end() && known->second.started == started &&
+                      known->second.command == row.command;
+    Known one{started, row.command, {}};
+    if (same && started + kYoung < now) {
+      one = std::move(known->second);
+    } else if (const auto process = open_process(proc_root_, pid)) {
+      one.mark = read_mark(*process, false);
+    }
+    if (!one.mark.empty()) marks.emplace(pid, one.mark);
+    newest.emplace(pid, std::move(one));
+  }
+  known_ = std::move(newest);
+  return marks;
+}
+
+}  // namespace gpuyard::processes
