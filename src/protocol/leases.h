@@ -9,6 +9,7 @@
 #include "base/json_schema.h"
 #include "base/record.h"
 #include "base/result.h"
+#include "device/snapshot.h"
 #include "lease/lease.h"
 #include "protocol/energy.h"
 
@@ -39,7 +40,7 @@ BOOST_DESCRIBE_STRUCT(LeaseWish, (),
                        note, answer_within_s, stream))
 
 struct LeasedGpu {
-  std::uint32_t index = 0;
+  std::optional<std::uint32_t> index;  // none: the GPU is not there now
   std::string uuid;
   std::string pci_address;
   std::string name;
@@ -243,4 +244,150 @@ BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows, rows_left_
 inline constexpr const char* kLeaseEvent = "lease";
 inline constexpr const char* kLoadEvent = "load";
 
+// Limits of what a claim brings.
+inline constexpr std::size_t kLongestNote = 200;  // bytes
+inline constexpr std::size_t kLongestModel = 64;
+inline constexpr std::size_t kLongestReason = 200;
+inline constexpr Duration kUsualAnswer = std::chrono::seconds(30);
+inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
+
+// What a body asks for; names of GPUs are those in the snapshot. Errors: invalid, not_found,
+// unavailable.
+Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&);
+// How long the answer may take while nothing is granted.
+Result<Duration> answer_within_of(const LeaseWish&);
+// The number of a signal by its name: TERM, INT, HUP or KILL.
+Result<int> signal_of(std::string_view name);
+Result<Duration> ttl_of(const RenewWish&);
+// Errc::invalid, naming the field and the limit.
+Result<void> check_length(std::string_view field, std::string_view text, std::size_t most);
+
 }  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <>
+inline constexpr std::string_view schema_name<protocol::LeaseWish> = "LeaseWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::LeasedGpu> = "LeasedGpu";
+template <>
+inline constexpr std::string_view schema_name<protocol::LeasePlace> = "LeasePlace";
+template <>
+inline constexpr std::string_view schema_name<protocol::LeaseUse> = "LeaseUse";
+template <>
+inline constexpr std::string_view schema_name<protocol::Lease> = "Lease";
+template <>
+inline constexpr std::string_view schema_name<protocol::LeaseAnswer> = "LeaseAnswer";
+template <>
+inline constexpr std::string_view schema_name<protocol::Leases> = "Leases";
+template <>
+inline constexpr std::string_view schema_name<protocol::Squatter> = "Squatter";
+template <>
+inline constexpr std::string_view schema_name<protocol::Withheld> = "WithheldGpu";
+template <>
+inline constexpr std::string_view schema_name<protocol::Queue> = "LeaseQueue";
+template <>
+inline constexpr std::string_view schema_name<protocol::RenewWish> = "RenewWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::MemberWish> = "MemberWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::AdoptWish> = "AdoptWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::CordonWish> = "CordonWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::Cordoned> = "Cordoned";
+template <>
+inline constexpr std::string_view schema_name<protocol::PooledGpu> = "PooledGpu";
+template <>
+inline constexpr std::string_view schema_name<protocol::Load> = "Load";
+template <>
+inline constexpr std::string_view schema_name<protocol::UsageRow> = "UsageRow";
+template <>
+inline constexpr std::string_view schema_name<protocol::Usage> = "Usage";
+
+template <>
+inline constexpr About about<&protocol::LeaseWish::id>{
+    "Chosen by the caller, 1 to 64 letters, digits, '-' and '_': the same claim made again with it "
+    "is the same claim. Left out: a new one."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::gpus>{"How many GPUs: all of them or none. 1."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::min_free_bytes>{
+    "So much memory is to be free on each."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::model>{
+    "Part of the GPU's name, in any case; at most 64 bytes."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::among>{
+    "Only these GPUs: indexes, UUIDs or PCI addresses."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::max_time_s>{
+    "How long the GPUs are held at most, as far as one knows. Who says so may go before others "
+    "where nobody has to wait longer for it."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::wait_s>{
+    "How long to wait for them; 0: not at all; null: for ever."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::binding>{
+    "What the lease lasts as long as: `process`, the caller's (the default); `run`, the command "
+    "that is counted to it; `detached`, a time that can be renewed."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::ttl_s>{
+    "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::note>{
+    "For people: the command, the purpose; at most 200 bytes. Only its own user and administrators "
+    "see it."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::answer_within_s>{
+    "Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask "
+    "again with the id to wait on."};
+template <>
+inline constexpr About about<&protocol::LeaseWish::stream>{
+    "Answer with server-sent events `lease`, at each change and when the place is another."};
+template <>
+inline constexpr About about<&protocol::Lease::uid>{"Whose it is."};
+template <>
+inline constexpr About about<&protocol::Lease::user>{
+    "The name of that user; null where it is not known."};
+template <>
+inline constexpr About about<&protocol::Lease::pid>{
+    "The process that it is bound to. Only over the Unix sockets."};
+template <>
+inline constexpr About about<&protocol::Lease::note>{
+    "For its own user and administrators, over the Unix sockets; else empty."};
+template <>
+inline constexpr About about<&protocol::Lease::fence>{
+    "Counts up with every grant on this machine. A change under the lease that brings another's is "
+    "refused."};
+template <>
+inline constexpr About about<&protocol::Lease::until>{
+    "When a detached lease ends, or until when its holder said to need it."};
+template <>
+inline constexpr About about<&protocol::LeasePlace::position>{
+    "1 is next, among those who want the same GPUs."};
+template <>
+inline constexpr About about<&protocol::LeasePlace::expected_s>{
+    "From now, if everybody keeps to what he said; null: nobody can say."};
+template <>
+inline constexpr About about<&protocol::ReleaseQuery::fence>{
+    "The lease's fence: refused if it is another grant's."};
+template <>
+inline constexpr About about<&protocol::ReleaseQuery::force>{
+    "Also somebody else's, and one that does not drain. Needs a reason and an administrator."};
+template <>
+inline constexpr About about<&protocol::ReleaseQuery::reason>{
+    "Why it is forced; at most 200 bytes."};
+template <>
+inline constexpr About about<&protocol::ReleaseQuery::signal>{
+    "To what still runs under the lease: TERM, INT, HUP or KILL."};
+template <>
+inline constexpr About about<&protocol::RenewWish::ttl_s>{"From now, in seconds."};
+template <>
+inline constexpr About about<&protocol::Squatter::resolve>{
+    "The command that makes a lease of what the process uses."};
+template <>
+inline constexpr About about<&protocol::PooledGpu::leased>{
+    "Held, or given up while its processes are not gone yet."};
+
+}  // namespace gpuyard::json

@@ -1,0 +1,133 @@
+#include "protocol/leases.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json_reader.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+gpuyard::Snapshot two_gpus() {
+  gpuyard::Snapshot snapshot;
+  snapshot.driver.initialised = true;
+  snapshot.devices.resize(2);
+  snapshot.devices[0].info = {"GPU-b", 0, "GPU-b", "0000:11:00.0", "H100", {}};
+  snapshot.devices[1].info = {"GPU-a", 1, "GPU-a", "0000:14:00.0", "H100", {}};
+  return snapshot;
+}
+
+Result<lease::Wish> wish(const std::string& text) {
+  auto body = json::from_json<LeaseWish>(text);
+  if (!body) return std::move(body).error();
+  return wish_of(*body, two_gpus());
+}
+Error problem(const std::string& text) {
+  const auto given = wish(text);
+  return given ? Error{Errc::internal, "no problem"} : given.error();
+}
+
+TEST(LeaseBody, AnEmptyOneIsOneGpuForTheProcessThatAsks) {
+  const auto given = wish("{}");
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(*given, lease::Wish{});
+  EXPECT_EQ(*answer_within_of({}), seconds(30));
+}
+
+TEST(LeaseBody, EveryFieldIsTakenOver) {
+  const auto given = wish(R"({"gpus":2,"min_free_bytes":1024,"model":"h100","max_time_s":1.5,
+    "wait_s":0,"binding":"detached","ttl_s":60,"note":"train"})");
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(given->gpus, 2U);
+  EXPECT_EQ(given->min_free_bytes, 1024);
+  EXPECT_EQ(given->model, "h100");
+  EXPECT_EQ(given->longest, std::chrono::milliseconds(1500));
+  EXPECT_EQ(given->patience, Duration::zero());
+  EXPECT_EQ(given->binding, lease::Binding::detached);
+  EXPECT_EQ(given->ttl, seconds(60));
+  EXPECT_EQ(given->note, "train");
+}
+
+TEST(LeaseBody, GpusByWhateverNameAreTheSameClaim) {
+  const auto one = wish(R"({"among":[0,"GPU-a"]})");
+  const auto other = wish(R"({"among":["0000:14:00.0","0","GPU-b"]})");
+  ASSERT_TRUE(one && other);
+  EXPECT_EQ(*one, *other);
+  EXPECT_THAT(one->among, testing::ElementsAre("GPU-a", "GPU-b"));
+}
+
+TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
+  EXPECT_EQ(problem(R"({"among":[2]})").code, Errc::not_found);
+  EXPECT_EQ(problem(R"({"among":["GPU-c"]})").code, Errc::not_found);
+  gpuyard::Snapshot none;
+  none.driver.why = "Driver Not Loaded";
+  EXPECT_EQ(wish_of({.among = std::vector{GpuName{"0"}}}, none).error(),
+            (Error{Errc::unavailable, "Driver Not Loaded"}));
+}
+
+TEST(LeaseBody, WhatMakesNoSenseIsRefusedByName) {
+  for (const auto& [text, name] : {
+           std::pair(R"({"gpus":0})", "/gpus: from 1 to 256"),
+           std::pair(R"({"gpus":257})", "/gpus"),
+           std::pair(R"({"gpus":-9223372036854775808})", "/gpus"),
+           std::pair(R"({"gpus":1.5})", "/gpus"),
+           std::pair(R"({"among":[]})", "/among: names no GPU"),
+           std::pair(R"({"among":[true]})", "/among/0"),
+           std::pair(R"({"max_time_s":1e300})", "/max_time_s"),
+           std::pair(R"({"max_time_s":-1})", "/max_time_s"),
+           std::pair(R"({"wait_s":-0.001})", "/wait_s"),
+           std::pair(R"({"wait_s":1e999})", "/wait_s"),
+           std::pair(R"({"binding":"for_ever"})", "/binding"),
+           std::pair(R"({"binding":"detached"})", "/ttl_s: a detached lease needs one"),
+           std::pair(R"({"ttl_s":60})", "/ttl_s: only a detached lease"),
+           std::pair(R"({"binding":"detached","ttl_s":1e18})", "/ttl_s"),
+           std::pair(R"({"binding":"detached","ttl_s":1})", "10"),
+           std::pair(R"({"id":"a b"})", "/id"),
+           std::pair(R"({"id":""})", "/id"),
+           std::pair(R"({"min_free_bytes":-1})", "less than no memory"),
+           std::pair(R"({"gpu":1})", "/gpu: unknown field"),
+       }) {
+    const Error error = problem(text);
+    EXPECT_EQ(error.code, Errc::invalid) << text;
+    EXPECT_THAT(error.message, HasSubstr(name)) << text;
+  }
+}
+
+TEST(LeaseBody, TextsHaveLimits) {
+  const auto with = [](const char* field, std::size_t length) {
+    return std::string("{\"") + field + "\":\"" + std::string(length, 'x') + "\"}";
+  };
+  EXPECT_TRUE(wish(with("note", 200)));
+  EXPECT_EQ(problem(with("note", 201)).message, "/note: at most 200 bytes");
+  EXPECT_TRUE(wish(with("model", 64)));
+  EXPECT_EQ(problem(with("model", 65)).message, "/model: at most 64 bytes");
+  EXPECT_TRUE(wish(with("id", 64)));
+  EXPECT_THAT(problem(with("id", 65)).message, HasSubstr("/id"));
+}
+
+TEST(LeaseBody, AnAnswerMayTakeAMinute) {
+  EXPECT_EQ(*answer_within_of({.answer_within_s = 60.0}), seconds(60));
+  EXPECT_EQ(*answer_within_of({.answer_within_s = 0.0}), Duration::zero());
+  EXPECT_FALSE(answer_within_of({.answer_within_s = 60.1}));
+}
+
+TEST(LeaseSignals, HaveNames) {
+  EXPECT_EQ(*signal_of("TERM"), SIGTERM);
+  EXPECT_EQ(*signal_of("KILL"), SIGKILL);
+  for (const char* wrong : {"term", "SIGTERM", "9", "STOP", ""}) {
+    EXPECT_EQ(signal_of(wrong).error().code, Errc::invalid) << wrong;
+  }
+}
+
+TEST(LeaseRenewal, IsAtMostAWeek) {
+  EXPECT_EQ(*ttl_of({.ttl_s = 3600}), std::chrono::hours(1));
+  for (const double wrong : {-1.0, 1e9, 1e300}) EXPECT_FALSE(ttl_of({.ttl_s = wrong})) << wrong;
+}
+
+}  // namespace
+}  // namespace gpuyard::protocol
