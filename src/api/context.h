@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/event_hub.h"
+#include "api/lease_board.h"
 #include "base/histogram.h"
 #include "control/control.h"
 #include "device/process_facts.h"
 #include "energy/meter.h"
 #include "history/history.h"
 #include "lease/leases.h"
+#include "protocol/leases.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::api {
@@ -44,9 +48,14 @@ struct Context {
   Loop* loop = nullptr;                    // of control and leases
   lease::Leases* leases = nullptr;         // only a test of other routes goes without
   bool holders_may_control = true;         // set power and clocks of the GPUs of their leases
+  // A user's name, if it is known by now; asking never waits.
+  std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
+  // What was used under a lease until now; nothing before its grant.
+  std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use = {};
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
+  std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
 };
 
 }  // namespace gpuyard::api

@@ -251,6 +251,9 @@ std::string_view parameter_example(const protocol::RouteInfo& route, std::string
   if (name == "id") return "0";
   if (name == "window") return kWindowExample;
   if (name == "operation") return kOperationExample;
+  if (name == "lease") return kLeaseExample;
+  if (name == "fence") return "17";
+  if (name == "signal") return "TERM";
   if (name == "gpu") return "0";
   if (name == "limit") return "20";
   if (name == "before") return "18";
@@ -270,6 +273,9 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
     case Errc::not_found:
       if (route.pattern.ends_with("{window}")) return {code, "there is no open window \"9\""};
       if (route.pattern.ends_with("{operation}")) return {code, "there is no operation \"9\""};
+      if (route.pattern.find("{lease}") != route.pattern.npos) {
+        return {code, "there is no lease \"9\"; one that is over is forgotten after a day"};
+      }
       return {code, "GPU index 2 is out of range"};
     case Errc::unavailable:
       return {code, "NVML Shared Library Not Found"};
@@ -282,8 +288,11 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
     case Errc::unsupported:
       return {code, "Not Supported"};
     case Errc::conflict:
+      if (route.tag == "Leases")
+        return {code, "fence 16 is not the one of this lease, which is 17"};
       return {code, "uid 1001 has the GPU clocks of GPU 0 until 2026-01-01T01:00:00.000Z"};
     case Errc::busy:
+      if (route.tag == "Leases") return {code, "20000 claims wait already; try again later"};
       return {code, "64 commands wait for GPU 0 already"};
     case Errc::device_lost:
       return {code, "GPU is lost"};

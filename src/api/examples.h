@@ -8,6 +8,7 @@
 #include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/history.h"
+#include "protocol/leases.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
@@ -34,6 +35,16 @@ protocol::Management example_of(std::type_identity<protocol::Management>);
 protocol::Operation example_of(std::type_identity<protocol::Operation>);
 protocol::Operations example_of(std::type_identity<protocol::Operations>);
 protocol::Audit example_of(std::type_identity<protocol::Audit>);
+protocol::LeaseWish example_of(std::type_identity<protocol::LeaseWish>);
+protocol::LeaseAnswer example_of(std::type_identity<protocol::LeaseAnswer>);
+protocol::Leases example_of(std::type_identity<protocol::Leases>);
+protocol::Queue example_of(std::type_identity<protocol::Queue>);
+protocol::RenewWish example_of(std::type_identity<protocol::RenewWish>);
+protocol::MemberWish example_of(std::type_identity<protocol::MemberWish>);
+protocol::AdoptWish example_of(std::type_identity<protocol::AdoptWish>);
+protocol::CordonWish example_of(std::type_identity<protocol::CordonWish>);
+protocol::Cordoned example_of(std::type_identity<protocol::Cordoned>);
+protocol::Load example_of(std::type_identity<protocol::Load>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
 protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 
@@ -42,6 +53,7 @@ concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
 
 inline constexpr std::string_view kWindowExample = "5d0c3bfa91e2764e";
 inline constexpr std::string_view kOperationExample = "11";
+inline constexpr const char* kLeaseExample = "9f2c41d07be3a865";
 
 // Of an answer that is text; "" where none would help.
 std::string_view text_example(const protocol::RouteInfo&);

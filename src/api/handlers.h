@@ -57,6 +57,25 @@ void get_management_of(Context&, const protocol::ManagedGpus&, Responder<protoco
 void get_operations(Context&, const NoParams&, Responder<protocol::Operations>);
 void get_operation(Context&, const protocol::OperationName&, Responder<protocol::Operation>);
 void get_audit(Context&, const protocol::AuditQuery&, Responder<protocol::Audit>);
+void get_leases(Context&, const Asked&, const NoParams&, Responder<protocol::Leases>);
+void claim_lease(Context&, const Asked&, const NoParams&, const protocol::LeaseWish&,
+                 Responder<protocol::LeaseAnswer>);
+void adopt_lease(Context&, const Asked&, const NoParams&, const protocol::AdoptWish&,
+                 Responder<protocol::LeaseAnswer>);
+void get_lease(Context&, const Asked&, const protocol::LeaseName&,
+               Responder<protocol::LeaseAnswer>);
+void release_lease(Context&, const Asked&, const protocol::ReleaseQuery&,
+                   Responder<protocol::LeaseAnswer>);
+void renew_lease(Context&, const Asked&, const protocol::LeaseName&, const protocol::RenewWish&,
+                 Responder<protocol::LeaseAnswer>);
+void add_lease_member(Context&, const Asked&, const protocol::LeaseName&,
+                      const protocol::MemberWish&, Responder<protocol::LeaseAnswer>);
+void get_queue(Context&, const Asked&, const NoParams&, Responder<protocol::Queue>);
+void get_load(Context&, const NoParams&, Responder<protocol::Load>);
+void cordon_gpus(Context&, const Asked&, const protocol::ManagedGpus&, const protocol::CordonWish&,
+                 Responder<protocol::Cordoned>);
+void uncordon_gpus(Context&, const Asked&, const protocol::ManagedGpus&,
+                   Responder<protocol::Cordoned>);
 void get_metrics(Context&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);

@@ -185,6 +185,7 @@ std::string render(const Context& context) {
       {"tags", bj::array{tag("GPU", "GPUs and their driver: what they are and what they do."),
                          tag("Energy", "What the GPUs used, and windows that measure it."),
                          tag("Control", "What is set of the GPUs, by whom, and until when."),
+                         tag("Leases", "Who may use which GPU: claims, and the order of them."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"components", {{"schemas", std::move(shared)}}}};

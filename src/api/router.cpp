@@ -122,8 +122,8 @@ void Router::handle(http::Request request, http::Reply reply) {
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
     if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
-    Asked asked{principal, *std::move(parameters), std::move(request.body), request_id,
-                request.received};
+    Asked asked{principal,  *std::move(parameters), std::move(request.body),
+                request_id, request.received,       std::move(request.peer)};
     if (!permitted) asked.unless_holder = permitted.error();
     return route.call(context_, route.info, asked, std::move(reply));
   }

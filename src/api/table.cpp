@@ -4,6 +4,20 @@
 
 namespace gpuyard::api {
 
+namespace {
+
+// A daemon may keep no leases, as when it shows a recording.
+BoundRoute of_leases(BoundRoute route) {
+  route.call = [call = std::move(route.call)](Context& context, const protocol::RouteInfo& info,
+                                              const Asked& asked, http::Reply reply) {
+    if (context.leases != nullptr) return call(context, info, asked, std::move(reply));
+    reply(render_error(info, {Errc::unavailable, "this daemon hands out no GPUs"}));
+  };
+  return route;
+}
+
+}  // namespace
+
 const std::vector<BoundRoute>& table() {
   static const std::vector<BoundRoute> routes = {
       bind(protocol::kGpuDevices, &get_gpu_devices),
@@ -39,6 +53,17 @@ const std::vector<BoundRoute>& table() {
       bind(protocol::kRestoreAll, &restore_all),
       bind(protocol::kClearEcc, &clear_ecc),
       bind(protocol::kResetGpu, &reset_gpu),
+      of_leases(bind(protocol::kLeases, &get_leases)),
+      of_leases(bind(protocol::kClaim, &claim_lease)),
+      of_leases(bind(protocol::kAdopt, &adopt_lease)),
+      of_leases(bind(protocol::kLease, &get_lease)),
+      of_leases(bind(protocol::kRelease, &release_lease)),
+      of_leases(bind(protocol::kRenew, &renew_lease)),
+      of_leases(bind(protocol::kAddMember, &add_lease_member)),
+      of_leases(bind(protocol::kQueue, &get_queue)),
+      of_leases(bind(protocol::kLoad, &get_load)),
+      of_leases(bind(protocol::kCordon, &cordon_gpus)),
+      of_leases(bind(protocol::kUncordon, &uncordon_gpus)),
       bind(protocol::kMetrics, &get_metrics),
       bind(protocol::kHealth, &get_health),
       bind(protocol::kReady, &get_ready),

@@ -30,6 +30,7 @@ struct Asked {
   std::string body;
   std::string request_id = {};  // in logs and in the audit
   TimePoint received = {};
+  http::Peer peer = {};
   // What the caller lacks, unless he has a lease of the GPUs: RouteInfo::for_holders.
   std::optional<Error> unless_holder = {};
 };

@@ -1,0 +1,114 @@
+// Who has which GPU, who waits for one, and what is not handed out at all.
+#include <algorithm>
+
+#include "api/gpu_names.h"
+#include "api/handlers.h"
+#include "api/lease_reasons.h"
+
+namespace gpuyard::api {
+namespace {
+
+constexpr std::size_t kMostWaitingShown = 1000;
+
+bool simulated(const Context& context) {
+  return context.telemetry.latest()->driver.info.simulated;
+}
+
+Result<std::vector<DeviceId>> ids_named(const Context& context, const std::string& names) {
+  const auto gpus = gpus_named(*context.telemetry.latest(), names == "all" ? "" : names);
+  if (!gpus) return gpus.error();
+  std::vector<DeviceId> ids;
+  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
+  return ids;
+}
+
+std::vector<protocol::Withheld> withheld_among(const Context& context,
+                                               const std::vector<DeviceId>& gpus) {
+  std::vector<protocol::Withheld> all;
+  for (const DeviceId& gpu : gpus) {
+    if (auto one = withheld_of(context, gpu)) all.push_back(*std::move(one));
+  }
+  std::ranges::sort(all, {}, &protocol::Withheld::index);
+  return all;
+}
+
+// Once it is done, what is true of those GPUs then.
+lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
+                                Responder<protocol::Cordoned> respond) {
+  const auto shared = std::make_shared<Responder<protocol::Cordoned>>(std::move(respond));
+  return [&context, gpus = std::move(gpus), shared](const Result<void>& done) {
+    if (!done) return (*shared)(done.error());
+    (*shared)(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
+  };
+}
+
+}  // namespace
+
+void get_leases(Context& context, const Asked& asked, const NoParams&,
+                Responder<protocol::Leases> respond) {
+  std::vector<const lease::Lease*> live;
+  for (const auto& [id, lease] : context.leases->leases()) {
+    const bool has = lease.state == lease::State::held || lease.state == lease::State::draining;
+    if (has) live.push_back(&lease);
+  }
+  std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
+  protocol::Leases all;
+  all.simulated = simulated(context);
+  const Viewer viewer = viewer_of(asked.principal);
+  for (const lease::Lease* lease : live) all.leases.push_back(view_of(context, *lease, viewer));
+  respond(std::move(all));
+}
+
+void get_queue(Context& context, const Asked& asked, const NoParams&,
+               Responder<protocol::Queue> respond) {
+  const Viewer viewer = viewer_of(asked.principal);
+  const lease::Leases& leases = *context.leases;
+  protocol::Queue queue;
+  queue.simulated = simulated(context);
+  queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
+  for (const lease::WaitingOutlook& one : leases.outlooks(kMostWaitingShown)) {
+    const lease::Lease* lease = leases.find(one.lease);
+    if (lease == nullptr || lease->state != lease::State::waiting) continue;
+    queue.waiting.push_back(view_of(context, *lease, viewer));
+    queue.waiting.back().place = place_of(context, *lease, one.outlook, viewer);
+  }
+  for (const auto& [gpu, outside] : leases.gpus().outside()) {
+    for (const lease::Seen& process : outside) {
+      if (process.verdict != lease::Seen::Verdict::outsider) continue;
+      queue.squatters.push_back(squatter_of(context, gpu, process, viewer));
+    }
+  }
+  std::ranges::sort(queue.squatters, {},
+                    [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
+  queue.withheld = withheld_among(context, all);
+  respond(std::move(queue));
+}
+
+void get_load(Context& context, const NoParams&, Responder<protocol::Load> respond) {
+  respond(load_of(*context.leases));
+}
+
+void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                 const protocol::CordonWish& body, Responder<protocol::Cordoned> respond) {
+  if (body.reason.empty()) {
+    return respond(Error{Errc::invalid, "body: /reason: say why; everybody who waits is told"});
+  }
+  auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
+  if (!fits) return respond(std::move(fits).error());
+  const auto gpus = ids_named(context, named.id);
+  if (!gpus) return respond(gpus.error());
+  context.leases->cordon(caller_of(asked), *gpus, body.reason,
+                         answer_with(context, *gpus, std::move(respond)));
+}
+
+void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
+                   Responder<protocol::Cordoned> respond) {
+  const auto gpus = ids_named(context, named.id);
+  if (!gpus) return respond(gpus.error());
+  context.leases->uncordon(caller_of(asked), *gpus,
+                           answer_with(context, *gpus, std::move(respond)));
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,41 @@
+// What a client gets that claims with a stream: its lease at each change, and its place in the
+// queue when that is another. Its end is the holder's. Lives on the io thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "api/lease_view.h"
+#include "http/feed.h"
+
+namespace gpuyard::api {
+
+class LeaseFeed final : public http::Feed {
+ public:
+  // `now`: what the claim was answered with. The context outlives whatever is asked of it.
+  LeaseFeed(Context&, lease::Lease now, const Viewer&);
+
+  http::Chunk next() override;
+  // When the lease is, and that was told.
+  bool over() const override { return !changed_ && now_.state == lease::State::ended; }
+
+ private:
+  bool waits() const { return now_.state == lease::State::waiting; }
+  void on_change(const lease::Lease&);
+  // Whether its place is another than the one that was told.
+  bool moved() const;
+
+  Context& context_;
+  lease::Lease now_;
+  Viewer viewer_;
+  bool changed_ = true;
+  bool look_ = false;  // a second has passed
+  std::optional<protocol::LeasePlace> told_;
+  std::optional<TimePoint> told_at_;
+  std::optional<protocol::LeasePlace> place_;
+  Subscription attendance_;
+  Subscription watch_;
+  Subscription seconds_;
+};
+
+}  // namespace gpuyard::api

@@ -1,0 +1,158 @@
+#include "api/lease_view.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace gpuyard::api {
+namespace {
+
+const DeviceState* state_of(const Snapshot& snapshot, const DeviceId& id) {
+  const auto found = std::ranges::find(snapshot.devices, id,
+                                       [](const DeviceState& device) { return device.info.id; });
+  return found == snapshot.devices.end() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> number_of(const DeviceState& device, Metric metric) {
+  if (device.condition != DeviceCondition::responsive) return std::nullopt;
+  const auto readings = device.sample.all(metric);
+  const std::int64_t* number = readings.empty() ? nullptr : readings.front().number();
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+protocol::LeasedGpu leased_gpu_of(const Context& context, const DeviceId& id) {
+  protocol::LeasedGpu gpu;
+  gpu.uuid = id;
+  if (const DeviceInfo* info = info_of(context, id)) {
+    gpu.index = info->index;
+    gpu.uuid = info->uuid;
+    gpu.pci_address = info->pci_address;
+    gpu.name = info->name;
+  }
+  if (const DeviceState* device = state_of(*context.telemetry.latest(), id)) {
+    gpu.utilization_percent = number_of(*device, Metric::utilization_gpu);
+    gpu.memory_used_bytes = number_of(*device, Metric::memory_used);
+  }
+  return gpu;
+}
+
+std::optional<std::string> rfc3339(const std::optional<WallTime>& when) {
+  return when ? std::optional(to_rfc3339(*when)) : std::nullopt;
+}
+
+// Told by its own grant, so that it reads the same whenever it is asked for.
+std::optional<WallTime> until_of(const lease::Lease& lease) {
+  if (!lease.granted_wall) return std::nullopt;
+  const auto wall_at = [&](Duration held) {
+    return *lease.granted_wall + std::chrono::duration_cast<std::chrono::milliseconds>(held);
+  };
+  if (lease.until) return wall_at(*lease.until - lease.granted);
+  return lease.wish.longest ? std::optional(wall_at(*lease.wish.longest)) : std::nullopt;
+}
+
+}  // namespace
+
+Viewer viewer_of(const Principal& principal) {
+  return {principal.uid, principal.scope >= protocol::Scope::admin};
+}
+
+lease::Caller caller_of(const Asked& asked) {
+  // What changes leases has a scope above TCP's, so the kernel vouched for somebody.
+  return {asked.principal.uid.value_or(static_cast<uid_t>(-1)),
+          asked.principal.scope >= protocol::Scope::admin,
+          static_cast<std::uint32_t>(asked.peer.pid), asked.peer.process};
+}
+
+std::string person(const Context& context, std::uint32_t uid) {
+  const auto name = context.user_name ? context.user_name(uid) : std::nullopt;
+  return name ? *name : fmt::format("uid {}", uid);
+}
+
+const DeviceInfo* info_of(const Context& context, const DeviceId& id) {
+  const auto& known = context.leases->gpus().gpus();
+  if (const auto found = known.find(id); found != known.end()) return &found->second.info;
+  const DeviceState* device = state_of(*context.telemetry.latest(), id);
+  return device == nullptr ? nullptr : &device->info;
+}
+
+protocol::Lease view_of(const Context& context, const lease::Lease& lease, const Viewer& viewer) {
+  protocol::Lease view;
+  view.id = lease.id;
+  view.state = lease.state;
+  view.binding = lease.wish.binding;
+  view.uid = lease.uid;
+  if (context.user_name) view.user = context.user_name(lease.uid);
+  if (viewer.local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
+  if (viewer.owns(lease.uid)) view.note = lease.wish.note;
+  view.wanted_gpus = lease.wish.gpus;
+  if (lease.fence != 0) view.fence = lease.fence;
+  for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(context, gpu));
+  view.asked = to_rfc3339(lease.asked_wall);
+  view.granted = rfc3339(lease.granted_wall);
+  view.until = rfc3339(until_of(lease));
+  view.ended = rfc3339(lease.ended_wall);
+  view.ending = lease.ending;
+  view.why = lease.why;
+  view.overdue = lease.overdue;
+  if (context.lease_use) view.use = context.lease_use(lease);
+  return view;
+}
+
+protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
+  return {1, context.telemetry.latest()->driver.info.simulated, std::move(lease)};
+}
+
+std::optional<protocol::Withheld> withheld_of(const Context& context, const DeviceId& id) {
+  const lease::GpuBook& gpus = context.leases->gpus();
+  auto why = gpus.withheld(id);
+  if (!why) return std::nullopt;
+  protocol::Withheld view;
+  if (const DeviceInfo* info = info_of(context, id)) view.index = info->index;
+  view.uuid = id;
+  view.why = std::move(why->first);
+  view.text = std::move(why->second);
+  if (const auto cordon = gpus.cordons().find(id); cordon != gpus.cordons().end()) {
+    view.by = cordon->second.by;
+    view.since = to_rfc3339(cordon->second.since);
+  }
+  return view;
+}
+
+std::string resolving(const Context& context, const lease::Seen& process, const Viewer& viewer) {
+  const auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
+  if (viewer.uid == process.uid) return adopt;
+  const auto name = context.user_name ? context.user_name(process.uid) : std::nullopt;
+  return name ? fmt::format("sudo -u {} {}", *name, adopt)
+              : fmt::format("sudo -u '#{}' {}", process.uid, adopt);
+}
+
+protocol::Squatter squatter_of(const Context& context, const DeviceId& gpu,
+                               const lease::Seen& process, const Viewer& viewer) {
+  protocol::Squatter view;
+  view.pid = process.pid;
+  if (const DeviceInfo* info = info_of(context, gpu)) view.index = info->index;
+  view.uuid = gpu;
+  view.uid = process.uid;
+  if (context.user_name) view.user = context.user_name(process.uid);
+  view.command = process.command;
+  view.memory_bytes = process.memory_bytes;
+  if (process.started) {
+    const Duration age = context.loop->now() - *process.started;
+    view.age_s = std::chrono::duration<double>(std::max(age, Duration::zero())).count();
+  }
+  view.resolve = resolving(context, process, viewer);
+  return view;
+}
+
+protocol::Load load_of(const lease::Leases& leases) {
+  protocol::Load load;
+  for (const auto& [id, gpu] : leases.gpus().gpus()) {
+    load.gpu_pool.push_back({gpu.info.index, gpu.info.name, "NVIDIA", leases.leased(id)});
+  }
+  std::ranges::sort(load.gpu_pool, {}, &protocol::PooledGpu::index);
+  load.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
+  load.capacity = static_cast<std::int64_t>(load.gpu_pool.size());
+  return load;
+}
+
+}  // namespace gpuyard::api
