@@ -236,7 +236,7 @@ struct Usage {
   std::string by;
   std::vector<UsageRow> rows;  // most GPU-hours first; days in order
   std::int64_t rows_left_out = 0;
-  UsageRow unleased;  // what the same GPUs used under no lease while the daemon was there
+  UsageRow unleased;  // what the GPUs used under no lease while the daemon was there
 };
 BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows, rows_left_out, unleased))
 

@@ -1,0 +1,142 @@
+#include "lease/use.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace gpuyard::lease {
+
+UseBook::UseBook(Loop& loop, UseReads& reads, UseArchive& archive)
+    : loop_(loop), reads_(reads), archive_(archive) {}
+
+void UseBook::open(Found found) {
+  if (is_open()) return;
+  count_.open(found.held, found.simulated);
+  found_ = std::move(found);
+  timer_ = loop_.call_after(kKeepEvery, [this] { tick(); });
+  load();
+}
+
+// Rows are kept whole: before it is known what there was of them, nothing is.
+void UseBook::load() {
+  std::set<std::string> leases = found_.over;
+  for (const Holding& holding : found_.held) leases.insert(holding.lease);
+  const auto again = [this] { retry_ = loop_.call_after(kRetry, [this] { load(); }); };
+  const bool asked = archive_.load(
+      found_.since, std::move(leases),
+      [alive = std::weak_ptr(self_), this, again](const Result<std::vector<UseRow>>& rows) {
+        if (alive.expired()) return;
+        if (!rows) return again();
+        count_.restore(*rows);
+        found_.held.clear();
+        found_.over.clear();
+        restored_ = true;
+        collect(count_.take_over());
+        keep();
+      });
+  if (!asked) again();
+}
+
+void UseBook::stop() {
+  timer_.reset();
+  if (!restored_) return;
+  collect(count_.take_over());
+  collect(count_.take_changed());
+  keeping_ = false;  // what is under way is done first, and this after it
+  keep();
+}
+
+void UseBook::tick() {
+  timer_ = loop_.call_after(kKeepEvery, [this] { tick(); });
+  observe({loop_.now(), loop_.wall()});
+  if (!restored_) return;
+  collect(count_.take_changed());
+  keep();
+}
+
+void UseBook::begin(Holding holding) {
+  if (!is_open()) return;  // it is found at the opening
+  count_.begin(std::move(holding));
+  read_edge();
+}
+
+void UseBook::end(std::string_view lease, TimePoint at) {
+  if (!is_open()) return;
+  count_.end(lease, at);
+  read_edge();
+}
+
+void UseBook::read_edge() {
+  reads_.fresh([alive = std::weak_ptr(self_), this](const UseReadings& readings) {
+    if (!alive.expired()) observe(readings);
+  });
+}
+
+void UseBook::observe(const UseReadings& readings) {
+  count_.observe(readings);
+  if (!restored_) return;
+  collect(count_.take_over());
+  keep();
+}
+
+void UseBook::collect(std::vector<UseRow> rows) {
+  for (UseRow& row : rows) {
+    Key key{row.day, row.lease, row.gpu};
+    unkept_.insert_or_assign(std::move(key), std::move(row));
+  }
+  for (; unkept_.size() > kMostUnkept; ++lost_) unkept_.erase(unkept_.begin());
+}
+
+std::vector<UseRow> UseBook::unkept() const {
+  std::vector<UseRow> rows;
+  rows.reserve(unkept_.size());
+  for (const auto& [key, row] : unkept_) rows.push_back(row);
+  return rows;
+}
+
+void UseBook::keep() {
+  if (keeping_ || unkept_.empty()) return;
+  const auto rows = std::make_shared<const std::vector<UseRow>>(unkept());
+  const Day today = std::chrono::floor<std::chrono::days>(loop_.wall());
+  keeping_ = archive_.save(*rows, today,
+                           [alive = std::weak_ptr(self_), this, rows](const Result<void>& kept) {
+                             if (!alive.expired()) on_kept(*rows, kept);
+                           });
+}
+
+void UseBook::on_kept(const std::vector<UseRow>& rows, const Result<void>& kept) {
+  keeping_ = false;
+  if (!kept) return;  // the archive says what is wrong with it; tried again with what comes next
+  for (const UseRow& row : rows) {
+    const auto same = unkept_.find({row.day, row.lease, row.gpu});
+    if (same != unkept_.end() && same->second == row) unkept_.erase(same);
+  }
+  keep();
+}
+
+void UseBook::ask(const UseQuestion& question, Answer answer) {
+  std::vector<UseRow> rows;
+  if (restored_) {
+    rows = unkept();
+    std::ranges::move(count_.changed(), std::back_inserter(rows));
+  }
+  const auto shared = std::make_shared<Answer>(std::move(answer));
+  const bool asked = archive_.ask(question, std::move(rows),
+                                  [shared](Result<UseAnswer> got) { (*shared)(std::move(got)); });
+  if (asked) return;
+  loop_.post([shared] {
+    (*shared)(Error{Errc::unavailable, "too much waits for state.db; ask again in a moment"});
+  });
+}
+
+std::vector<std::string> UseBook::notes() const {
+  if (lost_ == 0) return {};
+  return {
+      fmt::format("{} rows of what was used under leases were lost: state.db could not be "
+                  "written for too long",
+                  lost_)};
+}
+
+}  // namespace gpuyard::lease

@@ -1,0 +1,221 @@
+#include "lease/use.h"
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+
+namespace gpuyard::lease {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Keeps rows in memory, and does what it is asked when the loop turns.
+class FakeArchive final : public UseArchive {
+ public:
+  explicit FakeArchive(ManualLoop& loop) : loop_(loop) {}
+  bool load(Day, std::set<std::string> leases,
+            std::function<void(Result<std::vector<UseRow>>)> loaded) override {
+    ++loads;
+    loop_.post([this, leases = std::move(leases), loaded = std::move(loaded)] {
+      if (trouble) return loaded(*trouble);
+      std::vector<UseRow> found;
+      for (const auto& [key, row] : rows) {
+        if (row.lease.empty() || leases.contains(row.lease)) found.push_back(row);
+      }
+      loaded(std::move(found));
+    });
+    return true;
+  }
+  bool save(std::vector<UseRow> some, Day,
+            std::function<void(const Result<void>&)> saved) override {
+    if (full) return false;
+    ++saves;
+    loop_.post([this, some = std::move(some), saved = std::move(saved)] {
+      if (trouble) return saved(*trouble);
+      for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
+      saved({});
+    });
+    return true;
+  }
+  bool ask(UseQuestion, std::vector<UseRow> more,
+           std::function<void(Result<UseAnswer>)> answered) override {
+    if (full) return false;
+    unkept = std::move(more);
+    loop_.post([answered = std::move(answered)] { answered(UseAnswer{}); });
+    return true;
+  }
+  std::int64_t energy_of(const std::string& lease) const {
+    std::int64_t energy = 0;
+    for (const auto& [key, row] : rows) {
+      if (row.lease == lease) energy += row.tally.energy_mj;
+    }
+    return energy;
+  }
+
+  std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
+  std::vector<UseRow> unkept;
+  std::optional<Error> trouble;
+  bool full = false;
+  int loads = 0;
+  int saves = 0;
+
+ private:
+  ManualLoop& loop_;
+};
+
+// A GPU that uses 100 W.
+class FakeReads final : public UseReads {
+ public:
+  explicit FakeReads(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
+  void fresh(std::function<void(const UseReadings&)> done) override {
+    ++edges;
+    loop_.post([this, done = std::move(done)] { done(now()); });
+  }
+  UseReadings now() const {
+    const Counted counted{loop_.now(), (loop_.now() - start_) / milliseconds(1) * 100, 0, {}};
+    return {loop_.now(), loop_.wall(), {{"GPU-0", counted, {}, {}}}};
+  }
+
+  int edges = 0;
+
+ private:
+  ManualLoop& loop_;
+  TimePoint start_;
+};
+
+class UseBookTest : public ::testing::Test {
+ protected:
+  void tick(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      loop_.advance(seconds(1));
+      book_->observe(reads_.now());
+    }
+    loop_.run_posted();
+  }
+  void begin(const std::string& lease) {
+    book_->begin({lease, 1000, {"GPU-0"}, loop_.now()});
+    loop_.run_posted();
+  }
+  void end(const std::string& lease) {
+    book_->end(lease, loop_.now());
+    loop_.run_posted();
+  }
+
+  ManualLoop loop_;
+  FakeArchive archive_{loop_};
+  FakeReads reads_{loop_};
+  std::optional<UseBook> book_{std::in_place, loop_, reads_, archive_};
+};
+
+TEST_F(UseBookTest, TheEdgesOfALeaseAreReadAfreshAndItsEndIsKeptAtOnce) {
+  book_->open({});
+  tick(3);
+  loop_.advance(milliseconds(700));
+  begin("a");
+  tick(2);
+  loop_.advance(milliseconds(250));
+  end("a");
+  EXPECT_EQ(reads_.edges, 2);
+  EXPECT_EQ(archive_.energy_of("a"), 225'000);
+  EXPECT_EQ(archive_.saves, 1);
+  EXPECT_EQ(book_->of("a")->energy_mj, 225'000);
+}
+
+TEST_F(UseBookTest, WhatIsOpenIsKeptEveryMinuteAndWhenTheDaemonStops) {
+  book_->open({});
+  begin("a");
+  tick(59);
+  EXPECT_EQ(archive_.saves, 0);
+  tick(2);
+  EXPECT_EQ(archive_.saves, 1);
+  EXPECT_GE(archive_.energy_of("a"), 5'900'000);
+  tick(9);
+  book_->stop();
+  loop_.run_posted();
+  EXPECT_EQ(archive_.energy_of("a"), 7'000'000);
+}
+
+TEST_F(UseBookTest, ACrashLosesAtMostAMinuteAndALeaseGoesOnFromThere) {
+  const TimePoint granted = loop_.now();
+  book_->open({});
+  begin("a");
+  tick(100);
+  book_.reset();
+  loop_.advance(seconds(10));
+  book_.emplace(loop_, reads_, archive_);
+  book_->observe(reads_.now());
+  const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
+  book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
+  tick(10);
+  const Use use = *book_->of("a");
+  EXPECT_EQ(use.held, seconds(120));
+  EXPECT_GE(use.energy_mj, 5'900'000 + 1'000'000);
+  EXPECT_LE(use.energy_mj, 6'000'000 + 1'000'000);
+  EXPECT_EQ(use.unknown, seconds(120) - milliseconds(*use.energy_mj / 100)) << "at 100 W";
+}
+
+TEST_F(UseBookTest, BooksThatCannotBeReadAreNotWrittenOverAndAskedForAgain) {
+  archive_.trouble = Error{Errc::busy, "locked"};
+  book_->open({});
+  begin("a");
+  tick(3);
+  end("a");
+  tick(70);
+  EXPECT_EQ(archive_.saves, 0);
+  EXPECT_GT(archive_.loads, 10);
+  archive_.trouble.reset();
+  tick(70);
+  EXPECT_EQ(archive_.energy_of("a"), 300'000);
+}
+
+TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
+  book_->open({});
+  tick();
+  archive_.trouble = Error{Errc::unavailable, "disk full"};
+  begin("a");
+  tick(3);
+  end("a");
+  EXPECT_TRUE(archive_.rows.empty());
+  archive_.trouble.reset();
+  tick(2);
+  EXPECT_EQ(archive_.energy_of("a"), 300'000);
+  const int saves = archive_.saves;
+  tick(10);
+  EXPECT_EQ(archive_.saves, saves) << "kept once";
+}
+
+TEST_F(UseBookTest, AQuestionBringsWhatIsNotKeptYetAndWritesNothing) {
+  book_->open({});
+  begin("a");
+  tick(10);
+  bool answered = false;
+  book_->ask({}, [&](const Result<UseAnswer>& got) { answered = got.ok(); });
+  EXPECT_FALSE(answered) << "never inside the call";
+  tick(2);
+  EXPECT_TRUE(answered);
+  ASSERT_EQ(archive_.unkept.size(), 1U);
+  EXPECT_EQ(archive_.unkept[0].tally.energy_mj, 1'000'000);
+  EXPECT_EQ(archive_.saves, 0);
+}
+
+TEST_F(UseBookTest, AFullQueueIsSaid) {
+  book_->open({});
+  tick();
+  archive_.full = true;
+  std::optional<Errc> code;
+  book_->ask({}, [&](const Result<UseAnswer>& got) { code = got.error().code; });
+  loop_.run_posted();
+  EXPECT_EQ(code, Errc::unavailable);
+}
+
+TEST_F(UseBookTest, AnswersThatComeAfterItsEndHarmNobody) {
+  book_->open({});
+  book_->begin({"a", 1000, {"GPU-0"}, loop_.now()});
+  book_.reset();
+  loop_.run_posted();
+  EXPECT_TRUE(archive_.rows.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::lease
