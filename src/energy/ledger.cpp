@@ -57,8 +57,11 @@ void Ledger::observe(const DeviceState& device, const Session& session, WallTime
   } else {
     return;
   }
-  entries_[place].power_mw = seen->power_mw;
-  entries_[place].power_taken = seen->taken;
+  Entry& entry = entries_[place];
+  entry.power_mw = seen->power_mw;
+  entry.power_taken = seen->taken;
+  const AccountState& state = entry.account.state();
+  if (!entry.before && state.last == seen->taken) entry.before = state.amounts;
 }
 
 void Ledger::note_peaks() {
@@ -195,6 +198,16 @@ std::vector<KeptAccount> Ledger::accounts() const {
   return all;
 }
 
+std::optional<Booked> Ledger::booked(std::string_view uuid, bool simulated) const {
+  const std::size_t place = place_of(uuid, simulated);
+  if (place == entries_.size() || !entries_[place].before) return std::nullopt;
+  const Amounts& before = *entries_[place].before;
+  const AccountState& state = entries_[place].account.state();
+  return Booked{state.amounts.unattributed_mj - before.unattributed_mj,
+                state.amounts.estimated_mj - before.estimated_mj,
+                state.amounts.unknown - before.unknown, state.last};
+}
+
 void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
   for (KeptAccount& kept : books.accounts) {
     AccountState& state = kept.state;
@@ -237,6 +250,8 @@ void Ledger::adopt(KeptAccount kept) {
     earlier.observe(entry.first->observation, entry.first->session, entry.first->wall);
   }
   entry.account.precede(earlier.state());
+  // All that is here was counted in this life.
+  entry.before = earlier.state().amounts;
   shift_marks(place, earlier.state());
 }
 

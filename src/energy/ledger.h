@@ -23,6 +23,17 @@ struct WindowWish {
   Duration most = std::chrono::hours(24);
 };
 
+// What was booked of one GPU from its first reading in this daemon's life on. Only grows, also when
+// the books of an earlier daemon are adopted.
+struct Booked {
+  std::int64_t energy_mj = 0;
+  std::int64_t estimated_mj = 0;
+  Duration unknown{};
+  TimePoint taken;  // of the account's last reading
+
+  friend bool operator==(const Booked&, const Booked&) = default;
+};
+
 class Ledger {
  public:
   static constexpr std::size_t kMostWindows = 256;
@@ -50,6 +61,9 @@ class Ledger {
   // By UUID; also of GPUs that are not there now, and of simulated ones.
   std::vector<KeptAccount> accounts() const;
 
+  // Nothing: it was not read yet.
+  std::optional<Booked> booked(std::string_view uuid, bool simulated) const;
+
   // What was kept by an earlier daemon comes before what is here already.
   void adopt(Books, TimePoint now, WallTime);
   // What save() has not had yet. After keep_everything() that is all.
@@ -68,6 +82,7 @@ class Ledger {
     std::optional<First> first;  // of this life; nothing once the books are adopted
     std::optional<std::int64_t> power_mw = {};
     TimePoint power_taken = {};
+    std::optional<Amounts> before = {};  // at its first reading in this life; nothing: none yet
   };
   struct Open {
     Window window;

@@ -162,6 +162,37 @@ TEST_F(LedgerTest, BooksThatComeLateComeBeforeWhatIsHere) {
   EXPECT_EQ(ledger_.result(young, now_)->gpus[0].energy_mj, 400'000);
 }
 
+TEST_F(LedgerTest, WhatIsBookedInThisLifeIsWithoutTheTimeOfEarlierDaemons) {
+  tick();
+  tick(10);
+  EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
+  EXPECT_FALSE(ledger_.booked("GPU-2", false)) << "never read";
+  EXPECT_FALSE(ledger_.booked("GPU-0", true));
+  restart();
+  EXPECT_FALSE(ledger_.booked("GPU-0", false)) << "nothing of this life yet";
+  tick(60);  // the first reading of this daemon; what was used until then is the down time's
+  EXPECT_EQ(ledger_.booked("GPU-0", false), (Booked{0, 0, seconds(0), now_}));
+  tick(10);
+  EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
+}
+
+TEST_F(LedgerTest, WhatIsBookedInThisLifeStaysWhenTheBooksComeLate) {
+  tick();
+  tick(10);
+  Books books{ledger_.accounts(), {}};
+  ledger_ = Ledger("boot-a");
+  pass(60);
+  tick(1);
+  tick(5);
+  const auto before = ledger_.booked("GPU-0", false);
+  ledger_.adopt(std::move(books), now_, wall());
+  EXPECT_EQ(ledger_.booked("GPU-0", false), before);
+  EXPECT_EQ(before->energy_mj, 500'000);
+  gpus_[0].counter_mj = 0;  // reset
+  tick(3);
+  EXPECT_EQ(ledger_.booked("GPU-0", false)->unknown, seconds(3));
+}
+
 TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
   tick();
   tick(5);
