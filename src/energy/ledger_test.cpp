@@ -166,7 +166,7 @@ TEST_F(LedgerTest, WhatIsBookedInThisLifeIsWithoutTheTimeOfEarlierDaemons) {
   tick();
   tick(10);
   EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
-  EXPECT_FALSE(ledger_.booked("GPU-2", false)) << "never read";
+  EXPECT_FALSE(ledger_.booked("GPU-9", false));
   EXPECT_FALSE(ledger_.booked("GPU-0", true));
   restart();
   EXPECT_FALSE(ledger_.booked("GPU-0", false)) << "nothing of this life yet";
