@@ -26,11 +26,11 @@ struct Limits {
   std::size_t streams = 1024;      // per listener
   std::size_t all_streams = 2048;  // of all listeners together
 
-  Duration idle = std::chrono::seconds(60);     // between two requests; closed without a word
-  Duration read = std::chrono::seconds(10);     // the header, then again the body; 408 beyond
-  Duration write = std::chrono::seconds(10);    // one whole response; closed beyond
-  // From the handler's call to its Reply, which some hold back for a minute until there is something
-  // to say; 503 beyond.
+  Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
+  Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond
+  Duration write = std::chrono::seconds(10);  // one whole response; closed beyond
+  // From the handler's call to its Reply, which some hold back for a minute until there is
+  // something to say; 503 beyond.
   Duration handler = std::chrono::seconds(75);
   Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
 

@@ -7,9 +7,11 @@
 #include "store/control_db.h"
 #include "store/energy_db.h"
 #include "store/lease_tables.h"
+#include "store/lease_use_db.h"
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables};
+inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
+                                            kLeaseUseTables};
 
 }  // namespace gpuyard::store

@@ -1,0 +1,197 @@
+#include "store/lease_use_db.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/rows.h"
+
+namespace gpuyard::store {
+namespace {
+
+using lease::Day;
+using lease::Tally;
+using lease::UseAnswer;
+using lease::UseBy;
+using lease::UseQuestion;
+using lease::UseRow;
+using lease::UseSum;
+
+std::int64_t number_of(Day day) {
+  return day.time_since_epoch().count();
+}
+
+std::string name_of(Day day) {
+  return to_rfc3339(WallTime(day)).substr(0, std::string_view("2026-01-31").size());
+}
+
+Day day_of(std::int64_t number) {
+  return Day(std::chrono::days(number));
+}
+
+UseRow row_of(const Statement& row) {
+  UseRow out{
+      day_of(row.integer(0)), std::string(row.text(1)), std::string(row.text(2)), 0, false, {}};
+  out.simulated = row.integer(3) != 0;
+  out.uid = static_cast<std::uint32_t>(row.integer(4));
+  Tally& tally = out.tally;
+  tally.held = Duration(row.integer(5));
+  tally.counted = Duration(row.integer(6));
+  tally.energy_mj = row.integer(7);
+  tally.estimated_mj = row.integer(8);
+  tally.watched = Duration(row.integer(9));
+  tally.busy_ns = row.integer(10);
+  tally.peak_bytes = optional_integer(row, 11);
+  return out;
+}
+
+struct Grouping {
+  const char* key;
+  const char* uid;
+  const char* order;  // beside the time
+};
+
+Grouping grouping_of(UseBy by) {
+  switch (by) {
+    case UseBy::day:
+      return {"day", "NULL", "day,"};
+    case UseBy::gpu:
+      return {"gpu", "NULL", ""};
+    case UseBy::lease:
+      return {"lease", "uid", ""};
+    case UseBy::user:
+      break;
+  }
+  return {"uid", "uid", ""};
+}
+
+// The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
+constexpr const char* kSums =
+    "TOTAL(held_ns) AS held, TOTAL(counted_ns), TOTAL(energy_mj), TOTAL(estimated_mj), "
+    "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), COUNT(DISTINCT lease) FROM lease_use "
+    "WHERE day>=? AND simulated=? AND ";
+
+UseSum sum_of(const Statement& row, UseBy by) {
+  constexpr double kNanoseconds = 1e9;
+  UseSum sum;
+  sum.key = by == UseBy::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
+  if (!row.is_null(1)) sum.uid = static_cast<std::uint32_t>(row.integer(1));
+  sum.held_s = row.real(2) / kNanoseconds;
+  sum.counted_s = row.real(3) / kNanoseconds;
+  sum.energy_mj = row.integer(4);
+  sum.estimated_mj = row.integer(5);
+  if (const double watched = row.real(6); watched > 0) {
+    sum.mean_utilization_percent = row.real(7) / watched;
+  }
+  sum.peak_bytes = optional_integer(row, 8);
+  sum.leases = row.integer(9);
+  return sum;
+}
+
+Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
+  const auto [key, uid, order] = grouping_of(question.by);
+  UseAnswer answer;
+  auto leased = database.prepare(fmt::format(
+      "SELECT {}, {}, {} lease<>'' GROUP BY 1 ORDER BY {} held DESC, 1", key, uid, kSums, order));
+  if (!leased) return std::move(leased).error();
+  leased->bind(1, number_of(question.since)).bind(2, std::int64_t{question.simulated});
+  auto read = each_row(*leased, [&](const Statement& row) {
+    if (answer.sums.size() == UseAnswer::kMost) {
+      ++answer.left_out;
+    } else {
+      answer.sums.push_back(sum_of(row, question.by));
+    }
+  });
+  if (!read) return std::move(read).error();
+  auto unleased = database.prepare(fmt::format("SELECT '', NULL, {} lease=''", kSums));
+  if (!unleased) return std::move(unleased).error();
+  unleased->bind(1, number_of(question.since)).bind(2, std::int64_t{question.simulated});
+  read = each_row(*unleased, [&](const Statement& row) {
+    answer.unleased = sum_of(row, UseBy::lease);
+    answer.unleased.leases = 0;
+  });
+  if (!read) return std::move(read).error();
+  return answer;
+}
+
+}  // namespace
+
+Result<std::vector<UseRow>> load_use(Database& database, Day since,
+                                     const std::set<std::string>& leases) {
+  auto select = database.prepare(
+      "SELECT day, lease, gpu, simulated, uid, held_ns, counted_ns, energy_mj, estimated_mj, "
+      "watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?");
+  if (!select) return std::move(select).error();
+  select->bind(1, number_of(since));
+  std::vector<UseRow> rows;
+  auto read = each_row(*select, [&](const Statement& row) {
+    const std::string_view lease = row.text(1);
+    if (lease.empty() || leases.contains(std::string(lease))) rows.push_back(row_of(row));
+  });
+  if (!read) return std::move(read).error();
+  return rows;
+}
+
+Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
+  auto put = database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
+  if (!put) return std::move(put).error();
+  for (const UseRow& row : rows) {
+    const Tally& tally = row.tally;
+    put->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
+    put->bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
+    put->bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
+    put->bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
+    put->bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
+    bind_optional(*put, 12, tally.peak_bytes);
+    if (auto done = put->run(); !done) return done;
+  }
+  return {};
+}
+
+Result<void> forget_use(Database& database, Day before) {
+  auto remove = database.prepare("DELETE FROM lease_use WHERE day<?");
+  if (!remove) return std::move(remove).error();
+  return remove->bind(1, number_of(before)).run();
+}
+
+Result<UseAnswer> sum_use(Database& database, const UseQuestion& question,
+                          const std::vector<UseRow>& unkept) {
+  if (unkept.empty()) return sum_rows(database, question);
+  if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
+  const auto put = save_use(database, unkept);
+  auto answer = put ? sum_rows(database, question) : Result<UseAnswer>(put.error());
+  if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
+    return std::move(undone).error();
+  }
+  return answer;
+}
+
+bool LeaseUseDb::load(Day since, std::set<std::string> leases,
+                      std::function<void(Result<std::vector<UseRow>>)> loaded) {
+  return store_.ask<std::vector<UseRow>>(
+      [since, leases = std::move(leases)](Database& database) {
+        return load_use(database, since, leases);
+      },
+      std::move(loaded));
+}
+
+bool LeaseUseDb::save(std::vector<UseRow> rows, Day today,
+                      std::function<void(const Result<void>&)> saved) {
+  return store_.run(
+      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)),
+       oldest = today - kKeptFor](Database& database) -> Result<void> {
+        if (auto done = forget_use(database, oldest); !done) return done;
+        return save_use(database, *rows);
+      },
+      std::move(saved), Durability::normal);
+}
+
+bool LeaseUseDb::ask(UseQuestion question, std::vector<UseRow> unkept,
+                     std::function<void(Result<UseAnswer>)> answered) {
+  return store_.ask<UseAnswer>(
+      [question, unkept = std::make_shared<const std::vector<UseRow>>(std::move(unkept))](
+          Database& database) { return sum_use(database, question, *unkept); },
+      std::move(answered));
+}
+
+}  // namespace gpuyard::store

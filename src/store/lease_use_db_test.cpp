@@ -1,0 +1,162 @@
+#include "store/lease_use_db.h"
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_worker_for_tests.h"
+#include "store/directory_for_tests.h"
+
+namespace gpuyard::store {
+namespace {
+
+using lease::Day;
+using lease::UseAnswer;
+using lease::UseBy;
+using lease::UseQuestion;
+using lease::UseRow;
+using lease::UseSum;
+using std::chrono::days;
+using std::chrono::hours;
+
+constexpr Day kToday{days(20'000)};  // 2024-10-04
+
+// So many hours at 100 W and that utilisation.
+UseRow row(Day day, const std::string& lease, const std::string& gpu, std::uint32_t uid, int long_,
+           int percent = 50) {
+  UseRow row{day, lease, gpu, uid, false, {}};
+  row.tally.held = row.tally.counted = row.tally.watched = hours(long_);
+  row.tally.energy_mj = long_ * 360'000'000LL;
+  row.tally.busy_ns = percent * row.tally.watched.count();
+  row.tally.peak_bytes = long_ * 1000;
+  return row;
+}
+
+class LeaseUseDbTest : public ::testing::Test {
+ protected:
+  std::vector<UseRow> load(Day since, std::set<std::string> leases) {
+    std::vector<UseRow> rows;
+    EXPECT_TRUE(db_.load(since, std::move(leases), [&](Result<std::vector<UseRow>> loaded) {
+      EXPECT_TRUE(loaded);
+      if (loaded) rows = *std::move(loaded);
+    }));
+    worker_.run_all();
+    return rows;
+  }
+  void save(std::vector<UseRow> rows, Day today = kToday) {
+    bool saved = false;
+    EXPECT_TRUE(
+        db_.save(std::move(rows), today, [&](const Result<void>& done) { saved = done.ok(); }));
+    worker_.run_all();
+    EXPECT_TRUE(saved);
+  }
+  UseAnswer ask(const UseQuestion& question, std::vector<UseRow> unkept = {}) {
+    UseAnswer answer;
+    EXPECT_TRUE(db_.ask(question, std::move(unkept), [&](Result<UseAnswer> got) {
+      EXPECT_TRUE(got) << got.error().message;
+      if (got) answer = *std::move(got);
+    }));
+    worker_.run_all();
+    return answer;
+  }
+  static std::string keys(const UseAnswer& answer) {
+    std::string text;
+    for (const UseSum& sum : answer.sums) text += sum.key + " ";
+    return text;
+  }
+
+  testing::TemporaryDirectory directory_;
+  gpuyard::testing::CapturedLog log_;
+  gpuyard::testing::ManualWorker worker_;
+  StateStore store_{worker_, directory_.path() + "/state.db"};
+  LeaseUseDb db_{store_};
+};
+
+TEST_F(LeaseUseDbTest, RowsComeBackWholeForTheLeasesThatAreNamedAndForNone) {
+  UseRow full = row(kToday, "a", "GPU-0", 4'000'000'000U, 3);
+  full.simulated = true;
+  full.tally.estimated_mj = 7;
+  full.tally.counted = hours(2);
+  UseRow empty{kToday, "", "GPU-0", 0, false, {}};
+  save({full, empty, row(kToday, "b", "GPU-1", 1, 1), row(kToday - days(1), "a", "GPU-0", 1, 1)});
+  EXPECT_EQ(load(kToday, {"a"}), (std::vector{empty, full}));
+}
+
+TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
+  save({row(kToday, "a", "GPU-0", 1000, 1), row(kToday, "a", "GPU-1", 1000, 1)});
+  save({row(kToday, "a", "GPU-0", 1000, 2)});
+  EXPECT_EQ(load(kToday, {"a"}),
+            (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
+}
+
+TEST_F(LeaseUseDbTest, RowsAreForgottenAfterFourHundredDays) {
+  save({row(kToday - days(400), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
+  EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
+  save({}, kToday + days(1));
+  EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 1U);
+}
+
+TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
+  UseRow estimated = row(kToday, "c", "GPU-1", 1001, 6, 100);
+  estimated.tally.estimated_mj = 5;
+  estimated.tally.counted = hours(1);
+  UseRow simulated = row(kToday, "s", "GPU-0", 1000, 24);
+  simulated.simulated = true;
+  save({row(kToday - days(9), "older", "GPU-0", 1000, 20),
+        row(kToday - days(1), "a", "GPU-0", 1000, 4), row(kToday, "a", "GPU-0", 1000, 2, 80),
+        row(kToday, "a", "GPU-1", 1000, 2, 80), estimated, row(kToday, "", "GPU-0", 0, 10),
+        row(kToday, "", "GPU-1", 0, 5), simulated});
+
+  const auto by_user = ask({UseBy::user, kToday - days(1), false});
+  ASSERT_EQ(keys(by_user), "1000 1001 ");
+  EXPECT_EQ(by_user.sums[0],
+            (UseSum{"1000", 1000, 8 * 3600, 8 * 3600, 8 * 360'000'000LL, 0, 65.0, 4000, 1}));
+  EXPECT_EQ(by_user.sums[1],
+            (UseSum{"1001", 1001, 6 * 3600, 3600, 6 * 360'000'000LL, 5, 100.0, 6000, 1}));
+  EXPECT_EQ(by_user.unleased.held_s, 15 * 3600);
+  EXPECT_EQ(by_user.unleased.energy_mj, 15 * 360'000'000LL);
+
+  const auto by_day = ask({UseBy::day, kToday - days(10), false});
+  EXPECT_EQ(keys(by_day), "2024-09-25 2024-10-03 2024-10-04 ") << "in order";
+  EXPECT_EQ(by_day.sums[2].leases, 2);
+  EXPECT_FALSE(by_day.sums[2].uid);
+  EXPECT_EQ(keys(ask({UseBy::gpu, kToday, false})), "GPU-1 GPU-0 ");
+  const auto by_lease = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(keys(by_lease), "c a ");
+  EXPECT_EQ(by_lease.sums[1].uid, 1000U);
+  EXPECT_EQ(keys(ask({UseBy::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
+}
+
+TEST_F(LeaseUseDbTest, WhatNobodyWatchedHasNoUtilisation) {
+  UseRow blind{kToday, "a", "GPU-0", 1000, false, {}};
+  blind.tally.held = hours(1);
+  save({blind});
+  const auto answer = ask({UseBy::user, kToday, false});
+  ASSERT_EQ(answer.sums.size(), 1U);
+  EXPECT_FALSE(answer.sums[0].mean_utilization_percent);
+  EXPECT_FALSE(answer.sums[0].peak_bytes);
+  EXPECT_EQ(answer.sums[0].counted_s, 0);
+}
+
+TEST_F(LeaseUseDbTest, WhatIsNotKeptYetIsSummedAndStaysUnkept) {
+  save({row(kToday, "a", "GPU-0", 1000, 1)});
+  const auto answer = ask({UseBy::lease, kToday, false},
+                          {row(kToday, "a", "GPU-0", 1000, 5), row(kToday, "b", "GPU-1", 1000, 2)});
+  ASSERT_EQ(keys(answer), "a b ");
+  EXPECT_EQ(answer.sums[0].held_s, 5 * 3600) << "in the place of what is kept, not beside it";
+  EXPECT_EQ(load(kToday, {"a", "b"}), std::vector{row(kToday, "a", "GPU-0", 1000, 1)});
+}
+
+TEST_F(LeaseUseDbTest, MoreSumsThanAnybodyReadsAreCounted) {
+  std::vector<UseRow> rows;
+  for (std::size_t i = 0; i < UseAnswer::kMost + 3; ++i) {
+    rows.push_back(row(kToday, "lease-" + std::to_string(i), "GPU-0", 1000, i == 7 ? 2 : 1));
+  }
+  save(std::move(rows));
+  const auto answer = ask({UseBy::lease, kToday, false});
+  EXPECT_EQ(answer.sums.size(), UseAnswer::kMost);
+  EXPECT_EQ(answer.left_out, 3);
+  EXPECT_EQ(answer.sums[0].key, "lease-7");
+}
+
+}  // namespace
+}  // namespace gpuyard::store
