@@ -50,6 +50,9 @@ Snapshot only_fresh(Snapshot all, const Flight& flight) {
       const bool asked = device.sample.find(reading.metric) != nullptr;
       if (asked && reading.taken >= flight.began) device.sample.set(reading);
     }
+    const auto& list = before.processes();
+    const bool listed = flight.probes.contains(Probe::processes) && list.has_value();
+    if (listed && list->taken >= flight.began) device.sample.set(*list);
   }
   return all;
 }

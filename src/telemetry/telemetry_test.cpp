@@ -308,6 +308,22 @@ TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
   EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
 }
 
+TEST_F(FreshTest, AFreshReadHasTheListOfProcessesOrSaysWhyNot) {
+  start(2);
+  loop_.advance(milliseconds(500));
+  SnapshotPtr result;
+  telemetry_.fresh({Probe::processes}, [&](const SnapshotPtr& fresh) { result = fresh; });
+  processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{4711, {}, {}, {}}}});
+  stuck_ = "GPU-1";
+  answer();
+  loop_.advance(kFreshDeadline);
+  ASSERT_TRUE(result);
+  const auto& list = result->devices[0].sample.processes();
+  ASSERT_TRUE(list && list->processes() != nullptr);
+  EXPECT_EQ(list->processes()->at(0).pid, 4711U);
+  EXPECT_EQ(result->devices[1].sample.processes()->processes(), nullptr) << "it is an older one";
+}
+
 TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
   RecordProperty("contract", "E1 E2");
   start(2);
