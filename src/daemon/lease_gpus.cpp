@@ -1,0 +1,84 @@
+#include "daemon/lease_gpus.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace gpuyard::daemon {
+namespace {
+
+struct Withholding {
+  std::string word;
+  std::string text;
+};
+
+std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
+  const std::int64_t* const value = device.sample.number(metric);
+  return value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
+bool says_lost(const Missing* why) {
+  return why != nullptr && why->reason == MissingReason::device_lost;
+}
+
+// Only what the driver itself calls lost: one that it cannot open now may be in use all the same.
+// Other readings may be of before it was lost, as they are not all read at once.
+bool is_lost(const DeviceState& device) {
+  if (device.condition != DeviceCondition::unavailable) return false;
+  if (device.info.fault) return says_lost(&*device.info.fault);
+  return std::ranges::any_of(device.sample.readings(),
+                             [](const Reading& reading) { return says_lost(reading.missing()); });
+}
+
+bool was_read(const DeviceState& device, Metric metric) {
+  const Reading* const reading = device.sample.find(metric);
+  if (reading == nullptr) return false;
+  return reading->missing() == nullptr || reading->missing()->reason != MissingReason::not_ready;
+}
+
+// An unhealthy GPU is withheld whatever makes it so, its temperature too: that is what the word
+// means. Who holds it keeps it; and it comes back with the verdict.
+Withholding withholding_of(const DeviceState& device) {
+  if (is_lost(device)) return {"lost", "lost: " + device.why};
+  if (device.condition != DeviceCondition::responsive) {
+    return {"unresponsive", "cannot be used now: " + device.why};
+  }
+  if (device.health.verdict == Health::unhealthy) {
+    return {"unhealthy", fmt::format("unhealthy: {}", fmt::join(device.health.reasons, "; "))};
+  }
+  if (number(device, Metric::mig_mode).value_or(0) != 0) {
+    return {"mig_enabled", "in MIG mode: it is split into instances, which are not leased"};
+  }
+  if (!was_read(device, Metric::mig_mode)) {
+    return {"unresponsive", "not handed out before it is known whether it is in MIG mode"};
+  }
+  return {};
+}
+
+lease::PoolGpu pool_gpu(const DeviceState& device) {
+  lease::PoolGpu gpu;
+  gpu.info = device.info;
+  Withholding withholding = withholding_of(device);
+  gpu.withheld = std::move(withholding.word);
+  gpu.text = std::move(withholding.text);
+  gpu.total_bytes = number(device, Metric::memory_total);
+  gpu.free_bytes = number(device, Metric::memory_free);
+  gpu.temperature_c = number(device, Metric::temperature_core);
+  const auto node = number(device, Metric::numa_node);
+  if (node && *node >= 0) gpu.numa_node = static_cast<unsigned>(*node);
+  return gpu;
+}
+
+}  // namespace
+
+std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
+  std::vector<lease::PoolGpu> gpus;
+  gpus.reserve(snapshot.devices.size());
+  for (const DeviceState& device : snapshot.devices) gpus.push_back(pool_gpu(device));
+  return gpus;
+}
+
+}  // namespace gpuyard::daemon
