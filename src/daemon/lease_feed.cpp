@@ -49,7 +49,7 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
 
 void LeaseFeed::on_snapshot(const Snapshot& snapshot) {
   if (!snapshot.driver.initialised) return;
-  leases_.on_gpus(pool_gpus_of(snapshot));
+  leases_.on_gpus(pool_gpus(snapshot));
   const TimePoint newest = newest_list(snapshot);
   if (std::exchange(newest_list_, newest) != newest) leases_.on_processes();
   settings_.look();

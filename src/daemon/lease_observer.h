@@ -20,7 +20,7 @@ class LeaseObserver final : public lease::Observer {
   // Then the answer is given without what the worker was asked for.
   static constexpr Duration kDeadline = std::chrono::seconds(2);
   // The worker is not asked for more at a time.
-  static constexpr std::size_t kMostAsked = 16;
+  static constexpr std::size_t kMostAsked = 1024;
 
   // Where processes are looked for.
   struct Places {

@@ -84,6 +84,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       state_(store_, options.config.state.directory + "/state.db"),
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config.control, journal_.epoch()),
+      leases_(loop, query_, telemetry_, control_.control(), journal_, state_, options.config),
       context_{telemetry_,
                event_hub_,
                options.version,
@@ -93,7 +94,9 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                &history_,
                &energy_.meter(),
                &control_.control(),
-               &loop},
+               &loop,
+               &leases_.leases(),
+               options.config.lease.may_control},
       authority_(authority_of(options.config.control)),
       router_(context_, authority_),
       server_(loop, [this](http::Request request, http::Reply reply) {
@@ -136,6 +139,7 @@ void Yard::start() {
                        operation.change.gpu);
   });
   control_.control().start();
+  leases_.start();
   if (zeus_) zeus_->start();
   host_.start();
 }
@@ -182,6 +186,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
   energy_.meter().on_snapshot(*snapshot);
+  leases_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
@@ -192,6 +197,7 @@ void Yard::on_added(const events::Event& event) {
 void Yard::stop(std::function<void()> done) {
   history_.put_away();
   energy_.meter().stop();
+  leases_.leases().stop();
   // Whoever waits for a command hears how it ended before the connections are closed.
   control_.control().stop([this, done = std::move(done)] {
     const auto last = [this, done] { server_.shutdown(kFarewell, done); };

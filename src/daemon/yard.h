@@ -11,6 +11,7 @@
 #include "base/worker.h"
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
+#include "daemon/lease_feed.h"
 #include "daemon/serve.h"
 #include "daemon/zeus_feed.h"
 #include "driver/host_client.h"
@@ -67,6 +68,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   store::StateStore state_;
   EnergyFeed energy_;
   ControlFeed control_;
+  LeaseFeed leases_;
   api::Context context_;
   const api::Authority authority_;
   api::Router router_;
