@@ -62,6 +62,22 @@ void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
   }
 }
 
+void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {
+  const auto gpu = gpus_.find(id);
+  if (gpu == gpus_.end() || !gpu->second.total_bytes) return;
+  gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used_bytes, 0);
+}
+
+// Used though it is in no lease and no process is listed.
+std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
+  const auto gpu = gpus_.find(id);
+  const auto slot = slots_.find(id);
+  if (gpu == gpus_.end() || slot == slots_.end() || core_.holder(slot->second)) return std::nullopt;
+  if (!gpu->second.total_bytes || !gpu->second.free_bytes) return std::nullopt;
+  const std::int64_t used = *gpu->second.total_bytes - *gpu->second.free_bytes;
+  return used > *gpu->second.total_bytes / kIdlePart ? std::optional(used) : std::nullopt;
+}
+
 void GpuBook::start_over() {
   slots_.clear();
   for (const auto& [id, gpu] : gpus_) place(gpu);
@@ -71,7 +87,7 @@ Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
   now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0;
-  now.squatted = outside_.count(id) > 0;
+  now.squatted = outside_.count(id) > 0 || hidden_bytes(id);
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
   now.temperature_c = gpu->second.temperature_c;
@@ -115,7 +131,13 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
   }
   if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
   const auto outside = outside_.find(id);
-  if (outside == outside_.end()) return std::nullopt;
+  if (outside == outside_.end()) {
+    const auto hidden = hidden_bytes(id);
+    if (!hidden) return std::nullopt;
+    return Withholding{"in_use", fmt::format("{} MiB of its memory are used, by processes that "
+                                             "cannot be seen from here",
+                                             *hidden >> 20)};
+  }
   const auto known =
       std::find_if(outside->second.begin(), outside->second.end(),
                    [](const Seen& one) { return one.verdict == Seen::Verdict::outsider; });

@@ -32,6 +32,10 @@ using Withholding = std::pair<std::string, std::string>;
 
 class GpuBook {
  public:
+  // A driver itself, and what draws on a screen, use less than this part of a GPU's memory. Who
+  // uses more is somebody, listed or not: a container sees no processes of its neighbours.
+  static constexpr std::int64_t kIdlePart = 10;
+
   explicit GpuBook(Core& core) : core_(core) {}
 
   // All GPUs that there are. What is gone and nobody's is forgotten.
@@ -42,6 +46,8 @@ class GpuBook {
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
   // Who uses it outside any lease.
   void seen(const DeviceId&, std::vector<Seen>);
+  // What of its memory is used, newer than know() may have told it.
+  void use(const DeviceId&, std::int64_t used_bytes);
   // The core is another: every GPU has a new slot.
   void start_over();
 
@@ -58,6 +64,7 @@ class GpuBook {
 
  private:
   void place(const PoolGpu&);
+  std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
 
   Core& core_;
   std::map<DeviceId, Slot> slots_;

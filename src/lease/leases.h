@@ -67,6 +67,8 @@ class Leases {
   static constexpr Duration kLoadAgain = std::chrono::seconds(2);
   // A restart takes no more of a detached lease's time than leaves this.
   static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
+  // A reading of a GPU may be so old when it is told.
+  static constexpr Duration kStale = std::chrono::seconds(2);
   // Longer, and people are told.
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
   static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
@@ -154,6 +156,7 @@ class Leases {
   void on_overdue(Ticket);
   void refresh(const DeviceId&);
   void reach_anew();
+  std::vector<PoolGpu> but_for_the_just_freed(std::vector<PoolGpu>) const;
 
   // The ways of one lease.
   void decide(const Caller&, const std::optional<Identity>& holder, const std::string& id,

@@ -353,6 +353,19 @@ TEST(Leases, AGpuThatSomebodyUsesOutsideIsNotHandedOut) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
+TEST(Leases, AGpuWhoseMemoryIsUsedByNobodyThatCanBeSeenIsNotHandedOut) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].free_bytes = std::int64_t{20} << 30;
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "in_use");
+  world.fleet[0].free_bytes = world.fleet[0].total_bytes;
+  world.leases->on_gpus(world.fleet);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
 TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   World world(2);
   world.ground.start(10, 2000);

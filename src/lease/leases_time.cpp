@@ -64,10 +64,21 @@ void Leases::tick_lease(const Lease& lease) {
 
 void Leases::on_gpus(const std::vector<PoolGpu>& all) {
   const bool first = !gpus_.complete();
-  gpus_.know(all);
+  gpus_.know(but_for_the_just_freed(all));
   reach_anew();
   for (const PoolGpu& gpu : all) refresh(gpu.info.id);
   if (first) open_if_ready();
+}
+
+// A reading of the last second may still count what a lease had, which a drain has seen gone.
+std::vector<PoolGpu> Leases::but_for_the_just_freed(std::vector<PoolGpu> all) const {
+  for (PoolGpu& gpu : all) {
+    const auto freed = freed_at_.find(gpu.info.id);
+    const auto known = gpus_.gpus().find(gpu.info.id);
+    const bool just = freed != freed_at_.end() && loop_.now() - freed->second < kStale;
+    if (just && known != gpus_.gpus().end()) gpu.free_bytes = known->second.free_bytes;
+  }
+  return all;
 }
 
 // Who waits may be able to use other GPUs than when he asked.
@@ -148,6 +159,7 @@ void Leases::look_outside_at(const DeviceId& gpu, const std::vector<Seen>& list,
   if (list.empty() && !leased(gpu) && used != sight.used_bytes.end() && used->second) {
     drains_.note_floor(gpu, *used->second);
   }
+  if (used != sight.used_bytes.end() && used->second) gpus_.use(gpu, *used->second);
   tell_of_squatters(gpu, outside);
   gpus_.seen(gpu, std::move(outside));
   refresh(gpu);
