@@ -136,6 +136,23 @@ TEST(Backfill, WhoHeldLongerThanHeSaidPassesNobodyForADay) {
   EXPECT_EQ(desk.pass(Core::kTrustLost).granted, Tickets{mistrusted});
 }
 
+// Else whoever comes in the second that a lease drains could keep the first waiting for days.
+TEST(Backfill, TheFirstKeepsItsReservationWhileALeaseDrains) {
+  Crowd crowd(10 * kMinute, {.drains = true});
+  crowd.release(crowd.holder);
+  EXPECT_TRUE(crowd.waits(crowd.claim(1)));
+  EXPECT_TRUE(crowd.held(crowd.claim(1, kMinute)));
+}
+
+TEST(Backfill, WhereALeaseDrainsLongerThanWasSaidSixteenMayPass) {
+  Crowd crowd(10 * kMinute, {.drains = true});
+  crowd.release(crowd.holder);
+  const Ticket waits = crowd.claim(1);
+  EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
+  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 1U);
+  EXPECT_EQ(crowd.core.next_due(), std::nullopt) << "its owner is not to blame";
+}
+
 TEST(Backfill, MistrustOutlivesARestart) {
   Desk desk(1);
   const Ticket late = desk.claim(1, kMinute);

@@ -8,7 +8,7 @@
 namespace gpuyard::lease {
 
 std::optional<TimePoint> Claim::ends() const {
-  if (!terms.longest || overdue) return std::nullopt;
+  if (!terms.longest || overdue || late) return std::nullopt;
   return later(granted, *terms.longest);
 }
 
@@ -107,6 +107,7 @@ Ticket Core::claim(const Terms& terms, TimePoint now, Effects& effects) {
   Claim claim;
   claim.ticket = ticket;
   claim.terms = terms;
+  claim.terms.eligible &= known_;  // another GPU may have that slot later
   waiting_.emplace_hint(waiting_.end(), ticket, std::move(claim));
   schedule(now, effects);
   return ticket;
@@ -124,7 +125,7 @@ std::optional<Ticket> Core::adopt(std::uint32_t owner, const GpuSet& gpus, TimeP
 void Core::reach(Ticket ticket, const GpuSet& eligible) {
   const auto found = waiting_.find(ticket);
   if (found == waiting_.end()) return;
-  found->second.terms.eligible = eligible;
+  found->second.terms.eligible = eligible & known_;
   unsettled_ = true;
 }
 
@@ -158,23 +159,28 @@ Effects Core::freed(Ticket ticket, TimePoint now) {
 
 Effects Core::advance(TimePoint now) {
   Effects effects;
+  bool changed = unsettled_;
   for (auto& [ticket, claim] : live_) {
     const auto ends = claim.ends();
-    if (claim.stage != Claim::Stage::held || !ends || now < *ends) continue;
+    if (!ends || now < *ends) continue;
+    changed = true;
+    // Who let go in time is not to blame for what drains.
+    claim.late = claim.stage == Claim::Stage::draining;
+    if (claim.late) continue;
     claim.overdue = true;
-    mistrusted_[claim.terms.owner] = now + kTrustLost;
+    mistrusted_[claim.terms.owner] = later(now, kTrustLost);
     effects.overdue.push_back(ticket);
   }
   const auto forgiven =
       std::erase_if(mistrusted_, [now](const auto& one) { return one.second <= now; });
-  if (!effects.overdue.empty() || forgiven > 0) schedule(now, effects);
+  if (changed || forgiven > 0) schedule(now, effects);
   return effects;
 }
 
 std::optional<TimePoint> Core::next_due() const {
   std::optional<TimePoint> next;
   for (const auto& [ticket, claim] : live_) {
-    const auto ends = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
+    const auto ends = claim.ends();
     if (ends && (!next || *ends < *next)) next = ends;
   }
   for (const auto& [owner, until] : mistrusted_) {
@@ -256,6 +262,7 @@ Ticket Core::grant_new(const Terms& terms, const GpuSet& gpus, TimePoint now) {
   Claim& claim = one[++last_ticket_];
   claim.ticket = last_ticket_;
   claim.terms = terms;
+  unsettled_ = true;  // its owner may have as many now as one may have, and others wait behind him
   return grant(one.extract(one.begin()), gpus, now).ticket;
 }
 

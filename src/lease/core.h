@@ -70,8 +70,9 @@ struct Claim {
   TimePoint granted = {};
   unsigned passed = 0;   // how many later claims were let by, of kPasses
   bool overdue = false;  // held longer than it said
+  bool late = false;     // drains, and should have been over by now
 
-  // When it is over, if it keeps to what it said.
+  // When it is over at the latest, if it keeps to what it said.
   std::optional<TimePoint> ends() const;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
@@ -140,7 +141,7 @@ class Core {
   // The GPUs. Errc::busy: no slot is left.
   Result<Slot> add(Gpu);
   // Only one that nobody holds. Claims that could use it wait for others. What follows from this
-  // and from reach() does so at the next event.
+  // for others does so at the next event, as after try_claim(), adopt() and reach().
   void remove(Slot);
   void locate(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
   Effects set(Slot, Condition, TimePoint now);
@@ -211,6 +212,7 @@ class Core {
   bool serve(TimePoint now, Effects&);
   GpuSet choose(const Claim&, const Round&) const;
   bool wait(Claim&, Round&) const;
+  static bool note_passes(const GpuSet&, Round&, Effects&);
   bool may_pass(const Claim&, const Head&, TimePoint now) const;
   bool shut(const Head&) const;
   bool trusted(std::uint32_t owner, TimePoint now) const;

@@ -269,6 +269,15 @@ TEST(Core, ASlotIsUsedAgainButNotByThoseWhoAskedBefore) {
   EXPECT_EQ(desk.set(0, cool).granted, Tickets{waits}) << "at the next event";
 }
 
+TEST(Core, ASlotThatWasEmptyWhenSomebodyAskedIsNotHis) {
+  Desk desk(1);
+  desk.claim(1);
+  const Ticket waits = desk.claim(desk.only(slots({0, 1})));
+  ASSERT_TRUE(desk.core.add(testing::gpu_named("GPU-new")));
+  EXPECT_TRUE(desk.core.open(desk.now).empty());
+  EXPECT_TRUE(desk.waits(waits));
+}
+
 TEST(Core, AGpuThatIsHeldIsNotRemoved) {
   Desk desk(1);
   desk.claim(1);

@@ -32,8 +32,8 @@ std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
   return grant_new(terms, place(gpus_, left, terms.count), now);
 }
 
-// Again after every grant: it may change what others keep back, as who reaches his quota keeps
-// nothing.
+// Until nobody gets anything: a grant may change what others keep back, as who reaches his quota
+// keeps nothing.
 void Core::schedule(TimePoint now, Effects& effects) {
   if (!open_) return;
   unsettled_ = false;
@@ -41,7 +41,7 @@ void Core::schedule(TimePoint now, Effects& effects) {
   }
 }
 
-// Goes through the queue once; whether anybody got anything.
+// Goes through the queue once, or until somebody was passed; whether anybody got anything.
 bool Core::serve(TimePoint now, Effects& effects) {
   Round round{now, open_gpus(), in_service(), {}, {}};
   const std::size_t before = effects.granted.size();
@@ -55,22 +55,29 @@ bool Core::serve(TimePoint now, Effects& effects) {
       if (!wait(claim, round)) break;
       continue;
     }
-    round.open &= ~gpus;
-    for (Head& head : round.heads) {
-      const bool passes = (head.reach & gpus).any();
-      head.reach &= ~gpus;
-      if (!passes || head.reserved) continue;
-      ++head.claim->passed;
-      const Ticket passed = head.claim->ticket;
-      if (std::ranges::find(effects.passed, passed) == effects.passed.end()) {
-        effects.passed.push_back(passed);
-      }
-      if (shut(head)) round.kept |= head.reach;
-    }
+    const bool passes = note_passes(gpus, round, effects);
     effects.granted.push_back(claim.ticket);
     grant(waiting_.extract(here), gpus, now);
+    if (passes) return true;
+    round.open &= ~gpus;
   }
   return effects.granted.size() > before;
+}
+
+// Whether these GPUs are such that somebody waits with; who is passed by (c) counts it.
+bool Core::note_passes(const GpuSet& gpus, Round& round, Effects& effects) {
+  bool passes = false;
+  for (const Head& head : round.heads) {
+    if ((head.reach & gpus).none()) continue;
+    passes = true;
+    if (head.reserved) continue;
+    ++head.claim->passed;
+    const Ticket passed = head.claim->ticket;
+    if (std::ranges::find(effects.passed, passed) == effects.passed.end()) {
+      effects.passed.push_back(passed);
+    }
+  }
+  return passes;
 }
 
 // What it gets; nothing if it has to wait. What nobody waits with comes first.
@@ -127,7 +134,7 @@ std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usab
   const std::size_t missing = head.terms.count - usable_now.count();
   std::vector<TimePoint> ends;
   for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
+    const auto end = claim.ends();
     if (!end) continue;
     each_slot(claim.gpus & head.terms.eligible, [&](Slot slot) {
       if (gpus_[slot].now.in_service) ends.push_back(*end);

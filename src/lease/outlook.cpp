@@ -58,7 +58,7 @@ std::vector<TimePoint> Core::free_times(TimePoint now) const {
   std::vector<TimePoint> free_at(gpus_.size(), kNever);
   each_slot(open_gpus(), [&](Slot slot) { free_at[slot] = now; });
   for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.stage == Claim::Stage::held ? claim.ends() : std::nullopt;
+    const auto end = claim.ends();
     if (!end) continue;
     each_slot(claim.gpus, [&](Slot slot) {
       if (gpus_[slot].now.in_service) free_at[slot] = std::max(*end, now);

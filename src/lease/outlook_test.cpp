@@ -106,10 +106,13 @@ TEST(Outlook, NothingIsExpectedOfThoseWhoDoNotSayOrAreOverdue) {
   EXPECT_EQ(desk.outlook(desk.claim(1)).expected, std::nullopt);
 }
 
-TEST(Outlook, NothingIsExpectedOfWhatDrains) {
+TEST(Outlook, WhatDrainsIsExpectedWhenItWasSaidUntilThatIsOver) {
   Desk desk(1, {.drains = true});
   desk.release(desk.claim(1, kMinute));
-  EXPECT_EQ(desk.outlook(desk.claim(1)).expected, std::nullopt);
+  const Ticket waits = desk.claim(1);
+  EXPECT_EQ(desk.outlook(waits).expected, TimePoint{} + kMinute);
+  EXPECT_TRUE(desk.pass(kMinute).overdue.empty()) << "he let go in time";
+  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
 }
 
 TEST(Outlook, AClaimThatCannotBeginTakesNothingFromThoseBehindIt) {

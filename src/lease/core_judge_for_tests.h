@@ -1,0 +1,170 @@
+// The rules of core.h once more, told another way: slowly, of one moment, and from what anybody can
+// see of a core. It says whether each grant was allowed, and whether one was forgotten.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lease/core.h"
+
+namespace gpuyard::lease::testing {
+
+// Those who hold longer than they said, and until when they pass nobody.
+using Mistrust = std::map<std::uint32_t, TimePoint>;
+
+struct Moment {
+  Fairness fairness;
+  TimePoint now;
+  std::vector<Gpu> gpus;
+  std::map<Ticket, Claim> waiting;
+  std::map<Ticket, Claim> live;
+  Mistrust mistrust;
+
+  Moment(const Core& core, TimePoint at, Mistrust distrusted)
+      : fairness(core.fairness()),
+        now(at),
+        gpus(core.gpus()),
+        waiting(core.waiting()),
+        live(core.live()),
+        mistrust(std::move(distrusted)) {}
+
+  const Claim* holder(Slot slot) const {
+    for (const auto& [ticket, claim] : live) {
+      if (claim.gpus[slot]) return &claim;
+    }
+    return nullptr;
+  }
+  bool fits(const Terms& terms, Slot slot) const {
+    const Gpu& gpu = gpus[slot];
+    return gpu.known && gpu.now.in_service && terms.eligible[slot];
+  }
+  bool usable_now(const Terms& terms, Slot slot) const {
+    const Condition& now_ = gpus[slot].now;
+    return fits(terms, slot) && holder(slot) == nullptr && !now_.squatted &&
+           (!now_.free_bytes || *now_.free_bytes >= terms.min_free_bytes);
+  }
+  GpuSet usable(const Terms& terms) const {
+    GpuSet set;
+    for (Slot slot = 0; slot < gpus.size(); ++slot) set.set(slot, usable_now(terms, slot));
+    return set;
+  }
+  bool could_begin_if_all_let_go(const Terms& terms) const {
+    unsigned most = 0;
+    for (Slot slot = 0; slot < gpus.size(); ++slot) {
+      if (usable_now(terms, slot) || (fits(terms, slot) && holder(slot) != nullptr)) ++most;
+    }
+    return most >= terms.count;
+  }
+  bool too_much_for_owner(const Terms& terms) const {
+    unsigned has = terms.count;
+    for (const auto& [ticket, claim] : live) {
+      if (claim.terms.owner == terms.owner) has += static_cast<unsigned>(claim.gpus.count());
+    }
+    return fairness.most_gpus_of_owner > 0 && has > fairness.most_gpus_of_owner;
+  }
+  bool keeps_back(const Claim& claim) const {
+    return !too_much_for_owner(claim.terms) && could_begin_if_all_let_go(claim.terms);
+  }
+
+  // How many GPUs it could have at a time, if all keep to what they said.
+  unsigned usable_at(const Terms& terms, TimePoint time) const {
+    unsigned count = 0;
+    for (Slot slot = 0; slot < gpus.size(); ++slot) {
+      const Claim* by = holder(slot);
+      if (by == nullptr) {
+        count += usable_now(terms, slot) ? 1 : 0;
+      } else if (by->terms.longest && !by->overdue && !by->late) {
+        count += fits(terms, slot) && by->granted + *by->terms.longest <= time ? 1 : 0;
+      }
+    }
+    return count;
+  }
+  // Nothing if nobody knows, or if it could now and is kept back by others.
+  std::optional<TimePoint> begins(const Claim& claim) const {
+    if (usable(claim.terms).count() >= claim.terms.count) return std::nullopt;
+    std::optional<TimePoint> soonest;
+    for (const auto& [ticket, other] : live) {
+      if (!other.terms.longest) continue;
+      const TimePoint end = other.granted + *other.terms.longest;
+      if (usable_at(claim.terms, end) < claim.terms.count) continue;
+      soonest = std::min(soonest.value_or(end), end);
+    }
+    return soonest;
+  }
+
+  enum class Pass { no, by_time, by_patience };
+  Pass may_pass(const Claim& late, const Claim& early) const {
+    if (fairness.strict) return Pass::no;
+    const auto begin = begins(early);
+    if (begin) {
+      const auto doubt = mistrust.find(late.terms.owner);
+      const bool trusted = doubt == mistrust.end() || doubt->second <= now;
+      const bool done = late.terms.longest && now + *late.terms.longest <= *begin;
+      return trusted && done ? Pass::by_time : Pass::no;
+    }
+    const bool patient = early.terms.count > 1 && early.passed < 16;
+    return patient ? Pass::by_patience : Pass::no;
+  }
+
+  // The first of each class who keep something back from a later claim.
+  std::vector<Ticket> firsts_before(Ticket ticket) const {
+    std::vector<Ticket> firsts;
+    for (const auto& [earlier, claim] : waiting) {
+      if (earlier >= ticket || !keeps_back(claim)) continue;
+      const Terms& terms = claim.terms;
+      const bool first = std::ranges::none_of(firsts, [&](Ticket other) {
+        const Terms& others = waiting.at(other).terms;
+        return others.eligible == terms.eligible && others.min_free_bytes == terms.min_free_bytes;
+      });
+      if (first) firsts.push_back(earlier);
+    }
+    return firsts;
+  }
+
+  // What is wrong with a grant of these GPUs now; then it is so.
+  std::string grant(Ticket ticket, const Claim& granted) {
+    const Claim late = waiting.at(ticket);
+    const GpuSet& gpus_of = granted.gpus;
+    if (gpus_of.count() != late.terms.count) return "not all it wanted, or more";
+    if ((gpus_of & ~usable(late.terms)).any()) return "a GPU that it could not use";
+    if (too_much_for_owner(late.terms)) return "more than one user may have";
+    for (const Ticket earlier : firsts_before(ticket)) {
+      Claim& early = waiting.at(earlier);
+      if ((usable(early.terms) & gpus_of).none()) continue;
+      const Pass pass = may_pass(late, early);
+      if (pass == Pass::no) return "passed " + std::to_string(earlier);
+      if (pass == Pass::by_patience) ++early.passed;
+    }
+    waiting.erase(ticket);
+    live[ticket] = granted;
+    return "";
+  }
+
+  // Somebody who may have GPUs now and has none.
+  std::optional<Ticket> forgotten() const {
+    for (const auto& [ticket, claim] : waiting) {
+      if (too_much_for_owner(claim.terms)) continue;
+      GpuSet left = usable(claim.terms);
+      for (const Ticket earlier : firsts_before(ticket)) {
+        const Claim& early = waiting.at(earlier);
+        if (may_pass(claim, early) == Pass::no) left &= ~usable(early.terms);
+      }
+      if (left.count() >= claim.terms.count) return ticket;
+    }
+    return std::nullopt;
+  }
+
+  // What a claim that does not wait may take.
+  GpuSet left_by_all_who_wait(const Terms& terms) const {
+    GpuSet left = usable(terms);
+    for (const auto& [ticket, claim] : waiting) {
+      if (!too_much_for_owner(claim.terms)) left &= ~usable(claim.terms);
+    }
+    return left;
+  }
+};
+
+}  // namespace gpuyard::lease::testing
