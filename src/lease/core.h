@@ -209,10 +209,10 @@ class Core {
   void let_go(Claims::iterator);
   // Who is next (order.cpp).
   void schedule(TimePoint now, Effects&);
-  bool serve(TimePoint now, Effects&);
+  bool serve_next(TimePoint now, Effects&);
   GpuSet choose(const Claim&, const Round&) const;
   bool wait(Claim&, Round&) const;
-  static bool note_passes(const GpuSet&, Round&, Effects&);
+  static void note_passes(const GpuSet&, const Round&, Effects&);
   bool may_pass(const Claim&, const Head&, TimePoint now) const;
   bool shut(const Head&) const;
   bool trusted(std::uint32_t owner, TimePoint now) const;

@@ -14,7 +14,7 @@ struct Core::Head {
 
 struct Core::Round {
   TimePoint now;
-  GpuSet open;  // free, and not given to anybody yet
+  GpuSet open;  // free, and may be handed out
   GpuSet in_service;
   GpuSet kept;  // for heads that nobody may pass
   std::vector<Head> heads;
@@ -32,52 +32,44 @@ std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
   return grant_new(terms, place(gpus_, left, terms.count), now);
 }
 
-// Until nobody gets anything: a grant may change what others keep back, as who reaches his quota
-// keeps nothing.
+// Looks anew after each grant, which may change what others keep back: who reaches his quota keeps
+// nothing, and who passes somebody may tell when that one begins.
 void Core::schedule(TimePoint now, Effects& effects) {
   if (!open_) return;
   unsettled_ = false;
-  while (!waiting_.empty() && serve(now, effects)) {
+  while (!waiting_.empty() && serve_next(now, effects)) {
   }
 }
 
-// Goes through the queue once, or until somebody was passed; whether anybody got anything.
-bool Core::serve(TimePoint now, Effects& effects) {
+// The first in the queue who may have GPUs now gets them, if there is one.
+bool Core::serve_next(TimePoint now, Effects& effects) {
   Round round{now, open_gpus(), in_service(), {}, {}};
-  const std::size_t before = effects.granted.size();
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    if ((round.open & ~round.kept).none()) break;
-    const auto here = next++;
+  for (auto here = waiting_.begin(); here != waiting_.end(); ++here) {
+    if ((round.open & ~round.kept).none()) return false;
     Claim& claim = here->second;
     if (over_quota(claim.terms)) continue;
     const GpuSet gpus = choose(claim, round);
-    if (gpus.none()) {
-      if (!wait(claim, round)) break;
-      continue;
+    if (gpus.any()) {
+      note_passes(gpus, round, effects);
+      effects.granted.push_back(claim.ticket);
+      grant(waiting_.extract(here), gpus, now);
+      return true;
     }
-    const bool passes = note_passes(gpus, round, effects);
-    effects.granted.push_back(claim.ticket);
-    grant(waiting_.extract(here), gpus, now);
-    if (passes) return true;
-    round.open &= ~gpus;
+    if (!wait(claim, round)) return false;
   }
-  return effects.granted.size() > before;
+  return false;
 }
 
-// Whether these GPUs are such that somebody waits with; who is passed by (c) counts it.
-bool Core::note_passes(const GpuSet& gpus, Round& round, Effects& effects) {
-  bool passes = false;
+// Whoever waits with one of these GPUs, and is passed by (c), counts it.
+void Core::note_passes(const GpuSet& gpus, const Round& round, Effects& effects) {
   for (const Head& head : round.heads) {
-    if ((head.reach & gpus).none()) continue;
-    passes = true;
-    if (head.reserved) continue;
+    if (head.reserved || (head.reach & gpus).none()) continue;
     ++head.claim->passed;
     const Ticket passed = head.claim->ticket;
     if (std::ranges::find(effects.passed, passed) == effects.passed.end()) {
       effects.passed.push_back(passed);
     }
   }
-  return passes;
 }
 
 // What it gets; nothing if it has to wait. What nobody waits with comes first.
