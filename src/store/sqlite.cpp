@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "base/unique_fd.h"
@@ -172,6 +175,27 @@ Result<void> Database::execute(const char* statements) {
     return error_in(database_.get());
   }
   return {};
+}
+
+// In place: a write of what is there already spoils nothing, wherever it is cut off.
+Result<void> Database::write_journal_again() {
+  if (auto layout = this->layout(); !layout) return layout.error();  // now the journal is open
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
+  if (file == nullptr || file->pMethods == nullptr) return {};
+  sqlite3_int64 size = 0;
+  int code = file->pMethods->xFileSize(file, &size);
+  std::array<char, 65536> chunk;
+  for (sqlite3_int64 at = 0; code == SQLITE_OK && at < size;) {
+    const int amount = static_cast<int>(std::min<sqlite3_int64>(size - at, chunk.size()));
+    code = file->pMethods->xRead(file, chunk.data(), amount, at);
+    if (code == SQLITE_OK) code = file->pMethods->xWrite(file, chunk.data(), amount, at);
+    at += amount;
+  }
+  if (code == SQLITE_OK && size > 0) code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  if (code == SQLITE_OK) return {};
+  return Error{reaction_to(code),
+               fmt::format("writing {}-wal again: {}", path_, sqlite3_errstr(code))};
 }
 
 Result<void> Database::run(std::string_view statement) {

@@ -89,6 +89,11 @@ class Database {
   // Of the commits from now on; not inside a transaction. One of full makes those before it full.
   Result<void> set_durability(Durability);
 
+  // Makes certain what is read. A sync that failed in an earlier life left in the journal what is
+  // there for every program and yet lost with the power: the kernel takes pages that it could not
+  // write for written. Only what is written once more is tried once more.
+  Result<void> write_journal_again();
+
   const std::string& path() const { return path_; }
   // Several statements without parameters or rows.
   Result<void> execute(const char* statements);

@@ -22,16 +22,6 @@ Result<void> check_whole(Database& database) {
   return Error{Errc::invalid, fmt::format("{}: {}", database.path(), check->text(0))};
 }
 
-// A sync that failed leaves in the journal what can be read now and yet is lost with the power: the
-// kernel takes a page that it could not write for written. Copied into the database, which is
-// synced, it is as certain as it looks.
-Result<void> make_certain(Database& database) {
-  auto checkpoint = database.prepare("PRAGMA wal_checkpoint(TRUNCATE)");
-  if (!checkpoint) return std::move(checkpoint).error();
-  const auto row = checkpoint->step();
-  return row ? Result<void>() : row.error();
-}
-
 Result<void> bring_up_to_date(Database& database) {
   const auto layout = database.layout();
   if (!layout) return layout.error();
@@ -72,7 +62,7 @@ Result<void> StateDb::open() {
   auto database = Database::open(path_, Durability::full);
   if (!database) return std::move(database).error();
   if (auto whole = check_whole(*database); !whole) return whole;
-  if (auto certain = make_certain(*database); !certain) return certain;
+  if (auto written = database->write_journal_again(); !written) return written;
   if (auto current = bring_up_to_date(*database); !current) return current;
   database_.emplace(*std::move(database));
   return {};

@@ -1,0 +1,179 @@
+// The record of leases survives a crash at any moment: random histories on a disk that remembers
+// every write and sync, cut off at each of them, and what is left read again (I1, I2, I9).
+//
+// GPUYARD_SEED=n begins with that history, GPUYARD_CASES=n looks at n times as many images.
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
+#include "base/manual_worker_for_tests.h"
+#include "store/lease_db.h"
+#include "store/lease_history_for_tests.h"
+#include "store/lease_witness_for_tests.h"
+
+namespace gpuyard::store {
+namespace {
+
+using lease::Kept;
+using testing::below;
+using testing::chance;
+using testing::DiskState;
+using testing::DiskStep;
+using testing::FakeDisk;
+using testing::LeaseState;
+using testing::LeaseWitness;
+using testing::Random;
+
+std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// The daemon's store, up to the disk.
+struct Daemon {
+  explicit Daemon(const FakeDisk& disk) : witness(db, disk) {}
+
+  Result<Kept> load() {
+    // A journal is copied into the database after so few pages that it happens all the time.
+    static_cast<void>(store->run(
+        [](Database& database) { return database.execute("PRAGMA wal_autocheckpoint=12"); },
+        [](const Result<void>&) {}));
+    std::optional<Result<Kept>> loaded;
+    EXPECT_TRUE(witness.load([&](Result<Kept> kept) { loaded = std::move(kept); }));
+    worker.run_all();
+    return loaded ? *std::move(loaded) : Result<Kept>(Error{Errc::internal, "no answer"});
+  }
+
+  gpuyard::testing::ManualWorker worker;
+  ManualLoop loop;
+  std::unique_ptr<StateStore> store = std::make_unique<StateStore>(worker, FakeDisk::kPath);
+  LeaseDb db{loop, *store};
+  LeaseWitness witness;
+};
+
+class LeaseCrash : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kImages = 10'000;
+  static constexpr int kThings = 30;  // that happen in a life
+
+  // Whether the disk makes trouble from here on. Where one step fails, many of the next do.
+  void trouble(bool on) {
+    if (!on) return disk_.fail(nullptr);
+    disk_.fail([this, bad = 0](const DiskStep& step) mutable {
+      if (bad == 0 && chance(random_, 0.01)) bad = 1 + static_cast<int>(below(random_, 40));
+      if (bad == 0 || chance(random_, 0.3)) return SQLITE_OK;
+      --bad;
+      return step.kind == DiskStep::Kind::sync ? SQLITE_IOERR_FSYNC : SQLITE_FULL;
+    });
+  }
+
+  void live(Daemon& daemon) {
+    auto kept = daemon.load();
+    ASSERT_TRUE(kept) << kept.error().message;
+    trouble(chance(random_, 0.3));
+    auto history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
+                                                           daemon.loop.wall());
+    bool failed = false;
+    for (int i = 0; i < kThings; ++i) {
+      ASSERT_TRUE(daemon.witness.save(history->next(),
+                                      [&](const Result<void>& done) { failed = failed || !done; }));
+      if (chance(random_, 0.6)) daemon.worker.run_all();
+      while (failed) {
+        trouble(chance(random_, 0.5));
+        kept = daemon.load();
+        ASSERT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
+        if (!kept) continue;
+        failed = false;
+        ++reloads_;
+        history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
+                                                          daemon.loop.wall());
+      }
+    }
+    daemon.worker.run_all();
+    trouble(false);
+  }
+
+  // What a daemon finds that begins on this disk.
+  void look_at(const DiskState& image, const LeaseWitness& witness, std::size_t step) {
+    ++images_;
+    disk_.insert(image);
+    Daemon daemon(disk_);
+    const auto kept = daemon.load();
+    ASSERT_TRUE(kept) << kept.error().message;
+    ASSERT_TRUE(daemon.store->notes().empty()) << daemon.store->notes()[0];
+    const LeaseState found(*kept);
+    EXPECT_EQ(found.twice(), "") << "I1";
+    const auto [first, last] = witness.possible(step);
+    EXPECT_GE(found.last_fence, first->state.last_fence) << "I2";
+    EXPECT_TRUE(witness.allows(found, step))
+        << "I9: " << kept->leases.size() << " leases, fence " << found.last_fence << "; told were "
+        << first->state.leases.size() << " and " << first->state.last_fence << ", asked for "
+        << last - first - 1 << " entries more";
+    disk_.insert({});  // killed
+  }
+
+  // Many moments of a life are the last one, by a kill or by a power cut.
+  void crash_anywhere(DiskState state, const std::vector<DiskStep>& steps,
+                      const LeaseWitness& witness) {
+    for (std::size_t step = 0; step <= steps.size() && !HasFailure(); ++step) {
+      SCOPED_TRACE("before step " + std::to_string(step) + " of " + std::to_string(steps.size()));
+      if (chance(random_, 0.05)) look_at(state, witness, step);
+      if (chance(random_, 0.3)) {
+        DiskState image = state;
+        image.cut(random_);
+        look_at(image, witness, step);
+      }
+      if (step < steps.size()) state.take(steps[step]);
+    }
+  }
+
+  // Several lives, each on what a crash has left of the one before.
+  void chain(std::uint64_t seed) {
+    SCOPED_TRACE("GPUYARD_SEED=" + std::to_string(seed));
+    random_.seed(seed);
+    FakeDisk::seed(static_cast<std::uint32_t>(seed));
+    DiskState state;
+    for (int life = 0; life < 4 && !HasFatalFailure() && !HasFailure(); ++life) {
+      disk_.insert(state);
+      auto daemon = std::make_unique<Daemon>(disk_);
+      live(*daemon);
+      if (HasFatalFailure()) return;
+      if (chance(random_, 0.3)) daemon->store.reset();  // an orderly end
+      const std::vector<DiskStep> steps = disk_.steps();
+      DiskState end = disk_.state();
+      disk_.insert({});
+      daemon->store.reset();
+      crash_anywhere(state, steps, daemon->witness);
+      if (chance(random_, 0.7)) end.cut(random_);
+      state = std::move(end);
+      look_at(state, daemon->witness, steps.size());
+    }
+  }
+
+  gpuyard::testing::CapturedLog log_;
+  FakeDisk disk_;
+  Random random_;
+  std::uint64_t images_ = 0;
+  std::uint64_t reloads_ = 0;
+};
+
+TEST_F(LeaseCrash, WhatIsLeftIsABeginningOfWhatHappenedWithAllThatWasToldAsKept) {
+  const std::uint64_t wanted = kImages * number_in("GPUYARD_CASES", 1);
+  const std::uint64_t seed = number_in("GPUYARD_SEED", std::random_device{}());
+  const std::clock_t began = std::clock();
+  std::uint64_t chains = 0;
+  while (images_ < wanted && !HasFailure()) chain(seed + chains++);
+  std::cout << images_ << " crash images of " << chains << " histories from GPUYARD_SEED=" << seed
+            << " on, with " << reloads_ << " failed commits, in "
+            << static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC << " s\n";
+}
+
+}  // namespace
+}  // namespace gpuyard::store

@@ -1,0 +1,173 @@
+// Leases as they might go: somebody asks, gets, gives back and goes away at random, and the core
+// decides. What each of that asks to be kept, and nothing of how.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lease/archive.h"
+#include "lease/core.h"
+#include "store/fake_disk_for_tests.h"
+
+namespace gpuyard::store::testing {
+
+class LeaseHistory {
+ public:
+  static constexpr std::size_t kGpus = 6;
+
+  // Goes on from what was kept.
+  LeaseHistory(Random& random, const lease::Kept& kept, TimePoint now, WallTime wall)
+      : random_(random), now_(now), wall_(wall) {
+    core_.close();
+    for (std::size_t i = 0; i < kGpus; ++i) static_cast<void>(core_.add({gpu(i)}).ok());
+    for (const lease::Lease& lease : kept.leases) restore(lease);
+    for (const lease::Cordon& cordon : kept.cordons) cordoned_.insert(cordon.gpu);
+    core_.restore_counters(kept.last_ticket, kept.last_fence);
+    follow(core_.open(now));
+  }
+
+  // One more thing happens. An entry without leases and cordons: nothing did.
+  lease::Entry next() {
+    now_ += std::chrono::milliseconds(below(random_, 5000));
+    switch (below(random_, 10)) {
+      case 0:
+      case 1:
+      case 2:
+        claim();
+        break;
+      case 3:
+        each_in(lease::State::waiting, [&](lease::Lease& lease) {
+          end(lease, lease::Ending::cancelled);
+          follow(core_.cancel(lease.ticket, now_));
+        });
+        break;
+      case 4:
+        cordon();
+        break;
+      case 5:
+        each_in(lease::State::held, [&](lease::Lease& lease) {
+          lease.until = now_ + std::chrono::minutes(1);
+          put(lease, "renewed");
+        });
+        break;
+      case 6:
+      case 7:
+        each_in(lease::State::held, [&](lease::Lease& lease) {
+          lease.state = lease::State::draining;
+          lease.ending = lease::Ending::released;
+          lease.let_go_wall = wall_;
+          put(lease, "draining");
+          follow(core_.release(lease.ticket, now_));
+        });
+        break;
+      default:
+        each_in(lease::State::draining, [&](lease::Lease& lease) {
+          end(lease, lease::Ending::released);
+          follow(core_.freed(lease.ticket, now_));
+        });
+        break;
+    }
+    entry_.last_ticket = core_.last_ticket();
+    entry_.last_fence = core_.last_fence();
+    return std::exchange(entry_, {});
+  }
+
+ private:
+  static DeviceId gpu(std::size_t number) {
+    return "GPU-6b1a3f52-0000-4000-8000-00000000000" + std::to_string(number);
+  }
+  void end(lease::Lease& lease, lease::Ending why) {
+    lease.state = lease::State::ended;
+    lease.ending = why;
+    lease.ended_wall = wall_;
+    put(lease, "ended");
+  }
+  void put(const lease::Lease& lease, const std::string& what) {
+    entry_.events.push_back({lease.id, wall_, what, "uid " + std::to_string(lease.uid), {}});
+    std::erase_if(entry_.leases, [&](const lease::Lease& other) { return other.id == lease.id; });
+    entry_.leases.push_back(lease);
+  }
+  template <class Change>
+  void each_in(lease::State state, Change&& change) {
+    std::vector<lease::Lease*> candidates;
+    for (auto& [ticket, lease] : leases_) {
+      if (lease.state == state) candidates.push_back(&lease);
+    }
+    if (!candidates.empty()) change(*candidates[below(random_, candidates.size())]);
+  }
+  void claim() {
+    lease::Lease lease;
+    lease.uid = static_cast<std::uint32_t>(1000 + below(random_, 3));
+    lease.wish.gpus = static_cast<unsigned>(1 + below(random_, 3));
+    lease.wish.note = std::string(below(random_, 400), 'n');
+    lease.processes = {{static_cast<std::uint32_t>(below(random_, 4'000'000)), now_}};
+    lease.boot_id = "b";
+    lease.asked = now_;
+    lease.asked_wall = wall_;
+    lease::Effects effects;
+    lease.ticket = core_.claim(terms(lease), now_, effects);
+    lease.id = "lease-" + std::to_string(lease.ticket) + "-" + std::to_string(random_());
+    put(leases_[lease.ticket] = lease, "asked");
+    follow(effects);
+  }
+  lease::Terms terms(const lease::Lease& lease) const {
+    return {lease.uid, lease.wish.gpus, core_.known(), 0, lease.wish.longest};
+  }
+  void cordon() {
+    const DeviceId one = gpu(below(random_, kGpus));
+    const bool on = cordoned_.insert(one).second;
+    if (on) {
+      entry_.cordoned.push_back({one, "uid 0", "because", wall_});
+    } else {
+      cordoned_.erase(one);
+      entry_.uncordoned.push_back(one);
+    }
+    entry_.events.push_back({{}, wall_, on ? "cordoned" : "uncordoned", "uid 0", one});
+  }
+  void follow(const lease::Effects& effects) {
+    for (const lease::Ticket ticket : effects.granted) {
+      const lease::Claim& claim = *core_.find(ticket);
+      lease::Lease& lease = leases_.at(ticket);
+      lease.state = lease::State::held;
+      lease.fence = claim.fence;
+      lease.granted = claim.granted;
+      lease.granted_wall = wall_;
+      lease::each_slot(claim.gpus,
+                       [&](lease::Slot slot) { lease.gpus.push_back(core_.gpus()[slot].key); });
+      put(lease, "granted");
+    }
+    for (const lease::Ticket ticket : effects.passed) {
+      leases_.at(ticket).passed = core_.find(ticket)->passed;
+      put(leases_.at(ticket), "passed");
+    }
+  }
+  void restore(const lease::Lease& lease) {
+    if (lease.state == lease::State::ended) return;
+    leases_[lease.ticket] = lease;
+    lease::Claim claim;
+    claim.ticket = lease.ticket;
+    claim.terms = terms(lease);
+    claim.fence = lease.fence;
+    claim.granted = lease.granted;
+    claim.passed = lease.passed;
+    if (lease.state == lease::State::held) claim.stage = lease::Claim::Stage::held;
+    if (lease.state == lease::State::draining) claim.stage = lease::Claim::Stage::draining;
+    for (lease::Slot slot = 0; slot < kGpus; ++slot) {
+      if (std::ranges::count(lease.gpus, gpu(slot)) > 0) claim.gpus.set(slot);
+    }
+    core_.restore(claim);
+  }
+
+  Random& random_;
+  TimePoint now_;
+  WallTime wall_;
+  lease::Core core_{lease::Fairness{false, 0, true}};
+  std::map<lease::Ticket, lease::Lease> leases_;
+  std::set<DeviceId> cordoned_;
+  lease::Entry entry_;
+};
+
+}  // namespace gpuyard::store::testing
