@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/event_hub.h"
 #include "api/lease_board.h"
@@ -15,6 +16,7 @@
 #include "energy/meter.h"
 #include "history/history.h"
 #include "lease/leases.h"
+#include "lease/use.h"
 #include "protocol/leases.h"
 #include "telemetry/telemetry.h"
 
@@ -52,6 +54,10 @@ struct Context {
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
   // What was used under a lease until now; nothing before its grant.
   std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use = {};
+  lease::UseBook* use = nullptr;  // of all of them
+  // Tells when the names of these users are known, or cannot be had soon; perhaps inside the call.
+  std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
+      learn_users = {};
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

@@ -263,6 +263,8 @@ std::string_view parameter_example(const protocol::RouteInfo& route, std::string
   if (name == "follow") return "true";
   if (name == "samples") return "summary";
   if (name == "metric") return "power_draw";
+  if (name == "since_s") return "604800";
+  if (name == "by") return "user";
   return "";
 }
 

@@ -45,6 +45,7 @@ protocol::AdoptWish example_of(std::type_identity<protocol::AdoptWish>);
 protocol::CordonWish example_of(std::type_identity<protocol::CordonWish>);
 protocol::Cordoned example_of(std::type_identity<protocol::Cordoned>);
 protocol::Load example_of(std::type_identity<protocol::Load>);
+protocol::Usage example_of(std::type_identity<protocol::Usage>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
 protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 

@@ -52,6 +52,7 @@ void restore(Context& context, const Asked& asked, const protocol::RestoreQuery&
              Responder<protocol::Changes> respond) {
   restore_setting(kKind, context, asked, query, std::move(respond));
 }
+void get_usage(Context&, const protocol::UsageQuery&, Responder<protocol::Usage>);
 void get_management(Context&, const NoParams&, Responder<protocol::Management>);
 void get_management_of(Context&, const protocol::ManagedGpus&, Responder<protocol::Management>);
 void get_operations(Context&, const NoParams&, Responder<protocol::Operations>);

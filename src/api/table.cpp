@@ -62,6 +62,7 @@ const std::vector<BoundRoute>& table() {
       of_leases(bind(protocol::kAddMember, &add_lease_member)),
       of_leases(bind(protocol::kQueue, &get_queue)),
       of_leases(bind(protocol::kLoad, &get_load)),
+      bind(protocol::kUsage, &get_usage),
       of_leases(bind(protocol::kCordon, &cordon_gpus)),
       of_leases(bind(protocol::kUncordon, &uncordon_gpus)),
       bind(protocol::kMetrics, &get_metrics),

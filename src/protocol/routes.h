@@ -266,8 +266,18 @@ inline constexpr Route<NoParams, Load> kLoad{
      "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
 
 inline constexpr Route<UsageQuery, Usage> kUsage{
-    {"GET", "/api/gpu/usage", "Leases", Scope::read,
-     "GPU-hours, energy and utilisation under leases, by user, day, GPU or lease."}};
+    {"GET",
+     "/api/gpu/usage",
+     "Leases",
+     Scope::read,
+     "GPU-hours, energy and utilisation under leases, by user, day, GPU or lease; whole days in "
+     "UTC, as far back as 400.",
+     ErrorShape::standard,
+     "application/json",
+     kNeedsDriver,
+     0,
+     {},
+     "text/csv"}};
 
 inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{
     {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,

@@ -1,0 +1,88 @@
+// What was used under leases: by user, day, GPU or lease.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "api/handlers.h"
+#include "protocol/usage.h"
+
+namespace gpuyard::api {
+namespace {
+
+using lease::UseBy;
+using lease::UseQuestion;
+using UsageResponder = Responder<protocol::Usage>;
+
+constexpr double kUsualSeconds = std::chrono::seconds(std::chrono::days(7)).count();
+constexpr double kMostSeconds = std::chrono::seconds(lease::UseArchive::kKeptFor).count();
+
+Result<UseQuestion> question_of(const protocol::UsageQuery& query, WallTime now) {
+  UseQuestion question;
+  const std::string by = query.by.value_or("user");
+  if (!boost::describe::enum_from_string(by, question.by)) {
+    return Error{Errc::invalid, fmt::format("by: is user, day, gpu or lease, not \"{}\"", by)};
+  }
+  const double since_s = query.since_s.value_or(kUsualSeconds);
+  if (!(since_s >= 0 && since_s <= kMostSeconds)) {
+    return Error{Errc::invalid,
+                 fmt::format("since_s: must be from 0 to {:.0f} (400 days)", kMostSeconds)};
+  }
+  const auto ago =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(since_s));
+  question.since = std::chrono::floor<std::chrono::days>(now - ago);
+  return question;
+}
+
+Result<bool> wants_csv(const protocol::UsageQuery& query) {
+  const std::string format = query.format.value_or("json");
+  if (format == "csv" || format == "json") return format == "csv";
+  return Error{Errc::invalid, fmt::format("format: is json or csv, not \"{}\"", format)};
+}
+
+protocol::UserNames names_in(const Context& context, const lease::UseAnswer& answer) {
+  protocol::UserNames names;
+  for (const lease::UseSum& sum : answer.sums) {
+    if (!sum.uid || !context.user_name) continue;
+    if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
+  }
+  return names;
+}
+
+// Once the names of its users are known, or cannot be had in time.
+void when_named(const Context& context, const UseQuestion& question, const lease::UseAnswer& answer,
+                std::function<void()> then) {
+  if (question.by != UseBy::user || !context.learn_users) return then();
+  std::vector<std::uint32_t> users;
+  for (const lease::UseSum& sum : answer.sums) users.push_back(sum.uid.value_or(0));
+  context.learn_users(users, std::move(then));
+}
+
+void answer_with(UsageResponder& respond, const protocol::Usage& usage, bool csv) {
+  if (!csv) return respond(usage);
+  auto body = std::make_shared<const std::string>(protocol::kUsageCsvHeader + csv_of(usage));
+  respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
+}
+
+}  // namespace
+
+void get_usage(Context& context, const protocol::UsageQuery& query, UsageResponder respond) {
+  if (context.use == nullptr) {
+    return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
+  }
+  const auto csv = wants_csv(query);
+  if (!csv) return respond(csv.error());
+  auto question = question_of(query, context.loop->wall());
+  if (!question) return respond(std::move(question).error());
+  question->simulated = context.telemetry.latest()->driver.info.simulated;
+  const auto shared = std::make_shared<UsageResponder>(std::move(respond));
+  context.use->ask(*question, [&context, shared, question = *question,
+                               csv = *csv](Result<lease::UseAnswer> got) {
+    if (!got) return (*shared)(std::move(got).error());
+    const auto answer = std::make_shared<const lease::UseAnswer>(*std::move(got));
+    when_named(context, question, *answer, [&context, shared, question, csv, answer] {
+      answer_with(*shared, protocol::usage_of(*answer, question, names_in(context, *answer)), csv);
+    });
+  });
+}
+
+}  // namespace gpuyard::api

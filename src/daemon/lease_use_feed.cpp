@@ -1,0 +1,98 @@
+#include "daemon/lease_use_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuyard::daemon {
+namespace {
+
+using lease::Lease;
+using lease::State;
+
+std::optional<lease::Level> level_of(const Sample& sample, Metric metric) {
+  const Reading* const reading = sample.find(metric);
+  if (reading == nullptr || reading->number() == nullptr) return std::nullopt;
+  return lease::Level{reading->taken, *reading->number()};
+}
+
+std::optional<lease::Counted> counted_of(const std::optional<energy::Booked>& booked) {
+  if (!booked) return std::nullopt;
+  return lease::Counted{booked->taken, booked->energy_mj, booked->estimated_mj, booked->unknown};
+}
+
+bool has_gpus(State state) {
+  return state == State::held || state == State::draining;
+}
+
+lease::Holding holding_of(const Lease& lease) {
+  return {lease.id, lease.uid, lease.gpus, lease.granted};
+}
+
+// Whose use is to be known from the start, all of leases that had GPUs at some time.
+lease::UseBook::Found found_in(const std::map<std::string, Lease, std::less<>>& leases,
+                               WallTime now) {
+  lease::UseBook::Found found;
+  found.since = std::chrono::floor<std::chrono::days>(now);
+  for (const auto& [id, lease] : leases) {
+    if (!lease.granted_wall) continue;
+    found.since = std::min(found.since, std::chrono::floor<std::chrono::days>(*lease.granted_wall));
+    if (has_gpus(lease.state)) {
+      found.held.push_back(holding_of(lease));
+    } else {
+      found.over.insert(id);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+LeaseUseFeed::LeaseUseFeed(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
+                           store::StateStore& state, const lease::Leases& leases)
+    : loop_(loop),
+      telemetry_(telemetry),
+      meter_(meter),
+      leases_(leases),
+      books_(state),
+      book_(loop, *this, books_) {}
+
+lease::UseReadings LeaseUseFeed::readings_of(const Snapshot& snapshot) const {
+  lease::UseReadings readings{snapshot.taken, snapshot.wall};
+  const bool simulated = snapshot.driver.info.simulated;
+  for (const DeviceState& device : snapshot.devices) {
+    readings.gpus.push_back({device.info.id,
+                             counted_of(meter_.ledger().booked(device.info.uuid, simulated)),
+                             level_of(device.sample, Metric::utilization_gpu),
+                             level_of(device.sample, Metric::memory_used)});
+  }
+  return readings;
+}
+
+void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
+  book_.observe(readings_of(snapshot));
+  if (!book_.is_open() && snapshot.driver.initialised && !leases_.closed()) open(snapshot);
+}
+
+void LeaseUseFeed::open(const Snapshot& snapshot) {
+  lease::UseBook::Found found = found_in(leases_.leases(), loop_.wall());
+  found.simulated = snapshot.driver.info.simulated;
+  book_.open(std::move(found));
+}
+
+void LeaseUseFeed::on_lease(const Lease& now, State before) {
+  if (has_gpus(now.state) && !has_gpus(before)) {
+    book_.begin(holding_of(now));
+  } else if (!has_gpus(now.state) && has_gpus(before)) {
+    book_.end(now.id, loop_.now());
+  }
+}
+
+void LeaseUseFeed::fresh(std::function<void(const lease::UseReadings&)> done) {
+  telemetry_.fresh(energy::kEnergyProbes,
+                   [this, done = std::move(done)](const telemetry::SnapshotPtr& read) {
+                     meter_.on_snapshot(*read);
+                     done(readings_of(*read));
+                   });
+}
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,72 @@
+#include "daemon/user_directory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuyard::daemon {
+
+UserDirectory::UserDirectory(Loop& loop, Worker& worker, processes::UserNames::LookUp look_up)
+    : loop_(loop),
+      worker_(worker),
+      names_(std::make_shared<processes::UserNames>(std::move(look_up))) {}
+
+// What is known and old is still told, while it is asked for again.
+std::optional<std::string> UserDirectory::name_of(std::uint32_t uid) {
+  const auto found = known_.find(uid);
+  const bool old = found == known_.end() || found->second.until <= loop_.now();
+  if (old && asked_.insert(uid).second && !look_up({uid}, [] {})) asked_.erase(uid);
+  return found == known_.end() ? std::nullopt : found->second.name;
+}
+
+void UserDirectory::learn(const std::vector<std::uint32_t>& uids, std::function<void()> done) {
+  std::vector<std::uint32_t> unknown;
+  for (const std::uint32_t uid : uids) {
+    const auto found = known_.find(uid);
+    if (found == known_.end() || found->second.until <= loop_.now()) unknown.push_back(uid);
+  }
+  struct Waiting {
+    std::function<void()> done;
+    Subscription patience;
+
+    void tell() {
+      patience.reset();
+      if (const auto once = std::exchange(done, nullptr)) once();
+    }
+  };
+  const auto waiting = std::make_shared<Waiting>(Waiting{std::move(done), {}});
+  waiting->patience = loop_.call_after(kPatience, [waiting] { waiting->tell(); });
+  const auto tell = [waiting] { waiting->tell(); };
+  if (unknown.empty() || !look_up(std::move(unknown), tell)) loop_.post(tell);
+}
+
+bool UserDirectory::look_up(std::vector<std::uint32_t> uids, std::function<void()> done) {
+  if (uids.size() > kMost) uids.resize(kMost);
+  return ask_worker(
+      worker_,
+      [names = names_, uids = std::move(uids)] {
+        Names found;
+        for (const std::uint32_t uid : uids) {
+          auto name = names->of(uid, BootClock::now());
+          found.emplace(uid, name ? std::optional(*std::move(name)) : std::nullopt);
+        }
+        return found;
+      },
+      [alive = std::weak_ptr(self_), this, done = std::move(done)](const Names& found) {
+        if (alive.expired()) return;
+        take(found);
+        done();
+      });
+}
+
+void UserDirectory::take(const Names& found) {
+  for (const auto& [uid, name] : found) {
+    asked_.erase(uid);
+    while (known_.size() >= kMost && !known_.contains(uid)) {
+      known_.erase(
+          std::ranges::min_element(known_, {}, [](const auto& one) { return one.second.until; }));
+    }
+    known_[uid] = {name, loop_.now() + kKept};
+  }
+}
+
+}  // namespace gpuyard::daemon

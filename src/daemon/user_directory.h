@@ -1,0 +1,56 @@
+// The names of users as the io thread knows them: asked for beside the loop, because a directory
+// service may be slow, and remembered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/worker.h"
+#include "processes/user_names.h"
+
+namespace gpuyard::daemon {
+
+// Lives on the io thread.
+class UserDirectory {
+ public:
+  // So many names are known at a time, each for so long; then it is asked for again.
+  static constexpr std::size_t kMost = 1024;
+  static constexpr Duration kKept = std::chrono::minutes(10);
+  // Whoever waits for names waits no longer.
+  static constexpr Duration kPatience = std::chrono::milliseconds(300);
+
+  // These outlive it.
+  UserDirectory(Loop& loop, Worker& worker,
+                processes::UserNames::LookUp look_up = processes::look_up_user);
+
+  // Nothing: not known by now, or the system has no name for it. Who is not known is soon.
+  std::optional<std::string> name_of(std::uint32_t uid);
+  // Tells once all of them were looked up, or kPatience is over; never inside the call.
+  void learn(const std::vector<std::uint32_t>& uids, std::function<void()> done);
+
+ private:
+  struct Known {
+    std::optional<std::string> name;
+    TimePoint until;
+  };
+  using Names = std::map<std::uint32_t, std::optional<std::string>>;
+
+  bool look_up(std::vector<std::uint32_t> uids, std::function<void()> done);
+  void take(const Names&);
+
+  Loop& loop_;
+  Worker& worker_;
+  std::shared_ptr<processes::UserNames> names_;  // the worker's own
+  std::map<std::uint32_t, Known> known_;
+  std::set<std::uint32_t> asked_;  // one by one, and not answered yet
+  std::shared_ptr<UserDirectory*> self_ = std::make_shared<UserDirectory*>(this);
+};
+
+}  // namespace gpuyard::daemon

@@ -1,0 +1,64 @@
+#include "protocol/usage.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json_writer.h"
+
+namespace gpuyard::protocol {
+namespace {
+
+using lease::UseBy;
+using lease::UseSum;
+using std::chrono::days;
+using std::chrono::milliseconds;
+
+const lease::UseQuestion kByUser{UseBy::user, lease::Day(days(20'000)), false};
+
+UseSum an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
+  return {key, uid, 3600, 3600, 360'000'000, 0, 62.5, 4096, 2};
+}
+
+TEST(Usage, SaysGpuHoursAndKilowattHoursByTheUsersName) {
+  const auto usage =
+      usage_of({{an_hour("1000", 1000), an_hour("1001", 1001)}, 3, {}}, kByUser, {{1000, "alice"}});
+  EXPECT_EQ(usage.since, "2024-10-04T00:00:00.000Z");
+  EXPECT_EQ(usage.by, "user");
+  EXPECT_EQ(usage.rows_left_out, 3);
+  ASSERT_EQ(usage.rows.size(), 2U);
+  EXPECT_EQ(usage.rows[0].key, "alice");
+  EXPECT_EQ(usage.rows[0].uid, 1000U);
+  EXPECT_EQ(usage.rows[0].gpu_hours, 1);
+  EXPECT_EQ(usage.rows[0].energy_kwh, 0.1);
+  EXPECT_EQ(usage.rows[0].energy_unknown_gpu_hours, 0);
+  EXPECT_EQ(usage.rows[1].key, "1001") << "whose name is not known";
+}
+
+TEST(Usage, EnergyThatNobodyMeasuredIsNullNotZero) {
+  UseSum blind = an_hour("1000", 1000);
+  blind.counted_s = 0;
+  blind.energy_mj = 0;
+  const auto usage = usage_of({{blind}, 0, {}}, kByUser);
+  EXPECT_FALSE(usage.rows[0].energy_kwh);
+  EXPECT_EQ(usage.rows[0].energy_unknown_gpu_hours, 1);
+  lease::Use use;
+  use.held = use.unknown = milliseconds(1500);
+  const std::string text = json::to_json(lease_use_of(use));
+  EXPECT_NE(text.find(R"("held_s":1.5,"energy_mj":null)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("idle_s":null,"energy_unknown_s":1.5)"), std::string::npos) << text;
+}
+
+TEST(Usage, CsvHasARowForEachAndOneForNone) {
+  UseSum blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
+  UseSum none = an_hour("", {});
+  none.leases = 0;
+  none.estimated_mj = 1;
+  const auto usage =
+      usage_of({{an_hour("1000", 1000), blind}, 0, none}, kByUser, {{1000, "dom,\"alice\""}});
+  EXPECT_EQ(csv_of(usage),
+            "\"dom,\"\"alice\"\"\",1000,1,0.1,false,62.5,4096,2,0\n"
+            "1001,1001,0.5,,false,,,1,0.5\n"
+            ",,1,0.1,true,62.5,4096,0,0\n");
+}
+
+}  // namespace
+}  // namespace gpuyard::protocol
