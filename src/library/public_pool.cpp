@@ -19,8 +19,9 @@ using lease::Core;
 using lease::Effects;
 using lease::Ticket;
 
-// What leases, claims and pools share.
-struct v0::Pool::Lease::Ground : std::enable_shared_from_this<Ground> {
+// What leases, claims and pools share. Not exported, unlike the class that it stands in.
+struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
+    : std::enable_shared_from_this<Ground> {
   // Somebody who waits: a thread, or a handler.
   struct Waiter {
     std::condition_variable_any granted;

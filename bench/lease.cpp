@@ -1,0 +1,134 @@
+// What leasing costs before any disk: a claim and its release, by GPUs and topology; a long queue;
+// and what one who waits takes of memory. Prints what it measures.
+#include <malloc.h>
+
+#include <cstdlib>
+#include <string>
+
+#include <benchmark/benchmark.h>
+
+#include "gpuyard/pool.h"
+#include "lease/core.h"
+
+namespace gpuyard {
+namespace {
+
+using lease::Core;
+using lease::Effects;
+using lease::Terms;
+using lease::Ticket;
+
+// GPUs linked by eights and on NUMA nodes by fours, if `linked`.
+Core node(std::int64_t gpus, bool linked) {
+  Core core;
+  for (unsigned i = 0; i < gpus; ++i) {
+    lease::Gpu gpu;
+    gpu.key = "GPU-" + std::to_string(1000 + i);
+    gpu.now.temperature_c = 40 + i % 7;
+    if (linked) {
+      gpu.clique = i / 8;
+      gpu.numa_node = i / 4;
+    }
+    if (!core.add(std::move(gpu))) std::abort();
+  }
+  return core;
+}
+
+Terms all_of(const Core& core, unsigned count = 1) {
+  Terms terms;
+  terms.count = count;
+  terms.eligible = core.known();
+  return terms;
+}
+
+// Arguments: GPUs, whether they are linked, GPUs wanted.
+void claim_and_release(benchmark::State& state) {
+  Core core = node(state.range(0), state.range(1) != 0);
+  const Terms terms = all_of(core, static_cast<unsigned>(state.range(2)));
+  for (auto _ : state) {
+    Effects effects;
+    const Ticket ticket = core.claim(terms, {}, effects);
+    if (effects.granted.size() != 1) std::abort();
+    benchmark::DoNotOptimize(core.release(ticket, {}));
+  }
+}
+BENCHMARK(claim_and_release)
+    ->Args({8, 0, 1})
+    ->Args({8, 1, 1})
+    ->Args({8, 1, 4})
+    ->Args({64, 1, 1})
+    ->Args({64, 1, 8});
+
+// As a program has it: with the mutex and the lease that releases itself.
+void pool_claim_and_release(benchmark::State& state) {
+  std::vector<Pool::Gpu> gpus(static_cast<std::size_t>(state.range(0)));
+  for (std::uint32_t i = 0; i < gpus.size(); ++i) gpus[i] = {i, "NVIDIA", "NVIDIA H100 80GB HBM3"};
+  const auto pool = Pool::of(gpus);
+  if (!pool) std::abort();
+  for (auto _ : state) {
+    auto lease = pool->claim(std::chrono::milliseconds(1000));
+    if (!lease) std::abort();
+    benchmark::DoNotOptimize(lease);
+  }
+}
+BENCHMARK(pool_claim_and_release)->Arg(8)->Arg(64);
+
+// So many wait; one GPU after the other is released, and who got it asks again. In order, or it
+// aborts.
+void queue(benchmark::State& state) {
+  Core core = node(8, true);
+  Effects effects;
+  const Terms terms = all_of(core);
+  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(terms, {}, effects);
+  Ticket last = effects.granted.back();
+  for (auto _ : state) {
+    Effects now = core.release(core.live().begin()->first, {});
+    core.claim(terms, {}, now);
+    if (now.granted.size() != 1 || now.granted[0] != ++last) std::abort();
+  }
+}
+BENCHMARK(queue)->Arg(100)->Arg(10'000);
+
+// What each who waits is told.
+void outlooks(benchmark::State& state) {
+  Core core = node(8, true);
+  Effects effects;
+  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(all_of(core), {}, effects);
+  for (auto _ : state) benchmark::DoNotOptimize(core.outlooks({}));
+}
+BENCHMARK(outlooks)->Arg(10'000)->Unit(benchmark::kMicrosecond);
+
+// A free GPU is kept for the first; 10,000 behind it have to be looked at, as each could be done in
+// time, and is not.
+void look_through(benchmark::State& state) {
+  Core core = node(8, true);
+  Effects effects;
+  Terms terms = all_of(core);
+  terms.longest = std::chrono::hours(1);
+  core.claim(terms, {}, effects);
+  core.claim(all_of(core, 8), {}, effects);
+  terms.longest = std::chrono::hours(2);
+  for (std::int64_t i = 0; i < state.range(0); ++i) core.claim(terms, {}, effects);
+  if (effects.granted.size() != 1) std::abort();
+  for (auto _ : state) benchmark::DoNotOptimize(core.open({}));
+}
+BENCHMARK(look_through)->Arg(10'000)->Unit(benchmark::kMicrosecond);
+
+void memory_of_a_waiter(benchmark::State& state) {
+  for (auto _ : state) {
+    Core core = node(8, true);
+    Effects effects;
+    for (int i = 0; i < 8; ++i) core.claim(all_of(core), {}, effects);
+    const std::size_t before = ::mallinfo2().uordblks;
+    constexpr std::size_t kWaiting = 10'000;
+    for (std::size_t i = 0; i < kWaiting; ++i) core.claim(all_of(core), {}, effects);
+    state.counters["bytes"] =
+        static_cast<double>(::mallinfo2().uordblks - before) / double{kWaiting};
+  }
+}
+BENCHMARK(memory_of_a_waiter)->Iterations(1);
+
+}  // namespace
+}  // namespace gpuyard
+
+BENCHMARK_MAIN();
