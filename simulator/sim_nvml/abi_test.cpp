@@ -231,5 +231,26 @@ TEST_F(AbiTest, TwoGpusAreNearerOnOneSocketThanAcross) {
   EXPECT_EQ(nvmlDeviceGetTopologyCommonAncestor(device(0), nullptr, &level), kInvalidArgument);
 }
 
+TEST_F(AbiTest, EveryNvlinkOfAnH100LeadsToASwitch) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  unsigned kind = 0;
+  EXPECT_EQ(nvmlDeviceGetNvLinkRemoteDeviceType(device(0), 17, &kind), kSuccess);
+  EXPECT_EQ(kind, kNvlinkToSwitch);
+  PciInfo pci;
+  EXPECT_EQ(nvmlDeviceGetNvLinkRemotePciInfo_v2(device(0), 5, &pci), kSuccess);
+  EXPECT_STREQ(pci.bus_id, "00000000:D5:00.0");
+  EXPECT_EQ(nvmlDeviceGetNvLinkRemotePciInfo_v2(device(0), 18, &pci), kInvalidArgument);
+}
+
+TEST_F(AbiTest, ASocketsMemoryIsNearestToItsGpus) {
+  ASSERT_EQ(nvmlInit_v2(), kSuccess);
+  std::array<unsigned long, 3> nodes{7, 7, 7};
+  EXPECT_EQ(nvmlDeviceGetMemoryAffinity(device(3), 2, nodes.data(), kAffinityOfNode), kSuccess);
+  EXPECT_EQ(nodes, (std::array<unsigned long, 3>{1, 0, 7}));
+  EXPECT_EQ(nvmlDeviceGetMemoryAffinity(device(0), 0, nodes.data(), kAffinityOfNode),
+            kInvalidArgument);
+  EXPECT_EQ(nvmlDeviceGetMemoryAffinity(device(0), 1, nodes.data(), 2), kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace gpuyard::sim_nvml

@@ -97,6 +97,9 @@ ReturnCode nvmlDeviceGetTotalEccErrors(DeviceHandle, unsigned, unsigned, unsigne
 ReturnCode nvmlDeviceGetFieldValues(DeviceHandle, int, FieldValue*);
 ReturnCode nvmlDeviceGetTopologyCommonAncestor(DeviceHandle, DeviceHandle, unsigned*);
 ReturnCode nvmlDeviceGetNumaNodeId(DeviceHandle, unsigned*);
+ReturnCode nvmlDeviceGetNvLinkRemoteDeviceType(DeviceHandle, unsigned, unsigned*);
+ReturnCode nvmlDeviceGetNvLinkRemotePciInfo_v2(DeviceHandle, unsigned, PciInfo*);
+ReturnCode nvmlDeviceGetMemoryAffinity(DeviceHandle, unsigned, unsigned long*, unsigned);
 ReturnCode nvmlGpmSampleAlloc(GpmSample*);
 ReturnCode nvmlGpmSampleFree(GpmSample);
 ReturnCode nvmlGpmSampleGet(DeviceHandle, GpmSample);

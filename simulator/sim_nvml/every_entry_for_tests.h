@@ -73,6 +73,7 @@
   with(nvmlDeviceGetMaxMigDeviceCount) \
   with(nvmlDeviceGetMaxPcieLinkGeneration) \
   with(nvmlDeviceGetMaxPcieLinkWidth) \
+  with(nvmlDeviceGetMemoryAffinity) \
   with(nvmlDeviceGetMemoryBusWidth) \
   with(nvmlDeviceGetMemoryErrorCounter) \
   with(nvmlDeviceGetMemoryInfo) \
@@ -89,6 +90,7 @@
   with(nvmlDeviceGetNvLinkCapability) \
   with(nvmlDeviceGetNvLinkErrorCounter) \
   with(nvmlDeviceGetNvLinkRemoteDeviceType) \
+  with(nvmlDeviceGetNvLinkRemotePciInfo_v2) \
   with(nvmlDeviceGetNvLinkState) \
   with(nvmlDeviceGetNvLinkUtilizationCounter) \
   with(nvmlDeviceGetNvLinkVersion) \

@@ -1,4 +1,7 @@
 // NVLink, on the models that have it: every link goes to a switch, and none ever fails.
+#include <algorithm>
+
+#include "sim/pci_address.h"
 #include "sim_nvml/device_call.h"
 
 namespace {
@@ -8,10 +11,14 @@ using namespace gpuyard::nvml;
 using sim::Call;
 using sim_nvml::Device;
 
-constexpr unsigned kRemoteIsSwitch = 2;  // nvmlIntNvLinkDeviceType_t
-constexpr unsigned kCapabilities = 6;    // nvmlNvLinkCapability_t has so many
-constexpr unsigned kCapabilitySli = 4;   // the only one that a data-centre link lacks
-constexpr unsigned kErrorCounters = 5;   // nvmlNvLinkErrorCounter_t has so many
+constexpr unsigned kSwitches = 4;
+constexpr std::uint32_t kFirstSwitchBus = 0xD4;  // behind those of all GPUs
+constexpr unsigned kNvlink3 = 4;                 // nvmlNvlinkVersion_t
+constexpr unsigned kSwitchOfA100 = 0x1AF110DE;
+constexpr unsigned kSwitchOfH100 = 0x22A310DE;
+constexpr unsigned kCapabilities = 6;   // nvmlNvLinkCapability_t has so many
+constexpr unsigned kCapabilitySli = 4;  // the only one that a data-centre link lacks
+constexpr unsigned kErrorCounters = 5;  // nvmlNvLinkErrorCounter_t has so many
 
 // Not supported on a model without NVLink; invalid for a link that this model does not have.
 template <class T, class Read>
@@ -43,7 +50,23 @@ SIM_NVML_ENTRY nvmlDeviceGetNvLinkCapability(DeviceHandle handle, unsigned link,
 
 SIM_NVML_ENTRY nvmlDeviceGetNvLinkRemoteDeviceType(DeviceHandle handle, unsigned link,
                                                    unsigned* type) {
-  return read_link(handle, link, type, [](const Device&) { return kRemoteIsSwitch; });
+  return read_link(handle, link, type, [](const Device&) { return kNvlinkToSwitch; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetNvLinkRemotePciInfo_v2(DeviceHandle handle, unsigned link,
+                                                   PciInfo* out) {
+  return read_link(handle, link, out, [&](const Device& device) {
+    sim::Identity address = device.identity;
+    address.pci_domain = 0;
+    address.pci_bus = kFirstSwitchBus + link % kSwitches;
+    address.pci_device = 0;
+    PciInfo info;
+    info.bus = address.pci_bus;
+    info.pci_device_id = device.model.nvlink.version == kNvlink3 ? kSwitchOfA100 : kSwitchOfH100;
+    std::ranges::copy(sim::legacy_pci_address(address), info.bus_id_legacy);
+    std::ranges::copy(sim::pci_address(address), info.bus_id);
+    return info;
+  });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetNvLinkErrorCounter(DeviceHandle handle, unsigned link, unsigned counter,

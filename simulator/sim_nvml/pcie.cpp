@@ -1,4 +1,5 @@
-// The PCIe link of a GPU, and how near two GPUs are to each other.
+// The PCIe link of a GPU, and what is near to it.
+#include <algorithm>
 #include <array>
 
 #include "sim_nvml/device_call.h"
@@ -13,6 +14,8 @@ using sim_nvml::Device;
 
 constexpr std::uint32_t kThroughputSampleMs = 20;
 constexpr std::uint32_t kGpusPerSocket = 4;
+static_assert(sim::kMaxGpus / kGpusPerSocket <= 64);
+constexpr unsigned kNodeSetWords = 16;  // more are left as they are
 
 // Megatransfers per second, by generation; 0: none.
 constexpr std::array<unsigned, 6> kSpeeds{0, 2500, 5000, 8000, 16000, 32000};
@@ -69,6 +72,18 @@ SIM_NVML_ENTRY nvmlDeviceGetPcieThroughput(DeviceHandle handle, unsigned counter
 SIM_NVML_ENTRY nvmlDeviceGetPcieReplayCounter(DeviceHandle handle, unsigned* out) {
   return sim_nvml::read_one(Call::pcie_replays, handle, out,
                             [](const Device& d) { return d.record.pcie_replays; });
+}
+
+// A socket is a NUMA node.
+SIM_NVML_ENTRY nvmlDeviceGetMemoryAffinity(DeviceHandle handle, unsigned words,
+                                           unsigned long* nodes, unsigned scope) {
+  const bool known = scope == kAffinityOfNode || scope == kAffinityOfSocket;
+  return sim_nvml::on_device(Call::topology, handle, known && nodes != nullptr && words > 0,
+                             [&](const Device& d) {
+                               std::fill_n(nodes, std::min(words, kNodeSetWords), 0UL);
+                               nodes[0] = 1UL << (d.place / kGpusPerSocket);
+                               return kSuccess;
+                             });
 }
 
 // Four GPUs to a socket, each behind its own root port.

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "device/topology.h"
+
 namespace gpuyard::daemon {
 namespace {
 
@@ -58,9 +60,10 @@ Withholding withholding_of(const DeviceState& device) {
   return {};
 }
 
-lease::PoolGpu pool_gpu(const DeviceState& device) {
+lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique) {
   lease::PoolGpu gpu;
   gpu.info = device.info;
+  gpu.clique = clique;
   Withholding withholding = withholding_of(device);
   gpu.withheld = std::move(withholding.word);
   gpu.text = std::move(withholding.text);
@@ -75,9 +78,13 @@ lease::PoolGpu pool_gpu(const DeviceState& device) {
 }  // namespace
 
 std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
+  std::vector<DeviceInfo> infos;
+  for (const DeviceState& device : snapshot.devices) infos.push_back(device.info);
+  const auto cliques = nvlink_cliques(infos);
   std::vector<lease::PoolGpu> gpus;
-  gpus.reserve(snapshot.devices.size());
-  for (const DeviceState& device : snapshot.devices) gpus.push_back(pool_gpu(device));
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    gpus.push_back(pool_gpu(snapshot.devices[i], cliques[i]));
+  }
   return gpus;
 }
 

@@ -58,6 +58,16 @@ TEST(PoolGpus, OneWithoutANumaNodeHasNone) {
   EXPECT_EQ(pooled(device).numa_node, std::nullopt);
 }
 
+TEST(PoolGpus, ThoseThatAreLinkedAreInOneClique) {
+  Snapshot snapshot;
+  snapshot.devices = {gpu(), gpu(), gpu()};
+  snapshot.devices[0].info.nvlinks = snapshot.devices[2].info.nvlinks = {"switch"};
+  const auto all = pool_gpus(snapshot);
+  EXPECT_EQ(all[0].clique, 0U);
+  EXPECT_EQ(all[1].clique, std::nullopt);
+  EXPECT_EQ(all[2].clique, 0U);
+}
+
 TEST(PoolGpus, ALostOneIsWithheld) {
   auto device = gpu();
   device.condition = DeviceCondition::unavailable;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -15,6 +16,9 @@ namespace gpuyard {
 // The key of a GPU. Its UUID; or, for one whose handle could not be opened, "index:<n>".
 using DeviceId = std::string;
 
+// What an NVLink leads to that is no GPU but connects them all (NVSwitch).
+inline constexpr std::string_view kNvlinkSwitch = "switch";
+
 // Index and PCI address are names: they may move between boots, the id does not.
 struct DeviceInfo {
   DeviceId id;
@@ -23,10 +27,13 @@ struct DeviceInfo {
   std::string pci_address;  // "0000:01:00.0", as lspci -D writes it
   std::string name;
   std::optional<Missing> fault;  // why the driver would not open it; then it has no readings
+  // Where those of its NVLinks lead that were up when it was opened, each place once: a GPU's PCI
+  // address, or kNvlinkSwitch.
+  std::vector<std::string> nvlinks = {};
 
   friend bool operator==(const DeviceInfo&, const DeviceInfo&) = default;
 };
-BOOST_DESCRIBE_STRUCT(DeviceInfo, (), (id, index, uuid, pci_address, name, fault))
+BOOST_DESCRIBE_STRUCT(DeviceInfo, (), (id, index, uuid, pci_address, name, fault, nvlinks))
 
 BOOST_DESCRIBE_STRUCT(DriverInfo, (),
                       (driver_version, cuda_driver_version, nvml_version, library, simulated))

@@ -12,7 +12,7 @@ namespace {
 Fleet some_fleet() {
   DeviceInfo broken{"index:1", 1, "", "", "", Missing{MissingReason::failed, "Unknown Error"}};
   return {{"535.104.05", std::nullopt, "12.535.104", "/lib/libnvidia-ml.so.1"},
-          {{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}}, broken}};
+          {{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}, {"0000:02:00.0", "switch"}}, broken}};
 }
 
 Sample some_sample() {

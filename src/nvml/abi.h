@@ -361,6 +361,14 @@ inline constexpr unsigned kClockIdApplicationTarget = 1;
 inline constexpr unsigned kClockIdApplicationDefault = 2;
 inline constexpr unsigned kClockIdCustomerBoostMax = 3;
 
+// nvmlIntNvLinkDeviceType_t
+inline constexpr unsigned kNvlinkToGpu = 0;
+inline constexpr unsigned kNvlinkToSwitch = 2;
+
+// nvmlAffinityScope_t
+inline constexpr unsigned kAffinityOfNode = 0;
+inline constexpr unsigned kAffinityOfSocket = 1;
+
 // nvmlGpuTopologyLevel_t
 inline constexpr unsigned kTopologyInternal = 0;  // the same board
 inline constexpr unsigned kTopologyNode = 40;     // the same NUMA node

@@ -37,6 +37,7 @@ void bind_identity(void* library, Api& api) {
   bind(library, api.architecture, {"nvmlDeviceGetArchitecture"});
   bind(library, api.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
   bind(library, api.numa_node, {"nvmlDeviceGetNumaNodeId"});
+  bind(library, api.memory_affinity, {"nvmlDeviceGetMemoryAffinity"});
   bind(library, api.persistence_mode, {"nvmlDeviceGetPersistenceMode"});
   bind(library, api.compute_mode, {"nvmlDeviceGetComputeMode"});
   bind(library, api.mig_mode, {"nvmlDeviceGetMigMode"});
@@ -82,6 +83,8 @@ void bind_links(void* library, Api& api) {
   bind(library, api.pcie_throughput, {"nvmlDeviceGetPcieThroughput"});
   bind(library, api.pcie_replays, {"nvmlDeviceGetPcieReplayCounter"});
   bind(library, api.nvlink_state, {"nvmlDeviceGetNvLinkState"});
+  bind(library, api.nvlink_remote_type, {"nvmlDeviceGetNvLinkRemoteDeviceType"});
+  bind(library, api.nvlink_remote_pci, {"nvmlDeviceGetNvLinkRemotePciInfo_v2"});
 }
 
 void bind_memory_errors(void* library, Api& api) {

@@ -40,7 +40,9 @@ struct Api {
   Call<DeviceHandle, unsigned*> brand;         // nvmlBrandType_t
   Call<DeviceHandle, unsigned*> architecture;  // nvmlDeviceArchitecture_t
   Call<DeviceHandle, int*, int*> compute_capability;
-  Call<DeviceHandle, unsigned*> numa_node;
+  Call<DeviceHandle, unsigned*> numa_node;  // of GPUs whose memory is a node of its own
+  // words, bits of the nodes whose memory is nearest, nvmlAffinityScope_t
+  Call<DeviceHandle, unsigned, unsigned long*, unsigned> memory_affinity;
 
   Call<DeviceHandle, MemoryV1*> memory_info;
   Call<DeviceHandle, MemoryV2*> memory_info_v2;
@@ -72,7 +74,9 @@ struct Api {
   Call<DeviceHandle, unsigned*> max_pcie_width;
   Call<DeviceHandle, unsigned, unsigned*> pcie_throughput;  // blocks for 20 ms; KB/s
   Call<DeviceHandle, unsigned*> pcie_replays;
-  Call<DeviceHandle, unsigned, unsigned*> nvlink_state;  // link; 1 is up
+  Call<DeviceHandle, unsigned, unsigned*> nvlink_state;        // link; 1 is up
+  Call<DeviceHandle, unsigned, unsigned*> nvlink_remote_type;  // link
+  Call<DeviceHandle, unsigned, PciInfo*> nvlink_remote_pci;    // link
 
   Call<DeviceHandle, unsigned*, unsigned*> ecc_mode;  // current, pending
   // error type, counter type

@@ -137,6 +137,22 @@ TEST(GpuReader, AnOldLibraryKnowsTheFirstFanOnly) {
   EXPECT_EQ(*read(api, {Probe::fans}).number(Metric::fan_speed), 44);
 }
 
+TEST(GpuReader, TheNumaNodeIsTheOneWithTheNearestMemory) {
+  Api api;
+  api.numa_node.function = [](DeviceHandle, unsigned* out) { return *out = 9, kSuccess; };
+  EXPECT_EQ(*read(api, {Probe::inventory}).number(Metric::numa_node), 9) << "of its own memory";
+  api.memory_affinity.function = [](DeviceHandle, unsigned words, unsigned long* nodes, unsigned) {
+    EXPECT_GE(words, 2U);
+    nodes[1] = 1UL << 3U;
+    return kSuccess;
+  };
+  EXPECT_EQ(*read(api, {Probe::inventory}).number(Metric::numa_node), 67);
+  api.memory_affinity.function = [](DeviceHandle, unsigned, unsigned long* nodes, unsigned) {
+    return nodes[0] = 3, kSuccess;
+  };
+  EXPECT_EQ(*read(api, {Probe::inventory}).number(Metric::numa_node), 9) << "two are as near";
+}
+
 TEST(GpuReader, TheLinksEndWhereTheDriverKnowsNoMore) {
   Api api;
   api.nvlink_state.function = [](DeviceHandle, unsigned link, unsigned* out) {

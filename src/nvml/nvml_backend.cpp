@@ -10,6 +10,7 @@
 #include "device/pci.h"
 #include "nvml/codes.h"
 #include "nvml/control.h"
+#include "nvml/nvlinks.h"
 #include "nvml/privilege.h"
 
 namespace gpuyard::nvml {
@@ -68,6 +69,7 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
   std::array<char, kNameSize> name{};
   if (const ReturnCode code = api.name(handle, name.data(), kNameSize); code == kSuccess) {
     info.name = name.data();
+    info.nvlinks = nvlink_peers(api, handle);
   } else {
     info.fault = missing_of(code);
   }

@@ -58,6 +58,22 @@ void read_pair(Metric current, Metric pending, const Call& call, DeviceHandle de
   record.value(pending, later);
 }
 
+// The node whose memory is nearest. A GPU whose own memory is a node (Grace Hopper) may know only
+// that one.
+ReturnCode read_numa_node(const Api& api, DeviceHandle device, unsigned* node) {
+  std::array<unsigned long, 16> nearest{};
+  const ReturnCode code =
+      api.memory_affinity(device, nearest.size(), nearest.data(), kAffinityOfNode);
+  if (code != kSuccess && code != kNotSupported && code != kFunctionNotFound) return code;
+  unsigned found = 0;
+  for (unsigned bit = 0; bit < nearest.size() * 64 && code == kSuccess; ++bit) {
+    if ((nearest.at(bit / 64) >> (bit % 64) & 1U) == 0) continue;
+    *node = bit;
+    ++found;
+  }
+  return found == 1 ? kSuccess : api.numa_node(device, node);
+}
+
 }  // namespace
 
 void read_modes(const Api& api, DeviceHandle device, Recorder record) {
@@ -88,7 +104,7 @@ void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
     record.text(Metric::compute_capability, fmt::format("{}.{}", major, minor));
   }
   record.one<unsigned>(Metric::numa_node,
-                       [&](unsigned* node) { return api.numa_node(device, node); });
+                       [&](unsigned* node) { return read_numa_node(api, device, node); });
 }
 
 }  // namespace gpuyard::nvml

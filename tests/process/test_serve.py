@@ -5,7 +5,7 @@ import signal
 
 from conftest import wait_until
 
-NOT_ON_AN_H100 = {"fan_speed_percent", "numa_node", "retired_pages_single_bit",
+NOT_ON_AN_H100 = {"fan_speed_percent", "retired_pages_single_bit",
                   "retired_pages_double_bit", "retired_pages_pending", "throttle_time_sw_thermal_seconds",
                   "throttle_time_hw_thermal_seconds", "throttle_time_power_brake_seconds"}
 
