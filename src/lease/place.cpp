@@ -25,8 +25,12 @@ auto heat(const Gpu& gpu) {
 
 Slot coolest(const Gpus& gpus, const GpuSet& set) {
   Slot best = set._Find_first();
+  auto lowest = heat(gpus[best]);
   each_slot(set, [&](Slot slot) {
-    if (heat(gpus[slot]) < heat(gpus[best])) best = slot;
+    const auto its = heat(gpus[slot]);
+    if (its >= lowest) return;
+    lowest = its;
+    best = slot;
   });
   return best;
 }
@@ -59,8 +63,12 @@ GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Leve
     return std::tuple(!enough, enough ? size : -size, heat(gpus[coolest(gpus, part)]));
   };
   GpuSet best;
+  std::optional<decltype(rank(best))> lowest;
   each_part(gpus, usable, level, [&](const GpuSet& part) {
-    if (best.none() || rank(part) < rank(best)) best = part;
+    const auto its = rank(part);
+    if (lowest && its >= *lowest) return;
+    lowest = its;
+    best = part;
   });
   return best;
 }
