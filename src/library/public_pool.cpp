@@ -269,7 +269,8 @@ std::vector<v0::Pool::LeaseSnapshot> v0::Pool::snapshot_leases() const {
 std::optional<v0::Pool::Lease> v0::HelperArbiter::decide(std::optional<Pool::Lease> held,
                                                          unsigned gpus) const {
   if (pool_.pending_claimers() > 0) return std::nullopt;  // and what was held is dropped
-  return held ? std::move(held) : pool_.try_claim(gpus);
+  const bool holds = held && !held->gpus().empty();
+  return holds ? std::move(held) : pool_.try_claim(gpus);
 }
 
 }  // namespace gpuyard

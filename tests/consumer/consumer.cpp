@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace {
@@ -63,11 +64,24 @@ void control_a_fake() {
   }
 }
 
+// Two leases of one GPU, one after the other.
+void share_a_gpu() {
+  const auto pool = gpuyard::Pool::of({{7, "NVIDIA", "NVIDIA H100"}});
+  if (!pool) return;
+  auto lease = pool->try_claim();
+  const auto pending = pool->claim([](std::optional<gpuyard::Pool::Lease> next) {
+    if (next) fmt::print("leased: GPU {} with fence {}\n", next->index(), next->fence());
+  });
+  fmt::print("waiting: {} for {}\n", pool->pending_claimers(), pool->capacity());
+  lease.reset();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool fake = argc > 1 && std::string_view(argv[1]) == "fake";
   if (fake) control_a_fake();
+  if (fake) share_a_gpu();
   const auto monitor = open_monitor(fake);
   if (!monitor) {
     fmt::print(stderr, "{}\n{}\n", monitor.error().message, advice_on(monitor.error()));

@@ -61,6 +61,7 @@ def consume(prefix, program, world):
     fake = output(program, "fake", env=environment)
     assert fake.count("80000000000 B used") == 3 and "2 80000000000.0" in fake
     assert "log: Power limit set to 250 W" in fake and "written: 250000 mW" in fake
+    assert "waiting: 1 for 1" in fake and "leased: GPU 7 with fence 2" in fake
     simulated = output(program, env=environment)
     assert "simulated true" in simulated
     assert simulated.count(f"of {TOTAL} B used") == 2 and f"1 {TOTAL}.0" in simulated
@@ -188,6 +189,15 @@ def test_the_power_limit_example_says_what_is_allowed(world, record_property):
     assert done.returncode == 1
     assert re.fullmatch(r"5000 W is out of range: this GPU's power limit may be \d+ W to \d+ W",
                         done.stderr.splitlines()[-1])
+
+
+def test_the_pool_example_shares_its_gpus_and_its_helper_steps_back(record_property):
+    record_property("contract", "D2 D4 D7 D9 D11")
+    shown = output(EXAMPLES / "example_pool").splitlines()
+    served = [line for line in shown if line.startswith("job ")]
+    assert len(served) == 6 and len(set(served)) == 6
+    assert shown[-1] == "GPU 0 free, GPU 1 free; nobody waits"
+    assert any(line.startswith("helper: ") for line in shown)
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "0"], ["--count", "x"],

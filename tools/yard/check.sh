@@ -81,6 +81,15 @@ check_tidy() {
       clang-tidy-19 -p build/release --quiet --extra-arg=-Wno-unknown-warning-option
 }
 
+# Builds the programs of tests that mutants/ names, and makes the mistakes one after the other.
+check_mutants() {
+  local programs
+  configure release
+  mapfile -t programs < <(sed -n 's/^program = "\(.*\)"$/\1/p' mutants/*.toml)
+  build release "${programs[@]}"
+  python3 tools/check/mutants.py build/release
+}
+
 check_coroutines() {
   configure release
   python3 tools/check/coroutines.py build/release
@@ -118,6 +127,8 @@ yard_check() {
   fi
   stage "tidy" check_tidy "${lint[@]}"
   stage "coroutines" check_coroutines
+  # Some minutes: not for every change.
+  ((${#lint[@]} == 0)) || stage "mutants" check_mutants
 
   if ((${#failed_stages[@]} > 0)); then
     printf 'check: FAILED:'

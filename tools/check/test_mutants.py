@@ -1,0 +1,28 @@
+"""The tests of mutants.py."""
+
+import tomllib
+
+from house import ROOT
+from mutants import mutated, replace_arguments
+
+
+def test_a_mistake_is_made_where_it_can_be_made_once():
+    mistake = {"name": "", "old": "a < b", "new": "a <= b"}
+    assert mutated("if (a < b) return;", mistake) == "if (a <= b) return;"
+    assert mutated("if (a < b && a < b)", mistake) is None
+    assert mutated("if (a > b)", mistake) is None
+
+
+def test_a_mistake_that_changes_nothing_is_none():
+    assert mutated("a", {"old": "a", "new": "a"}) is None
+
+
+def test_what_follows_an_option_is_replaced():
+    assert replace_arguments(["g++", "-c", "x", "-o", "y"], {"-o": "z"}) == [
+        "g++", "-c", "x", "-o", "z"]
+
+
+def test_every_mistake_can_be_made_in_the_source_as_it_is():
+    for path in (ROOT / "mutants").glob("*.toml"):
+        for one in tomllib.loads(path.read_text())["mutant"]:
+            assert mutated((ROOT / one["file"]).read_text(), one) is not None, one["name"]
