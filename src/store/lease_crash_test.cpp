@@ -16,6 +16,7 @@
 #include "base/manual_worker_for_tests.h"
 #include "store/lease_db.h"
 #include "store/lease_history_for_tests.h"
+#include "store/lease_shell_for_tests.h"
 #include "store/lease_witness_for_tests.h"
 
 namespace gpuyard::store {
@@ -27,6 +28,7 @@ using testing::chance;
 using testing::DiskState;
 using testing::DiskStep;
 using testing::FakeDisk;
+using testing::LeaseShell;
 using testing::LeaseState;
 using testing::LeaseWitness;
 using testing::Random;
@@ -40,11 +42,14 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
 struct Daemon {
   explicit Daemon(const FakeDisk& disk) : witness(db, disk) {}
 
-  Result<Kept> load() {
-    // A journal is copied into the database after so few pages that it happens all the time.
+  // A journal is copied into the database after so few pages that it happens all the time.
+  void prepare() {
     static_cast<void>(store->run(
         [](Database& database) { return database.execute("PRAGMA wal_autocheckpoint=12"); },
         [](const Result<void>&) {}));
+  }
+  Result<Kept> load() {
+    prepare();
     std::optional<Result<Kept>> loaded;
     EXPECT_TRUE(witness.load([&](Result<Kept> kept) { loaded = std::move(kept); }));
     worker.run_all();
@@ -60,7 +65,6 @@ struct Daemon {
 
 class LeaseCrash : public ::testing::Test {
  protected:
-  static constexpr std::uint64_t kImages = 10'000;
   static constexpr int kThings = 30;  // that happen in a life
 
   // Whether the disk makes trouble from here on. Where one step fails, many of the next do.
@@ -91,13 +95,47 @@ class LeaseCrash : public ::testing::Test {
         ASSERT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
         if (!kept) continue;
         failed = false;
-        ++reloads_;
         history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
                                                           daemon.loop.wall());
       }
     }
     daemon.worker.run_all();
     trouble(false);
+  }
+
+  // The same with the daemon's leases themselves, and processes that hold them.
+  void live_with_processes(Daemon& daemon) {
+    daemon.loop.advance(elapsed_);
+    daemon.prepare();
+    LeaseShell shell(random_, daemon.loop, daemon.witness, machine_,
+                     [this] { return disk_.steps().size(); });
+    run(daemon);
+    trouble(chance(random_, 0.3));
+    for (int i = 0; i < 2 * kThings; ++i) {
+      shell.next();
+      if (chance(random_, 0.6)) run(daemon);
+      if (chance(random_, 0.02)) trouble(false);
+    }
+    trouble(false);
+    run(daemon);
+    EXPECT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
+    if (chance(random_, 0.3)) {
+      for (int i = 0; i < 10 && !shell.open(); ++i) {
+        daemon.loop.advance(lease::Leases::kLoadAgain);
+        run(daemon);
+      }
+      EXPECT_TRUE(shell.open()) << "the disk is well, and nothing can be granted";
+    }
+    heard_ = shell.heard();
+    grants_ += heard_.size();
+    elapsed_ += daemon.loop.now() - ManualLoop().now();
+    run(daemon);
+  }
+  static void run(Daemon& daemon) {
+    for (int i = 0; i < 3; ++i) {
+      daemon.worker.run_all();
+      daemon.loop.run_posted();
+    }
   }
 
   // What a daemon finds that begins on this disk.
@@ -116,6 +154,12 @@ class LeaseCrash : public ::testing::Test {
         << "I9: " << kept->leases.size() << " leases, fence " << found.last_fence << "; told were "
         << first->state.leases.size() << " and " << first->state.last_fence << ", asked for "
         << last - first - 1 << " entries more";
+    for (const LeaseShell::Heard& heard : heard_) {
+      if (heard.step > step) break;
+      const auto lease = found.leases.find(heard.lease);
+      EXPECT_TRUE(lease != found.leases.end() && lease->second.fence == heard.fence)
+          << "I4: a grant of " << heard.lease << " with fence " << heard.fence << " was heard of";
+    }
     disk_.insert({});  // killed
   }
 
@@ -135,15 +179,19 @@ class LeaseCrash : public ::testing::Test {
   }
 
   // Several lives, each on what a crash has left of the one before.
-  void chain(std::uint64_t seed) {
+  using Life = std::function<void(Daemon&)>;
+  void chain(std::uint64_t seed, const Life& one_life) {
     SCOPED_TRACE("GPUYARD_SEED=" + std::to_string(seed));
     random_.seed(seed);
     FakeDisk::seed(static_cast<std::uint32_t>(seed));
     DiskState state;
+    machine_ = {};
+    elapsed_ = {};
     for (int life = 0; life < 4 && !HasFatalFailure() && !HasFailure(); ++life) {
       disk_.insert(state);
       auto daemon = std::make_unique<Daemon>(disk_);
-      live(*daemon);
+      one_life(*daemon);
+      failed_ += daemon->witness.failed();
       if (HasFatalFailure()) return;
       if (chance(random_, 0.3)) daemon->store.reset();  // an orderly end
       const std::vector<DiskStep> steps = disk_.steps();
@@ -151,28 +199,45 @@ class LeaseCrash : public ::testing::Test {
       disk_.insert({});
       daemon->store.reset();
       crash_anywhere(state, steps, daemon->witness);
-      if (chance(random_, 0.7)) end.cut(random_);
+      if (chance(random_, 0.7)) {
+        end.cut(random_);
+        machine_.running.clear();
+        ++machine_.boots;
+      }
       state = std::move(end);
       look_at(state, daemon->witness, steps.size());
     }
   }
 
+  void look_at_all(std::uint64_t images, const char* what, const Life& one_life) {
+    const std::uint64_t wanted = images * number_in("GPUYARD_CASES", 1);
+    const std::uint64_t seed = number_in("GPUYARD_SEED", std::random_device{}());
+    const std::clock_t began = std::clock();
+    std::uint64_t chains = 0;
+    while (images_ < wanted && !HasFailure()) chain(seed + chains++, one_life);
+    std::cout << images_ << " crash images of " << chains << " histories of " << what
+              << " from GPUYARD_SEED=" << seed << " on, with " << failed_ << " failed entries, in "
+              << static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC << " s\n";
+  }
+
   gpuyard::testing::CapturedLog log_;
   FakeDisk disk_;
   Random random_;
+  LeaseShell::Machine machine_;
+  Duration elapsed_{};  // of the lives before
+  std::vector<LeaseShell::Heard> heard_;
   std::uint64_t images_ = 0;
-  std::uint64_t reloads_ = 0;
+  std::uint64_t failed_ = 0;
+  std::uint64_t grants_ = 0;  // that somebody heard of
 };
 
 TEST_F(LeaseCrash, WhatIsLeftIsABeginningOfWhatHappenedWithAllThatWasToldAsKept) {
-  const std::uint64_t wanted = kImages * number_in("GPUYARD_CASES", 1);
-  const std::uint64_t seed = number_in("GPUYARD_SEED", std::random_device{}());
-  const std::clock_t began = std::clock();
-  std::uint64_t chains = 0;
-  while (images_ < wanted && !HasFailure()) chain(seed + chains++);
-  std::cout << images_ << " crash images of " << chains << " histories from GPUYARD_SEED=" << seed
-            << " on, with " << reloads_ << " failed commits, in "
-            << static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC << " s\n";
+  look_at_all(5'000, "entries", [this](Daemon& daemon) { live(daemon); });
+}
+
+TEST_F(LeaseCrash, AGrantThatAnybodyHeardOfIsLeftWithItsFence) {
+  look_at_all(10'000, "processes", [this](Daemon& daemon) { live_with_processes(daemon); });
+  EXPECT_GT(grants_, 100U);
 }
 
 }  // namespace

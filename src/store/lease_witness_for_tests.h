@@ -71,6 +71,7 @@ class LeaseWitness final : public lease::Archive {
     return archive_.save(std::move(entry),
                          [this, number, kept = std::move(kept)](const Result<void>& done) {
                            if (done) told_.push_back({number, disk_.steps().size()});
+                           if (!done) ++failed_;
                            kept(done);
                          });
   }
@@ -101,6 +102,7 @@ class LeaseWitness final : public lease::Archive {
   }
   // Whether each load after the first told such a state.
   bool sound() const { return sound_; }
+  std::size_t failed() const { return failed_; }  // entries
 
  private:
   lease::Archive& archive_;
@@ -108,6 +110,7 @@ class LeaseWitness final : public lease::Archive {
   std::vector<Asked> asked_;
   std::vector<Told> told_;
   bool sound_ = true;
+  std::size_t failed_ = 0;
 };
 
 }  // namespace gpuyard::store::testing

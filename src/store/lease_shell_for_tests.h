@@ -1,0 +1,169 @@
+// The daemon's own leases over processes that come, ask, use, release and die at random. What the
+// askers heard, and when.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lease/world_for_tests.h"
+#include "store/fake_disk_for_tests.h"
+
+namespace gpuyard::store::testing {
+
+class LeaseShell {
+ public:
+  static constexpr std::size_t kGpus = 6;
+
+  // What outlives a daemon that is killed; of a machine that loses its power nothing but the count.
+  struct Machine {
+    std::map<std::uint32_t, lease::FakeGround::Running> running;
+    std::uint32_t last_pid = 1;
+    std::size_t last_lease = 0;
+    int boots = 1;
+  };
+  // A grant that somebody was told of.
+  struct Heard {
+    std::string lease;
+    lease::Fence fence;
+    std::size_t step;
+  };
+
+  LeaseShell(Random& random, ManualLoop& loop, lease::Archive& archive, Machine& machine,
+             std::function<std::size_t()> step)
+      : random_(random),
+        loop_(loop),
+        machine_(machine),
+        step_(std::move(step)),
+        leases_(loop, ground_, archive, {}, "boot-" + std::to_string(machine.boots)) {
+    ground_.running = machine.running;
+    for (std::size_t i = 0; i < kGpus; ++i) {
+      lease::PoolGpu gpu;
+      gpu.info.id = gpu.info.uuid = name(i);
+      gpu.info.index = static_cast<std::uint32_t>(i);
+      fleet_.push_back(gpu);
+    }
+    leases_.on_gpus(fleet_);
+    leases_.start();
+  }
+  ~LeaseShell() { machine_.running = ground_.running; }
+  LeaseShell(const LeaseShell&) = delete;
+  LeaseShell& operator=(const LeaseShell&) = delete;
+
+  const std::vector<Heard>& heard() const { return heard_; }
+  bool open() const { return !leases_.closed(); }
+
+  // One more thing happens.
+  void next() {
+    switch (below(random_, 10)) {
+      case 0:
+      case 1:
+      case 2:
+        claim(start());
+        break;
+      case 3:
+        claim_detached();
+        break;
+      case 4:
+      case 5:
+        if (const auto pid = anybody()) ground_.stop(pid);
+        break;
+      case 6:
+        release();
+        break;
+      case 7:
+        use();
+        break;
+      case 8:
+        cordon();
+        break;
+      default:
+        loop_.advance(std::chrono::milliseconds(below(random_, 4000)));
+        break;
+    }
+    loop_.run_posted();
+  }
+
+ private:
+  static DeviceId name(std::size_t gpu) { return "GPU-" + std::to_string(gpu); }
+  lease::Leases::Answer listen() {
+    return [this](const Result<lease::Lease>& lease) {
+      if (lease && lease->state == lease::State::held) hear(*lease);
+    };
+  }
+  void hear(const lease::Lease& lease) { heard_.push_back({lease.id, lease.fence, step_()}); }
+  std::uint32_t start() {
+    ground_.start(++machine_.last_pid, static_cast<std::uint32_t>(1000 + below(random_, 3)));
+    return machine_.last_pid;
+  }
+  std::uint32_t anybody() {
+    if (ground_.running.empty()) return 0;
+    return std::next(ground_.running.begin(),
+                     static_cast<std::ptrdiff_t>(below(random_, ground_.running.size())))
+        ->first;
+  }
+  std::string new_lease() { return "lease-" + std::to_string(++machine_.last_lease); }
+  void ask(std::uint32_t pid, const lease::Wish& wish) {
+    const std::string id = new_lease();
+    watches_.push_back(leases_.watch(id, [this](const lease::Lease& lease) {
+      if (lease.state == lease::State::held) hear(lease);
+    }));
+    watches_.push_back(leases_.attend(id, lease::Attendance::poll));
+    leases_.claim(ground_.caller(pid), id, wish, listen());
+  }
+  void claim(std::uint32_t pid) {
+    lease::Wish wish;
+    wish.gpus = static_cast<unsigned>(1 + below(random_, 3));
+    if (chance(random_, 0.2)) wish.patience = Duration::zero();
+    if (chance(random_, 0.2)) wish.longest = std::chrono::seconds(1 + below(random_, 20));
+    ask(pid, wish);
+  }
+  void claim_detached() {
+    lease::Wish wish;
+    wish.binding = lease::Binding::detached;
+    wish.ttl = std::chrono::seconds(10 + below(random_, 10));
+    ask(start(), wish);
+  }
+  void release() {
+    for (const auto& [id, lease] : leases_.leases()) {
+      if (lease.state == lease::State::ended || !chance(random_, 0.4)) continue;
+      lease::Release how;
+      how.force = chance(random_, 0.2);
+      leases_.release({0, true}, id, how, listen());
+      return;
+    }
+  }
+  // Somebody uses the GPUs of his lease, or stops to.
+  void use() {
+    for (const auto& [id, lease] : leases_.leases()) {
+      if (lease.state != lease::State::held || lease.processes.empty()) continue;
+      const auto holder = ground_.running.find(lease.processes.front().pid);
+      if (holder == ground_.running.end() || !chance(random_, 0.5)) continue;
+      holder->second.lease = id;
+      holder->second.gpus = {lease.gpus.begin(), lease.gpus.end()};
+    }
+    leases_.on_processes();
+  }
+  void cordon() {
+    const DeviceId one = name(below(random_, kGpus));
+    const lease::Caller root{0, true};
+    if (chance(random_, 0.4)) {
+      leases_.cordon(root, {one}, "because", [](const Result<void>&) {});
+    } else {
+      leases_.uncordon(root, {one}, [](const Result<void>&) {});
+    }
+  }
+
+  Random& random_;
+  ManualLoop& loop_;
+  Machine& machine_;
+  std::function<std::size_t()> step_;
+  lease::FakeGround ground_{loop_};
+  std::vector<lease::PoolGpu> fleet_;
+  std::vector<Heard> heard_;
+  lease::Leases leases_;
+  std::vector<Subscription> watches_;
+};
+
+}  // namespace gpuyard::store::testing
