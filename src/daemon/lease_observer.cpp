@@ -76,9 +76,9 @@ bool LeaseObserver::ask(Ask question, Hear heard) {
   if (asked_.size() >= kMostAsked || stuck()) return false;
   const std::uint64_t id = next_++;
   const bool posted =
-      ask_worker(worker_, std::move(question), [this, id, heard = std::move(heard)](auto answer) {
+      ask_worker(worker_, std::move(question), [this, id, heard = std::move(heard)](auto&& answer) {
         asked_.erase(id);
-        heard(std::move(answer));
+        heard(std::forward<decltype(answer)>(answer));
       });
   if (posted) asked_.emplace(id, loop_.now());
   return posted;

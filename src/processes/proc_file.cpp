@@ -108,9 +108,10 @@ Result<std::string> read_cgroup(const UniqueFd& process) {
 // The real one, then the effective one, then others.
 std::optional<Owner> owner_in(std::string_view status) {
   const std::string_view line = line_of(status, "\nUid:\t");
-  const char* const end = line.data() + line.size();
+  const char* const begin = line.data();
+  const char* const end = begin + line.size();
   Owner owner;
-  const auto real = std::from_chars(line.data(), end, owner.real);
+  const auto real = std::from_chars(begin, end, owner.real);
   if (real.ec != std::errc{} || real.ptr == end || *real.ptr != '\t') return std::nullopt;
   const auto effective = std::from_chars(real.ptr + 1, end, owner.effective);
   return effective.ec == std::errc{} ? std::optional(owner) : std::nullopt;

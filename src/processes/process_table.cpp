@@ -22,8 +22,9 @@ using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 std::uint32_t number_of(std::string_view name) {
   std::uint32_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data(), end, number);
+  const char* const begin = name.data();
+  const char* const end = begin + name.size();
+  const auto parsed = std::from_chars(begin, end, number);
   return parsed.ec == std::errc{} && parsed.ptr == end ? number : 0;
 }
 

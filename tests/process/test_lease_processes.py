@@ -1,0 +1,142 @@
+"""Whose the processes on GPUs are: of a lease, of none, or nobody can tell. Real processes on
+simulated GPUs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import wait_until
+from control_client import Caller
+from sim_world import world  # noqa: F401
+
+LEASES = "/api/gpu/leases"
+
+# Leaves a process behind whose parent ends, which says its number and waits.
+ORPHAN = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def yard(world, daemon):
+    """A daemon on a world of two idle GPUs."""
+    world.start("--gpus", "2", "--load", "idle")
+    return daemon(GPUYARD_SIM_WORLD=str(world.directory))
+
+
+@pytest.fixture
+def processes():
+    """Starts processes that wait: children of this one, or with no living parent."""
+    pids = []
+
+    def start(orphan=False, **environment):
+        code = ORPHAN if orphan else ORPHAN.replace("if os.fork() == 0:", "if True:").replace(
+            "    os.setsid()\n", "")
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                                 env=os.environ | environment)
+        pids.append(int(child.stdout.readline()))
+        if orphan:
+            child.wait()
+        else:
+            children.append(child)
+        return pids[-1]
+
+    children = []
+    yield start
+    for pid in pids:
+        try:
+            os.kill(pid, 9)
+        except ProcessLookupError:
+            pass
+    for child in children:
+        child.wait()
+
+
+def attach(world, pid, gpu):
+    world.must("attach", "--pid", str(pid), "--gpu", str(gpu), "--vram", "1G", "--load", "0.5")
+
+
+def squatters(yard):
+    return {one["pid"]: one["index"] for one in yard.get("/api/gpu/queue").json()["squatters"]}
+
+
+def claim(yard, **wish):
+    caller = Caller(yard.socket)
+
+    def asked():  # refused while the leases of the daemon's last life are looked at
+        answer = caller.ask("POST", LEASES, {"answer_within_s": 20} | wish)
+        return answer if answer.status != 503 else None
+    answer = wait_until(asked, "the daemon to lease GPUs")
+    assert answer.status == 200, answer.text
+    lease = answer.json()["lease"]
+    assert lease["state"] == "held", lease
+    return caller, lease
+
+
+def test_what_a_holder_started_is_its_own_and_others_are_not(world, yard, processes):
+    caller, lease = claim(yard)
+    gpu, = [one["index"] for one in lease["gpus"]]
+    other = 1 - gpu
+    own, stray = processes(), processes(orphan=True)
+    attach(world, own, gpu)
+    attach(world, stray, gpu)
+    wait_until(lambda: squatters(yard) == {stray: gpu}, "the stray process alone to be a squatter")
+    elsewhere = processes()
+    attach(world, elsewhere, other)
+    wait_until(lambda: squatters(yard) == {stray: gpu, elsewhere: other},
+               "a member to be a squatter on a GPU that its lease does not have")
+    caller.close()
+
+
+def test_an_environment_names_the_lease_of_a_process_without_parents(world, yard, processes):
+    caller, lease = claim(yard)
+    gpu, = [one["index"] for one in lease["gpus"]]
+    marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
+    stray = processes(orphan=True, GPUYARD_LEASE="somebody-elses")
+    attach(world, marked, gpu)
+    attach(world, stray, gpu)
+    wait_until(lambda: squatters(yard) == {stray: gpu}, "the stray process alone to be a squatter")
+    caller.close()
+
+
+def test_a_gpu_is_kept_until_the_last_process_of_its_lease_is_gone(world, yard, processes):
+    caller, lease = claim(yard)
+    gpu, = [one["index"] for one in lease["gpus"]]
+    marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
+    attach(world, marked, gpu)
+    wait_until(lambda: marked in world.pids(gpu), "the process to be on its GPU")
+    path = f"{LEASES}/{lease['id']}"
+    released = caller.ask("DELETE", f"{path}?fence={lease['fence']}")
+    assert released.status == 200, released.text
+    drains = wait_until(lambda: (one := caller.ask("GET", path).json()["lease"])["why"] and one,
+                        "why it drains")
+    assert drains["state"] == "draining" and str(marked) in drains["why"]
+    os.kill(marked, 9)
+    wait_until(lambda: caller.ask("GET", path).json()["lease"]["state"] == "ended", "its end")
+    caller.close()
+
+
+def test_a_signal_reaches_what_a_lease_left_behind(world, yard, processes):
+    caller, lease = claim(yard)
+    gpu, = [one["index"] for one in lease["gpus"]]
+    attach(world, processes(orphan=True, GPUYARD_LEASE=lease["id"]), gpu)
+    path = f"{LEASES}/{lease['id']}"
+    caller.ask("DELETE", f"{path}?fence={lease['fence']}&signal=TERM")
+    wait_until(lambda: caller.ask("GET", path).json()["lease"]["state"] == "ended", "its end")
+    wait_until(lambda: world.pids(gpu) == [], "the GPU to be free")
+    caller.close()
+
+
+# Their numbers are no process's: nothing can be said of them, and nothing is.
+def test_a_process_that_nobody_can_see_is_no_squatter(world, yard):
+    world.must("attach", "--synthetic", "2", "--gpu", "0", "--vram", "1G", "--load", "0.2")
+    withheld = wait_until(lambda: yard.get("/api/gpu/queue").json()["withheld"], "GPU 0 to be noticed")
+    assert [one["index"] for one in withheld] == [0]
+    assert withheld[0]["why"] == "unknown_process"
+    assert squatters(yard) == {}
