@@ -5,73 +5,11 @@
 #include <charconv>
 #include <span>
 
-#include "base/utf8.h"
 #include "device/catalog.h"
+#include "metrics/text.h"
 
 namespace gpuyard::metrics {
 namespace {
-
-class Text {
- public:
-  explicit Text(std::string_view prefix) : prefix_(prefix) {}
-
-  void family(std::string_view name, std::string_view type, std::string_view help) {
-    add({"# HELP ", prefix_, "_", name, " ", help, "\n"});
-    add({"# TYPE ", prefix_, "_", name, " ", type, "\n"});
-  }
-  void begin(std::string_view name) { add({prefix_, "_", name}); }
-  void label(std::string_view name, std::string_view value) {
-    out_ += in_labels_ ? ',' : '{';
-    in_labels_ = true;
-    add({name, "=\""});
-    escape(value);
-    out_ += '"';
-  }
-  void end(double value) {
-    if (in_labels_) out_ += '}';
-    in_labels_ = false;
-    out_ += ' ';
-    std::array<char, 32> digits{};
-    const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
-    out_ += '\n';
-  }
-  void series(std::string_view name, std::string_view device, double value) {
-    begin(name);
-    label("device", device);
-    end(value);
-  }
-  std::string take() && { return std::move(out_); }
-
- private:
-  void add(std::initializer_list<std::string_view> parts) {
-    for (const std::string_view part : parts) out_ += part;
-  }
-
-  // Label values may be any UTF-8; a driver's bytes that are not become U+FFFD.
-  void escape(std::string_view value) {
-    while (!value.empty()) {
-      const char c = value.front();
-      if (c == '\\' || c == '"') {
-        out_ += '\\';
-        out_ += c;
-      } else if (c == '\n') {
-        out_ += "\\n";
-      } else if (const std::size_t length = utf8_sequence_length(value); length > 0) {
-        out_ += value.substr(0, length);
-        value.remove_prefix(length);
-        continue;
-      } else {
-        out_ += kReplacementCharacter;
-      }
-      value.remove_prefix(1);
-    }
-  }
-
-  std::string_view prefix_;
-  std::string out_;
-  bool in_labels_ = false;
-};
 
 // A scraper takes every sample for one of now, so of a GPU that does not answer there is none: the
 // JSON has its last readings with their age.
@@ -221,13 +159,29 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.end(1);
 }
 
-double in_seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 void put_number(Text& text, std::string_view name, double number) {
   text.begin(name);
   text.end(number);
+}
+
+void put_leases(Text& text, const LeaseFigures& leases) {
+  if (!leases.gpus.empty()) {
+    text.family("gpu_leased", "gauge",
+                "1 while the GPU is somebody's, or what ran under his lease is not gone yet.");
+  }
+  for (const auto& [index, leased] : leases.gpus) {
+    text.series("gpu_leased", std::to_string(index), leased ? 1 : 0);
+  }
+  text.family("leases_held", "gauge", "Leases that have GPUs, also those that are just given up.");
+  put_number(text, "leases_held", static_cast<double>(leases.held));
+  text.family("lease_waiting", "gauge", "Claims that wait for GPUs.");
+  put_number(text, "lease_waiting", static_cast<double>(leases.waiting));
+  text.family("lease_grants_total", "counter", "Leases granted on this machine, ever.");
+  put_number(text, "lease_grants_total", static_cast<double>(leases.grants));
+}
+
+double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
 }
 
 void put_loop_lag(Text& text, const Histogram& lag) {
@@ -274,6 +228,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   put_info(text, snapshot);
   put_health(text, snapshot);
   put_xids(text, snapshot);
+  if (process.leases != nullptr) put_leases(text, *process.leases);
   for (const Row& row : catalog()) put_row(text, snapshot, row);
   return std::move(text).take();
 }

@@ -24,6 +24,10 @@ and `gpu_xid_last_seen_timestamp_seconds{{device, uuid, xid}}`, in JSON `xid_err
 counted from the start of the daemon, each once although the driver and the kernel's log both tell of
 it. A GPU has 16 different ones; further ones together are `xid="other"`.
 
+Leases are `gpu_leased{{device}}`, 1 while a GPU is somebody's or what ran under his lease is not
+gone yet, `leases_held`, `lease_waiting` and `lease_grants_total`, which counts on when the daemon is
+started anew. Whose they are is in no metric.
+
 A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),
 every 5 seconds (slow) or every minute (rare).
 

@@ -35,7 +35,10 @@ Snapshot fleet_of(std::uint32_t gpus) {
 }
 
 int series_of(const Snapshot& snapshot) {
-  std::istringstream lines(render(snapshot, {"1"}, "p"));
+  LeaseFigures leases;
+  for (const DeviceState& device : snapshot.devices)
+    leases.gpus.emplace_back(device.info.index, true);
+  std::istringstream lines(render(snapshot, {"1", nullptr, &leases}, "p"));
   int series = 0;
   for (std::string line; std::getline(lines, line);) series += line.starts_with('#') ? 0 : 1;
   return series;
@@ -95,6 +98,19 @@ TEST(Series, OfARowWithSeveralElementsNameThem) {
         "p_gpu_ecc_corrected_volatile_location_errors_total{device=\"0\",location=\"sram\"} 1\n"}) {
     EXPECT_NE(text.find(series), std::string::npos) << series;
   }
+}
+
+TEST(Series, OfLeasesAreNumbersAndSayNothingOfWhoseTheyAre) {
+  const LeaseFigures leases{{{0, true}, {1, false}}, 1, 7, 4711};
+  const std::string text = render(Snapshot{}, {"1", nullptr, &leases}, "p");
+  for (const char* line :
+       {"# TYPE p_gpu_leased gauge\np_gpu_leased{device=\"0\"} 1\np_gpu_leased{device=\"1\"} 0\n",
+        "# TYPE p_leases_held gauge\np_leases_held 1\n",
+        "# TYPE p_lease_waiting gauge\np_lease_waiting 7\n",
+        "# TYPE p_lease_grants_total counter\np_lease_grants_total 4711\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  EXPECT_EQ(render(Snapshot{}, {"1"}, "p").find("lease"), std::string::npos);
 }
 
 }  // namespace
