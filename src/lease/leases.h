@@ -127,6 +127,7 @@ class Leases {
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
   const GpuBook& gpus() const { return gpus_; }
   std::size_t pending_claimers() const { return core_.waiting().size(); }
+  Fence last_fence() const { return core_.last_fence(); }  // so many grants there were, ever
   bool leased(const DeviceId&) const;
   // Why nothing is granted now, if that is so.
   std::optional<Error> closed() const;
