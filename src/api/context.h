@@ -58,6 +58,7 @@ struct Context {
   // Tells when the names of these users are known, or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       learn_users = {};
+  std::uint64_t lease_changes = 0;  // counted by LeaseNews
   RenderedOnce metrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};

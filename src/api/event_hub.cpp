@@ -31,6 +31,8 @@ struct EventHub::State {
   std::uint64_t last = 0;  // sequence of kept.back()
   std::shared_ptr<const Snapshot> newest;
   std::uint64_t shown = 0;  // snapshots so far
+  http::Chunk report;
+  std::uint64_t reported = 0;  // reports so far
   std::map<ViewKey, std::weak_ptr<EventView>> views;
   std::set<Listener*> listeners;
 
@@ -67,7 +69,10 @@ class EventHub::Listener final : public http::Feed {
  public:
   Listener(std::shared_ptr<State> state, std::shared_ptr<EventView> view,
            const protocol::EventsRequest& request)
-      : state_(std::move(state)), view_(std::move(view)), seen_(state_->shown) {
+      : state_(std::move(state)),
+        view_(std::move(view)),
+        seen_(state_->shown),
+        heard_(state_->reported) {
     place(request);
     state_->listeners.insert(this);
   }
@@ -82,7 +87,9 @@ class EventHub::Listener final : public http::Feed {
       const State::Kept& event = state_->event(++position_);
       if (view_->takes(event.device)) return event.chunk;
     }
-    if (!view_->wants_samples() || seen_ == state_->shown) return {};
+    if (!view_->wants_samples()) return {};
+    if (std::exchange(heard_, state_->reported) != state_->reported) return state_->report;
+    if (seen_ == state_->shown) return {};
     const std::uint64_t skipped = state_->shown - seen_ - 1;
     seen_ = state_->shown;
     return view_->sample(*state_->newest, seen_, skipped);
@@ -123,6 +130,7 @@ class EventHub::Listener final : public http::Feed {
   std::shared_ptr<EventView> view_;
   std::uint64_t position_ = 0;  // the last event it has, or does not want
   std::uint64_t seen_;          // the last snapshot it has
+  std::uint64_t heard_;         // the last report
   std::optional<ResyncReason> resync_;
   bool follows_ = true;
 };
@@ -140,6 +148,12 @@ void EventHub::publish(std::string_view name, std::string_view json, const Devic
   const EventId id{state_->epoch, state_->last + 1};
   state_->keep({http::event_chunk(name, json, id.text()), device});
   for (const Listener* listener : state_->listeners) listener->happened();
+}
+
+void EventHub::report(std::string_view name, std::string_view json) {
+  state_->report = http::event_chunk(name, json);
+  ++state_->reported;
+  for (const Listener* listener : state_->listeners) listener->shown();
 }
 
 void EventHub::show(std::shared_ptr<const Snapshot> snapshot) {

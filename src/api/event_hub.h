@@ -1,6 +1,6 @@
 // Who listens to GET /api/gpu/events, and what they get: events, which are numbered, kept for a
-// while and never left out, and snapshots, of which a slow listener gets the newest. Knows no
-// source of events. Lives on the io thread.
+// while and never left out; snapshots and reports, of which a slow listener gets the newest. Knows
+// no source of events. Lives on the io thread.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,9 @@ class EventHub {
 
   // An event of this name with this JSON as data, about this GPU or about none.
   void publish(std::string_view name, std::string_view json, const DeviceId& device = {});
+  // How something is at this moment, under this name: without an id, and for those who want
+  // snapshots.
+  void report(std::string_view name, std::string_view json);
   // The newest snapshot. To be told before the events that it gives rise to.
   void show(std::shared_ptr<const Snapshot>);
 

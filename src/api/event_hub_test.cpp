@@ -283,5 +283,27 @@ TEST_F(Hub, ItsDataFitsItsRecords) {
   EXPECT_TRUE(json::from_json<protocol::FullSample>(data(take(*full).at(0))));
 }
 
+TEST_F(Hub, AReportIsForWhoeverWantsSnapshotsAndOfSeveralTheNewest) {
+  hub_.report("load", "0");  // before anybody listens
+  const auto feed = hub_.listen(all(SampleDetail::summary));
+  const auto events_only = hub_.listen(events_since("e-0"));
+  take(*feed);
+  hub_.report("load", "1");
+  hub_.report("load", "2");
+  EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 2\n\n"));
+  EXPECT_THAT(take(*feed), IsEmpty());
+  EXPECT_THAT(take(*events_only), IsEmpty());
+  hub_.report("load", "3");
+  EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 3\n\n"));
+}
+
+TEST_F(Hub, AReportComesAfterTheEventsBeforeIt) {
+  const auto feed = hub_.listen(all(SampleDetail::summary));
+  take(*feed);
+  hub_.report("load", "1");
+  publish(1);
+  EXPECT_THAT(take(*feed), ElementsAre(nth(1), "event: load\ndata: 1\n\n"));
+}
+
 }  // namespace
 }  // namespace gpuyard::api

@@ -27,6 +27,7 @@ std::string_view name_of(Scope scope) {
 std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
                       const Authority& authority) {
   if (!principal.uid) return "TCP is read-only until there are tokens; use the Unix socket";
+  if (principal.contained) return "this socket is for leases alone; use the daemon's other one";
   if (route.scope != Scope::control || authority.control_group.empty()) {
     return "ask an administrator of this machine";
   }
@@ -51,13 +52,16 @@ std::string Principal::name() const {
 
 Principal principal_of(const http::Peer& peer, const Authority& authority) {
   if (peer.kind == http::Peer::Kind::tcp) return {std::nullopt, Scope::read};
+  if (!authority.lease_socket.empty() && peer.listener == authority.lease_socket) {
+    return {peer.uid, Scope::lease, true};
+  }
   if (peer.uid == 0 || peer.uid == authority.daemon_uid) return {peer.uid, Scope::admin};
   const bool controls = authority.control_gid && peer.in_group(*authority.control_gid);
   return {peer.uid, controls ? Scope::control : Scope::lease};
 }
 
 bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
-  if (!principal.uid) return false;
+  if (!principal.uid || principal.contained) return false;
   if (principal.scope == Scope::admin) return true;
   return *principal.uid == facts.uid && *principal.uid == facts.real_uid;
 }

@@ -17,6 +17,9 @@ namespace gpuyard::api {
 struct Principal {
   std::optional<uid_t> uid;  // empty for TCP, where nobody vouches for the peer
   protocol::Scope scope = protocol::Scope::open;
+  // Came by the socket that containers get, where a uid need not be who it is elsewhere: root is
+  // anybody's there.
+  bool contained = false;
 
   std::string name() const;  // "uid 1000", "anonymous over TCP"
 };
@@ -30,10 +33,12 @@ struct Authority {
   uid_t daemon_uid;
   std::string control_group = {};         // its name; "": nobody but admins may control
   std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
+  std::string lease_socket = {};          // where nobody may more than lease; "": there is none
 };
 
 // Unix socket: root and the daemon's own user are admin, members of the group may control, others
-// may read and lease. TCP: read only, until there are tokens.
+// may read and lease. The socket for leases: nobody more than that, not even root. TCP: read only,
+// until there are tokens.
 Principal principal_of(const http::Peer&, const Authority&);
 
 // The arguments of a process are for its own user and for administrators, and for nobody whom the

@@ -49,6 +49,47 @@ TEST(Principal, OtherUsersMayReadAndLease) {
   EXPECT_EQ(over_unix(1000).scope, Scope::lease);
 }
 
+TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
+  Authority authority(kDaemon, "gpuyard", 500);
+  authority.lease_socket = "/run/gpuyard/lease.sock";
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.groups = {500};
+  for (const uid_t uid : {uid_t{0}, kDaemon, uid_t{1000}}) {
+    peer.uid = uid;
+    peer.listener = "/run/gpuyard/lease.sock";
+    const Principal principal = principal_of(peer, authority);
+    EXPECT_EQ(principal.uid, uid);
+    EXPECT_EQ(principal.scope, Scope::lease);
+    const auto refused = authorise(principal, kControl, authority);
+    ASSERT_FALSE(refused);
+    EXPECT_TRUE(refused.error().message.ends_with(
+        "this socket is for leases alone; use the daemon's other one"));
+    peer.listener = "/run/gpuyard/gpuyard.sock";
+    EXPECT_GT(principal_of(peer, authority).scope, Scope::lease);
+  }
+}
+
+TEST(Principal, OnTheSocketForLeasesNobodySeesArguments) {
+  Authority authority(kDaemon);
+  authority.lease_socket = "/run/gpuyard/lease.sock";
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = 0;
+  peer.listener = authority.lease_socket;
+  const ProcessFacts of_root{};
+  EXPECT_FALSE(may_see_arguments(principal_of(peer, authority), of_root));
+  peer.listener = "/run/gpuyard/gpuyard.sock";
+  EXPECT_TRUE(may_see_arguments(principal_of(peer, authority), of_root));
+}
+
+TEST(Principal, ADaemonWithoutASocketForLeasesMistakesNoneForIt) {
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = 0;
+  EXPECT_EQ(principal_of(peer, kDaemon).scope, Scope::admin);
+}
+
 TEST(Principal, MembersOfTheGroupMayControl) {
   RecordProperty("contract", "E15");
   const Authority authority(kDaemon, "gpuyard", 500);

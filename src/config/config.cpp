@@ -46,6 +46,19 @@ std::string default_socket(const Environment& environment) {
   return runtime_directory(environment) + "/gpuyard.sock";
 }
 
+std::string lease_socket_of(const Config::Server& server) {
+  if (server.lease_socket != "auto") return server.lease_socket;
+  constexpr std::string_view kUsual = "gpuyard.sock";
+  constexpr std::string_view kEnding = ".sock";
+  const std::size_t slash = server.socket.rfind('/');
+  const std::string directory =
+      slash == server.socket.npos ? "" : server.socket.substr(0, slash + 1);
+  std::string name = server.socket.substr(directory.size());
+  if (name == kUsual) return directory + "lease.sock";
+  if (name.ends_with(kEnding)) name.resize(name.size() - kEnding.size());
+  return directory + name + ".lease.sock";
+}
+
 std::string default_state_directory(const Environment& environment) {
   if (environment.root()) return "/var/lib/gpuyard";
   if (!environment.xdg_state_home.empty()) return environment.xdg_state_home + "/gpuyard";

@@ -14,6 +14,7 @@ struct Config {
   struct Server {
     std::vector<std::string> listen = {"127.0.0.1:9410"};
     std::string socket;  // load() fills an empty one
+    std::string lease_socket = "auto";
     std::vector<std::string> allowed_hosts;
   } server;
   struct State {
@@ -96,6 +97,10 @@ std::vector<std::string> default_files(const Environment&);
 // root, the XDG directories for others.
 std::string default_socket(const Environment&);
 std::string default_state_directory(const Environment&);
+
+// Where nobody may more than lease; "": nowhere. "auto" is lease.sock beside gpuyard.sock, and
+// x.lease.sock beside x.sock.
+std::string lease_socket_of(const Config::Server&);
 
 // /tmp/gpuyard-<uid>, which stands in for a runtime directory where there is none. In /tmp anybody
 // may have made it first: a daemon makes it with make_private_directory(), and a client asks

@@ -55,6 +55,20 @@ TEST(ConfigFile, AnEmptyListMeansNone) {
   EXPECT_EQ(applied("server.listen = []").server.listen, Strings{});
 }
 
+TEST(Config, TheSocketForLeasesIsBesideTheOther) {
+  Config::Server server;
+  server.socket = "/run/gpuyard/gpuyard.sock";
+  EXPECT_EQ(lease_socket_of(server), "/run/gpuyard/lease.sock");
+  server.socket = "/tmp/mine.sock";  // a second daemon's, say: it must not take the other's place
+  EXPECT_EQ(lease_socket_of(server), "/tmp/mine.lease.sock");
+  server.socket = "yard";
+  EXPECT_EQ(lease_socket_of(server), "yard.lease.sock");
+  server.lease_socket = "/srv/lease.sock";
+  EXPECT_EQ(lease_socket_of(server), "/srv/lease.sock");
+  server.lease_socket = "";
+  EXPECT_EQ(lease_socket_of(server), "");
+}
+
 TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
   const std::string problem = problem_of("[server]\nsocket = \"/x\"\nlistn = []\n");
   EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known are ")) << problem;

@@ -104,6 +104,11 @@ constexpr std::array kKeys = {
     Key{"server", "socket", false, "Unix socket of the API. Anybody may connect; peers decide.",
         Type::text, &get_member<&Config::server, &Config::Server::socket>,
         &set_member<&Config::server, &Config::Server::socket>},
+    Key{"server", "lease_socket", false,
+        "Unix socket on which nobody may more than lease, not even root: the one to mount into "
+        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none.",
+        Type::text, &get_member<&Config::server, &Config::Server::lease_socket>,
+        &set_member<&Config::server, &Config::Server::lease_socket>},
     Key{"server", "allowed_hosts", false,
         "Names by which clients may address the TCP listeners, beside localhost and the address "
         "itself.",

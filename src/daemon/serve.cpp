@@ -96,6 +96,18 @@ Result<void> check_listeners(const std::string& section, const std::vector<std::
   return {};
 }
 
+Result<void> check_lease_socket(const config::Config& config) {
+  const std::string socket = config::lease_socket_of(config.server);
+  if (socket.empty()) return {};
+  for (const auto& [name, other] :
+       {std::pair("server.socket", config.server.socket), {"zeus.socket", config.zeus.socket}}) {
+    if (socket != other) continue;
+    return Error{Errc::invalid, fmt::format("server.lease_socket: {} is the same file", name)};
+  }
+  auto valid = check_listeners("server", {}, socket);
+  return valid ? valid : std::move(valid).error().in("server.lease_socket");
+}
+
 Result<void> check_zeus(const config::Config& config) {
   if (!config.zeus.on()) return {};
   const std::string& socket = config.zeus.socket;
@@ -111,6 +123,7 @@ Result<void> check(const config::Config& config) {
   if (auto valid = check_listeners("server", config.server.listen, config.server.socket); !valid) {
     return valid;
   }
+  if (auto valid = check_lease_socket(config); !valid) return valid;
   if (auto valid = check_zeus(config); !valid) return valid;
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");

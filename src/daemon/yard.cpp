@@ -44,13 +44,17 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
 }
 
 // Asked once, before the loop turns: a name service may be slow.
-api::Authority authority_of(const config::Config::Control& config) {
-  if (config.group.empty()) return ::geteuid();
-  const auto gid = processes::look_up_group(config.group);
-  if (config.enabled && !gid) {
+api::Authority authority_of(const config::Config& config) {
+  api::Authority authority(::geteuid());
+  authority.lease_socket = config::lease_socket_of(config.server);
+  authority.control_group = config.control.group;
+  if (config.control.group.empty()) return authority;
+  const auto gid = processes::look_up_group(config.control.group);
+  if (gid) authority.control_gid = *gid;
+  if (config.control.enabled && !gid) {
     log::warning("{}: nobody but root and gpuyard's own user may control", gid.error().message);
   }
-  return {::geteuid(), config.group, gid ? std::optional(*gid) : std::nullopt};
+  return authority;
 }
 
 processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
@@ -97,7 +101,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                &loop,
                &leases_.leases(),
                options.config.lease.may_control},
-      authority_(authority_of(options.config.control)),
+      news_(context_),
+      authority_(authority_of(options.config)),
       router_(context_, authority_),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
@@ -123,6 +128,10 @@ Result<void> Yard::listen() {
   if (!made) return std::move(made).error().in("the socket's directory");
   if (auto done = server_.listen_unix(server.socket, kAnybodyMayConnect); !done) return done;
   places_.push_back(server.socket);
+  if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
+    if (auto done = server_.listen_unix(socket, kAnybodyMayConnect); !done) return done;
+    places_.push_back(socket);
+  }
   if (!zeus_) return {};
   auto of_zeus = zeus_->listen();
   if (!of_zeus) return std::move(of_zeus).error();
@@ -139,7 +148,9 @@ void Yard::start() {
                        operation.change.gpu);
   });
   control_.control().start();
+  leases_.on_change([this](const lease::Lease& now, lease::State) { news_.on_change(now); });
   leases_.start();
+  news_.start();
   if (zeus_) zeus_->start();
   host_.start();
 }

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "api/lease_news.h"
 #include "api/router.h"
 #include "base/loop_lag.h"
 #include "base/worker.h"
@@ -70,6 +71,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   ControlFeed control_;
   LeaseFeed leases_;
   api::Context context_;
+  api::LeaseNews news_;
   const api::Authority authority_;
   api::Router router_;
   http::Server server_;

@@ -17,6 +17,8 @@ namespace gpuyard::protocol {
 inline constexpr std::string_view kDeviceEvent = "device";
 // A change that somebody asked for is over: Operation. It has an id and is never left out.
 inline constexpr std::string_view kOperationEvent = "operation";
+// A lease is asked for, granted, let go, over: Lease as anybody may see it (leases.h, kLeaseEvent).
+// It has an id and is never left out. And every five seconds Load (kLoadEvent), without one.
 // A new snapshot: SummarySample or FullSample. It has no id; a slow listener misses some.
 inline constexpr std::string_view kSnapshotEvent = "snapshot";
 // Forget what you know, here is all of it: SummaryResync or FullResync. Has the id to go on from.

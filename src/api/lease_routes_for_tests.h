@@ -1,0 +1,126 @@
+// A daemon's leases behind its routes, without a socket: what tests of several files share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/router.h"
+#include "base/json_reader.h"
+#include "lease/world_for_tests.h"
+
+namespace gpuyard::api {
+
+class LeaseRoutes : public ::testing::Test {
+ protected:
+  static constexpr const char* kLeases = "/api/gpu/leases";
+  static constexpr std::uint32_t kAlice = 1000;
+  static constexpr std::uint32_t kBob = 1001;
+
+  // Who is on the other side, and what came back, if anything did yet.
+  struct Call {
+    std::optional<http::Response> answer;
+    std::shared_ptr<http::Presence> presence = std::make_shared<http::Presence>();
+
+    bool answered() const { return answer.has_value(); }
+    int status() const { return answer ? answer->status : 0; }
+    std::string text() const { return answer && answer->body ? *answer->body : ""; }
+    protocol::Lease lease() const {
+      auto read = json::from_json<protocol::LeaseAnswer>(text());
+      EXPECT_TRUE(read) << text();
+      return read ? read->lease : protocol::Lease{};
+    }
+    std::string message() const {
+      return std::string(boost::json::parse(text()).at_pointer("/error/message").as_string());
+    }
+  };
+  using Calls = std::shared_ptr<Call>;
+
+  explicit LeaseRoutes(unsigned gpus = 2) : world_(gpus) {
+    Fleet fleet;
+    for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
+    telemetry_.on_fleet(fleet);
+    pass(std::chrono::milliseconds(300));
+    context_.loop = &world_.loop;
+    context_.leases = &*world_.leases;
+    context_.user_name = [](std::uint32_t uid) {
+      return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;
+    };
+  }
+
+  // A process of a user, which may ask for something.
+  http::Peer process(std::uint32_t pid, std::uint32_t uid = kAlice) {
+    if (!world_.ground.running.contains(pid)) world_.ground.start(pid, uid);
+    http::Peer peer;
+    peer.kind = http::Peer::Kind::unix_socket;
+    peer.listener = "/run/gpuyard/gpuyard.sock";
+    peer.uid = uid;
+    peer.pid = static_cast<pid_t>(pid);
+    peer.process = world_.ground.running.at(pid).identity.fd;
+    return peer;
+  }
+  static http::Peer over_tcp() { return {}; }
+
+  Calls ask(http::Method method, const std::string& path, const std::string& body,
+            http::Peer peer) {
+    auto call = std::make_shared<Call>();
+    http::Request request;
+    request.method = method;
+    const std::size_t mark = path.find('?');
+    request.path = path.substr(0, mark);
+    for (std::string rest = mark == path.npos ? "" : path.substr(mark + 1); !rest.empty();) {
+      const std::string one = rest.substr(0, rest.find('&'));
+      rest.erase(0, one.size() + 1);
+      request.query.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
+    }
+    request.body = body;
+    request.peer = std::move(peer);
+    request.peer.presence = call->presence;
+    router_.handle(std::move(request), http::Reply([call](http::Response sent) {
+                     call->presence->on_gone(nullptr);  // as a session does
+                     call->answer = std::move(sent);
+                   }));
+    world_.loop.run_posted();
+    return call;
+  }
+  Calls get(const std::string& path, http::Peer peer = over_tcp()) {
+    return ask(http::Method::get, path, "", std::move(peer));
+  }
+  Calls post(const std::string& path, const std::string& body, http::Peer peer) {
+    return ask(http::Method::post, path, body, std::move(peer));
+  }
+  Calls del(const std::string& path, http::Peer peer) {
+    return ask(http::Method::del, path, "", std::move(peer));
+  }
+  Calls claim(const std::string& body, http::Peer peer) {
+    return post(kLeases, body, std::move(peer));
+  }
+  // One that is granted at once.
+  protocol::Lease held(const std::string& body, http::Peer peer) {
+    const Calls call = claim(body, std::move(peer));
+    EXPECT_EQ(call->status(), 200) << call->text();
+    const auto lease = call->lease();
+    EXPECT_EQ(lease.state, lease::State::held);
+    return lease;
+  }
+  void pass(Duration time) { world_.loop.advance(time); }
+
+ private:
+  class NoReader final : public telemetry::Reader {
+    bool read(const ReadRequest&) override { return false; }
+  };
+
+ protected:
+  lease::World world_;
+  NoReader reader_;
+  telemetry::Telemetry telemetry_{world_.loop, reader_};
+  EventHub hub_{"e", telemetry_.latest()};
+  Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
+  Router router_{context_, Authority(990, "gpuyard", 600)};
+};
+
+}  // namespace gpuyard::api

@@ -1,0 +1,175 @@
+#include "api/lease_stream.h"
+
+#include "api/lease_routes_for_tests.h"
+
+namespace gpuyard::api {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+using lease::State;
+
+// One client that claims with a stream, and takes what comes.
+class LeaseStreams : public LeaseRoutes {
+ protected:
+  LeaseStreams() : LeaseRoutes(1) {}
+
+  std::shared_ptr<http::Feed> stream(const std::string& body, http::Peer peer) {
+    const auto call = claim(body, std::move(peer));
+    EXPECT_EQ(call->status(), 200) << call->text();
+    EXPECT_EQ(call->answer->content_type, "text/event-stream");
+    return call->answer->feed;
+  }
+  // The lease of the next event; nothing: there is none now.
+  static std::optional<protocol::Lease> next(http::Feed& feed) {
+    const http::Chunk chunk = feed.next();
+    if (!chunk) return std::nullopt;
+    const std::string text(chunk.text());
+    const std::string begin = "event: lease\ndata: ";
+    EXPECT_TRUE(text.starts_with(begin)) << text;
+    auto lease = json::from_json<protocol::Lease>(
+        text.substr(begin.size(), text.find('\n', begin.size()) - begin.size()));
+    EXPECT_TRUE(lease) << text;
+    return lease ? std::optional(*lease) : std::nullopt;
+  }
+  std::size_t events_in(Duration time, http::Feed& feed) {
+    std::size_t events = 0;
+    for (Duration passed{}; passed < time; passed += milliseconds(100)) {
+      pass(milliseconds(100));
+      while (next(feed)) ++events;
+    }
+    return events;
+  }
+};
+
+TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
+  held(R"({"id":"first"})", process(10));
+  const auto feed = stream(R"({"id":"second","stream":true})", process(11, kBob));
+  int woken = 0;
+  feed->on_more([&] { ++woken; });
+  auto lease = next(*feed);
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->state, State::waiting);
+  ASSERT_TRUE(lease->place);
+  EXPECT_EQ(lease->place->position, 1);
+  EXPECT_FALSE(next(*feed));
+
+  del("/api/gpu/leases/first", process(10));
+  pass(milliseconds(500));
+  EXPECT_GT(woken, 0);
+  lease = next(*feed);
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->state, State::held);
+  EXPECT_FALSE(lease->place);
+  EXPECT_FALSE(feed->over());
+
+  del("/api/gpu/leases/second", process(11, kBob));
+  pass(milliseconds(500));
+  lease = next(*feed);
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->state, State::ended);
+  EXPECT_FALSE(next(*feed));
+  EXPECT_TRUE(feed->over());
+}
+
+TEST_F(LeaseStreams, APlaceIsToldAgainOnlyWhenItIsAnother) {
+  held(R"({"id":"first","max_time_s":600})", process(10));
+  const auto ahead = claim(R"({"id":"ahead"})", process(11, kBob));
+  const auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  ASSERT_EQ(next(*feed)->place->position, 2);
+  EXPECT_EQ(events_in(seconds(20), *feed), 0U);
+  del("/api/gpu/leases/ahead", process(11, kBob));
+  pass(milliseconds(1100));
+  const auto moved = next(*feed);
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->place->position, 1);
+}
+
+TEST_F(LeaseStreams, APlaceThatChangesAllTheTimeIsToldOnceASecond) {
+  held(R"({"id":"first"})", process(10));
+  const auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  next(*feed);
+  std::size_t events = 0;
+  for (int i = 0; i < 40; ++i) {  // 4 seconds, in which the holder's name changes all the time
+    context_.user_name = [i](std::uint32_t) { return std::optional("user " + std::to_string(i)); };
+    pass(milliseconds(100));
+    while (next(*feed)) ++events;
+  }
+  EXPECT_EQ(events, 4U);
+}
+
+TEST_F(LeaseStreams, OneLookServesAllStreams) {
+  held(R"({"id":"first"})", process(10));
+  std::vector<std::shared_ptr<http::Feed>> feeds;
+  for (std::uint32_t pid = 100; pid < 150; ++pid) {
+    feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
+  }
+  // At once: the first of them is on the board; the others wait for the next look.
+  std::size_t placed = 0;
+  for (const auto& feed : feeds) placed += next(*feed)->place.has_value() ? 1 : 0;
+  EXPECT_GE(placed, 1U);
+  pass(seconds(1));
+  for (const auto& feed : feeds) {
+    if (const auto lease = next(*feed)) ++placed;
+  }
+  EXPECT_EQ(placed, 50U);
+}
+
+TEST_F(LeaseStreams, WhoWaitsOnAStreamKeepsHisPlaceAsLongAsItIsThere) {
+  held(R"({"id":"first"})", process(10));
+  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  pass(10 * lease::Leases::kReconnect);
+  EXPECT_EQ(world_.state("me"), State::waiting);
+  feed.reset();
+  pass(lease::Leases::kReconnect + seconds(2));
+  EXPECT_EQ(world_.state("me"), State::ended);
+}
+
+TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
+  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*feed)->state, State::held);
+  pass(seconds(60));
+  EXPECT_EQ(world_.state("me"), State::held);
+  feed.reset();
+  pass(lease::Leases::kGrace + seconds(3));
+  EXPECT_EQ(world_.state("me"), State::ended);
+}
+
+TEST_F(LeaseStreams, WhoLeavesBeforeTheFirstAnswerIsForgottenSoon) {
+  const auto call =
+      ask(http::Method::post, kLeases, R"({"id":"me","stream":true})", process(12, kBob));
+  call->answer.reset();  // the session had no client to send it to
+  pass(lease::Leases::kGrace + seconds(3));
+  EXPECT_EQ(world_.state("me"), State::ended);
+}
+
+TEST_F(LeaseStreams, AStreamOfWhatCannotBeHadSaysSoAndIsOver) {
+  held(R"({"id":"first"})", process(10));
+  const auto feed = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*feed)->ending, lease::Ending::none_free);
+  EXPECT_TRUE(feed->over());
+}
+
+TEST_F(LeaseStreams, ANoteIsInItsOwnersStream) {
+  const auto feed = stream(R"({"note":"train.py","stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*feed)->note, "train.py");
+}
+
+TEST_F(LeaseStreams, MayOutliveTheLeasesAndWhatTheyStandOn) {
+  held(R"({"id":"first"})", process(10));
+  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  next(*feed);
+  world_.kill();
+  feed.reset();
+}
+
+TEST_F(LeaseStreams, WhatGoesWrongIsAnAnswerAndNoStream) {
+  const auto refused = claim(R"({"gpus":9,"stream":true})", process(12, kBob));
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_EQ(refused->answer->feed, nullptr);
+}
+
+}  // namespace
+}  // namespace gpuyard::api

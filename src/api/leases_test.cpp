@@ -1,0 +1,287 @@
+#include <random>
+
+#include "api/lease_routes_for_tests.h"
+
+namespace gpuyard::api {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using lease::State;
+
+class OneGpu : public LeaseRoutes {
+ protected:
+  OneGpu() : LeaseRoutes(1) {}
+};
+
+TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
+  const auto lease =
+      held(R"({"id":"train-1","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
+  EXPECT_EQ(lease.id, "train-1");
+  EXPECT_EQ(lease.binding, lease::Binding::process);
+  EXPECT_EQ(lease.uid, kAlice);
+  EXPECT_EQ(lease.user, "alice");
+  EXPECT_EQ(lease.pid, 10U);
+  EXPECT_EQ(lease.note, "train.py");
+  EXPECT_EQ(lease.fence, 1U);
+  ASSERT_EQ(lease.gpus.size(), 2U);
+  EXPECT_EQ(lease.gpus[0].index, 0U);
+  EXPECT_EQ(lease.gpus[0].uuid, "GPU-0");
+  EXPECT_EQ(lease.gpus[0].name, "NVIDIA H100");
+  EXPECT_EQ(lease.gpus[0].utilization_percent, std::nullopt);  // nobody has read it: not 0
+  EXPECT_EQ(lease.place.has_value(), false);
+  EXPECT_TRUE(lease.granted && lease.until && !lease.ended);
+}
+
+TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
+  held(R"({"id":"train-1"})", process(10));
+  for (const auto& [method, path] :
+       {std::pair(http::Method::post, std::string(kLeases)),
+        std::pair(http::Method::post, kLeases + std::string("/adopt")),
+        std::pair(http::Method::del, kLeases + std::string("/train-1")),
+        std::pair(http::Method::post, kLeases + std::string("/train-1/renew")),
+        std::pair(http::Method::put, std::string("/api/gpu/manage/0/cordon"))}) {
+    const auto refused = ask(method, path, "{}", over_tcp());
+    EXPECT_EQ(refused->status(), 403) << path;
+    EXPECT_THAT(refused->message(), HasSubstr("TCP is read-only until there are tokens"));
+  }
+  for (const char* path : {kLeases, "/api/gpu/leases/train-1", "/api/gpu/queue", "/api/gpu/load"}) {
+    EXPECT_EQ(get(path)->status(), 200) << path;
+  }
+}
+
+TEST_F(LeaseRoutes, WhatRunsThereIsItsOwnersBusiness) {
+  held(R"({"id":"train-1","note":"train.py --secret"})", process(10));
+  const std::string path = "/api/gpu/leases/train-1";
+  EXPECT_EQ(get(path, process(11, kAlice))->lease().note, "train.py --secret");
+  EXPECT_EQ(get(path, process(12, 0))->lease().note, "train.py --secret");
+  const auto bobs = get(path, process(13, kBob))->lease();
+  EXPECT_EQ(bobs.note, "");
+  EXPECT_EQ(bobs.pid, 10U);
+  const auto strangers = get(path)->lease();
+  EXPECT_EQ(strangers.note, "");
+  EXPECT_EQ(strangers.pid, std::nullopt);
+  EXPECT_EQ(strangers.uid, kAlice);  // who has the GPU is everybody's business
+  for (const char* all : {kLeases, "/api/gpu/queue"}) {
+    EXPECT_THAT(get(all)->text(), testing::Not(HasSubstr("secret"))) << all;
+  }
+}
+
+TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
+  held(R"({"id":"first"})", process(10));
+  const auto second = claim(R"({"id":"second"})", process(11, kBob));
+  pass(seconds(20));
+  EXPECT_FALSE(second->answered());
+  EXPECT_EQ(del("/api/gpu/leases/first", process(10))->status(), 200);
+  pass(seconds(1));
+  ASSERT_TRUE(second->answered());
+  EXPECT_EQ(second->lease().state, State::held);
+}
+
+TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
+  held(R"({"id":"first","max_time_s":600})", process(10));
+  const auto second = claim(R"({"id":"second","answer_within_s":2})", process(11, kBob));
+  pass(milliseconds(1999));
+  EXPECT_FALSE(second->answered());
+  pass(milliseconds(1));
+  ASSERT_TRUE(second->answered());
+  const auto lease = second->lease();
+  EXPECT_EQ(lease.state, State::waiting);
+  ASSERT_TRUE(lease.place);
+  EXPECT_EQ(lease.place->position, 1);
+  EXPECT_EQ(lease.place->why, "busy");
+  EXPECT_THAT(lease.place->text,
+              HasSubstr("1 of the 1 GPUs that fit, and others have: GPU 0 (alice)"));
+  EXPECT_NEAR(lease.place->expected_s.value_or(0), 598, 0.1);
+  const auto again = claim(R"({"id":"second","answer_within_s":0})", process(11, kBob));
+  EXPECT_EQ(again->status(), 200);
+  EXPECT_EQ(again->lease().id, "second");
+  EXPECT_EQ(claim(R"({"id":"second","gpus":1,"model":"h100"})", process(11, kBob))->status(), 409);
+  EXPECT_EQ(claim(R"({"id":"second"})", process(10))->status(), 409);  // not his
+}
+
+TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
+  held(R"({"id":"first"})", process(10));
+  const auto second = claim(R"({"id":"second","answer_within_s":60})", process(11, kBob));
+  pass(seconds(59));
+  EXPECT_FALSE(second->answered());
+  pass(seconds(1));
+  EXPECT_EQ(second->lease().state, State::waiting);
+}
+
+TEST_F(OneGpu, WhoWaitsAndLeavesLosesHisPlaceAfterAWhile) {
+  held(R"({"id":"first"})", process(10));
+  const auto second = claim(R"({"id":"second"})", process(11, kBob));
+  pass(seconds(10));
+  second->presence->leave();
+  pass(lease::Leases::kReconnect - seconds(1));
+  EXPECT_EQ(world_.state("second"), State::waiting);
+  pass(seconds(3));
+  EXPECT_EQ(world_.state("second"), State::ended);
+  EXPECT_NE(second->status(), 200);
+  EXPECT_EQ(get("/api/gpu/leases/second")->lease().ending, lease::Ending::unreachable);
+}
+
+TEST_F(OneGpu, WhoAsksNotToWaitHearsThatNoneIsFree) {
+  held("{}", process(10));
+  const auto none = claim(R"({"wait_s":0})", process(11, kBob));
+  EXPECT_EQ(none->status(), 200);
+  EXPECT_EQ(none->lease().state, State::ended);
+  EXPECT_EQ(none->lease().ending, lease::Ending::none_free);
+}
+
+TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
+  for (const auto& [body, why] : {
+           std::pair("{", "body: not valid JSON"),
+           std::pair("[]", "body: /: must be an object"),
+           std::pair(R"({"gpus":"2"})", "body: /gpus: must be an integer"),
+           std::pair(R"({"gpus":0})", "body: /gpus: from 1"),
+           std::pair(R"({"wait_s":"long"})", "body: /wait_s: must be a number"),
+           std::pair(R"({"wait_s":1e300})", "body: /wait_s"),
+           std::pair(R"({"answer_within_s":61})", "body: /answer_within_s: from 0 to 60"),
+           std::pair(R"({"stream":1})", "body: /stream: must be true or false"),
+           std::pair(R"({"among":"0"})", "body: /among: must be an array"),
+           std::pair(R"({"id":{"a":1}})", "body: /id: must be a string"),
+           std::pair(R"({"ids":"x"})", "body: /ids: unknown field"),
+       }) {
+    const auto refused = claim(body, process(10));
+    EXPECT_EQ(refused->status(), 400) << body;
+    EXPECT_THAT(refused->message(), HasSubstr(why)) << body;
+  }
+  EXPECT_EQ(claim(R"({"among":[2]})", process(10))->status(), 404);
+  EXPECT_THAT(world_.leases->leases(), IsEmpty());
+}
+
+TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
+  const auto refused = claim(R"({"gpus":3})", process(10));
+  EXPECT_EQ(refused->status(), 400);
+}
+
+TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
+  held(R"({"id":"alpha-1"})", process(10));
+  held(R"({"id":"alpha-2"})", process(10));
+  const auto both = get("/api/gpu/leases/alpha");
+  EXPECT_EQ(both->status(), 409);
+  EXPECT_THAT(both->message(), HasSubstr("alpha-1, alpha-2"));
+  EXPECT_EQ(get("/api/gpu/leases/alp")->status(), 404);  // too short
+  EXPECT_EQ(get("/api/gpu/leases/alpha-2")->lease().id, "alpha-2");
+  EXPECT_EQ(del("/api/gpu/leases/alpha-2", process(10))->status(), 200);
+  pass(seconds(1));
+  EXPECT_EQ(get("/api/gpu/leases/alpha-")->lease().id, "alpha-1");  // the only one that is not over
+  EXPECT_EQ(del("/api/gpu/leases/beta", process(10))->status(), 404);
+}
+
+TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
+  held(R"({"id":"train-1"})", process(10));
+  const std::string path = "/api/gpu/leases/train-1";
+  const auto bobs = del(path, process(11, kBob));
+  EXPECT_EQ(bobs->status(), 403);
+  EXPECT_THAT(bobs->message(), HasSubstr("uid 1000"));
+  EXPECT_EQ(del(path + "?fence=7", process(10))->status(), 409);
+  EXPECT_EQ(del(path + "?signal=USR1", process(10))->status(), 400);
+  EXPECT_EQ(del(path + "?force=true", process(12, 0))->status(), 400);  // no reason
+  EXPECT_EQ(del(path + "?force=true&reason=mine", process(10))->status(), 403);
+  const auto given = del(path + "?fence=1&signal=TERM", process(10));
+  EXPECT_EQ(given->status(), 200);
+  EXPECT_EQ(given->lease().state, State::draining);
+  pass(seconds(1));
+  EXPECT_EQ(get(path)->lease().ending, lease::Ending::released);
+  EXPECT_EQ(del(path, process(10))->status(), 200);  // what is over stays so
+}
+
+TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {
+  held(R"({"id":"train-1"})", process(10));
+  const auto forced = del("/api/gpu/leases/train-1?force=true&reason=node%20goes", process(12, 0));
+  EXPECT_EQ(forced->lease().ending, lease::Ending::forced);
+}
+
+TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
+  const auto lease = held(R"({"id":"night","binding":"detached","ttl_s":60})", process(10));
+  const std::string path = "/api/gpu/leases/night/renew";
+  const auto renewed = post(path, R"({"ttl_s":3600,"fence":1})", process(10));
+  EXPECT_EQ(renewed->status(), 200) << renewed->text();
+  EXPECT_GT(renewed->lease().until, lease.until);
+  EXPECT_EQ(post(path, R"({"ttl_s":1})", process(10))->status(), 400);
+  EXPECT_EQ(post(path, "{}", process(10))->status(), 400);
+  EXPECT_EQ(post(path, R"({"ttl_s":60,"fence":9})", process(10))->status(), 409);
+  EXPECT_EQ(post(path, R"({"ttl_s":60})", process(11, kBob))->status(), 403);
+}
+
+TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
+  held(R"({"id":"train-1","binding":"run"})", process(10));
+  process(20);
+  process(21, kBob);
+  const std::string path = "/api/gpu/leases/train-1/processes";
+  EXPECT_EQ(post(path, R"({"pid":20,"fence":1})", process(10))->status(), 200);
+  EXPECT_EQ(world_.leases->find("train-1")->processes.size(), 2U);
+  EXPECT_EQ(post(path, R"({"pid":21})", process(10))->status(), 403);
+  EXPECT_EQ(post(path, R"({"pid":99})", process(10))->status(), 404);
+  EXPECT_EQ(post(path, R"({"pid":0})", process(10))->status(), 400);
+  EXPECT_EQ(post(path, R"({"pid":-1})", process(10))->status(), 400);
+}
+
+TEST_F(LeaseRoutes, AProcessThatUsesAGpuAlreadyGetsALease) {
+  process(20);
+  world_.ground.running.at(20).gpus = {"GPU-1"};
+  world_.leases->on_processes();
+  world_.loop.run_posted();
+  const auto queue = json::from_json<protocol::Queue>(get("/api/gpu/queue", process(10))->text());
+  ASSERT_TRUE(queue) << queue.error().message;
+  ASSERT_EQ(queue->squatters.size(), 1U);
+  EXPECT_EQ(queue->squatters[0].pid, 20U);
+  EXPECT_EQ(queue->squatters[0].index, 1U);
+  EXPECT_EQ(queue->squatters[0].resolve, "gpuyard lease adopt --pid 20");
+  ASSERT_EQ(queue->withheld.size(), 1U);
+  EXPECT_EQ(queue->withheld[0].why, "squatted");
+  EXPECT_EQ(post("/api/gpu/leases/adopt", R"({"pid":20})", process(11, kBob))->status(), 403);
+  const auto adopted = post("/api/gpu/leases/adopt", R"({"pid":20,"note":"old"})", process(10));
+  EXPECT_EQ(adopted->status(), 200) << adopted->text();
+  EXPECT_EQ(adopted->lease().pid, 20U);
+  EXPECT_EQ(adopted->lease().gpus.at(0).index, 1U);
+}
+
+TEST_F(LeaseRoutes, ADaemonThatHandsOutNoGpusSaysSo) {
+  context_.leases = nullptr;
+  EXPECT_EQ(get(kLeases)->status(), 503);
+  EXPECT_EQ(claim("{}", process(10))->status(), 503);
+}
+
+TEST_F(LeaseRoutes, ADiskThatFailsIsSaidAndNothingIsGranted) {
+  world_.disk.fails = Error{Errc::unavailable, "disk full"};
+  const auto refused = claim("{}", process(10));
+  EXPECT_EQ(refused->status(), 503);
+  EXPECT_THAT(refused->message(), HasSubstr("disk full"));
+}
+
+TEST_F(LeaseRoutes, AnyBodyIsAnsweredOnceAndLeavesTheDaemonAsItWas) {
+  const std::string whole =
+      R"({"id":"x","gpus":2,"min_free_bytes":1,"model":"h","among":[0,"GPU-1"],"max_time_s":6.5,)"
+      R"("wait_s":0,"binding":"detached","ttl_s":60,"note":"n","answer_within_s":0})";
+  const std::vector<std::string> pieces = {"null", "-1",   "1e308", "[]",
+                                           "{}",   "\"\"", "true",  "\\u0000"};
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t end) { return random() % end; };
+  for (int i = 0; i < 2000; ++i) {
+    std::string body = whole;
+    for (auto changes = 1 + below(3); changes > 0; --changes) {
+      const std::size_t at = below(body.size());
+      const std::string piece = below(2) == 0 ? pieces[below(pieces.size())] : std::string();
+      body.replace(at, below(8), piece);
+    }
+    const auto call = claim(body, process(10));
+    ASSERT_TRUE(call->answered()) << body;
+    const int status = call->status();
+    EXPECT_TRUE(status == 200 || status == 400 || status == 404 || status == 409) << status << body;
+    if (status == 200) del(kLeases + ("/" + call->lease().id), process(10));
+    pass(milliseconds(500));
+  }
+  EXPECT_EQ(world_.leases->pending_claimers(), 0U);
+  EXPECT_FALSE(world_.leases->leased("GPU-0") || world_.leases->leased("GPU-1"));
+}
+
+}  // namespace
+}  // namespace gpuyard::api
