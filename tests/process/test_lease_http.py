@@ -1,0 +1,147 @@
+"""What strangers may do with claims, against the real program: at each step somebody vanishes, sends
+half of it, or nonsense. Nobody holds a GPU or a place in the queue because of it."""
+
+import json
+import socket
+import time
+
+import pytest
+from conftest import PATIENCE, wait_until
+from control_client import connect
+
+ALICE, BOB = 61001, 61002
+
+
+def request(body, length=None):
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return (b"POST /api/gpu/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+            + str(len(text) if length is None else length).encode() + b"\r\n\r\n" + text)
+
+
+def claim(yard, body, uid=None):
+    """A connection that has asked, and may be left."""
+    client = connect(yard.socket, uid)
+    client.sendall(request(body))
+    return client
+
+
+def status_of(client):
+    return int(client.recv(65536).split(b" ", 2)[1])
+
+
+def queue(yard):
+    return yard.get("/api/gpu/queue").json()
+
+
+def leases(yard):
+    return yard.get("/api/gpu/leases").json()["leases"]
+
+
+@pytest.fixture
+def yard(daemon):
+    yard = daemon("--simulate", "1")
+    wait_until(lambda: yard.get("/api/gpu/load").status == 200
+               and yard.get("/api/gpu/load").json()["capacity"] == 1, "a GPU to lease")
+    return yard
+
+
+def test_the_load_is_reported_and_streamed(yard, record_property):
+    record_property("contract", "D10")
+    expected = {"gpu_pool": [{"index": 0, "name": yard.get("/api/gpu/load").json()["gpu_pool"][0]["name"],
+                              "vendor": "NVIDIA", "leased": False}],
+                "pending_claimers": 0, "capacity": 1}
+    assert yard.get("/api/gpu/load").json() == expected
+    listener = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
+    listener.sendall(b"GET /api/gpu/events HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    moments = []
+    with listener, listener.makefile("r", encoding="utf-8") as lines:
+        for line in lines:
+            if line == "event: load\n":
+                moments.append(time.monotonic())
+                assert json.loads(next(lines).removeprefix("data: ")) == expected
+                if len(moments) == 2:
+                    break
+    assert 4 < moments[1] - moments[0] < 8  # every five seconds, on a machine that may be busy
+
+
+def test_a_claim_over_tcp_is_refused_with_the_way_out(yard):
+    refused = yard.get("/api/gpu/leases", method="POST", body={})
+    assert refused.status == 403
+    assert "TCP is read-only until there are tokens" in refused.json()["error"]["message"]
+
+
+def test_bodies_that_are_no_claims_are_refused_and_leave_nothing(yard):
+    for body in [b"{", b"[]", b"null", b'"x"', b'{"gpus":"1"}', b'{"gpus":1e400}', b'{"gpus":[1]}',
+                 b'{"wait_s":null,"wait_s":1,"x":2}', b'{"id":"' + b"x" * 65 + b'"}',
+                 b'{"note":"' + b"x" * 201 + b'"}', b'{"note":"\xff\xfe"}', b"[" * 1000,
+                 b'{"among":[' + b"0," * 300 + b"0]}"]:
+        with connect(yard.socket) as client:
+            client.sendall(request(body))
+            assert status_of(client) == 400, body[:60]
+    with connect(yard.socket) as client:
+        client.sendall(request(b"", length=65537))
+        assert status_of(client) == 413
+    assert leases(yard) == []
+    assert queue(yard)["pending_claimers"] == 0
+
+
+def test_who_sends_half_a_claim_and_leaves_has_asked_for_nothing(yard):
+    whole = request({"gpus": 1})
+    for end in range(1, len(whole), 7):
+        client = connect(yard.socket)
+        client.sendall(whole[:end])
+        client.close()
+    assert yard.get("/health").status == 200
+    assert leases(yard) == []
+
+
+def test_who_leaves_a_stream_gives_up_what_it_held(yard):
+    client = claim(yard, {"stream": True})
+    wait_until(lambda: [one["state"] for one in leases(yard)] == ["held"], "the lease")
+    client.close()
+    wait_until(lambda: leases(yard) == [], "the lease to end with its stream")
+
+
+def test_who_leaves_before_reading_a_word_of_a_stream_gives_it_up(yard):
+    for _ in range(5):
+        claim(yard, {"stream": True}).close()
+    wait_until(lambda: leases(yard) == [] and queue(yard)["pending_claimers"] == 0,
+               "nobody to hold or wait")
+
+
+def test_who_waits_and_leaves_keeps_nobody_from_the_gpu(yard):
+    holder = claim(yard, {"id": "holder", "stream": True}, ALICE)
+    wait_until(lambda: len(leases(yard)) == 1, "the first lease")
+    vanished = claim(yard, {"id": "vanished", "stream": True}, BOB)
+    wait_until(lambda: queue(yard)["pending_claimers"] == 1, "one to wait")
+    stays = claim(yard, {"id": "stays", "stream": True}, BOB)
+    wait_until(lambda: [one["id"] for one in queue(yard)["waiting"]] == ["vanished", "stays"],
+               "two to wait")
+    vanished.close()
+    holder.close()
+    wait_until(lambda: [one["id"] for one in leases(yard)] == ["stays"], "the one that stayed")
+    stays.close()
+
+
+def test_a_claim_that_is_asked_for_again_is_the_same(yard):
+    body = {"id": "again", "binding": "detached", "ttl_s": 60}
+    first = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
+    again = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
+    assert first["state"] == again["state"] == "held"
+    assert first["fence"] == again["fence"]
+    other = yard.get("/api/gpu/leases", unix=True, method="POST", body=body | {"gpus": 1, "note": "x"})
+    assert other.status == 409
+
+
+def test_on_the_socket_for_leases_root_may_lease_and_nothing_more(yard):
+    lease_socket = str(yard.directory / "lease.sock")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(lease_socket)
+        client.sendall(request({"binding": "detached", "ttl_s": 60}))
+        assert status_of(client) == 200
+        client.sendall(b"PUT /api/gpu/manage/0/cordon HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Content-Length: 14\r\n\r\n" + b'{"reason":"x"}')
+        answer = client.recv(65536)
+        assert b" 403 " in answer.split(b"\r\n", 1)[0]
+        assert b"this socket is for leases alone" in answer
