@@ -19,7 +19,7 @@ constexpr double kMostSeconds = std::chrono::seconds(lease::UseArchive::kKeptFor
 Result<UseQuestion> question_of(const protocol::UsageQuery& query, WallTime now) {
   UseQuestion question;
   const std::string by = query.by.value_or("user");
-  if (!boost::describe::enum_from_string(by, question.by)) {
+  if (!boost::describe::enum_from_string(by.c_str(), question.by)) {
     return Error{Errc::invalid, fmt::format("by: is user, day, gpu or lease, not \"{}\"", by)};
   }
   const double since_s = query.since_s.value_or(kUsualSeconds);
