@@ -80,11 +80,10 @@ void LeaseUseFeed::open(const Snapshot& snapshot) {
 }
 
 void LeaseUseFeed::on_lease(const Lease& now, State before) {
-  if (has_gpus(now.state) && !has_gpus(before)) {
-    book_.begin(holding_of(now));
-  } else if (!has_gpus(now.state) && has_gpus(before)) {
-    book_.end(now.id, loop_.now());
-  }
+  // Between two syncs of the disk a lease may come and go.
+  const bool begun = now.granted_wall && before == State::waiting;
+  if (begun) book_.begin(holding_of(now));
+  if (now.state == State::ended && (begun || has_gpus(before))) book_.end(now.id, loop_.now());
 }
 
 void LeaseUseFeed::fresh(std::function<void(const lease::UseReadings&)> done) {
