@@ -7,6 +7,7 @@
 #include "http/endpoint.h"
 #include "processes/user_names.h"
 #include "protocol/control.h"
+#include "protocol/usage.h"
 #include "store/history_db.h"
 
 namespace gpuyard::daemon {
@@ -89,6 +90,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config.control, journal_.epoch()),
       leases_(loop, query_, telemetry_, control_.control(), journal_, state_, options.config),
+      use_(loop, telemetry_, energy_.meter(), state_, leases_.leases()),
+      users_(loop, query_),
       context_{telemetry_,
                event_hub_,
                options.version,
@@ -107,10 +110,24 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
       }) {
+  show_use();
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
                   options.version);
   }
+}
+
+void Yard::show_use() {
+  context_.use = &use_.book();
+  context_.lease_use = [this](const lease::Lease& lease) {
+    const auto use = use_.book().of(lease.id);
+    return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
+  };
+  context_.user_name = [this](std::uint32_t uid) { return users_.name_of(uid); };
+  context_.learn_users = [this](const std::vector<std::uint32_t>& uids,
+                                std::function<void()> done) {
+    users_.learn(uids, std::move(done));
+  };
 }
 
 Result<void> Yard::listen() {
@@ -148,7 +165,11 @@ void Yard::start() {
                        operation.change.gpu);
   });
   control_.control().start();
-  leases_.on_change([this](const lease::Lease& now, lease::State) { news_.on_change(now); });
+  leases_.on_change([this](const lease::Lease& now, lease::State before) {
+    use_.on_lease(now, before);
+    news_.on_change(now);
+    users_.learn({now.uid}, [] {});
+  });
   leases_.start();
   news_.start();
   if (zeus_) zeus_->start();
@@ -198,6 +219,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   history_.on_snapshot(*snapshot);
   energy_.meter().on_snapshot(*snapshot);
   leases_.on_snapshot(*snapshot);
+  use_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
@@ -209,6 +231,7 @@ void Yard::stop(std::function<void()> done) {
   history_.put_away();
   energy_.meter().stop();
   leases_.leases().stop();
+  use_.book().stop();
   // Whoever waits for a command hears how it ended before the connections are closed.
   control_.control().stop([this, done = std::move(done)] {
     const auto last = [this, done] { server_.shutdown(kFarewell, done); };

@@ -13,7 +13,9 @@
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
+#include "daemon/lease_use_feed.h"
 #include "daemon/serve.h"
+#include "daemon/user_directory.h"
 #include "daemon/zeus_feed.h"
 #include "driver/host_client.h"
 #include "events/changes.h"
@@ -49,6 +51,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
   void on_added(const events::Event&);
+  void show_use();
   void follow_kernel_log(bool simulated);
 
   http::IoLoop& loop_;
@@ -70,6 +73,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   EnergyFeed energy_;
   ControlFeed control_;
   LeaseFeed leases_;
+  LeaseUseFeed use_;
+  UserDirectory users_;
   api::Context context_;
   api::LeaseNews news_;
   const api::Authority authority_;
