@@ -73,7 +73,8 @@ inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read,
      "What happens, as server-sent events: `device`, `operation` and `lease` events have an id and "
      "are never left out, "
-     "`snapshot` and, every five seconds, `load` events may be, and `resync` is all there is to know, for who cannot go on from "
+     "`snapshot` and, every five seconds, `load` events may be, and `resync` is all there is to "
+     "know, for who cannot go on from "
      "the last id.",
      ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
 
