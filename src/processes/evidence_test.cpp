@@ -79,7 +79,7 @@ TEST_F(Whose, ChildrenOfAKnownProcessAreItsLeases) {
 }
 
 TEST_F(Whose, AnEnvironmentNamesTheLease) {
-  put(10, 1, std::string("A=GPUYARD_LEASE=x\0GPUYARD_LEASE=lease-a\0B=1", 42));
+  put(10, 1, std::string("A=GPUYARD_LEASE=x\0GPUYARD_LEASE=lease-a\0B=1", 43));
   put(11, 10, "");
   put(12, 1, "GPUYARD_LEASE_OLD=lease-a");
   put(13, 1, "GPUYARD_LEASE=lease-a", kBen);
@@ -195,7 +195,7 @@ TEST_F(Whose, AProcThatCannotBeReadTakesNobodyForGone) {
 }
 
 TEST(Mark, IsTheFirstThatIsSet) {
-  EXPECT_EQ(mark_in(std::string_view("A=1\0GPUYARD_LEASE=x\0GPUYARD_LEASE=y\0", 38)), "x");
+  EXPECT_EQ(mark_in(std::string_view("A=1\0GPUYARD_LEASE=x\0GPUYARD_LEASE=y\0", 36)), "x");
   EXPECT_EQ(mark_in("GPUYARD_LEASE="), "");
   EXPECT_EQ(mark_in("GPUYARD_LEASE"), "");
   EXPECT_EQ(mark_in("XGPUYARD_LEASE=x"), "");
