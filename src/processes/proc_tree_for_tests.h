@@ -38,7 +38,7 @@ class ProcTree {
     std::string cmdline = std::string("python3\0train.py\0", 17);
     std::string cgroup = "0::/user.slice/user-1000.slice/session-3.scope\n";
     std::string environment = "PATH=/bin";  // the last entry's end is added
-    std::string numbers = {};  // in each PID namespace; "": this alone
+    std::string numbers = {};               // in each PID namespace; "": this alone
   };
 
   void put(const Process& process) {
