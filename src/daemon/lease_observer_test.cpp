@@ -161,7 +161,8 @@ TEST_F(ObserverTest, AWorkerThatTakesNothingIsNoSilence) {
 
 TEST_F(ObserverTest, TheProcessesOfARecordingAreNobodys) {
   LeaseObserver observer(loop_, worker_, telemetry_, {proc_.root(), proc_.root(), true});
-  observer.look({}, {"G0"}, false, [this](lease::Sight sight) { sights_.push_back(sight); });
+  observer.look({}, {"G0"}, false,
+                [this](lease::Sight sight) { sights_.push_back(std::move(sight)); });
   worker_.run_all();
   EXPECT_EQ(sights_.at(0).on_gpus.at("G0")->front().verdict, Seen::Verdict::unknown);
 }

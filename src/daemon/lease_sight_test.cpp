@@ -11,7 +11,6 @@ using processes::GpuUser;
 using processes::ProcessRow;
 using processes::ProcessTable;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
