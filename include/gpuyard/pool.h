@@ -124,7 +124,7 @@ class GPUYARD_API Pool {
   ///
   /// None: the deadline passed, it was asked to stop, or there never are so many, which is said at
   /// once.
-  std::optional<Lease> claim(std::chrono::milliseconds deadline, std::stop_token stop = {},
+  std::optional<Lease> claim(std::chrono::milliseconds deadline, const std::stop_token& stop = {},
                              unsigned gpus = 1) const;
   /// The same without waiting: comes back at once, and tells the handler when it is served.
   [[nodiscard]] PendingLease claim(Handler handler, unsigned gpus = 1) const;

@@ -68,15 +68,12 @@ TEST(Backfill, EveryPassIsTold) {
 }
 
 TEST(Backfill, AClaimOfOneGpuIsNeverPassedWhereNobodyKnowsWhen) {
-  Desk desk(2);
-  desk.claim(1);
-  const Ticket wants_both = desk.claim(2);
-  // Both heads wait with GPU 1; the first may be passed, the second wants one.
-  for (unsigned i = 0; i < Core::kPasses; ++i) desk.release(desk.claim(1));
-  const Ticket single = desk.claim(desk.only(slots({1})));
-  EXPECT_TRUE(desk.waits(single));
-  desk.cancel(wants_both);
-  EXPECT_TRUE(desk.held(single));
+  Crowd crowd(10 * kMinute);
+  const Ticket single = crowd.claim(crowd.only(slots({1})));
+  EXPECT_TRUE(crowd.waits(single)) << "the first is to begin in ten minutes";
+  EXPECT_TRUE(crowd.waits(crowd.claim(1, kMinute))) << "who could pass the first, but not this one";
+  crowd.cancel(crowd.head);
+  EXPECT_TRUE(crowd.held(single));
 }
 
 TEST(Backfill, NobodyPassesAnybodyWhereItIsStrict) {

@@ -108,7 +108,7 @@ Ticket Core::claim(const Terms& terms, TimePoint now, Effects& effects) {
   claim.ticket = ticket;
   claim.terms = terms;
   claim.terms.eligible &= known_;  // another GPU may have that slot later
-  waiting_.emplace_hint(waiting_.end(), ticket, std::move(claim));
+  waiting_.emplace_hint(waiting_.end(), ticket, claim);
   schedule(now, effects);
   return ticket;
 }

@@ -232,7 +232,7 @@ Result<v0::Pool> v0::Pool::of(const Monitor& monitor) {
   return of(std::move(gpus));
 }
 
-std::optional<v0::Pool::Lease> v0::Pool::claim(milliseconds deadline, std::stop_token stop,
+std::optional<v0::Pool::Lease> v0::Pool::claim(milliseconds deadline, const std::stop_token& stop,
                                                unsigned gpus) const {
   return ground_->claim(deadline, stop, gpus);
 }
