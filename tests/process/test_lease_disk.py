@@ -1,0 +1,209 @@
+"""The record of leases when its disk fails under a daemon: what is held stays held, nobody is given a GPU
+that is not written down, the reason is said, and it goes on by itself once the disk is well.
+"""
+
+import glob
+import os
+import resource
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import wait_until
+from control_client import Caller
+from sim_world import world  # noqa: F401
+
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+NO_ROOM = (4000, resource.RLIM_INFINITY)  # less than one page of the journal
+
+
+class Yard:
+    """A daemon with four GPUs and one who asks for them: this process."""
+
+    def __init__(self, daemon, world, directory):
+        world.start("--gpus", "4", "--load", "idle")
+        self.start = lambda: daemon(directory=directory, GPUYARD_SIM_WORLD=str(world.directory))
+        self.daemon = self.start()
+        self.caller = Caller(self.daemon.socket)
+        self.open()
+
+    def open(self):
+        wait_until(lambda: self.daemon.get("/api/gpu/load").status == 200
+                   and self.daemon.get("/api/gpu/load").json()["capacity"] == 4, "GPUs to lease")
+
+    def restart(self):
+        self.daemon.process.kill()
+        self.daemon.process.wait()
+        self.caller.close()
+        self.daemon = self.start()
+
+    def claim(self, **wish):
+        return self.caller.ask("POST", "/api/gpu/leases", {"gpus": 1, "wait_s": 5} | wish)
+
+    def granted(self, **wish):
+        """A lease, as soon as there are any again."""
+        def try_it():
+            answer = self.claim(**wish)
+            assert answer.status in (200, 201, 503), answer.text
+            return answer.status != 503 and answer.json()["lease"]
+        lease = wait_until(try_it, "a lease")
+        assert lease["state"] == "held", lease
+        return lease
+
+    def held(self):
+        """{id: (fence, GPUs)} of what is held, or None: nothing can be said of it now."""
+        answer = self.daemon.get("/api/gpu/leases")
+        if answer.status != 200:
+            return None
+        return {lease["id"]: (lease["fence"], [gpu["uuid"] for gpu in lease["gpus"]])
+                for lease in answer.json()["leases"] if lease["state"] == "held"}
+
+    def refused(self, *reasons):
+        """Waits until nobody gets anything, and why is said."""
+        def closed():
+            answer = self.claim()
+            message = answer.status == 503 and answer.json()["error"]["message"]
+            return message and "leases that are held stay so" in message and message
+        message = wait_until(closed, "a refusal")
+        assert any(reason in message for reason in reasons), message
+        assert self.daemon.get("/api/gpu/devices").json()["count"] == 4  # the rest goes on
+
+
+def place_of(lease):
+    return lease["fence"], [gpu["uuid"] for gpu in lease["gpus"]]
+
+
+@pytest.fixture
+def yard(daemon, world, tmp_path):
+    return Yard(daemon, world, tmp_path / "yard")
+
+
+def limit_files(yard, limit):
+    resource.prlimit(yard.daemon.process.pid, resource.RLIMIT_FSIZE, limit)
+
+
+def test_without_room_nothing_more_is_granted_and_what_is_held_stays(yard):
+    first = yard.granted()
+    limit_files(yard, NO_ROOM)
+    yard.refused("full", "I/O error")
+    assert yard.held() == {first["id"]: place_of(first)}
+    limit_files(yard, UNLIMITED)
+    second = yard.granted()
+    assert second["fence"] > first["fence"]
+    assert yard.held() == {each["id"]: place_of(each) for each in (first, second)}
+
+
+def test_killed_without_room_it_finds_what_was_granted_and_no_more(yard):
+    first = yard.granted()
+    limit_files(yard, NO_ROOM)
+    yard.refused("full", "I/O error")
+    yard.restart()
+    wait_until(lambda: yard.held() == {first["id"]: place_of(first)}, "the lease")
+    assert yard.granted()["fence"] > first["fence"]
+
+
+def test_a_record_that_is_truncated_under_it_loses_nothing_that_was_told(yard):
+    first = yard.granted()
+    for file in glob.glob(yard.daemon.state + "/state.db*"):
+        os.truncate(file, 100)
+    limit_files(yard, NO_ROOM)  # so that it is opened again, and only then can that be seen
+    yard.refused("full", "I/O error", "malformed", "not a database")
+    limit_files(yard, UNLIMITED)
+    second = yard.granted()
+    assert glob.glob(yard.daemon.state + "/state.db.corrupt-*")
+    assert second["fence"] > first["fence"]
+    both = {each["id"]: place_of(each) for each in (first, second)}
+    assert yard.held() == both
+    yard.restart()
+    wait_until(lambda: yard.held() == both, "both leases in the next life")
+
+
+def test_a_corrupt_record_at_the_start_gives_no_fence_twice(yard):
+    first = yard.granted()
+    yard.daemon.stop()
+    for file in glob.glob(yard.daemon.state + "/state.db*"):
+        with open(file, "wb") as broken:
+            broken.write(b"broken" * 2000)
+    yard.restart()
+    assert yard.granted()["fence"] > first["fence"] + 1_000_000_000
+
+
+def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard):
+    yard.granted()
+    yard.daemon.stop()
+    with sqlite3.connect(yard.daemon.state + "/state.db") as database:
+        database.execute("PRAGMA user_version=99")
+    database.close()
+    yard.restart()
+    yard.refused("layout 99")
+    yard.daemon.stop()
+    with sqlite3.connect(yard.daemon.state + "/state.db") as database:
+        assert database.execute("SELECT state, fence FROM leases").fetchall() == [("held", 1)]
+    database.close()
+
+
+@pytest.fixture
+def own_disk(tmp_path):
+    """A file system of the state's own, which can be filled."""
+    state = tmp_path / "yard" / "state"
+    state.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs", state],
+                      capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a disk of its own")
+    yield state
+    subprocess.run(["umount", "-l", state], check=True)
+
+
+def test_a_disk_that_is_full_grants_again_once_there_is_room(own_disk, yard):
+    first = yard.granted()
+    filler = own_disk / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while file.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+
+    def full():
+        """The journal has room of its own until it has to grow."""
+        answer = yard.claim()
+        if answer.status < 300:
+            yard.caller.ask("DELETE", f"/api/gpu/leases/{answer.json()['lease']['id']}")
+        return answer.status == 503 and answer.json()["error"]["message"]
+    assert "full" in wait_until(full, "a refusal")
+    assert yard.held()[first["id"]] == place_of(first)
+    filler.unlink()
+    assert yard.granted()["fence"] > first["fence"]
+    assert yard.held()[first["id"]] == place_of(first)
+
+
+@pytest.fixture
+def read_only():
+    """Makes a file read-only, also for root, and back."""
+    made = []
+
+    def make(file):
+        for options in (["--bind", file, file], ["-o", "remount,bind,ro", file]):
+            if subprocess.run(["mount", *options], capture_output=True, check=False).returncode != 0:
+                pytest.skip("only root may mount")
+            if file not in made:
+                made.append(file)
+
+    def undo():
+        while made:
+            subprocess.run(["umount", "-l", made.pop()], check=True)
+    make.undo = undo
+    yield make
+    undo()
+
+
+def test_a_record_that_is_read_only_is_said_and_waited_for(yard, read_only):
+    first = yard.granted()
+    yard.daemon.stop()
+    read_only(yard.daemon.state + "/state.db")
+    yard.restart()
+    yard.refused("readonly", "unable to open", "I/O error")
+    read_only.undo()
+    assert yard.granted()["fence"] > first["fence"]
+    assert yard.held()[first["id"]] == place_of(first)
