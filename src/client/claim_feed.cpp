@@ -1,0 +1,145 @@
+#include "client/claim_feed.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::client {
+namespace {
+
+using Kind = ClaimNews::Kind;
+
+constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
+constexpr Duration kLongestRetry = std::chrono::seconds(2);
+// How long the end of this may have to wait for the thread.
+constexpr Duration kListening = std::chrono::milliseconds(250);
+// A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
+constexpr Duration kLongestSilence = std::chrono::seconds(40);
+// Of one that is not streamed: how often somebody who waits hears of his place.
+constexpr double kAnswerWithin = 2;
+
+bool is_over(const protocol::Lease& lease) {
+  return lease.state == lease::State::ended;
+}
+
+// What passes when the daemon is there again, or has found its feet.
+bool passes(const Error& error) {
+  return error.code == Errc::unavailable || error.code == Errc::timed_out;
+}
+
+}  // namespace
+
+Error ClaimFeed::broken_off(const Error& why) const {
+  const bool ended = why.code == Errc::not_found;
+  return {Errc::unavailable,
+          ended ? "the daemon at " + daemon_.text() + " has ended" : why.message};
+}
+
+ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
+    : daemon_(std::move(daemon)),
+      wish_(std::move(wish)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this](const std::stop_token& stop) { follow(stop); }) {}
+
+ClaimFeed::~ClaimFeed() {
+  thread_.request_stop();
+}
+
+std::vector<ClaimNews> ClaimFeed::take() {
+  const std::scoped_lock lock(mutex_);
+  eventfd_t rung = 0;
+  static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails when it was not rung
+  return std::exchange(news_, {});
+}
+
+void ClaimFeed::follow(const std::stop_token& stop) {
+  const bool streamed = wish_.stream.value_or(false);
+  Duration retry = kFirstRetry;
+  while (!stop.stop_requested()) {
+    const bool was_away = away_;
+    const auto ended = streamed ? stream(stop) : poll(stop);
+    if (ended) return;
+    if (!heard_ || !passes(ended.error())) {
+      tell({.kind = Kind::refused, .error = ended.error()});
+      return;
+    }
+    if (was_away && !away_) retry = kFirstRetry;  // it was back in between
+    if (!std::exchange(away_, true)) tell({.kind = Kind::away, .error = ended.error()});
+    pause(stop, retry);
+    retry = std::min(2 * retry, kLongestRetry);
+  }
+}
+
+Result<void> ClaimFeed::stream(const std::stop_token& stop) {
+  http::ClientRequest request;
+  request.method = http::Method::post;
+  request.target = std::string(protocol::kClaim.pattern);
+  request.body = json::to_json(wish_);
+  auto reader = http::EventReader::open(daemon_, std::move(request), kAnswerDeadline);
+  if (!reader) return std::move(reader).error();
+  if (reader->response().status != 200) return error_of(reader->response());
+  while (!stop.stop_requested()) {
+    const auto event = reader->next(kListening);
+    if (!event) return broken_off(event.error());
+    if (!*event && reader->silence() > kLongestSilence) {
+      return Error{Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()};
+    }
+    if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
+    auto lease = json::from_json<protocol::Lease>((*event)->data, json::UnknownFields::ignore);
+    if (!lease) return Error{Errc::internal, "a lease: " + lease.error().message};
+    if (changed(*std::move(lease))) return {};
+  }
+  return {};
+}
+
+Result<void> ClaimFeed::poll(const std::stop_token& stop) {
+  wish_.answer_within_s = kAnswerWithin;
+  const Duration deadline =
+      kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
+  while (!stop.stop_requested()) {
+    auto answer = call(daemon_, protocol::kClaim, {}, wish_, deadline);
+    if (!answer) return std::move(answer).error();
+    const bool waits = answer->lease.state == lease::State::waiting;
+    if (changed(std::move(answer->lease)) || !waits) return {};
+  }
+  return {};
+}
+
+bool ClaimFeed::changed(protocol::Lease lease) {
+  heard_ = true;
+  if (std::exchange(away_, false)) tell({.kind = Kind::back});
+  const bool over = is_over(lease);
+  tell({.kind = Kind::changed, .lease = std::move(lease)});
+  return over;
+}
+
+void ClaimFeed::tell(ClaimNews news) {
+  const std::scoped_lock lock(mutex_);
+  // Nobody may have taken any for hours, being stopped. Only the newest counts of a lease, and an
+  // interruption that is over is none.
+  if (news.kind == Kind::back && !news_.empty() && news_.back().kind == Kind::away) {
+    news_.pop_back();
+    return;
+  }
+  if (news.kind == Kind::changed && !news_.empty() && news_.back().kind == Kind::changed) {
+    news_.back() = std::move(news);
+  } else {
+    news_.push_back(std::move(news));
+  }
+  static_cast<void>(::eventfd_write(bell_.get(), 1));
+}
+
+void ClaimFeed::pause(const std::stop_token& stop, Duration duration) {
+  std::unique_lock lock(mutex_);
+  // BootClock is none that a condition variable can wait by.
+  const auto until = std::chrono::steady_clock::now() + duration;
+  static_cast<void>(paused_.wait_until(lock, stop, until, [] { return false; }));
+}
+
+}  // namespace gpuyard::client
