@@ -9,6 +9,7 @@
 #include "cli/version.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
+#include "protocol/leases.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
@@ -25,6 +26,25 @@ struct MeasuredCommand {
 };
 BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
                       (schema, simulated, command, exit_code, seconds, joules, gpus, notes))
+
+struct LeftBehindProcess {
+  std::uint32_t pid = 0;
+  std::string name;
+};
+BOOST_DESCRIBE_STRUCT(LeftBehindProcess, (), (pid, name))
+
+struct RunAnswer {
+  int schema = protocol::kSchemaVersion;
+  bool simulated = false;
+  std::vector<std::string> command;
+  int exit_code = 0;
+  double seconds = 0;
+  protocol::Lease lease;  // as it was released; its `use` is null where nobody could say
+  std::vector<LeftBehindProcess> left_behind;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(RunAnswer, (),
+                      (schema, simulated, command, exit_code, seconds, lease, left_behind, notes))
 
 struct VersionAnswer {
   int schema = protocol::kSchemaVersion;

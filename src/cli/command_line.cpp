@@ -1,5 +1,5 @@
-// CLI11 costs seconds to compile, so it is included here, in control_command_line.cpp and in
-// sim_command_line.cpp, and nowhere else.
+// CLI11 costs seconds to compile, so it is included here, in the other *_command_line.cpp, and
+// nowhere else.
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include "cli/color_option.h"
 #include "cli/completion.h"
 #include "cli/control_command_line.h"
+#include "cli/lease_command_line.h"
 #include "cli/sim_command_line.h"
 
 namespace gpuyard::cli {
@@ -338,6 +339,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   ProcessesVerb processes;
   EnergyVerb energy;
   ControlVerbs control;
+  LeaseVerbs leasing;
   DoctorVerb doctor;
   SchemaVerb schema;
   DriverVerb driver;
@@ -354,6 +356,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_processes(app, chosen, processes);
   add_smi(app, chosen, smi);
   add_energy(app, chosen, energy);
+  add_leasing(app, chosen, leasing);
   add_control(app, chosen, control);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
   add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");

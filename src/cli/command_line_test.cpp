@@ -53,6 +53,49 @@ TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
   }
 }
 
+TEST(CommandLine, RunLeavesTheCommandItsOwnWords) {
+  const auto run = verb<RunVerb>({"run", "-n", "2", "--min-free", "20G", "--no-wait", "--note", "x",
+                                  "--", "train", "-n", "4", "--json", ""});
+  EXPECT_EQ(run.wanted.gpus, 2);
+  EXPECT_EQ(run.wanted.min_free, "20G");
+  EXPECT_TRUE(run.wanted.no_wait);
+  EXPECT_EQ(run.command, (std::vector<std::string>{"train", "-n", "4", "--json", ""}));
+  for (const Words& wrong :
+       {Words{"run"}, Words{"run", "-n", "0", "--", "x"}, Words{"run", "--note", "", "--", "x"},
+        Words{"run", "--wait", "1h", "--no-wait", "--", "x"}}) {
+    EXPECT_EQ(end_of(wrong).code, 2);
+  }
+}
+
+TEST(CommandLine, ALeaseIsTakenRenewedReleasedAdoptedOrShown) {
+  using Action = LeaseVerb::Action;
+  const auto taken = verb<LeaseVerb>({"lease", "take", "-n", "2", "--ttl", "2h", "--export"});
+  EXPECT_EQ(taken.action, Action::take);
+  EXPECT_EQ(taken.ttl, "2h");
+  EXPECT_TRUE(taken.exported);
+  EXPECT_EQ(verb<LeaseVerb>({"lease", "renew", "a1", "--ttl", "1h"}).id, "a1");
+  const auto forced =
+      verb<LeaseVerb>({"lease", "release", "a1", "--force", "--reason", "x", "--signal", "TERM"});
+  EXPECT_EQ(forced.action, Action::release);
+  EXPECT_TRUE(forced.force && forced.reason == "x" && forced.signal == "TERM");
+  EXPECT_EQ(verb<LeaseVerb>({"lease", "adopt", "--pid", "17"}).pid, 17U);
+  EXPECT_EQ(verb<LeaseVerb>({"lease", "show"}).action, Action::show);
+  for (const Words& wrong :
+       {Words{"lease"}, Words{"lease", "take"}, Words{"lease", "renew", "a1"},
+        Words{"lease", "release", "a1", "--force"},
+        Words{"lease", "release", "a1", "--reason", "x"},
+        Words{"lease", "release", "a1", "--signal", "9"}, Words{"lease", "adopt"},
+        Words{"lease", "adopt", "--pid", "0"}, Words{"cordon", "0"}, Words{"cordon"},
+        Words{"usage", "--by", "moon"}, Words{"usage", "--csv", "--json"}}) {
+    EXPECT_EQ(end_of(wrong).code, 2);
+  }
+}
+
+TEST(CommandLine, GpusAreCordonedForAReason) {
+  EXPECT_EQ(verb<CordonVerb>({"cordon", "0,1", "--reason", "new fans"}).reason, "new fans");
+  EXPECT_TRUE(verb<CordonVerb>({"uncordon", "all"}).lift);
+}
+
 TEST(CommandLine, PowerShowsOrSets) {
   const auto shown = verb<ControlVerb>({"power", "0,2", "--json"});
   EXPECT_EQ(shown.subject, ControlVerb::Subject::power);

@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "protocol/control.h"
+#include "protocol/leases.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {
@@ -29,6 +30,7 @@ constexpr std::array kSchemas = {
     Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
            json::schema<protocol::Changes>},
     Schema{"config", "gpuyard config print --json", config_schema},
+    Schema{"cordon", "gpuyard cordon, uncordon --json", json::schema<protocol::Cordoned>},
     Schema{"devices", "gpuyard devices --json; a line of gpuyard watch --json",
            json::schema<protocol::Snapshot>},
     Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
@@ -38,6 +40,8 @@ constexpr std::array kSchemas = {
            json::schema<MeasuredCommand>},
     Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
     Schema{"history", "gpuyard history --json", json::schema<HistoryAnswer>},
+    Schema{"lease", "gpuyard lease ... --json", json::schema<protocol::LeaseAnswer>},
+    Schema{"leases", "gpuyard leases --json", json::schema<protocol::Leases>},
     Schema{"management", "gpuyard power, clocks, ... --json, when nothing is changed",
            json::schema<protocol::Management>},
     Schema{"operations", "gpuyard operations --json", json::schema<protocol::Operations>},
@@ -45,7 +49,10 @@ constexpr std::array kSchemas = {
            json::schema<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
            json::schema<QueryAnswer>},
+    Schema{"queue", "gpuyard queue --json", json::schema<protocol::Queue>},
+    Schema{"run", "what gpuyard run --summary writes", json::schema<RunAnswer>},
     Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},
+    Schema{"usage", "gpuyard usage --json", json::schema<protocol::Usage>},
     Schema{"version", "gpuyard version --json", json::schema<VersionAnswer>},
 };
 

@@ -160,6 +160,72 @@ struct OperationsVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+// Which GPUs somebody wants, and for how long he would wait for them.
+struct LeaseFilters {
+  std::int64_t gpus = 1;
+  std::string min_free;  // "20G"
+  std::string model;
+  std::string among;
+  std::string max_time;
+  std::string wait;  // empty: for ever
+  bool no_wait = false;
+  std::string note;
+};
+
+struct RunVerb {
+  std::string socket;
+  LeaseFilters wanted;
+  std::string power_limit;  // watts; empty: as it is
+  std::string summary;      // a file for JSON; empty: none
+  bool quiet = false;
+  std::vector<std::string> command;
+};
+
+struct LeaseVerb {
+  enum class Action { take, renew, release, adopt, show };
+  Action action = Action::show;
+  std::string socket;
+  std::string id;       // empty: GPUYARD_LEASE
+  LeaseFilters wanted;  // take; the note also of adopt
+  std::string ttl;      // take, renew
+  bool exported = false;
+  bool quiet = false;
+  bool force = false;  // release
+  std::string reason;
+  std::string signal;
+  std::uint32_t pid = 0;  // adopt
+  bool json = false;
+};
+
+struct LeasesVerb {
+  std::string socket;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
+struct QueueVerb {
+  std::string socket;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
+struct CordonVerb {
+  std::string socket;
+  std::string gpus;
+  std::string reason;
+  bool lift = false;
+  bool json = false;
+};
+
+struct UsageVerb {
+  std::string socket;
+  std::string since = "7d";
+  std::string by = "user";
+  bool json = false;
+  bool csv = false;
+  ColorWish color = ColorWish::automatic;
+};
+
 struct DoctorVerb {
   SourceFlags source;
   bool json = false;
@@ -258,10 +324,11 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
-                          ControlVerb, AuditVerb, OperationsVerb, DoctorVerb, ConfigVerb,
-                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+using Verb =
+    std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
+                 QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
+                 OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, CordonVerb, UsageVerb,
+                 DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -277,6 +344,12 @@ int run(const EnergyVerb&);
 int run(const ControlVerb&);
 int run(const AuditVerb&);
 int run(const OperationsVerb&);
+int run(const RunVerb&);
+int run(const LeaseVerb&);
+int run(const LeasesVerb&);
+int run(const QueueVerb&);
+int run(const CordonVerb&);
+int run(const UsageVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);

@@ -13,6 +13,7 @@ ANSWERS = {
     "audit": [],  # what changes GPUs: test_control_cli.py
     "changes": [],
     "config": [("config", "print", "--json")],
+    "cordon": [],  # leases: test_lease_cli.py
     "devices": [("devices", "--json", "--simulate", "2"),
                 ("devices", "1", "--json", "--simulate", "2"),
                 ("watch", "--json", "--count", "1", "--simulate", "1")],
@@ -23,6 +24,8 @@ ANSWERS = {
     "energy": [],  # only of a daemon: test_energy.py
     "energy-command": [("energy", "--simulate", "2", "--report", "-", "--", "true")],
     "history": [("history", "--json"), ("history", "0", "--json", "--metric", "fan_speed,energy")],
+    "lease": [],
+    "leases": [],
     "management": [],
     "operations": [],
     "processes": [("processes", "--json", "--simulate", "2"),
@@ -31,7 +34,10 @@ ANSWERS = {
     "query": [("query", "--fields", "name,power.draw,fan.speed,throttle_reasons", "--json",
                "--simulate", "2"),
               ("watch", "power.draw", "--json", "--count", "1", "--simulate", "1")],
+    "queue": [],
+    "run": [],
     "sim-status": [("sim", "status", "--json")],
+    "usage": [],
     "version": [("version", "--json")],
 }
 

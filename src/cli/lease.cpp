@@ -1,0 +1,119 @@
+// gpuyard lease: GPUs for a time, without a command that holds them.
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/claiming.h"
+#include "cli/lease_request.h"
+#include "cli/lease_table.h"
+#include "cli/lease_text.h"
+#include "cli/leased_run.h"
+#include "cli/moment.h"
+#include "cli/terminal.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::LeaseAnswer;
+
+// Safe in single quotes: ids, UUIDs and paths.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
+                             const http::Endpoint& daemon) {
+  std::string text;
+  for (const auto& [name, value] : variables_of(lease, daemon)) {
+    text += verb.exported ? fmt::format("export {}={}\n", name, quoted(value))
+                          : fmt::format("{}={}\n", name, value);
+  }
+  return text;
+}
+
+// One lease of which the daemon may know more than the claim's answer says.
+int print_lease(const LeaseVerb& verb, const LeaseAnswer& answer) {
+  if (verb.json) {
+    print(json::to_json(answer) + "\n");
+  } else {
+    print(lease_page(answer.lease, wall_now()));
+    if (answer.simulated) print("These GPUs are simulated.\n");
+  }
+  return 0;
+}
+
+int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
+  return answer ? print_lease(verb, *answer) : complain_about_leasing(answer.error());
+}
+
+int tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
+  if (verb.json) {
+    const auto answer = client::call(daemon, protocol::kLease, {lease.id});
+    return answer ? print_lease(verb, *answer) : complain_about_leasing(answer.error());
+  }
+  if (!verb.exported) print(lease.id + "\n");
+  print(environment_text(verb, lease, daemon));
+  if (verb.quiet) return 0;
+  say(fmt::format("{}{}; `gpuyard lease release {}` gives it back", gpus_text(lease.gpus),
+                  lease.until ? " until " + local_moment(*lease.until, wall_now()) : "", lease.id));
+  return 0;
+}
+
+int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
+  auto wish = wish_of(verb.wanted);
+  if (!wish) return complain(wish.error());
+  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  if (!ttl) return complain(ttl.error());
+  wish->binding = "detached";
+  wish->ttl_s = *ttl;
+  const JobSignals signals;  // before any thread
+  const auto claimed = Claiming(daemon, *std::move(wish), signals, verb.quiet).wait();
+  if (const int* code = std::get_if<int>(&claimed)) return *code;
+  return tell_taken(verb, daemon, std::get<protocol::Lease>(claimed));
+}
+
+int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
+  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  if (!ttl) return complain(ttl.error());
+  return tell(client::call(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
+}
+
+int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
+  protocol::ReleaseQuery query;
+  query.lease = named.id;
+  if (verb.force) {
+    query.force = true;
+    query.reason = verb.reason;
+  } else {
+    query.fence = named.fence;
+  }
+  if (!verb.signal.empty()) query.signal = verb.signal;
+  return tell(client::call(daemon, protocol::kRelease, query), verb);
+}
+
+int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
+  protocol::AdoptWish wish;
+  wish.pid = verb.pid;
+  if (!verb.wanted.note.empty()) wish.note = verb.wanted.note;
+  return tell(client::call(daemon, protocol::kAdopt, {}, wish), verb);
+}
+
+}  // namespace
+
+int run(const LeaseVerb& verb) {
+  using Action = LeaseVerb::Action;
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_leasing(daemon.error());
+  if (verb.action == Action::take) return take(verb, *daemon);
+  if (verb.action == Action::adopt) return adopt(verb, *daemon);
+  const auto named = named_lease(verb.id);
+  if (!named) return complain(named.error());
+  if (verb.action == Action::renew) return renew(verb, *daemon, *named);
+  if (verb.action == Action::release) return release(verb, *daemon, *named);
+  return tell(client::call(*daemon, protocol::kLease, {named->id}), verb);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,68 @@
+#include "cli/lease_table.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::cli {
+namespace {
+
+const WallTime kNow{std::chrono::seconds(1'769'860'800)};
+
+protocol::Lease held() {
+  protocol::Lease lease;
+  lease.id = "a1";
+  lease.state = gpuyard::lease::State::held;
+  lease.user = "alice";
+  lease.pid = 4711;
+  lease.note = "train";
+  lease.gpus = {{0, "GPU-0", "", "NVIDIA H100", 80, {}}, {2, "GPU-2", "", "NVIDIA H100", 40, {}}};
+  lease.use = {60, 1'500'000, false, 50, 1, 0, 0};
+  return lease;
+}
+
+TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
+  protocol::Leases leases;
+  leases.leases = {held()};
+  EXPECT_EQ(lease_table(leases, kNow, {}),
+            "GPUS  USER    PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice  4711  held   -             60 %        1.5 kJ  train  a1\n");
+}
+
+TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
+  protocol::Leases leases;
+  leases.leases = {held()};
+  leases.leases[0].gpus[1].utilization_percent.reset();
+  leases.leases[0].use.reset();
+  leases.leases[0].pid.reset();
+  EXPECT_EQ(lease_table(leases, kNow, {}),
+            "GPUS  USER   PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice    -  held   -                -     -       -  train  a1\n");
+}
+
+TEST(LeaseTable, OneThatDrainsSaysWhy) {
+  protocol::Leases leases;
+  leases.leases = {held()};
+  leases.leases[0].state = gpuyard::lease::State::draining;
+  leases.leases[0].why = "process 4712 is still there";
+  EXPECT_NE(lease_table(leases, kNow, {}).find("draining"), std::string::npos);
+  EXPECT_NE(lease_table(leases, kNow, {}).find("train; process 4712 is still there"),
+            std::string::npos);
+}
+
+TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
+  protocol::Usage usage;
+  usage.by = "user";
+  usage.rows = {{"alice", 1000, 12.5, 3.25, false, 87.0, std::int64_t{5} << 30, 4, 0.5},
+                {"bob", 1001, 1, {}, false, {}, {}, 1, 1}};
+  usage.unleased.gpu_hours = 2;
+  usage.unleased.energy_kwh = 1;
+  EXPECT_EQ(
+      usage_table(usage, {}),
+      "USER        LEASES  GPU-HOURS     ENERGY  MEAN UTIL  PEAK MEMORY  REMARKS\n"
+      "alice            4      12.50  3.250 kWh       87 %      5.0 GiB  energy of 0.50 GPU-hours "
+      "not known\n"
+      "bob              1       1.00          -          -            -\n"
+      "(no lease)       0       2.00  1.000 kWh          -            -\n");
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

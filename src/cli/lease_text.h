@@ -1,0 +1,36 @@
+// Leases in words for people: who waits, what was used, how it ended.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "protocol/leases.h"
+
+namespace gpuyard::cli {
+
+// "3"; "-" of a GPU that is not there now.
+std::string index_text(const std::optional<std::uint32_t>&);
+
+// "GPU 3 (H100 80GB HBM3)", "GPUs 0, 1 (H100 80GB HBM3)"
+std::string gpus_text(const std::vector<protocol::LeasedGpu>&);
+
+// "45 s", "12 min", "1 h 05 min", "3 d 4 h"
+std::string length_text(double seconds);
+
+// "waiting for 2 GPUs: place 3, all are in use; about 12 min"
+std::string waiting_text(const protocol::Lease&);
+
+// Why somebody who waited has no GPUs, as an error whose code is the exit code. `place` is the last
+// that was heard.
+Error unmet(const protocol::Lease&, const std::optional<protocol::LeasePlace>& place);
+
+// How a lease ended that its holder did not end.
+std::string ending_text(const protocol::Lease&);
+
+// "1 h 02 min on GPU 3 (H100), 1.2 MJ, peak 61.2 GiB, mean utilisation 87 %". `seconds`: how long
+// the command ran. What nobody could measure is said to be unknown.
+std::string summary_text(const protocol::Lease&, double seconds);
+
+}  // namespace gpuyard::cli

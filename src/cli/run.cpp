@@ -1,0 +1,59 @@
+// gpuyard run: a command on GPUs that nobody else gets meanwhile.
+#include <fcntl.h>
+
+#include "base/files.h"
+#include "cli/claiming.h"
+#include "cli/control_words.h"
+#include "cli/lease_request.h"
+#include "cli/leased_run.h"
+#include "cli/terminal.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr std::size_t kLongestNote = 200;
+
+// Without its arguments, whose words are its user's own.
+std::string name_of(const std::string& command) {
+  return command.substr(command.rfind('/') + 1).substr(0, kLongestNote);
+}
+
+Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
+  if (!verb.power_limit.empty()) {
+    if (const auto watts = parse_watts(verb.power_limit); !watts) return watts.error();
+  }
+  auto wish = wish_of(verb.wanted);
+  if (!wish) return wish;
+  wish->binding = "run";
+  wish->stream = true;
+  if (!wish->note) wish->note = name_of(verb.command[0]);
+  return wish;
+}
+
+// Opened before anybody waits: after hours it is late to say that there is no such directory.
+Result<UniqueFd> open_summary(const std::string& path) {
+  if (path.empty()) return UniqueFd();
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return system_error("--summary: opening " + path);
+  return file;
+}
+
+}  // namespace
+
+int run(const RunVerb& verb) {
+  auto wish = wish_of(verb);
+  if (!wish) return complain(wish.error());
+  const auto summary = open_summary(verb.summary);
+  if (!summary) return complain(summary.error());
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_leasing(daemon.error());
+  const JobSignals signals;  // before any thread
+  Claiming claiming(*daemon, *std::move(wish), signals, verb.quiet);
+  auto claimed = claiming.wait();
+  if (const int* code = std::get_if<int>(&claimed)) return *code;
+  return LeasedRun(verb, *daemon, signals, claiming.feed(),
+                   std::get<protocol::Lease>(std::move(claimed)), *summary)
+      .run();
+}
+
+}  // namespace gpuyard::cli
