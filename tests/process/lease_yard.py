@@ -1,0 +1,105 @@
+"""A daemon that leases the GPUs of a simulated world, and `gpuyard run` on them."""
+
+import json
+import os
+import signal
+import subprocess
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from sim_world import World
+from test_cli_schema import committed, strict
+
+# Uses its GPUs as a program would that found them in CUDA_VISIBLE_DEVICES, until it ends.
+USE = f'"{PROGRAM}" sim attach --pid $$ --vram 2G --load 0.5; '
+
+
+class LeaseYard:
+    def __init__(self, place, daemon, gpus=1, config=""):
+        self.place = place
+        self.world = World(place)
+        self.world.start("--gpus", str(gpus), "--load", "idle")
+        self.environment = clean_environment(place, GPUYARD_SIM_WORLD=str(self.world.directory), TZ="UTC")
+        arguments = []
+        if config:
+            file = place / "gpuyard.toml"
+            file.write_text(config, encoding="utf-8")
+            arguments = ["--config", str(file)]
+        self.daemon = daemon(*arguments, GPUYARD_SIM_WORLD=str(self.world.directory))
+        self.environment["GPUYARD_SOCKET"] = self.daemon.socket
+        self.running = []
+        self.wait_until_open()
+
+    def wait_until_open(self):
+        """Until leases are adopted and the GPUs are known to be free."""
+        wait_until(lambda: self.go("run", "--no-wait", "--quiet", "--", "true").returncode == 0,
+                   "the daemon to lease its GPUs")
+
+    def go(self, *arguments, **environment):
+        return subprocess.run([PROGRAM, *arguments], env=self.environment | environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+
+    def must(self, *arguments, **environment):
+        done = self.go(*arguments, **environment)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def json(self, schema, *arguments):
+        answer = json.loads(self.must(*arguments, "--json"))
+        jsonschema.validate(answer, strict(json.loads(committed(schema))),
+                            cls=jsonschema.Draft202012Validator)
+        return answer
+
+    def start(self, *words, **options):
+        """`gpuyard run WORDS`, left running."""
+        one = subprocess.Popen([PROGRAM, "run", *words], env=self.environment, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               **options)
+        self.running.append(one)
+        return one
+
+    def hold(self, *flags, script="sleep 600"):
+        """The same with a command that uses its GPUs; returns once it does. Its pid is `held_pid`."""
+        mark = self.place / f"mark{len(self.running)}"
+        one = self.start(*flags, "--", "sh", "-c", f"{USE} echo $$ >{mark}; exec {script}")
+        wait_until(lambda: mark.exists() and mark.read_text().endswith("\n"), "the command to run")
+        one.held_pid = int(mark.read_text())
+        return one
+
+    def leases(self):
+        return self.json("leases", "leases")["leases"]
+
+    def queue(self):
+        return self.json("queue", "queue")
+
+    def wait_for_waiting(self, count):
+        return wait_until(lambda: len(found := self.queue()["waiting"]) == count and found,
+                          f"{count} to wait")
+
+    def end(self):
+        for one in self.running:
+            one.kill()
+            one.communicate()
+            if hasattr(one, "held_pid"):
+                try:
+                    os.kill(one.held_pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.world.end()
+
+
+@pytest.fixture
+def lease_yard(tmp_path, daemon):
+    """lease_yard(gpus=2)"""
+    started = []
+
+    def start(**options):
+        started.append(LeaseYard(tmp_path, daemon, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()

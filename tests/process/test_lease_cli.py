@@ -1,0 +1,145 @@
+"""The verbs of leasing against a daemon with simulated GPUs: what they show and what they change."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, wait_until
+from lease_yard import USE, lease_yard  # noqa: F401
+
+
+def taken(yard, *words):
+    """A detached lease: its id and what it exports."""
+    lines = yard.must("lease", "take", "--quiet", *words).splitlines()
+    return lines[0], dict(line.split("=", 1) for line in lines[1:])
+
+
+def test_leases_says_who_holds_what(lease_yard):  # noqa: F811
+    yard = lease_yard(gpus=2)
+    one = yard.hold("--note", "thesis")
+    lease = yard.leases()[0]
+    assert lease["state"] == "held" and lease["note"] == "thesis" and lease["uid"] == os.geteuid()
+    assert lease["pid"] in (one.pid, one.held_pid) and len(lease["gpus"]) == 1
+    table = yard.must("leases")
+    assert "thesis" in table and "held" in table and "These GPUs are simulated." in table
+
+
+def test_the_queue_says_why_somebody_waits(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    assert "Nobody waits." in yard.must("queue")
+    yard.hold("--max-time", "1h")
+    yard.start("--note", "second", "--", "true")
+    waiting = yard.wait_for_waiting(1)[0]
+    assert waiting["place"]["position"] == 1 and waiting["place"]["text"]
+    assert 0 < waiting["place"]["expected_s"] <= 3600
+    text = yard.must("queue")
+    assert "second" in text and waiting["place"]["text"] in text
+
+
+def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    name, variables = taken(yard, "--ttl", "1h")
+    assert variables["CUDA_VISIBLE_DEVICES"] == yard.world.uuid(0)
+    assert variables["GPUYARD_LEASE"] == name
+    before = yard.json("lease", "lease", "show", name)["lease"]
+    assert before["binding"] == "detached" and before["state"] == "held"
+    after = yard.json("lease", "lease", "renew", name, "--ttl", "3h")["lease"]
+    assert after["until"] > before["until"] and after["fence"] == before["fence"]
+    assert yard.go("run", "--no-wait", "--", "true").returncode == 7
+    assert yard.json("lease", "lease", "release", name)["lease"]["state"] in ("ended", "draining")
+    wait_until(lambda: yard.leases() == [], "the lease to end")
+
+
+def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    script = (f'eval "$("{PROGRAM}" lease take --quiet --ttl 1h --export)"; '
+              f'echo $CUDA_VISIBLE_DEVICES; "{PROGRAM}" lease release >&2')
+    done = subprocess.run(["sh", "-c", script], env=yard.environment, capture_output=True, text=True,
+                          timeout=30, check=True)
+    assert done.stdout == yard.world.uuid(0) + "\n"
+    wait_until(lambda: yard.leases() == [], "the lease to end")
+
+
+def test_an_old_fence_is_refused(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    name, variables = taken(yard, "--ttl", "1h")
+    stale = str(int(variables["GPUYARD_FENCE"]) - 1)
+    for words in (("renew", "--ttl", "2h"), ("release",)):
+        done = yard.go("lease", *words, GPUYARD_LEASE=name, GPUYARD_FENCE=stale)
+        assert done.returncode == 7 and done.stderr, words
+    assert yard.leases()[0]["state"] == "held"
+    yard.must("lease", "release", GPUYARD_LEASE=name, GPUYARD_FENCE=variables["GPUYARD_FENCE"])
+
+
+def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    for words in (("show", "nonsense"), ("release", "nonsense"), ("renew", "nonsense", "--ttl", "1h")):
+        done = yard.go("lease", *words)
+        assert done.returncode == 6 and done.stdout == "" and "nonsense" in done.stderr
+    assert yard.go("lease", "show").returncode == 2
+
+
+def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    squatter = subprocess.Popen(["sleep", "600"])
+    try:
+        yard.world.attach(0, squatter.pid)
+        found = wait_until(lambda: yard.queue()["squatters"], "the squatter to be seen")[0]
+        assert found["pid"] == squatter.pid and found["uid"] == os.geteuid()
+        assert found["resolve"] in yard.must("queue")
+        assert yard.go("run", "--no-wait", "--", "true").returncode == 7
+        words = found["resolve"].split()
+        assert words[0] == "gpuyard"
+        yard.must(*words[1:])
+        wait_until(lambda: not yard.queue()["squatters"], "it to be none")
+        assert yard.leases()[0]["gpus"][0]["uuid"] == yard.world.uuid(0)
+    finally:
+        squatter.kill()
+        squatter.wait()
+    wait_until(lambda: yard.leases() == [], "its lease to end with it")
+
+
+def test_a_cordoned_gpu_is_not_handed_out(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    withheld = yard.json("cordon", "cordon", "0", "--reason", "new fan")["withheld"]
+    assert [one["why"] for one in withheld] == ["cordoned"]
+    assert "new fan" in yard.must("queue")
+    assert yard.go("run", "--no-wait", "--", "true").returncode == 7
+    yard.must("uncordon", "0")
+    assert yard.go("run", "--no-wait", "--", "true").returncode == 0
+
+
+def test_an_administrator_ends_what_does_not_drain(lease_yard):  # noqa: F811
+    if os.geteuid() != 0:
+        pytest.skip("only root is an administrator for sure")
+    yard = lease_yard()
+    one = yard.hold()
+    name = yard.leases()[0]["id"]
+    yard.must("lease", "release", name, "--force", "--reason", "maintenance", "--signal", "TERM")
+    out, err = one.communicate(timeout=30)
+    assert one.returncode == 128 + signal.SIGTERM and out == ""
+    assert "maintenance" in err
+
+
+def test_usage_counts_what_was_leased(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    yard.must("run", "--", "sh", "-c", f"{USE} sleep 3")
+    for by in ("user", "day", "gpu", "lease"):
+        usage = wait_until(lambda by=by: (u := yard.json("usage", "usage", "--by", by))["rows"] and u, by)
+        assert usage["by"] == by and usage["rows"][0]["gpu_hours"] > 0
+    assert "GPU-HOURS" in yard.must("usage")
+    lines = yard.must("usage", "--csv").splitlines()
+    assert len(lines) >= 2 and re.match(r"\w+,", lines[0])
+
+
+def test_nobody_else_ends_a_lease(lease_yard, tmp_path):  # noqa: F811
+    if os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    yard = lease_yard()
+    name, _ = taken(yard, "--ttl", "1h")
+    answer = yard.daemon.get(f"/api/gpu/leases/{name}", method="DELETE")
+    assert answer.status == 403, "TCP leases nothing"
+    assert yard.leases()[0]["state"] == "held"

@@ -1,0 +1,147 @@
+"""gpuyard run with a daemon and simulated GPUs: who runs when, what is left behind, who died."""
+
+import json
+import os
+import signal
+import time
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, PROGRAM, wait_until
+from lease_yard import USE, lease_yard  # noqa: F401
+from test_cli_schema import committed, strict
+
+
+def end_of(process):
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def test_a_command_runs_on_its_gpu_and_gives_it_back(lease_yard):  # noqa: F811
+    yard = lease_yard(gpus=2)
+    code, out, err = end_of(yard.start("--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES {uuids}; exit 42"))
+    assert code == 42 and out.split()[0] == out.split()[1] and out.split()[0] in (
+        yard.world.uuid(0), yard.world.uuid(1))
+    assert "gpuyard: " in err and "H100" in err
+    wait_until(lambda: yard.leases() == [], "the lease to end")
+
+
+def test_a_summary_has_joules_memory_and_utilisation(lease_yard, tmp_path):  # noqa: F811
+    yard = lease_yard()
+    file = tmp_path / "summary.json"
+    code, _, err = end_of(yard.start("--summary", str(file), "--", "sh", "-c", f"{USE} sleep 6"))
+    summary = json.loads(file.read_text())
+    jsonschema.validate(summary, strict(json.loads(committed("run"))), cls=jsonschema.Draft202012Validator)
+    use = summary["lease"]["use"]
+    assert code == 0 and summary["simulated"]
+    assert use["energy_mj"] > 0 and use["peak_memory_bytes"] > 0 and use["mean_utilization_percent"] > 0, use
+    assert "J" in err and "GiB" in err and "%" in err
+
+
+def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp_path):  # noqa: F811
+    yard = lease_yard()
+    log = tmp_path / "log"
+    first = yard.hold()
+    others = []
+    for name in "abc":
+        others.append(yard.start("--note", name, "--", "sh", "-c",
+                                 f"echo begin {name} >>{log}; sleep 0.2; echo end {name} >>{log}"))
+        yard.wait_for_waiting(len(others))
+    waiting = yard.queue()["waiting"]
+    assert [one["note"] for one in waiting] == ["a", "b", "c"]
+    assert [one["place"]["position"] for one in waiting] == [1, 2, 3]
+    assert all(one["place"]["text"] for one in waiting)
+    first.send_signal(signal.SIGTERM)
+    assert end_of(first)[0] == 128 + signal.SIGTERM
+    assert [end_of(one)[0] for one in others] == [0, 0, 0]
+    assert log.read_text().split() == [word for name in "abc" for word in ("begin", name, "end", name)]
+
+
+def test_no_free_gpu_is_exit_code_7(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    yard.hold()
+    for words in (("--no-wait",), ("--wait", "1s")):
+        done = yard.go("run", *words, "--", "echo", "ran")
+        assert done.returncode == 7 and done.stdout == "" and done.stderr, words
+    assert yard.queue()["waiting"] == []
+
+
+@pytest.mark.parametrize("words", [("--model", "A100"), ("-n", "9"), ("--among", "7"),
+                                   ("--min-free", "900G")])
+def test_what_can_never_be_is_exit_code_2_with_the_reason(lease_yard, words):  # noqa: F811
+    done = lease_yard().go("run", *words, "--", "echo", "ran")
+    assert (done.returncode, done.stdout) in ((2, ""), (6, "")) and done.stderr, done.stderr
+
+
+def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    yard.hold()
+    one = yard.start("--", "echo", "ran")
+    yard.wait_for_waiting(1)
+    one.send_signal(signal.SIGINT)
+    code, out, err = end_of(one)
+    assert (code, out, err) == (130, "", "")
+    assert yard.queue()["waiting"] == []
+
+
+def test_the_gpu_of_a_launcher_that_was_killed_is_not_given_away_under_its_command(lease_yard):  # noqa: F811
+    yard = lease_yard()
+    one = yard.hold()
+    one.kill()
+    one.wait()
+    wait_until(lambda: [lease["state"] for lease in yard.leases()] == ["draining"], "it to drain")
+    time.sleep(1)
+    assert yard.go("run", "--no-wait", "--", "echo", "ran").returncode == 7
+    os.kill(one.held_pid, signal.SIGKILL)
+    done = yard.go("run", "--wait", "20s", "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+
+
+@pytest.mark.parametrize("way", ["setsid sh -c", "sh -c"])
+def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):  # noqa: F811
+    yard = lease_yard()
+    mark = tmp_path / "left"
+    # Twice forked: nobody of the command's is its parent any more.
+    left = f"({way} '{USE} echo $$ >{mark}; exec sleep 600' </dev/null >/dev/null 2>&1 &)"
+    code, _, err = end_of(yard.start("--", "sh", "-c", f"{left}; until [ -s {mark} ]; do sleep 0.02; done"))
+    pid = int(mark.read_text())
+    try:
+        assert code == 0 and f"sleep {pid}" in err
+        assert yard.go("run", "--no-wait", "--", "true").returncode == 7
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert yard.go("run", "--wait", "20s", "--", "true").returncode == 0
+
+
+def test_the_stdout_of_the_command_is_its_own(lease_yard):  # noqa: F811
+    done = lease_yard().go("run", "--", "printf", "a\\nb")
+    assert (done.returncode, done.stdout) == (0, "a\nb")
+
+
+def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):  # noqa: F811
+    yard = lease_yard()
+    go = tmp_path / "go"
+    one = yard.hold(script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
+    fence = yard.leases()[0]["fence"]
+    yard.daemon.process.kill()
+    yard.daemon.process.wait()
+    daemon(directory=yard.daemon.directory, GPUYARD_SIM_WORLD=str(yard.world.directory))
+    held = wait_until(yard.leases, "the lease to be found again")
+    assert held[0]["state"] == "held" and held[0]["fence"] == fence
+    time.sleep(6)  # longer than a launcher may stay away
+    assert [lease["state"] for lease in yard.leases()] == ["held"]
+    go.touch()
+    code, _, err = end_of(one)
+    assert code == 3 and "is back" in err
+    wait_until(lambda: yard.leases() == [], "the lease to end")
+
+
+def test_signals_while_it_runs_reach_the_command(lease_yard, tmp_path):  # noqa: F811
+    yard = lease_yard()
+    mark = tmp_path / "mark"
+    one = yard.start("--", "sh", "-c", f"trap 'exit 9' USR1; echo >{mark}; while :; do sleep 0.02; done")
+    wait_until(mark.exists, "the command")
+    time.sleep(0.1)
+    one.send_signal(signal.SIGUSR1)
+    assert end_of(one)[0] == 9

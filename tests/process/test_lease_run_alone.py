@@ -1,0 +1,409 @@
+"""gpuyard run against a daemon that does what a test wants: what the launcher sends, when the command
+runs, and what becomes of it when the daemon is gone or refuses.
+"""
+
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from fake_leasing import GPU, leasing, place  # noqa: F401
+from test_cli_schema import committed, strict
+
+
+@pytest.fixture
+def launch(tmp_path, leasing):  # noqa: F811
+    """Starts `gpuyard run WORDS`; it is killed after the test."""
+    started = []
+
+    def go(*words, **options):
+        environment = clean_environment(tmp_path, GPUYARD_SOCKET=leasing.socket)
+        one = subprocess.Popen([PROGRAM, "run", *words], text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+                               **options)
+        started.append(one)
+        return one
+
+    yield go
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+@pytest.fixture
+def granted(launch, leasing):  # noqa: F811
+    """The same with its lease granted at once."""
+    def go(*words, **options):
+        one = launch(*words, **options)
+        leasing.next_claim()
+        leasing.grant()
+        return one
+    return go
+
+
+def end_of(process):
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def path_of(tmp_path, name):
+    return tmp_path / name
+
+
+def appears(path):
+    return wait_until(lambda: path.exists() and path.read_text().endswith("\n") and path.read_text(),
+                      f"{path.name} to be written")
+
+
+def test_what_is_claimed_is_what_was_said(launch, leasing):  # noqa: F811
+    launch("-n", "2", "--min-free", "20G", "--model", "H100", "--among", "0,GPU-1", "--max-time", "2h",
+           "--wait", "1h", "--note", "thesis", "--", "true")
+    wish = leasing.next_claim()
+    assert wish.pop("id")
+    assert {key: value for key, value in wish.items() if value is not None} == {
+        "gpus": 2, "min_free_bytes": 20 << 30, "model": "H100", "among": ["0", "GPU-1"],
+        "max_time_s": 7200, "wait_s": 3600, "binding": "run", "note": "thesis", "stream": True}
+
+
+def test_the_command_finds_its_gpus_in_its_environment_and_its_words(granted, leasing):  # noqa: F811
+    code, out, _ = end_of(granted("--", "sh", "-c", "env; echo $0", "device={uuids}:{indices}"))
+    variables = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    assert code == 0
+    assert variables["CUDA_VISIBLE_DEVICES"] == GPU["uuid"]
+    assert variables["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert variables["GPUYARD_LEASE"] == leasing.name() and variables["GPUYARD_FENCE"] == "7"
+    assert variables["GPUYARD_SOCKET"] == leasing.socket
+    assert f"device={GPU['uuid']}:3" in out
+    assert leasing.released == [f"/api/gpu/leases/{leasing.name()}?fence=7"]
+
+
+@pytest.mark.parametrize("command, code", [
+    (("true",), 0), (("sh", "-c", "exit 42"), 42), (("sh", "-c", "kill -TERM $$"), 128 + 15),
+    (("sh", "-c", "kill -KILL $$"), 128 + 9), (("/nowhere/command",), 127), (("/etc/passwd",), 126)])
+def test_the_exit_status_is_the_commands(granted, leasing, command, code):  # noqa: F811
+    done, out, err = end_of(granted("--", *command))
+    assert (done, out) == (code, ""), err
+    assert len(leasing.released) == 1
+    assert ("running" in err) == (code in (126, 127))
+
+
+def test_no_instruction_of_the_command_runs_before_the_daemon_knows_it(granted, leasing):  # noqa: F811
+    code, out, _ = end_of(granted("--", "sh", "-c", "echo $$"))
+    assert code == 0
+    assert leasing.members == [{"pid": int(out), "fence": 7}]
+
+
+def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tmp_path):  # noqa: F811
+    leasing.refuse["member"] = (409, "conflict", "the fence is another grant's")
+    mark = path_of(tmp_path, "mark")
+    code, out, err = end_of(granted("--", "touch", str(mark)))
+    assert (code, out) == (7, "")
+    assert "not started" in err and "another grant's" in err
+    assert not mark.exists() and len(leasing.released) == 1
+
+
+def test_a_summary_says_what_was_used(granted, tmp_path):
+    file = path_of(tmp_path, "summary.json")
+    code, out, err = end_of(granted("--summary", str(file), "--", "sh", "-c", "exit 3"))
+    assert (code, out) == (3, "")
+    assert len(err.splitlines()) == 1
+    for part in ("GPU 3 (H100)", "1.5 kJ", "5.0 GiB", "87 %"):
+        assert part in err, err
+    summary = json.loads(file.read_text())
+    jsonschema.validate(summary, strict(json.loads(committed("run"))), cls=jsonschema.Draft202012Validator)
+    assert summary["exit_code"] == 3 and summary["simulated"]
+    assert summary["lease"]["use"]["energy_mj"] == 1500000
+
+
+def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):  # noqa: F811
+    leasing.released_use = leasing.released_use | {"energy_mj": None, "peak_memory_bytes": None,
+                                                   "mean_utilization_percent": None}
+    _, _, err = end_of(granted("--", "true"))
+    assert "energy not known" in err and "memory not known" in err and "utilisation not known" in err
+    assert " 0 J" not in err
+
+
+def test_quiet_says_nothing(granted):
+    assert end_of(granted("--quiet", "--", "true")) == (0, "", "")
+
+
+def test_a_summary_that_cannot_be_written_is_said_before_anybody_waits(launch, leasing):  # noqa: F811
+    code, out, err = end_of(launch("--summary", "/nowhere/summary.json", "--", "true"))
+    assert code != 0 and out == ""
+    assert "/nowhere/summary.json" in err and leasing.claims == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,
+                                    signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_are_passed_on(granted, tmp_path, number):
+    name = number.name.removeprefix("SIG")
+    mark = path_of(tmp_path, "mark")
+    one = granted("--", "sh", "-c", f"trap 'echo got {name}; exit 9' {name}; echo >{mark}; "
+                  "while :; do sleep 0.02; done")
+    appears(mark)
+    one.send_signal(number)
+    code, out, _ = end_of(one)
+    assert (code, out) == (9, f"got {name}\n")
+
+
+def test_nobody_else_has_the_commands_process_group(granted, tmp_path):
+    mark = path_of(tmp_path, "mark")
+    one = granted("--", "sh", "-c", f"ps -o pgid= -p $$ | tr -d ' ' >{mark}; echo $$")
+    group = int(appears(mark))
+    _, out, _ = end_of(one)
+    assert group == int(out) != os.getpgid(0)
+
+
+def test_the_command_inherits_nothing_that_is_ours(granted):
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    code, out, _ = end_of(granted("--", sys.executable, "-c", (
+        "import os, resource, signal\n"
+        "print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')))\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "print(open('/proc/self/status').read().split('SigBlk:')[1].split()[0])\n")))
+    descriptors, limit, blocked = out.splitlines()
+    assert code == 0
+    assert descriptors == "[0, 1, 2, 3]", "3 is the directory that is being read"
+    assert limit == str(usual)
+    assert int(blocked, 16) == 0
+
+
+def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):  # noqa: F811
+    one = launch("--no-wait", "--", "echo", "ran")
+    assert leasing.next_claim()["wait_s"] == 0
+    leasing.tell("ended", ending="none_free", gpus=[])
+    code, out, err = end_of(one)
+    assert (code, out) == (7, "")
+    assert "cannot be had now" in err and "gpuyard queue" in err
+
+
+def test_patience_that_ends_is_exit_code_7_and_says_why(launch, leasing):  # noqa: F811
+    one = launch("--wait", "1s", "--", "echo", "ran")
+    leasing.next_claim()
+    leasing.tell("waiting", place=place(2, "all GPUs are in use"))
+    time.sleep(0.1)
+    leasing.tell("ended", ending="gave_up", gpus=[])
+    code, out, err = end_of(one)
+    assert (code, out) == (7, "")
+    assert "in vain" in err and "all GPUs are in use" in err
+
+
+def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):  # noqa: F811
+    leasing.refuse["claim"] = (400, "invalid", "no GPU here is an A100")
+    code, out, err = end_of(launch("--model", "A100", "--", "echo", "ran"))
+    assert (code, out) == (2, "") and "no GPU here is an A100" in err
+
+
+def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
+    for words in (("run", "--", "true"), ("leases",), ("queue",), ("usage",), ("lease", "show", "x"),
+                  ("cordon", "0", "--reason", "x"), ("lease", "take", "--ttl", "1h")):
+        done = run(*words)
+        assert done.returncode == 5 and done.stdout == "", words
+        assert "gpuyard serve" in done.stderr, words
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, number):  # noqa: F811
+    one = launch("--", "echo", "ran")
+    wish = leasing.next_claim()
+    leasing.tell("waiting", place=place(1, "all GPUs are in use"))
+    one.send_signal(number)
+    code, out, err = end_of(one)
+    assert (code, out, err) == (128 + number, "", "")
+    assert leasing.released == [f"/api/gpu/leases/{wish['id']}"]
+
+
+def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same(launch, leasing):  # noqa: F811
+    one = launch("--", "echo", "ran")
+    leasing.next_claim()
+    leasing.answer_release = False
+    began = time.monotonic()
+    one.send_signal(signal.SIGINT)
+    code, _, err = end_of(one)
+    assert code == 130 and "giving up the claim" in err
+    assert time.monotonic() - began < 5
+
+
+def test_nohup_is_meant(launch, leasing):  # noqa: F811
+    one = launch("--", "echo", "ran", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    leasing.next_claim()
+    one.send_signal(signal.SIGHUP)
+    leasing.grant()
+    assert end_of(one)[:2] == (0, "ran\n")
+
+
+def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):  # noqa: F811
+    one = launch("--", "echo", "ran")
+    first = leasing.next_claim()
+    leasing.tell("waiting", place=place(1, "all GPUs are in use"))
+    leasing.stop()
+    leasing.start()
+    assert leasing.next_claim() == first
+    leasing.grant()
+    assert end_of(one)[:2] == (0, "ran\n")
+
+
+def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, leasing, tmp_path):  # noqa: F811
+    mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
+    one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; echo done")
+    appears(mark)
+    leasing.stop()
+    leasing.start()
+    leasing.next_claim()
+    leasing.grant()
+    go.touch()
+    code, out, err = end_of(one)
+    assert (code, out) == (0, "done\n") and len(leasing.released) == 1
+    assert "the command runs on" in err and "is back" in err
+
+
+def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):  # noqa: F811
+    mark, go, file = (path_of(tmp_path, name) for name in ("mark", "go", "summary"))
+    one = granted("--summary", str(file), "--", "sh", "-c",
+                  f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 4")
+    appears(mark)
+    leasing.stop()
+    go.touch()
+    code, out, err = end_of(one)
+    assert (code, out) == (4, "") and "what it used is not known" in err
+    assert json.loads(file.read_text())["lease"]["use"] is None
+
+
+def test_who_loses_the_lease_is_told_and_the_command_is_left_alone(granted, leasing, tmp_path):  # noqa: F811
+    mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
+    one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
+    appears(mark)
+    leasing.tell("draining", ending="forced", why="maintenance")
+    time.sleep(0.3)
+    assert one.poll() is None
+    go.touch()
+    code, _, err = end_of(one)
+    assert code == 5 and "an administrator ended the lease: maintenance" in err
+
+
+def test_what_is_left_behind_is_said(granted, tmp_path):
+    mark = path_of(tmp_path, "mark")
+    one = granted("--", "sh", "-c", f"setsid sh -c 'echo $$ >{mark}; exec sleep 60 >&- 2>&-' & "
+                  f"until [ -s {mark} ]; do sleep 0.02; done; exit 0")
+    code, out, err = end_of(one)
+    left = int(appears(mark))
+    os.kill(left, signal.SIGKILL)
+    assert (code, out) == (0, "")
+    assert f"sleep {left}" in err and "stays taken" in err
+
+
+def test_a_process_that_ended_in_the_background_is_not_left_behind(granted):
+    code, _, err = end_of(granted("--", "sh", "-c", "(true &) ; sleep 0.2"))
+    assert code == 0 and "still run" not in err
+
+
+class Shell:
+    """A shell with job control on a terminal of its own."""
+
+    def __init__(self, environment):
+        pid, self.terminal = pty.fork()
+        if pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"],
+                       environment | {"PS1": "$ ", "PROMPT_COMMAND": ""})
+        self.pid = pid
+        self.text = ""
+        flags = termios.tcgetattr(self.terminal)
+        flags[3] &= ~termios.ECHO
+        termios.tcsetattr(self.terminal, termios.TCSANOW, flags)
+
+    def type(self, text):
+        self.text = ""
+        os.write(self.terminal, text.encode())
+
+    def until(self, what):
+        deadline = time.monotonic() + PATIENCE
+        while what not in self.text:
+            assert time.monotonic() < deadline, self.text
+            self.text += os.read(self.terminal, 4096).decode()
+        return self.text
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def shell(tmp_path, leasing):  # noqa: F811
+    one = Shell(clean_environment(tmp_path, GPUYARD_SOCKET=leasing.socket))
+    yield one
+    one.end()
+
+
+def run_in(shell, leasing, words, grant=True):  # noqa: F811
+    shell.type(f"{PROGRAM} run {words}\n")
+    leasing.next_claim()
+    if grant:
+        leasing.grant()
+
+
+def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):  # noqa: F811
+    run_in(shell, leasing, "-- sh -c 'echo be''gun; read line; echo got $line'")
+    shell.until("begun")
+    shell.type("\x1a")
+    shell.until("Stopped")
+    shell.type("fg\n")
+    shell.until("run --")
+    shell.type("hello\n")
+    shell.until("got hello")
+    shell.until("gpuyard: ")
+    shell.type("echo code=$?\n")
+    shell.until("code=0")
+
+
+def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):  # noqa: F811
+    shell.type(f"for i in 1 2 3; do {PROGRAM} run -- sh -c 'echo be''gun; sleep 60'; done; echo co''de=$?\n")
+    leasing.next_claim()
+    leasing.grant()
+    shell.until("begun")
+    shell.type("\x03")
+    shell.until("gpuyard: ")
+    shell.type("echo co''de=$?\n")
+    shell.until("code=130")
+    assert len(leasing.claims) == 1
+
+
+def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):  # noqa: F811
+    run_in(shell, leasing, "-- echo ran", grant=False)
+    leasing.tell("waiting", place=place(3, "all GPUs are in use"))
+    shell.until("waiting for a GPU: place 3, all GPUs are in use")
+    leasing.tell("waiting", place=place(2, "all GPUs are in use", 600))
+    assert "\r\x1b[K" in shell.until("place 2, all GPUs are in use; about 10 min")
+    shell.type("\x03")
+    shell.until("$ ")
+    shell.type("echo co''de=$?\n")
+    shell.until("code=130")
+    assert leasing.released == [f"/api/gpu/leases/{leasing.name()}"]
+
+
+def test_a_pipeline_keeps_its_terminal(shell, leasing):  # noqa: F811
+    shell.type(f"{PROGRAM} run --quiet -- echo ran | sh -c 'read x </dev/tty; cat; echo $x'\n")
+    leasing.next_claim()
+    leasing.grant()
+    wait_until(lambda: leasing.released, "the command's end")
+    shell.type("typed\n")
+    assert "ran" in shell.until("typed")
+
+
+def test_the_command_has_the_terminal(shell, leasing):  # noqa: F811
+    run_in(shell, leasing, "-- bash --norc --noprofile -i")
+    time.sleep(0.2)
+    shell.type("echo in''side; exit 6\n")
+    assert "no job control" not in shell.until("inside")
+    shell.until("gpuyard: ")
+    shell.type("echo code=$?\n")
+    shell.until("code=6")
