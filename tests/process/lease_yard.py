@@ -82,12 +82,12 @@ class LeaseYard:
     def end(self):
         for one in self.running:
             one.kill()
-            one.communicate()
-            if hasattr(one, "held_pid"):
+            if hasattr(one, "held_pid"):  # it outlives its launcher, and has its stdout
                 try:
                     os.kill(one.held_pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+            one.communicate()
         self.world.end()
 
 
