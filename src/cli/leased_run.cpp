@@ -199,6 +199,11 @@ void LeasedRun::release() {
   if (answer) {
     lease_ = std::move(answer->lease);
     simulated_ = answer->simulated;
+    using gpuyard::lease::Ending;
+    const auto ending = lease_.ending.value_or(Ending::released);
+    // The end of the command may be seen before the reason for it is heard.
+    const bool by_others = ending == Ending::forced || ending == Ending::expired;
+    if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
     return;
   }
   lease_.use.reset();  // it was of some moment before
