@@ -23,7 +23,7 @@ Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
 }  // namespace
 
 Result<std::string> lease_named(const lease::Leases& leases, std::string_view name) {
-  if (leases.find(name) != nullptr) return std::string(name);
+  if (leases.knows(name)) return std::string(name);
   std::vector<std::string> live;
   std::vector<std::string> over;
   const auto& all = leases.leases();

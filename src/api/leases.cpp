@@ -59,6 +59,11 @@ void claim_lease(Context& context, const Asked& asked, const NoParams&,
 
 void adopt_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::AdoptWish& body, LeaseResponder respond) {
+  if (asked.principal.contained) {
+    return respond(Error{Errc::denied,
+                         "over this socket the daemon cannot know whose process a number is: "
+                         "adopt it over gpuyard.sock"});
+  }
   const std::string note = body.note.value_or("");
   if (auto fits = protocol::check_length("body: /note", note, protocol::kLongestNote); !fits) {
     return respond(std::move(fits).error());

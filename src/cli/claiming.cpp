@@ -42,22 +42,27 @@ std::size_t columns_of_stderr() {
 WaitingLine::WaitingLine(bool quiet)
     : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_(BootClock::now()) {}
 
+// In the background the terminal is somebody else's: a shell's, an editor's.
+bool WaitingLine::has_terminal() const {
+  return terminal_ && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
+}
+
 void WaitingLine::show(const std::string& text) {
   if (quiet_) return;
-  if (terminal_) {
+  if (has_terminal()) {
     const bool utf8 = Screen::of_stdout().utf8;
     // The last column stays free: what is in it would begin a line.
     write_error(std::string(kBeginOfLine) +
                 cut_to("gpuyard: " + text, columns_of_stderr() - 1, utf8));
     shown_ = true;
-  } else if (!shown_ && BootClock::now() - began_ >= kSayAfter) {
+  } else if (!terminal_ && !shown_ && BootClock::now() - began_ >= kSayAfter) {
     say(text);
     shown_ = true;
   }
 }
 
 void WaitingLine::clear() {
-  if (terminal_ && std::exchange(shown_, false)) write_error(std::string(kBeginOfLine));
+  if (has_terminal() && std::exchange(shown_, false)) write_error(std::string(kBeginOfLine));
 }
 
 std::optional<TimePoint> WaitingLine::due() const {

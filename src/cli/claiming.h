@@ -27,6 +27,8 @@ class WaitingLine {
   std::optional<TimePoint> due() const;
 
  private:
+  bool has_terminal() const;
+
   bool quiet_;
   bool terminal_;
   bool shown_ = false;

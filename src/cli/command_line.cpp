@@ -313,6 +313,26 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
 }
 
+// CLI11 takes a word like [1,2] for two, also where it is one of somebody else's command.
+constexpr char kProtected = '\x01';
+
+std::vector<std::string> protected_words(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  for (auto word = std::ranges::find(words, "--"); word != words.end(); ++word) {
+    if (word->starts_with('[')) word->insert(0, 1, kProtected);
+  }
+  return words;
+}
+
+template <class Which>
+void unprotect(Which& verb) {
+  if constexpr (requires { verb.command.front().front(); }) {
+    for (std::string& word : verb.command) {
+      if (word.starts_with(kProtected)) word.erase(0, 1);
+    }
+  }
+}
+
 }  // namespace
 
 void add_color(CLI::App* verb, ColorWish& wish) {
@@ -368,9 +388,12 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   versions->callback([&] { chosen = version; });
   add_schema(app, chosen, schema);
   add_completion(app, chosen);
+  auto words = protected_words(argc, argv);
+  std::ranges::reverse(words);
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
     refuse_empty_values(app);
+    std::visit([](auto& verb) { unprotect(verb); }, chosen);
   } catch (const CLI::ParseError& error) {
     // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
     return app.exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);

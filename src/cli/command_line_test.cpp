@@ -55,11 +55,12 @@ TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
 
 TEST(CommandLine, RunLeavesTheCommandItsOwnWords) {
   const auto run = verb<RunVerb>({"run", "-n", "2", "--min-free", "20G", "--no-wait", "--note", "x",
-                                  "--", "train", "-n", "4", "--json", ""});
+                                  "--", "train", "-n", "4", "--json", "", "[64,64]", "[]", "--"});
   EXPECT_EQ(run.wanted.gpus, 2);
   EXPECT_EQ(run.wanted.min_free, "20G");
   EXPECT_TRUE(run.wanted.no_wait);
-  EXPECT_EQ(run.command, (std::vector<std::string>{"train", "-n", "4", "--json", ""}));
+  EXPECT_EQ(run.command,
+            (std::vector<std::string>{"train", "-n", "4", "--json", "", "[64,64]", "[]", "--"}));
   for (const Words& wrong :
        {Words{"run"}, Words{"run", "-n", "0", "--", "x"}, Words{"run", "--note", "", "--", "x"},
         Words{"run", "--wait", "1h", "--no-wait", "--", "x"}}) {

@@ -30,7 +30,8 @@ bool is_over(const protocol::Lease& lease) {
 
 // What passes when the daemon is there again, or has found its feet.
 bool passes(const Error& error) {
-  return error.code == Errc::unavailable || error.code == Errc::timed_out;
+  return error.code == Errc::unavailable || error.code == Errc::timed_out ||
+         error.code == Errc::busy;
 }
 
 }  // namespace

@@ -21,10 +21,11 @@ Result<lease::Identity> identity_of(std::uint32_t pid) {
 }
 
 // Why it did not reach those that are there; to one that is gone there is nothing to say.
-std::vector<std::string> send(const std::vector<lease::Process>& to, int number) {
+std::vector<std::string> send(const std::vector<lease::Process>& to, int number,
+                              std::optional<std::uint32_t> only_of) {
   std::vector<std::string> failures;
   for (const auto& [pid, started] : to) {
-    const auto sent = processes::send_signal({pid, started}, number);
+    const auto sent = processes::send_signal({pid, started}, number, only_of);
     if (!sent && sent.error().code != Errc::not_found) failures.push_back(sent.error().message);
   }
   return failures;
@@ -144,8 +145,10 @@ void LeaseObserver::answer(std::uint64_t id, lease::Sight sight) {
 }
 
 // What ends a lease's processes cannot wait for a worker that one of them may hold up.
-void LeaseObserver::signal(std::vector<lease::Process> to, int number) {
-  if (!ask([to, number] { return send(to, number); }, tell)) tell(send(to, number));
+void LeaseObserver::signal(std::vector<lease::Process> to, int number,
+                           std::optional<std::uint32_t> only_of) {
+  const auto now = [to = std::move(to), number, only_of] { return send(to, number, only_of); };
+  if (!ask(now, tell)) tell(now());
 }
 
 }  // namespace gpuyard::daemon

@@ -38,7 +38,8 @@ class LeaseObserver final : public lease::Observer {
   void identify(std::uint32_t pid, std::function<void(Result<lease::Identity>)> found) override;
   void look(std::vector<lease::Suspect>, std::vector<DeviceId> gpus, bool fresh,
             std::function<void(lease::Sight)> seen) override;
-  void signal(std::vector<lease::Process>, int number) override;
+  void signal(std::vector<lease::Process>, int number,
+              std::optional<std::uint32_t> only_of) override;
 
  private:
   struct Look;

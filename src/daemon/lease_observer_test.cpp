@@ -211,7 +211,7 @@ class Signals : public ObserverTest {
 };
 
 TEST_F(Signals, GoOutFromTheWorker) {
-  observer_.signal({process_}, SIGTERM);
+  observer_.signal({process_}, SIGTERM, {});
   EXPECT_EQ(worker_.waiting(), 1U);
   worker_.run_all();
   EXPECT_TRUE(ends());
@@ -220,7 +220,7 @@ TEST_F(Signals, GoOutFromTheWorker) {
 TEST_F(Signals, DoNotWaitForAWorkerThatIsStuck) {
   look(false);
   loop_.advance(LeaseObserver::kDeadline);
-  observer_.signal({process_}, SIGTERM);
+  observer_.signal({process_}, SIGTERM, {});
   EXPECT_TRUE(ends());
 }
 

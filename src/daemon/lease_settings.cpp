@@ -8,6 +8,17 @@
 #include "base/log.h"
 
 namespace gpuyard::daemon {
+namespace {
+
+std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
+  if (!changes) return changes.error();
+  for (const control::Change& change : *changes) {
+    if (change.error) return change.error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 // Owners of claims whose lease is not held any more.
 std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
@@ -37,17 +48,16 @@ void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
   control::Asker asker;
   asker.owner = owner;
   asker.received = loop_.now();
-  control_.ask({asker, {gpu}, control::Restore{}},
-               [weak = std::weak_ptr(self_), gpu, owner](const auto& changes) {
-                 const auto self = weak.lock();
-                 if (!self) return;
-                 (*self)->under_way_.erase({gpu, owner});
-                 if (!changes) {
-                   (*self)->not_before_ = (*self)->loop_.now() + kAgain;
-                   log::warning("what was set of {} with {} was not put back yet: {}", gpu, owner,
-                                changes.error().message);
-                 }
-               });
+  control_.ask({asker, {gpu}, control::Restore{}}, [weak = std::weak_ptr(self_), gpu,
+                                                    owner](const auto& changes) {
+    const auto self = weak.lock();
+    if (!self) return;
+    (*self)->under_way_.erase({gpu, owner});
+    const auto why = error_of(changes);
+    if (!why) return;
+    (*self)->not_before_ = (*self)->loop_.now() + kAgain;
+    log::warning("what was set of {} with {} was not put back yet: {}", gpu, owner, why->message);
+  });
 }
 
 }  // namespace gpuyard::daemon

@@ -72,6 +72,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   store::StateStore state_;
   EnergyFeed energy_;
   ControlFeed control_;
+  ThreadWorker lease_looks_;  // which no slow name service holds up
   LeaseFeed leases_;
   LeaseUseFeed use_;
   UserDirectory users_;

@@ -80,6 +80,7 @@ std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
 
 void GpuBook::start_over() {
   slots_.clear();
+  cordons_.clear();
   for (const auto& [id, gpu] : gpus_) place(gpu);
 }
 

@@ -48,7 +48,7 @@ class GpuBook {
   void seen(const DeviceId&, std::vector<Seen>);
   // What of its memory is used, newer than know() may have told it.
   void use(const DeviceId&, std::int64_t used_bytes);
-  // The core is another: every GPU has a new slot.
+  // The core is another: every GPU has a new slot. Who cordoned what is told anew.
   void start_over();
 
   Condition condition(const DeviceId&) const;

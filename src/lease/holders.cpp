@@ -37,6 +37,7 @@ Holders::Known& Holders::keep(const Identity& identity) {
   if (there != known_.end() && there->second.identity.process == identity.process) {
     return there->second;
   }
+  if (there != known_.end()) on_gone(pid);
   make_room();
   Known& known = known_.insert_or_assign(pid, Known{identity}).first->second;
   known.gone = loop_.watch(identity.fd->get(), [this, pid] { on_gone(pid); });

@@ -13,8 +13,6 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
   ++life_;
   under_way_.reset();
   next_ = {};
-  decided_.clear();
-  kept_.clear();
   auto heard = [weak = std::weak_ptr(self_), life = life_, loaded](Result<Kept> kept) {
     const auto self = weak.lock();
     if (self && (*self)->life_ == life) loaded(std::move(kept));
@@ -24,22 +22,35 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
 }
 
 void Journal::take(std::vector<Lease> leases) {
+  const auto before = std::exchange(kept_, {});
+  decided_.clear();
   for (Lease& lease : leases) {
     const std::string id = lease.id;
     decided_.insert_or_assign(id, lease);
     kept_.insert_or_assign(id, std::move(lease));
+  }
+  tell_what_changed(before);
+}
+
+// Since somebody was last told: what was decided before the disk failed may be there all the same.
+void Journal::tell_what_changed(const std::map<std::string, Lease, std::less<>>& before) {
+  for (const auto& [id, known] : before) {
+    const auto now = kept_.find(id);
+    if (now == kept_.end() || now->second.state == known.state) continue;
+    loop_.post([weak = std::weak_ptr(self_), lease = now->second, state = known.state] {
+      if (const auto self = weak.lock()) (*self)->listener_.changed(lease, state);
+    });
   }
 }
 
 void Journal::put_silently(const Lease& lease) {
   decided_.insert_or_assign(lease.id, lease);
   auto& leases = next_.entry.leases;
-  const auto same = std::find_if(leases.begin(), leases.end(),
-                                 [&](const Lease& other) { return other.id == lease.id; });
-  if (same != leases.end()) {
-    *same = lease;
-  } else {
+  const auto [place, added] = next_.place.emplace(lease.id, leases.size());
+  if (added) {
     leases.push_back(lease);
+  } else {
+    leases[place->second] = lease;
   }
   touch();
 }

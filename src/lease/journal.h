@@ -58,11 +58,13 @@ class Journal {
  private:
   struct Batch {
     Entry entry;
-    std::vector<Done> after;
+    std::map<std::string, std::size_t> place = {};  // of each lease in the entry
+    std::vector<Done> after = {};
     bool empty() const;
   };
 
   void touch();
+  void tell_what_changed(const std::map<std::string, Lease, std::less<>>& before);
   void save();
   void on_saved(const std::shared_ptr<Batch>&, const Result<void>&);
   void lose(const Error&);

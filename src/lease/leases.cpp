@@ -25,6 +25,14 @@ bool is_gone(const Caller& caller) {
   return ::poll(&look, 1, 0) > 0;
 }
 
+// The number that a caller tells may be one of another PID namespace, and then somebody else's
+// here.
+bool is_child(const Lease& lease, const Identity& who) {
+  return who.uid == lease.uid &&
+         std::any_of(lease.processes.begin(), lease.processes.end(),
+                     [&](const Process& one) { return one.pid == who.parent; });
+}
+
 Error no_such_lease(std::string_view id) {
   return {Errc::not_found,
           fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day", id)};
@@ -97,12 +105,13 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   journal_.counters(core_.last_ticket(), core_.last_fence());
   if (holder) holders_.bind(id, *holder);
   follow(effects);
-  wake_by(wish.patience ? loop_.now() + *wish.patience : loop_.now() + kTick);
+  wake_by(loop_.now() + std::min(wish.patience.value_or(kTick), kTick));
   answer_when_kept(id, answer);
 }
 
 void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder, Lease lease,
                      const Terms& terms, const Answer& answer) {
+  if (const auto why = closed()) return refuse(*why, answer);
   const auto ticket = core_.try_claim(terms, loop_.now());
   if (!ticket) {  // which nobody has to remember
     lease.state = State::ended;
@@ -132,6 +141,7 @@ void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                    "a new id"},
                   answer);
   }
+  presence_.come_by(known.id);
   answer_when_kept(known.id, answer);
 }
 
@@ -178,19 +188,41 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   }
   const bool others = lease.uid != caller.uid;
   const Ending ending = how.force || others ? Ending::forced : Ending::released;
-  if (how.signal != 0 && lease.state != State::ended) signals_[id] = how.signal;
+  if (how.signal != 0 && lease.state != State::ended) {
+    signals_[id] = {how.signal, caller.admin ? std::nullopt : std::optional(lease.uid)};
+  }
   if (lease.state == State::waiting) {
     end(lease, others ? Ending::forced : Ending::cancelled, caller.name(), how.reason);
   } else if (lease.state == State::held) {
     let_go(lease, ending, caller.name(), how.reason);
   } else if (lease.state == State::draining && how.force) {
-    log::warning("lease {} is ended by {} though it still drains ({}): {}", id, caller.name(),
-                 lease.why, how.reason);
-    end(lease, Ending::forced, caller.name(), how.reason);
+    return force(caller, lease, how.reason, answer);
   } else if (lease.state == State::draining) {
     drain();
   }
   answer_when_kept(id, answer);
+}
+
+// Whoever still uses the GPUs is outside any lease from now on, and has to be known before others
+// get them.
+void Leases::force(const Caller& caller, const Lease& lease, const std::string& reason,
+                   const Answer& answer) {
+  log::warning("lease {} is ended by {} though it still drains ({}): {}", lease.id, caller.name(),
+               lease.why, reason);
+  observer_.look(
+      {}, lease.gpus, true,
+      [weak = std::weak_ptr(self_), caller, id = lease.id, reason, answer](const Sight& sight) {
+        const auto self = weak.lock();
+        if (!self) return;
+        Leases& leases = **self;
+        if (auto why = leases.closed_to_changes()) return leases.refuse(*why, answer);
+        leases.look_outside(sight);
+        const Lease* still = leases.journal_.find(id);
+        if (still && still->state == State::draining) {
+          leases.end(*still, Ending::forced, caller.name(), reason);
+        }
+        leases.answer_when_kept(id, answer);
+      });
 }
 
 void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
@@ -215,6 +247,7 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
 
 void Leases::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
                         std::optional<Fence> fence, const Answer& answer) {
+  if (auto why = closed_to_changes()) return refuse(*why, answer);
   auto owned = own(caller, id, fence);
   if (!owned) return refuse(owned.error(), answer);
   holders_.identify(pid, [this, caller, id, fence, answer](Result<Identity> found) {
@@ -223,8 +256,13 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
     auto still = own(caller, id, fence);
     if (!still) return refuse(still.error(), answer);
     Lease lease = *std::move(still);
-    if (found->uid != lease.uid && !caller.admin) {
-      return refuse({Errc::denied, "that process is somebody else's"}, answer);
+    if (!caller.admin && !is_child(lease, *found)) {
+      return refuse(
+          {Errc::denied,
+           fmt::format("pid {} is no child of the lease's own process, as the daemon sees "
+                       "it; in a PID namespace of its own a process has another number",
+                       found->process.pid)},
+          answer);
     }
     if (lease.state != State::held) {
       return refuse({Errc::conflict, "the lease is not held (any more)"}, answer);
@@ -273,6 +311,11 @@ void Leases::adopt_on(const Caller& caller, const Identity& who, const std::stri
     });
     if (there) used.set(slot->second);
   }
+  if (!caller.admin && exceeds_quota(who.uid, used.count())) {
+    return refuse({Errc::conflict, fmt::format("one user may have {} GPUs at a time",
+                                               policy_.fairness.most_gpus_of_owner)},
+                  answer);
+  }
   const auto ticket = core_.adopt(who.uid, used, loop_.now());
   if (!ticket) {
     return refuse(
@@ -296,6 +339,16 @@ void Leases::adopt_on(const Caller& caller, const Identity& who, const std::stri
   on_granted(*core_.find(*ticket));
   look_outside(sight);
   answer_when_kept(lease.id, answer);
+}
+
+bool Leases::exceeds_quota(std::uint32_t uid, std::size_t more) const {
+  const unsigned most = policy_.fairness.most_gpus_of_owner;
+  if (most == 0) return false;
+  std::size_t held = more;
+  for (const auto& [ticket, claim] : core_.live()) {
+    if (claim.terms.owner == uid) held += claim.gpus.count();
+  }
+  return held > most;
 }
 
 void Leases::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
@@ -362,7 +415,7 @@ void Leases::on_granted(const Claim& claim) {
   waits_no_more(lease.uid);
   journal_.put(lease, "granted");
   journal_.counters(core_.last_ticket(), core_.last_fence());
-  wake_by(lease.until.value_or(loop_.now() + kTick));
+  wake_by(loop_.now() + kTick);
 }
 
 void Leases::on_overdue(Ticket ticket) {
@@ -405,13 +458,21 @@ void Leases::waits_no_more(std::uint32_t uid) {
   if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
 }
 
+// While it is not known what the disk holds, nothing is written: it is found out again afterwards.
 void Leases::on_gone(const std::string& id, const Process& process) {
+  if (standing_ == Standing::loading) return;
   const Lease* found = journal_.find(id);
   if (!found || found->wish.binding == Binding::detached) return;
   if (found->processes.empty() || found->processes.front() != process) return;
   const std::string by = fmt::format("pid {} exited", process.pid);
   if (found->state == State::waiting) end(*found, Ending::exited, by);
   if (found->state == State::held) let_go(*found, Ending::exited, by);
+}
+
+Subscription Leases::attend(const std::string& id, Attendance how) {
+  const Lease* lease = journal_.find(id);
+  if (!lease || lease->state == State::ended) return {};
+  return presence_.attend(id, how);
 }
 
 Subscription Leases::watch(const std::string& id, std::function<void(const Lease&)> told) {

@@ -65,6 +65,8 @@ class Leases {
   static constexpr Duration kTick = std::chrono::seconds(1);
   // After the disk failed it is asked so long later what it holds.
   static constexpr Duration kLoadAgain = std::chrono::seconds(2);
+  // What could not be found out while leases are adopted is asked again.
+  static constexpr Duration kAskAgain = std::chrono::milliseconds(500);
   // A restart takes no more of a detached lease's time than leaves this.
   static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
   // A reading of a GPU may be so old when it is told.
@@ -73,7 +75,7 @@ class Leases {
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
   static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
   static constexpr std::size_t kMostWaiting = 20'000;
-  static constexpr std::size_t kMostWaitingOfOwner = 10'000;
+  static constexpr std::size_t kMostWaitingOfOwner = 1000;
 
   // These outlive it.
   Leases(Loop&, Observer&, Archive&, Policy, std::string boot_id);
@@ -106,7 +108,7 @@ class Leases {
 
   // Somebody is there for a claim, as long as this lives. `stream`: a connection that is meant to
   // stay, so that its end is the holder's.
-  Subscription attend(const std::string& id, Attendance how) { return presence_.attend(id, how); }
+  Subscription attend(const std::string& id, Attendance);
   // Told of each change of one lease once it is on the disk, never inside a call of this class.
   Subscription watch(const std::string& id, std::function<void(const Lease&)>);
   // One listener, told of every change of any lease once it is on the disk, and its former state.
@@ -122,6 +124,8 @@ class Leases {
   // As they are on the disk: all that are not forgotten yet.
   const std::map<std::string, Lease, std::less<>>& leases() const { return journal_.kept(); }
   const Lease* find(std::string_view id) const;
+  // Whether there is such a lease, on the disk or on its way there.
+  bool knows(std::string_view id) const { return journal_.find(id) != nullptr; }
   // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
@@ -147,7 +151,9 @@ class Leases {
   void restore(const Lease&);
   void restore_in_core(const Lease&);
   void rebind(const std::string& id, const Process&);
+  void rebind_again();
   void look_at_restored();
+  void on_restored_seen(const Sight&);
   void open_if_ready();
   void on_lost(const Error&);
 
@@ -167,6 +173,8 @@ class Leases {
   void repeat(const Caller&, const Lease& known, const Wish&, const Answer&);
   void adopt_on(const Caller&, const Identity&, const std::string& note, const Sight&,
                 const Answer&);
+  void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
+  bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
   void end(Lease, Ending, const std::string& by, const std::string& why = {});
   void on_gone(const std::string& id, const Process&);
@@ -179,6 +187,8 @@ class Leases {
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
   void tell(const Lease& now, State before);
+
+  bool is_nobodys(const Lease&) const;
 
   // What happens by itself.
   void wake_by(TimePoint);
@@ -209,13 +219,19 @@ class Leases {
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;
   std::function<void(const DeviceId&, const Seen&)> squatter_told_;
-  std::map<std::string, int> signals_;                 // to be sent to what drains
+  struct Signal {
+    int number = 0;
+    std::optional<std::uint32_t> only_of = {};  // a user; empty: an administrator sends it
+  };
+
+  std::map<std::string, Signal> signals_;              // to be sent to what drains
   std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
   std::map<DeviceId, TimePoint> freed_at_;
   std::vector<std::string> fleet_;  // what there was when it was last looked who could use what
   Standing standing_ = Standing::idle;
   bool first_load_ = true;
   std::size_t to_rebind_ = 0;
+  std::vector<std::pair<std::string, Process>> rebind_later_;
   bool restored_looking_ = false;
   bool restored_seen_ = false;
   std::optional<Error> trouble_;
@@ -227,6 +243,7 @@ class Leases {
   Subscription tick_timer_;
   Subscription drain_timer_;
   Subscription load_timer_;
+  Subscription restore_timer_;
   std::uint64_t life_ = 0;  // what was asked of an earlier one means nothing
   std::shared_ptr<Leases*> self_ = std::make_shared<Leases*>(this);
 };

@@ -1,5 +1,6 @@
 // Leases made from what was kept: at the start, and whenever it is not known what the disk holds.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@ void Leases::stop() {
   tick_timer_.reset();
   drain_timer_.reset();
   load_timer_.reset();
+  restore_timer_.reset();
 }
 
 void Leases::load() {
@@ -50,14 +52,22 @@ void Leases::on_loaded(Result<Kept> kept) {
   alive_.clear();
   fleet_.clear();
   looking_ = drain_looking_ = restored_looking_ = restored_seen_ = false;
-  to_rebind_ = 0;
+  to_rebind_ = 1;  // all of them are restored before anything follows
+  rebind_later_.clear();
+  signals_.clear();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
   journal_.take(kept->leases);
   standing_ = Standing::adopting;
   for (const Lease& lease : kept->leases) {
-    if (lease.state != State::ended) restore(lease);
+    if (lease.state != State::ended) {
+      restore(lease);
+    } else if (lease.overdue && lease.ended_wall) {
+      const Duration ago = loop_.wall() - *lease.ended_wall;
+      core_.restore_mistrust(lease.uid, loop_.now() + Core::kTrustLost - ago);
+    }
   }
   first_load_ = false;
+  --to_rebind_;
   if (gpus_.complete()) reach_anew();
   open_if_ready();
 }
@@ -103,6 +113,13 @@ void Leases::rebind(const std::string& id, const Process& process) {
   ++to_rebind_;
   holders_.identify(process.pid, [this, id, process, life = life_](const Result<Identity>& found) {
     if (life != life_) return;
+    if (!found && found.error().code != Errc::not_found) {  // which says nothing of the process
+      rebind_later_.emplace_back(id, process);
+      if (rebind_later_.size() == 1) {
+        restore_timer_ = loop_.call_after(kAskAgain, [this] { rebind_again(); });
+      }
+      return;
+    }
     --to_rebind_;
     if (found && found->process == process) {
       holders_.bind(id, *found);
@@ -111,6 +128,13 @@ void Leases::rebind(const std::string& id, const Process& process) {
     }
     open_if_ready();
   });
+}
+
+void Leases::rebind_again() {
+  for (const auto& [id, process] : std::exchange(rebind_later_, {})) {
+    --to_rebind_;
+    rebind(id, process);
+  }
 }
 
 // Nothing is granted before it is known who uses the GPUs.
@@ -122,10 +146,22 @@ void Leases::look_at_restored() {
                  [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
                    const auto self = weak.lock();
                    if (!self || (*self)->life_ != life) return;
-                   (*self)->restored_seen_ = true;
-                   (*self)->look_outside(sight);
-                   (*self)->open_if_ready();
+                   (*self)->on_restored_seen(sight);
                  });
+}
+
+void Leases::on_restored_seen(const Sight& sight) {
+  const bool blind = !sight.on_gpus.empty() &&
+                     std::none_of(sight.on_gpus.begin(), sight.on_gpus.end(),
+                                  [](const auto& one) { return one.second.has_value(); });
+  restored_looking_ = false;
+  if (blind) {
+    restore_timer_ = loop_.call_after(kAskAgain, [this] { look_at_restored(); });
+    return;
+  }
+  restored_seen_ = true;
+  look_outside(sight);
+  open_if_ready();
 }
 
 void Leases::open_if_ready() {

@@ -321,6 +321,87 @@ TEST(Leases, AFullDiskGrantsNothingAndTakesNothing) {
   EXPECT_EQ(granted->state, State::held);
 }
 
+TEST(Leases, AHolderOfWhomNothingCanBeFoundOutIsNotTakenForDead) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.slow = true;
+  world.begin();
+  world.loop.advance(seconds(5));
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_TRUE(world.leases->closed());
+  world.ground.slow = false;
+  world.loop.advance(seconds(1));
+  EXPECT_FALSE(world.leases->closed());
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(Leases, WhatIsForcedLeavesItsProcessesOutside) {
+  World world(1);
+  world.ground.start(1, 0);
+  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  world.ground.running.at(12).lease = "a";
+  world.ground.running.at(12).gpus = {"GPU-0"};
+  world.ground.stop(10);
+  world.loop.advance(seconds(1));
+  ASSERT_EQ(world.state("a"), State::draining);
+  ASSERT_TRUE(world.release(1, "a", {{}, true, "it hangs", 0}));
+  EXPECT_EQ(world.leases->find("a")->why, "it hangs");
+  EXPECT_EQ(world.state("b"), State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+}
+
+TEST(Leases, AGrantThatNobodyHearsOfIsTakenBack) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("b"), State::held);
+  world.loop.advance(seconds(25));
+  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
+}
+
+TEST(Leases, AGrantThatSomebodyAskedForAgainStays) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(10));
+  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
+TEST(Leases, OnlyAChildOfItsProcessIsCountedToALease) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(12);
+  ASSERT_TRUE(world.claim(10, "a"));
+  const auto count = [&] {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->add_member(world.ground.caller(10), "a", 12, std::nullopt, answer);
+    });
+  };
+  EXPECT_EQ(count().error().code, Errc::denied);
+  world.ground.start(13);
+  world.ground.running.at(13).identity.parent = 10;
+  const auto counted = world.heard([&](const Leases::Answer& answer) {
+    world.leases->add_member(world.ground.caller(10), "a", 13, std::nullopt, answer);
+  });
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->processes.size(), 2U);
+}
+
 TEST(Leases, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
   World world(1);
   world.ground.start(10);

@@ -10,6 +10,13 @@
 namespace gpuyard::lease {
 namespace {
 
+constexpr std::string_view kStill = "; still: ";
+
+// An administrator's, beside which it says what is left.
+std::string reason_of(const Lease& lease) {
+  return lease.ending == Ending::forced ? lease.why.substr(0, lease.why.find(kStill)) : "";
+}
+
 // Looks become rarer while nothing goes.
 Duration until_next_look(Duration draining) {
   return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
@@ -55,11 +62,21 @@ void Leases::tick_lease(const Lease& lease) {
   if (lease.until && now >= *lease.until) {
     return let_go(lease, Ending::expired, "its time was over");
   }
+  if (is_nobodys(lease)) {
+    return let_go(lease, Ending::unreachable, "whoever asked did not hear of the grant");
+  }
   if (lease.wish.binding != Binding::process) return;
   const auto gone = presence_.stream_gone_since(lease.id);
   if (gone && now - *gone >= kGrace) {
     let_go(lease, Ending::unreachable, "its connection ended");
   }
+}
+
+// Granted after a wait, and nobody was there to hear of it or has asked since.
+bool Leases::is_nobodys(const Lease& lease) const {
+  if (lease.granted == lease.asked || lease.granted < opened_) return false;
+  const auto away = presence_.away_since(lease.id, lease.granted);
+  return away == lease.granted && loop_.now() - lease.granted >= kReconnect;
 }
 
 void Leases::on_gpus(const std::vector<PoolGpu>& all) {
@@ -212,14 +229,17 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   const auto& alive = sight.alive.at(id);
   alive_[id] = alive;
   const auto left = drains_.left(*lease, sight, gpus_);
-  if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", lease->why);
+  const std::string reason = reason_of(*lease);
+  if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
   if (const auto signal = signals_.find(id); signal != signals_.end()) {
-    observer_.signal(DrainBook::remaining(*lease, sight), signal->second);
+    observer_.signal(DrainBook::remaining(*lease, sight), signal->second.number,
+                     signal->second.only_of);
     signals_.erase(signal);
   }
-  if (lease->why == *left) return;
+  const std::string why = reason.empty() ? *left : reason + std::string(kStill) + *left;
+  if (lease->why == why) return;
   Lease waits = *lease;
-  waits.why = *left;
+  waits.why = why;
   journal_.put_silently(waits);
 }
 

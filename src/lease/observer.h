@@ -75,8 +75,8 @@ class Observer {
   // `fresh`: asks the driver now; else goes by its newest lists.
   virtual void look(std::vector<Suspect>, std::vector<DeviceId> gpus, bool fresh,
                     std::function<void(Sight)> seen) = 0;
-  // To every one of them that still is the process it was.
-  virtual void signal(std::vector<Process>, int number) = 0;
+  // To every one of them that still is the process it was; `only_of`: and is this user's.
+  virtual void signal(std::vector<Process>, int number, std::optional<std::uint32_t> only_of) = 0;
 };
 
 }  // namespace gpuyard::lease

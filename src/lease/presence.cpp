@@ -7,6 +7,7 @@ namespace gpuyard::lease {
 Subscription Presence::attend(const std::string& lease, Attendance how) {
   Seat& seat = seats_[lease];
   ++(how == Attendance::stream ? seat.streams : seat.polls);
+  if (how == Attendance::stream) seat.last_stream_left.reset();
   return Subscription([weak = std::weak_ptr(self_), lease, how] {
     if (const auto self = weak.lock()) (*self)->leave(lease, how);
   });
@@ -32,7 +33,9 @@ std::optional<TimePoint> Presence::away_since(const std::string& lease, TimePoin
 
 std::optional<TimePoint> Presence::stream_gone_since(const std::string& lease) const {
   const auto found = seats_.find(lease);
-  if (found == seats_.end() || found->second.streams > 0) return std::nullopt;
+  if (found == seats_.end() || found->second.streams + found->second.polls > 0) {
+    return std::nullopt;
+  }
   return found->second.last_stream_left;
 }
 

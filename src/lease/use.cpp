@@ -117,15 +117,21 @@ void UseBook::on_kept(const std::vector<UseRow>& rows, const Result<void>& kept)
 }
 
 void UseBook::ask(const UseQuestion& question, Answer answer) {
-  std::vector<UseRow> rows;
-  if (restored_) {
-    rows = unkept();
-    std::ranges::move(count_.changed(), std::back_inserter(rows));
-  }
   const auto shared = std::make_shared<Answer>(std::move(answer));
-  const bool asked = archive_.ask(question, std::move(rows),
-                                  [shared](Result<UseAnswer> got) { (*shared)(std::move(got)); });
-  if (asked) return;
+  if (asking_ < kMostAsking) {
+    std::vector<UseRow> rows;
+    if (restored_) {
+      rows = unkept();
+      std::ranges::move(count_.changed(), std::back_inserter(rows));
+    }
+    const auto heard = [shared, weak = std::weak_ptr(self_)](Result<UseAnswer> got) {
+      if (const auto self = weak.lock()) --(*self)->asking_;
+      (*shared)(std::move(got));
+    };
+    ++asking_;
+    if (archive_.ask(question, std::move(rows), heard)) return;
+    --asking_;
+  }
   loop_.post([shared] {
     (*shared)(Error{Errc::unavailable, "too much waits for state.db; ask again in a moment"});
   });

@@ -32,6 +32,8 @@ class UseBook {
   static constexpr Duration kRetry = std::chrono::seconds(5);
   // So many rows wait for a disk that fails; then the oldest are lost, and it is said so.
   static constexpr std::size_t kMostUnkept = 100'000;
+  // Questions at a time: grants wait behind them for the same disk.
+  static constexpr std::size_t kMostAsking = 2;
 
   using Answer = std::function<void(Result<UseAnswer>)>;
 
@@ -87,6 +89,7 @@ class UseBook {
   Subscription timer_;
   Subscription retry_;
   // Callbacks that come after the book has gone find this empty.
+  std::size_t asking_ = 0;
   std::shared_ptr<UseBook*> self_ = std::make_shared<UseBook*>(this);
 };
 

@@ -102,6 +102,7 @@ class FakeGround final : public Observer {
 
   void identify(std::uint32_t pid, std::function<void(Result<Identity>)> found) override {
     loop_.post([this, pid, found] {
+      if (slow) return found(Error{Errc::timed_out, "could not be found out in time"});
       const auto one = running.find(pid);
       if (one == running.end()) return found(Error{Errc::not_found, "no such process"});
       found(one->second.identity);
@@ -113,8 +114,13 @@ class FakeGround final : public Observer {
     loop_.post([this, suspects, gpus, seen] { seen(sight(suspects, gpus)); });
   }
 
-  void signal(std::vector<Process> to, int number) override {
-    for (const Process& one : to) signals.emplace_back(one.pid, number);
+  void signal(std::vector<Process> to, int number, std::optional<std::uint32_t> only_of) override {
+    for (const Process& one : to) {
+      const auto found = running.find(one.pid);
+      const bool his =
+          found != running.end() && (!only_of || found->second.identity.uid == *only_of);
+      if (his) signals.emplace_back(one.pid, number);
+    }
   }
 
   Sight sight(const std::vector<Suspect>& suspects, const std::vector<DeviceId>& gpus) const {
@@ -143,6 +149,7 @@ class FakeGround final : public Observer {
   std::map<std::uint32_t, Running> running;
   std::set<DeviceId> unreadable;  // GPUs that say nothing of their processes
   std::int64_t used_bytes = 0;
+  bool slow = false;  // nobody can be identified in time
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:

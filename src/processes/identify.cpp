@@ -78,7 +78,8 @@ Result<IdentifiedProcess> identify(std::uint32_t pid) {
                            *std::move(handle)};
 }
 
-Result<void> send_signal(const ProcessKey& process, int number) {
+Result<void> send_signal(const ProcessKey& process, int number,
+                         std::optional<std::uint32_t> only_of) {
   const auto handle = open_handle(process.pid);
   if (!handle) return handle.error();
   const auto directory = open_process(std::string(kProcRoot), process.pid);
@@ -89,6 +90,14 @@ Result<void> send_signal(const ProcessKey& process, int number) {
   if (!start) return start.error();
   // The handle is of this one, or of one that is gone and gets nothing.
   if (*start != process.started) return no_such(process.pid);
+  if (only_of) {
+    const auto status = read_status(*directory);
+    if (!status) return status.error();
+    const auto owner = owner_in(*status);
+    if (!owner || owner->effective != *only_of || owner->real != *only_of) {
+      return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
+    }
+  }
   if (pidfd_send_signal(*handle, number)) return {};
   if (errno == ESRCH) return no_such(process.pid);
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -24,7 +25,9 @@ struct IdentifiedProcess {
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 Result<IdentifiedProcess> identify(std::uint32_t pid);
 
-// Errors as above; not_found also where the number is another's by now.
-Result<void> send_signal(const ProcessKey&, int number);
+// Errors as above; not_found also where the number is another's by now. `only_of`: Errc::denied
+// where it runs as anybody else, root for one.
+Result<void> send_signal(const ProcessKey&, int number,
+                         std::optional<std::uint32_t> only_of = std::nullopt);
 
 }  // namespace gpuyard::processes

@@ -66,8 +66,9 @@ TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
   EXPECT_EQ(problem(R"({"among":["GPU-c"]})").code, Errc::not_found);
   gpuyard::Snapshot none;
   none.driver.why = "Driver Not Loaded";
-  EXPECT_EQ(wish_of({.among = std::vector{GpuName{"0"}}}, none).error(),
-            (Error{Errc::unavailable, "Driver Not Loaded"}));
+  LeaseWish body;
+  body.among = std::vector{GpuName{"0"}};
+  EXPECT_EQ(wish_of(body, none).error(), (Error{Errc::unavailable, "Driver Not Loaded"}));
 }
 
 TEST(LeaseBody, WhatMakesNoSenseIsRefusedByName) {
