@@ -125,11 +125,11 @@ TEST_F(Queues, AProcessNobodyCanSeeIsNamedByItsNumber) {
 }
 
 TEST_F(Queues, TooLittleMemoryIsSaid) {
-  world_.fleet[0].free_bytes = world_.fleet[1].free_bytes = std::int64_t{1} << 30;
+  world_.fleet[0].free_bytes = world_.fleet[1].free_bytes = std::int64_t{75} << 30;
   world_.leases->on_gpus(world_.fleet);
-  const auto waits = claim(R"({"min_free_bytes":42949672960})", process(10));
+  const auto waits = claim(R"({"min_free_bytes":83751862272})", process(10));
   EXPECT_EQ(queue().waiting.at(0).place->why, "memory");
-  EXPECT_THAT(text_of_first(), HasSubstr("40.0 GiB"));
+  EXPECT_THAT(text_of_first(), HasSubstr("78.0 GiB"));
 }
 
 TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {

@@ -69,7 +69,9 @@ std::string why_out_of_service(const Context& context, const lease::Wish& wish) 
   std::vector<std::string> parts;
   for (const DeviceId& gpu : fitting(context, wish)) {
     const auto why = withheld_of(context, gpu);
-    if (!why || why->why == "squatted" || why->why == "unknown_process") continue;
+    if (!why || why->why == "squatted" || why->why == "unknown_process" || why->why == "in_use") {
+      continue;
+    }
     std::string part = fmt::format("{}: {}", number_of(context, gpu), why->text);
     if (why->why == "cordoned") part += fmt::format(" (`gpuyard uncordon {}`)", why->index);
     parts.push_back(std::move(part));
@@ -95,7 +97,13 @@ std::string why_squatted(const Context& context, const lease::Wish& wish, const 
   std::vector<std::string> parts;
   for (const DeviceId& gpu : fitting(context, wish)) {
     const auto found = outside.find(gpu);
-    if (found == outside.end()) continue;
+    if (found == outside.end()) {
+      const auto why = context.leases->gpus().withheld(gpu);
+      if (why && why->first == "in_use") {
+        parts.push_back(fmt::format("{}: {}", number_of(context, gpu), why->second));
+      }
+      continue;
+    }
     for (const lease::Seen& process : found->second) {
       parts.push_back(squatter_text(context, gpu, process, viewer));
     }

@@ -214,6 +214,7 @@ TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
 TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
   held(R"({"id":"train-1","binding":"run"})", process(10));
   process(20);
+  world_.ground.running.at(20).identity.parent = 10;
   process(21, kBob);
   const std::string path = "/api/gpu/leases/train-1/processes";
   EXPECT_EQ(post(path, R"({"pid":20,"fence":1})", process(10))->status(), 200);

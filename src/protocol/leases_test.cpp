@@ -111,10 +111,16 @@ TEST(LeaseBody, TextsHaveLimits) {
   EXPECT_THAT(problem(with("id", 65)).message, HasSubstr("/id"));
 }
 
+Result<Duration> answer_within(double length) {
+  LeaseWish body;
+  body.answer_within_s = length;
+  return answer_within_of(body);
+}
+
 TEST(LeaseBody, AnAnswerMayTakeAMinute) {
-  EXPECT_EQ(*answer_within_of({.answer_within_s = 60.0}), seconds(60));
-  EXPECT_EQ(*answer_within_of({.answer_within_s = 0.0}), Duration::zero());
-  EXPECT_FALSE(answer_within_of({.answer_within_s = 60.1}));
+  EXPECT_EQ(*answer_within(60.0), seconds(60));
+  EXPECT_EQ(*answer_within(0.0), Duration::zero());
+  EXPECT_FALSE(answer_within(60.1));
 }
 
 TEST(LeaseSignals, HaveNames) {

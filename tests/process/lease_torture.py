@@ -181,6 +181,7 @@ def torture(directory, seconds, gpus=4, holders=8, most=2, seed=None):
     try:
         run.run(seconds)
         run.settled()
+        run.stop()  # whose database nobody else may read
         return run.done, run.judge(), seed
     finally:
         run.stop()

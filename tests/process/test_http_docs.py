@@ -95,7 +95,10 @@ def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, tmp
     window = yard.get("/api/gpu/energy/windows", unix=True, method="POST", body={}).json()["id"]
     change = yard.get("/api/gpu/manage/0/power-limit", unix=True, method="PUT",
                       body={"power_limit_mw": 300000}).json()["changes"][0]
-    real = {"/api/gpu/devices/{id}/history": "/api/gpu/devices/0/history?metric=power_draw",
+    lease = yard.get("/api/gpu/leases", unix=True, method="POST",
+                     body={"binding": "detached", "ttl_s": 60}).json()["lease"]["id"]
+    real = {"/api/gpu/leases/{lease}": f"/api/gpu/leases/{lease}",
+            "/api/gpu/devices/{id}/history": "/api/gpu/devices/0/history?metric=power_draw",
             "/api/gpu/manage/operations/{operation}":
                 f"/api/gpu/manage/operations/{change['operation']}",
             "/api/gpu/energy/windows/{window}": f"/api/gpu/energy/windows/{window}"}
