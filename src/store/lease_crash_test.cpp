@@ -40,7 +40,8 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
 
 // The daemon's store, up to the disk.
 struct Daemon {
-  explicit Daemon(const FakeDisk& disk) : witness(db, disk) {}
+  explicit Daemon(const FakeDisk& disk, std::vector<LeaseState> before = {LeaseState()})
+      : witness(db, disk, std::move(before)) {}
 
   // A journal is copied into the database after so few pages that it happens all the time.
   void prepare() {
@@ -81,6 +82,7 @@ class LeaseCrash : public ::testing::Test {
   void live(Daemon& daemon) {
     auto kept = daemon.load();
     ASSERT_TRUE(kept) << kept.error().message;
+    ASSERT_TRUE(daemon.witness.sound()) << "what was read is not what was kept";
     trouble(chance(random_, 0.3));
     auto history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
                                                            daemon.loop.wall());
@@ -185,11 +187,12 @@ class LeaseCrash : public ::testing::Test {
     random_.seed(seed);
     FakeDisk::seed(static_cast<std::uint32_t>(seed));
     DiskState state;
+    std::vector<LeaseState> before = {LeaseState()};
     machine_ = {};
     elapsed_ = {};
     for (int life = 0; life < 4 && !HasFatalFailure() && !HasFailure(); ++life) {
       disk_.insert(state);
-      auto daemon = std::make_unique<Daemon>(disk_);
+      auto daemon = std::make_unique<Daemon>(disk_, before);
       one_life(*daemon);
       failed_ += daemon->witness.failed();
       if (HasFatalFailure()) return;
@@ -206,6 +209,7 @@ class LeaseCrash : public ::testing::Test {
       }
       state = std::move(end);
       look_at(state, daemon->witness, steps.size());
+      before = daemon->witness.states(steps.size());
     }
   }
 

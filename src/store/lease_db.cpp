@@ -118,12 +118,16 @@ bool LeaseDb::save(Entry entry, Saved kept) {
       [this, alive = std::weak_ptr(self_), shared, in_order, number,
        kept = std::move(kept)](const Result<void>& done) {
         if (alive.expired()) return;
-        if (done && !*in_order) return kept(out_of_order());
-        if (done) told_.take(*shared, number);
-        kept(done);
+        const Result<void> told = done && !*in_order ? Result<void>(out_of_order()) : done;
+        if (told) {
+          told_.take(*shared, number);
+        } else {
+          asked_ = kUntilItIsRead;  // also if the disk has it: nobody knows that yet
+        }
+        kept(told);
       },
       Durability::full);
-  if (taken) asked_ = number;
+  if (taken && asked_ != kUntilItIsRead) asked_ = number;
   return taken;
 }
 

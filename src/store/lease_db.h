@@ -52,6 +52,8 @@ class LeaseDb final : public lease::Archive {
   const Loop& loop_;
   StateStore& store_;
   Told told_;
+  // No entry has the number that follows.
+  static constexpr std::uint64_t kUntilItIsRead = UINT64_MAX - 1;
   std::uint64_t asked_ = 0;  // the number of the last entry that was asked to be kept
   std::shared_ptr<LeaseDb*> self_ = std::make_shared<LeaseDb*>(this);
 };

@@ -51,12 +51,16 @@ struct LeaseState {
 class LeaseWitness final : public lease::Archive {
  public:
   // These outlive it.
-  LeaseWitness(lease::Archive& archive, const FakeDisk& disk) : archive_(archive), disk_(disk) {}
+  // `before`: what a crash may have left of the life before, until this one has told what it read.
+  LeaseWitness(lease::Archive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
+      : archive_(archive), disk_(disk) {
+    for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
+  }
 
   bool load(std::function<void(Result<lease::Kept>)> loaded) override {
     return archive_.load([this, loaded = std::move(loaded)](Result<lease::Kept> kept) {
       if (kept) {
-        sound_ = sound_ && (asked_.empty() || allows(LeaseState(*kept), disk_.steps().size()));
+        sound_ = sound_ && allows(LeaseState(*kept), disk_.steps().size());
         asked_.push_back({LeaseState(*kept), disk_.steps().size()});
         told_.push_back({asked_.size() - 1, disk_.steps().size()});
       }
@@ -96,11 +100,17 @@ class LeaseWitness final : public lease::Archive {
     while (last < asked_.size() && asked_[last].step <= step) ++last;
     return {asked_.data() + first, asked_.data() + std::max(last, first + 1)};
   }
+  std::vector<LeaseState> states(std::size_t step) const {
+    std::vector<LeaseState> all;
+    const auto [first, last] = possible(step);
+    std::for_each(first, last, [&](const Asked& asked) { all.push_back(asked.state); });
+    return all;
+  }
   bool allows(const LeaseState& state, std::size_t step) const {
     const auto [first, last] = possible(step);
     return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
   }
-  // Whether each load after the first told such a state.
+  // Whether each load told such a state.
   bool sound() const { return sound_; }
   std::size_t failed() const { return failed_; }  // entries
 

@@ -154,11 +154,14 @@ Result<Database> Database::open(const std::string& path, Durability durability) 
   if (opened != SQLITE_OK) return error_of(raw, "opening " + path);
   sqlite3_extended_result_codes(raw, 1);
   sqlite3_busy_timeout(raw, kBusyMilliseconds);
+  database.distrust();
   // Exclusive: the journal's index stays in our memory instead of a file that others map.
   if (auto set = database.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL"); !set) {
     return std::move(set).error();
   }
   if (auto set = database.set_durability(durability); !set) return std::move(set).error();
+  if (auto written = database.write_journal_again(); !written) return std::move(written).error();
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return database;
 }
 
@@ -175,6 +178,10 @@ Result<void> Database::execute(const char* statements) {
     return error_in(database_.get());
   }
   return {};
+}
+
+void Database::distrust() {
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 // In place: a write of what is there already spoils nothing, wherever it is cut off.

@@ -89,10 +89,9 @@ class Database {
   // Of the commits from now on; not inside a transaction. One of full makes those before it full.
   Result<void> set_durability(Durability);
 
-  // Makes certain what is read. A sync that failed in an earlier life left in the journal what is
-  // there for every program and yet lost with the power: the kernel takes pages that it could not
-  // write for written. Only what is written once more is tried once more.
-  Result<void> write_journal_again();
+  // Something could not be written: its end leaves the journal as it is. What the disk has lost of
+  // it must not be copied over what it has.
+  void distrust();
 
   const std::string& path() const { return path_; }
   // Several statements without parameters or rows.
@@ -120,6 +119,10 @@ class Database {
   };
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
   Result<void> run(std::string_view statement);
+  // Makes certain what is read. A sync that failed in an earlier life left in the journal what is
+  // there for every program and yet lost with the power: the kernel takes pages that it could not
+  // write for written. Only what is written once more is tried once more.
+  Result<void> write_journal_again();
 
   std::string path_;
   std::optional<Durability> durability_;

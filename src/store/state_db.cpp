@@ -52,7 +52,10 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
     }
     return {};
   });
-  if (!done) database_.reset();
+  if (!done) {
+    database_->distrust();
+    database_.reset();
+  }
   return done;
 }
 
@@ -62,7 +65,6 @@ Result<void> StateDb::open() {
   auto database = Database::open(path_, Durability::full);
   if (!database) return std::move(database).error();
   if (auto whole = check_whole(*database); !whole) return whole;
-  if (auto written = database->write_journal_again(); !written) return written;
   if (auto current = bring_up_to_date(*database); !current) return current;
   database_.emplace(*std::move(database));
   return {};
