@@ -132,8 +132,8 @@ TEST(LeaseSignals, HaveNames) {
 }
 
 TEST(LeaseRenewal, IsAtMostAWeek) {
-  EXPECT_EQ(*ttl_of({.ttl_s = 3600}), std::chrono::hours(1));
-  for (const double wrong : {-1.0, 1e9, 1e300}) EXPECT_FALSE(ttl_of({.ttl_s = wrong})) << wrong;
+  EXPECT_EQ(*ttl_of(RenewWish{3600, {}}), std::chrono::hours(1));
+  for (const double wrong : {-1.0, 1e9, 1e300}) EXPECT_FALSE(ttl_of(RenewWish{wrong, {}})) << wrong;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import time
 import pytest
 from conftest import PATIENCE, wait_until
 from control_client import connect
+from sim_world import world  # noqa: F401
 
 ALICE, BOB = 61001, 61002
 
@@ -38,8 +39,9 @@ def leases(yard):
 
 
 @pytest.fixture
-def yard(daemon):
-    yard = daemon("--simulate", "1")
+def yard(daemon, world):  # noqa: F811
+    world.start("--gpus", "1", "--load", "idle")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: yard.get("/api/gpu/load").status == 200
                and yard.get("/api/gpu/load").json()["capacity"] == 1, "a GPU to lease")
     return yard

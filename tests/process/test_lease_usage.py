@@ -74,7 +74,7 @@ def counts(yard):
 @pytest.fixture
 def still(world):
     """One busy GPU in a world that moves when it is told to, so that what it counts is exact."""
-    world.start("--gpus", "1", "--load", "steady:0.8", "--stepped")
+    world.start("--gpus", "1", "--load", "steady:0.8:1G", "--stepped")
     world.must("step", "5s")
     world.joules = lambda: world.gpu(0)["energy_joules"]
     return world
@@ -174,7 +174,7 @@ def test_a_lease_goes_on_in_the_next_daemon_without_what_was_used_between(daemon
 
 
 def test_a_lease_is_told_what_its_gpu_used_while_it_ran(daemon, world):
-    world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
+    world.start("--gpus", "1", "--model", "a100", "--load", "steady:1:1G")
     yard = serving(daemon, world)
     wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
     claim(yard, "job")
