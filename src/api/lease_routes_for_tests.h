@@ -52,6 +52,11 @@ class LeaseRoutes : public ::testing::Test {
     };
   }
 
+  // Clients go before the server does.
+  ~LeaseRoutes() override {
+    for (const Calls& call : calls_) call->presence->leave();
+  }
+
   // A process of a user, which may ask for something.
   http::Peer process(std::uint32_t pid, std::uint32_t uid = kAlice) {
     if (!world_.ground.running.contains(pid)) world_.ground.start(pid, uid);
@@ -85,6 +90,7 @@ class LeaseRoutes : public ::testing::Test {
                      call->answer = std::move(sent);
                    }));
     world_.loop.run_posted();
+    calls_.push_back(call);
     return call;
   }
   Calls get(const std::string& path, http::Peer peer = over_tcp()) {
@@ -115,6 +121,7 @@ class LeaseRoutes : public ::testing::Test {
   };
 
  protected:
+  std::vector<Calls> calls_;
   lease::World world_;
   NoReader reader_;
   telemetry::Telemetry telemetry_{world_.loop, reader_};

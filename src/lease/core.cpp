@@ -58,7 +58,7 @@ Effects Core::open(TimePoint now) {
 }
 
 // The same twice is the same once.
-void Core::restore(const Claim& claim) {
+void Core::restore(Claim claim) {  // a copy: it may be one of ours
   last_ticket_ = std::max(last_ticket_, claim.ticket);
   last_fence_ = std::max(last_fence_, claim.fence);
   if (claim.stage == Claim::Stage::waiting) {

@@ -150,7 +150,7 @@ class Core {
   void close() { open_ = false; }
   Effects open(TimePoint now);
   // A claim as it was: kept somewhere, and found again.
-  void restore(const Claim&);
+  void restore(Claim);
   void restore_counters(Ticket last_ticket, Fence last_fence);
   // Of an owner whose lease was overdue and is no more here.
   void restore_mistrust(std::uint32_t owner, TimePoint until);
