@@ -44,4 +44,9 @@ Result<void> check_id(std::string_view id) {
   return Error{Errc::invalid, "the id of a lease is 1 to 64 letters, digits, '-' and '_'"};
 }
 
+Error no_such_lease(std::string_view id) {
+  return {Errc::not_found,
+          fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day", id)};
+}
+
 }  // namespace gpuyard::lease

@@ -113,6 +113,7 @@ std::string_view lease_of(std::string_view owner);
 
 // Why a wish makes no sense whatever GPUs there are.
 Result<void> check(const Wish&);
+Error no_such_lease(std::string_view id);
 // 1 to 64 letters, digits, '-' and '_'.
 Result<void> check_id(std::string_view id);
 

@@ -1,5 +1,6 @@
-// What people ask for, and what follows from it. Beside it: leases_restore.cpp, how it is made from
-// what was kept, and leases_time.cpp, what happens by itself.
+// Claims, what becomes of them, and who is told. Beside it: leases_changes.cpp, what is asked of
+// those that there are; leases_restore.cpp, how they are made from what was kept; leases_time.cpp,
+// what happens by itself.
 #include "lease/leases.h"
 
 #include <poll.h>
@@ -25,25 +26,11 @@ bool is_gone(const Caller& caller) {
   return ::poll(&look, 1, 0) > 0;
 }
 
-// The number that a caller tells may be one of another PID namespace, and then somebody else's
-// here.
-bool is_child(const Lease& lease, const Identity& who) {
-  return who.uid == lease.uid &&
-         std::any_of(lease.processes.begin(), lease.processes.end(),
-                     [&](const Process& one) { return one.pid == who.parent; });
-}
-
-Error no_such_lease(std::string_view id) {
-  return {Errc::not_found,
-          fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day", id)};
-}
-
 }  // namespace
 
 Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, std::string boot_id)
     : loop_(loop),
       observer_(observer),
-      archive_(archive),
       policy_(policy),
       boot_id_(std::move(boot_id)),
       core_(draining(policy.fairness)),
@@ -105,6 +92,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   journal_.counters(core_.last_ticket(), core_.last_fence());
   if (holder) holders_.bind(id, *holder);
   follow(effects);
+  unheard_.erase(id);  // this answer tells it
   wake_by(loop_.now() + std::min(wish.patience.value_or(kTick), kTick));
   answer_when_kept(id, answer);
 }
@@ -126,6 +114,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   journal_.put(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   on_granted(*core_.find(*ticket));
+  unheard_.erase(lease.id);
   answer_when_kept(lease.id, answer);
 }
 
@@ -141,7 +130,7 @@ void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                    "a new id"},
                   answer);
   }
-  presence_.come_by(known.id);
+  unheard_.erase(known.id);
   answer_when_kept(known.id, answer);
 }
 
@@ -177,220 +166,6 @@ void Leases::answer_when_kept(const std::string& id, const Answer& answer) {
   });
 }
 
-void Leases::release(const Caller& caller, const std::string& id, const Release& how,
-                     const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
-  auto owned = own(caller, id, how.fence);
-  if (!owned) return refuse(owned.error(), answer);
-  Lease lease = *std::move(owned);
-  if (how.force && !caller.admin) {
-    return refuse({Errc::denied, "only root and gpuyard's own user may force it"}, answer);
-  }
-  const bool others = lease.uid != caller.uid;
-  const Ending ending = how.force || others ? Ending::forced : Ending::released;
-  if (how.signal != 0 && lease.state != State::ended) {
-    signals_[id] = {how.signal, caller.admin ? std::nullopt : std::optional(lease.uid)};
-  }
-  if (lease.state == State::waiting) {
-    end(lease, others ? Ending::forced : Ending::cancelled, caller.name(), how.reason);
-  } else if (lease.state == State::held) {
-    let_go(lease, ending, caller.name(), how.reason);
-  } else if (lease.state == State::draining && how.force) {
-    return force(caller, lease, how.reason, answer);
-  } else if (lease.state == State::draining) {
-    drain();
-  }
-  answer_when_kept(id, answer);
-}
-
-// Whoever still uses the GPUs is outside any lease from now on, and has to be known before others
-// get them.
-void Leases::force(const Caller& caller, const Lease& lease, const std::string& reason,
-                   const Answer& answer) {
-  log::warning("lease {} is ended by {} though it still drains ({}): {}", lease.id, caller.name(),
-               lease.why, reason);
-  observer_.look(
-      {}, lease.gpus, true,
-      [weak = std::weak_ptr(self_), caller, id = lease.id, reason, answer](const Sight& sight) {
-        const auto self = weak.lock();
-        if (!self) return;
-        Leases& leases = **self;
-        if (auto why = leases.closed_to_changes()) return leases.refuse(*why, answer);
-        leases.look_outside(sight);
-        const Lease* still = leases.journal_.find(id);
-        if (still && still->state == State::draining) {
-          leases.end(*still, Ending::forced, caller.name(), reason);
-        }
-        leases.answer_when_kept(id, answer);
-      });
-}
-
-void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
-                   std::optional<Fence> fence, const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
-  auto owned = own(caller, id, fence);
-  if (!owned) return refuse(owned.error(), answer);
-  Lease lease = *std::move(owned);
-  lease.wish.ttl = ttl;
-  if (lease.wish.binding != Binding::detached) {
-    return refuse({Errc::conflict, "it lasts as long as its process, and not a time"}, answer);
-  }
-  if (lease.state != State::held) {
-    return refuse({Errc::conflict, "it is not held (any more)"}, answer);
-  }
-  if (auto valid = check(lease.wish); !valid) return refuse(valid.error(), answer);
-  lease.wish = journal_.find(id)->wish;  // asking again with the first wish is no new claim
-  lease.until = std::min(loop_.now() + ttl, lease.granted + kLongestDetached);
-  journal_.put(lease, "renewed", caller.name());
-  answer_when_kept(id, answer);
-}
-
-void Leases::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
-                        std::optional<Fence> fence, const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
-  auto owned = own(caller, id, fence);
-  if (!owned) return refuse(owned.error(), answer);
-  holders_.identify(pid, [this, caller, id, fence, answer](Result<Identity> found) {
-    if (!found) return refuse(found.error(), answer);
-    if (auto why = closed_to_changes()) return refuse(*why, answer);
-    auto still = own(caller, id, fence);
-    if (!still) return refuse(still.error(), answer);
-    Lease lease = *std::move(still);
-    if (!caller.admin && !is_child(lease, *found)) {
-      return refuse(
-          {Errc::denied,
-           fmt::format("pid {} is no child of the lease's own process, as the daemon sees "
-                       "it; in a PID namespace of its own a process has another number",
-                       found->process.pid)},
-          answer);
-    }
-    if (lease.state != State::held) {
-      return refuse({Errc::conflict, "the lease is not held (any more)"}, answer);
-    }
-    if (lease.processes.size() >= kMostMembers) {
-      return refuse({Errc::busy, "too many processes were counted to it"}, answer);
-    }
-    const auto& known = lease.processes;
-    if (std::find(known.begin(), known.end(), found->process) == known.end()) {
-      lease.processes.push_back(found->process);
-      journal_.put(lease, fmt::format("counts pid {}", found->process.pid), caller.name());
-    }
-    answer_when_kept(id, answer);
-  });
-}
-
-void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
-                   const Answer& answer) {
-  if (auto why = closed_to_claims()) return refuse(*why, answer);
-  holders_.identify(pid, [this, caller, note, answer](Result<Identity> found) {
-    if (!found) return refuse(found.error(), answer);
-    if (found->uid != caller.uid && !caller.admin) {
-      return refuse({Errc::denied, "that process is somebody else's"}, answer);
-    }
-    std::vector<DeviceId> all;
-    for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
-    observer_.look(
-        suspects(false), all, true,
-        [weak = std::weak_ptr(self_), caller, who = *found, note, answer](const Sight& sight) {
-          if (const auto self = weak.lock()) {
-            (*self)->adopt_on(caller, who, note, sight, answer);
-          }
-        });
-  });
-}
-
-void Leases::adopt_on(const Caller& caller, const Identity& who, const std::string& note,
-                      const Sight& sight, const Answer& answer) {
-  if (auto why = closed_to_claims()) return refuse(*why, answer);
-  GpuSet used;
-  for (const auto& [gpu, list] : sight.on_gpus) {
-    const auto slot = gpus_.slots().find(gpu);
-    if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
-    const bool there = std::any_of(list->begin(), list->end(), [&](const Seen& one) {
-      return one.pid == who.process.pid && one.verdict == Seen::Verdict::outsider;
-    });
-    if (there) used.set(slot->second);
-  }
-  if (!caller.admin && exceeds_quota(who.uid, used.count())) {
-    return refuse({Errc::conflict, fmt::format("one user may have {} GPUs at a time",
-                                               policy_.fairness.most_gpus_of_owner)},
-                  answer);
-  }
-  const auto ticket = core_.adopt(who.uid, used, loop_.now());
-  if (!ticket) {
-    return refuse(
-        {Errc::conflict, fmt::format("pid {} uses no GPU that is in no lease", who.process.pid)},
-        answer);
-  }
-  Lease lease;
-  lease.id = new_id();
-  lease.uid = who.uid;
-  lease.wish.gpus = static_cast<unsigned>(used.count());
-  lease.wish.note = note.empty() ? who.command : note;
-  lease.ticket = *ticket;
-  lease.boot_id = boot_id_;
-  lease.asked = loop_.now();
-  lease.asked_wall = loop_.wall();
-  lease.processes.push_back(who.process);
-  by_ticket_[lease.ticket] = lease.id;
-  ++waiting_of_[lease.uid];
-  journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
-  holders_.bind(lease.id, who);
-  on_granted(*core_.find(*ticket));
-  look_outside(sight);
-  answer_when_kept(lease.id, answer);
-}
-
-bool Leases::exceeds_quota(std::uint32_t uid, std::size_t more) const {
-  const unsigned most = policy_.fairness.most_gpus_of_owner;
-  if (most == 0) return false;
-  std::size_t held = more;
-  for (const auto& [ticket, claim] : core_.live()) {
-    if (claim.terms.owner == uid) held += claim.gpus.count();
-  }
-  return held > most;
-}
-
-void Leases::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
-                    const std::string& reason, const Done& done) {
-  if (auto why = closed_to_changes()) return loop_.post([done, why] { done(*why); });
-  for (const DeviceId& gpu : gpus) {
-    const Cordon cordon{gpu, caller.name(), reason, loop_.wall()};
-    gpus_.cordon(cordon);
-    journal_.cordon(cordon);
-    refresh(gpu);
-  }
-  journal_.after(done);
-}
-
-void Leases::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus, const Done& done) {
-  if (auto why = closed_to_changes()) return loop_.post([done, why] { done(*why); });
-  for (const DeviceId& gpu : gpus) {
-    if (gpus_.cordons().count(gpu) == 0) continue;
-    gpus_.uncordon(gpu);
-    journal_.uncordon(gpu, caller.name());
-    refresh(gpu);
-  }
-  journal_.after(done);
-}
-
-// The caller's own lease, as it is decided; or an administrator's business.
-Result<Lease> Leases::own(const Caller& caller, const std::string& id,
-                          std::optional<Fence> fence) const {
-  const Lease* lease = journal_.find(id);
-  if (!lease) return no_such_lease(id);
-  if (lease->uid != caller.uid && !caller.admin) {
-    return Error{Errc::denied, fmt::format("the lease is uid {}'s; only he, root and gpuyard's own "
-                                           "user may change it",
-                                           lease->uid)};
-  }
-  if (fence && *fence != lease->fence) {
-    return Error{Errc::conflict, fmt::format("fence {} is not the one of this lease, which is {}",
-                                             *fence, lease->fence)};
-  }
-  return *lease;
-}
-
 void Leases::follow(const Effects& effects) {
   for (const Ticket ticket : effects.granted) on_granted(*core_.find(ticket));
   for (const Ticket ticket : effects.passed) {
@@ -413,6 +188,7 @@ void Leases::on_granted(const Claim& claim) {
   lease.granted_wall = loop_.wall();
   if (lease.wish.binding == Binding::detached) lease.until = loop_.now() + lease.wish.ttl;
   waits_no_more(lease.uid);
+  if (presence_.away_since(lease.id, lease.asked)) unheard_.insert(lease.id);
   journal_.put(lease, "granted");
   journal_.counters(core_.last_ticket(), core_.last_fence());
   wake_by(loop_.now() + kTick);
@@ -447,6 +223,7 @@ void Leases::end(Lease lease, Ending ending, const std::string& by, const std::s
   presence_.forget(lease.id);
   signals_.erase(lease.id);
   alive_.erase(lease.id);
+  unheard_.erase(lease.id);
   by_ticket_.erase(lease.ticket);
   if (waited) waits_no_more(lease.uid);
   for (const DeviceId& gpu : lease.gpus) freed_at_[gpu] = loop_.now();
@@ -472,6 +249,7 @@ void Leases::on_gone(const std::string& id, const Process& process) {
 Subscription Leases::attend(const std::string& id, Attendance how) {
   const Lease* lease = journal_.find(id);
   if (!lease || lease->state == State::ended) return {};
+  unheard_.erase(id);
   return presence_.attend(id, how);
 }
 

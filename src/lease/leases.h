@@ -188,8 +188,6 @@ class Leases {
   void answer_when_kept(const std::string& id, const Answer&);
   void tell(const Lease& now, State before);
 
-  bool is_nobodys(const Lease&) const;
-
   // What happens by itself.
   void wake_by(TimePoint);
   void tick();
@@ -204,7 +202,6 @@ class Leases {
 
   Loop& loop_;
   Observer& observer_;
-  Archive& archive_;
   const Policy policy_;
   const std::string boot_id_;
   Core core_;
@@ -226,6 +223,7 @@ class Leases {
 
   std::map<std::string, Signal> signals_;              // to be sent to what drains
   std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
+  std::set<std::string> unheard_;  // granted while nobody was there, and nobody has asked since
   std::map<DeviceId, TimePoint> freed_at_;
   std::vector<std::string> fleet_;  // what there was when it was last looked who could use what
   Standing standing_ = Standing::idle;

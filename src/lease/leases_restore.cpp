@@ -55,6 +55,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   to_rebind_ = 1;  // all of them are restored before anything follows
   rebind_later_.clear();
   signals_.clear();
+  unheard_.clear();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
   journal_.take(kept->leases);
   standing_ = Standing::adopting;

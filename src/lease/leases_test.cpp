@@ -27,16 +27,6 @@ Wish at_once() {
   return wish;
 }
 
-TEST(Leases, AreOnTheDiskBeforeAnybodyHearsOfThem) {
-  World world(1);
-  world.ground.start(10);
-  world.disk.stuck = true;
-  const auto unheard = world.claim(10, "a");
-  ASSERT_FALSE(unheard);
-  EXPECT_EQ(unheard.error().code, Errc::timed_out);
-  EXPECT_EQ(world.leases->find("a"), nullptr);
-}
-
 TEST(Leases, GoToWhoAskedFirstAndThenToTheNext) {
   RecordProperty("contract", "D2");
   World world(1);
@@ -235,108 +225,6 @@ TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
   EXPECT_EQ(world.state("c"), State::held);
 }
 
-TEST(Leases, OutliveTheDaemonWithTheirFence) {
-  World world(2);
-  world.ground.start(10);
-  world.ground.start(11);
-  const auto held = world.claim(10, "a");
-  ASSERT_TRUE(held);
-  world.kill();
-  world.loop.advance(seconds(5));
-  world.begin();
-  EXPECT_EQ(world.state("a"), State::held);
-  EXPECT_EQ(world.leases->find("a")->fence, held->fence);
-  const auto next = world.claim(11, "b");
-  ASSERT_TRUE(next);
-  EXPECT_NE(next->gpus, held->gpus);
-  EXPECT_GT(next->fence, held->fence);
-}
-
-TEST(Leases, AHolderThatDiedWhileNoDaemonRanIsFoundOut) {
-  World world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.stop(10);
-  world.begin();
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::ended);
-}
-
-TEST(Leases, AnotherProcessWithTheSameNumberIsNotTheHolder) {
-  World world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.stop(10);
-  world.loop.advance(seconds(1));
-  world.ground.start(10);
-  world.begin();
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::ended);
-}
-
-TEST(Leases, ARebootEndsThemAll) {
-  World world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.begin("boot-2");
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::node_reboot);
-}
-
-TEST(Leases, WhoeverWaitsKeepsHisPlaceOverARestart) {
-  World world(1);
-  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  world.kill();
-  world.begin();
-  ASSERT_TRUE(world.claim(12, "c"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("b"), State::held);
-  EXPECT_EQ(world.state("c"), State::waiting);
-}
-
-TEST(Leases, AFullDiskGrantsNothingAndTakesNothing) {
-  World world(2);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
-  const auto refused = world.claim(11, "b");
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Errc::unavailable);
-  EXPECT_NE(refused.error().message.find("the disk is full"), std::string::npos);
-  world.loop.advance(seconds(10));
-  EXPECT_FALSE(world.leases->notes().empty());
-  EXPECT_EQ(world.claim(11, "b").error().code, Errc::unavailable);
-  world.disk.fails.reset();
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), State::held);
-  const auto granted = world.claim(11, "b");
-  ASSERT_TRUE(granted);
-  EXPECT_EQ(granted->state, State::held);
-}
-
-TEST(Leases, AHolderOfWhomNothingCanBeFoundOutIsNotTakenForDead) {
-  World world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.slow = true;
-  world.begin();
-  world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), State::held);
-  EXPECT_TRUE(world.leases->closed());
-  world.ground.slow = false;
-  world.loop.advance(seconds(1));
-  EXPECT_FALSE(world.leases->closed());
-  EXPECT_EQ(world.state("a"), State::held);
-}
-
 TEST(Leases, WhatIsForcedLeavesItsProcessesOutside) {
   World world(1);
   world.ground.start(1, 0);
@@ -402,19 +290,6 @@ TEST(Leases, OnlyAChildOfItsProcessIsCountedToALease) {
   EXPECT_EQ(counted->processes.size(), 2U);
 }
 
-TEST(Leases, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
-  World world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
-  world.ground.stop(10);
-  world.loop.advance(seconds(10));
-  EXPECT_NE(world.disk.leases.at("a").state, State::ended);
-  world.disk.fails.reset();
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), State::ended);
-}
-
 TEST(Leases, AGpuThatSomebodyUsesOutsideIsNotHandedOut) {
   World world(1);
   world.ground.start(10);
@@ -468,21 +343,6 @@ TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   EXPECT_EQ(world.state(lease->id), State::ended);
 }
 
-TEST(Leases, ACordonedGpuIsHandedOutToNobodyAlsoAfterARestart) {
-  World world(1);
-  world.ground.start(1, 0);
-  world.ground.start(10);
-  world.leases->cordon(world.ground.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
-  world.loop.run_posted();
-  world.kill();
-  world.begin();
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "cordoned");
-  world.leases->uncordon(world.ground.caller(1), {"GPU-0"}, [](const auto&) {});
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
-}
-
 TEST(Leases, AStreamThatEndsTakesTheLeaseOfALivingProcessWithIt) {
   World world(1);
   world.ground.start(10);
@@ -518,6 +378,18 @@ TEST(Leases, TheSignalReachesWhatStillRuns) {
   world.loop.run_posted();
   const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
   EXPECT_EQ(world.ground.signals, expected);
+}
+
+TEST(Leases, ATimeThatWasGrantedAtOnceIsNotTakenForUnheard) {
+  World world(2);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a", detached(hours(8))));
+  Wish now_or_never = detached(hours(8));
+  now_or_never.patience = Duration::zero();
+  ASSERT_TRUE(world.claim(10, "b", now_or_never));
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("b"), State::held);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void Leases::tick_lease(const Lease& lease) {
   if (lease.until && now >= *lease.until) {
     return let_go(lease, Ending::expired, "its time was over");
   }
-  if (is_nobodys(lease)) {
+  if (unheard_.count(lease.id) > 0 && now - lease.granted >= kReconnect) {
     return let_go(lease, Ending::unreachable, "whoever asked did not hear of the grant");
   }
   if (lease.wish.binding != Binding::process) return;
@@ -70,13 +70,6 @@ void Leases::tick_lease(const Lease& lease) {
   if (gone && now - *gone >= kGrace) {
     let_go(lease, Ending::unreachable, "its connection ended");
   }
-}
-
-// Granted after a wait, and nobody was there to hear of it or has asked since.
-bool Leases::is_nobodys(const Lease& lease) const {
-  if (lease.granted == lease.asked || lease.granted < opened_) return false;
-  const auto away = presence_.away_since(lease.id, lease.granted);
-  return away == lease.granted && loop_.now() - lease.granted >= kReconnect;
 }
 
 void Leases::on_gpus(const std::vector<PoolGpu>& all) {

@@ -29,8 +29,6 @@ class Presence {
   std::optional<TimePoint> away_since(const std::string& lease, TimePoint since) const;
   // The same of streams; nothing, too, if there never was one.
   std::optional<TimePoint> stream_gone_since(const std::string& lease) const;
-  // Somebody asked for it and has his answer.
-  void come_by(const std::string& lease) { seats_[lease].last_left = loop_.now(); }
   void forget(const std::string& lease) { seats_.erase(lease); }
 
  private:

@@ -1,0 +1,153 @@
+// What the disk and the next daemon make of leases.
+#include <gtest/gtest.h>
+
+#include "lease/leases.h"
+#include "lease/world_for_tests.h"
+
+namespace gpuyard::lease {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(LeasesKept, AreOnTheDiskBeforeAnybodyHearsOfThem) {
+  World world(1);
+  world.ground.start(10);
+  world.disk.stuck = true;
+  const auto unheard = world.claim(10, "a");
+  ASSERT_FALSE(unheard);
+  EXPECT_EQ(unheard.error().code, Errc::timed_out);
+  EXPECT_EQ(world.leases->find("a"), nullptr);
+}
+
+TEST(LeasesKept, OutliveTheDaemonWithTheirFence) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11);
+  const auto held = world.claim(10, "a");
+  ASSERT_TRUE(held);
+  world.kill();
+  world.loop.advance(seconds(5));
+  world.begin();
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.leases->find("a")->fence, held->fence);
+  const auto next = world.claim(11, "b");
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->gpus, held->gpus);
+  EXPECT_GT(next->fence, held->fence);
+}
+
+TEST(LeasesKept, AHolderThatDiedWhileNoDaemonRanIsFoundOut) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.stop(10);
+  world.begin();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(LeasesKept, AnotherProcessWithTheSameNumberIsNotTheHolder) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.stop(10);
+  world.loop.advance(seconds(1));
+  world.ground.start(10);
+  world.begin();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(LeasesKept, ARebootEndsThemAll) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.begin("boot-2");
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::node_reboot);
+}
+
+TEST(LeasesKept, WhoeverWaitsKeepsHisPlaceOverARestart) {
+  World world(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  world.kill();
+  world.begin();
+  ASSERT_TRUE(world.claim(12, "c"));
+  ASSERT_TRUE(world.claim(11, "b"));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("c"), State::waiting);
+}
+
+TEST(LeasesKept, AFullDiskGrantsNothingAndTakesNothing) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  const auto refused = world.claim(11, "b");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::unavailable);
+  EXPECT_NE(refused.error().message.find("the disk is full"), std::string::npos);
+  world.loop.advance(seconds(10));
+  EXPECT_FALSE(world.leases->notes().empty());
+  EXPECT_EQ(world.claim(11, "b").error().code, Errc::unavailable);
+  world.disk.fails.reset();
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::held);
+  const auto granted = world.claim(11, "b");
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(granted->state, State::held);
+}
+
+TEST(LeasesKept, AHolderOfWhomNothingCanBeFoundOutIsNotTakenForDead) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.kill();
+  world.ground.slow = true;
+  world.begin();
+  world.loop.advance(seconds(5));
+  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_TRUE(world.leases->closed());
+  world.ground.slow = false;
+  world.loop.advance(seconds(1));
+  EXPECT_FALSE(world.leases->closed());
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+TEST(LeasesKept, AnExitThatCouldNotBeKeptIsFoundOutAgain) {
+  World world(1);
+  world.ground.start(10);
+  ASSERT_TRUE(world.claim(10, "a"));
+  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  world.ground.stop(10);
+  world.loop.advance(seconds(10));
+  EXPECT_NE(world.disk.leases.at("a").state, State::ended);
+  world.disk.fails.reset();
+  world.loop.advance(seconds(10));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(LeasesKept, ACordonedGpuIsHandedOutToNobodyAlsoAfterARestart) {
+  World world(1);
+  world.ground.start(1, 0);
+  world.ground.start(10);
+  world.leases->cordon(world.ground.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
+  world.loop.run_posted();
+  world.kill();
+  world.begin();
+  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "cordoned");
+  world.leases->uncordon(world.ground.caller(1), {"GPU-0"}, [](const auto&) {});
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
+}  // namespace
+}  // namespace gpuyard::lease
