@@ -4,67 +4,47 @@
 //   bench_control setter LIBRARY GPU ROUNDS      NVML's setter of a power limit, called directly
 //   bench_control http SOCKET ROUNDS ONE OTHER   requests in turn over one connection; "POST /a?b"
 //   bench_control hop ROUNDS                     a message to a thread of another process, and back
-//   bench_control disk DIRECTORY ROUNDS          4 KiB in a file that is there, until the disk has
-//   it bench_control echo SOCKET                    serves: our HTTP server, which answers at once
+//   bench_control disk DIRECTORY ROUNDS          4 KiB in a file, until they are on the disk
+//   bench_control echo SOCKET                    serves: our HTTP server, answering at once
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "base/clock.h"
 #include "base/unique_fd.h"
-#include "http/endpoint.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "nvml/api.h"
+#include "round_trips.h"
 
 namespace gpuyard {
 namespace {
+
+using bench::fail;
 
 constexpr int kWarmUp = 50;
 constexpr unsigned kLowMilliwatts = 300'000;
 constexpr unsigned kHighMilliwatts = 310'000;
 
-[[noreturn]] void fail(const std::string& why) {
-  std::fputs(("bench_control: " + why + "\n").c_str(), stderr);
-  std::exit(1);
-}
-
 // Times `once(round)`, which gives back whether it worked.
 int measure(int rounds, const std::function<bool(int)>& once) {
-  std::vector<double> taken;
+  bench::RoundTrips taken;
   for (int round = -kWarmUp; round < rounds; ++round) {
-    const TimePoint began = BootClock::now();
-    if (!once(round)) fail("a round failed");
-    const Duration took = BootClock::now() - began;
-    if (round >= 0) taken.push_back(std::chrono::duration<double, std::micro>(took).count());
+    taken.add([&] { return once(round); }, round >= 0);
   }
-  std::ranges::sort(taken);
-  const auto at = [&](double share) {
-    return taken[static_cast<std::size_t>(share * static_cast<double>(taken.size() - 1))];
-  };
-  std::puts(
-      fmt::format(R"({{"rounds":{},"p50_us":{:.1f},"p99_us":{:.1f}}})", rounds, at(0.5), at(0.99))
-          .c_str());
+  std::puts(taken.text().c_str());
   return 0;
 }
 
@@ -79,46 +59,13 @@ int setter(const std::string& library, unsigned index, int rounds) {
   });
 }
 
-UniqueFd connect_to(const std::string& path) {
-  const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
-  if (!address) fail(address.error().message);
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(fd.get(), address->get(), address->length) != 0) fail("nobody listens on " + path);
-  return fd;
-}
-
-// Reads one answer with a Content-Length to its end; whether it was a 200.
-bool read_answer(int fd) {
-  std::string text;
-  std::array<char, 4096> chunk{};
-  for (;;) {
-    const ssize_t got = ::recv(fd, chunk.data(), chunk.size(), 0);
-    if (got <= 0) return false;
-    text.append(chunk.data(), static_cast<std::size_t>(got));
-    const std::size_t end = text.find("\r\n\r\n");
-    if (end == text.npos) continue;
-    std::string head = text.substr(0, end);
-    std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
-    constexpr std::string_view kLength = "content-length: ";
-    const std::size_t length = head.find(kLength);
-    if (length == head.npos) fail("an answer has no Content-Length");
-    const std::size_t body = std::strtoul(head.c_str() + length + kLength.size(), nullptr, 10);
-    if (text.size() >= end + 4 + body) return text.starts_with("HTTP/1.1 200 ");
-  }
-}
-
 int http_requests(const std::string& path, int rounds, const std::string& one,
                   const std::string& other) {
-  const UniqueFd fd = connect_to(path);
-  const auto bytes_of = [](const std::string& request) {
-    return request + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
-  };
-  const std::string first = bytes_of(one);
-  const std::string second = bytes_of(other);
+  const bench::Connection server(path);
+  const std::string first = bench::request_of(one);
+  const std::string second = bench::request_of(other);
   return measure(rounds, [&](int round) {
-    const std::string& request = round % 2 == 0 ? first : second;
-    const ssize_t sent = ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
-    return sent == static_cast<ssize_t>(request.size()) && read_answer(fd.get());
+    return server.ask(round % 2 == 0 ? first : second).starts_with("HTTP/1.1 200 ");
   });
 }
 

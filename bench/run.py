@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import control
+import lease
 from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
 
 LOAD_CORE = "1"
@@ -96,17 +97,6 @@ def measure_pipeline(world):
     return {row["name"]: row["cpu_time"] for row in json.loads(out)["benchmarks"]}
 
 
-def measure_leases():
-    """Nanoseconds of each step of leasing before any disk, and bytes of a claim that waits."""
-    out = subprocess.run([ROOT / "build/release/bench/lease_bench", "--benchmark_format=json",
-                          "--benchmark_min_time=0.5"], check=True, capture_output=True,
-                         text=True).stdout
-    rows = json.loads(out)["benchmarks"]
-    scale = {"ns": 1, "us": 1e3}
-    return {row["name"]: row.get("bytes", row["cpu_time"] * scale[row["time_unit"]])
-            for row in rows}
-
-
 def measure_start(world, times):
     """Wall time of the command line on a world that runs already, milliseconds."""
     taken = {}
@@ -170,7 +160,7 @@ def measure(options, directory):
         result["http"] = measure_http(cells, options.seconds, options.rounds)
         result["pipeline_ns"] = measure_pipeline(world)
         result["start_ms"] = measure_start(world, 20)
-        result["leases"] = measure_leases()
+        result["leases"] = lease.measure(directory, options.gpus)
         result["control"] = control.measure(world, directory, options.control_rounds,
                                             options.rounds)
         return result
@@ -210,9 +200,7 @@ def show(result):
     print("\nFrom driver call to text, in process, microseconds of CPU")
     for name, nanoseconds in result["pipeline_ns"].items():
         print(f"{name:<28}{nanoseconds / 1e3:>10.1f}")
-    print("\nLeasing in process, nanoseconds of CPU; of memory_of_a_waiter bytes")
-    for name, value in result["leases"].items():
-        print(f"{name:<40}{value:>12.0f}")
+    lease.show(result["leases"])
     print("\nCommand line, median of wall time")
     for words, milliseconds in result["start_ms"].items():
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")

@@ -19,11 +19,11 @@ PATIENCE = 15
 class World:
     """A simulated fleet for everybody."""
 
-    def __init__(self, directory, gpus):
+    def __init__(self, directory, gpus, *arguments):
         self.directory = directory
-        subprocess.run([PROGRAM, "sim", "start", "--gpus", str(gpus), "--world", directory],
-                       check=True, stdout=subprocess.DEVNULL)
-        self.environment = os.environ | {"GPUYARD_SIM_WORLD": directory,
+        subprocess.run([PROGRAM, "sim", "start", "--gpus", str(gpus), "--world", directory,
+                        *arguments], check=True, stdout=subprocess.DEVNULL)
+        self.environment = os.environ | {"GPUYARD_SIM_WORLD": str(directory),
                                          "LD_LIBRARY_PATH": str(LIBRARY)}
 
     def stop(self):
