@@ -18,6 +18,7 @@
 #include "store/lease_history_for_tests.h"
 #include "store/lease_shell_for_tests.h"
 #include "store/lease_witness_for_tests.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -46,8 +47,22 @@ struct Daemon {
   // A journal is copied into the database after so few pages that it happens all the time.
   void prepare() {
     static_cast<void>(store->run(
-        [](Database& database) { return database.execute("PRAGMA wal_autocheckpoint=12"); },
+        [](Database& database) -> Result<void> {
+          database.copy_journal_after(12);
+          return {};
+        },
         [](const Result<void>&) {}));
+  }
+  // As control keeps its claims: not synced before something else is.
+  void keep_something_else() {
+    static_cast<void>(store->run(
+        [](Database& database) {
+          return database.execute(
+              "CREATE TABLE IF NOT EXISTS others(b BLOB); "
+              "INSERT INTO others VALUES(randomblob(2000)); "
+              "DELETE FROM others WHERE rowid < (SELECT max(rowid) FROM others) - 8");
+        },
+        [](const Result<void>&) {}, Durability::normal));
   }
   Result<Kept> load() {
     prepare();
@@ -59,7 +74,8 @@ struct Daemon {
 
   gpuyard::testing::ManualWorker worker;
   ManualLoop loop;
-  std::unique_ptr<StateStore> store = std::make_unique<StateStore>(worker, FakeDisk::kPath);
+  std::unique_ptr<StateStore> store =
+      std::make_unique<StateStore>(worker, FakeDisk::kPath, kStateLayout);
   LeaseDb db{loop, *store};
   LeaseWitness witness;
 };
@@ -91,6 +107,7 @@ class LeaseCrash : public ::testing::Test {
       ASSERT_TRUE(daemon.witness.save(history->next(),
                                       [&](const Result<void>& done) { failed = failed || !done; }));
       if (chance(random_, 0.6)) daemon.worker.run_all();
+      if (chance(random_, 0.3)) daemon.keep_something_else();
       while (failed) {
         trouble(chance(random_, 0.5));
         kept = daemon.load();
@@ -115,6 +132,7 @@ class LeaseCrash : public ::testing::Test {
     trouble(chance(random_, 0.3));
     for (int i = 0; i < 2 * kThings; ++i) {
       shell.next();
+      if (chance(random_, 0.2)) daemon.keep_something_else();
       if (chance(random_, 0.6)) run(daemon);
       if (chance(random_, 0.02)) trouble(false);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,8 @@ Error error_in(sqlite3* database) {
 
 // Another program in the database is a mistake that ends soon or never; jobs wait behind this one.
 constexpr int kBusyMilliseconds = 500;
+
+constexpr int kJournalPages = 1000;  // SQLite's own default
 
 }  // namespace
 
@@ -159,6 +162,7 @@ Result<Database> Database::open(const std::string& path, Durability durability) 
   if (auto set = database.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL"); !set) {
     return std::move(set).error();
   }
+  database.copy_journal_after(kJournalPages);
   if (auto set = database.set_durability(durability); !set) return std::move(set).error();
   if (auto written = database.write_journal_again(); !written) return std::move(written).error();
   sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
@@ -178,6 +182,30 @@ Result<void> Database::execute(const char* statements) {
     return error_in(database_.get());
   }
   return {};
+}
+
+void Database::copy_journal_after(int pages) {
+  // SQLite would do the same by itself, and say nothing when the journal cannot be synced: what
+  // commits without a sync had left there may be lost then, and with it all that comes behind.
+  journal_->most_pages = pages;
+  sqlite3_wal_hook(database_.get(), &copy_journal, journal_.get());
+}
+
+int Database::copy_journal(void* journal, sqlite3* database, const char* name, int pages) {
+  auto& [most_pages, failed] = *static_cast<Journal*>(journal);
+  if (pages < most_pages) return SQLITE_OK;
+  const int code =
+      sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  // Anything else leaves the journal as it was, to be copied after the next commit.
+  failed = code == SQLITE_IOERR_FSYNC ? code : SQLITE_OK;
+  return failed;
+}
+
+Result<void> Database::commit() {
+  auto done = run("COMMIT");
+  const int failed = std::exchange(journal_->failed, SQLITE_OK);
+  if (failed == SQLITE_OK) return done;
+  return Error{reaction_to(failed), fmt::format("{}-wal: {}", path_, sqlite3_errstr(failed))};
 }
 
 void Database::distrust() {

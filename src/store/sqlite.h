@@ -89,6 +89,9 @@ class Database {
   // Of the commits from now on; not inside a transaction. One of full makes those before it full.
   Result<void> set_durability(Durability);
 
+  // How many pages the journal may have before a commit copies them into the database.
+  void copy_journal_after(int pages);
+
   // Something could not be written: its end leaves the journal as it is. What the disk has lost of
   // it must not be copied over what it has.
   void distrust();
@@ -108,7 +111,7 @@ class Database {
   Result<void> transaction(Work&& work) {
     if (auto begun = run("BEGIN IMMEDIATE"); !begun) return begun;
     Result<void> done = work();
-    if (done) done = run("COMMIT");
+    if (done) done = commit();
     if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to tell
     return done;
   }
@@ -119,6 +122,13 @@ class Database {
   };
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
   Result<void> run(std::string_view statement);
+  Result<void> commit();
+  struct Journal {
+    int most_pages = 0;
+    int failed = 0;  // what SQLite said when it could not be synced
+  };
+  // Of sqlite3_wal_hook(), after a commit.
+  static int copy_journal(void* journal, sqlite3*, const char* name, int pages);
   // Makes certain what is read. A sync that failed in an earlier life left in the journal what is
   // there for every program and yet lost with the power: the kernel takes pages that it could not
   // write for written. Only what is written once more is tried once more.
@@ -126,6 +136,7 @@ class Database {
 
   std::string path_;
   std::optional<Durability> durability_;
+  std::unique_ptr<Journal> journal_ = std::make_unique<Journal>();
   std::unique_ptr<sqlite3, Close> database_;
   std::unique_ptr<SpareStatements> spare_ = std::make_unique<SpareStatements>();
 };

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "store/fake_disk_vfs_for_tests.h"
+
 namespace gpuyard::store {
 namespace {
 
@@ -135,6 +137,29 @@ TEST_F(SqliteTest, ADirectoryThatIsNotThereIsDenied) {
   const auto database = Database::open(directory_ + "/none/test.db", Durability::normal);
   ASSERT_FALSE(database);
   EXPECT_EQ(database.error().code, Errc::denied) << database.error().message;
+}
+
+// A later commit that is synced would stand on what is lost.
+TEST_F(SqliteTest, AJournalThatCannotBeSyncedFailsTheCommitThatCopiesIt) {
+  testing::FakeDisk disk;
+  disk.insert({});
+  auto database = Database::open(testing::FakeDisk::kPath, Durability::normal);
+  ASSERT_TRUE(database) << database.error().message;
+  ASSERT_TRUE(database->execute("CREATE TABLE t(i)"));
+  database->copy_journal_after(8);
+  disk.fail([](const testing::DiskStep& step) {
+    return step.kind == testing::DiskStep::Kind::sync ? SQLITE_IOERR_FSYNC : SQLITE_OK;
+  });
+  Result<void> done;
+  int commits = 0;
+  for (; done && commits < 20; ++commits) {
+    done = database->transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
+  }
+  EXPECT_GT(commits, 1) << "a commit of its own syncs nothing";
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::unavailable) << done.error().message;
+  database->distrust();
+  disk.fail(nullptr);
 }
 
 TEST_F(SqliteTest, TheLayoutIsRemembered) {
