@@ -4,6 +4,12 @@
 
 namespace gpuyard {
 
+ManualLoop::~ManualLoop() {
+  posted_.clear();
+  while (!watches_.empty()) watches_.extract(watches_.begin());
+  while (!timers_.empty()) timers_.extract(timers_.begin());
+}
+
 void ManualLoop::post(std::function<void()> work) {
   posted_.push_back(std::move(work));
 }

@@ -12,6 +12,12 @@ namespace gpuyard {
 
 class ManualLoop final : public Loop {
  public:
+  ManualLoop() = default;
+  ManualLoop(const ManualLoop&) = delete;
+  ManualLoop& operator=(const ManualLoop&) = delete;
+  // Work that is let go may be the last to hold what has subscriptions here.
+  ~ManualLoop() override;
+
   TimePoint now() const override { return now_; }
   WallTime wall() const override {
     return kWallStart + wall_step_ +
