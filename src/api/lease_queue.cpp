@@ -83,6 +83,7 @@ void get_queue(Context& context, const Asked& asked, const NoParams&,
   std::vector<DeviceId> all;
   for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
   queue.withheld = withheld_among(context, all);
+  queue.notes = leases.notes();
   respond(std::move(queue));
 }
 

@@ -80,7 +80,9 @@ void get_usage(Context& context, const protocol::UsageQuery& query, UsageRespond
     if (!got) return (*shared)(std::move(got).error());
     const auto answer = std::make_shared<const lease::UseAnswer>(*std::move(got));
     when_named(context, question, *answer, [&context, shared, question, csv, answer] {
-      answer_with(*shared, protocol::usage_of(*answer, question, names_in(context, *answer)), csv);
+      auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
+      usage.notes = context.use->notes();
+      answer_with(*shared, usage, csv);
     });
   });
 }

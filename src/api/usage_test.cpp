@@ -32,7 +32,9 @@ class FakeArchive final : public lease::UseArchive {
     loop_.post([this, answered = std::move(answered)] { answered(answer); });
     return true;
   }
+  std::vector<std::string> notes() const override { return notes_; }
 
+  std::vector<std::string> notes_;
   std::optional<UseQuestion> asked;
   Result<UseAnswer> answer = UseAnswer{};
 
@@ -137,8 +139,13 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
   }
 }
 
+TEST_F(UsageRoute, SaysWhatBecameOfTheBooks) {
+  archive_.notes_ = {"usage.db was corrupt, and began anew"};
+  EXPECT_THAT(*get().body, HasSubstr(R"("notes":["usage.db was corrupt, and began anew"])"));
+}
+
 TEST_F(UsageRoute, SaysThatTheBooksCannotBeRead) {
-  archive_.answer = Error{Errc::unavailable, "state.db: disk full"};
+  archive_.answer = Error{Errc::unavailable, "usage.db: disk full"};
   const auto answer = get();
   EXPECT_EQ(answer.status, 503);
   EXPECT_THAT(*answer.body, HasSubstr("disk full"));

@@ -180,6 +180,7 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
   std::string text = table.text(screen);
   if (usage.rows_left_out > 0) text += fmt::format("{} more rows.\n", usage.rows_left_out);
+  for (const std::string& note : usage.notes) text += printable(note) + "\n";
   return text + (usage.simulated ? "These GPUs are simulated.\n" : "");
 }
 

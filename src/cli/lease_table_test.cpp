@@ -55,13 +55,15 @@ TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
                 {"bob", 1001, 1, {}, false, {}, {}, 1, 1}};
   usage.unleased.gpu_hours = 2;
   usage.unleased.energy_kwh = 1;
+  usage.notes = {"usage.db began anew"};
   EXPECT_EQ(
       usage_table(usage, {}),
       "USER        LEASES  GPU-HOURS     ENERGY  MEAN UTIL  PEAK MEMORY  REMARKS\n"
       "alice            4      12.50  3.250 kWh       87 %      5.0 GiB  energy of 0.50 GPU-hours "
       "not known\n"
       "bob              1       1.00          -          -            -\n"
-      "(no lease)       0       2.00  1.000 kWh          -            -\n");
+      "(no lease)       0       2.00  1.000 kWh          -            -\n"
+      "usage.db began anew\n");
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ std::string queue_text(const protocol::Queue& queue, WallTime now, const Screen&
   }
   for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
   text += withheld_text(queue.withheld, now);
+  for (const std::string& note : queue.notes) text += printable(note) + "\n";
   return text + (queue.simulated ? "These GPUs are simulated.\n" : "");
 }
 

@@ -38,6 +38,13 @@ TEST(QueueText, ASquatterHasTheCommandThatResolvesIt) {
             "    gpuyard lease adopt --pid 4711\n");
 }
 
+TEST(QueueText, WhatAPersonShouldLookAtComesLast) {
+  protocol::Queue queue;
+  queue.notes = {"lease night has been draining since yesterday"};
+  EXPECT_EQ(queue_text(queue, {}, {}),
+            "Nobody waits.\nlease night has been draining since yesterday\n");
+}
+
 TEST(QueueText, AGpuThatIsNotHandedOutHasItsReason) {
   EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned: new fan", "uid 0", {}},
                            {2, "GPU-2", "lost", "", {}, {}}},

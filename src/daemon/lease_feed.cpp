@@ -31,11 +31,12 @@ TimePoint newest_list(const Snapshot& snapshot) {
 
 LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
                      control::Control& control, events::Journal& journal, store::StateStore& state,
-                     const config::Config& config)
+                     const config::Config& config, bool recorded)
     : loop_(loop),
       telemetry_(telemetry),
       journal_(journal),
-      observer_(loop, query, telemetry, {config.processes.proc_root}),
+      observer_(loop, query, telemetry,
+                {.proc_root = config.processes.proc_root, .recorded = recorded}),
       books_(loop, state),
       leases_(loop, observer_, books_, policy_of(config.lease), boot_id()),
       settings_(loop, control, leases_) {

@@ -15,9 +15,9 @@ namespace gpuyard::daemon {
 
 class LeaseFeed {
  public:
-  // These outlive the feed.
+  // These outlive the feed. `recorded`: the driver's lists are a recording's.
   LeaseFeed(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
-            store::StateStore&, const config::Config&);
+            store::StateStore&, const config::Config&, bool recorded);
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }

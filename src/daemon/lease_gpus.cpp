@@ -69,6 +69,7 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
   gpu.text = std::move(withholding.text);
   gpu.total_bytes = number(device, Metric::memory_total);
   gpu.free_bytes = number(device, Metric::memory_free);
+  gpu.drawing_bytes = drawing_bytes(device);
   gpu.temperature_c = number(device, Metric::temperature_core);
   const auto node = number(device, Metric::numa_node);
   if (node && *node >= 0) gpu.numa_node = static_cast<unsigned>(*node);
@@ -86,6 +87,17 @@ std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
     gpus.push_back(pool_gpu(snapshot.devices[i], cliques[i]));
   }
   return gpus;
+}
+
+std::int64_t drawing_bytes(const DeviceState& device) {
+  const auto& list = device.sample.processes();
+  const auto* processes = list ? list->processes() : nullptr;
+  std::int64_t bytes = 0;
+  if (processes == nullptr) return bytes;
+  for (const GpuProcess& process : *processes) {
+    if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
+  }
+  return bytes;
 }
 
 }  // namespace gpuyard::daemon

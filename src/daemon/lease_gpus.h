@@ -12,4 +12,7 @@ namespace gpuyard::daemon {
 // word: lost, unresponsive, unhealthy or mig_enabled.
 std::vector<lease::PoolGpu> pool_gpus(const Snapshot&);
 
+// The memory of processes that only draw, as far as it is known.
+std::int64_t drawing_bytes(const DeviceState&);
+
 }  // namespace gpuyard::daemon

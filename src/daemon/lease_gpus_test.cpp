@@ -52,6 +52,16 @@ TEST(PoolGpus, WhatIsNotKnownIsNotZero) {
   EXPECT_EQ(one.numa_node, std::nullopt);
 }
 
+TEST(PoolGpus, WhatIsDrawnIsToldApart) {
+  auto device = gpu();
+  EXPECT_EQ(pooled(device).drawing_bytes, 0);
+  device.sample.set(ProcessList{{},
+                                std::vector<GpuProcess>{{7, ProcessKind::graphics, 300, {}},
+                                                        {8, ProcessKind::graphics, {}, {}},
+                                                        {9, ProcessKind::compute, 5'000, {}}}});
+  EXPECT_EQ(pooled(device).drawing_bytes, 300);
+}
+
 TEST(PoolGpus, OneWithoutANumaNodeHasNone) {
   auto device = gpu();
   put(device, Metric::numa_node, -1);

@@ -17,8 +17,8 @@ struct GpuLists {
   TimePoint taken;  // before any of it was asked
   // Who computes there; nothing: it cannot be told now.
   std::map<DeviceId, std::optional<std::vector<GpuProcess>>> computing = {};
-  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};
-  processes::Owners::Listed listed = {};  // all who compute
+  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // but for what is drawn
+  processes::Owners::Listed listed = {};                            // all who compute
 };
 
 // `asked`: when somebody asked for them. A GPU that does not answer now has no list.

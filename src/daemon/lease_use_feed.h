@@ -1,5 +1,5 @@
 // Joins what is used under leases to who counts it: telemetry, which reads the GPUs, the ledger of
-// energy, and state.db, which keeps the books.
+// energy, and usage.db, which keeps the books.
 #pragma once
 
 #include "energy/meter.h"

@@ -9,6 +9,7 @@
 #include "protocol/control.h"
 #include "protocol/usage.h"
 #include "store/history_db.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -86,12 +87,15 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db"),
                boot_id()),
       store_(loop, "store"),
-      state_(store_, options.config.state.directory + "/state.db"),
+      state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
       energy_(loop, telemetry_, state_),
       control_(loop, host_, telemetry_, state_, options.config.control, journal_.epoch()),
       lease_looks_(loop, "lease"),
-      leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config),
-      use_(loop, telemetry_, energy_.meter(), state_, leases_.leases()),
+      leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
+              options.driver.replay.has_value()),
+      usage_(loop, "usage"),
+      usage_books_(usage_, options.config.state.directory + "/usage.db", store::kUsageLayout),
+      use_(loop, telemetry_, energy_.meter(), usage_books_, leases_.leases()),
       users_(loop, query_),
       context_{telemetry_,
                event_hub_,

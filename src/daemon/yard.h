@@ -74,6 +74,8 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   ControlFeed control_;
   ThreadWorker lease_looks_;  // which no slow name service holds up
   LeaseFeed leases_;
+  ThreadWorker usage_;
+  store::StateStore usage_books_;
   LeaseUseFeed use_;
   UserDirectory users_;
   api::Context context_;

@@ -25,6 +25,7 @@ void GpuBook::know(const std::vector<PoolGpu>& all) {
   }
   std::erase_if(gpus_, [&](const auto& one) { return there.count(one.first) == 0; });
   std::erase_if(outside_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(looked_at_, [&](const DeviceId& one) { return there.count(one) == 0; });
   std::erase_if(slots_, [&](const auto& one) {
     if (there.count(one.first) > 0 || core_.holder(one.second)) return false;
     core_.remove(one.second);
@@ -54,6 +55,14 @@ void GpuBook::cordon(Cordon cordon) {
   cordons_.insert_or_assign(gpu, std::move(cordon));
 }
 
+std::vector<DeviceId> GpuBook::not_looked_at() const {
+  std::vector<DeviceId> some;
+  for (const auto& [id, gpu] : gpus_) {
+    if (looked_at_.count(id) == 0) some.push_back(id);
+  }
+  return some;
+}
+
 void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
   if (outside.empty()) {
     outside_.erase(gpu);
@@ -65,7 +74,8 @@ void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
 void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {
   const auto gpu = gpus_.find(id);
   if (gpu == gpus_.end() || !gpu->second.total_bytes) return;
-  gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used_bytes, 0);
+  const std::int64_t used = used_bytes + gpu->second.drawing_bytes;
+  gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used, 0);
 }
 
 // Used though it is in no lease and no process is listed.
@@ -74,20 +84,23 @@ std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
   const auto slot = slots_.find(id);
   if (gpu == gpus_.end() || slot == slots_.end() || core_.holder(slot->second)) return std::nullopt;
   if (!gpu->second.total_bytes || !gpu->second.free_bytes) return std::nullopt;
-  const std::int64_t used = *gpu->second.total_bytes - *gpu->second.free_bytes;
+  const std::int64_t used =
+      *gpu->second.total_bytes - *gpu->second.free_bytes - gpu->second.drawing_bytes;
   return used > *gpu->second.total_bytes / kIdlePart ? std::optional(used) : std::nullopt;
 }
 
 void GpuBook::start_over() {
   slots_.clear();
   cordons_.clear();
+  looked_at_.clear();
   for (const auto& [id, gpu] : gpus_) place(gpu);
 }
 
 Condition GpuBook::condition(const DeviceId& id) const {
   Condition now;
   const auto gpu = gpus_.find(id);
-  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0;
+  now.in_service = gpu != gpus_.end() && gpu->second.withheld.empty() && cordons_.count(id) == 0 &&
+                   looked_at_.count(id) > 0;
   now.squatted = outside_.count(id) > 0 || hidden_bytes(id);
   if (gpu == gpus_.end()) return now;
   now.free_bytes = gpu->second.free_bytes;
@@ -131,6 +144,9 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
                        fmt::format("cordoned by {}: {}", cordon->second.by, cordon->second.reason)};
   }
   if (!gpu->second.withheld.empty()) return Withholding{gpu->second.withheld, gpu->second.text};
+  if (looked_at_.count(id) == 0) {
+    return Withholding{"new", "it was found a moment ago; who uses it is being looked at"};
+  }
   const auto outside = outside_.find(id);
   if (outside == outside_.end()) {
     const auto hidden = hidden_bytes(id);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct PoolGpu {
   std::string text = {};  // the same as a sentence
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
+  std::int64_t drawing_bytes = 0;  // what is used by processes that only draw on a screen
   std::optional<std::int64_t> temperature_c = {};
 };
 
@@ -32,8 +34,8 @@ using Withholding = std::pair<std::string, std::string>;
 
 class GpuBook {
  public:
-  // A driver itself, and what draws on a screen, use less than this part of a GPU's memory. Who
-  // uses more is somebody, listed or not: a container sees no processes of its neighbours.
+  // A driver itself uses less than this part of a GPU's memory. Who uses more, and does not only
+  // draw, is somebody, listed or not: a container sees no processes of its neighbours.
   static constexpr std::int64_t kIdlePart = 10;
 
   explicit GpuBook(Core& core) : core_(core) {}
@@ -44,9 +46,12 @@ class GpuBook {
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
+  // It was looked who uses it, whatever was found; nobody gets a GPU before.
+  void looked_at(const DeviceId& gpu) { looked_at_.insert(gpu); }
+  std::vector<DeviceId> not_looked_at() const;
   // Who uses it outside any lease.
   void seen(const DeviceId&, std::vector<Seen>);
-  // What of its memory is used, newer than know() may have told it.
+  // What of its memory is used but for drawing, newer than know() may have told it.
   void use(const DeviceId&, std::int64_t used_bytes);
   // The core is another: every GPU has a new slot. Who cordoned what is told anew.
   void start_over();
@@ -71,6 +76,7 @@ class GpuBook {
   std::map<DeviceId, PoolGpu> gpus_;
   std::map<DeviceId, Cordon> cordons_;
   std::map<DeviceId, std::vector<Seen>> outside_;
+  std::set<DeviceId> looked_at_;
   bool complete_ = false;
 };
 

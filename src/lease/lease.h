@@ -46,10 +46,9 @@ enum class Ending : std::uint8_t {
   unreachable,  // while it waited: whoever asked did not come back
   forced,       // an administrator ended it
   node_reboot,
-  impossible,  // the GPUs that could have served it are gone
 };
 BOOST_DESCRIBE_ENUM(Ending, released, exited, expired, cancelled, gave_up, none_free, unreachable,
-                    forced, node_reboot, impossible)
+                    forced, node_reboot)
 
 // A number and when it started: one process for ever, within a boot.
 struct Process {

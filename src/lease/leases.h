@@ -195,6 +195,7 @@ class Leases {
   void drain();
   void on_drain_seen(const Sight&);
   void drain_one(const std::string& id, const Sight&);
+  void look_at_new();
   void look_outside(const Sight&);
   void tell_of_squatters(const DeviceId&, const std::vector<Seen>& outside) const;
   void look_outside_at(const DeviceId&, const std::vector<Seen>&, const Sight&);
@@ -234,6 +235,7 @@ class Leases {
   bool restored_seen_ = false;
   std::optional<Error> trouble_;
   bool looking_ = false;
+  bool looking_at_new_ = false;
   bool drain_looking_ = false;
   TimePoint opened_{};
   std::optional<TimePoint> tick_at_;

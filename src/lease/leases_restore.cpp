@@ -51,7 +51,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   holders_.clear();
   alive_.clear();
   fleet_.clear();
-  looking_ = drain_looking_ = restored_looking_ = restored_seen_ = false;
+  looking_ = looking_at_new_ = drain_looking_ = restored_looking_ = restored_seen_ = false;
   to_rebind_ = 1;  // all of them are restored before anything follows
   rebind_later_.clear();
   signals_.clear();
@@ -173,6 +173,7 @@ void Leases::open_if_ready() {
   if (trouble_) log::info("leases: the journal can be read and written again");
   trouble_.reset();
   follow(core_.open(loop_.now()));
+  look_at_new();
   drain();
 }
 

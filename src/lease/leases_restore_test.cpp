@@ -36,6 +36,35 @@ TEST(LeasesKept, OutliveTheDaemonWithTheirFence) {
   EXPECT_GT(next->fence, held->fence);
 }
 
+TEST(LeasesKept, WhoHoldsLongerThanHeSaidKeepsItUntilThatIsForbidden) {
+  World world(1);
+  world.ground.start(10);
+  Wish wish;
+  wish.longest = seconds(60);
+  ASSERT_TRUE(world.claim(10, "a", wish));
+  world.loop.advance(seconds(70));
+  EXPECT_TRUE(world.leases->find("a")->overdue);
+  EXPECT_EQ(world.state("a"), State::held);
+  world.kill();
+  world.policy.end_overdue = true;
+  world.begin();
+  world.loop.advance(seconds(10));
+  EXPECT_NE(world.state("a"), State::held);
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+}
+
+TEST(LeasesKept, WhoHoldsLongerThanHeSaidIsEndedWhereThatIsForbidden) {
+  World world(1, {.end_overdue = true});
+  world.ground.start(10);
+  Wish wish;
+  wish.longest = seconds(60);
+  ASSERT_TRUE(world.claim(10, "a", wish));
+  world.loop.advance(seconds(50));
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(seconds(20));
+  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+}
+
 TEST(LeasesKept, AHolderThatDiedWhileNoDaemonRanIsFoundOut) {
   World world(1);
   world.ground.start(10);

@@ -322,6 +322,36 @@ TEST(Leases, AGpuWhoseMemoryIsUsedByNobodyThatCanBeSeenIsNotHandedOut) {
   EXPECT_EQ(world.state("a"), State::held);
 }
 
+TEST(Leases, AGpuThatDrawsAScreenIsHandedOut) {
+  World world(1);
+  world.ground.start(10);
+  world.fleet[0].free_bytes = std::int64_t{70} << 30;
+  world.fleet[0].drawing_bytes = std::int64_t{9} << 30;
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.claim(10, "a")->state, State::held);
+}
+
+TEST(Leases, AGpuThatComesLaterIsLookedAtFirst) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(66);
+  world.ground.running.at(66).gpus = {"GPU-1"};
+  Wish both;
+  both.gpus = 2;
+  PoolGpu later = world.fleet[0];
+  later.info.id = later.info.uuid = "GPU-1";
+  later.info.index = 1;
+  world.fleet.push_back(later);
+  world.leases->on_gpus(world.fleet);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "new");
+  EXPECT_EQ(world.claim(10, "a", both)->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "squatted");
+  world.ground.stop(66);
+  world.leases->on_processes();
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+}
+
 TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   World world(2);
   world.ground.start(10, 2000);

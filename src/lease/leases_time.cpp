@@ -62,6 +62,9 @@ void Leases::tick_lease(const Lease& lease) {
   if (lease.until && now >= *lease.until) {
     return let_go(lease, Ending::expired, "its time was over");
   }
+  if (lease.overdue && policy_.end_overdue) {  // switched on after that was found
+    return let_go(lease, Ending::expired, "its longest time is over");
+  }
   if (unheard_.count(lease.id) > 0 && now - lease.granted >= kReconnect) {
     return let_go(lease, Ending::unreachable, "whoever asked did not hear of the grant");
   }
@@ -78,6 +81,20 @@ void Leases::on_gpus(const std::vector<PoolGpu>& all) {
   reach_anew();
   for (const PoolGpu& gpu : all) refresh(gpu.info.id);
   if (first) open_if_ready();
+  look_at_new();
+}
+
+// A GPU that was not there when the others were looked at.
+void Leases::look_at_new() {
+  auto gpus = gpus_.not_looked_at();
+  if (standing_ != Standing::open || gpus.empty() || std::exchange(looking_at_new_, true)) return;
+  observer_.look(suspects(false), std::move(gpus), true,
+                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
+                   const auto self = weak.lock();
+                   if (!self || (*self)->life_ != life) return;
+                   (*self)->looking_at_new_ = false;
+                   (*self)->look_outside(sight);
+                 });
 }
 
 // A reading of the last second may still count what a lease had, which a drain has seen gone.
@@ -155,7 +172,9 @@ void Leases::look_outside(const Sight& sight) {
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto freed = freed_at_.find(gpu);
     const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
+    gpus_.looked_at(gpu);
     if (list && !stale) look_outside_at(gpu, *list, sight);
+    refresh(gpu);
   }
 }
 
@@ -172,7 +191,6 @@ void Leases::look_outside_at(const DeviceId& gpu, const std::vector<Seen>& list,
   if (used != sight.used_bytes.end() && used->second) gpus_.use(gpu, *used->second);
   tell_of_squatters(gpu, outside);
   gpus_.seen(gpu, std::move(outside));
-  refresh(gpu);
 }
 
 void Leases::tell_of_squatters(const DeviceId& gpu, const std::vector<Seen>& outside) const {

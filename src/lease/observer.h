@@ -62,7 +62,7 @@ struct Sight {
   std::map<DeviceId, std::optional<std::vector<Seen>>> on_gpus = {};
   // Every process of a suspect that lives, on a GPU or not.
   std::map<std::string, std::vector<Process>> alive = {};
-  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};
+  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // but for what is drawn
 };
 
 // Lives on the io thread, and does its work elsewhere. A callback comes in any case, and never

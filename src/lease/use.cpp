@@ -133,16 +133,18 @@ void UseBook::ask(const UseQuestion& question, Answer answer) {
     --asking_;
   }
   loop_.post([shared] {
-    (*shared)(Error{Errc::unavailable, "too much waits for state.db; ask again in a moment"});
+    (*shared)(Error{Errc::unavailable, "too much waits for the disk; ask again in a moment"});
   });
 }
 
 std::vector<std::string> UseBook::notes() const {
-  if (lost_ == 0) return {};
-  return {
-      fmt::format("{} rows of what was used under leases were lost: state.db could not be "
-                  "written for too long",
-                  lost_)};
+  std::vector<std::string> notes = archive_.notes();
+  if (lost_ > 0) {
+    notes.push_back(fmt::format(
+        "{} rows of what was used under leases were lost: they could not be written for too long",
+        lost_));
+  }
+  return notes;
 }
 
 }  // namespace gpuyard::lease

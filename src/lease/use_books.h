@@ -101,6 +101,8 @@ class UseArchive {
   // As if `unkept` were saved, which it is not.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
                    std::function<void(Result<UseAnswer>)> answered) = 0;
+  // What a person should know about what is kept, in sentences.
+  virtual std::vector<std::string> notes() const = 0;
 };
 
 }  // namespace gpuyard::lease

@@ -45,6 +45,7 @@ class FakeArchive final : public UseArchive {
     loop_.post([answered = std::move(answered)] { answered(UseAnswer{}); });
     return true;
   }
+  std::vector<std::string> notes() const override { return {"it began anew"}; }
   std::int64_t energy_of(const std::string& lease) const {
     std::int64_t energy = 0;
     for (const auto& [key, row] : rows) {

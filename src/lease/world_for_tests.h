@@ -184,7 +184,7 @@ class FakeGround final : public Observer {
 // A daemon's leases over both; a test may kill it and start another one over the same disk.
 class World {
  public:
-  explicit World(unsigned gpus, Policy policy = {}) : policy_(policy) {
+  explicit World(unsigned gpus, Policy its_policy = {}) : policy(its_policy) {
     for (unsigned i = 0; i < gpus; ++i) {
       PoolGpu gpu;
       gpu.info.id = gpu.info.uuid = "GPU-" + std::to_string(i);
@@ -197,7 +197,7 @@ class World {
   }
 
   void begin(const std::string& boot = "boot-1") {
-    leases.emplace(loop, ground, disk, policy_, boot);
+    leases.emplace(loop, ground, disk, policy, boot);
     leases->on_gpus(fleet);
     leases->start();
     loop.run_posted();
@@ -233,10 +233,8 @@ class World {
   FakeDisk disk{loop};
   FakeGround ground{loop};
   std::vector<PoolGpu> fleet;
+  Policy policy;  // of the next life
   std::optional<Leases> leases;
-
- private:
-  Policy policy_;
 };
 
 }  // namespace gpuyard::lease

@@ -132,7 +132,8 @@ BOOST_DESCRIBE_STRUCT(Squatter, (),
 struct Withheld {
   std::uint32_t index = 0;
   std::string uuid;
-  std::string why;  // "cordoned", "lost", "mig_enabled", "squatted", "unknown_process"
+  // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown_process", "in_use"
+  std::string why;
   std::string text;
   std::optional<std::string> by;
   std::optional<std::string> since;
@@ -146,9 +147,10 @@ struct Queue {
   std::vector<Lease> waiting;  // in order; the first 1000
   std::vector<Squatter> squatters;
   std::vector<Withheld> withheld;
+  std::vector<std::string> notes;  // what a person should look at
 };
 BOOST_DESCRIBE_STRUCT(Queue, (),
-                      (schema, simulated, pending_claimers, waiting, squatters, withheld))
+                      (schema, simulated, pending_claimers, waiting, squatters, withheld, notes))
 
 // Of a DELETE.
 struct ReleaseQuery : LeaseName {
@@ -236,9 +238,11 @@ struct Usage {
   std::string by;
   std::vector<UsageRow> rows;  // most GPU-hours first; days in order
   std::int64_t rows_left_out = 0;
-  UsageRow unleased;  // what the GPUs used under no lease while the daemon was there
+  UsageRow unleased;               // what the GPUs used under no lease while the daemon was there
+  std::vector<std::string> notes;  // what a person should know about these figures
 };
-BOOST_DESCRIBE_STRUCT(Usage, (), (schema, simulated, since, by, rows, rows_left_out, unleased))
+BOOST_DESCRIBE_STRUCT(Usage, (),
+                      (schema, simulated, since, by, rows, rows_left_out, unleased, notes))
 
 // Events of the stream that answers a claim; the data is a Lease.
 inline constexpr const char* kLeaseEvent = "lease";

@@ -6,6 +6,7 @@
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/directory_for_tests.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -88,7 +89,7 @@ class ControlDbTest : public ::testing::Test {
   testing::TemporaryDirectory directory_;
   gpuyard::testing::CapturedLog log_;
   gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/state.db"};
+  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
   ManualLoop loop_;
   ControlDb db_{loop_, store_};
 };

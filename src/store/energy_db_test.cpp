@@ -5,6 +5,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/directory_for_tests.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -57,7 +58,7 @@ class EnergyDbTest : public ::testing::Test {
   testing::TemporaryDirectory directory_;
   gpuyard::testing::CapturedLog log_;
   gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/state.db"};
+  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
   EnergyDb db_{store_};
 };
 

@@ -11,6 +11,7 @@
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/directory_for_tests.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -84,7 +85,7 @@ class LeaseDbTest : public ::testing::Test {
   void restart() {
     db_.reset();
     store_.reset();
-    store_ = std::make_unique<StateStore>(worker_, path());
+    store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
     db_ = std::make_unique<LeaseDb>(loop_, *store_);
   }
   std::string path() const { return directory_.path() + "/state.db"; }
@@ -93,7 +94,7 @@ class LeaseDbTest : public ::testing::Test {
   gpuyard::testing::CapturedLog log_;
   gpuyard::testing::ManualWorker worker_;
   ManualLoop loop_;
-  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path());
+  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
 };
 
@@ -165,7 +166,7 @@ Lease lease(std::string id, WallTime now) {
   lease.ending = perhaps([] {
     return *rc::gen::element(Ending::released, Ending::exited, Ending::expired, Ending::cancelled,
                              Ending::gave_up, Ending::none_free, Ending::unreachable,
-                             Ending::forced, Ending::node_reboot, Ending::impossible);
+                             Ending::forced, Ending::node_reboot);
   });
   lease.why = one<std::string>();
   return lease;

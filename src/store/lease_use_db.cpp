@@ -183,7 +183,7 @@ bool LeaseUseDb::save(std::vector<UseRow> rows, Day today,
         if (auto done = forget_use(database, oldest); !done) return done;
         return save_use(database, *rows);
       },
-      std::move(saved), Durability::normal);
+      std::move(saved));
 }
 
 bool LeaseUseDb::ask(UseQuestion question, std::vector<UseRow> unkept,

@@ -1,4 +1,4 @@
-// What was used under leases, in state.db.
+// What was used under leases, in usage.db.
 #pragma once
 
 #include "lease/use_books.h"
@@ -32,8 +32,6 @@ Result<void> forget_use(Database&, lease::Day before);
 Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
                                  const std::vector<lease::UseRow>& unkept);
 
-// A row is not worth a sync of its own: after a power cut it may be as old as the last grant or
-// release, which is synced. A kill of the daemon costs nothing that was kept.
 class LeaseUseDb final : public lease::UseArchive {
  public:
   // The store outlives this.
@@ -45,6 +43,7 @@ class LeaseUseDb final : public lease::UseArchive {
             std::function<void(const Result<void>&)> saved) override;
   bool ask(lease::UseQuestion, std::vector<lease::UseRow> unkept,
            std::function<void(Result<lease::UseAnswer>)> answered) override;
+  std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
   StateStore& store_;

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -22,22 +21,22 @@ Result<void> check_whole(Database& database) {
   return Error{Errc::invalid, fmt::format("{}: {}", database.path(), check->text(0))};
 }
 
-Result<void> bring_up_to_date(Database& database) {
+Result<void> bring_up_to_date(Database& database, StateDb::Layout steps) {
   const auto layout = database.layout();
   if (!layout) return layout.error();
-  constexpr auto kNewest = static_cast<std::int64_t>(kStateLayout.size());
-  if (*layout == kNewest) return {};
-  if (*layout > kNewest || *layout < 0) {
+  const auto newest = static_cast<std::int64_t>(steps.size());
+  if (*layout == newest) return {};
+  if (*layout > newest || *layout < 0) {
     return Error{Errc::conflict,
                  fmt::format("{} has layout {}, and this gpuyard knows {} at most: it is a newer "
                              "one's. Start that one, or move the file away",
-                             database.path(), *layout, kNewest)};
+                             database.path(), *layout, newest)};
   }
   return database.transaction([&]() -> Result<void> {
-    for (auto step = static_cast<std::size_t>(*layout); step < kStateLayout.size(); ++step) {
-      if (auto done = database.execute(kStateLayout[step]); !done) return done;
+    for (auto step = static_cast<std::size_t>(*layout); step < steps.size(); ++step) {
+      if (auto done = database.execute(steps[step]); !done) return done;
     }
-    return database.set_layout(kNewest);
+    return database.set_layout(newest);
   });
 }
 
@@ -65,7 +64,7 @@ Result<void> StateDb::open() {
   auto database = Database::open(path_, Durability::full);
   if (!database) return std::move(database).error();
   if (auto whole = check_whole(*database); !whole) return whole;
-  if (auto current = bring_up_to_date(*database); !current) return current;
+  if (auto current = bring_up_to_date(*database, layout_); !current) return current;
   database_.emplace(*std::move(database));
   return {};
 }

@@ -1,5 +1,6 @@
-// state.db: what must survive a power cut. Its one owner on the store thread: opens it, brings its
-// layout up to date, and puts a corrupt one aside. Rooms add tables by a step in state_layout.h.
+// A file that must survive a power cut: state.db, usage.db. Its one owner on a worker's thread:
+// opens it, brings its layout up to date, and puts a corrupt one aside. Rooms add tables by a step
+// in state_layout.h.
 #pragma once
 
 #include <functional>
@@ -22,14 +23,17 @@ class StateDb {
   // Runs inside a transaction.
   using Work = std::function<Result<void>(Database&)>;
 
+  // The steps of state_layout.h that lead to what is in it; they outlive all.
+  using Layout = std::span<const char* const>;
+
   // A disk that corrupts one after the other must not fill with them.
   static constexpr std::size_t kMostPutAside = 4;
 
   // Whether a directory is a place for it.
   using Place = std::function<Result<void>(const std::string& directory)>;
 
-  explicit StateDb(std::string path, Place place = &check_local)
-      : path_(std::move(path)), place_(std::move(place)) {}
+  StateDb(std::string path, Layout layout, Place place = &check_local)
+      : path_(std::move(path)), layout_(layout), place_(std::move(place)) {}
 
   // All works in one transaction: the first error undoes them all, and is the answer. The database
   // is then closed and opened anew at the next call, because what it holds is no longer certain.
@@ -44,6 +48,7 @@ class StateDb {
   Result<void> put_aside(const Error& why);
 
   std::string path_;
+  Layout layout_;
   Place place_;
   std::optional<Database> database_;
   std::vector<std::string> put_aside_;

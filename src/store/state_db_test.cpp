@@ -50,9 +50,9 @@ class StateDbTest : public ::testing::Test {
 };
 
 TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
-  StateDb again(directory_.path() + "/other.db");
+  StateDb again(directory_.path() + "/other.db", kStateLayout);
   int count = -1;
   ASSERT_TRUE(commit(again, counts(count)));
   EXPECT_EQ(count, 0);
@@ -61,16 +61,16 @@ TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
 TEST_F(StateDbTest, WhatIsCommittedIsThereInTheNextLife) {
   int count = 0;
   {
-    StateDb state(path());
+    StateDb state(path(), kStateLayout);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
   }
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   ASSERT_TRUE(commit(state, counts(count)));
   EXPECT_EQ(count, 1);
 }
 
 TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   const std::vector<StateDb::Work> works = {
       executes(kOneAccount), [](Database&) -> Result<void> { return Error{Errc::internal, "no"}; }};
   EXPECT_EQ(state.commit(works).error().message, "no");
@@ -81,13 +81,13 @@ TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
 
 TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
   {
-    StateDb state(path());
+    StateDb state(path(), kStateLayout);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
     ASSERT_TRUE(commit(state, [](Database& database) {
       return database.set_layout(static_cast<std::int64_t>(kStateLayout.size()) + 1);
     }));
   }
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   const auto done = commit(state, nothing);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::conflict);
@@ -98,7 +98,7 @@ TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
 
 TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
   std::ofstream(path()) << std::string(8192, 'x');
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
   ASSERT_EQ(state.put_aside().size(), 1U);
   EXPECT_THAT(state.put_aside()[0], ::testing::HasSubstr("was corrupt"));
@@ -107,7 +107,7 @@ TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
 
 TEST_F(StateDbTest, APageThatIsTornIsFoundWhenItIsOpened) {
   {
-    StateDb state(path());
+    StateDb state(path(), kStateLayout);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
   }
   {
@@ -115,13 +115,13 @@ TEST_F(StateDbTest, APageThatIsTornIsFoundWhenItIsOpened) {
     file.seekp(4096);
     file << std::string(4096, '\x7f');
   }
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   EXPECT_TRUE(commit(state, nothing));
   EXPECT_EQ(state.put_aside().size(), 1U);
 }
 
 TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   for (std::size_t i = 0; i < StateDb::kMostPutAside + 2; ++i) {
     std::filesystem::remove(path() + "-wal");
     std::ofstream(path()) << std::string(8192, 'x');
@@ -136,7 +136,7 @@ TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
 
 TEST_F(StateDbTest, APlaceThatCannotBeOpenedIsTriedAgain) {
   std::filesystem::create_directory(path());
-  StateDb state(path());
+  StateDb state(path(), kStateLayout);
   EXPECT_EQ(commit(state, nothing).error().code, Errc::denied);
   std::filesystem::remove(path());
   EXPECT_TRUE(commit(state, nothing));

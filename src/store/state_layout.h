@@ -1,5 +1,6 @@
-// The layout of state.db: steps that were ever taken, in order. Layout N is the first N of them. A
-// released step is never changed; what a room needs next is another step at the end.
+// The layouts of state.db and of usage.db: steps that were ever taken, in order. Layout N is the
+// first N of them. A released step is never changed; what a room needs next is another step at the
+// end.
 #pragma once
 
 #include <array>
@@ -11,7 +12,9 @@
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
-                                            kLeaseUseTables};
+inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables};
+
+// A file of its own: a question about a year would hold up what a grant waits for.
+inline constexpr std::array kUsageLayout = {kLeaseUseTables};
 
 }  // namespace gpuyard::store

@@ -9,10 +9,11 @@
 
 namespace gpuyard::store {
 
-StateStore::StateStore(Worker& worker, std::string path, StateDb::Place place)
+StateStore::StateStore(Worker& worker, std::string path, StateDb::Layout layout,
+                       StateDb::Place place)
     : worker_(worker),
       path_(path),
-      database_(std::make_shared<StateDb>(std::move(path), std::move(place))) {}
+      database_(std::make_shared<StateDb>(std::move(path), layout, std::move(place))) {}
 
 StateStore::~StateStore() {
   self_.reset();
@@ -50,7 +51,7 @@ void StateStore::on_committed(const Group& group, const Outcome& outcome) {
   }
   put_aside_ = outcome.put_aside;
   const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
-  if (trouble && trouble != trouble_) log::warning("state.db: {}", trouble->message);
+  if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->message);
   if (trouble_ && !trouble) log::info("{} is kept again", path_);
   trouble_ = trouble;
   if (!waiting_->works.empty()) hand_over();

@@ -1,5 +1,5 @@
-// state.db as the io thread sees it: work that waits is done together, in one transaction and one
-// sync of the disk (group commit).
+// state.db, or usage.db, as the io thread sees it: work that waits is done together, in one
+// transaction and one sync of the disk (group commit).
 #pragma once
 
 #include <functional>
@@ -19,9 +19,12 @@ class StateStore {
   using Done = std::function<void(const Result<void>&)>;
 
   static constexpr std::size_t kMostWaiting = 1024;
+  // Questions among it: whoever only reads takes no room from what must be kept.
+  static constexpr std::size_t kMostAsked = 32;
 
   // The worker outlives this.
-  StateStore(Worker& worker, std::string path, StateDb::Place place = &check_local);
+  StateStore(Worker& worker, std::string path, StateDb::Layout,
+             StateDb::Place place = &check_local);
   // Hands over what still waits; the worker's own end does it.
   ~StateStore();
   StateStore(const StateStore&) = delete;
@@ -37,8 +40,9 @@ class StateStore {
   template <class Answer>
   bool ask(std::function<Result<Answer>(Database&)> query,
            std::function<void(Result<Answer>)> answered) {
+    if (waiting_->questions >= kMostAsked) return false;
     const auto answer = std::make_shared<Answer>();
-    return run(
+    const bool taken = run(
         [answer, query = std::move(query)](Database& database) -> Result<void> {
           auto got = query(database);
           if (!got) return std::move(got).error();
@@ -49,6 +53,9 @@ class StateStore {
           if (!done) return answered(done.error());
           answered(std::move(*answer));
         });
+    // Unless it was handed over at once.
+    if (taken && !waiting_->works.empty()) ++waiting_->questions;
+    return taken;
   }
 
   // What is wrong with state.db now, and what was; in sentences.
@@ -58,6 +65,7 @@ class StateStore {
   struct Group {
     std::vector<StateDb::Work> works;
     std::vector<Done> done;
+    std::size_t questions = 0;
     Durability durability = Durability::normal;  // the highest that one of them asks for
   };
   struct Outcome {

@@ -8,6 +8,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/directory_for_tests.h"
+#include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
@@ -31,7 +32,7 @@ class StateStoreTest : public ::testing::Test {
   testing::TemporaryDirectory directory_;
   gpuyard::testing::CapturedLog log_;
   gpuyard::testing::ManualWorker worker_;
-  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path());
+  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
   Result<void> outcome_;
   std::vector<int> worked_;
   std::vector<int> kept_;
@@ -79,6 +80,21 @@ TEST_F(StateStoreTest, WhatWaitsIsBounded) {
   EXPECT_FALSE(store_->run(works, [](const Result<void>&) {}));
 }
 
+TEST_F(StateStoreTest, QuestionsLeaveRoomForWhatMustBeKept) {
+  worker_.full = true;
+  const auto ask = [this] {
+    return store_->ask<int>([](Database&) -> Result<int> { return 1; }, [](const Result<int>&) {});
+  };
+  for (std::size_t i = 0; i < StateStore::kMostAsked; ++i) EXPECT_TRUE(ask());
+  EXPECT_FALSE(ask());
+  run(1);
+  worker_.full = false;
+  run(2);
+  worker_.run_all();
+  EXPECT_THAT(kept_, ElementsAre(1, 2));
+  EXPECT_TRUE(ask()) << "those were answered";
+}
+
 TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
   bool network = true;
   const auto place = [&](const std::string& directory) -> Result<void> {
@@ -86,7 +102,7 @@ TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
     return network ? Result<void>(Error{Errc::denied, "on a network file system (NFS)"})
                    : Result<void>();
   };
-  store_ = std::make_unique<StateStore>(worker_, path(), place);
+  store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout, place);
   run(1);
   worker_.run_all();
   EXPECT_THAT(failed_, ElementsAre(1));
