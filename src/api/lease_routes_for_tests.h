@@ -54,7 +54,7 @@ class LeaseRoutes : public ::testing::Test {
 
   // Clients go before the server does.
   ~LeaseRoutes() override {
-    for (const Calls& call : calls_) call->presence->leave();
+    for (const auto& client : clients_) client->leave();
   }
 
   // A process of a user, which may ask for something.
@@ -90,7 +90,7 @@ class LeaseRoutes : public ::testing::Test {
                      call->answer = std::move(sent);
                    }));
     world_.loop.run_posted();
-    calls_.push_back(call);
+    clients_.push_back(call->presence);
     return call;
   }
   Calls get(const std::string& path, http::Peer peer = over_tcp()) {
@@ -121,7 +121,7 @@ class LeaseRoutes : public ::testing::Test {
   };
 
  protected:
-  std::vector<Calls> calls_;
+  std::vector<std::shared_ptr<http::Presence>> clients_;
   lease::World world_;
   NoReader reader_;
   telemetry::Telemetry telemetry_{world_.loop, reader_};

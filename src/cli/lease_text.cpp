@@ -91,8 +91,6 @@ Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place
                                   "; `gpuyard queue` and `gpuyard leases` say who has them"};
     case Ending::gave_up:
       return {Errc::conflict, with_why("waited in vain for " + gpus_wanted(lease), why)};
-    case Ending::impossible:
-      return {Errc::invalid, with_why("nobody can have " + gpus_wanted(lease) + " here", why)};
     case Ending::node_reboot:
     case Ending::unreachable:
       return {Errc::conflict, with_why("lost the place in the queue", why)};

@@ -49,14 +49,6 @@ TEST(LeaseText, WhatIsUnmetIsACondition) {
   }
 }
 
-TEST(LeaseText, WhatIsImpossibleIsTheUsersMistake) {
-  protocol::Lease lease;
-  lease.ending = Ending::impossible;
-  lease.why = "GPU 0 is gone";
-  EXPECT_EQ(exit_code_of(unmet(lease, {}).code), 2);
-  EXPECT_NE(unmet(lease, {}).message.find("GPU 0 is gone"), std::string::npos);
-}
-
 TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {
   protocol::Lease lease = held();
   lease.use = {3720, 1'500'000, false, 87.2, std::int64_t{5} << 30, 0, 0};
