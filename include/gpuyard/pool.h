@@ -89,10 +89,15 @@ class GPUYARD_API Pool {
 
   /// Told once what came of a claim: the GPUs, or none, when it was cancelled or could never be
   /// served. It runs on the thread whose call brought that about - who claims, releases or cancels
-  /// - before that call comes back, and may call the pool itself.
+  /// - before that call comes back, and may call the pool itself. Claims that are served by what a
+  /// handler does are told when it has come back, one after the other: a handler that waits for
+  /// another one would wait for ever.
+  ///
+  /// It should not throw. What it throws is logged as an error and goes no further; what it has not
+  /// kept by then is released, and everybody else is told as ever.
   using Handler = std::function<void(std::optional<Lease>)>;
 
-  /// A claim that may still wait. Dropping it cancels.
+  /// A claim whose handler may not have been told yet. Dropping it cancels.
   class GPUYARD_API PendingLease {
    public:
     /// One that was moved from cancels nothing.
@@ -102,8 +107,12 @@ class GPUYARD_API Pool {
     /// Cancels.
     ~PendingLease();
 
-    /// Waits no more: the handler is told none, unless it was told already. What it was given stays
-    /// its own.
+    /// Waits no more: the handler is told none here, unless it was told already. What it was given
+    /// stays its own.
+    ///
+    /// Afterwards the handler does not run and will not run, and what it had captured is gone: if
+    /// another thread is just telling it, that is waited for. So hold no lock that it wants. Only
+    /// called by the handler itself, this comes back while it runs.
     void cancel();
 
    private:
@@ -126,7 +135,8 @@ class GPUYARD_API Pool {
   /// once.
   std::optional<Lease> claim(std::chrono::milliseconds deadline, const std::stop_token& stop = {},
                              unsigned gpus = 1) const;
-  /// The same without waiting: comes back at once, and tells the handler when it is served.
+  /// The same without waiting: comes back at once, and tells the handler when it is served. An
+  /// empty handler claims nothing.
   [[nodiscard]] PendingLease claim(Handler handler, unsigned gpus = 1) const;
   /// Does not wait. None: too few are free, or somebody waits for them.
   std::optional<Lease> try_claim(unsigned gpus = 1) const;

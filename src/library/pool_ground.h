@@ -1,0 +1,59 @@
+// What the leases, claims and copies of a Pool share: lease::Core behind a mutex, and who is told.
+// No claim says how long it holds and nothing drains, so that the time of day is of no account.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "gpuyard/pool.h"
+#include "lease/core.h"
+
+namespace gpuyard {
+
+// Any thread. Not exported, unlike the class that it stands in.
+struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
+    : std::enable_shared_from_this<Ground> {
+  explicit Ground(std::vector<Gpu> all);
+
+  std::optional<Lease> claim(std::chrono::milliseconds deadline, const std::stop_token& stop,
+                             unsigned count);
+  lease::Ticket claim(Handler handler, unsigned count);
+  std::optional<Lease> try_claim(unsigned count);
+  void release(lease::Ticket);
+  void cancel(lease::Ticket);
+
+  const std::vector<Gpu> gpus;
+  std::mutex mutex;  // of what follows
+  lease::Core core{{.strict = true}};
+
+ private:
+  // A handler that is to be told.
+  struct Listener {
+    Handler handler;
+    std::optional<std::thread::id> teller = {};  // who is telling it
+  };
+  // Claims that were served and whose handlers are to be told.
+  using Served = std::vector<lease::Ticket>;
+  struct Round;  // of telling them
+
+  // The mutex is held in these.
+  lease::Terms terms(unsigned count) const;
+  Lease lease_of(lease::Ticket);
+  Served wake(const lease::Effects&);
+
+  void tell(const Served&);
+  void tell_one(lease::Ticket);
+
+  std::map<lease::Ticket, std::condition_variable_any*> threads_;  // that wait
+  std::map<lease::Ticket, Listener> listeners_;                    // until they were told
+  std::condition_variable told_;                                   // one of them was
+};
+
+}  // namespace gpuyard
