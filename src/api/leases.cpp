@@ -43,8 +43,14 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
 
 void claim_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::LeaseWish& body, LeaseResponder respond) {
-  auto wish = protocol::wish_of(body, *context.telemetry.latest());
-  if (!wish) return respond(std::move(wish).error().in("body"));
+  const lease::Lease* known = context.leases->find(body.id.value_or(""));
+  auto wish = protocol::wish_of(body, *context.telemetry.latest(), known ? &known->wish : nullptr);
+  if (!wish) {
+    // One that is known may not have been read yet.
+    const auto closed = context.leases->closed_to_claims();
+    if (closed && wish.error().code == Errc::not_found) return respond(*closed);
+    return respond(std::move(wish).error().in("body"));
+  }
   auto at_most = protocol::answer_within_of(body);
   if (!at_most) return respond(std::move(at_most).error().in("body"));
   const auto shared = std::make_shared<LeaseResponder>(std::move(respond));

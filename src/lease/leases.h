@@ -135,6 +135,8 @@ class Leases {
   bool leased(const DeviceId&) const;
   // Why nothing is granted now, if that is so.
   std::optional<Error> closed() const;
+  // Why no claim is taken now, not even one that would wait.
+  std::optional<Error> closed_to_claims() const;
   std::vector<std::string> notes() const;
 
  private:
@@ -182,7 +184,6 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(std::uint32_t uid) const;
-  std::optional<Error> closed_to_claims() const;
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);

@@ -40,7 +40,8 @@ Result<unsigned> count_of(const LeaseWish& wish) {
 }
 
 // In one order, so that the same claim made again is the same.
-Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Snapshot& snapshot) {
+Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Snapshot& snapshot,
+                                       const lease::Wish* known) {
   std::vector<DeviceId> ids;
   if (!wish.among) return ids;
   if (wish.among->empty()) {
@@ -49,6 +50,7 @@ Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Sna
   if (wish.among->size() > lease::kMostGpus) {
     return Error{Errc::invalid, fmt::format("/among: at most {} names", lease::kMostGpus)};
   }
+  if (known && !known->among.empty()) return known->among;
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   for (const GpuName& name : *wish.among) {
     auto found = find_device(snapshot, name.text);
@@ -106,13 +108,14 @@ Result<void> check_length(std::string_view field, std::string_view text, std::si
   return Error{Errc::invalid, fmt::format("{}: at most {} bytes", field, most)};
 }
 
-Result<lease::Wish> wish_of(const LeaseWish& asked, const gpuyard::Snapshot& snapshot) {
+Result<lease::Wish> wish_of(const LeaseWish& asked, const gpuyard::Snapshot& snapshot,
+                            const lease::Wish* known) {
   if (auto fits = check_texts(asked); !fits) return std::move(fits).error();
   const auto count = count_of(asked);
   if (!count) return count.error();
   const auto binding = binding_of(asked);
   if (!binding) return binding.error();
-  auto among = among_of(asked, snapshot);
+  auto among = among_of(asked, snapshot, known);
   if (!among) return std::move(among).error();
   lease::Wish wish;
   wish.gpus = *count;

@@ -257,7 +257,10 @@ inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
 
 // What a body asks for; names of GPUs are those in the snapshot. Errors: invalid, not_found,
 // unavailable.
-Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&);
+// `known`: the claim that has this id already. Its GPUs were named when it was made; since then one
+// of them may have been lost, and its index is another's.
+Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&,
+                            const lease::Wish* known = nullptr);
 // How long the answer may take while nothing is granted.
 Result<Duration> answer_within_of(const LeaseWish&);
 // The number of a signal by its name: TERM, INT, HUP or KILL.

@@ -61,6 +61,20 @@ TEST(LeaseBody, GpusByWhateverNameAreTheSameClaim) {
   EXPECT_THAT(one->among, testing::ElementsAre("GPU-a", "GPU-b"));
 }
 
+// When it was made index 1 was another GPU's, which has been lost since.
+TEST(LeaseBody, AClaimThatIsKnownMeansTheGpusThatItNamedAtFirst) {
+  auto known = wish(R"({"among":[0,1]})");
+  ASSERT_TRUE(known);
+  known->among = {"GPU-a", "GPU-lost"};
+  for (const auto& names :
+       {std::vector{GpuName{"0"}, GpuName{"1"}}, std::vector{GpuName{"0"}, GpuName{"7"}}}) {
+    LeaseWish again;
+    again.among = names;
+    EXPECT_EQ(*wish_of(again, two_gpus(), &*known), *known);
+  }
+  EXPECT_NE(*wish_of({}, two_gpus(), &*known), *known) << "which names none";
+}
+
 TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
   EXPECT_EQ(problem(R"({"among":[2]})").code, Errc::not_found);
   EXPECT_EQ(problem(R"({"among":["GPU-c"]})").code, Errc::not_found);
