@@ -77,7 +77,8 @@ std::string note_text(const Lease& lease) {
 }
 
 std::string hours_text(double hours) {
-  return fmt::format("{:.2f}", hours);
+  constexpr double kLeast = 0.005;
+  return hours > 0 && hours < kLeast ? "<0.01" : fmt::format("{:.2f}", hours);
 }
 
 std::string percent_text(const std::optional<double>& percent) {
@@ -94,11 +95,20 @@ std::string remarks_on(const protocol::UsageRow& row) {
   return text;
 }
 
+// So that what is small is not nothing.
+std::string kwh_text(double kwh) {
+  constexpr double kWattHour = 1e-3;
+  constexpr double kJoulesInKwh = 3.6e6;
+  if (kwh >= 1) return fmt::format("{:.3f} kWh", kwh);
+  if (kwh >= kWattHour) return fmt::format("{:.1f} Wh", kwh / kWattHour);
+  return joules_text(kwh * kJoulesInKwh);
+}
+
 void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::string& key) {
   add_row(table, {{key},
                   {std::to_string(row.leases)},
                   {hours_text(row.gpu_hours)},
-                  {row.energy_kwh ? fmt::format("{:.3f} kWh", *row.energy_kwh) : kUnknown},
+                  {row.energy_kwh ? kwh_text(*row.energy_kwh) : kUnknown},
                   {percent_text(row.mean_utilization_percent)},
                   {row.peak_memory_bytes ? bytes_text(*row.peak_memory_bytes) : kUnknown},
                   {remarks_on(row)}});

@@ -1,5 +1,6 @@
 #include "cli/lease_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gpuyard::cli {
@@ -64,6 +65,19 @@ TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
       "bob              1       1.00          -          -            -\n"
       "(no lease)       0       2.00  1.000 kWh          -            -\n"
       "usage.db began anew\n");
+}
+
+TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
+  const auto row = [](double hours, double kwh) {
+    protocol::Usage usage;
+    usage.by = "user";
+    usage.rows = {{"alice", 1000, hours, kwh, false, {}, {}, 1, 0}};
+    return usage_table(usage, {});
+  };
+  EXPECT_THAT(row(0.5, 0.0125), testing::HasSubstr(" 0.50  12.5 Wh "));
+  EXPECT_THAT(row(0.0008, 0.0001), testing::HasSubstr(" <0.01   360 J "));
+  EXPECT_THAT(row(0, 0), testing::HasSubstr(" 0.00     0 J "));
+  EXPECT_THAT(row(300, 9999.5), testing::HasSubstr(" 300.00  9999.500 kWh "));
 }
 
 }  // namespace
