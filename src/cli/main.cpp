@@ -22,7 +22,9 @@ using namespace gpuyard;
 // printed land in it.
 void open_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDWR));
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // What is printed to nobody is an error: somebody may have waited for it.
+    static_cast<void>(::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR));
   }
 }
 
