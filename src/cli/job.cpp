@@ -112,8 +112,7 @@ Result<Job> Job::start_held(const std::vector<std::string>& words, const Variabl
   if (!fate) return std::move(fate).error();
   const JobTerminal terminal;
   const std::vector<std::string> environment = environment_with(variables);
-  // A pipeline is one job, which needs the terminal as a whole.
-  const bool own_job = !terminal.is_ours() || terminal.is_ours_alone();
+  const bool own_job = terminal.allows_own_job();
   const Start start{pointers_to(words), pointers_to(environment), own_job,
                     hold->read.get(),   hold->write.get(),        fate->write.get(),
                     &signals.before()};
@@ -195,12 +194,13 @@ JobEnd Job::ended(int status) const {
 std::vector<LeftBehind> left_behind() {
   std::vector<LeftBehind> left;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
+  std::filesystem::directory_iterator entry("/proc", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
     pid_t pid = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (parsed.ec != std::errc{} || parsed.ptr != name.data() + name.size()) continue;
-    const auto stat = stat_of(entry.path());
+    const auto stat = stat_of(entry->path());
     if (stat && stat->parent == ::getpid() && stat->state != 'Z') left.push_back({pid, stat->name});
   }
   std::ranges::sort(left, {}, &LeftBehind::pid);

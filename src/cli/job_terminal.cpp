@@ -7,6 +7,15 @@
 #include <csignal>
 
 namespace gpuyard::cli {
+namespace {
+
+// Whether the shell began a job with us: the first of a pipeline, or alone. Else somebody else of
+// it waits for us, and may use the terminal meanwhile.
+bool we_lead() {
+  return ::getpid() == ::getpgrp();
+}
+
+}  // namespace
 
 JobTerminal::JobTerminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {}
 
@@ -15,7 +24,14 @@ bool JobTerminal::is_ours() const {
 }
 
 bool JobTerminal::is_ours_alone() const {
-  return is_ours() && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  return we_lead() && is_ours() && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+}
+
+// A job is the whole of what the shell was told, and is stopped, continued and interrupted as one.
+// Without a terminal nobody does that.
+bool JobTerminal::allows_own_job() const {
+  if (!exists()) return true;
+  return we_lead() && (!is_ours() || is_ours_alone());
 }
 
 void JobTerminal::give_to(pid_t job) const {
