@@ -105,6 +105,10 @@ std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
       return std::nullopt;
     case Kind::refused:
       return fail(news.error);
+    case Kind::anew:
+      line_.clear();
+      say("the daemon has lost this claim; it was made again, and its place is the last");
+      return std::nullopt;
     case Kind::changed:
       break;
   }

@@ -40,8 +40,11 @@ JobSignals::JobSignals() {
   // Inherited as "ignored", it would take the command's end from us.
   ::signal(SIGCHLD, SIG_DFL);
   sigset_t set = only(SIGCHLD);
+  ::sigemptyset(&ends_);
   for (const int number : kPassedOn) {
-    if (!is_ignored(number)) ::sigaddset(&set, number);
+    if (is_ignored(number)) continue;
+    ::sigaddset(&set, number);
+    if (asks_to_end(number)) ::sigaddset(&ends_, number);
   }
   sigset_t blocked = set;
   // The terminal may be given to another job by one that does not have it only with this one
@@ -56,6 +59,15 @@ std::optional<JobSignal> JobSignals::take() const {
   signalfd_siginfo info{};
   if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
   return JobSignal{static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
+}
+
+std::optional<JobSignal> JobSignals::take_end(Duration at_most) const {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
+  const timespec limit{seconds.count(), (at_most - seconds).count()};
+  siginfo_t told{};
+  const int number = ::sigtimedwait(&ends_, &told, &limit);
+  if (number < 0) return std::nullopt;
+  return JobSignal{number, told.si_code == SI_KERNEL};
 }
 
 bool asks_to_end(int number) {

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard::cli {
@@ -26,11 +27,14 @@ class JobSignals {
   // Readable while there is one.
   int descriptor() const { return fd_.get(); }
   std::optional<JobSignal> take() const;
+  // The first that asks to end, within that time; the others stay to be taken.
+  std::optional<JobSignal> take_end(Duration at_most) const;
   // What a command is to be started with.
   const sigset_t& before() const { return before_; }
 
  private:
   sigset_t before_{};
+  sigset_t ends_{};
   UniqueFd fd_;
 };
 

@@ -17,6 +17,8 @@ namespace {
 
 using protocol::LeaseAnswer;
 
+constexpr int kSignalled = 128;
+
 // Safe in single quotes: ids, UUIDs and paths.
 std::string quoted(const std::string& text) {
   std::string out = "'";
@@ -34,29 +36,53 @@ std::string environment_text(const LeaseVerb& verb, const protocol::Lease& lease
   return text;
 }
 
-// One lease of which the daemon may know more than the claim's answer says.
-int print_lease(const LeaseVerb& verb, const LeaseAnswer& answer) {
+int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
+  if (!answer) return complain_about_leasing(answer.error());
   if (verb.json) {
-    print(json::to_json(answer) + "\n");
+    print(json::to_json(*answer) + "\n");
   } else {
-    print(lease_page(answer.lease, wall_now()));
-    if (answer.simulated) print("These GPUs are simulated.\n");
+    print(lease_page(answer->lease, wall_now()));
+    if (answer->simulated) print("These GPUs are simulated.\n");
   }
   return 0;
 }
 
-int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
-  return answer ? print_lease(verb, *answer) : complain_about_leasing(answer.error());
+// What is printed of a lease that was just taken.
+Result<std::string> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
+                               const protocol::Lease& lease) {
+  if (verb.json) {  // of which the daemon knows more than the claim's answer says
+    const auto answer = client::call(daemon, protocol::kLease, {lease.id});
+    if (!answer) return answer.error();
+    return json::to_json(*answer) + "\n";
+  }
+  const std::string environment = environment_text(verb, lease, daemon);
+  return verb.exported ? environment : lease.id + "\n" + environment;
 }
 
-int tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
-  if (verb.json) {
-    const auto answer = client::call(daemon, protocol::kLease, {lease.id});
-    return answer ? print_lease(verb, *answer) : complain_about_leasing(answer.error());
+Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
+                        const protocol::Lease& lease) {
+  const auto text = taken_text(verb, daemon, lease);
+  if (!text) return text.error();
+  const auto printed = try_print(*text);
+  if (!printed) return Error{Errc::internal, printed.error().message};  // stdout, and no daemon
+  return {};
+}
+
+// Nobody has learnt its name, so that nobody would end it before its time.
+void give_back(const http::Endpoint& daemon, const protocol::Lease& lease) {
+  protocol::ReleaseQuery query;
+  query.lease = lease.id;
+  query.fence = lease.fence;
+  const auto answer = client::call(daemon, protocol::kRelease, query);
+  if (!answer) complain(Error(answer.error()).in("giving back the lease " + lease.id));
+}
+
+int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
+  if (const auto told = tell_taken(verb, daemon, lease); !told) {
+    give_back(daemon, lease);
+    return complain(Error(told.error()).in("nothing was taken"));
   }
-  if (!verb.exported) print(lease.id + "\n");
-  print(environment_text(verb, lease, daemon));
-  if (verb.quiet) return 0;
+  if (verb.quiet || verb.json) return 0;
   say(fmt::format("{}{}; `gpuyard lease release {}` gives it back", gpus_text(lease.gpus),
                   lease.until ? " until " + local_moment(*lease.until, wall_now()) : "", lease.id));
   return 0;
@@ -72,7 +98,13 @@ int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
   const JobSignals signals;  // before any thread
   const auto claimed = Claiming(daemon, *std::move(wish), signals, verb.quiet).wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
-  return tell_taken(verb, daemon, std::get<protocol::Lease>(claimed));
+  const auto& lease = std::get<protocol::Lease>(claimed);
+  if (const auto signal = signals.take_end(Duration::zero())) {
+    give_back(daemon, lease);
+    if (signal->number == SIGINT && signal->from_terminal) end_as_interrupted(false);
+    return kSignalled + signal->number;
+  }
+  return hand_over(verb, daemon, lease);
 }
 
 int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {

@@ -1,11 +1,13 @@
 #include "cli/lease_request.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/new_id.h"
+#include "base/utf8.h"
 #include "cli/reading.h"
 #include "cli/terminal.h"
 #include "cli/words.h"
@@ -34,6 +36,18 @@ const char* variable(const char* name) {
 }
 
 }  // namespace
+
+std::string note_of(std::string_view text) {
+  std::string note;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view next = length > 0 ? text.substr(0, length) : kReplacementCharacter;
+    if (note.size() + next.size() > protocol::kLongestNote) break;
+    note += next;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return note;
+}
 
 Result<double> seconds_of(const std::string& text, std::string_view flag) {
   const auto length = parse_lifetime(text);

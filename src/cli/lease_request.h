@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "cli/verbs.h"
@@ -14,6 +15,9 @@ namespace gpuyard::cli {
 
 // Without its binding. Errc::invalid says which flag is wrong, and what would be right.
 Result<protocol::LeaseWish> wish_of(const LeaseFilters&);
+
+// As much of it as a note may have, in whole characters; a byte that is none becomes U+FFFD.
+std::string note_of(std::string_view text);
 
 // "30m" as seconds. Errors name the flag.
 Result<double> seconds_of(const std::string& text, std::string_view flag);

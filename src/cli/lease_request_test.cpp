@@ -1,7 +1,9 @@
 #include "cli/lease_request.h"
 
 #include <cstdlib>
+#include <filesystem>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cli/leased_run.h"
@@ -53,6 +55,17 @@ TEST(LeaseRequest, AnErrorNamesItsFlag) {
   EXPECT_TRUE(wish.error().message.starts_with("--max-time"));
 }
 
+TEST(LeaseRequest, ANoteIsCutBetweenCharacters) {
+  EXPECT_EQ(note_of("train.py"), "train.py");
+  const std::string full(protocol::kLongestNote - 1, 'a');
+  EXPECT_EQ(note_of(full + "bc"), full + "b");
+  EXPECT_EQ(note_of(full + "\u00e4"), full) << "there is room for half of it";
+  EXPECT_EQ(note_of("a\xe4"
+                    "b"),
+            "a\uFFFDb");
+  EXPECT_LE(note_of(std::string(protocol::kLongestNote, '\xff')).size(), protocol::kLongestNote);
+}
+
 TEST(LeaseRequest, TheFenceOfTheEnvironmentIsOfItsOwnLeaseAlone) {
   ::setenv("GPUYARD_LEASE", "mine", 1);
   ::setenv("GPUYARD_FENCE", "7", 1);
@@ -65,6 +78,18 @@ TEST(LeaseRequest, TheFenceOfTheEnvironmentIsOfItsOwnLeaseAlone) {
   ::unsetenv("GPUYARD_LEASE");
   ::unsetenv("GPUYARD_FENCE");
   EXPECT_EQ(named_lease("").error().code, Errc::invalid);
+}
+
+TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
+  const auto here = std::filesystem::current_path();
+  const auto gone = std::filesystem::temp_directory_path() / "gpuyard-gone-XXXXXX";
+  std::string place = gone.string();
+  ASSERT_NE(::mkdtemp(place.data()), nullptr);
+  std::filesystem::current_path(place);
+  std::filesystem::remove(place);
+  const auto variables = variables_of({}, http::Endpoint::unix_socket("x.sock"));
+  std::filesystem::current_path(here);
+  EXPECT_THAT(variables, testing::Contains(testing::Pair("GPUYARD_SOCKET", "x.sock")));
 }
 
 TEST(LeasedRun, TheCommandsWordsCanNameItsGpus) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,11 @@ namespace {
 
 using State = gpuyard::lease::State;
 using Kind = client::ClaimNews::Kind;
+
+// A daemon that is being restarted is back by then.
+constexpr Duration kInsists = std::chrono::seconds(30);
+constexpr Duration kAskAgain = std::chrono::milliseconds(500);
+constexpr int kSignalled = 128;
 
 void replace_all(std::string& text, std::string_view what, const std::string& with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
@@ -69,13 +75,17 @@ std::vector<std::string> with_gpus(std::vector<std::string> words,
 }
 
 Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
-  const bool path = daemon.kind == http::Endpoint::Kind::unix_socket;
-  return {
-      {"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
-      {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-      {"GPUYARD_LEASE", lease.id},
-      {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
-      {"GPUYARD_SOCKET", path ? std::filesystem::absolute(daemon.path).string() : daemon.text()}};
+  std::string place = daemon.text();
+  if (daemon.kind == http::Endpoint::Kind::unix_socket) {
+    std::error_code failed;  // where we are may be gone: then it is what we were told
+    const auto path = std::filesystem::absolute(daemon.path, failed);
+    place = failed ? daemon.path : path.string();
+  }
+  return {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+          {"GPUYARD_LEASE", lease.id},
+          {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
+          {"GPUYARD_SOCKET", std::move(place)}};
 }
 
 LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const JobSignals& signals,
@@ -92,6 +102,9 @@ int LeasedRun::run() {
   if (const auto failed = start()) {
     release();
     write_summary(*failed);
+    if (told_to_end_ && told_to_end_->number == SIGINT && told_to_end_->from_terminal) {
+      end_as_interrupted(false);
+    }
     return *failed;
   }
   const JobEnd end = wait();
@@ -113,7 +126,13 @@ std::optional<int> LeasedRun::start() {
                              signals_);
   if (!job) return complain(job.error());
   job_.emplace(*std::move(job));
-  if (auto known = register_command(); !known) {
+  auto known = insist([this] { return register_command(); });
+  if (!told_to_end_) told_to_end_ = signals_.take_end(Duration::zero());
+  if (told_to_end_) {
+    job_->give_up();
+    return kSignalled + told_to_end_->number;
+  }
+  if (!known) {
     job_->give_up();
     return complain(std::move(known).error().in("the command was not started"));
   }
@@ -142,6 +161,23 @@ Result<void> LeasedRun::limit_power() {
   return {};
 }
 
+template <class Ask>
+auto LeasedRun::insist(Ask ask) -> decltype(ask()) {
+  const TimePoint until = BootClock::now() + kInsists;
+  for (bool said = false;; said = true) {
+    auto answer = ask();
+    if (answer || !client::passes(answer.error()) || BootClock::now() >= until) return answer;
+    if (!said) {
+      remark(fmt::format("{}; asking again for {} s", answer.error().message,
+                         std::chrono::floor<std::chrono::seconds>(kInsists).count()));
+    }
+    if (const auto told = signals_.take_end(kAskAgain)) {
+      told_to_end_ = told;
+      return answer;
+    }
+  }
+}
+
 Result<void> LeasedRun::register_command() {
   protocol::MemberWish wish;
   wish.pid = static_cast<std::uint32_t>(job_->pid());
@@ -153,6 +189,7 @@ Result<void> LeasedRun::register_command() {
 }
 
 JobEnd LeasedRun::wait() {
+  if (const auto end = job_->look()) return *end;  // before it was let go
   for (;;) {
     while (const auto signal = signals_.take()) {
       if (signal->number != SIGCHLD) {
@@ -174,6 +211,8 @@ void LeasedRun::hear(const client::ClaimNews& news) {
       return remark(news.error.message + "; the command runs on, and the daemon is asked again");
     case Kind::back:
       return remark("the daemon is back");
+    case Kind::anew:
+      return;  // of one who waits
     case Kind::refused:
       lost_ = true;
       return remark(news.error.message +
@@ -195,7 +234,8 @@ void LeasedRun::release() {
   protocol::ReleaseQuery query;
   query.lease = lease_.id;
   query.fence = lease_.fence;
-  auto answer = client::call(daemon_, protocol::kRelease, query);
+  const auto ask = [&] { return client::call(daemon_, protocol::kRelease, query); };
+  auto answer = lost_ ? ask() : insist(ask);
   if (answer) {
     lease_ = std::move(answer->lease);
     simulated_ = answer->simulated;

@@ -31,9 +31,12 @@ class LeasedRun {
   int run();
 
  private:
-  // Ok: the command runs. Else its exit code, and why it never did was said.
+  // Nothing: the command runs. Else its exit code, and why it never did was said.
   std::optional<int> start();
   Result<void> limit_power();
+  // Asks a daemon that is away again and again, for 30 s; a signal that asks us to end ends that.
+  template <class Ask>
+  auto insist(Ask ask) -> decltype(ask());
   Result<void> register_command();
   JobEnd wait();
   void hear(const client::ClaimNews&);
@@ -50,7 +53,8 @@ class LeasedRun {
   protocol::Lease lease_;
   const UniqueFd& summary_;
   bool simulated_ = false;
-  bool lost_ = false;  // somebody else ended it
+  bool lost_ = false;                     // somebody else ended it
+  std::optional<JobSignal> told_to_end_;  // ourselves, not the command
   std::optional<Job> job_;
   TimePoint began_;
   double seconds_ = 0;

@@ -11,11 +11,9 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::size_t kLongestNote = 200;
-
 // Without its arguments, whose words are its user's own.
 std::string name_of(const std::string& command) {
-  return command.substr(command.rfind('/') + 1).substr(0, kLongestNote);
+  return note_of(std::string_view(command).substr(command.rfind('/') + 1));
 }
 
 Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {

@@ -21,6 +21,8 @@ constexpr Duration kLongestRetry = std::chrono::seconds(2);
 constexpr Duration kListening = std::chrono::milliseconds(250);
 // A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
+// How long a daemon that has just been started may have no answer.
+constexpr Duration kFirstAnswer = std::chrono::seconds(10);
 // Of one that is not streamed: how often somebody who waits hears of his place.
 constexpr double kAnswerWithin = 2;
 
@@ -28,13 +30,21 @@ bool is_over(const protocol::Lease& lease) {
   return lease.state == lease::State::ended;
 }
 
-// What passes when the daemon is there again, or has found its feet.
-bool passes(const Error& error) {
-  return error.code == Errc::unavailable || error.code == Errc::timed_out ||
-         error.code == Errc::busy;
+}  // namespace
+
+http::ClientRequest ClaimFeed::request() const {
+  http::ClientRequest request;
+  request.method = http::Method::post;
+  request.target = std::string(protocol::kClaim.pattern);
+  request.body = json::to_json(wish_);
+  return request;
 }
 
-}  // namespace
+// Whether it is to be asked again.
+bool ClaimFeed::is_patient(const Error& why) const {
+  if (!passes(why)) return false;
+  return heard_ || (there_ && BootClock::now() - began_ < kFirstAnswer);
+}
 
 Error ClaimFeed::broken_off(const Error& why) const {
   const bool ended = why.code == Errc::not_found;
@@ -46,6 +56,7 @@ ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
     : daemon_(std::move(daemon)),
       wish_(std::move(wish)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      began_(BootClock::now()),
       thread_([this](const std::stop_token& stop) { follow(stop); }) {}
 
 ClaimFeed::~ClaimFeed() {
@@ -66,7 +77,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
     const bool was_away = away_;
     const auto ended = streamed ? stream(stop) : poll(stop);
     if (ended) return;
-    if (!heard_ || !passes(ended.error())) {
+    if (!is_patient(ended.error())) {
       tell({.kind = Kind::refused, .error = ended.error()});
       return;
     }
@@ -78,12 +89,9 @@ void ClaimFeed::follow(const std::stop_token& stop) {
 }
 
 Result<void> ClaimFeed::stream(const std::stop_token& stop) {
-  http::ClientRequest request;
-  request.method = http::Method::post;
-  request.target = std::string(protocol::kClaim.pattern);
-  request.body = json::to_json(wish_);
-  auto reader = http::EventReader::open(daemon_, std::move(request), kAnswerDeadline);
+  auto reader = http::EventReader::open(daemon_, request(), kAnswerDeadline);
   if (!reader) return std::move(reader).error();
+  there_ = true;
   if (reader->response().status != 200) return error_of(reader->response());
   while (!stop.stop_requested()) {
     const auto event = reader->next(kListening);
@@ -101,10 +109,8 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
 
 Result<void> ClaimFeed::poll(const std::stop_token& stop) {
   wish_.answer_within_s = kAnswerWithin;
-  const Duration deadline =
-      kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
   while (!stop.stop_requested()) {
-    auto answer = call(daemon_, protocol::kClaim, {}, wish_, deadline);
+    auto answer = ask();
     if (!answer) return std::move(answer).error();
     const bool waits = answer->lease.state == lease::State::waiting;
     if (changed(std::move(answer->lease)) || !waits) return {};
@@ -112,12 +118,44 @@ Result<void> ClaimFeed::poll(const std::stop_token& stop) {
   return {};
 }
 
+Result<protocol::LeaseAnswer> ClaimFeed::ask() {
+  const Duration deadline =
+      kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
+  const auto response = http::fetch(daemon_, request(), deadline);
+  if (!response) return response.error();
+  there_ = true;
+  if (response->status != 200) return error_of(*response);
+  auto answer = json::from_json<protocol::LeaseAnswer>(response->body, json::UnknownFields::ignore);
+  if (!answer) return Error{Errc::internal, "a lease: " + answer.error().message};
+  return answer;
+}
+
 bool ClaimFeed::changed(protocol::Lease lease) {
   heard_ = true;
   if (std::exchange(away_, false)) tell({.kind = Kind::back});
+  if (!asked_.empty() && lease.asked != asked_) {
+    // What has the GPUs of the first is no holder of a second one.
+    if (granted_) {
+      give_up_another();
+      return true;
+    }
+    tell({.kind = Kind::anew});
+  }
+  asked_ = lease.asked;
+  granted_ = granted_ || lease.state == lease::State::held;
   const bool over = is_over(lease);
   tell({.kind = Kind::changed, .lease = std::move(lease)});
   return over;
+}
+
+// Where that fails, the daemon sees by itself that nobody is there for it.
+void ClaimFeed::give_up_another() {
+  protocol::ReleaseQuery query;
+  query.lease = wish_.id.value_or("");
+  static_cast<void>(call(daemon_, protocol::kRelease, query).ok());
+  tell({.kind = Kind::refused,
+        .error = {Errc::not_found, "the daemon at " + daemon_.text() +
+                                       " has lost what it knew of leases, this one included"}});
 }
 
 void ClaimFeed::tell(ClaimNews news) {

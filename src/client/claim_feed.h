@@ -21,7 +21,8 @@ struct ClaimNews {
     changed,  // the lease is now so
     away,     // the daemon does not answer; it is asked again until it does
     back,
-    refused,  // the end: there is no such claim, or there never was a daemon
+    anew,     // the daemon had lost the claim; it was made again, behind all others
+    refused,  // the end: there is no such claim any more, or there never was a daemon
   };
   Kind kind = Kind::changed;
   protocol::Lease lease = {};  // of `changed`
@@ -32,7 +33,8 @@ struct ClaimNews {
 // gives up nothing by itself.
 class ClaimFeed {
  public:
-  // Makes the claim. `wish` has an id, by which it is made again after an interruption.
+  // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
+  // that is there and has not found its feet is given 10 s.
   ClaimFeed(http::Endpoint, protocol::LeaseWish wish);
   ClaimFeed(const ClaimFeed&) = delete;
   ClaimFeed& operator=(const ClaimFeed&) = delete;
@@ -48,18 +50,27 @@ class ClaimFeed {
   // Ok: nothing more will come. Errc::unavailable and the like: to be asked again.
   Result<void> stream(const std::stop_token&);
   Result<void> poll(const std::stop_token&);
+  Result<protocol::LeaseAnswer> ask();
+  http::ClientRequest request() const;
+  bool is_patient(const Error&) const;
   Error broken_off(const Error&) const;
   // Whether it is over with that.
   bool changed(protocol::Lease);
+  void give_up_another();
   void tell(ClaimNews);
   void pause(const std::stop_token&, Duration);
 
   http::Endpoint daemon_;
   protocol::LeaseWish wish_;
   UniqueFd bell_;
-  bool heard_ = false;  // the thread's own: the daemon has answered
+  // The thread's own.
+  TimePoint began_;
+  bool there_ = false;  // a daemon has said something, even if it is that it cannot answer
+  bool heard_ = false;  // it has answered
   bool away_ = false;
-  std::mutex mutex_;  // of what follows
+  bool granted_ = false;
+  std::string asked_;  // when the claim was made, as the daemon says: another moment, another claim
+  std::mutex mutex_;   // of what follows
   std::vector<ClaimNews> news_;
   std::condition_variable_any paused_;
   std::jthread thread_;  // ends before all it uses

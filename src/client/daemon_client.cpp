@@ -35,6 +35,11 @@ std::optional<std::string> text_in(const boost::json::object& object, std::strin
 
 }  // namespace
 
+bool passes(const Error& error) {
+  return error.code == Errc::unavailable || error.code == Errc::timed_out ||
+         error.code == Errc::busy;
+}
+
 std::string target_of(std::string_view pattern, const NamedValues& parameters) {
   std::string target(pattern);
   char separator = '?';

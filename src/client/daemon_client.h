@@ -22,6 +22,9 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline);
 
+// What passes when the daemon is there again, or has found its feet: to be asked again.
+bool passes(const Error&);
+
 // The error that a refusal stands for, with the daemon's own code and message.
 Error error_of(const http::ClientResponse&);
 

@@ -45,6 +45,9 @@ class FakeLeasing:
         self.members = []
         self.released = []
         self.changes = []
+        self.polled = "held"  # what a claim without a stream is answered
+        self.members_answered = threading.Event()
+        self.members_answered.set()
         self.refuse = {}  # "claim", "member", "release", "power": (status, code, message)
         self.released_use = USE
         self.answer_release = True
@@ -122,6 +125,10 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         wish = self.body()
         if self.path.endswith("/processes"):
             self.leasing.members.append(wish)
+            self.leasing.members_answered.wait(PATIENCE)
+            if self.server is not self.leasing.server:  # it was killed meanwhile
+                self.close_connection = True
+                return
             if not self.refused("member"):
                 self.answer(200, {"schema": 1, "simulated": True,
                                   "lease": lease(self.leasing.name(), "held")})
@@ -129,8 +136,11 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         self.leasing.claims.append(wish)
         if self.refused("claim"):
             self.leasing.arrived.put(wish)
-        else:
+        elif wish.get("stream"):
             self.stream()
+        else:
+            self.answer(200, {"schema": 1, "simulated": True,
+                              "lease": lease(wish["id"], self.leasing.polled, binding="detached")})
 
     def stream(self):
         told = queue.Queue()
@@ -147,6 +157,11 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         except OSError:
             pass  # the client is gone
         self.close_connection = True
+
+    def do_GET(self):
+        if not self.refused("show"):
+            self.answer(200, {"schema": 1, "simulated": True,
+                              "lease": lease(self.leasing.name(), "held", binding="detached")})
 
     def do_PUT(self):
         self.leasing.changes.append((self.path, self.body()))
@@ -169,5 +184,6 @@ def leasing(tmp_path):
     one = FakeLeasing(tmp_path / "fake.sock")
     yield one
     one.answer_release = True
+    one.members_answered.set()
     if os.path.exists(one.socket):
         one.stop()

@@ -137,6 +137,24 @@ def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon): 
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
+def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_path, daemon):  # noqa: F811
+    yard = lease_yard()
+    go = tmp_path / "go"
+    one = yard.hold("--among", "0", script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
+    yard.daemon.process.kill()
+    yard.daemon.process.wait()
+    for file in os.listdir(yard.daemon.state):
+        if file.startswith("state.db"):
+            os.unlink(os.path.join(yard.daemon.state, file))
+    daemon(directory=yard.daemon.directory, GPUYARD_SIM_WORLD=str(yard.world.directory))
+    found = wait_until(lambda: yard.queue()["squatters"], "the command to be found outside any lease")
+    assert found[0]["pid"] == one.held_pid
+    wait_until(lambda: yard.leases() == [] and yard.queue()["waiting"] == [], "the second claim to be gone")
+    go.touch()
+    code, _, err = end_of(one)
+    assert code == 3 and "has lost what it knew of leases" in err, err
+
+
 def test_signals_while_it_runs_reach_the_command(lease_yard, tmp_path):  # noqa: F811
     yard = lease_yard()
     mark = tmp_path / "mark"

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import time
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from conftest import PATIENCE, PROGRAM, children, clean_environment, wait_until
 from fake_leasing import GPU, leasing, place  # noqa: F401
 from test_cli_schema import committed, strict
 
@@ -111,6 +112,77 @@ def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tm
     assert not mark.exists() and len(leasing.released) == 1
 
 
+UNAVAILABLE = (503, "unavailable", "it is still being looked at who holds what")
+
+
+def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_starts(granted, leasing):  # noqa: F811
+    leasing.refuse["member"] = UNAVAILABLE
+    one = granted("--", "echo", "ran")
+    wait_until(lambda: len(leasing.members) >= 2, "it to be asked again")
+    leasing.refuse.clear()
+    code, out, err = end_of(one)
+    assert (code, out) == (0, "ran\n") and "still being looked at" in err and "asking again" in err
+    assert all(member == leasing.members[0] for member in leasing.members)
+
+
+def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_same(launch, leasing):  # noqa: F811
+    leasing.members_answered.clear()
+    one = launch("--", "echo", "ran")
+    leasing.next_claim()
+    leasing.grant()
+    wait_until(lambda: leasing.members, "the command to be told of")
+    leasing.stop()
+    leasing.start()
+    leasing.members_answered.set()
+    assert end_of(one)[:2] == (0, "ran\n")
+    assert len(leasing.members) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("asking_again", [False, True])
+def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, leasing, tmp_path, number,  # noqa: F811
+                                                                    asking_again):
+    mark = path_of(tmp_path, "mark")
+    if asking_again:
+        leasing.refuse["member"] = UNAVAILABLE
+    else:
+        leasing.members_answered.clear()
+    one = granted("--", "touch", str(mark))
+    wait_until(lambda: leasing.members, "the command to be told of")
+    one.send_signal(number)
+    leasing.members_answered.set()
+    code, out, _ = end_of(one)
+    assert (code, out) == (128 + number, "")
+    assert not mark.exists() and len(leasing.released) == 1
+
+
+def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted, leasing):  # noqa: F811
+    leasing.members_answered.clear()
+    one = granted("--", "echo", "ran")
+    wait_until(lambda: leasing.members, "the command to be told of")
+    os.kill(leasing.members[0]["pid"], signal.SIGKILL)
+    leasing.members_answered.set()
+    assert end_of(one)[:2] == (128 + signal.SIGKILL, "")
+
+
+def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(granted, leasing):  # noqa: F811
+    leasing.refuse["release"] = UNAVAILABLE
+    one = granted("--", "sh", "-c", "exit 3")
+    wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
+    leasing.refuse.clear()
+    code, _, err = end_of(one)
+    assert code == 3 and "asking again" in err and "1.5 kJ" in err
+
+
+def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_status(granted, leasing):  # noqa: F811
+    leasing.refuse["release"] = UNAVAILABLE
+    one = granted("--", "sh", "-c", "exit 3")
+    wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
+    one.send_signal(signal.SIGINT)
+    code, _, err = end_of(one)
+    assert code == 3 and "giving up the lease: it is still being looked at" in err
+
+
 def test_a_summary_says_what_was_used(granted, tmp_path):
     file = path_of(tmp_path, "summary.json")
     code, out, err = end_of(granted("--summary", str(file), "--", "sh", "-c", "exit 3"))
@@ -203,6 +275,35 @@ def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):  # 
     assert (code, out) == (2, "") and "no GPU here is an A100" in err
 
 
+def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):  # noqa: F811
+    leasing.refuse["claim"] = UNAVAILABLE
+    one = launch("--", "echo", "ran")
+    first = leasing.next_claim()
+    leasing.next_claim()
+    leasing.refuse.clear()
+    wait_until(lambda: leasing.streams, "the claim to be taken")
+    leasing.grant()
+    assert end_of(one)[:2] == (0, "ran\n")
+    assert all(claim == first for claim in leasing.claims)
+
+
+def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):  # noqa: F811
+    leasing.refuse["claim"] = UNAVAILABLE
+    began = time.monotonic()
+    code, out, err = end_of(launch("--no-wait", "--", "echo", "ran"))
+    assert (code, out) == (5, "") and "still being looked at" in err
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("name, note", [("a" + "\u00e4" * 120, "a" + "\u00e4" * 99),
+                                        (b"\xff\xfe" * 60, "\ufffd" * 66)])
+def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_path, name, note):  # noqa: F811
+    command = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
+    os.symlink("/bin/true", command)
+    launch("--", command)
+    assert leasing.next_claim()["note"] == note
+
+
 def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
     for words in (("run", "--", "true"), ("leases",), ("queue",), ("usage",), ("lease", "show", "x"),
                   ("cordon", "0", "--reason", "x"), ("lease", "take", "--ttl", "1h")):
@@ -266,6 +367,38 @@ def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, l
     assert "the command runs on" in err and "is back" in err
 
 
+def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing):  # noqa: F811
+    one = launch("--", "echo", "ran")
+    first = leasing.next_claim()
+    leasing.tell("waiting", place=place(1, "all GPUs are in use"))
+    time.sleep(0.2)
+    leasing.stop()
+    leasing.start()
+    assert leasing.next_claim() == first
+    another = "2026-01-31T12:34:56Z"
+    leasing.tell("waiting", place=place(9, "all GPUs are in use"), asked=another)
+    leasing.tell("held", asked=another)
+    code, out, err = end_of(one)
+    assert (code, out) == (0, "ran\n") and "has lost this claim" in err, err
+
+
+def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_path):  # noqa: F811
+    mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
+    one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
+    appears(mark)
+    leasing.stop()
+    leasing.start()
+    leasing.next_claim()
+    leasing.tell("held", asked="2026-01-31T12:34:56Z", fence=1)
+    wait_until(lambda: leasing.released, "the second lease to be given back")
+    assert leasing.released == [f"/api/gpu/leases/{leasing.name()}"], "under no fence: it is ours anyway"
+    assert one.poll() is None
+    leasing.refuse["release"] = (404, "not_found", "there is no such lease")
+    go.touch()
+    code, _, err = end_of(one)
+    assert code == 5 and "has lost what it knew of leases" in err and "the command runs on" in err, err
+
+
 def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):  # noqa: F811
     mark, go, file = (path_of(tmp_path, name) for name in ("mark", "go", "summary"))
     one = granted("--summary", str(file), "--", "sh", "-c",
@@ -273,8 +406,11 @@ def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, 
     appears(mark)
     leasing.stop()
     go.touch()
+    wait_until(lambda: not children(one.pid), "the command to end")
+    time.sleep(0.2)
+    one.send_signal(signal.SIGINT)  # else it is asked again for half a minute
     code, out, err = end_of(one)
-    assert (code, out) == (4, "") and "what it used is not known" in err
+    assert (code, out) == (4, "") and "giving up the lease" in err and "what it used is not known" in err
     assert json.loads(file.read_text())["lease"]["use"] is None
 
 
@@ -328,6 +464,8 @@ class Shell:
         deadline = time.monotonic() + PATIENCE
         while what not in self.text:
             assert time.monotonic() < deadline, self.text
+            if not select.select([self.terminal], [], [], 1)[0]:
+                continue
             self.text += os.read(self.terminal, 4096).decode()
         return self.text
 
@@ -399,6 +537,62 @@ def test_a_pipeline_keeps_its_terminal(shell, leasing):  # noqa: F811
     assert "ran" in shell.until("typed")
 
 
+def in_a_script(shell, leasing, script):  # noqa: F811
+    """As a user's script would run it: a shell without job control above it."""
+    shell.type(f"bash -c '{script}'; echo co''de=$?\n")
+    leasing.next_claim()
+    leasing.grant()
+
+
+def test_a_script_and_its_commands_share_the_terminal(shell, leasing):  # noqa: F811
+    in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- head -n 1; head -n 1; exit 8")
+    wait_until(lambda: leasing.members, "the command to begin")
+    shell.type("one\n")
+    shell.until("one")
+    wait_until(lambda: leasing.released, "the command's end")
+    shell.type("two\n")
+    shell.until("two")
+    shell.until("code=8")
+
+
+def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_path):  # noqa: F811
+    go = path_of(tmp_path, "go")
+    in_a_script(shell, leasing,
+                f"(read x </dev/tty; echo got $x; touch {go}) & "
+                f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; until [ -e {go} ]; do sleep 0.02; done\"; wait")
+    shell.until("begun")
+    shell.type("typed\n")
+    shell.until("got typed")
+    shell.until("code=0")
+
+
+def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):  # noqa: F811
+    in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; sleep 60\"; echo went on")
+    shell.until("begun")
+    time.sleep(0.5)  # a shell that is just about to fork may not hear it
+    shell.type("\x03")
+    assert "went on" not in shell.until("$ ")
+    shell.type("echo co''de=$?\n")
+    assert "went on" not in shell.until("code=130")
+    assert len(leasing.released) == 1
+
+
+def test_ctrl_z_stops_a_script_and_the_command_in_it(shell, leasing):  # noqa: F811
+    in_a_script(shell, leasing,
+                f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; read line; echo got \\$line\"; exit 8")
+    shell.until("begun")
+    time.sleep(0.5)
+    shell.type("\x1a")
+    shell.until("Stopped")
+    shell.until("$ ")
+    time.sleep(0.5)
+    shell.type("fg >/dev/null; echo co''de=$?\n")
+    time.sleep(0.5)
+    shell.type("hello\n")
+    shell.until("got hello")
+    shell.until("code=8")
+
+
 def test_the_command_has_the_terminal(shell, leasing):  # noqa: F811
     run_in(shell, leasing, "-- bash --norc --noprofile -i")
     time.sleep(0.2)
@@ -407,3 +601,46 @@ def test_the_command_has_the_terminal(shell, leasing):  # noqa: F811
     shell.until("gpuyard: ")
     shell.type("echo code=$?\n")
     shell.until("code=6")
+
+
+@pytest.fixture
+def take(tmp_path, leasing):  # noqa: F811
+    """`gpuyard lease take WORDS`, its stdout as a shell would redirect it."""
+    def go(*words, to="", stdout=subprocess.PIPE):
+        environment = clean_environment(tmp_path, GPUYARD_SOCKET=leasing.socket)
+        command = f'exec "$0" lease take --ttl 1h "$@" {to}'
+        return subprocess.run(["sh", "-c", command, PROGRAM, *words], text=True, env=environment,
+                              stdout=stdout, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    return go
+
+
+def test_a_lease_that_is_taken_is_told(take, leasing):  # noqa: F811
+    for words, first in (((), leasing.name), (("--export",), lambda: "export CUDA_VISIBLE_DEVICES='GPU-0003'"),
+                         (("--json",), lambda: "{")):
+        done = take(*words)
+        assert done.returncode == 0 and done.stdout.startswith(first()), done
+    assert leasing.released == []
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("words", [(), ("--quiet", "--export"), ("--json",)])
+def test_a_lease_whose_name_nobody_can_be_told_is_given_back(take, leasing, to, words):  # noqa: F811
+    done = take(*words, to=to)
+    assert done.returncode == 1 and "nothing was taken" in done.stderr, done
+    assert leasing.released == [f"/api/gpu/leases/{leasing.name()}?fence=7"]
+
+
+def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):  # noqa: F811
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = take(stdout=writing)
+    os.close(writing)
+    assert done.returncode == 1 and "nothing was taken" in done.stderr, done
+    assert len(leasing.released) == 1
+
+
+def test_a_lease_that_cannot_be_shown_is_given_back(take, leasing):  # noqa: F811
+    leasing.refuse["show"] = (500, "internal", "no room")
+    done = take("--json")
+    assert done.returncode == 1 and done.stdout == "" and "no room" in done.stderr, done
+    assert len(leasing.released) == 1
