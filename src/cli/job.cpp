@@ -45,7 +45,7 @@ std::vector<std::string> environment_with(const Job::Variables& variables) {
         variables, [&](const auto& variable) { return text.starts_with(variable.first + "="); });
     if (!replaced) all.emplace_back(text);
   }
-  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 

@@ -22,7 +22,7 @@ std::string gpus_wanted(const Lease& lease) {
   return lease.wanted_gpus == 1 ? "a GPU" : fmt::format("{} GPUs", lease.wanted_gpus);
 }
 
-std::string with_why(std::string text, const std::string& why) {
+std::string with_why(const std::string& text, const std::string& why) {
   return why.empty() ? text : text + ": " + printable(why);
 }
 
