@@ -63,10 +63,11 @@ double bursty_load(const Workload& workload, std::uint32_t gpu, milliseconds ela
   return static_cast<double>(dice) / 100.0;
 }
 
-// What a GPU of a mixed fleet does. A height or memory asked of the mix holds for its parts.
+// What a GPU of a mixed fleet does. A height or memory asked of the mix holds for its parts. Some
+// are idle also in a small one: only those can be leased.
 Workload part_of_mix(const Workload& mix, std::uint32_t gpu) {
-  constexpr std::array kinds{WorkloadKind::training, WorkloadKind::training, WorkloadKind::bursty,
-                             WorkloadKind::idle,     WorkloadKind::steady,   WorkloadKind::training,
+  constexpr std::array kinds{WorkloadKind::training, WorkloadKind::idle,   WorkloadKind::bursty,
+                             WorkloadKind::idle,     WorkloadKind::steady, WorkloadKind::training,
                              WorkloadKind::bursty,   WorkloadKind::idle};
   const WorkloadKind kind = kinds[gpu % kinds.size()];
   return {.kind = kind,
