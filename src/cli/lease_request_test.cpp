@@ -80,6 +80,13 @@ TEST(LeaseRequest, TheFenceOfTheEnvironmentIsOfItsOwnLeaseAlone) {
   EXPECT_EQ(named_lease("").error().code, Errc::invalid);
 }
 
+TEST(LeaseRequest, WhatIsNoIdIsNotAsked) {
+  for (const char* const id : {"a/b", "../x", "a b", "\xff"}) {
+    EXPECT_EQ(named_lease(id).error().code, Errc::invalid) << id;
+  }
+  EXPECT_EQ(named_lease(std::string(5000, 'a')).error().code, Errc::invalid);
+}
+
 TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
   const auto here = std::filesystem::current_path();
   const auto gone = std::filesystem::temp_directory_path() / "gpuyard-gone-XXXXXX";

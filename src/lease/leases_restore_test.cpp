@@ -54,7 +54,7 @@ TEST(LeasesKept, WhoHoldsLongerThanHeSaidKeepsItUntilThatIsForbidden) {
 }
 
 TEST(LeasesKept, WhoHoldsLongerThanHeSaidIsEndedWhereThatIsForbidden) {
-  World world(1, {.end_overdue = true});
+  World world(1, {.fairness = {}, .end_overdue = true});
   world.ground.start(10);
   Wish wish;
   wish.longest = seconds(60);
