@@ -4,6 +4,7 @@ daemon's journal on the disk before each answer, beside what the disk itself tak
 The daemon has one core, the client and the keeper of the world the other.
 """
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -28,13 +29,13 @@ def measure_steps():
 
 def run(*words):
     out = subprocess.run(["taskset", "-c", CLIENT_CORE, *map(str, words)], check=True,
-                         capture_output=True, text=True).stdout
+                         stdout=subprocess.PIPE, text=True).stdout
     return json.loads(out)
 
 
 def entries_in(state):
     """How many commits the journal of leases has seen, of a daemon that has ended."""
-    with sqlite3.connect(state / "state.db") as database:
+    with contextlib.closing(sqlite3.connect(state / "state.db")) as database:
         return dict(database.execute("SELECT name, value FROM lease_counters"))["entries"]
 
 

@@ -48,6 +48,17 @@ void wait_until_free(const Connection& server) {
   fail("what was given back does not get free");
 }
 
+// A daemon that has just started answers 503 before it knows who is there.
+std::string ask_patiently(const Connection& server, const std::string& request) {
+  constexpr int kTimes = 500;
+  for (int i = 0; i < kTimes; ++i) {
+    const std::string answer = server.ask(request);
+    if (!answer.starts_with("HTTP/1.1 503 ")) return answer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  fail("the daemon grants nothing: " + server.ask(request));
+}
+
 int grants(const std::string& socket, int gpus, int rounds) {
   const Connection server(socket);
   RoundTrips claims;
@@ -57,7 +68,11 @@ int grants(const std::string& socket, int gpus, int rounds) {
     const auto id = [&](int gpu) { return fmt::format("bench-{}-{}", round, gpu); };
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = claim_of(id(gpu));
-      claims.add([&] { return says(server.ask(request), R"("state":"held")"); }, counted);
+      if (!counted) {
+        says(ask_patiently(server, request), R"("state":"held")");
+        continue;
+      }
+      claims.add([&] { return says(server.ask(request), R"("state":"held")"); });
     }
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = release_of(id(gpu));
@@ -72,7 +87,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
 int crowd(const std::string& socket, int clients, int rounds) {
   const Connection holder(socket);
   for (int gpu = 0;; ++gpu) {  // takes all there are; the last waits, and is asked no more
-    const std::string answer = holder.ask(claim_of(fmt::format("bench-holder-{}", gpu)));
+    const auto answer = ask_patiently(holder, claim_of(fmt::format("bench-holder-{}", gpu)));
     if (answer.find(R"("state":"held")") == answer.npos) break;
   }
   std::vector<RoundTrips> claims(static_cast<std::size_t>(clients));
