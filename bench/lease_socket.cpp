@@ -65,7 +65,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
   RoundTrips releases;
   for (int round = 0; round <= rounds; ++round) {
     const bool counted = round > 0;  // but for the first, which warms up
-    const auto id = [&](int gpu) { return fmt::format("bench-{}-{}", round, gpu); };
+    const auto id = [&](int gpu) { return fmt::format("grant-{}-{}", round, gpu); };
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = claim_of(id(gpu));
       if (!counted) {
@@ -87,7 +87,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
 int crowd(const std::string& socket, int clients, int rounds) {
   const Connection holder(socket);
   for (int gpu = 0;; ++gpu) {  // takes all there are; the last waits, and is asked no more
-    const auto answer = ask_patiently(holder, claim_of(fmt::format("bench-holder-{}", gpu)));
+    const auto answer = ask_patiently(holder, claim_of(fmt::format("holder-{}", gpu)));
     if (answer.find(R"("state":"held")") == answer.npos) break;
   }
   std::vector<RoundTrips> claims(static_cast<std::size_t>(clients));
@@ -98,7 +98,7 @@ int crowd(const std::string& socket, int clients, int rounds) {
       threads.emplace_back([&, client] {
         const Connection server(socket);
         for (int round = 0; round < rounds; ++round) {
-          const std::string id = fmt::format("bench-{}-{}", client, round);
+          const std::string id = fmt::format("crowd-{}-{}", client, round);
           claims[static_cast<std::size_t>(client)].add(
               [&] { return says(server.ask(claim_of(id)), R"("state":"waiting")"); });
           if (!says(server.ask(release_of(id)), "HTTP/1.1 200 ")) fail("a place was not given up");
