@@ -55,11 +55,9 @@ std::string squatter_text(const protocol::Squatter& one) {
 std::string withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
   std::string text;
   for (const protocol::Withheld& one : withheld) {
-    text += fmt::format("GPU {} is not handed out: {}", one.index,
-                        printable(one.text.empty() ? one.why : one.text));
-    std::string more = one.by ? "by " + printable(*one.by) : "";
-    if (one.since) more += (more.empty() ? "since " : " since ") + local_moment(*one.since, now);
-    text += (more.empty() ? "" : " (" + more + ")") + "\n";
+    text += fmt::format("GPU {} is not handed out: {}{}\n", one.index,
+                        printable(one.text.empty() ? one.why : one.text),
+                        one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
   }
   return text;
 }

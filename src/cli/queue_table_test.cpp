@@ -46,10 +46,10 @@ TEST(QueueText, WhatAPersonShouldLookAtComesLast) {
 }
 
 TEST(QueueText, AGpuThatIsNotHandedOutHasItsReason) {
-  EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned: new fan", "uid 0", {}},
+  EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned by uid 0: new fan", "uid 0", {}},
                            {2, "GPU-2", "lost", "", {}, {}}},
                           kNow),
-            "GPU 1 is not handed out: cordoned: new fan (by uid 0)\n"
+            "GPU 1 is not handed out: cordoned by uid 0: new fan\n"
             "GPU 2 is not handed out: lost\n");
 }
 
