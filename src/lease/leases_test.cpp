@@ -338,6 +338,8 @@ TEST(Leases, AGpuThatComesLaterIsLookedAtFirst) {
   world.ground.running.at(66).gpus = {"GPU-1"};
   Wish both;
   both.gpus = 2;
+  both.binding = Binding::detached;  // which is decided at once
+  both.ttl = seconds(60);
   PoolGpu later = world.fleet[0];
   later.info.id = later.info.uuid = "GPU-1";
   later.info.index = 1;
