@@ -111,7 +111,8 @@ class GPUYARD_API Pool {
     /// stays its own.
     ///
     /// Afterwards the handler does not run and will not run, and what it had captured is gone: if
-    /// another thread is just telling it, that is waited for. So hold no lock that it wants. Only
+    /// another thread is just telling it, that is waited for. So hold no lock that it wants, and no
+    /// GPU that it waits for; two handlers that cancel each other's claims wait for ever. Only
     /// called by the handler itself, this comes back while it runs.
     void cancel();
 

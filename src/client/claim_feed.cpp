@@ -43,7 +43,9 @@ http::ClientRequest ClaimFeed::request() const {
 // Whether it is to be asked again.
 bool ClaimFeed::is_patient(const Error& why) const {
   if (!passes(why)) return false;
-  return heard_ || (there_ && BootClock::now() - began_ < kFirstAnswer);
+  if (heard_) return true;
+  // A queue that is full is no daemon that has yet to find its feet.
+  return there_ && why.code != Errc::busy && BootClock::now() - began_ < kFirstAnswer;
 }
 
 Error ClaimFeed::broken_off(const Error& why) const {

@@ -97,7 +97,8 @@ std::int64_t drawing_bytes(const DeviceState& device) {
   for (const GpuProcess& process : *processes) {
     if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
   }
-  return bytes;
+  const auto total = number(device, Metric::memory_total);
+  return std::min(bytes, total.value_or(0) / lease::GpuBook::kIdlePart);
 }
 
 }  // namespace gpuyard::daemon

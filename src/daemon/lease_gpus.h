@@ -12,7 +12,8 @@ namespace gpuyard::daemon {
 // word: lost, unresponsive, unhealthy or mig_enabled.
 std::vector<lease::PoolGpu> pool_gpus(const Snapshot&);
 
-// The memory of processes that only draw, as far as it is known.
+// The memory of processes that only draw, as far as it is known, and as a screen needs it: more is
+// somebody who computes with the means of drawing.
 std::int64_t drawing_bytes(const DeviceState&);
 
 }  // namespace gpuyard::daemon

@@ -60,6 +60,9 @@ TEST(PoolGpus, WhatIsDrawnIsToldApart) {
                                                         {8, ProcessKind::graphics, {}, {}},
                                                         {9, ProcessKind::compute, 5'000, {}}}});
   EXPECT_EQ(pooled(device).drawing_bytes, 300);
+  device.sample.set(
+      ProcessList{{}, std::vector<GpuProcess>{{7, ProcessKind::graphics, 60'000, {}}}});
+  EXPECT_EQ(pooled(device).drawing_bytes, 8'000) << "no screen needs so much";
 }
 
 TEST(PoolGpus, OneWithoutANumaNodeHasNone) {

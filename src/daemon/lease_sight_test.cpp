@@ -28,6 +28,7 @@ DeviceState gpu(const DeviceId& id, std::vector<GpuProcess> processes, TimePoint
   device.info.id = id;
   device.sample.set(ProcessList{taken, std::move(processes)});
   device.sample.set({Metric::memory_used, 0, taken, std::int64_t{5'000'000}});
+  device.sample.set({Metric::memory_total, 0, taken, std::int64_t{80'000'000}});
   return device;
 }
 

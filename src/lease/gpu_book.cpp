@@ -58,9 +58,14 @@ void GpuBook::cordon(Cordon cordon) {
 std::vector<DeviceId> GpuBook::not_looked_at() const {
   std::vector<DeviceId> some;
   for (const auto& [id, gpu] : gpus_) {
-    if (looked_at_.count(id) == 0) some.push_back(id);
+    if (gpu.withheld.empty() && looked_at_.count(id) == 0) some.push_back(id);
   }
   return some;
+}
+
+bool GpuBook::fit(const DeviceId& id) const {
+  const auto gpu = gpus_.find(id);
+  return gpu != gpus_.end() && gpu->second.withheld.empty();
 }
 
 void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {

@@ -48,7 +48,10 @@ class GpuBook {
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
   // It was looked who uses it, whatever was found; nobody gets a GPU before.
   void looked_at(const DeviceId& gpu) { looked_at_.insert(gpu); }
+  // Of those that are fit.
   std::vector<DeviceId> not_looked_at() const;
+  // Known, and not withheld for what it is itself.
+  bool fit(const DeviceId&) const;
   // Who uses it outside any lease.
   void seen(const DeviceId&, std::vector<Seen>);
   // What of its memory is used but for drawing, newer than know() may have told it.

@@ -44,8 +44,13 @@ Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, 
   core_.close();
 }
 
-void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const Answer& answer) {
+void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const Answer& asker) {
   if (id.empty()) id = new_id();
+  const Answer answer = [this, id, caller, asker](Result<Lease> lease) {
+    const bool held = lease && lease->state == State::held;
+    if (held && !is_gone(caller)) unheard_.erase(id);
+    asker(std::move(lease));
+  };
   auto valid = check_id(id);
   if (valid) valid = check(wish);
   if (!valid) return refuse(valid.error(), answer);
@@ -92,7 +97,6 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   journal_.counters(core_.last_ticket(), core_.last_fence());
   if (holder) holders_.bind(id, *holder);
   follow(effects);
-  unheard_.erase(id);  // this answer tells it
   wake_by(loop_.now() + std::min(wish.patience.value_or(kTick), kTick));
   answer_when_kept(id, answer);
 }
@@ -114,7 +118,6 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   journal_.put(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   on_granted(*core_.find(*ticket));
-  unheard_.erase(lease.id);
   answer_when_kept(lease.id, answer);
 }
 
@@ -130,7 +133,6 @@ void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                    "a new id"},
                   answer);
   }
-  unheard_.erase(known.id);
   answer_when_kept(known.id, answer);
 }
 
@@ -188,7 +190,6 @@ void Leases::on_granted(const Claim& claim) {
   lease.granted_wall = loop_.wall();
   if (lease.wish.binding == Binding::detached) lease.until = loop_.now() + lease.wish.ttl;
   waits_no_more(lease.uid);
-  if (presence_.away_since(lease.id, lease.asked)) unheard_.insert(lease.id);
   journal_.put(lease, "granted");
   journal_.counters(core_.last_ticket(), core_.last_fence());
   wake_by(loop_.now() + kTick);
@@ -269,6 +270,9 @@ Subscription Leases::watch(const std::string& id, std::function<void(const Lease
 
 // A listener may go, and take others with it, while they are told.
 void Leases::tell(const Lease& now, State before) {
+  // Whoever is there is told by what he watches or, after this, by the answer to his call.
+  const bool granted = now.state == State::held && before == State::waiting;
+  if (granted && presence_.away_since(now.id, now.asked)) unheard_.insert(now.id);
   if (told_) told_(now, before);
   const auto found = watchers_.find(now.id);
   if (found == watchers_.end()) return;

@@ -181,7 +181,8 @@ void Leases::adopt_on(const Caller& caller, const Identity& who, const std::stri
   journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
-  unheard_.erase(lease.id);
+  // It is its process's, whoever hears of it.
+  journal_.after([this, id = lease.id](const Result<void>&) { unheard_.erase(id); });
   look_outside(sight);
   answer_when_kept(lease.id, answer);
 }

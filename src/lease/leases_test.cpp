@@ -412,6 +412,68 @@ TEST(Leases, TheSignalReachesWhatStillRuns) {
   EXPECT_EQ(world.ground.signals, expected);
 }
 
+TEST(Leases, WhatIsGrantedWhileTheDiskIsSlowIsToldByTheAnswer) {
+  World world(2);
+  world.ground.start(10);
+  const auto first = world.claim(10, "a");
+  ASSERT_TRUE(first);
+  world.disk.slow = true;
+  const DeviceId other = first->gpus == std::vector<DeviceId>{"GPU-0"} ? "GPU-1" : "GPU-0";
+  world.leases->cordon({0, true}, {other}, "fan", [](const Result<void>&) {});
+  world.loop.run_posted();
+  std::optional<Result<Lease>> told;
+  world.leases->claim({1000}, "b", detached(hours(8)),
+                      [&](Result<Lease> lease) { told = std::move(lease); });
+  world.ground.stop(10);
+  world.loop.advance(seconds(2));
+  ASSERT_FALSE(told) << "nothing is told before it is on the disk";
+  world.disk.finish();
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(told && *told);
+  EXPECT_EQ((*told)->state, State::held) << "asked and granted are one entry";
+  world.loop.advance(hours(1));
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
+TEST(Leases, WhoIsGoneBeforeTheAnswerHeardNothing) {
+  World world(1);
+  world.ground.start(10);
+  Caller caller = world.ground.caller(10);
+  caller.process = world.ground.running.at(10).identity.fd;
+  world.leases->claim(caller, "a", detached(hours(8)), [](const Result<Lease>&) {});
+  ::eventfd_write(caller.process->get(), 1);
+  world.loop.run_posted();
+  EXPECT_EQ(world.state("a"), State::held);
+  world.loop.advance(Leases::kReconnect + seconds(10));
+  EXPECT_EQ(world.state("a"), State::ended);
+}
+
+TEST(Leases, AGpuThatCannotBeReadYetIsLookedAtWhenItCan) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(66);
+  world.ground.running.at(66).gpus = {"GPU-2"};
+  world.ground.unreadable = {"GPU-2"};
+  PoolGpu later = world.fleet[0];
+  later.info.id = later.info.uuid = "GPU-2";
+  later.info.index = 2;
+  later.withheld = "unresponsive";
+  world.fleet.push_back(later);
+  world.leases->on_gpus(world.fleet);
+  world.loop.run_posted();
+  world.leases->on_processes();
+  world.loop.run_posted();
+  world.ground.unreadable.clear();
+  world.fleet.back().withheld.clear();
+  world.leases->on_gpus(world.fleet);
+  Wish all;
+  all.gpus = 3;
+  all.binding = Binding::detached;
+  all.ttl = seconds(60);
+  EXPECT_EQ(world.claim(10, "a", all)->state, State::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld("GPU-2")->first, "squatted");
+}
+
 TEST(Leases, ATimeThatWasGrantedAtOnceIsNotTakenForUnheard) {
   World world(2);
   world.ground.start(10);

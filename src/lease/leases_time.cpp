@@ -169,10 +169,13 @@ void Leases::on_processes() {
 }
 
 void Leases::look_outside(const Sight& sight) {
+  const bool blind = std::none_of(sight.on_gpus.begin(), sight.on_gpus.end(),
+                                  [](const auto& one) { return one.second.has_value(); });
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto freed = freed_at_.find(gpu);
     const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
-    gpus_.looked_at(gpu);
+    // One that works and never has a list is handed out all the same.
+    if (list || (!blind && gpus_.fit(gpu))) gpus_.looked_at(gpu);
     if (list && !stale) look_outside_at(gpu, *list, sight);
     refresh(gpu);
   }

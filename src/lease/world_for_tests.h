@@ -39,10 +39,22 @@ class FakeDisk final : public Archive {
     loop_.post([this, all, kept] {
       if (stuck) return;
       if (fails) return kept(*fails);
+      if (slow) {
+        waiting.push_back([this, all, kept] {
+          keep(*all);
+          kept({});
+        });
+        return;
+      }
       keep(*all);
       kept({});
     });
     return true;
+  }
+  // What was slow is done.
+  void finish() {
+    slow = false;
+    for (const auto& work : std::exchange(waiting, {})) work();
   }
   std::vector<std::string> notes() const override { return {}; }
 
@@ -57,6 +69,8 @@ class FakeDisk final : public Archive {
 
   std::optional<Error> fails;
   bool stuck = false;  // never answers
+  bool slow = false;   // answers at finish()
+  std::vector<std::function<void()>> waiting;
   std::vector<Event> events;
   std::map<std::string, Lease> leases;
   std::map<DeviceId, Cordon> cordons;

@@ -50,7 +50,15 @@ Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Sna
   if (wish.among->size() > lease::kMostGpus) {
     return Error{Errc::invalid, fmt::format("/among: at most {} names", lease::kMostGpus)};
   }
-  if (known && !known->among.empty()) return known->among;
+  // An index may be another GPU's by now; a UUID is the same for ever.
+  const auto may_be_of_known = [&](const GpuName& name) {
+    const bool index = std::ranges::all_of(name.text, [](char c) { return c >= '0' && c <= '9'; });
+    return index || std::ranges::find(known->among, name.text) != known->among.end();
+  };
+  if (known && wish.among->size() == known->among.size() &&
+      std::ranges::all_of(*wish.among, may_be_of_known)) {
+    return known->among;
+  }
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   for (const GpuName& name : *wish.among) {
     auto found = find_device(snapshot, name.text);

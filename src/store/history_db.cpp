@@ -131,6 +131,7 @@ std::vector<std::string> HistoryDb::notes() const {
 }
 
 void HistoryDb::failed(const Error& error) {
+  if (tables_) tables_->database().distrust();
   tables_.reset();
   forgot_wall_ms_ = INT64_MIN;
   if (trouble_.empty()) {

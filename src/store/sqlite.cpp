@@ -202,6 +202,7 @@ int Database::copy_journal(void* journal, sqlite3* database, const char* name, i
 }
 
 Result<void> Database::commit() {
+  journal_->failed = SQLITE_OK;  // of what was done outside a transaction
   auto done = run("COMMIT");
   const int failed = std::exchange(journal_->failed, SQLITE_OK);
   if (failed == SQLITE_OK) return done;

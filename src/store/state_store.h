@@ -58,7 +58,7 @@ class StateStore {
     return taken;
   }
 
-  // What is wrong with state.db now, and what was; in sentences.
+  // What is wrong with the file now, and what was; in sentences.
   std::vector<std::string> notes() const;
 
  private:
