@@ -504,10 +504,11 @@ def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):  # noqa: F811
 
 
 def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):  # noqa: F811
-    shell.type(f"for i in 1 2 3; do {PROGRAM} run -- sh -c 'echo be''gun; sleep 60'; done; echo co''de=$?\n")
+    shell.type(f"for i in 1 2 3; do {PROGRAM} run -- sh -c 'echo be''gun; exec sleep 60'; done; echo co''de=$?\n")
     leasing.next_claim()
     leasing.grant()
     shell.until("begun")
+    time.sleep(0.5)  # a shell that is just about to fork may not hear it
     shell.type("\x03")
     shell.until("gpuyard: ")
     shell.type("echo co''de=$?\n")
