@@ -78,8 +78,9 @@ GpuLists lists_in(const Snapshot& snapshot, const std::vector<DeviceId>& gpus, T
     if (device == snapshot.devices.end() || !snapshot.driver.initialised) continue;
     const bool answers = device->condition == DeviceCondition::responsive;
     const std::int64_t* const bytes = device->sample.number(Metric::memory_used);
-    if (answers && bytes != nullptr)
+    if (answers && bytes != nullptr) {
       used = std::max<std::int64_t>(*bytes - drawing_bytes(*device), 0);
+    }
     computing = computing_on(*device);
     if (!computing) continue;
     const TimePoint taken = device->sample.processes()->taken;

@@ -46,7 +46,7 @@ class GpuBook {
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
-  // It was looked who uses it, whatever was found; nobody gets a GPU before.
+  // It was looked who uses it; nobody gets a GPU before.
   void looked_at(const DeviceId& gpu) { looked_at_.insert(gpu); }
   // Of those that are fit.
   std::vector<DeviceId> not_looked_at() const;

@@ -225,7 +225,7 @@ class Leases {
 
   std::map<std::string, Signal> signals_;              // to be sent to what drains
   std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
-  std::set<std::string> unheard_;  // granted while nobody was there, and nobody has asked since
+  std::set<std::string> unheard_;  // granted, and neither watched nor answered so far
   std::map<DeviceId, TimePoint> freed_at_;
   std::vector<std::string> fleet_;  // what there was when it was last looked who could use what
   Standing standing_ = Standing::idle;
