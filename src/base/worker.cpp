@@ -60,15 +60,15 @@ class ThreadWorker::Queue {
   bool ended_ = false;
 };
 
-ThreadWorker::ThreadWorker(Loop& loop, const std::string& name)
-    : queue_(std::make_shared<Queue>(loop)) {
+ThreadWorker::ThreadWorker(Loop& loop, const std::string& name, Duration farewell)
+    : queue_(std::make_shared<Queue>(loop)), farewell_(farewell) {
   std::thread thread([queue = queue_] { queue->run(); });
   ::pthread_setname_np(thread.native_handle(), name.c_str());
   thread.detach();
 }
 
 ThreadWorker::~ThreadWorker() {
-  queue_->close(kFarewell);
+  queue_->close(farewell_);
 }
 
 bool ThreadWorker::post(Job job) {

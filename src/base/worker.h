@@ -35,9 +35,9 @@ bool ask_worker(Worker& worker, Ask ask, Hear hear) {
 class ThreadWorker final : public Worker {
  public:
   // `name`, of at most 15 characters, is what `top -H` shows.
-  ThreadWorker(Loop&, const std::string& name);
+  ThreadWorker(Loop&, const std::string& name, Duration farewell = kFarewell);
 
-  // Jobs that wait are still run, for kFarewell in all. One that does not return is left behind.
+  // Jobs that wait are still run, for `farewell` in all. One that does not return is left behind.
   ~ThreadWorker() override;
   ThreadWorker(const ThreadWorker&) = delete;
   ThreadWorker& operator=(const ThreadWorker&) = delete;
@@ -50,6 +50,7 @@ class ThreadWorker final : public Worker {
  private:
   class Queue;
   std::shared_ptr<Queue> queue_;
+  Duration farewell_;
 };
 
 }  // namespace gpuyard
