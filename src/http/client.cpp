@@ -51,11 +51,16 @@ class Receiver {
   std::string pending_;
 };
 
-std::string render(const Endpoint& endpoint, const ClientRequest& request) {
-  const bool tcp = endpoint.kind == Endpoint::Kind::tcp;
-  std::string out =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", name_of(request.method),
-                  request.target, tcp ? endpoint.text() : "localhost");
+std::string host_field(const Endpoint& endpoint) {
+  return endpoint.kind == Endpoint::Kind::tcp ? endpoint.text() : "localhost";
+}
+std::string host_field(const Origin& origin) {
+  return origin.text();
+}
+
+std::string render(const std::string& host, const ClientRequest& request) {
+  std::string out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+                                name_of(request.method), request.target, host);
   for (const Header& header : request.headers) {
     out += fmt::format("{}: {}\r\n", header.name, header.value);
   }
@@ -88,13 +93,14 @@ ClientResponse to_response(Parser& parser) {
 }
 
 // Connects and sends the request.
-Result<ClientSocket> ask(const Endpoint& endpoint, const ClientRequest& request, TimePoint until) {
+template <class Server>
+Result<ClientSocket> ask(const Server& server, const ClientRequest& request, TimePoint until) {
   if (has_line_break(request)) {
     return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
   }
-  auto socket = ClientSocket::connect(endpoint, until);
+  auto socket = ClientSocket::connect(server, until);
   if (!socket) return socket;
-  if (auto sent = socket->send(render(endpoint, request), until); !sent) {
+  if (auto sent = socket->send(render(host_field(server), request), until); !sent) {
     return std::move(sent).error();
   }
   return socket;
@@ -107,12 +113,11 @@ void prepare(Parser& parser, const ClientRequest& request, std::size_t max_body)
   parser.skip(request.method == Method::head);
 }
 
-}  // namespace
-
-Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
-                             Duration deadline, std::size_t max_body) {
+template <class Server>
+Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
+                                  Duration deadline, std::size_t max_body) {
   const TimePoint until = BootClock::now() + deadline;
-  auto socket = ask(endpoint, request, until);
+  auto socket = ask(server, request, until);
   if (!socket) return std::move(socket).error();
   Parser parser;
   prepare(parser, request, max_body);
@@ -121,6 +126,18 @@ Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& requ
     if (auto received = receiver.step(until); !received) return std::move(received).error();
   }
   return to_response(parser);
+}
+
+}  // namespace
+
+Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
+                             Duration deadline, std::size_t max_body) {
+  return fetch_from(endpoint, request, deadline, max_body);
+}
+
+Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
+                             std::size_t max_body) {
+  return fetch_from(origin, request, deadline, max_body);
 }
 
 struct EventReader::State {

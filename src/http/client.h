@@ -1,5 +1,5 @@
 // A blocking HTTP/1.1 client for one request, or for a stream of events: the verbs' way to the
-// daemon. Knows no route.
+// daemon, and the daemon's to servers elsewhere. Knows no route.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "http/endpoint.h"
 #include "http/event_parser.h"
 #include "http/message.h"
+#include "http/origin.h"
 
 namespace gpuyard::http {
 
@@ -40,6 +41,11 @@ inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 // does not come, denied if the socket's permissions forbid it; the message names the endpoint.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBody);
+
+// The same of a server elsewhere: the deadline holds for finding its address, too. Errc::denied if
+// its certificate is not trusted or another's. Redirects are not followed.
+Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
+                             std::size_t max_body = kDefaultMaxBody);
 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {

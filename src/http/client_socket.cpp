@@ -5,17 +5,79 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "http/resolve.h"
+
 namespace gpuyard::http {
 
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline) {
-  ClientSocket socket(endpoint);
+  ClientSocket socket(endpoint.text());
   if (auto opened = socket.open(endpoint, deadline); !opened) return std::move(opened).error();
   return socket;
+}
+
+Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
+  const auto addresses = resolve(origin.host, origin.port, deadline);
+  if (!addresses) return addresses.error();
+  ClientSocket socket(origin.text());
+  Result<void> opened;
+  auto left = static_cast<Duration::rep>(addresses->size());
+  for (const Endpoint& address : *addresses) {
+    // One that swallows packets leaves time for the next.
+    const TimePoint now = BootClock::now();
+    opened = socket.open(address, now + (deadline - now) / left--);
+    if (opened) break;
+  }
+  if (!opened) return std::move(opened).error();
+  if (!origin.tls) return socket;
+  if (auto agreed = socket.start_tls(origin, deadline); !agreed) return std::move(agreed).error();
+  return socket;
+}
+
+Result<void> ClientSocket::start_tls(const Origin& origin, TimePoint deadline) {
+  auto tls = TlsClient::make(origin);
+  if (!tls) return std::move(tls).error();
+  tls_ = *std::move(tls);
+  for (;;) {
+    const auto done = tls_->shake_hands();
+    // Also what tells the server that we do not trust it.
+    auto sent = send_raw(tls_->take(), deadline);
+    if (!done) return done.error();
+    if (!sent) return sent;
+    if (*done) return {};
+    if (auto fed = feed_tls(deadline); !fed) return fed;
+  }
+}
+
+Result<void> ClientSocket::feed_tls(TimePoint deadline) {
+  std::array<char, std::size_t{16} * 1024> space;
+  const auto got = receive_raw(space, deadline);
+  if (!got) return got.error();
+  if (*got == 0) return broken("the connection ended in the middle of it");
+  tls_->feed({space.data(), *got});
+  return {};
+}
+
+Result<void> ClientSocket::send(std::string_view bytes, TimePoint deadline) {
+  if (tls_ == nullptr) return send_raw(bytes, deadline);
+  if (auto encrypted = tls_->encrypt(bytes); !encrypted) return encrypted;
+  return send_raw(tls_->take(), deadline);
+}
+
+Result<std::size_t> ClientSocket::receive(std::span<char> space, TimePoint deadline) {
+  if (tls_ == nullptr) return receive_raw(space, deadline);
+  for (;;) {
+    const auto got = tls_->decrypt(space);
+    if (!got) return got.error();
+    if (*got) return **got;
+    if (auto sent = send_raw(tls_->take(), deadline); !sent) return std::move(sent).error();
+    if (auto fed = feed_tls(deadline); !fed) return std::move(fed).error();
+  }
 }
 
 Error ClientSocket::fault(int code) const {
@@ -71,7 +133,7 @@ Result<void> ClientSocket::finish_connecting(TimePoint deadline) {
   return {};
 }
 
-Result<void> ClientSocket::send(std::string_view bytes, TimePoint deadline) {
+Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -87,7 +149,7 @@ Result<void> ClientSocket::send(std::string_view bytes, TimePoint deadline) {
   return {};
 }
 
-Result<std::size_t> ClientSocket::receive(std::span<char> space, TimePoint deadline) {
+Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint deadline) {
   for (;;) {
     if (auto readable = wait(POLLIN, deadline); !readable) return std::move(readable).error();
     const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);

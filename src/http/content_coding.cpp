@@ -60,7 +60,8 @@ std::optional<Coding> coding_from(std::string_view element) {
 
 bool compressible(const Response& response, const Limits& limits) {
   const std::string_view type = response.content_type;
-  const bool text = type.starts_with("text/") || type.starts_with("application/json");
+  const bool text = type.starts_with("text/") || type.starts_with("application/json") ||
+                    type.starts_with("application/openmetrics-text");
   return text && response.body && response.body->size() >= limits.gzip_from_bytes;
 }
 

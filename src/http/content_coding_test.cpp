@@ -76,6 +76,11 @@ class Fitted : public testing::Test {
   Response response_{200, "application/json", std::string(5000, 'x')};
 };
 
+TEST_F(Fitted, OpenMetricsAreAText) {
+  response_.content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+  EXPECT_EQ(field(fit({.gzip = true}), "Content-Encoding"), "gzip");
+}
+
 TEST_F(Fitted, ALargeTextIsCompressedForWhoAcceptsIt) {
   const Response packed = fit({.gzip = true});
   EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");

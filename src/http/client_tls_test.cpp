@@ -1,0 +1,188 @@
+// The client over TLS: whom it trusts, and what it does not take for an answer.
+#include <stdlib.h>
+
+#include <optional>
+
+#include <gmock/gmock.h>
+
+#include "http/client.h"
+#include "http/raw_client_for_tests.h"
+#include "http/resolve.h"
+#include "http/tls_server_for_tests.h"
+
+namespace gpuyard::http {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr const char* kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+constexpr const char* kOwnNames = "DNS:localhost,IP:127.0.0.1";
+
+// Trusts one certificate that no server here has, whatever this machine trusts.
+class FetchOverTls : public testing::Test {
+ protected:
+  FetchOverTls() {
+    TestCertificate("DNS:nobody.example").write_to(directory_.in("b.sock"));
+    ::setenv("SSL_CERT_FILE", directory_.in("b.sock").c_str(), 1);
+  }
+  ~FetchOverTls() override { ::unsetenv("SSL_CERT_FILE"); }
+
+  void start(const TestCertificate& certificate, TlsServer::Manners manners) {
+    certificate.write_to(ca_file());
+    server_.emplace(certificate, std::move(manners));
+  }
+  std::string ca_file() const { return directory_.in("file"); }
+
+  Result<ClientResponse> fetch_from(const std::string& host, const std::string& ca,
+                                    const ClientRequest& request = {}) {
+    return fetch(Origin{true, host, server_->port(), ca}, request, kPatience);
+  }
+
+  ScratchDirectory directory_;
+  std::optional<TlsServer> server_;
+};
+
+TEST_F(FetchOverTls, BringsTheAnswerHome) {
+  start(TestCertificate(kOwnNames), {kHello});
+  ClientRequest request;
+  request.method = Method::post;
+  request.target = "/a?b";
+  request.body = std::string(300'000, 'x');
+  const auto response = fetch_from("localhost", ca_file(), request);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, "hello");
+  EXPECT_EQ(server_->server_name(), "localhost");
+  EXPECT_THAT(server_->request(), HasSubstr("POST /a?b HTTP/1.1\r\nHost: localhost:"));
+  EXPECT_TRUE(server_->request().ends_with("\r\n\r\n" + request.body));
+}
+
+TEST_F(FetchOverTls, BringsALargeAnswerHomeThatEndsWithTheConnection) {
+  const std::string body(3'000'000, 'x');
+  start(TestCertificate(kOwnNames), {"HTTP/1.1 200 OK\r\n\r\n" + body});
+  const auto response = fetch_from("127.0.0.1", ca_file());
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, body);
+  EXPECT_EQ(server_->server_name(), "");  // an address is no name
+}
+
+TEST_F(FetchOverTls, TakesNothingThatWasCutOffForAnAnswer) {
+  start(TestCertificate(kOwnNames), {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
+  const auto response = fetch_from("localhost", ca_file());
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+}
+
+TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
+  start(TestCertificate(kOwnNames), {kHello});
+  const auto response = fetch_from("localhost", "");
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::denied);
+  EXPECT_THAT(response.error().message, HasSubstr("is not trusted: self-signed certificate; if its "
+                                                  "certificate is right, name the one that signed "
+                                                  "it in ca_file"));
+  EXPECT_EQ(server_->request(), "");  // it was not told anything
+}
+
+TEST_F(FetchOverTls, TrustsNobodyWithTheCertificateOfAnotherHost) {
+  start(TestCertificate("DNS:other.example,IP:127.0.0.2"), {kHello});
+  for (const auto& [host, why] : {std::pair{"localhost", "hostname mismatch"},
+                                  std::pair{"127.0.0.1", "IP address mismatch"}}) {
+    const auto response = fetch_from(host, ca_file());
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error().code, Errc::denied);
+    EXPECT_THAT(response.error().message, HasSubstr(why));
+  }
+  EXPECT_EQ(server_->request(), "");
+}
+
+TEST_F(FetchOverTls, TrustsNoCertificateThatHasExpired) {
+  start(TestCertificate(kOwnNames, -60), {kHello});
+  const auto response = fetch_from("localhost", ca_file());
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::denied);
+  EXPECT_THAT(response.error().message, HasSubstr("certificate has expired"));
+}
+
+TEST_F(FetchOverTls, TrustsWhatTheEnvironmentNames) {
+  start(TestCertificate(kOwnNames), {kHello});
+  ::setenv("SSL_CERT_FILE", ca_file().c_str(), 1);
+  const auto response = fetch_from("localhost", "");
+  EXPECT_TRUE(response) << response.error().message;
+}
+
+TEST_F(FetchOverTls, SaysThatAFileHoldsNoCertificates) {
+  start(TestCertificate(kOwnNames), {kHello});
+  ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
+  const auto response = fetch_from("localhost", "");
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::invalid);
+  EXPECT_THAT(response.error().message,
+              HasSubstr("/nonexistent.pem holds no certificates to trust"));
+}
+
+TEST_F(FetchOverTls, SpeaksNothingOlderThanTls12) {
+  start(TestCertificate(kOwnNames), {kHello, true, TLS1_1_VERSION});
+  const auto old = fetch_from("localhost", ca_file());
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().code, Errc::unavailable);
+  server_.reset();
+  start(TestCertificate(kOwnNames), {kHello, true, TLS1_2_VERSION});
+  const auto response = fetch_from("localhost", ca_file());
+  EXPECT_TRUE(response) << response.error().message;
+}
+
+TEST_F(FetchOverTls, HasADeadlineForTheHandshakeToo) {
+  const LocalListener silent;
+  const auto response =
+      fetch(Origin{true, "127.0.0.1", silent.port}, ClientRequest(), milliseconds(30));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::timed_out);
+}
+
+TEST_F(FetchOverTls, CallsAServerThatSpeaksPlainTextUnavailable) {
+  const LocalListener listener;
+  std::thread server([&] {
+    pollfd ready{listener.socket.get(), POLLIN, 0};
+    ::poll(&ready, 1, -1);
+    const UniqueFd client(::accept(listener.socket.get(), nullptr, nullptr));
+    const std::string_view answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+    ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    char rest[4096];
+    ::recv(client.get(), rest, sizeof rest, 0);
+  });
+  const auto response = fetch(Origin{true, "127.0.0.1", listener.port}, ClientRequest(), kPatience);
+  server.join();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+  EXPECT_THAT(response.error().message, HasSubstr("wrong version number"));
+}
+
+TEST(Origin, IsWrittenAsInAHostField) {
+  EXPECT_EQ((Origin{true, "a.example", 443}.text()), "a.example");
+  EXPECT_EQ((Origin{true, "a.example", 80}.text()), "a.example:80");
+  EXPECT_EQ((Origin{false, "::1", 80}.text()), "[::1]");
+  EXPECT_EQ((Origin{false, "::1", 9093}.text()), "[::1]:9093");
+}
+
+TEST(Resolve, KnowsALiteralAndLocalhostWithoutAskingAnybody) {
+  const auto six = resolve("::1", 80, BootClock::now());
+  ASSERT_TRUE(six) << six.error().message;
+  EXPECT_EQ(*six, std::vector{Endpoint::tcp("::1", 80)});
+  const auto local = resolve("localhost", 81, BootClock::now() + kPatience);
+  ASSERT_TRUE(local) << local.error().message;
+  EXPECT_THAT(*local, testing::Contains(Endpoint::tcp("127.0.0.1", 81)));
+}
+
+TEST(Resolve, WaitsForNoNameServiceBeyondItsDeadline) {
+  const TimePoint began = BootClock::now();
+  const auto nobody = resolve("nobody.invalid", 80, began + milliseconds(50));
+  ASSERT_FALSE(nobody);
+  EXPECT_THAT(nobody.error().code, AnyOf(Errc::unavailable, Errc::timed_out));
+  EXPECT_THAT(nobody.error().message, HasSubstr("nobody.invalid"));
+  EXPECT_LT(BootClock::now() - began, kPatience);
+}
+
+}  // namespace
+}  // namespace gpuyard::http

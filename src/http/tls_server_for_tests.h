@@ -1,0 +1,173 @@
+// A server that speaks TLS, with a certificate of its own making, for tests of the client: real
+// sockets, one connection after the other, on a thread of its own.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/unique_fd.h"
+#include "http/listening.h"
+#include "http/openssl_start.h"
+
+namespace gpuyard::http {
+
+struct LocalListener {
+  LocalListener() {
+    auto made = listen_on_tcp(Endpoint::tcp("127.0.0.1", 0));
+    EXPECT_TRUE(made);
+    if (made) socket = *std::move(made);
+    SocketAddress address;
+    address.length = sizeof address.storage;
+    ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+    port = from_socket_address(address).port;
+  }
+  UniqueFd socket;
+  std::uint16_t port = 0;
+};
+
+// Signed by itself, with its key.
+struct TestCertificate {
+  std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)> key{nullptr, &::EVP_PKEY_free};
+  std::unique_ptr<X509, decltype(&::X509_free)> certificate{nullptr, &::X509_free};
+
+  // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". It is good for so many seconds
+  // from now, or was until so many ago.
+  explicit TestCertificate(const std::string& names, long good_for = 3600) {
+    start_openssl();
+    key.reset(EVP_EC_gen("P-256"));
+    certificate.reset(::X509_new());
+    X509* x = certificate.get();
+    ::X509_set_version(x, X509_VERSION_3);
+    ::ASN1_INTEGER_set(::X509_get_serialNumber(x), ++made());
+    ::X509_gmtime_adj(X509_getm_notBefore(x), -7200);
+    ::X509_gmtime_adj(X509_getm_notAfter(x), good_for);
+    ::X509_set_pubkey(x, key.get());
+    // Each its own: OpenSSL looks for who signed something by this name.
+    const std::string name = fmt::format("gpuyard test {}", made().load());
+    const auto* common_name = reinterpret_cast<const unsigned char*>(name.c_str());
+    ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(x), "CN", MBSTRING_ASC, common_name, -1,
+                                 -1, 0);
+    ::X509_set_issuer_name(x, ::X509_get_subject_name(x));
+    add(NID_subject_alt_name, names);
+    add(NID_basic_constraints, "critical,CA:TRUE");
+    EXPECT_GT(::X509_sign(x, key.get(), ::EVP_sha256()), 0);
+  }
+
+  void write_to(const std::string& path) const {
+    const std::unique_ptr<BIO, decltype(&::BIO_free)> file(::BIO_new_file(path.c_str(), "w"),
+                                                           &::BIO_free);
+    EXPECT_EQ(::PEM_write_bio_X509(file.get(), certificate.get()), 1);
+  }
+
+ private:
+  static std::atomic<int>& made() {
+    static std::atomic<int> count = 0;
+    return count;
+  }
+  void add(int nid, const std::string& value) {
+    X509_EXTENSION* extension = ::X509V3_EXT_conf_nid(nullptr, nullptr, nid, value.c_str());
+    ASSERT_NE(extension, nullptr) << value;
+    ::X509_add_ext(certificate.get(), extension, -1);
+    ::X509_EXTENSION_free(extension);
+  }
+};
+
+class TlsServer {
+ public:
+  struct Manners {
+    std::string answer;
+    bool says_goodbye = true;
+    int newest = 0;  // version of TLS; 0: what OpenSSL has
+  };
+
+  TlsServer(const TestCertificate& certificate, Manners manners)
+      : manners_(std::move(manners)),
+        context_(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free) {
+    ::SSL_CTX_use_certificate(context_.get(), certificate.certificate.get());
+    ::SSL_CTX_use_PrivateKey(context_.get(), certificate.key.get());
+    if (manners_.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), manners_.newest);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~TlsServer() {
+    stop_ = true;
+    thread_.join();
+  }
+  TlsServer(const TlsServer&) = delete;
+  TlsServer& operator=(const TlsServer&) = delete;
+
+  std::uint16_t port() const { return listener_.port; }
+  // What the last client asked and whom it meant; after it has its answer.
+  std::string request() {
+    const std::lock_guard lock(mutex_);
+    return request_;
+  }
+  std::string server_name() {
+    const std::lock_guard lock(mutex_);
+    return server_name_;
+  }
+
+ private:
+  void serve() {
+    while (!stop_) {
+      pollfd ready{listener_.socket.get(), POLLIN, 0};
+      if (::poll(&ready, 1, 5) != 1) continue;
+      const UniqueFd client(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (client) answer(client.get());
+    }
+  }
+
+  void answer(int client) {
+    const std::unique_ptr<SSL, decltype(&::SSL_free)> ssl(::SSL_new(context_.get()), &::SSL_free);
+    ::SSL_set_fd(ssl.get(), client);
+    if (::SSL_accept(ssl.get()) != 1) return;
+    std::string request;
+    while (!is_whole(request)) {
+      char chunk[4096];
+      const int got = ::SSL_read(ssl.get(), chunk, sizeof chunk);
+      if (got <= 0) return;
+      request.append(chunk, static_cast<std::size_t>(got));
+    }
+    const char* name = ::SSL_get_servername(ssl.get(), TLSEXT_NAMETYPE_host_name);
+    {
+      const std::lock_guard lock(mutex_);
+      request_ = request;
+      server_name_ = name != nullptr ? name : "";
+    }
+    ::SSL_write(ssl.get(), manners_.answer.data(), static_cast<int>(manners_.answer.size()));
+    if (manners_.says_goodbye) ::SSL_shutdown(ssl.get());
+  }
+
+  static bool is_whole(const std::string& request) {
+    const std::size_t end = request.find("\r\n\r\n");
+    if (end == request.npos) return false;
+    const std::size_t length = request.find("Content-Length: ");
+    return length == request.npos ||
+           request.size() - end - 4 >= std::stoul(request.substr(length + 16));
+  }
+
+  Manners manners_;
+  std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context_;
+  LocalListener listener_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::string request_;
+  std::string server_name_;
+  std::thread thread_;
+};
+
+}  // namespace gpuyard::http
