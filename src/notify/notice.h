@@ -1,0 +1,74 @@
+// What is told about an alert: one telling of it, as plain data that can be kept on a disk and read
+// back. Knows no rule and no sink.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <boost/describe.hpp>
+#include <boost/json.hpp>
+
+#include "base/clock.h"
+#include "base/json_reader.h"
+
+namespace gpuyard::notify {
+
+enum class Status : std::uint8_t { firing, resolved };
+BOOST_DESCRIBE_ENUM(Status, firing, resolved)
+
+// Ordered: a sink takes what is at least of its level.
+enum class Level : std::uint8_t { info, warning, error, critical };
+BOOST_DESCRIBE_ENUM(Level, info, warning, error, critical)
+
+// 0-39 info, 40-59 warning, 60-79 error, from 80 on critical.
+Level level_of(unsigned severity);
+
+// A moment for people; in JSON "2026-01-31T12:00:00.250Z".
+struct NoticeTime {
+  WallTime at{};
+
+  NoticeTime() = default;
+  NoticeTime(WallTime wall) : at(wall) {}
+  operator WallTime() const { return at; }
+
+  friend bool operator==(const NoticeTime&, const NoticeTime&) = default;
+};
+void put_json(std::string& out, const NoticeTime& time);
+void read_json(const boost::json::value& from, NoticeTime& time, const std::string& path,
+               json::Problems& problems);
+boost::json::object schema_of(std::type_identity<NoticeTime>);
+
+struct NoticeGpu {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+
+  friend bool operator==(const NoticeGpu&, const NoticeGpu&) = default;
+};
+BOOST_DESCRIBE_STRUCT(NoticeGpu, (), (index, uuid, pci_address, name))
+
+struct Notice {
+  std::string id;   // of this one telling: the same at each try and after a restart
+  std::string key;  // of the alert, "RULE/UUID": the same whatever is measured
+  std::string rule;
+  Status status = Status::firing;
+  unsigned severity = 0;  // 0 to 100
+  Level level = Level::info;
+  std::string message;
+  std::string advice;            // "": there is none
+  std::optional<NoticeGpu> gpu;  // none: the alert is about the node
+  std::string host;
+  NoticeTime started_at;
+  std::optional<NoticeTime> ended_at;  // of what is resolved
+  bool simulated = false;
+  bool test = false;  // somebody tries whether alerts arrive
+
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Notice, (),
+                      (id, key, rule, status, severity, level, message, advice, gpu, host,
+                       started_at, ended_at, simulated, test))
+
+}  // namespace gpuyard::notify

@@ -1,0 +1,33 @@
+// A notice in the language of each receiver. Pure: no clock, no network.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "http/client.h"
+#include "notify/notice.h"
+#include "notify/sink_config.h"
+
+namespace gpuyard::notify {
+
+// The notice as JSON with "schema": 1; a receiver that has the key can check the signature.
+http::ClientRequest webhook_request(const SinkConfig&, const Notice&, WallTime now);
+// Slack's incoming webhooks: a text, and blocks for who can show them.
+http::ClientRequest slack_request(const SinkConfig&, const Notice&);
+// PagerDuty's Events API v2.
+http::ClientRequest pagerduty_request(const SinkConfig&, const Notice&);
+// Alertmanager's API v2, which takes several at once and forgets what it is not told again.
+http::ClientRequest alertmanager_request(const SinkConfig&, const std::vector<Notice>&,
+                                         WallTime now);
+
+// Whichever is that sink's; of one notice or, if its kind takes several, of all.
+http::ClientRequest request_for(const SinkConfig&, const std::vector<Notice>&, WallTime now);
+
+// The message, and whether it is a test or of simulated GPUs.
+std::string headline(const Notice&);
+// At most so many bytes, and no half of a character.
+std::string clipped(std::string text, std::size_t most);
+
+}  // namespace gpuyard::notify

@@ -1,0 +1,224 @@
+#include "notify/sender.h"
+
+#include <gmock/gmock.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/json_writer.h"
+#include "base/manual_loop.h"
+#include "base/manual_worker_for_tests.h"
+#include "base/poll_loop_for_tests.h"
+#include "notify/answer.h"
+#include "notify/command_sender.h"
+#include "notify/directory_for_tests.h"
+#include "notify/http_sender.h"
+#include "notify/notice_for_tests.h"
+#include "notify/outlets.h"
+
+namespace gpuyard::notify {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Answer = Result<http::ClientResponse>;
+
+SinkConfig webhook() {
+  SinkConfig sink;
+  sink.name = "a";
+  sink.kind = SinkKind::webhook;
+  sink.url = *parse_url("https://me:pa55word@example.org/s3cret-path?token=t0ken-in-query");
+  sink.key = Secret("k3y-of-signature");
+  sink.authorization = Secret("Basic bWU6cGE1NXdvcmQ=");
+  return sink;
+}
+
+http::ClientResponse response(int status, std::string body = "",
+                              std::vector<http::Header> headers = {}) {
+  return {status, std::move(headers), std::move(body)};
+}
+
+TEST(Answer, OfTheTwoHundredsIsTaken) {
+  for (const int status : {200, 202, 204}) {
+    EXPECT_EQ(judge(webhook(), response(status)).kind, Outcome::Kind::taken) << status;
+  }
+}
+
+TEST(Answer, ThatMayPassMeansLater) {
+  for (const int status : {408, 425, 429, 500, 502, 503, 504}) {
+    const auto outcome = judge(webhook(), response(status));
+    EXPECT_EQ(outcome.kind, Outcome::Kind::later) << status;
+    EXPECT_THAT(outcome.why, HasSubstr("example.org answered " + std::to_string(status)));
+  }
+  const auto silence =
+      judge(webhook(), Error{Errc::timed_out, "no answer from example.org in time"});
+  EXPECT_EQ(silence.kind, Outcome::Kind::later);
+  EXPECT_EQ(silence.why, "no answer from example.org in time");
+}
+
+TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
+  for (const int status : {301, 302, 400, 401, 403, 404, 410, 413}) {
+    EXPECT_EQ(judge(webhook(), response(status)).kind, Outcome::Kind::refused) << status;
+  }
+  EXPECT_EQ(judge(webhook(), response(400, "invalid_payload\n")).why,
+            "example.org answered 400: invalid_payload");
+}
+
+TEST(Answer, MayAskForPatienceInSeconds) {
+  const auto asked = [](const char* text) {
+    return judge(webhook(), response(429, "", {{"Retry-After", text}})).after;
+  };
+  EXPECT_EQ(asked("30"), seconds(30));
+  for (const char* text :
+       {"", "-1", "soon", "30 s", "Wed, 21 Oct 2026 07:28:00 GMT", "99999999999"}) {
+    EXPECT_EQ(asked(text), std::nullopt) << text;
+  }
+}
+
+TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
+  for (const char* echo :
+       {"no route /s3cret-path", "token=t0ken-in-query is bad", "me:pa55word?",
+        "signed with k3y-of-signature", "unknown Basic bWU6cGE1NXdvcmQ=", "...n-in-quer..."}) {
+    EXPECT_EQ(judge(webhook(), response(401, echo)).why, "example.org answered 401") << echo;
+  }
+  EXPECT_EQ(judge(webhook(), response(400, "\x1B[2Jno such\nfield ")).why,
+            "example.org answered 400:  [2Jno such field");
+}
+
+// A sender whose requests come to nobody, on a worker moved by hand.
+struct Wired {
+  explicit Wired(Fetch fetch) {
+    auto made = std::make_unique<testing::ManualWorker>();
+    worker = made.get();
+    sender = std::make_unique<HttpSender>(loop, webhook(), std::move(made), std::move(fetch));
+  }
+
+  void send() {
+    sender->send({hot_gpu()}, [this](Outcome outcome) { heard.push_back(std::move(outcome)); });
+  }
+
+  ManualLoop loop;
+  testing::ManualWorker* worker = nullptr;
+  std::unique_ptr<HttpSender> sender;
+  std::vector<Outcome> heard;
+};
+
+TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
+  std::string target;
+  Duration deadline{};
+  Wired wired([&](const http::Origin& origin, const http::ClientRequest& request, Duration given) {
+    EXPECT_EQ(origin.text(), "example.org");
+    target = request.target;
+    deadline = given;
+    return Answer(response(200));
+  });
+  wired.send();
+  EXPECT_EQ(target, "");
+  wired.worker->run_all();
+  EXPECT_EQ(target, "/s3cret-path?token=t0ken-in-query");
+  EXPECT_EQ(deadline, seconds(10));
+  ASSERT_EQ(wired.heard.size(), 1U);
+  EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::taken);
+}
+
+TEST(HttpSender, TriesLaterWhatItsWorkerHasNoPlaceFor) {
+  Wired wired([](const auto&, const auto&, Duration) { return Answer(response(200)); });
+  wired.worker->full = true;
+  wired.send();
+  EXPECT_TRUE(wired.heard.empty());
+  wired.loop.run_posted();
+  ASSERT_EQ(wired.heard.size(), 1U);
+  EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::later);
+}
+
+TEST(Sinks, NeverGiveASecretAwayWhateverTheReceiverSays) {
+  const testing::CapturedLog log;
+  ManualLoop loop;
+  testing::ManualWorker* worker = nullptr;
+  int status = 500;
+  // It echoes all that it was sent.
+  const Fetch echo = [&](const auto&, const http::ClientRequest& request, Duration) {
+    std::string body = request.target + " ";
+    for (const auto& header : request.headers) body += header.name + ": " + header.value + " ";
+    return Answer(response(status, body));
+  };
+  std::string told;
+  Outlets outlets(loop,
+                  [&](const SinkConfig& sink) {
+                    auto made = std::make_unique<testing::ManualWorker>();
+                    worker = made.get();
+                    return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
+                  },
+                  {.delivered = [](const auto&, const auto&) {},
+                   .dead = [&](const auto&, const auto&, const auto& why) { told += why + "\n"; }});
+  ASSERT_TRUE(outlets.replace({webhook()}));
+  for (const int next : {500, 400}) {
+    status = next;
+    outlets.send("a", hot_gpu(std::to_string(next)));
+    for (int i = 0; i < 100; ++i) {
+      loop.advance(seconds(1));
+      worker->run_all();
+    }
+    const auto figures = outlets.figures().at(0);
+    told += figures.where + figures.last_error.value_or("") + "\n";
+  }
+  loop.advance(std::chrono::hours(7));
+  for (const std::string& line : log.lines()) told += line + "\n";
+  EXPECT_THAT(told, HasSubstr("example.org answered 500"));
+  EXPECT_THAT(told, HasSubstr("example.org answered 400"));
+  for (const char* secret : {"s3cret", "t0ken", "pa55", "k3y", "bWU6"}) {
+    EXPECT_THAT(told, Not(HasSubstr(secret)));
+  }
+}
+
+class Command : public ::testing::Test {
+ protected:
+  Outcome run(std::vector<std::string> argv, const Notice& notice = hot_gpu(),
+              Duration timeout = seconds(20)) {
+    SinkConfig sink;
+    sink.name = "c";
+    sink.kind = SinkKind::command;
+    sink.argv = std::move(argv);
+    sink.timeout = timeout;
+    CommandSender sender(loop_, sink);
+    std::optional<Outcome> heard;
+    sender.send({notice}, [&](Outcome outcome) { heard = std::move(outcome); });
+    EXPECT_TRUE(loop_.run_until([&] { return heard.has_value(); }, seconds(30)));
+    return heard.value_or(Outcome::refused("it never ended"));
+  }
+
+  PollLoop loop_;
+  SecretDirectory directory_;
+};
+
+TEST_F(Command, FindsTheNoticeInItsEnvironment) {
+  const std::string out = directory_.write("out", "");
+  const auto outcome = run({"/bin/sh", "-c", "env -0 | sort -z | tr '\\0' '\\n' > " + out});
+  EXPECT_EQ(outcome.kind, Outcome::Kind::taken) << outcome.why;
+  const std::string said = directory_.read("out");
+  for (const char* line :
+       {"GPUYARD_ALERT_ID=n-1\n", "GPUYARD_ALERT_STATUS=firing\n", "GPUYARD_ALERT_LEVEL=critical\n",
+        "GPUYARD_ALERT_MESSAGE=GPU 3 is at 91 °C, threshold 80 °C\n", "GPUYARD_ALERT_GPU_INDEX=3\n",
+        "GPUYARD_ALERT_STARTED_AT=2026-01-31T12:00:00.250Z\n", "GPUYARD_ALERT_ENDED_AT=\n",
+        "GPUYARD_ALERT_TEST=0\n"}) {
+    EXPECT_THAT(said, HasSubstr(line));
+  }
+  EXPECT_THAT(said, HasSubstr("GPUYARD_ALERT_JSON=" + json::to_json(hot_gpu())));
+}
+
+TEST_F(Command, ThatFailsIsRunAgainLater) {
+  const auto outcome = run({"/bin/sh", "-c", "echo secret; exit 3"});
+  EXPECT_EQ(outcome.kind, Outcome::Kind::later);
+  EXPECT_EQ(outcome.why, "/bin/sh exited with status 3");
+  EXPECT_THAT(run({"/nonexistent/x"}).why, StartsWith("/nonexistent/x could not be started"));
+}
+
+TEST_F(Command, ThatHangsIsEndedAtItsDeadline) {
+  const auto outcome = run({"/bin/sleep", "60"}, hot_gpu(), std::chrono::milliseconds(50));
+  EXPECT_EQ(outcome.kind, Outcome::Kind::later);
+  EXPECT_THAT(outcome.why, StartsWith("/bin/sleep was ended after"));
+}
+
+}  // namespace
+}  // namespace gpuyard::notify

@@ -1,0 +1,50 @@
+// Which sinks there are and how each is reached, as the tables `[sink.NAME]` of a TOML file say.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/describe.hpp>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "notify/notice.h"
+#include "notify/secret.h"
+#include "notify/url.h"
+
+namespace gpuyard::notify {
+
+inline constexpr std::size_t kMostSinks = 16;  // each over the network has a thread of its own
+inline constexpr std::size_t kMostSecretBytes = 4096;
+
+enum class SinkKind : std::uint8_t { log, command, webhook, slack, pagerduty, alertmanager };
+BOOST_DESCRIBE_ENUM(SinkKind, log, command, webhook, slack, pagerduty, alertmanager)
+
+struct SinkConfig {
+  std::string name;
+  SinkKind kind = SinkKind::log;
+  Url url;                        // of all but log and command
+  Secret key;                     // webhook: what signs; pagerduty: the routing key
+  Secret authorization;           // the value of that field; "": none is sent
+  std::vector<std::string> argv;  // command
+
+  Level min_level = Level::warning;
+  Duration timeout = std::chrono::seconds(10);  // of one try
+  unsigned rate_per_minute = 30;
+  Duration resend = std::chrono::seconds(60);  // alertmanager
+
+  // Where it goes, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
+  std::string where() const;
+
+  friend bool operator==(const SinkConfig&, const SinkConfig&) = default;
+};
+
+// The sinks of one file, in the order of their names. The tables `[rule.NAME]` are somebody else's;
+// anything else at the top is an error. The files that hold secrets are read here. Errc::invalid
+// says "FILE:LINE: what, why, what to do", and never a secret.
+Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file);
+
+}  // namespace gpuyard::notify

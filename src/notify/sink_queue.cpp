@@ -1,0 +1,229 @@
+#include "notify/sink_queue.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "notify/log_line.h"
+
+namespace gpuyard::notify {
+namespace {
+
+constexpr Duration kBetweenDeadLogs = std::chrono::minutes(1);
+
+}  // namespace
+
+SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> sender,
+                     std::weak_ptr<const Outlets::Told> told)
+    : loop_(loop),
+      config_(std::move(config)),
+      sender_(std::move(sender)),
+      told_(std::move(told)),
+      rate_(config_.rate_per_minute) {}
+
+void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
+  if (under_way_) former_.push_back(std::move(sender_));
+  sender_ = std::move(sender);
+  config_ = std::move(config);
+  rate_ = RateLimit(config_.rate_per_minute);
+  // What was wrong may be what was changed.
+  open_at_ = loop_.now();
+  for (Entry& entry : entries_) entry.again_at = loop_.now();
+  if (!firing_.empty()) repeat_at_ = loop_.now() + config_.resend;
+  pump_at(loop_.now());
+}
+
+void SinkQueue::push(Notice notice) {
+  if (config_.kind == SinkKind::log) return write_to_log(notice);
+  make_room();
+  entries_.push_back({++last_number_, std::move(notice), loop_.now()});
+  pump_at(loop_.now());
+}
+
+void SinkQueue::write_to_log(const Notice& notice) {
+  put_into_log(notice);
+  ++delivered_;
+  tell_delivered(notice.id);
+}
+
+void SinkQueue::make_room() {
+  if (entries_.size() < kMostQueued) return;
+  const auto oldest = is_under_way(entries_.front()) ? entries_.begin() + 1 : entries_.begin();
+  bury(oldest, fmt::format("{} newer ones wait for the sink", kMostQueued));
+}
+
+void SinkQueue::repeat(std::vector<Notice> firing) {
+  if (firing_.empty() && !firing.empty()) repeat_at_ = loop_.now() + config_.resend;
+  firing_ = std::move(firing);
+  if (firing_.empty()) repeat_at_ = TimePoint::max();
+  pump_at(loop_.now());
+}
+
+void SinkQueue::close(const std::string& why) {
+  timer_.reset();
+  under_way_.reset();
+  while (!entries_.empty()) bury(entries_.begin(), why);
+}
+
+void SinkQueue::pump_at(TimePoint when) {
+  timer_ = loop_.call_at(when, [this] { pump(); });
+}
+
+void SinkQueue::pump() {
+  give_up_on_old();
+  if (under_way_ || start_repetition()) return;
+  const auto [next, ready] = next_entry();
+  const bool nothing = next == entries_.end();
+  if (nothing) said_that_it_waits_ = false;
+  const TimePoint may = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
+  if (may <= loop_.now()) return start(*next);
+  if (!nothing && ready <= loop_.now() && !std::exchange(said_that_it_waits_, true)) {
+    log::warning("Sink {}: more than {} notices in a minute; {} wait", config_.name,
+                 config_.rate_per_minute, entries_.size());
+  }
+  const TimePoint wake = std::min({may, repeat_at_, oldest_expires()});
+  if (wake != TimePoint::max()) pump_at(wake);
+}
+
+// The first of each alert, so that no end overtakes its beginning; of these what was tried least,
+// so that one that fails holds up no other.
+std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
+  auto best = entries_.end();
+  TimePoint earliest = TimePoint::max();
+  std::set<std::string_view> alerts;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (!alerts.insert(entry->notice.key).second) continue;
+    const TimePoint ready = std::max(ready_at(*entry), loop_.now());
+    const bool fewer = best == entries_.end() || entry->tries < best->tries;
+    if (ready > earliest || (ready == earliest && !fewer)) continue;
+    best = entry;
+    earliest = ready;
+  }
+  return {best, earliest};
+}
+
+TimePoint SinkQueue::ready_at(const Entry& entry) const {
+  return std::max(open_at_, entry.again_at);
+}
+
+TimePoint SinkQueue::oldest_expires() const {
+  return entries_.empty() ? TimePoint::max() : entries_.front().queued + kGiveUp;
+}
+
+void SinkQueue::give_up_on_old() {
+  constexpr auto kHours = std::chrono::duration_cast<std::chrono::hours>(kGiveUp).count();
+  while (!entries_.empty() && oldest_expires() <= loop_.now() && !is_under_way(entries_.front())) {
+    bury(entries_.begin(), fmt::format("given up after {} hours: {}", kHours,
+                                       last_error_.value_or("its turn did not come")));
+  }
+}
+
+bool SinkQueue::start_repetition() {
+  if (repeat_at_ > loop_.now() || firing_.empty()) return false;
+  repeat_at_ = loop_.now() + config_.resend;
+  if (open_at_ > loop_.now()) return false;
+  under_way_ = kRepetition;
+  sender_->send(firing_, done_with(kRepetition));
+  return true;
+}
+
+void SinkQueue::start(Entry& entry) {
+  rate_.take(loop_.now());
+  if (entry.tries++ > 0) ++retries_;
+  under_way_ = entry.number;
+  sender_->send({entry.notice}, done_with(entry.number));
+}
+
+// This may be gone when it runs only if all senders are: they call nobody then.
+Sender::Done SinkQueue::done_with(std::uint64_t number) {
+  return [this, number](const Outcome& outcome) { on_done(number, outcome); };
+}
+
+void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
+  under_way_.reset();
+  // Not here: it is one of them that calls.
+  if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
+  const auto entry = std::ranges::find(entries_, number, &Entry::number);
+  const bool is_entry = entry != entries_.end();
+  if (outcome.kind == Outcome::Kind::taken) {
+    note_success();
+    if (is_entry) on_taken(entry);
+  } else {
+    note_failure(outcome);
+    if (is_entry) entry->again_at = loop_.now() + back_off(entry->tries, random());
+    if (is_entry && outcome.kind == Outcome::Kind::refused) bury(entry, outcome.why);
+  }
+  pump_at(loop_.now());
+}
+
+void SinkQueue::on_taken(const Entries::iterator& entry) {
+  ++delivered_;
+  tell_delivered(entry->notice.id);
+  entries_.erase(entry);
+}
+
+void SinkQueue::note_success() {
+  if (failing_since_) log::info("Sink {} ({}) takes notices again", config_.name, config_.where());
+  if (failures_ >= kDown) {
+    for (Entry& entry : entries_) entry.again_at = loop_.now();
+  }
+  failures_ = 0;
+  failing_since_.reset();
+  open_at_ = loop_.now();
+}
+
+void SinkQueue::note_failure(const Outcome& outcome) {
+  last_error_ = outcome.why;
+  if (!failing_since_) {
+    failing_since_ = loop_.wall();
+    log::warning("Sink {} ({}) fails: {}", config_.name, config_.where(), outcome.why);
+  }
+  if (outcome.kind != Outcome::Kind::later) return;
+  ++failures_;
+  const Duration pause = std::min(back_off(failures_, random()), kFreshPause);
+  const Duration asked = std::min(outcome.after.value_or(Duration::zero()), kMostPatience);
+  open_at_ = loop_.now() + std::max(pause, asked);
+}
+
+void SinkQueue::bury(const Entries::iterator& entry, const std::string& why) {
+  ++dead_;
+  log_dead(entry->notice, why);
+  tell_dead(entry->notice.id, why);
+  entries_.erase(entry);
+}
+
+void SinkQueue::log_dead(const Notice& notice, const std::string& why) {
+  if (dead_ > 1 && loop_.now() - dead_said_ < kBetweenDeadLogs) return;
+  dead_said_ = loop_.now();
+  log::error("Sink {}: a notice of alert {} was not delivered ({} so far): {}", config_.name,
+             notice.key, dead_, why);
+}
+
+void SinkQueue::tell_delivered(const std::string& id) {
+  loop_.post([told = told_, sink = config_.name, id] {
+    if (const auto still = told.lock()) still->delivered(sink, id);
+  });
+}
+
+void SinkQueue::tell_dead(const std::string& id, const std::string& why) {
+  loop_.post([told = told_, sink = config_.name, id, why] {
+    if (const auto still = told.lock()) still->dead(sink, id, why);
+  });
+}
+
+SinkFigures SinkQueue::figures() const {
+  return {.name = config_.name,
+          .kind = config_.kind,
+          .where = config_.where(),
+          .queued = entries_.size(),
+          .delivered_total = delivered_,
+          .retries_total = retries_,
+          .dead_letters_total = dead_,
+          .failing_since = failing_since_,
+          .last_error = last_error_};
+}
+
+}  // namespace gpuyard::notify

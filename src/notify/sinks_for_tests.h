@@ -1,0 +1,101 @@
+// Outlets over sinks that answer as a test says, with time moved by hand.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/manual_loop.h"
+#include "notify/notice_for_tests.h"
+#include "notify/outlets.h"
+
+namespace gpuyard::notify {
+
+// What became of one sink's senders.
+struct FakeSink {
+  std::vector<std::string> tries;                          // ids; of several "a+b"
+  std::vector<TimePoint> when;                             // the same
+  std::function<Outcome(const std::string& ids)> answers;  // none: it hangs
+  std::vector<Sender::Done> hanging;
+};
+
+class FakeSender final : public Sender {
+ public:
+  FakeSender(Loop& loop, FakeSink& sink) : loop_(loop), sink_(sink) {}
+
+  void send(std::vector<Notice> notices, Done done) override {
+    std::string ids;
+    for (const Notice& notice : notices) ids += (ids.empty() ? "" : "+") + notice.id;
+    sink_.tries.push_back(ids);
+    sink_.when.push_back(loop_.now());
+    if (!sink_.answers) return sink_.hanging.push_back(when_here(std::move(done)));
+    loop_.post(
+        [done = when_here(std::move(done)), outcome = sink_.answers(ids)] { done(outcome); });
+  }
+
+ private:
+  Done when_here(Done done) {
+    return [here = std::weak_ptr(here_), done = std::move(done)](Outcome outcome) {
+      if (!here.expired()) done(std::move(outcome));
+    };
+  }
+
+  Loop& loop_;
+  FakeSink& sink_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
+};
+
+inline SinkConfig webhook_named(std::string name) {
+  SinkConfig sink;
+  sink.name = std::move(name);
+  sink.kind = SinkKind::webhook;
+  sink.url = *parse_url("https://example.org/hook");
+  sink.rate_per_minute = 6000;
+  return sink;
+}
+
+struct FakeYard {
+  FakeYard() = default;
+  explicit FakeYard(std::vector<SinkConfig> configs) { reload(std::move(configs)); }
+
+  void reload(std::vector<SinkConfig> configs) {
+    const auto done = outlets.replace(std::move(configs));
+    if (!done) told.push_back(done.error().message);
+  }
+  SinkFigures figures(const std::string& sink) const {
+    for (const SinkFigures& one : outlets.figures()) {
+      if (one.name == sink) return one;
+    }
+    return {};
+  }
+
+  ManualLoop loop;
+  std::map<std::string, FakeSink> sinks;
+  std::vector<std::string> told;
+  Outlets outlets{
+      loop,
+      [this](const SinkConfig& sink) {
+        return std::make_unique<FakeSender>(loop, sinks[sink.name]);
+      },
+      {.delivered = [this](const std::string& sink,
+                           const std::string& id) { told.push_back(sink + " has " + id); },
+       .dead =
+           [this](const std::string& sink, const std::string& id, const std::string& why) {
+             told.push_back(fmt::format("{} never gets {}: {}", sink, id, why));
+           }}};
+};
+
+inline Outcome takes(const std::string&) {
+  return Outcome::taken();
+}
+inline Outcome fails(const std::string&) {
+  return Outcome::later("no answer");
+}
+
+}  // namespace gpuyard::notify
