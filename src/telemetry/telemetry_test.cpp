@@ -1,91 +1,17 @@
 #include "telemetry/telemetry.h"
 
 #include <algorithm>
-#include <deque>
 
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
-#include "device/catalog.h"
 #include "device/error.h"
 #include "device/xid_table.h"
+#include "telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
 namespace {
 
-using gpuyard::testing::CapturedLog;
 using std::chrono::milliseconds;
-
-Fleet fleet_of(std::uint32_t count) {
-  Fleet fleet;
-  fleet.driver.driver_version = "535.104.05";
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::string id = "GPU-" + std::to_string(i);
-    fleet.devices.push_back({id, i, id, "", "H100", {}});
-  }
-  return fleet;
-}
-
-// Telemetry with a driver that the test plays: questions pile up until they are answered.
-class TelemetryTest : public ::testing::Test, protected Reader {
- protected:
-  bool read(const ReadRequest& request) override {
-    if (!accepting_) return false;
-    asked_.push_back(request);
-    return true;
-  }
-  // Answers all questions that are out, but those of the GPUs that are stuck.
-  void answer() {
-    std::deque<ReadRequest> stuck;
-    while (!asked_.empty()) {
-      const ReadRequest request = asked_.front();
-      asked_.pop_front();
-      if (request.device == stuck_) {
-        stuck.push_back(request);
-      } else {
-        telemetry_.on_reply({request.id, request.device, sample(request)});
-      }
-    }
-    asked_ = stuck;
-  }
-  Sample sample(const ReadRequest& request) {
-    if (request.device == lost_) {
-      return missing_sample(request.probes, {MissingReason::device_lost, "GPU is lost"},
-                            loop_.now());
-    }
-    Sample out;
-    request.probes.each([&](Probe probe) {
-      for (const Metric metric : row_of(probe).fills) out.set({metric, 0, loop_.now(), value_});
-    });
-    if (request.probes.contains(Probe::processes) && processes_.processes()) {
-      out.set(*processes_.processes());
-    }
-    return out;
-  }
-  void start(std::uint32_t gpus) {
-    telemetry_.on_fleet(fleet_of(gpus));
-    answer();
-  }
-  // A second passes in steps, the driver answering whenever it is asked.
-  void pass(Duration time) {
-    for (Duration step = milliseconds(10); time > Duration::zero(); time -= step) {
-      loop_.advance(step);
-      answer();
-    }
-  }
-  const Snapshot& latest() const { return *telemetry_.latest(); }
-
-  const CapturedLog log_;
-  ManualLoop loop_;
-  std::deque<ReadRequest> asked_;
-  bool accepting_ = true;
-  DeviceId stuck_;
-  DeviceId lost_;
-  std::int64_t value_ = 42;
-  Sample processes_;  // its list, if it has one
-  Telemetry telemetry_{loop_, *this};
-};
 
 TEST_F(TelemetryTest, BeforeTheDriverSpokeThereIsASnapshotThatSaysSo) {
   EXPECT_EQ(latest().generation, 0U);
@@ -282,136 +208,6 @@ TEST_F(TelemetryTest, AReaderThatIsBusyIsAskedAgainAtTheNextTick) {
   EXPECT_NE(latest().devices[0].sample.number(Metric::power_draw), nullptr);
 }
 
-class FreshTest : public TelemetryTest {
- protected:
-  void ask_fresh() {
-    telemetry_.fresh({Probe::memory},
-                     [this](const SnapshotPtr& result) { results_.push_back(result); });
-  }
-  const Reading& memory(std::size_t result, std::size_t gpu) const {
-    return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);
-  }
-  std::vector<SnapshotPtr> results_;
-};
-
-TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
-  RecordProperty("contract", "E1");
-  start(2);
-  value_ = 99;
-  loop_.advance(milliseconds(500));
-  ask_fresh();
-  ASSERT_EQ(asked_.size(), 2U);
-  EXPECT_EQ(asked_[0].probes, ProbeSet{Probe::memory});
-  answer();
-  ASSERT_EQ(results_.size(), 1U);
-  EXPECT_EQ(*memory(0, 1).number(), 99);
-  EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
-}
-
-TEST_F(FreshTest, AFreshReadHasTheListOfProcessesOrSaysWhyNot) {
-  start(2);
-  loop_.advance(milliseconds(500));
-  SnapshotPtr result;
-  telemetry_.fresh({Probe::processes}, [&](const SnapshotPtr& fresh) { result = fresh; });
-  processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{4711, {}, {}, {}}}});
-  stuck_ = "GPU-1";
-  answer();
-  loop_.advance(kFreshDeadline);
-  ASSERT_TRUE(result);
-  const auto& list = result->devices[0].sample.processes();
-  ASSERT_TRUE(list && list->processes() != nullptr);
-  EXPECT_EQ(list->processes()->at(0).pid, 4711U);
-  EXPECT_EQ(result->devices[1].sample.processes()->processes(), nullptr) << "it is an older one";
-}
-
-TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
-  RecordProperty("contract", "E1 E2");
-  start(2);
-  loop_.advance(milliseconds(500));
-  stuck_ = "GPU-0";
-  ask_fresh();
-  answer();
-  EXPECT_TRUE(results_.empty());
-  loop_.advance(kFreshDeadline);
-  ASSERT_EQ(results_.size(), 1U);
-  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
-  EXPECT_NE(memory(0, 1).number(), nullptr);
-}
-
-TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
-  start(1);
-  loop_.advance(kFastPeriod);  // the tick's question is out
-  loop_.advance(milliseconds(10));
-  const ReadRequest tick = asked_.front();
-  const Sample old = sample(tick);  // read before the fresh one was asked for
-  loop_.advance(milliseconds(10));
-  ask_fresh();
-  asked_.clear();
-  telemetry_.on_reply({tick.id, tick.device, old});
-  EXPECT_TRUE(results_.empty());
-  answer();
-  ASSERT_EQ(results_.size(), 1U);
-}
-
-TEST_F(FreshTest, CallersThatArriveMeanwhileShareTheNextRead) {
-  start(1);
-  loop_.advance(milliseconds(500));
-  ask_fresh();
-  ask_fresh();
-  ask_fresh();
-  EXPECT_EQ(asked_.size(), 1U);
-  loop_.advance(milliseconds(1));
-  value_ = 50;
-  answer();
-  EXPECT_EQ(results_.size(), 3U);
-  EXPECT_EQ(results_[1], results_[2]) << "the second and third share one";
-  EXPECT_NE(results_[0], results_[1]);
-}
-
-TEST_F(FreshTest, AGpuThatIsUnresponsiveCostsNobodyAnything) {
-  start(2);
-  stuck_ = "GPU-0";
-  pass(std::chrono::seconds(3));
-  ask_fresh();
-  answer();
-  ASSERT_EQ(results_.size(), 1U) << "answered at once, without the deadline";
-  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
-  EXPECT_EQ(*memory(0, 1).number(), 42);
-}
-
-TEST_F(FreshTest, WithoutADriverTheAnswerIsAnEmptyListAtOnceButNotInsideTheCall) {
-  RecordProperty("contract", "E6");
-  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
-  ask_fresh();
-  EXPECT_TRUE(results_.empty());
-  loop_.run_posted();
-  ASSERT_EQ(results_.size(), 1U);
-  EXPECT_TRUE(results_[0]->devices.empty());
-}
-
-TEST_F(FreshTest, AHostThatDiesDuringAFreshReadAnswersItWithTheReason) {
-  start(1);
-  loop_.advance(milliseconds(500));
-  ask_fresh();
-  telemetry_.on_host_down("driver-host ended");
-  ASSERT_EQ(results_.size(), 1U);
-  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
-}
-
-TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
-  start(1);
-  loop_.advance(milliseconds(500));
-  int answers = 0;
-  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) {
-    ++answers;
-    telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) { ++answers; });
-  });
-  answer();
-  loop_.advance(milliseconds(1));
-  answer();
-  EXPECT_EQ(answers, 2);
-}
-
 DeviceEvent xid_event(const DeviceId& device, std::uint32_t xid, TimePoint at) {
   return {device, EventKind::xid, EventSource::driver, at, xid, {}, ""};
 }
@@ -495,18 +291,6 @@ TEST_F(TelemetryTest, AGpuThatCameBackIsHealthyAgainUnderWhateverIndex) {
   ASSERT_EQ(latest().devices.size(), 2U);
   EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
-}
-
-TEST_F(TelemetryTest, AFreshReadDoesNotWaitForAGpuThatIsGone) {
-  start(2);
-  start(1);
-  bool landed = false;
-  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr& all) {
-    landed = true;
-    EXPECT_EQ(all->devices.size(), 2U);
-  });
-  answer();
-  EXPECT_TRUE(landed);
 }
 
 }  // namespace

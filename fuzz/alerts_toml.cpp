@@ -1,0 +1,100 @@
+// Any text as the file of rules and sinks: each half takes it whole and within its limits, or
+// refuses it with file and line.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "andon/rule_reader.h"
+#include "notify/sink_config.h"
+#include "require.h"
+
+namespace {
+
+using gpuyard::Duration;
+using gpuyard::andon::Rule;
+using gpuyard::fuzz::require;
+using gpuyard::notify::SinkConfig;
+using gpuyard::notify::SinkKind;
+
+constexpr Duration kLongest = std::chrono::hours(24 * 30);
+
+bool fits(const std::string& text) {
+  return text.size() <= gpuyard::andon::kMostText;
+}
+
+bool fit(const std::vector<std::string>& texts) {
+  return texts.size() <= gpuyard::andon::kMostListed && std::ranges::all_of(texts, fits);
+}
+
+bool fits(Duration duration) {
+  return duration >= Duration::zero() && duration <= kLongest;
+}
+
+void check_limits(const Rule& rule) {
+  require(!rule.name.empty() && rule.name.size() <= 48, "a rule has a short name");
+  require(!rule.message.empty() && fits(rule.message), "a rule has a message");
+  require(fits(rule.advice) && fits(rule.on), "texts are short");
+  require(fit(rule.gpus) && fit(rule.inhibits) && fit(rule.sinks) && fit(rule.command),
+          "lists are short");
+  require(fits(rule.hold) && fits(rule.clear_hold) && (!rule.over || fits(*rule.over)),
+          "times are bounded");
+  require(!rule.cap_w || *rule.cap_w > 0, "a cap leaves some power");
+  require(std::abs(rule.at) <= 1e15, "numbers are bounded");
+}
+
+void check_answers(const Rule& rule, double value) {
+  require(!rule.reached(value) || !rule.clear(value), "nothing is reached and clear at once");
+  const int severity = rule.severity_of(value);
+  require(severity >= 0 && severity <= 100, "a severity is within 0 and 100");
+  message_of(rule, {"3", "a GPU", value, 79, "why"});
+}
+
+void check_rules(std::string_view text) {
+  const auto rules = with_rules(gpuyard::andon::built_in_rules(), text, "x.toml");
+  if (!rules) {
+    require(rules.error().message.starts_with("x.toml:"), "a refused rule names the file");
+    return;
+  }
+  require(rules->size() <= gpuyard::andon::kMostRules, "there are not too many rules");
+  std::set<std::string> names;
+  for (const Rule& rule : *rules) {
+    require(names.insert(rule.name).second, "each name is once");
+    check_limits(rule);
+    for (const double value : {rule.at, rule.clear_at.value_or(0), 0.0, -1e15, 1e15}) {
+      check_answers(rule, value);
+    }
+  }
+}
+
+void check_sinks(std::string_view text) {
+  const auto sinks = gpuyard::notify::read_sinks(text, "x.toml");
+  if (!sinks) {
+    require(sinks.error().message.starts_with("x.toml:"), "a refused sink names the file");
+    return;
+  }
+  require(sinks->size() <= gpuyard::notify::kMostSinks, "there are not too many sinks");
+  std::set<std::string> names;
+  for (const SinkConfig& sink : *sinks) {
+    require(!sink.name.empty() && sink.name.size() <= 32, "a sink has a short name");
+    require(names.insert(sink.name).second, "each name is once");
+    require(sink.timeout > Duration::zero() && sink.timeout <= std::chrono::minutes(5),
+            "a try has a deadline");
+    require(sink.rate_per_minute > 0, "a sink is told at all");
+    require((sink.kind == SinkKind::command) == !sink.argv.empty(), "a command has a program");
+    require(!sink.where().empty(), "a sink can be named to people");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  // A sink's files are read. What a mutation names may be a pipe, and wait for ever.
+  if (text.find("/dev") != text.npos || text.find("/proc") != text.npos) return 0;
+  check_rules(text);
+  check_sinks(text);
+  return 0;
+}

@@ -1,0 +1,140 @@
+#include "andon/board.h"
+
+#include <gtest/gtest.h>
+
+#include "andon/board_life_for_tests.h"
+
+namespace gpuyard::andon {
+namespace {
+
+TEST_F(BoardTest, TellsOnceThatAnAlertFiresAndOnceThatItIsOver) {
+  Life life(loop_, disk_);
+  life.stay(85, 600);
+  EXPECT_EQ(life.said(), kFired);
+  life.stay(60, 600);
+  EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 85 C", "resolved GPU 0 is at 85 C"}));
+  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+}
+
+TEST_F(BoardTest, TellsAgainOnlyOfAWorseLevel) {
+  Life life(loop_, disk_);
+  life.stay(81, 11);
+  life.stay(89, 5);
+  life.stay(95, 5);
+  life.stay(81, 5);
+  life.stay(95, 5);
+  EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 81 C", "firing GPU 0 is at 95 C"}));
+}
+
+TEST_F(BoardTest, AnAcknowledgedAlertIsToldNoMoreUntilItIsOver) {
+  Life life(loop_, disk_);
+  life.stay(81, 11);
+  int taken = 0;
+  life.board.acknowledge(1, {"uid 0", "on it", kWall},
+                         [&](const auto& got) { taken += got ? 1 : 0; });
+  EXPECT_EQ(taken, 0);
+  loop_.run_posted();
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(disk_.alerts.at(1).acknowledged->note, "on it");
+  life.stay(99, 60);
+  EXPECT_EQ(life.said(), Said{"firing GPU 0 is at 81 C"});
+  life.stay(60, 60);
+  EXPECT_EQ(life.said().size(), 2U);
+}
+
+TEST_F(BoardTest, WhatIsNotThereOrOverCannotBeAcknowledged) {
+  Life life(loop_, disk_);
+  std::vector<Errc> codes;
+  const auto note = [&](const Result<Alert>& got) { codes.push_back(got.error().code); };
+  life.board.acknowledge(1, {}, note);
+  loop_.run_posted();
+  life.stay(85, 11);
+  life.stay(60, 60);
+  life.board.acknowledge(1, {}, note);
+  loop_.run_posted();
+  EXPECT_EQ(codes, (std::vector{Errc::not_found, Errc::conflict}));
+}
+
+TEST_F(BoardTest, ASilenceKeepsItQuietAndItsEndTellsWhatStillFires) {
+  Life life(loop_, disk_);
+  life.board.silence({.id = "s",
+                      .rule = "hot",
+                      .by = "uid 0",
+                      .comment = "",
+                      .since = loop_.wall(),
+                      .until = loop_.wall() + std::chrono::minutes(5)},
+                     [](const auto&) {});
+  life.stay(85, 200);
+  EXPECT_TRUE(life.said().empty());
+  EXPECT_EQ(life.board.engine().firing().size(), 1U);
+  life.stay(85, 200);
+  EXPECT_EQ(life.said(), kFired);
+  EXPECT_TRUE(disk_.silences.empty());
+}
+
+TEST_F(BoardTest, WhatNobodyHeardOfIsNotToldToBeOver) {
+  Life life(loop_, disk_);
+  life.board.silence({.id = "s",
+                      .by = "uid 0",
+                      .comment = "",
+                      .since = loop_.wall(),
+                      .until = loop_.wall() + std::chrono::hours(5)},
+                     [](const auto&) {});
+  life.stay(85, 60);
+  life.stay(60, 60);
+  EXPECT_TRUE(life.said().empty());
+  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+}
+
+TEST_F(BoardTest, ASinkThatIsNewHearsOfWhatFiresAlready) {
+  Life life(loop_, disk_);
+  life.stay(85, 11);
+  life.messenger.sinks = {"log", "ops"};
+  life.stay(85, 11);
+  EXPECT_EQ(life.said(), kFired);
+  life.board.replace({hot_rule()});
+  loop_.run_posted();
+  EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
+}
+
+TEST_F(BoardTest, TheEndIsForThoseWhoHeardOfIt) {
+  Life life(loop_, disk_);
+  life.messenger.sinks = {"ops"};
+  life.stay(85, 11);
+  life.messenger.sinks = {"others"};
+  life.board.replace({});
+  loop_.run_posted();
+  EXPECT_EQ(life.said(), (Said{"ops: firing GPU 0 is at 85 C", "ops: resolved GPU 0 is at 85 C"}));
+}
+
+TEST_F(BoardTest, ACommandRunsOnceAndWhoeverIsTold) {
+  Rule rule = hot_rule();
+  rule.command = {"/bin/true"};
+  rule.notify = false;
+  Life life(loop_, disk_, {rule});
+  life.stay(81, 11);
+  life.stay(99, 11);
+  life.stay(60, 60);
+  EXPECT_EQ(life.said(), (Said{"command:hot: firing GPU 0 is at 81 C",
+                               "command:hot: resolved GPU 0 is at 99 C"}));
+}
+
+TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
+  Life life(loop_, disk_, {quarantining()});
+  life.stay(85, 10);
+  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  life.stay(85, 1);
+  ASSERT_TRUE(life.board.quarantine("GPU-0"));
+  EXPECT_EQ(life.board.quarantine("GPU-0")->text, "quarantined by alert 1 (hot): GPU 0 is at 85 C");
+  life.stay(60, 20);
+  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  life.stay(60, 1);
+  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  life.stay(85, 11);
+  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  life.board.acknowledge(2, {}, [](const auto&) {});
+  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

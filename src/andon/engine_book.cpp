@@ -1,0 +1,154 @@
+// What is known of rules and alerts between two ticks: what was restored, what people have said,
+// and what may be asked.
+#include <algorithm>
+#include <utility>
+
+#include "andon/engine.h"
+
+namespace gpuyard::andon {
+namespace {
+
+// Both look at the same, and as far back.
+bool looks_alike(const Rule& one, const Rule& other) {
+  return one.on == other.on && one.over == other.over;
+}
+
+// And what they see means the same to both.
+bool judges_alike(const Rule& one, const Rule& other) {
+  return looks_alike(one, other) && one.at == other.at && one.below == other.below &&
+         one.clear_at == other.clear_at && one.enabled == other.enabled;
+}
+
+}  // namespace
+
+void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now) {
+  last_number_ = std::max(last_number_, last_number);
+  for (const Alert& alert : firing) {
+    Track& track = tracks_[alert.rule][alert.gpu];
+    track.alert = alert;
+    track.value = alert.value;
+    track.index = alert.index.value_or(0);
+    // Nobody remembers when the events came: they count as if they came now.
+    if (alert.xid) track.xids.insert(*alert.xid);
+    const Rule* const rule = find_rule(rules_, alert.rule);
+    if (rule == nullptr || !rule->over) continue;
+    track.not_clear_before = now + *rule->over;
+    if (!std::holds_alternative<EventSource>(rule->source)) continue;
+    for (double n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
+      track.occurrences.add(now, alert.xid);
+    }
+  }
+}
+
+std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
+  const Rules before = std::exchange(rules_, {});
+  take(std::move(rules));
+  std::vector<Change> changes;
+  for (auto& [name, tracks] : tracks_) {
+    const Rule* const rule = find_rule(rules_, name);
+    const Rule* const was = find_rule(before, name);
+    const bool goes_on = rule != nullptr && rule->enabled;
+    const bool both = rule != nullptr && was != nullptr;
+    for (auto& [gpu, track] : tracks) {
+      if (both && goes_on && judges_alike(*rule, *was)) continue;
+      track.reached.reset();
+      track.clear.reset();
+      if (!both || !looks_alike(*rule, *was)) {
+        track.growth = {};
+        track.occurrences = {};
+      }
+      if (!goes_on && track.alert) {
+        resolve(track, wall, rule != nullptr ? "its rule was switched off" : "its rule is gone",
+                changes);
+      }
+    }
+  }
+  std::erase_if(tracks_, [&](const auto& one) { return find_rule(rules_, one.first) == nullptr; });
+  return changes;
+}
+
+bool Engine::acknowledge(std::uint64_t number, Acknowledgement by) {
+  Track* const track = track_of(number);
+  if (track == nullptr) return false;
+  track->alert->acknowledged = std::move(by);
+  return true;
+}
+
+bool Engine::note_told(std::uint64_t number, std::optional<int> severity,
+                       const std::vector<std::string>& sinks) {
+  Track* const track = track_of(number);
+  if (track == nullptr) return false;
+  Alert& alert = *track->alert;
+  if (severity) alert.told = std::max(*severity, alert.told.value_or(0));
+  for (const std::string& sink : sinks) {
+    if (std::ranges::find(alert.heard_by, sink) == alert.heard_by.end()) {
+      alert.heard_by.push_back(sink);
+    }
+  }
+  return true;
+}
+
+Engine::Track* Engine::track_of(std::uint64_t number) {
+  for (auto& [rule, tracks] : tracks_) {
+    for (auto& [gpu, track] : tracks) {
+      if (track.alert && track.alert->number == number) return &track;
+    }
+  }
+  return nullptr;
+}
+
+const Alert* Engine::find(std::uint64_t number) const {
+  for (const auto& [rule, tracks] : tracks_) {
+    for (const auto& [gpu, track] : tracks) {
+      if (track.alert && track.alert->number == number) return &*track.alert;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<Alert> Engine::firing() const {
+  std::vector<Alert> all;
+  for (const auto& [rule, tracks] : tracks_) {
+    for (const auto& [gpu, track] : tracks) {
+      if (track.alert) all.push_back(*track.alert);
+    }
+  }
+  std::ranges::sort(all, {}, &Alert::number);
+  return all;
+}
+
+std::vector<Pending> Engine::pending(TimePoint now) const {
+  std::vector<Pending> all;
+  for (const Rule& rule : rules_) {
+    const auto tracks = tracks_.find(rule.name);
+    if (tracks == tracks_.end()) continue;
+    for (const auto& [gpu, track] : tracks->second) {
+      if (track.alert || !track.reached) continue;
+      all.push_back({rule.name, gpu, track.index, track.value, now - *track.reached, rule.hold});
+    }
+  }
+  return all;
+}
+
+// Of two that keep each other quiet the first to fire does: else neither would ever end.
+std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
+  const Alert* const own = alert_of(rule, gpu);
+  for (const std::size_t place : inhibiting_) {
+    const Rule& other = rules_[place];
+    if (other.name == rule) continue;
+    const bool meant = std::ranges::any_of(
+        other.inhibits, [&](const std::string& one) { return one == "*" || one == rule; });
+    const Alert* const alert = meant ? alert_of(other.name, gpu) : nullptr;
+    if (alert != nullptr && (own == nullptr || alert->number < own->number)) return other.name;
+  }
+  return {};
+}
+
+const Alert* Engine::alert_of(const std::string& rule, const DeviceId& gpu) const {
+  const auto tracks = tracks_.find(rule);
+  if (tracks == tracks_.end()) return nullptr;
+  const auto track = tracks->second.find(gpu);
+  return track != tracks->second.end() && track->second.alert ? &*track->second.alert : nullptr;
+}
+
+}  // namespace gpuyard::andon

@@ -1,0 +1,145 @@
+// Rules on what happened or grew within a time: Xids, counters.
+#include "andon/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "andon/board_for_tests.h"
+
+namespace gpuyard::andon {
+namespace {
+
+using Kind = Change::Kind;
+
+Rule xid_rule(std::string name, std::vector<std::uint32_t> xids) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.source = EventSource{EventKind::xid, std::move(xids)};
+  rule.at = 1;
+  rule.over = std::chrono::seconds(60);
+  rule.message = "GPU {gpu}: Xid {xid}. {meaning}";
+  return rule;
+}
+
+DeviceEvent xid_event(std::uint32_t number, TimePoint at) {
+  DeviceEvent event;
+  event.device = "GPU-0";
+  event.at = at;
+  event.xid = number;
+  return event;
+}
+
+TEST(Engine, AnXidIsAnAlertUntilNoneCameForAWhile) {
+  EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
+  run.engine.on_event(xid_event(79, run.now));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "fatal");
+  EXPECT_EQ(changes[0].alert.message, "GPU 0: Xid 79. The GPU has fallen off the bus.");
+  EXPECT_TRUE(run.stay(at_temperature({}), 30).empty());
+  run.engine.on_event(xid_event(79, run.now));
+  EXPECT_TRUE(run.stay(at_temperature({}), 59).empty());
+  EXPECT_EQ(run.stay(at_temperature({}), 2).size(), 1U);
+}
+
+TEST(Engine, AnXidThatNoRuleNamesIsForTheRuleThatNamesNone) {
+  EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
+  run.engine.on_event(xid_event(31, run.now));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "other");
+}
+
+TEST(Engine, ACounterThatGrowsWithinItsTimeTripsAndAResetDoesNot) {
+  Rule rule;
+  rule.name = "replays";
+  rule.source = MetricSource{Metric::pcie_replays, 1};
+  rule.at = 10;
+  rule.over = std::chrono::seconds(60);
+  EngineRun run({rule});
+  Sample sample;
+  const auto counted = [&](std::int64_t count, int seconds) {
+    sample.set(Reading{Metric::pcie_replays, 0, run.now, count});
+    Facts facts = at_temperature({});
+    facts.gpus[0].sample = &sample;
+    return run.stay(facts, seconds);
+  };
+  EXPECT_TRUE(counted(1'000'000, 5).empty());  // what was counted before is nobody's news
+  EXPECT_TRUE(counted(1'000'009, 5).empty());
+  EXPECT_EQ(counted(1'000'010, 1).size(), 1U);
+  EXPECT_EQ(counted(1'000'010, 70).size(), 1U);  // clear
+  EXPECT_TRUE(counted(0, 5).empty());
+}
+
+TEST(Engine, AnXidBeforeARestartCountsFromTheRestart) {
+  EngineRun before({xid_rule("fatal", {79})});
+  before.engine.on_event(xid_event(79, before.now));
+  before.tick(at_temperature({}));
+  EngineRun run({xid_rule("fatal", {79})});
+  run.engine.restore(before.engine.firing(), 1, run.now);
+  EXPECT_TRUE(run.stay(at_temperature({}), 59).empty());
+  EXPECT_EQ(run.stay(at_temperature({}), 2).size(), 1U);
+}
+
+TEST(Engine, AnotherFaultAfterAnAcknowledgementIsNews) {
+  EngineRun run({xid_rule("fatal", {48, 62})});
+  run.engine.on_event(xid_event(62, run.now));
+  run.tick(at_temperature({}));
+  run.engine.acknowledge(1, {"uid 0", "", kWall});
+  run.engine.note_told(1, 90, {"ops"});
+  run.engine.on_event(xid_event(62, run.now));
+  const auto changes = run.tick(at_temperature({}));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].kind, Kind::worse);
+  EXPECT_FALSE(changes[0].alert.acknowledged);
+  EXPECT_FALSE(changes[0].alert.told);
+  EXPECT_EQ(changes[0].alert.heard_by, std::vector<std::string>{"ops"});
+  run.engine.on_event(xid_event(62, run.now));
+  EXPECT_TRUE(run.tick(at_temperature({})).empty());
+  run.engine.on_event(xid_event(48, run.now));
+  EXPECT_EQ(run.tick(at_temperature({})).size(), 1U);
+  EXPECT_EQ(run.engine.firing()[0].xid, 48U);
+}
+
+TEST(Engine, WhatGrewBeforeARestartClearsNoSoonerThanItsTime) {
+  Rule rule;
+  rule.name = "ecc";
+  rule.source = MetricSource{Metric::ecc_uncorrected_volatile, 1};
+  rule.at = 1;
+  rule.over = std::chrono::seconds(60);
+  Alert alert;
+  alert.number = 3;
+  alert.rule = "ecc";
+  alert.gpu = "GPU-0";
+  alert.severity = 50;
+  EngineRun run({rule});
+  run.engine.restore({alert}, 3, run.now);
+  Sample sample;
+  sample.set(Reading{Metric::ecc_uncorrected_volatile, 0, run.now, std::int64_t{1}});
+  Facts facts = at_temperature({});
+  facts.gpus[0].sample = &sample;
+  EXPECT_TRUE(run.stay(facts, 59).empty());
+  EXPECT_EQ(run.stay(facts, 2).size(), 1U);
+}
+
+TEST(Engine, AnotherCounterDoesNotGrowFromTheFormerOne) {
+  Rule rule;
+  rule.name = "replays";
+  rule.on = "pcie_replays";
+  rule.source = MetricSource{Metric::pcie_replays, 1};
+  rule.at = 10;
+  rule.over = std::chrono::seconds(60);
+  EngineRun run({rule});
+  Sample sample;
+  sample.set(Reading{Metric::pcie_replays, 0, run.now, std::int64_t{5}});
+  sample.set(Reading{Metric::ecc_corrected_volatile, 0, run.now, std::int64_t{1'000'000}});
+  Facts facts = at_temperature({});
+  facts.gpus[0].sample = &sample;
+  run.stay(facts, 5);
+  rule.on = "ecc_corrected_volatile";
+  rule.source = MetricSource{Metric::ecc_corrected_volatile, 1};
+  run.engine.replace({rule}, kWall);
+  EXPECT_TRUE(run.stay(facts, 5).empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

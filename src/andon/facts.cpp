@@ -1,0 +1,185 @@
+#include "andon/facts.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace gpuyard::andon {
+namespace {
+
+// Bits of nvmlClocksEventReasons (nvml.h): HwThermalSlowdown, HwPowerBrakeSlowdown.
+constexpr std::int64_t kHwThermalSlowdown = 0x40;
+constexpr std::int64_t kHwPowerBrake = 0x80;
+
+constexpr std::int64_t kHot = 70;   // C: a fan should turn
+constexpr std::int64_t kBusy = 50;  // %: an idle GPU lowers its link to save power
+
+using Number = std::optional<double>;
+
+Number number(const Sample& sample, Metric metric) {
+  const std::int64_t* const value = sample.number(metric);
+  return value != nullptr ? Number(static_cast<double>(*value)) : std::nullopt;
+}
+
+Number yes(bool is) {
+  return is ? 1.0 : 0.0;
+}
+
+Number percent_of(Number part, Number whole) {
+  if (!part || !whole || *whole <= 0) return std::nullopt;
+  return *part / *whole * 100;
+}
+
+Number flag(const Sample& sample, std::int64_t bit) {
+  const std::int64_t* const flags = sample.number(Metric::throttle_reasons);
+  return flags != nullptr ? yes((*flags & bit) != 0) : std::nullopt;
+}
+
+Number margin(const Sample& sample) {
+  const Number limit = number(sample, Metric::temperature_slowdown);
+  const Number now = number(sample, Metric::temperature_core);
+  return limit && now ? Number(*limit - *now) : std::nullopt;
+}
+
+Number fan_stopped(const Sample& sample) {
+  const Number temperature = number(sample, Metric::temperature_core);
+  bool known = false;
+  bool stopped = false;
+  for (const Reading& fan : sample.all(Metric::fan_speed)) {
+    if (fan.number() == nullptr) continue;
+    known = true;
+    stopped = stopped || *fan.number() == 0;
+  }
+  if (!known || !temperature) return std::nullopt;
+  return yes(stopped && *temperature >= static_cast<double>(kHot));
+}
+
+// Nothing while it does not work: then a slow link says nothing.
+Number pcie_degraded(const Sample& sample) {
+  const Number use = number(sample, Metric::utilization_gpu);
+  const Number width = number(sample, Metric::pcie_width);
+  const Number width_max = number(sample, Metric::pcie_width_max);
+  const Number generation = number(sample, Metric::pcie_generation);
+  const Number generation_max = number(sample, Metric::pcie_generation_max);
+  if (!use || *use < static_cast<double>(kBusy)) return std::nullopt;
+  if (!width || !width_max || !generation || !generation_max) return std::nullopt;
+  return yes(*width < *width_max || *generation < *generation_max);
+}
+
+Number health(const DeviceState& device) {
+  return device.health.verdict ? Number(static_cast<double>(*device.health.verdict)) : std::nullopt;
+}
+
+bool is_lost(const DeviceState& device) {
+  if (device.condition != DeviceCondition::unavailable) return false;
+  const auto gone = [](const Missing& why) { return why.reason == MissingReason::device_lost; };
+  return device.info.fault ? gone(*device.info.fault) : lost(device.sample) != nullptr;
+}
+
+std::string why_of(const DeviceState& device) {
+  if (!device.why.empty()) return device.why;
+  return fmt::format("{}", fmt::join(device.health.reasons, "; "));
+}
+
+// Of what is read every second: how long ago the newest of it was.
+Number stale(const DeviceState& device, TimePoint now) {
+  TimePoint newest{};
+  for (const Metric metric : {Metric::temperature_core, Metric::power_draw, Metric::memory_used}) {
+    const Reading* const reading = device.sample.find(metric);
+    if (reading != nullptr) newest = std::max(newest, reading->taken);
+  }
+  if (newest == TimePoint{}) return std::nullopt;
+  return std::max(0.0, std::chrono::duration<double>(now - newest).count());
+}
+
+// Whether anybody computes on it; nothing if the list is not known.
+std::optional<bool> in_use(const DeviceState& device) {
+  const auto& list = device.sample.processes();
+  const auto* const processes = list ? list->processes() : nullptr;
+  if (processes == nullptr) return std::nullopt;
+  return std::ranges::any_of(
+      *processes, [](const GpuProcess& one) { return one.kind != ProcessKind::graphics; });
+}
+
+// Since when it is so, in seconds; 0 while it is not; nothing while it is not known.
+Number lasting(std::optional<TimePoint>& since, std::optional<bool> is, TimePoint now) {
+  if (!is || !*is) {
+    since.reset();
+    return is ? Number(0.0) : std::nullopt;
+  }
+  if (!since || *since > now) since = now;
+  return std::chrono::duration<double>(now - *since).count();
+}
+
+std::optional<bool> both(std::optional<bool> one, std::optional<bool> other) {
+  if (one == false || other == false) return false;
+  return one && other ? std::optional(true) : std::nullopt;
+}
+
+}  // namespace
+
+void FactBook::note_idle(const DeviceState& device, const LeaseFacts& lease, Signals& signals,
+                         TimePoint now) {
+  const bool answers = device.condition == DeviceCondition::responsive;
+  const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
+  const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
+  Idle& since = idle_[device.info.id];
+  signals[Signal::idle] = lasting(since.in_use, both(idle, in_use(device)), now);
+  signals[Signal::reserved_idle] = lasting(since.leased, both(idle, lease.leased), now);
+}
+
+GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, TimePoint now) {
+  GpuFacts gpu;
+  gpu.info = device.info;
+  gpu.why = why_of(device);
+  Signals& signals = gpu.signals;
+  signals[Signal::health] = health(device);
+  signals[Signal::lost] = yes(is_lost(device));
+  signals[Signal::unresponsive] =
+      yes(device.condition != DeviceCondition::responsive && !is_lost(device));
+  signals[Signal::stale] = stale(device, now);
+  // Of a GPU that is split into instances none is leased, so that nobody squats there.
+  const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
+  if (lease.squatters && !split) signals[Signal::squatters] = static_cast<double>(*lease.squatters);
+  note_idle(device, lease, signals, now);
+  if (device.condition != DeviceCondition::responsive) return gpu;
+  const Sample& sample = device.sample;
+  gpu.sample = &sample;
+  signals[Signal::temperature] = number(sample, Metric::temperature_core);
+  signals[Signal::slowdown_margin] = margin(sample);
+  signals[Signal::memory_used] =
+      percent_of(number(sample, Metric::memory_used), number(sample, Metric::memory_total));
+  signals[Signal::power_used] =
+      percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit));
+  signals[Signal::thermal_slowdown] = flag(sample, kHwThermalSlowdown);
+  signals[Signal::power_brake] = flag(sample, kHwPowerBrake);
+  signals[Signal::fan_stopped] = fan_stopped(sample);
+  signals[Signal::pcie_degraded] = pcie_degraded(sample);
+  return gpu;
+}
+
+Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFacts>& leases,
+                     TimePoint now) {
+  Facts facts;
+  facts.simulated = snapshot.driver.info.simulated;
+  facts.node[Signal::driver_down] = yes(!snapshot.driver.initialised);
+  std::set<DeviceId> there;
+  for (const DeviceState& device : snapshot.devices) {
+    there.insert(device.info.id);
+    const auto lease = leases.find(device.info.id);
+    const bool known = snapshot.driver.initialised;
+    if (known) {
+      facts.gpus.push_back(
+          note_gpu(device, lease != leases.end() ? lease->second : LeaseFacts{}, now));
+    } else {
+      facts.gpus.push_back({device.info, {}, {}, nullptr});  // nobody was asked
+    }
+  }
+  std::erase_if(idle_, [&](const auto& one) { return there.count(one.first) == 0; });
+  return facts;
+}
+
+}  // namespace gpuyard::andon

@@ -1,0 +1,140 @@
+#include "andon/facts.h"
+
+#include <gtest/gtest.h>
+
+#include "andon/board_for_tests.h"
+
+namespace gpuyard::andon {
+namespace {
+
+class FactBookTest : public testing::Test {
+ protected:
+  FactBookTest() {
+    snapshot_.driver.initialised = true;
+    snapshot_.devices.emplace_back().info = gpu_info(0);
+  }
+
+  DeviceState& gpu() { return snapshot_.devices[0]; }
+  void set(Metric metric, std::int64_t value) { gpu().sample.set({metric, 0, now_, value}); }
+  void list(std::initializer_list<ProcessKind> kinds) {
+    std::vector<GpuProcess> processes;
+    for (const ProcessKind kind : kinds) {
+      processes.emplace_back().kind = kind;
+    }
+    ProcessList list;
+    list.taken = now_;
+    list.value = std::move(processes);
+    gpu().sample.set(std::move(list));
+  }
+  std::optional<double> look(Signal signal) {
+    const Facts facts = book_.note(snapshot_, {{"GPU-0", lease_}}, now_);
+    return facts.gpus.at(0).signals[signal];
+  }
+
+  TimePoint now_ = kStart;
+  Snapshot snapshot_;
+  LeaseFacts lease_;
+  FactBook book_;
+};
+
+TEST_F(FactBookTest, WhatIsNotReadIsNotKnown) {
+  for (const SignalRow& row : signals()) {
+    if (row.of_node || row.signal == Signal::lost || row.signal == Signal::unresponsive) continue;
+    EXPECT_EQ(look(row.signal), std::nullopt) << row.name;
+  }
+}
+
+TEST_F(FactBookTest, PercentagesAreOfWhatThereIs) {
+  set(Metric::memory_used, 90);
+  set(Metric::memory_total, 120);
+  set(Metric::power_draw, 330'000);
+  set(Metric::power_limit, 300'000);
+  EXPECT_EQ(look(Signal::memory_used), 75);
+  EXPECT_NEAR(*look(Signal::power_used), 110, 1e-9);
+  set(Metric::memory_total, 0);
+  EXPECT_EQ(look(Signal::memory_used), std::nullopt);
+}
+
+TEST_F(FactBookTest, IdleIsExactly0WhileProcessesCompute) {
+  RecordProperty("contract", "C8");
+  set(Metric::utilization_gpu, 0);
+  EXPECT_EQ(look(Signal::idle), std::nullopt);  // nobody told who uses it
+  list({});
+  EXPECT_EQ(look(Signal::idle), 0);
+  list({ProcessKind::compute});
+  EXPECT_EQ(look(Signal::idle), 0);
+  now_ += std::chrono::seconds(301);
+  EXPECT_EQ(look(Signal::idle), 301);
+  set(Metric::utilization_gpu, 1);
+  EXPECT_EQ(look(Signal::idle), 0);
+  set(Metric::utilization_gpu, 0);
+  EXPECT_EQ(look(Signal::idle), 0);
+  list({ProcessKind::graphics});
+  now_ += std::chrono::seconds(10);
+  EXPECT_EQ(look(Signal::idle), 0);
+}
+
+TEST_F(FactBookTest, ALeasedGpuThatDoesNothingIsReservedIdle) {
+  set(Metric::utilization_gpu, 0);
+  EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
+  lease_.leased = true;
+  EXPECT_EQ(look(Signal::reserved_idle), 0);
+  now_ += std::chrono::minutes(30);
+  EXPECT_EQ(look(Signal::reserved_idle), 1800);
+  lease_.leased = false;
+  EXPECT_EQ(look(Signal::reserved_idle), 0);
+}
+
+TEST_F(FactBookTest, OfAGpuThatDoesNotAnswerOnlyThatIsKnown) {
+  set(Metric::temperature_core, 90);
+  gpu().condition = DeviceCondition::unresponsive;
+  EXPECT_EQ(look(Signal::temperature), std::nullopt);
+  EXPECT_EQ(look(Signal::unresponsive), 1);
+  EXPECT_EQ(look(Signal::lost), 0);
+  now_ += std::chrono::seconds(40);
+  EXPECT_EQ(look(Signal::stale), 40);
+  gpu().condition = DeviceCondition::unavailable;
+  gpu().info.fault = Missing{MissingReason::device_lost, ""};
+  EXPECT_EQ(look(Signal::lost), 1);
+  EXPECT_EQ(look(Signal::unresponsive), 0);
+}
+
+TEST_F(FactBookTest, WithoutADriverNothingIsKnownOfGpus) {
+  set(Metric::temperature_core, 90);
+  snapshot_.driver.initialised = false;
+  EXPECT_EQ(look(Signal::temperature), std::nullopt);
+  EXPECT_EQ(look(Signal::unresponsive), std::nullopt);
+  EXPECT_EQ(book_.note(snapshot_, {}, now_).node[Signal::driver_down], 1);
+}
+
+TEST_F(FactBookTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
+  set(Metric::pcie_width, 8);
+  set(Metric::pcie_width_max, 16);
+  set(Metric::pcie_generation, 5);
+  set(Metric::pcie_generation_max, 5);
+  set(Metric::utilization_gpu, 10);
+  EXPECT_EQ(look(Signal::pcie_degraded), std::nullopt);
+  set(Metric::utilization_gpu, 90);
+  EXPECT_EQ(look(Signal::pcie_degraded), 1);
+  set(Metric::pcie_width, 16);
+  EXPECT_EQ(look(Signal::pcie_degraded), 0);
+}
+
+TEST_F(FactBookTest, ThrottleReasonsAndFans) {
+  set(Metric::throttle_reasons, 0x40);
+  EXPECT_EQ(look(Signal::thermal_slowdown), 1);
+  EXPECT_EQ(look(Signal::power_brake), 0);
+  set(Metric::throttle_reasons, 0x80);
+  EXPECT_EQ(look(Signal::power_brake), 1);
+  set(Metric::temperature_core, 75);
+  EXPECT_EQ(look(Signal::fan_stopped), std::nullopt);
+  set(Metric::fan_speed, 0);
+  EXPECT_EQ(look(Signal::fan_stopped), 1);
+  set(Metric::temperature_core, 40);
+  EXPECT_EQ(look(Signal::fan_stopped), 0);
+  set(Metric::temperature_slowdown, 87);
+  EXPECT_EQ(look(Signal::slowdown_margin), 47);
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

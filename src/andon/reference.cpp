@@ -1,0 +1,264 @@
+// The tables of docs/andon.md; its prose is in reference_prose.h.
+#include "andon/reference.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "andon/reference_prose.h"
+#include "andon/rule_reader.h"
+#include "andon/rule_table.h"
+#include "andon/severity.h"
+#include "base/record.h"
+#include "device/catalog.h"
+#include "device/xid_table.h"
+
+namespace gpuyard::andon {
+namespace {
+
+// A cell of a table ends at a bar.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+// "10 s", "5 min", "1 h"; "" for none.
+std::string length(Duration duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  if (seconds == 0) return "";
+  if (seconds % 3600 == 0) return fmt::format("{} h", seconds / 3600);
+  if (seconds % 60 == 0) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} s", seconds);
+}
+
+std::string_view help_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::xid:
+      return "The driver's own number for what went wrong; `xids` says which.";
+    case EventKind::ecc_corrected:
+      return "A memory error of one bit, which was corrected.";
+    case EventKind::ecc_uncorrected:
+      return "A memory error of two bits, which could not be.";
+    case EventKind::poison:
+      return "Poisoned data was met, and stopped before it did harm.";
+    case EventKind::fatal_poison:
+      return "Poisoned data was met, and did harm.";
+    case EventKind::unavailable:
+      return "The GPU is gone, or wants a reset before anything else.";
+    case EventKind::recovery_action:
+      return "What would help the GPU has changed.";
+    case EventKind::events_lost:
+      break;
+  }
+  return "";
+}
+
+std::string_view help_of(const Rule& rule) {
+  if (const auto* const signal = std::get_if<Signal>(&rule.source)) return row_of(*signal).help;
+  if (const auto* const event = std::get_if<EventSource>(&rule.source)) {
+    return help_of(event->kind);
+  }
+  return row_of(std::get<MetricSource>(rule.source).metric).help;
+}
+
+std::string looks_at(const Rule& rule) {
+  const auto* const event = std::get_if<EventSource>(&rule.source);
+  if (event == nullptr || event->kind != EventKind::xid) {
+    return fmt::format("`{}`: {}", rule.on, help_of(rule));
+  }
+  if (event->xids.empty()) return "`xid`: Xids that no other rule names.";
+  return fmt::format("`xid`: {} {}.", event->xids.size() == 1 ? "Xid" : "Xids",
+                     fmt::join(event->xids, ", "));
+}
+
+std::string trips_at(const Rule& rule) {
+  std::string at = fmt::format("{} or {}", rule.at, rule.below ? "less" : "more");
+  if (!rule.over) return at;
+  const bool events = std::holds_alternative<EventSource>(rule.source);
+  return fmt::format("{}{} within {}", events ? "" : "growth of ", at, length(*rule.over));
+}
+
+std::string clears_at(const Rule& rule) {
+  std::string level =
+      fmt::format("{} {}", rule.below ? "above" : "below", rule.clear_at.value_or(rule.at));
+  if (rule.clear_hold == Duration::zero()) return level;
+  return fmt::format("{} for {}", level, length(rule.clear_hold));
+}
+
+std::string severity_of(const Rule& rule) {
+  if (rule.curve != Curve::none) return fmt::format("`{}`", enum_name(rule.curve));
+  return fmt::format("{} {}", rule.severity, enum_name(level_of(rule.severity)));
+}
+
+std::string does(const Rule& rule) {
+  std::vector<std::string> what;
+  if (rule.quarantine) what.emplace_back("quarantine");
+  if (rule.cap_w) what.push_back(fmt::format("cap of {} W", *rule.cap_w));
+  if (!rule.command.empty()) what.emplace_back("command");
+  if (!rule.inhibits.empty()) {
+    what.push_back(fmt::format("inhibits {}", fmt::join(rule.inhibits, ", ")));
+  }
+  if (!rule.sinks.empty()) what.push_back(fmt::format("only to {}", fmt::join(rule.sinks, ", ")));
+  return fmt::format("{}", fmt::join(what, "; "));
+}
+
+std::string levels() {
+  std::string text = "| level | severities |\n|---|---|\n";
+  for (int low = 0; low <= 100;) {
+    int high = low;
+    while (high < 100 && level_of(high + 1) == level_of(low)) ++high;
+    text += fmt::format("| {} | {} to {} |\n", enum_name(level_of(low)), low, high);
+    low = high + 1;
+  }
+  return text;
+}
+
+struct Example {
+  std::string value;
+  int severity;
+};
+
+// What a curve says of some values, as the function itself answers.
+std::string curve_row(Curve curve, std::string_view words, const std::vector<Example>& examples) {
+  std::string all;
+  for (const Example& one : examples) {
+    all += fmt::format("{}{}: {} ({})", all.empty() ? "" : ", ", one.value, one.severity,
+                       enum_name(level_of(one.severity)));
+  }
+  return fmt::format("| `{}` | {} | {} |\n", enum_name(curve), words, all);
+}
+
+std::string curves() {
+  const auto hot = [](int celsius) {
+    return Example{fmt::format("{} °C", celsius), thermal_severity(celsius, 80)};
+  };
+  const auto full = [](double percent) {
+    return Example{fmt::format("{} %", percent), memory_severity(percent)};
+  };
+  const auto power = [](double percent) {
+    return Example{fmt::format("{} %", percent), power_severity(percent)};
+  };
+  const auto idle = [](int seconds) {
+    return Example{fmt::format("{} s", seconds), idle_severity(seconds, 300)};
+  };
+  return "| curve | rises with | for example |\n|---|---|---|\n" +
+         curve_row(Curve::thermal, "each degree above `at`, here 80",
+                   {hot(80), hot(90), hot(110), hot(130)}) +
+         curve_row(Curve::memory, "the share in use", {full(90), full(95), full(99)}) +
+         curve_row(Curve::power, "the share of the limit", {power(95), power(100)}) +
+         curve_row(Curve::idle, "the time, in steps beyond 1.5 times and twice `at`, here 300",
+                   {idle(300), idle(450), idle(451), idle(600), idle(601)});
+}
+
+std::string built_in() {
+  std::string text =
+      "| rule | looks at | trips at | hold | clears when | severity | does |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const Rule& rule : built_in_rules()) {
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", rule.name, cell(looks_at(rule)),
+                        trips_at(rule), length(rule.hold), clears_at(rule), severity_of(rule),
+                        does(rule));
+  }
+  return text;
+}
+
+std::string sayings() {
+  std::string text = "| rule | says | advises |\n|---|---|---|\n";
+  for (const Rule& rule : built_in_rules()) {
+    text += fmt::format("| `{}` | {} | {} |\n", rule.name, cell(rule.message), cell(rule.advice));
+  }
+  return text;
+}
+
+// The built-in rule that an Xid trips.
+std::string rule_of_xid(std::uint32_t xid) {
+  std::string other;
+  for (const Rule& rule : built_in_rules()) {
+    const auto* const events = std::get_if<EventSource>(&rule.source);
+    if (events == nullptr || events->kind != EventKind::xid) continue;
+    if (events->xids.empty()) other = rule.name;
+    if (std::ranges::find(events->xids, xid) != events->xids.end()) return rule.name;
+  }
+  return other;
+}
+
+std::string xids() {
+  std::string text = "| Xid | | means | rule |\n|---|---|---|---|\n";
+  for (const XidRow& row : xid_table()) {
+    text += fmt::format("| {} | {} | {} | `{}` |\n", row.number, enum_name(row.severity),
+                        cell(row.meaning), rule_of_xid(row.number));
+  }
+  return text;
+}
+
+std::string sources() {
+  std::string text = "| `on` | of | is |\n|---|---|---|\n";
+  for (const SignalRow& row : signals()) {
+    text += fmt::format("| `{}` | {} | {} |\n", row.name, row.of_node ? "the machine" : "a GPU",
+                        cell(row.help));
+  }
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<EventKind>>([&](auto kind) {
+    if (kind.value == EventKind::events_lost) return;
+    text += fmt::format("| `{}` | events of a GPU | {} |\n", kind.name, help_of(kind.value));
+  });
+  return text +
+         "| any JSON key of [metrics.md](metrics.md) whose kind is gauge, counter or state "
+         "| a GPU | The reading, in the unit that the key names. |\n";
+}
+
+std::string keys() {
+  std::string text = "| key | is | |\n|---|---|---|\n";
+  for (const RuleKey& key : rule_keys()) {
+    text += fmt::format("| `{}` | {} | {} |\n", key.name, cell(key.must_be), cell(key.help));
+  }
+  return text;
+}
+
+std::string_view help_of_placeholder(std::string_view name) {
+  if (name == "gpu") return "The GPU's index; its UUID where that is not known.";
+  if (name == "name") return "Its name.";
+  if (name == "value") return "What is looked at, to one place after the point.";
+  if (name == "at") return "The rule's `at`.";
+  if (name == "duration") return "The value, in seconds, as a length of time.";
+  if (name == "limit_duration") return "`at`, in seconds, as a length of time.";
+  if (name == "xid") return "The number of the last Xid.";
+  if (name == "meaning") return "What that Xid means.";
+  if (name == "why") return "Why the GPU is not well, or does not answer.";
+  return "";
+}
+
+// Each placeholder as it is filled in, of one moment of one rule.
+std::string placeholders() {
+  Rule rule;
+  rule.at = 300;
+  const Telling moment{"3", "NVIDIA H100 80GB HBM3", 432.5, 79, "its driver does not answer"};
+  std::string text = "| in a message | for example | |\n|---|---|---|\n";
+  for (const std::string_view name : kPlaceholders) {
+    rule.message = fmt::format("{{{}}}", name);
+    text += fmt::format("| `{}` | {} | {} |\n", rule.message, message_of(rule, moment),
+                        help_of_placeholder(name));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string reference() {
+  const std::string limits = fmt::format(fmt::runtime(prose::kLimits), Rule{}.severity, kMostRules,
+                                         kMostText, kMostListed);
+  std::string text;
+  for (const std::string& part :
+       {std::string(prose::kBeginning), levels(), std::string(prose::kCurves), curves(),
+        std::string(prose::kRules), built_in(), std::string(prose::kSayings), sayings(),
+        std::string(prose::kXids), xids(), std::string(prose::kSources), sources(),
+        std::string(prose::kKeys), keys(), limits, placeholders(), std::string(prose::kExamples),
+        std::string(prose::kActions), std::string(prose::kLater)}) {
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace gpuyard::andon

@@ -1,0 +1,11 @@
+// docs/andon.md, written from the tables of rules, keys, signals, Xids and severities.
+#pragma once
+
+#include <string>
+
+namespace gpuyard::andon {
+
+// As Markdown.
+std::string reference();
+
+}  // namespace gpuyard::andon

@@ -1,0 +1,110 @@
+#include "andon/rule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "andon/severity.h"
+#include "device/xid_table.h"
+
+namespace gpuyard::andon {
+namespace {
+
+// "80", "99.5"
+std::string number(double value) {
+  const double rounded = std::round(value * 10) / 10;
+  return fmt::format("{}", rounded == 0 ? 0.0 : rounded);
+}
+
+// "45 s", "7 min", "3 h 20 min"
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::max(seconds, 0.0));
+  if (whole < 120) return fmt::format("{} s", whole);
+  if (whole < 7200) return fmt::format("{} min", whole / 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string replaced(std::string_view word, const Rule& rule, const Telling& telling) {
+  if (word == "gpu") return telling.gpu;
+  if (word == "name") return telling.name;
+  if (word == "value") return number(telling.value);
+  if (word == "at") return number(rule.at);
+  if (word == "duration") return duration(telling.value);
+  if (word == "limit_duration") return duration(rule.at);
+  if (word == "xid") return telling.xid ? std::to_string(*telling.xid) : "?";
+  if (word == "why") return telling.why.empty() ? "why is not known" : telling.why;
+  if (word == "meaning") {
+    return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "What it was is not known.";
+  }
+  return fmt::format("{{{}}}", word);
+}
+
+// Calls word(text) for each {text}, and plain(text) for what is between.
+template <class Plain, class Word>
+void each_part(std::string_view message, Plain plain, Word word) {
+  while (!message.empty()) {
+    const std::size_t open = std::min(message.find('{'), message.size());
+    plain(message.substr(0, open));
+    message.remove_prefix(open);
+    if (message.empty()) return;
+    const std::size_t close = message.find('}');
+    if (close == message.npos) return plain(message);
+    word(message.substr(1, close - 1));
+    message.remove_prefix(close + 1);
+  }
+}
+
+}  // namespace
+
+bool Rule::of_node() const {
+  const auto* const signal = std::get_if<Signal>(&source);
+  return signal != nullptr && row_of(*signal).of_node;
+}
+
+bool Rule::clear(double value) const {
+  if (!clear_at) return !reached(value);
+  return below ? value > *clear_at : value < *clear_at;
+}
+
+int Rule::severity_of(double value) const {
+  switch (curve) {
+    case Curve::thermal:
+      return thermal_severity(value, at);
+    case Curve::memory:
+      return memory_severity(value);
+    case Curve::power:
+      return power_severity(value);
+    case Curve::idle:
+      return idle_severity(value, at);
+    case Curve::none:
+      break;
+  }
+  return severity;
+}
+
+const Rule* find_rule(const Rules& rules, std::string_view name) {
+  const auto found = std::ranges::find(rules, name, &Rule::name);
+  return found != rules.end() ? &*found : nullptr;
+}
+
+std::string message_of(const Rule& rule, const Telling& telling) {
+  std::string out;
+  each_part(
+      rule.message, [&](std::string_view text) { out += text; },
+      [&](std::string_view word) { out += replaced(word, rule, telling); });
+  return out;
+}
+
+std::optional<std::string> unknown_placeholder(std::string_view message) {
+  std::optional<std::string> unknown;
+  each_part(
+      message, [](std::string_view) {},
+      [&](std::string_view word) {
+        const bool known = std::ranges::find(kPlaceholders, word) != kPlaceholders.end();
+        if (!known && !unknown) unknown = std::string(word);
+      });
+  return unknown;
+}
+
+}  // namespace gpuyard::andon

@@ -1,0 +1,120 @@
+#include "andon/rule_reader.h"
+
+#include <gtest/gtest.h>
+
+#include "device/xid_table.h"
+
+namespace gpuyard::andon {
+namespace {
+
+Result<Rules> read(std::string_view text) {
+  return with_rules(built_in_rules(), text, "alerts.toml");
+}
+
+std::string refused(std::string_view text) {
+  const auto rules = read(text);
+  return rules ? "it was taken" : rules.error().message;
+}
+
+TEST(RuleReader, TheBuiltInRulesAreRightAndEachSaysWhatToDo) {
+  const auto rules = with_rules({}, built_in_text(), "built-in");
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_GE(rules->size(), 25U);
+  for (const Rule& rule : *rules) {
+    EXPECT_FALSE(rule.advice.empty()) << rule.name;
+    EXPECT_TRUE(rule.advice.ends_with('.')) << rule.name;
+    EXPECT_TRUE(rule.of_node() || rule.message.find("{gpu}") != std::string::npos) << rule.name;
+  }
+}
+
+TEST(RuleReader, TheBuiltInThresholdsAreThoseOfTheContract) {
+  RecordProperty("contract", "C7");
+  const auto at = [](std::string_view name) { return find_rule(built_in_rules(), name)->at; };
+  EXPECT_EQ(at("thermal"), 80);
+  EXPECT_EQ(at("memory"), 90);
+  EXPECT_EQ(at("power"), 95);
+  EXPECT_EQ(at("idle"), 300);
+}
+
+TEST(RuleReader, EveryXidThatStopsWorkIsInTheRuleThatQuarantines) {
+  const Rule* const fatal = find_rule(built_in_rules(), "xid-fatal");
+  ASSERT_NE(fatal, nullptr);
+  EXPECT_TRUE(fatal->quarantine);
+  std::vector<std::uint32_t> stops;
+  for (const XidRow& row : xid_table()) {
+    if (row.severity == Severity::stop) stops.push_back(row.number);
+  }
+  EXPECT_EQ(std::get<EventSource>(fatal->source).xids, stops);
+}
+
+TEST(RuleReader, ANameThatIsThereChangesOnlyWhatIsSaid) {
+  const auto rules = read("[rule.thermal]\nat = 85\n");
+  ASSERT_TRUE(rules) << rules.error().message;
+  const Rule* const thermal = find_rule(*rules, "thermal");
+  EXPECT_EQ(thermal->at, 85);
+  EXPECT_EQ(thermal->hold, std::chrono::seconds(10));
+  EXPECT_EQ(thermal->curve, Curve::thermal);
+  EXPECT_EQ(rules->size(), built_in_rules().size());
+}
+
+TEST(RuleReader, ARuleCanBeSwitchedOffAndAddedAndLookAtAnyMetric) {
+  const auto rules = read(
+      "[rule.memory]\nenabled = false\n[sink.x]\nkind = 'log'\n"
+      "[rule.hbm]\non = 'temperature_memory_celsius'\nat = 95\nmessage = 'GPU {gpu}: {value}'\n"
+      "cap_w = 250\ncommand = ['/bin/true']\ngpus = ['0']\n");
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_FALSE(find_rule(*rules, "memory")->enabled);
+  const Rule* const hbm = find_rule(*rules, "hbm");
+  EXPECT_EQ(std::get<MetricSource>(hbm->source).metric, Metric::temperature_memory);
+  EXPECT_EQ(hbm->cap_w, 250);
+}
+
+TEST(RuleReader, RefusesWithFileLineAndWhatIsAllowed) {
+  EXPECT_EQ(refused("[rule.x]\nat = 1\n"),
+            "alerts.toml:1: rule x: it does not say what it looks at: on = \"temperature_c\", say");
+  EXPECT_EQ(refused("\n[rule.thermal]\nat = 'hot'\n"),
+            "alerts.toml:3: rule thermal: at must be a number, at most 1e15 from 0");
+  EXPECT_EQ(refused("[rule.thermal]\nhold_s = -1\n"),
+            "alerts.toml:2: rule thermal: hold_s must be a number of seconds from 0 to 2592000");
+  EXPECT_EQ(refused("[rule.thermal]\nseverity = 101\n"),
+            "alerts.toml:2: rule thermal: severity must be a whole number from 0 to 100");
+  EXPECT_EQ(refused("[rule.thermal]\nclear_at = 81\n"),
+            "alerts.toml:1: rule thermal: clear_at is on the wrong side of at: it would be clear "
+            "while it is reached");
+  EXPECT_NE(
+      refused("[rule.thermal]\nat = 85\nhodl_s = 3\n")
+          .find("alerts.toml:3: rule thermal: unknown key \"hodl_s\"; known are on enabled at"),
+      std::string::npos);
+  EXPECT_NE(refused("[rule.x]\non = 'temprature'\n")
+                .find("alerts.toml:2: rule x: on must be what is looked at: nothing is called "
+                      "\"temprature\"; known are temperature_c"),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nmessage = 'at {temp}'\n").find("{temp} stands for nothing"),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nxids = [79]\n").find("only a rule with on = \"xid\""),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.disk-full]\nquarantine = true\n").find("it is about the machine"),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.\"no name\"]\nat = 1\n").find("cannot name a rule"), std::string::npos);
+  EXPECT_NE(refused("[rules.thermal]\nat = 1\n").find("alerts.toml:1: unknown \"rules\""),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.thermal\n").find("alerts.toml:1: "), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nat = 1e300\n").find("at must be a number"), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\ninhibits = ['hto']\n").find("there is no rule \"hto\""),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.xid-fatal]\nat = 1025\n").find("1 to 1024"), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\ncommand = ['']\n").find("names no program"),
+            std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nat = inf\n").find("at must be a number"), std::string::npos);
+}
+
+TEST(RuleReader, RefusesMoreRulesThanItLooksAt) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += "[rule.r" + std::to_string(i) + "]\non = 'temperature_c'\nat = 1\nmessage = 'x'\n";
+  }
+  EXPECT_NE(refused(text).find("more than 256 rules"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

@@ -1,0 +1,156 @@
+// Reads that somebody waits for, beside the ticks.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "telemetry/telemetry_for_tests.h"
+
+namespace gpuyard::telemetry {
+namespace {
+
+using std::chrono::milliseconds;
+
+class FreshTest : public TelemetryTest {
+ protected:
+  void ask_fresh() {
+    telemetry_.fresh({Probe::memory},
+                     [this](const SnapshotPtr& result) { results_.push_back(result); });
+  }
+  const Reading& memory(std::size_t result, std::size_t gpu) const {
+    return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);
+  }
+  std::vector<SnapshotPtr> results_;
+};
+
+TEST_F(FreshTest, AFreshReadAsksTheDriverNowAndHoldsOnlyItsRows) {
+  RecordProperty("contract", "E1");
+  start(2);
+  value_ = 99;
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  ASSERT_EQ(asked_.size(), 2U);
+  EXPECT_EQ(asked_[0].probes, ProbeSet{Probe::memory});
+  answer();
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(*memory(0, 1).number(), 99);
+  EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
+}
+
+TEST_F(FreshTest, AFreshReadHasTheListOfProcessesOrSaysWhyNot) {
+  start(2);
+  loop_.advance(milliseconds(500));
+  SnapshotPtr result;
+  telemetry_.fresh({Probe::processes}, [&](const SnapshotPtr& fresh) { result = fresh; });
+  processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{4711, {}, {}, {}}}});
+  stuck_ = "GPU-1";
+  answer();
+  loop_.advance(kFreshDeadline);
+  ASSERT_TRUE(result);
+  const auto& list = result->devices[0].sample.processes();
+  ASSERT_TRUE(list && list->processes() != nullptr);
+  EXPECT_EQ(list->processes()->at(0).pid, 4711U);
+  EXPECT_EQ(result->devices[1].sample.processes()->processes(), nullptr) << "it is an older one";
+}
+
+TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
+  RecordProperty("contract", "E1 E2");
+  start(2);
+  loop_.advance(milliseconds(500));
+  stuck_ = "GPU-0";
+  ask_fresh();
+  answer();
+  EXPECT_TRUE(results_.empty());
+  loop_.advance(kFreshDeadline);
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
+  EXPECT_NE(memory(0, 1).number(), nullptr);
+}
+
+TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
+  start(1);
+  loop_.advance(kFastPeriod);  // the tick's question is out
+  loop_.advance(milliseconds(10));
+  const ReadRequest tick = asked_.front();
+  const Sample old = sample(tick);  // read before the fresh one was asked for
+  loop_.advance(milliseconds(10));
+  ask_fresh();
+  asked_.clear();
+  telemetry_.on_reply({tick.id, tick.device, old});
+  EXPECT_TRUE(results_.empty());
+  answer();
+  ASSERT_EQ(results_.size(), 1U);
+}
+
+TEST_F(FreshTest, CallersThatArriveMeanwhileShareTheNextRead) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  ask_fresh();
+  ask_fresh();
+  EXPECT_EQ(asked_.size(), 1U);
+  loop_.advance(milliseconds(1));
+  value_ = 50;
+  answer();
+  EXPECT_EQ(results_.size(), 3U);
+  EXPECT_EQ(results_[1], results_[2]) << "the second and third share one";
+  EXPECT_NE(results_[0], results_[1]);
+}
+
+TEST_F(FreshTest, AGpuThatIsUnresponsiveCostsNobodyAnything) {
+  start(2);
+  stuck_ = "GPU-0";
+  pass(std::chrono::seconds(3));
+  ask_fresh();
+  answer();
+  ASSERT_EQ(results_.size(), 1U) << "answered at once, without the deadline";
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
+  EXPECT_EQ(*memory(0, 1).number(), 42);
+}
+
+TEST_F(FreshTest, WithoutADriverTheAnswerIsAnEmptyListAtOnceButNotInsideTheCall) {
+  RecordProperty("contract", "E6");
+  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
+  ask_fresh();
+  EXPECT_TRUE(results_.empty());
+  loop_.run_posted();
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_TRUE(results_[0]->devices.empty());
+}
+
+TEST_F(FreshTest, AHostThatDiesDuringAFreshReadAnswersItWithTheReason) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  ask_fresh();
+  telemetry_.on_host_down("driver-host ended");
+  ASSERT_EQ(results_.size(), 1U);
+  EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
+}
+
+TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
+  start(1);
+  loop_.advance(milliseconds(500));
+  int answers = 0;
+  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) {
+    ++answers;
+    telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) { ++answers; });
+  });
+  answer();
+  loop_.advance(milliseconds(1));
+  answer();
+  EXPECT_EQ(answers, 2);
+}
+
+TEST_F(TelemetryTest, AFreshReadDoesNotWaitForAGpuThatIsGone) {
+  start(2);
+  start(1);
+  bool landed = false;
+  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr& all) {
+    landed = true;
+    EXPECT_EQ(all->devices.size(), 2U);
+  });
+  answer();
+  EXPECT_TRUE(landed);
+}
+
+}  // namespace
+}  // namespace gpuyard::telemetry

@@ -1,0 +1,86 @@
+// Telemetry with a driver that the test plays: what tests of several files share.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_loop.h"
+#include "device/catalog.h"
+#include "telemetry/telemetry.h"
+
+namespace gpuyard::telemetry {
+
+inline Fleet fleet_of(std::uint32_t count) {
+  Fleet fleet;
+  fleet.driver.driver_version = "535.104.05";
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string id = "GPU-" + std::to_string(i);
+    fleet.devices.push_back({id, i, id, "", "H100", {}});
+  }
+  return fleet;
+}
+
+// Telemetry with a driver that the test plays: questions pile up until they are answered.
+class TelemetryTest : public ::testing::Test, protected Reader {
+ protected:
+  bool read(const ReadRequest& request) override {
+    if (!accepting_) return false;
+    asked_.push_back(request);
+    return true;
+  }
+  // Answers all questions that are out, but those of the GPUs that are stuck.
+  void answer() {
+    std::deque<ReadRequest> stuck;
+    while (!asked_.empty()) {
+      const ReadRequest request = asked_.front();
+      asked_.pop_front();
+      if (request.device == stuck_) {
+        stuck.push_back(request);
+      } else {
+        telemetry_.on_reply({request.id, request.device, sample(request)});
+      }
+    }
+    asked_ = stuck;
+  }
+  Sample sample(const ReadRequest& request) {
+    if (request.device == lost_) {
+      return missing_sample(request.probes, {MissingReason::device_lost, "GPU is lost"},
+                            loop_.now());
+    }
+    Sample out;
+    request.probes.each([&](Probe probe) {
+      for (const Metric metric : row_of(probe).fills) out.set({metric, 0, loop_.now(), value_});
+    });
+    if (request.probes.contains(Probe::processes) && processes_.processes()) {
+      out.set(*processes_.processes());
+    }
+    return out;
+  }
+  void start(std::uint32_t gpus) {
+    telemetry_.on_fleet(fleet_of(gpus));
+    answer();
+  }
+  // A second passes in steps, the driver answering whenever it is asked.
+  void pass(Duration time) {
+    for (Duration step = std::chrono::milliseconds(10); time > Duration::zero(); time -= step) {
+      loop_.advance(step);
+      answer();
+    }
+  }
+  const Snapshot& latest() const { return *telemetry_.latest(); }
+
+  const gpuyard::testing::CapturedLog log_;
+  ManualLoop loop_;
+  std::deque<ReadRequest> asked_;
+  bool accepting_ = true;
+  DeviceId stuck_;
+  DeviceId lost_;
+  std::int64_t value_ = 42;
+  Sample processes_;  // its list, if it has one
+  Telemetry telemetry_{loop_, *this};
+};
+
+}  // namespace gpuyard::telemetry
