@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "store/alert_db.h"
 #include "store/control_db.h"
 #include "store/energy_db.h"
 #include "store/lease_tables.h"
@@ -12,7 +13,8 @@
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables};
+inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
+                                            kAlertTables};
 
 // A file of its own: a question about a year would hold up what a grant waits for.
 inline constexpr std::array kUsageLayout = {kLeaseUseTables};

@@ -58,6 +58,8 @@ class StateStore {
     return taken;
   }
 
+  // What was to be kept last was not.
+  bool failing() const { return trouble_.has_value(); }
   // What is wrong with the file now, and what was; in sentences.
   std::vector<std::string> notes() const;
 

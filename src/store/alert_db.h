@@ -1,0 +1,67 @@
+// The alerts, their silences, and what sinks are still to be told, in state.db.
+#pragma once
+
+#include "andon/archive.h"
+#include "store/state_store.h"
+
+namespace gpuyard::store {
+
+// Times are milliseconds of the wall's clock; who heard of an alert is JSON: ["ops","log"].
+inline constexpr const char* kAlertTables = R"(
+CREATE TABLE alerts(
+  number INTEGER PRIMARY KEY,
+  rule TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  gpu_index INTEGER,
+  gpu_name TEXT NOT NULL,
+  pci_address TEXT NOT NULL,
+  state TEXT NOT NULL,
+  severity INTEGER NOT NULL,
+  value REAL NOT NULL,
+  message TEXT NOT NULL,
+  advice TEXT NOT NULL,
+  xid INTEGER,
+  fired_ms INTEGER NOT NULL,
+  resolved_ms INTEGER,
+  ending TEXT NOT NULL,
+  acknowledged_by TEXT,
+  acknowledged_note TEXT,
+  acknowledged_ms INTEGER,
+  told INTEGER,
+  heard_by TEXT NOT NULL,
+  simulated INTEGER NOT NULL) STRICT;
+CREATE TABLE alert_silences(
+  id TEXT PRIMARY KEY,
+  rule TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  by TEXT NOT NULL,
+  comment TEXT NOT NULL,
+  since_ms INTEGER NOT NULL,
+  until_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE alert_outbox(
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  sink TEXT NOT NULL,
+  body TEXT NOT NULL) STRICT;
+)";
+
+// Errc::conflict: something in it is not of this program.
+Result<andon::Kept> load_alerts(Database&);
+Result<void> save_alerts(Database&, const andon::Entry&);
+Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);
+
+class AlertDb final : public andon::Archive {
+ public:
+  // The store outlives this.
+  explicit AlertDb(StateStore& store) : store_(store) {}
+  bool load(std::function<void(Result<andon::Kept>)> loaded) override;
+  bool save(andon::Entry, Saved kept) override;
+  bool history(andon::HistoryQuestion,
+               std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
+  std::vector<std::string> notes() const override { return store_.notes(); }
+
+ private:
+  StateStore& store_;
+};
+
+}  // namespace gpuyard::store

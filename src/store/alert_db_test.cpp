@@ -1,0 +1,154 @@
+#include "store/alert_db.h"
+
+#include <gtest/gtest.h>
+
+#include "base/captured_log_for_tests.h"
+#include "base/manual_worker_for_tests.h"
+#include "store/directory_for_tests.h"
+#include "store/state_layout.h"
+
+namespace gpuyard::store {
+namespace {
+
+using andon::Alert;
+using andon::Entry;
+
+Alert alert(std::uint64_t number) {
+  Alert one;
+  one.number = number;
+  one.rule = "thermal";
+  one.gpu = "GPU-0";
+  one.index = 3;
+  one.gpu_name = "NVIDIA H100";
+  one.pci_address = "0000:01:00.0";
+  one.severity = 61;
+  one.value = 91.5;
+  one.message =
+      "GPU 3 is at 91.5 \xc2\xb0"
+      "C";
+  one.advice = "Cool it.";
+  one.fired = WallTime(std::chrono::milliseconds(1000));
+  one.told = 61;
+  one.heard_by = {"log", "ops"};
+  return one;
+}
+
+Alert resolved(Alert one) {
+  one.state = andon::State::resolved;
+  one.resolved = WallTime(std::chrono::milliseconds(9000));
+  one.ending = "its rule is gone";
+  return one;
+}
+
+class AlertDbTest : public ::testing::Test {
+ protected:
+  void save(Entry entry) {
+    bool saved = false;
+    EXPECT_TRUE(db_.save(std::move(entry), [&](const Result<void>& done) { saved = done.ok(); }));
+    worker_.run_all();
+    EXPECT_TRUE(saved);
+  }
+  andon::Kept load() {
+    andon::Kept kept;
+    EXPECT_TRUE(db_.load([&](const Result<andon::Kept>& loaded) {
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      kept = *loaded;
+    }));
+    worker_.run_all();
+    return kept;
+  }
+  std::vector<std::uint64_t> history(andon::HistoryQuestion question) {
+    std::vector<std::uint64_t> numbers;
+    EXPECT_TRUE(db_.history(std::move(question), [&](const Result<std::vector<Alert>>& alerts) {
+      ASSERT_TRUE(alerts) << alerts.error().message;
+      for (const Alert& one : *alerts) numbers.push_back(one.number);
+    }));
+    worker_.run_all();
+    return numbers;
+  }
+
+  testing::TemporaryDirectory directory_;
+  gpuyard::testing::CapturedLog log_;
+  gpuyard::testing::ManualWorker worker_;
+  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
+  AlertDb db_{store_};
+};
+
+TEST_F(AlertDbTest, WhatFiresIsAsItWasKept) {
+  Alert acknowledged = alert(2);
+  acknowledged.acknowledged = {"uid 0", "on it", WallTime(std::chrono::milliseconds(5000))};
+  acknowledged.xid = 79;
+  acknowledged.simulated = true;
+  Alert of_node = alert(3);
+  of_node.gpu.clear();
+  of_node.index.reset();
+  of_node.told.reset();
+  save({.alerts = {alert(1), acknowledged, of_node}});
+  const auto kept = load();
+  EXPECT_EQ(kept.firing, (std::vector{alert(1), acknowledged, of_node}));
+  EXPECT_EQ(kept.last_number, 3U);
+}
+
+TEST_F(AlertDbTest, WhatIsOverIsHistoryAndItsNumberIsNotGivenAgain) {
+  save({.alerts = {alert(1), alert(2)}});
+  save({.alerts = {resolved(alert(2))}});
+  const auto kept = load();
+  EXPECT_EQ(kept.firing, std::vector{alert(1)});
+  EXPECT_EQ(kept.last_number, 2U);
+  EXPECT_EQ(history({}), (std::vector<std::uint64_t>{2, 1}));
+  EXPECT_EQ(history({.before = 2}), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(history({.limit = 1}), std::vector<std::uint64_t>{2});
+  EXPECT_TRUE(history({.rule = "memory"}).empty());
+  EXPECT_TRUE(history({.gpu = "GPU-1"}).empty());
+  EXPECT_EQ(history({.rule = "thermal", .gpu = "GPU-0"}).size(), 2U);
+}
+
+TEST_F(AlertDbTest, OutgoingStaysInItsOrderUntilItIsDelivered) {
+  save({.outgoing = {{"b", "ops", "1", 4}, {"c", "log", "3", 6}}});
+  save({.outgoing = {{"a", "ops", "2", 5}}, .delivered = {"b"}});
+  const auto kept = load();
+  EXPECT_EQ(kept.outgoing,
+            (std::vector<andon::Outgoing>{{"a", "ops", "2", 5}, {"c", "log", "3", 6}}));
+}
+
+TEST_F(AlertDbTest, SilencesComeAndGo) {
+  const andon::Silence one{"s1",
+                           "thermal",
+                           "",
+                           "uid 0",
+                           "maintenance",
+                           WallTime(std::chrono::milliseconds(1)),
+                           WallTime(std::chrono::milliseconds(2))};
+  andon::Silence other = one;
+  other.id = "s2";
+  save({.silences = {one, other}});
+  save({.unsilenced = {"s2"}});
+  EXPECT_EQ(load().silences, std::vector{one});
+}
+
+TEST_F(AlertDbTest, EverythingTakesThePlaceOfWhatWasKeptButForHistory) {
+  save({.alerts = {alert(1), resolved(alert(2))}, .outgoing = {{"a", "ops", "1", 1}}});
+  save({.everything = true, .alerts = {alert(3)}});
+  const auto kept = load();
+  EXPECT_EQ(kept.firing, std::vector{alert(3)});
+  EXPECT_TRUE(kept.outgoing.empty());
+  EXPECT_EQ(history({}), (std::vector<std::uint64_t>{3, 2}));
+}
+
+TEST_F(AlertDbTest, OldHistoryIsForgottenAndWhatFiresIsNot) {
+  std::vector<Alert> many = {alert(1)};
+  for (std::uint64_t number = 2; number < 10'010; ++number) {
+    many.push_back(resolved(alert(number)));
+  }
+  save({.alerts = many});
+  EXPECT_EQ(history({.before = 13}), (std::vector<std::uint64_t>{12, 11, 10, 1}));
+}
+
+TEST_F(AlertDbTest, NumbersThatJumpForgetNothing) {
+  save({.alerts = {resolved(alert(1)), resolved(alert(2))}});
+  save({.alerts = {resolved(alert(1'700'000'000))}});
+  EXPECT_EQ(history({}), (std::vector<std::uint64_t>{1'700'000'000, 2, 1}));
+}
+
+}  // namespace
+}  // namespace gpuyard::store
