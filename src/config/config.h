@@ -49,7 +49,9 @@ struct Config {
     bool on() const { return !socket.empty() || !listen.empty(); }
   } zeus;
   struct Metrics {
+    enum class Dialect { gpuyard, dcgm, both };
     std::string prefix = "gpuyard";
+    Dialect dialect = Dialect::gpuyard;
   } metrics;
   // Whether and how GPUs may be changed, and not only watched.
   struct Control {
@@ -71,6 +73,10 @@ struct Config {
     bool may_control = true;              // holders may set power and clocks of their GPUs
     static constexpr std::int64_t kMostGpus = 256;
   } lease;
+  // What is an alert, and who is told.
+  struct Alerts {
+    std::string file;  // load() fills an empty one with alerts.toml beside the configuration
+  } alerts;
   struct Log {
     log::Level level = log::Level::info;
   } log;

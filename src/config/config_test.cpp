@@ -153,6 +153,7 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
     const std::string text = key.name == "level"     ? "error"
                              : key.name == "on_stop" ? "restore"
                              : key.name == "fair"    ? "strict"
+                             : key.name == "dialect" ? "both"
                                                      : "something";
     const bool pairs = key.name == "temperatures_of";
     const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
@@ -172,6 +173,14 @@ TEST(ConfigFile, LeasesHaveTheirBounds) {
   EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
   EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
             "x.toml:1: lease.most_gpus_per_user: can be 0 (no limit) to 256, not -1");
+}
+
+TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
+  using enum Config::Metrics::Dialect;
+  EXPECT_EQ(Config().metrics.dialect, gpuyard);
+  EXPECT_EQ(applied("metrics.dialect = \"dcgm-4.8\"").metrics.dialect, dcgm);
+  EXPECT_EQ(problem_of("metrics.dialect = \"dcgm\""),
+            "x.toml:1: metrics.dialect: can be \"gpuyard\", \"dcgm-4.8\", \"both\", not \"dcgm\"");
 }
 
 TEST(ConfigFile, TemperaturesAreIntegers) {
@@ -259,9 +268,8 @@ TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
 }
 
 TEST(Render, TellsWhetherAReloadAppliesAKey) {
-  EXPECT_NE(
-      values_of(Config{}).find("# debug, info, warning or error. (restart)\nlevel = \"info\""),
-      std::string::npos);
+  EXPECT_NE(values_of(Config{}).find("# debug, info, warning or error. (live)\nlevel = \"info\""),
+            std::string::npos);
 }
 
 Environment user() {

@@ -9,6 +9,7 @@
 
 #include "config/control_keys.h"
 #include "config/lease_keys.h"
+#include "config/metrics_keys.h"
 
 namespace gpuyard::config {
 namespace {
@@ -158,6 +159,10 @@ constexpr std::array kKeys = {
     Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},
+    Key{"metrics", "dialect", false,
+        "Under whose names readings are told: \"gpuyard\", \"dcgm-4.8\" for dashboards made for "
+        "dcgm-exporter, or \"both\".",
+        Type::text, &get_dialect, &set_dialect_value},
     Key{"control", "enabled", false,
         "Whether GPUs may be changed: power limits, clocks, modes, resets. false: they are only "
         "watched.",
@@ -195,7 +200,12 @@ constexpr std::array kKeys = {
         "hold them; control.enabled has to be true, too.",
         Type::boolean, &get_member<&Config::lease, &Config::Lease::may_control>,
         &set_member<&Config::lease, &Config::Lease::may_control>},
-    Key{"log", "level", false, "debug, info, warning or error.", Type::text, &get_level,
+    Key{"alerts", "file", true,
+        "Rules of your own, and the sinks that alerts go to. Empty: alerts.toml beside the "
+        "configuration, if it is there.",
+        Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
+        &set_member<&Config::alerts, &Config::Alerts::file>},
+    Key{"log", "level", true, "debug, info, warning or error.", Type::text, &get_level,
         &set_level_value},
 };
 
@@ -239,6 +249,15 @@ Result<void> set_level(Config& config, const std::string& name) {
 
 std::span<const Key> keys() {
   return kKeys;
+}
+
+std::vector<std::string> restart_keys_that_differ(const Config& one, const Config& other) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) {
+    if (key.live || key.get(one) == key.get(other)) continue;
+    names.push_back(fmt::format("{}.{}", key.section, key.name));
+  }
+  return names;
 }
 
 std::string render(const Config& config, Style style) {

@@ -33,6 +33,12 @@ std::span<const Key> keys();
 // The level by its name: debug, info, warning, error.
 Result<void> set_level(Config&, const std::string& name);
 
+// The dialect of metrics by its name: gpuyard, dcgm-4.8, both.
+Result<void> set_dialect(Config&, const std::string& name);
+
+// The keys, as "server.listen", of which another value takes effect only at the next start.
+std::vector<std::string> restart_keys_that_differ(const Config&, const Config&);
+
 // TOML with every key, its meaning and its value; commented out for `config init`.
 enum class Style { values, commented_template };
 std::string render(const Config&, Style);

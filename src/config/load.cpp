@@ -1,6 +1,8 @@
 // From the text of a configuration file to the configuration.
 #include "config/load.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -13,6 +15,16 @@ namespace gpuyard::config {
 namespace {
 
 constexpr std::size_t kMaxFile = std::size_t{256} * 1024;
+
+// The last of the configuration files wins, and so does the last that has one beside it.
+std::string alerts_beside(const std::vector<std::string>& files) {
+  std::string found;
+  for (const std::string& file : files) {
+    const std::string beside = parent_directory(file) + "/alerts.toml";
+    if (::access(beside.c_str(), F_OK) == 0) found = beside;
+  }
+  return found;
+}
 
 class FileReader {
  public:
@@ -133,6 +145,7 @@ Result<Config> load(const Environment& environment, const std::string& file) {
     if (!text) return Error{Errc::invalid, text.error().message};
     if (auto done = apply_toml(config, *text, path); !done) return done.error();
   }
+  if (config.alerts.file.empty()) config.alerts.file = alerts_beside(files_read(environment, file));
   return with_places(std::move(config), environment);
 }
 

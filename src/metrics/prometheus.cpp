@@ -1,71 +1,13 @@
 #include "metrics/prometheus.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <span>
 
-#include "device/catalog.h"
+#include "metrics/alerts.h"
+#include "metrics/readings.h"
 #include "metrics/text.h"
 
 namespace gpuyard::metrics {
 namespace {
-
-// A scraper takes every sample for one of now, so of a GPU that does not answer there is none: the
-// JSON has its last readings with their age.
-std::span<const Reading> current_readings(const DeviceState& device, Metric metric) {
-  const bool current = device.condition == DeviceCondition::responsive;
-  return current ? device.sample.all(metric) : std::span<const Reading>{};
-}
-
-bool has_series(const Snapshot& snapshot, Metric metric) {
-  return std::ranges::any_of(snapshot.devices, [&](const DeviceState& device) {
-    return std::ranges::any_of(current_readings(device, metric),
-                               [](const Reading& one) { return one.number() != nullptr; });
-  });
-}
-
-double in_base_unit(const Row& row, std::int64_t number) {
-  const UnitInfo& unit = unit_info(row.unit);
-  const auto native = static_cast<double>(number);
-  // Dividing by 1000 is exact where multiplying by 0.001 is not.
-  return unit.prometheus_factor < 1 ? native / static_cast<double>(unit.json_divisor)
-                                    : native * unit.prometheus_factor;
-}
-
-// One series for each flag there is, so that "it was never set" can be told from "not known".
-void put_flags(Text& text, const Row& row, std::string_view device, std::int64_t flags) {
-  for (const Word& word : row.words) {
-    text.begin(row.prometheus);
-    text.label("device", device);
-    text.label("reason", word.text);
-    text.end((flags & word.value) != 0 ? 1 : 0);
-  }
-}
-
-void put_reading(Text& text, const Row& row, std::string_view device, const Reading& reading) {
-  const std::int64_t* number = reading.number();
-  if (number == nullptr) return;
-  if (row.kind == Kind::flags) return put_flags(text, row, device, *number);
-  text.begin(row.prometheus);
-  text.label("device", device);
-  if (row.dimension != Dimension::none) {
-    text.label(label_of(row.dimension), element_of(row.dimension, reading.index));
-  }
-  text.end(in_base_unit(row, *number));
-}
-
-void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
-  if (row.subject != Subject::device || row.prometheus.empty()) return;
-  if (!has_series(snapshot, row.metric)) return;
-  text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
-  for (const DeviceState& device : snapshot.devices) {
-    const std::string label = std::to_string(device.info.index);
-    for (const Reading& reading : current_readings(device, row.metric)) {
-      put_reading(text, row, label, reading);
-    }
-  }
-}
 
 void put_info(Text& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
@@ -144,11 +86,9 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.label("version", process.version);
   text.end(1);
   text.family("driver_up", "gauge", "1 while the driver is initialised.");
-  text.begin("driver_up");
-  text.end(snapshot.driver.initialised ? 1 : 0);
+  text.number("driver_up", snapshot.driver.initialised ? 1 : 0);
   text.family("simulated", "gauge", "1 if the GPUs are simulated.");
-  text.begin("simulated");
-  text.end(snapshot.driver.info.simulated ? 1 : 0);
+  text.number("simulated", snapshot.driver.info.simulated ? 1 : 0);
   if (!snapshot.driver.initialised) return;
   const DriverInfo& driver = snapshot.driver.info;
   text.family("driver_info", "gauge", "Versions of driver, CUDA and NVML; always 1.");
@@ -157,11 +97,6 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.label("cuda_driver_version", driver.cuda_driver_version.value_or(""));
   text.label("nvml_version", driver.nvml_version.value_or(""));
   text.end(1);
-}
-
-void put_number(Text& text, std::string_view name, double number) {
-  text.begin(name);
-  text.end(number);
 }
 
 void put_leases(Text& text, const LeaseFigures& leases) {
@@ -173,34 +108,11 @@ void put_leases(Text& text, const LeaseFigures& leases) {
     text.series("gpu_leased", std::to_string(index), leased ? 1 : 0);
   }
   text.family("leases_held", "gauge", "Leases that have GPUs, also those that are just given up.");
-  put_number(text, "leases_held", static_cast<double>(leases.held));
+  text.number("leases_held", static_cast<double>(leases.held));
   text.family("lease_waiting", "gauge", "Claims that wait for GPUs.");
-  put_number(text, "lease_waiting", static_cast<double>(leases.waiting));
+  text.number("lease_waiting", static_cast<double>(leases.waiting));
   text.family("lease_grants_total", "counter", "Leases granted on this machine, ever.");
-  put_number(text, "lease_grants_total", static_cast<double>(leases.grants));
-}
-
-double in_seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-void put_loop_lag(Text& text, const Histogram& lag) {
-  constexpr std::string_view kBucket = "loop_lag_seconds_bucket";
-  text.family("loop_lag_seconds", "histogram", "How late the daemon's loop ran what was due.");
-  for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
-    std::array<char, 32> digits{};
-    const auto last = std::to_chars(digits.data(), digits.data() + digits.size(),
-                                    in_seconds(Histogram::kBounds.at(i)))
-                          .ptr;
-    text.begin(kBucket);
-    text.label("le", {digits.data(), static_cast<std::size_t>(last - digits.data())});
-    text.end(static_cast<double>(lag.up_to(i)));
-  }
-  text.begin(kBucket);
-  text.label("le", "+Inf");
-  text.end(static_cast<double>(lag.count()));
-  put_number(text, "loop_lag_seconds_sum", in_seconds(lag.sum()));
-  put_number(text, "loop_lag_seconds_count", static_cast<double>(lag.count()));
+  text.number("lease_grants_total", static_cast<double>(leases.grants));
 }
 
 bool is_name_character(char c, bool first) {
@@ -221,16 +133,28 @@ Result<void> check_prefix(std::string_view prefix) {
   return {};
 }
 
-std::string render(const Snapshot& snapshot, const Process& process, std::string_view prefix) {
-  Text text(prefix);
+std::string render(const Snapshot& snapshot, const Process& process, std::string_view prefix,
+                   Format format, Dialect dialect) {
+  std::string out;
+  const std::string stem = std::string(prefix) + "_";
+  Text text(out, stem, format);
   put_node(text, snapshot, process);
-  if (process.loop_lag != nullptr) put_loop_lag(text, *process.loop_lag);
+  if (process.loop_lag != nullptr) {
+    text.histogram("loop_lag_seconds", "How late the daemon's loop ran what was due.",
+                   *process.loop_lag);
+  }
   put_info(text, snapshot);
   put_health(text, snapshot);
   put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
-  for (const Row& row : catalog()) put_row(text, snapshot, row);
-  return std::move(text).take();
+  if (process.alerts != nullptr) put_alerts(text, *process.alerts);
+  if (dialect != Dialect::dcgm) put_readings(text, snapshot);
+  if (dialect != Dialect::gpuyard) {
+    Text dcgm(out, "", format);
+    put_dcgm_readings(dcgm, snapshot, process.hostname);
+  }
+  if (format == Format::openmetrics) out += "# EOF\n";
+  return out;
 }
 
 }  // namespace gpuyard::metrics

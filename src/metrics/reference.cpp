@@ -28,6 +28,15 @@ Leases are `gpu_leased{{device}}`, 1 while a GPU is somebody's or what ran under
 gone yet, `leases_held`, `lease_waiting` and `lease_grants_total`, which counts on when the daemon is
 started anew. Whose they are is in no metric.
 
+Alerts are `alert_firing{{rule, device, level}}` and `alert_severity{{rule, device}}` (without
+`device` where an alert is the node's), two for each that fires; `alerts{{level, state}}`,
+`alerts_pending`, `alert_rules` and `alert_tick_seconds` are the node's. What became of telling them
+is `sink_queued`, `sink_delivered_total`, `sink_retries_total` and `sink_dead_letters_total`, each
+`{{sink, kind}}`. Rules and sinks have the names of the configuration; no series has an alert's text.
+
+With `[metrics] dialect` readings are told under DCGM's names and in its units, instead of ours or
+beside them; that is {} more series of a GPU at most. [prometheus.md](prometheus.md) has the rest.
+
 A `*` in the name of another tool stands for the element's word. Rows are read every second (fast),
 every 5 seconds (slow) or every minute (rare).
 
@@ -73,6 +82,13 @@ std::string series_of(const Row& row) {
   return label.empty() ? code(row.prometheus) : fmt::format("{} [{}]", code(row.prometheus), label);
 }
 
+// "`DCGM_FI_DEV_FB_USED` (MiB)"
+std::string dcgm_of(const Row& row) {
+  const std::string_view unit = unit_info(row.unit).dcgm;
+  if (row.dcgm.empty() || unit.empty()) return code(row.dcgm);
+  return fmt::format("{} ({})", code(row.dcgm), unit);
+}
+
 std::string meaning_of(const Row& row) {
   if (row.words.empty()) return std::string(row.help);
   std::string words;
@@ -85,11 +101,12 @@ std::string meaning_of(const Row& row) {
 }  // namespace
 
 std::string reference() {
-  std::string text = fmt::format(fmt::runtime(kIntroduction), kMostSeriesOfAGpu);
+  std::string text =
+      fmt::format(fmt::runtime(kIntroduction), kMostSeriesOfAGpu, kMostDcgmSeriesOfAGpu);
   for (const Row& row : catalog()) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
                         series_of(row), name_of(row.kind), tier_of(row), code(row.nvidia_smi),
-                        code(row.dcgm), meaning_of(row));
+                        dcgm_of(row), meaning_of(row));
   }
   return text;
 }

@@ -1,53 +1,43 @@
 // How many series a GPU has, and on what that may not depend.
-#include <sstream>
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "device/catalog.h"
-#include "metrics/prometheus.h"
+#include "metrics/fleet_for_tests.h"
 
 namespace gpuyard::metrics {
 namespace {
 
-// A GPU that reports everything there is, with as many fans, links and places as can be.
-DeviceState gpu_with_everything(std::uint32_t index) {
-  DeviceState device;
-  device.info = {"GPU-" + std::to_string(index), index, "GPU-x", "0000:01:00.0", "GPU", {}};
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device || row.kind == Kind::text) continue;
-    for (std::uint16_t element = 0; element < extent_of(row.dimension); ++element) {
-      device.sample.set({row.metric, element, {}, std::int64_t{1}});
-    }
-  }
-  device.health.verdict = Health::healthy;
-  XidCounts xids;
-  for (std::uint32_t xid = 1; xid <= 999; ++xid) xids.note("GPU", xid, {});
-  device.xid_errors = xids.of("GPU");
-  return device;
-}
-
-Snapshot fleet_of(std::uint32_t gpus) {
-  Snapshot snapshot;
-  snapshot.driver.initialised = true;
-  for (std::uint32_t i = 0; i < gpus; ++i) snapshot.devices.push_back(gpu_with_everything(i));
-  return snapshot;
-}
-
-int series_of(const Snapshot& snapshot) {
+int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
+              const AlertFigures* alerts = nullptr) {
   LeaseFigures leases;
   for (const DeviceState& device : snapshot.devices)
     leases.gpus.emplace_back(device.info.index, true);
-  std::istringstream lines(render(snapshot, {"1", nullptr, &leases}, "p"));
-  int series = 0;
-  for (std::string line; std::getline(lines, line);) series += line.starts_with('#') ? 0 : 1;
-  return series;
+  const std::string samples =
+      samples_in(render(snapshot, {"1", nullptr, &leases, alerts}, "p", Format::text, dialect));
+  return static_cast<int>(std::ranges::count(samples, '\n'));
 }
 
 TEST(Series, OfAGpuThatReportsEverythingAreAsManyAsTheReferenceSays) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, kMostSeriesOfAGpu);
   EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * kMostSeriesOfAGpu);
+}
+
+TEST(Series, OfAGpuInDcgmsDialectAreAsManyAsTheReferenceSays) {
+  const int of_the_node = series_of(fleet_of(0));
+  EXPECT_EQ(series_of(fleet_of(2), Dialect::dcgm) - of_the_node,
+            2 * (kMostSeriesOfAGpu - kMostReadingsOfAGpu + kMostDcgmSeriesOfAGpu));
+  EXPECT_EQ(series_of(fleet_of(2), Dialect::both) - of_the_node,
+            2 * (kMostSeriesOfAGpu + kMostDcgmSeriesOfAGpu));
+}
+
+TEST(Series, OfAlertsAreTwoForEachThatFires) {
+  AlertFigures alerts;
+  const int quiet = series_of(fleet_of(1), Dialect::gpuyard, &alerts);
+  alerts.firing = {{"hot", "warning", 55, 0}, {"full", "error", 60, 0}, {"disk", "error", 70, {}}};
+  EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesOfAnAlert);
 }
 
 TEST(Series, OfXidsNameTheGpuTheNumberAndWhenItWasSeen) {

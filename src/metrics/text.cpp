@@ -1,8 +1,100 @@
 #include "metrics/text.h"
 
+#include <array>
+
 #include "base/utf8.h"
 
 namespace gpuyard::metrics {
+namespace {
+
+constexpr std::string_view kTotal = "_total";
+
+// The longer ones first.
+constexpr std::array<std::string_view, 8> kUnits = {
+    "bytes_per_second", "seconds", "bytes", "celsius", "watts", "joules", "hertz", "percent"};
+
+double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// The shortest text that reads as the same number, with a fraction even if it is whole: both
+// formats read "1", but only "1.0" names one bucket in both.
+std::string bound_of(double seconds) {
+  std::array<char, 32> digits{};
+  const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), seconds).ptr;
+  std::string text(digits.data(), last);
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+std::string_view unit_in(std::string_view family) {
+  for (const std::string_view unit : kUnits) {
+    if (family.size() > unit.size() && family.ends_with(unit) &&
+        family[family.size() - unit.size() - 1] == '_') {
+      return unit;
+    }
+  }
+  return {};
+}
+
+// OpenMetrics knows a counter by its family's name, to which the sample adds "_total"; one that is
+// called otherwise can only be of unknown type there.
+void Text::family(std::string_view name, std::string_view type, std::string_view help) {
+  const bool open = format_ == Format::openmetrics;
+  if (open && type == "counter") {
+    if (name.ends_with(kTotal)) {
+      name.remove_suffix(kTotal.size());
+    } else {
+      type = "unknown";
+    }
+  }
+  add({"# HELP ", stem_, name, " "});
+  add_help(help);
+  add({"\n# TYPE ", stem_, name, " ", type, "\n"});
+  if (!open) return;
+  const std::string_view unit = unit_in(name);
+  if (!unit.empty()) add({"# UNIT ", stem_, name, " ", unit, "\n"});
+}
+
+void Text::end(double value) {
+  if (in_labels_) out_ += '}';
+  in_labels_ = false;
+  out_ += ' ';
+  add_number(value);
+  out_ += '\n';
+}
+
+void Text::histogram(std::string_view name, std::string_view help, const Histogram& histogram) {
+  const std::string bucket = std::string(name) + "_bucket";
+  family(name, "histogram", help);
+  for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
+    begin(bucket);
+    label("le", bound_of(in_seconds(Histogram::kBounds.at(i))));
+    end(static_cast<double>(histogram.up_to(i)));
+  }
+  begin(bucket);
+  label("le", "+Inf");
+  end(static_cast<double>(histogram.count()));
+  number(std::string(name) + "_sum", in_seconds(histogram.sum()));
+  number(std::string(name) + "_count", static_cast<double>(histogram.count()));
+}
+
+void Text::add_number(double value) {
+  std::array<char, 32> digits{};
+  const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
+}
+
+// A quotation mark is escaped in the help of OpenMetrics alone: the text format shows the
+// backslash.
+void Text::add_help(std::string_view help) {
+  for (const char c : help) {
+    if (c == '\\' || (c == '"' && format_ == Format::openmetrics)) out_ += '\\';
+    out_ += c;
+  }
+}
 
 // Label values may be any UTF-8; a driver's bytes that are not become U+FFFD.
 void Text::escape(std::string_view value) {

@@ -1,23 +1,25 @@
-// Prometheus's text format, piece by piece.
+// Prometheus's text format and OpenMetrics, piece by piece: what is the same in both is said once.
 #pragma once
 
-#include <array>
 #include <charconv>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include "base/histogram.h"
+#include "metrics/format.h"
+
 namespace gpuyard::metrics {
 
 class Text {
  public:
-  explicit Text(std::string_view prefix) : prefix_(prefix) {}
+  // Writes to the end of `out`. Every name begins with `stem`: "gpuyard_", say.
+  Text(std::string& out, std::string_view stem, Format format)
+      : out_(out), stem_(stem), format_(format) {}
 
-  void family(std::string_view name, std::string_view type, std::string_view help) {
-    add({"# HELP ", prefix_, "_", name, " ", help, "\n"});
-    add({"# TYPE ", prefix_, "_", name, " ", type, "\n"});
-  }
-  void begin(std::string_view name) { add({prefix_, "_", name}); }
+  // `name` is that of the samples; a counter's ends with "_total", unless somebody else chose it.
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  void begin(std::string_view name) { add({stem_, name}); }
   void label(std::string_view name, std::string_view value) {
     out_ += in_labels_ ? ',' : '{';
     in_labels_ = true;
@@ -25,32 +27,34 @@ class Text {
     escape(value);
     out_ += '"';
   }
-  void end(double value) {
-    if (in_labels_) out_ += '}';
-    in_labels_ = false;
-    out_ += ' ';
-    std::array<char, 32> digits{};
-    const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
-    out_ += '\n';
+  void end(double value);
+  void number(std::string_view name, double value) {
+    begin(name);
+    end(value);
   }
   void series(std::string_view name, std::string_view device, double value) {
     begin(name);
     label("device", device);
     end(value);
   }
-  std::string take() && { return std::move(out_); }
+  // All of a histogram in seconds, whose name ends so.
+  void histogram(std::string_view name, std::string_view help, const Histogram& histogram);
 
  private:
   void add(std::initializer_list<std::string_view> parts) {
     for (const std::string_view part : parts) out_ += part;
   }
-
+  void add_number(double value);
+  void add_help(std::string_view help);
   void escape(std::string_view value);
 
-  std::string_view prefix_;
-  std::string out_;
+  std::string& out_;
+  std::string_view stem_;
+  Format format_;
   bool in_labels_ = false;
 };
+
+// What a family's name says of its unit: "celsius" of "gpu_temperature_celsius"; "" if nothing.
+std::string_view unit_in(std::string_view family);
 
 }  // namespace gpuyard::metrics

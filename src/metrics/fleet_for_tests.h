@@ -1,0 +1,46 @@
+// GPUs that report everything there is, with as many fans, links, places and Xids as can be.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "device/catalog.h"
+#include "metrics/prometheus.h"
+
+namespace gpuyard::metrics {
+
+inline DeviceState gpu_with_everything(std::uint32_t index) {
+  DeviceState device;
+  device.info = {"GPU-" + std::to_string(index), index, "GPU-x", "0000:01:00.0", "GPU", {}};
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device || row.kind == Kind::text) continue;
+    for (std::uint16_t element = 0; element < extent_of(row.dimension); ++element) {
+      device.sample.set({row.metric, element, {}, std::int64_t{1}});
+    }
+  }
+  device.health.verdict = Health::healthy;
+  XidCounts xids;
+  for (std::uint32_t xid = 1; xid <= 999; ++xid) xids.note("GPU", xid, {});
+  device.xid_errors = xids.of("GPU");
+  return device;
+}
+
+inline Snapshot fleet_of(std::uint32_t gpus) {
+  Snapshot snapshot;
+  snapshot.driver.initialised = true;
+  snapshot.driver.info.driver_version = "535.104.05";
+  for (std::uint32_t i = 0; i < gpus; ++i) snapshot.devices.push_back(gpu_with_everything(i));
+  return snapshot;
+}
+
+// The lines of a text that are series, in their order.
+inline std::string samples_in(const std::string& text) {
+  std::string samples;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('#')) samples += line + "\n";
+  }
+  return samples;
+}
+
+}  // namespace gpuyard::metrics
