@@ -21,6 +21,9 @@ struct GpuMetrics {
   std::optional<std::uint64_t> memory_total_bytes;  ///< installed
   std::optional<double> power_watts;                ///< drawn
   std::optional<double> power_limit_watts;          ///< enforced
+  /// Whether somebody uses it: a Monitor says whether it has compute processes, where the driver
+  /// tells them. Empty: not known.
+  std::optional<bool> in_use = {};
 
   /// Used of total; empty where a part is missing or the total is 0.
   GPUYARD_API std::optional<double> memory_percent() const;

@@ -8,16 +8,16 @@ namespace gpuyard {
 namespace {
 
 constexpr std::array kUnits = {
-    UnitInfo{"", 1, 1, ""},
-    UnitInfo{"_percent", 1, 1, "%"},
-    UnitInfo{"_percent", 1000, 1e-3, "%"},
-    UnitInfo{"_celsius", 1, 1, "C"},
-    UnitInfo{"_bytes", 1, 1, "B"},
-    UnitInfo{"_bytes_per_second", 1, 1, "B/s"},
-    UnitInfo{"_w", 1000, 1e-3, "W"},
-    UnitInfo{"_j", 1000, 1e-3, "J"},
-    UnitInfo{"_mhz", 1, 1e6, "MHz"},
-    UnitInfo{"_seconds", 1'000'000'000, 1e-9, "s"},
+    UnitInfo{"", 1, 1, "", "", 1},
+    UnitInfo{"_percent", 1, 1, "%", "%", 1},
+    UnitInfo{"_percent", 1000, 1e-3, "%", "parts of 1", 100'000},
+    UnitInfo{"_celsius", 1, 1, "C", "C", 1},
+    UnitInfo{"_bytes", 1, 1, "B", "MiB", 1024 * 1024},
+    UnitInfo{"_bytes_per_second", 1, 1, "B/s", "KiB/s", 1024},
+    UnitInfo{"_w", 1000, 1e-3, "W", "W", 1000},
+    UnitInfo{"_j", 1000, 1e-3, "J", "mJ", 1},
+    UnitInfo{"_mhz", 1, 1e6, "MHz", "MHz", 1},
+    UnitInfo{"_seconds", 1'000'000'000, 1e-9, "s", "ns", 1},
 };
 
 constexpr std::array<std::string_view, 8> kLocations = {

@@ -31,6 +31,8 @@ struct UnitInfo {
   std::int64_t json_divisor;
   double prometheus_factor;  // native to Prometheus's base unit
   std::string_view symbol;   // what a person reads, after json_divisor
+  std::string_view dcgm;     // the unit in which DCGM 4.8 tells such a row
+  std::int64_t dcgm_divisor;
 };
 const UnitInfo& unit_info(Unit);
 

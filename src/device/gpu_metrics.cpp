@@ -26,6 +26,12 @@ std::optional<double> gigabytes(std::optional<std::uint64_t> bytes) {
   return bytes ? std::optional(static_cast<double>(*bytes) / 1e9) : std::nullopt;
 }
 
+// What draws on a screen may be idle for good.
+std::optional<bool> computes(const Sample& sample) {
+  const std::int64_t* processes = sample.number(Metric::processes_compute);
+  return processes != nullptr ? std::optional(*processes > 0) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> GpuMetrics::memory_percent() const {
@@ -53,7 +59,8 @@ GpuMetrics metrics_of(const DeviceState& device) {
           value_of<std::uint64_t>(sample, Metric::memory_used),
           value_of<std::uint64_t>(sample, Metric::memory_total),
           value_of<double>(sample, Metric::power_draw, kMilli),
-          value_of<double>(sample, Metric::power_limit, kMilli)};
+          value_of<double>(sample, Metric::power_limit, kMilli),
+          computes(sample)};
 }
 
 }  // namespace gpuyard

@@ -8,7 +8,7 @@ namespace gpuyard {
 
 // What GpuMetrics holds.
 inline constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
-                                            Probe::power, Probe::power_limit};
+                                            Probe::power,  Probe::power_limit, Probe::processes};
 
 GpuMetrics metrics_of(const DeviceState&);
 

@@ -65,6 +65,16 @@ TEST(GpuMetrics, AZeroThatWasReadIsAZero) {
   EXPECT_EQ(idle.utilization_percent, 0.0);
 }
 
+TEST(GpuMetrics, AGpuIsInUseByWhatComputesOnItAndNotByWhatDraws) {
+  RecordProperty("contract", "C8");
+  EXPECT_EQ(metrics_of(device_with({})).in_use, std::nullopt) << "nobody told";
+  EXPECT_EQ(metrics_of(device_with({{Metric::processes_compute, 2}})).in_use, true);
+  EXPECT_EQ(
+      metrics_of(device_with({{Metric::processes_compute, 0}, {Metric::processes_graphics, 1}}))
+          .in_use,
+      false);
+}
+
 TEST(GpuMetrics, ADisplayLineShowsADashForWhatIsMissing) {
   EXPECT_EQ(metrics_of(device_with({})).display_line(), "GPU 3: -°C, -% util, - GB / - GB");
 }
