@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "andon/board.h"
+#include "api/alert_sinks.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
 #include "base/histogram.h"
@@ -17,6 +19,7 @@
 #include "history/history.h"
 #include "lease/leases.h"
 #include "lease/use.h"
+#include "metrics/prometheus.h"
 #include "protocol/leases.h"
 #include "telemetry/telemetry.h"
 
@@ -36,6 +39,8 @@ struct RenderedOnce {
     return body;
   }
 };
+
+class AlertNews;
 
 struct Context {
   telemetry::Telemetry& telemetry;
@@ -58,8 +63,14 @@ struct Context {
   // Tells when the names of these users are known, or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       learn_users = {};
+  andon::Board* alerts = nullptr;         // only a test of other routes goes without
+  AlertSinks* alert_sinks = nullptr;      // the same
+  const Histogram* alert_cost = nullptr;  // of looking at all rules; nothing: not measured
+  AlertNews* alert_news = nullptr;
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
+  metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
   RenderedOnce metrics = {};
+  RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()

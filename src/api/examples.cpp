@@ -252,6 +252,9 @@ std::string_view parameter_example(const protocol::RouteInfo& route, std::string
   if (name == "window") return kWindowExample;
   if (name == "operation") return kOperationExample;
   if (name == "lease") return kLeaseExample;
+  if (name == "alert") return "42";
+  if (name == "silence") return kSilenceExample;
+  if (name == "rule") return "thermal";
   if (name == "fence") return "17";
   if (name == "signal") return "TERM";
   if (name == "gpu") return "0";
@@ -275,6 +278,11 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
     case Errc::not_found:
       if (route.pattern.ends_with("{window}")) return {code, "there is no open window \"9\""};
       if (route.pattern.ends_with("{operation}")) return {code, "there is no operation \"9\""};
+      if (route.pattern.ends_with("{silence}")) return {code, "there is no silence \"9\""};
+      if (route.pattern.ends_with("/alerts/test")) return {code, "there is no sink \"opss\""};
+      if (route.pattern.find("{alert}") != route.pattern.npos) {
+        return {code, "there is no alert 43; `gpuyard alerts` lists them"};
+      }
       if (route.pattern.find("{lease}") != route.pattern.npos) {
         return {code, "there is no lease \"9\"; one that is over is forgotten after a day"};
       }
@@ -290,10 +298,16 @@ Error error_example(Errc code, const protocol::RouteInfo& route) {
     case Errc::unsupported:
       return {code, "Not Supported"};
     case Errc::conflict:
+      if (route.tag == "Alerts") {
+        return {code, "alert 42 is over; there is nothing to acknowledge"};
+      }
       if (route.tag == "Leases")
         return {code, "fence 16 is not the one of this lease, which is 17"};
       return {code, "uid 1001 has the GPU clocks of GPU 0 until 2026-01-01T01:00:00.000Z"};
     case Errc::busy:
+      if (route.tag == "Alerts") {
+        return {code, "there are 256 silences already; end some of them"};
+      }
       if (route.tag == "Leases") return {code, "20000 claims wait already; try again later"};
       return {code, "64 commands wait for GPU 0 already"};
     case Errc::device_lost:

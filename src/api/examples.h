@@ -5,6 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/history.h"
@@ -46,6 +47,17 @@ protocol::CordonWish example_of(std::type_identity<protocol::CordonWish>);
 protocol::Cordoned example_of(std::type_identity<protocol::Cordoned>);
 protocol::Load example_of(std::type_identity<protocol::Load>);
 protocol::Usage example_of(std::type_identity<protocol::Usage>);
+protocol::Alerts example_of(std::type_identity<protocol::Alerts>);
+protocol::AlertHistory example_of(std::type_identity<protocol::AlertHistory>);
+protocol::AcknowledgeWish example_of(std::type_identity<protocol::AcknowledgeWish>);
+protocol::AlertAnswer example_of(std::type_identity<protocol::AlertAnswer>);
+protocol::SinkTestWish example_of(std::type_identity<protocol::SinkTestWish>);
+protocol::SinkTests example_of(std::type_identity<protocol::SinkTests>);
+protocol::Silences example_of(std::type_identity<protocol::Silences>);
+protocol::SilenceWish example_of(std::type_identity<protocol::SilenceWish>);
+protocol::Silence example_of(std::type_identity<protocol::Silence>);
+protocol::Rules example_of(std::type_identity<protocol::Rules>);
+protocol::Sinks example_of(std::type_identity<protocol::Sinks>);
 protocol::Health example_of(std::type_identity<protocol::Health>);
 protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 
@@ -54,6 +66,7 @@ concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
 
 inline constexpr std::string_view kWindowExample = "5d0c3bfa91e2764e";
 inline constexpr std::string_view kOperationExample = "11";
+inline constexpr std::string_view kSilenceExample = "3bb01fd2a95c77e0";
 inline constexpr const char* kLeaseExample = "9f2c41d07be3a865";
 
 // Of an answer that is text; "" where none would help.

@@ -77,7 +77,22 @@ void cordon_gpus(Context&, const Asked&, const protocol::ManagedGpus&, const pro
                  Responder<protocol::Cordoned>);
 void uncordon_gpus(Context&, const Asked&, const protocol::ManagedGpus&,
                    Responder<protocol::Cordoned>);
-void get_metrics(Context&, const NoParams&, Responder<Text>);
+void get_alerts(Context&, const NoParams&, Responder<protocol::Alerts>);
+void get_alert_history(Context&, const protocol::AlertHistoryQuery&,
+                       Responder<protocol::AlertHistory>);
+void acknowledge_alert(Context&, const Asked&, const protocol::AlertName&,
+                       const protocol::AcknowledgeWish&, Responder<protocol::AlertAnswer>);
+void get_silences(Context&, const NoParams&, Responder<protocol::Silences>);
+void put_silence(Context&, const Asked&, const NoParams&, const protocol::SilenceWish&,
+                 Responder<protocol::Silence>);
+void end_silence(Context&, const Asked&, const protocol::SilenceName&,
+                 Responder<protocol::Silences>);
+void get_rules(Context&, const NoParams&, Responder<protocol::Rules>);
+void get_sinks(Context&, const NoParams&, Responder<protocol::Sinks>);
+void test_sinks(Context&, const Asked&, const NoParams&, const protocol::SinkTestWish&,
+                Responder<protocol::SinkTests>);
+
+void get_metrics(Context&, const Asked&, const NoParams&, Responder<Text>);
 void get_health(Context&, const NoParams&, Responder<protocol::Health>);
 void get_ready(Context&, const NoParams&, Responder<protocol::Readiness>);
 void get_openapi(Context&, const NoParams&, Responder<Text>);

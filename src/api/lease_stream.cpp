@@ -1,8 +1,10 @@
 #include "api/lease_stream.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "api/alert_news.h"
 #include "api/lease_reasons.h"
 #include "base/json_writer.h"
 #include "http/event_stream.h"
@@ -30,6 +32,10 @@ LeaseFeed::LeaseFeed(Context& context, lease::Lease now, const Viewer& viewer)
   if (now_.state == lease::State::ended) return;
   attendance_ = context.leases->attend(now_.id, lease::Attendance::stream);
   watch_ = context.leases->watch(now_.id, [this](const lease::Lease& lease) { on_change(lease); });
+  if (context.alert_news != nullptr) {
+    alert_watch_ =
+        context.alert_news->follow([this](const protocol::Alert& alert) { on_alert(alert); });
+  }
   if (!waits()) return;
   seconds_ = board_of(context).follow([this] {
     look_ = true;
@@ -44,7 +50,24 @@ void LeaseFeed::on_change(const lease::Lease& lease) {
   more();
 }
 
+bool LeaseFeed::concerns(const protocol::Alert& alert) const {
+  return now_.state == lease::State::held && alert.gpu &&
+         std::ranges::find(now_.gpus, alert.gpu->uuid) != now_.gpus.end();
+}
+
+void LeaseFeed::on_alert(const protocol::Alert& alert) {
+  if (!concerns(alert)) return;
+  if (alerts_.size() == kMostAlerts) alerts_.pop_front();
+  alerts_.push_back(json::to_json(alert));
+  more();
+}
+
 http::Chunk LeaseFeed::next() {
+  if (!changed_ && !alerts_.empty()) {
+    const std::string alert = std::move(alerts_.front());
+    alerts_.pop_front();
+    return http::event_chunk(protocol::kAlertEvent, alert);
+  }
   const bool look = std::exchange(look_, false) && waits();
   if (!changed_ && !look) return {};
   protocol::Lease view = placed_view_of(context_, now_, viewer_);

@@ -2,6 +2,7 @@
 // queue when that is another. Its end is the holder's. Lives on the io thread.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -17,16 +18,24 @@ class LeaseFeed final : public http::Feed {
 
   http::Chunk next() override;
   // When the lease is, and that was told.
-  bool over() const override { return !changed_ && now_.state == lease::State::ended; }
+  bool over() const override {
+    return !changed_ && alerts_.empty() && now_.state == lease::State::ended;
+  }
 
  private:
   bool waits() const { return now_.state == lease::State::waiting; }
   void on_change(const lease::Lease&);
+  void on_alert(const protocol::Alert&);
+  // Whether it has the GPU of the alert.
+  bool concerns(const protocol::Alert&) const;
   // Whether its place is another than the one that was told.
   bool moved() const;
 
+  static constexpr std::size_t kMostAlerts = 64;  // that a slow client has not taken
+
   Context& context_;
   lease::Lease now_;
+  std::deque<std::string> alerts_;  // as JSON
   Viewer viewer_;
   bool changed_ = true;
   bool look_ = false;  // a second has passed
@@ -35,6 +44,7 @@ class LeaseFeed final : public http::Feed {
   std::optional<protocol::LeasePlace> place_;
   Subscription attendance_;
   Subscription watch_;
+  Subscription alert_watch_;
   Subscription seconds_;
 };
 

@@ -1,36 +1,28 @@
 // The node: its driver, its metrics, and whether the daemon is alive and ready.
-#include <algorithm>
-
+#include "api/figures.h"
 #include "api/handlers.h"
+#include "base/host_name.h"
 #include "device/error.h"
 #include "metrics/prometheus.h"
 
 namespace gpuyard::api {
 namespace {
 
-metrics::LeaseFigures figures_of(const lease::Leases& leases) {
-  metrics::LeaseFigures figures;
-  for (const auto& [id, gpu] : leases.gpus().gpus()) {
-    figures.gpus.emplace_back(gpu.info.index, leases.leased(id));
-  }
-  std::ranges::sort(figures.gpus);
-  for (const auto& [id, lease] : leases.leases()) {
-    const bool has = lease.state == lease::State::held || lease.state == lease::State::draining;
-    figures.held += has ? 1 : 0;
-  }
-  figures.waiting = leases.pending_claimers();
-  figures.grants = leases.last_fence();
-  return figures;
-}
-
-std::string render_metrics(const Context& context) {
+std::string render_metrics(const Context& context, metrics::Format format) {
   metrics::Process process{context.version, context.loop_lag};
   metrics::LeaseFigures figures;
   if (context.leases != nullptr) {
-    figures = figures_of(*context.leases);
+    figures = lease_figures(*context.leases);
     process.leases = &figures;
   }
-  return metrics::render(*context.telemetry.latest(), process, context.metrics_prefix);
+  metrics::AlertFigures alerts;
+  if (context.alerts != nullptr) {
+    alerts = alert_figures(context);
+    process.alerts = &alerts;
+  }
+  if (context.metrics_dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
+  return metrics::render(*context.telemetry.latest(), process, context.metrics_prefix, format,
+                         context.metrics_dialect);
 }
 
 }  // namespace
@@ -41,11 +33,15 @@ void get_driver(Context& context, const NoParams&, Responder<protocol::DriverInf
   respond(protocol::driver_info_of(driver.info));
 }
 
-void get_metrics(Context& context, const NoParams&, Responder<Text> respond) {
+void get_metrics(Context& context, const Asked& asked, const NoParams&, Responder<Text> respond) {
   // Both only grow, so that their sum is another whenever one of them is.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
-  const auto& body = context.metrics.get(state, [&] { return render_metrics(context); });
-  respond(Text{"text/plain; version=0.0.4; charset=utf-8", body});
+  const metrics::Format format = metrics::format_for(asked.accept);
+  RenderedOnce& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
+  const auto& body = rendered.get(state, [&] { return render_metrics(context, format); });
+  http::Response response(200, std::string(metrics::content_type_of(format)), body);
+  response.headers.push_back({"Vary", "Accept"});
+  respond.as_is(std::move(response));
 }
 
 void get_health(Context& context, const NoParams&, Responder<protocol::Health> respond) {

@@ -126,8 +126,8 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   bj::object responses;
   bj::object ok = response_of("OK", route.info.produces, answer_schema_of(route, shared),
                               answer_example_of(route));
-  if (!route.info.csv.empty()) {
-    ok["content"].as_object()[route.info.csv] = {{"schema", {{"type", "string"}}}};
+  for (const std::string_view other : {route.info.csv, route.info.also_produces}) {
+    if (!other.empty()) ok["content"].as_object()[other] = {{"schema", {{"type", "string"}}}};
   }
   responses[std::to_string(route.info.status)] = std::move(ok);
   if (route.info.also_answers_with != 0) {
@@ -186,6 +186,7 @@ std::string render(const Context& context) {
                          tag("Energy", "What the GPUs used, and windows that measure it."),
                          tag("Control", "What is set of the GPUs, by whom, and until when."),
                          tag("Leases", "Who may use which GPU: claims, and the order of them."),
+                         tag("Alerts", "What is wrong, who looks after it, and who is told."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"components", {{"schemas", std::move(shared)}}}};

@@ -125,6 +125,7 @@ void Router::handle(http::Request request, http::Reply reply) {
     Asked asked{principal,  *std::move(parameters), std::move(request.body),
                 request_id, request.received,       std::move(request.peer)};
     if (!permitted) asked.unless_holder = permitted.error();
+    if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
     return route.call(context_, route.info, asked, std::move(reply));
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));

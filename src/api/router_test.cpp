@@ -259,6 +259,30 @@ TEST_F(RouterTest, MetricsAreRenderedOnceForEachSnapshot) {
             std::string::npos);
 }
 
+TEST_F(RouterTest, MetricsAreOpenMetricsForWhoeverPrefersThem) {
+  start_driver();
+  const auto plain = get("/metrics");
+  http::Request request;
+  request.path = "/metrics";
+  request.headers = {
+      {"Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}};
+  const auto open = send(request);
+  EXPECT_EQ(open.content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+  EXPECT_TRUE(open.body->ends_with("# EOF\n"));
+  EXPECT_EQ(http::find_header(open.headers, "Vary"), "Accept");
+  EXPECT_EQ(send(request).body, open.body);  // rendered once
+  EXPECT_EQ(get("/metrics").body, plain.body);
+}
+
+TEST_F(RouterTest, MetricsSpeakTheConfiguredDialect) {
+  context_.metrics_dialect = metrics::Dialect::both;
+  start_driver();
+  const auto text = *get("/metrics").body;
+  EXPECT_NE(text.find("\ngpuyard_gpu_temperature_celsius{device=\"0\"}"), std::string::npos);
+  EXPECT_NE(text.find("\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-"), std::string::npos) << text;
+  EXPECT_NE(text.find(",Hostname=\""), std::string::npos);
+}
+
 TEST_F(RouterTest, TheDescriptionListsEveryRouteOfTheTable) {
   const auto paths = body("/openapi.json").at("paths").as_object();
   std::size_t described = 0;

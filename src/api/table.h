@@ -33,6 +33,7 @@ struct Asked {
   http::Peer peer = {};
   // What the caller lacks, unless he has a lease of the GPUs: RouteInfo::for_holders.
   std::optional<Error> unless_holder = {};
+  std::string accept = {};  // of a route that also_produces something else
 };
 
 template <class Body>

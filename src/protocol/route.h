@@ -40,6 +40,8 @@ struct RouteInfo {
   // Whoever has a lease of the GPUs needs no more than the scope of leases; the handler sees to
   // that.
   bool for_holders = false;
+  // Another content type of the same answer, for a client whose Accept field prefers it.
+  std::string_view also_produces = {};
 };
 
 struct NoBody {};

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "protocol/alert_routes.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
@@ -289,9 +290,21 @@ inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
     {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
      "Hands these GPUs out again.", ErrorShape::standard, "application/json", kNeedsDevice}};
 
-inline constexpr Route<NoParams, Text> kMetrics{{"GET", "/metrics", "Observability", Scope::read,
-                                                 "All metrics, in Prometheus's text format.",
-                                                 ErrorShape::standard, "text/plain"}};
+inline constexpr Route<NoParams, Text> kMetrics{
+    {"GET",
+     "/metrics",
+     "Observability",
+     Scope::read,
+     "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it by Accept.",
+     ErrorShape::standard,
+     "text/plain",
+     {},
+     0,
+     {},
+     {},
+     200,
+     false,
+     "application/openmetrics-text"}};
 
 inline constexpr Route<NoParams, Health> kHealth{
     {"GET", "/health", "Observability", Scope::open, "Liveness: the daemon's loop turns."}};

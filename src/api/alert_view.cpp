@@ -1,0 +1,88 @@
+#include "api/alert_view.h"
+
+#include "andon/severity.h"
+
+namespace gpuyard::api {
+namespace {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::optional<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+}  // namespace
+
+protocol::Alert alert_view(const andon::Board& board, const andon::Alert& alert) {
+  const bool firing = alert.state == andon::State::firing;
+  const andon::Rule* const rule = find_rule(board.engine().rules(), alert.rule);
+  protocol::Alert view;
+  view.number = alert.number;
+  view.rule = alert.rule;
+  view.state = alert.state;
+  view.severity = alert.severity;
+  view.level = andon::level_of(alert.severity);
+  if (!alert.gpu.empty()) {
+    view.gpu = {alert.index, alert.gpu, alert.pci_address, alert.gpu_name};
+  }
+  view.value = alert.value;
+  view.xid = alert.xid;
+  view.message = alert.message;
+  view.advice = alert.advice;
+  view.fired = to_rfc3339(alert.fired);
+  if (alert.resolved) view.resolved = to_rfc3339(*alert.resolved);
+  view.ending = alert.ending;
+  if (const auto& by = alert.acknowledged) {
+    view.acknowledged = {by->by, by->note, to_rfc3339(by->at)};
+  }
+  view.silenced = firing && board.silences().covers(alert);
+  view.quarantines = firing && rule != nullptr && rule->quarantine && !alert.acknowledged;
+  if (firing) view.inhibited_by = unless_empty(board.engine().inhibitor(alert.rule, alert.gpu));
+  view.told = alert.told.has_value();
+  view.simulated = alert.simulated;
+  return view;
+}
+
+protocol::Silence silence_view(const andon::Silence& silence) {
+  return {silence.id,      unless_empty(silence.rule), unless_empty(silence.gpu), silence.by,
+          silence.comment, to_rfc3339(silence.since),  to_rfc3339(silence.until)};
+}
+
+protocol::Silences silences_of(const Context& context) {
+  protocol::Silences all;
+  all.simulated = context.telemetry.latest()->driver.info.simulated;
+  for (const andon::Silence& one : context.alerts->silences().all()) {
+    all.silences.push_back(silence_view(one));
+  }
+  return all;
+}
+
+protocol::Rule rule_view(const andon::Rule& rule) {
+  protocol::Rule view;
+  view.name = rule.name;
+  view.enabled = rule.enabled;
+  view.on = rule.on;
+  view.at = rule.at;
+  view.below = rule.below;
+  view.clear_at = rule.clear_at;
+  view.hold_s = seconds(rule.hold);
+  view.clear_hold_s = seconds(rule.clear_hold);
+  if (rule.over) view.over_s = seconds(*rule.over);
+  if (rule.curve == andon::Curve::none) view.severity = rule.severity;
+  view.curve = rule.curve;
+  if (const auto* events = std::get_if<andon::EventSource>(&rule.source)) view.xids = events->xids;
+  view.gpus = rule.gpus;
+  view.inhibits = rule.inhibits;
+  view.notify = rule.notify;
+  view.sinks = rule.sinks;
+  view.quarantine = rule.quarantine;
+  view.cap_w = rule.cap_w;
+  if (!rule.command.empty()) view.command = rule.command.front();
+  view.message = rule.message;
+  view.advice = rule.advice;
+  return view;
+}
+
+}  // namespace gpuyard::api

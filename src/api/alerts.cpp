@@ -1,0 +1,169 @@
+// What fires, and what people do about it. Whether and why is Andon's business.
+#include "api/alert_view.h"
+#include "api/gpu_names.h"
+#include "api/handlers.h"
+#include "base/new_id.h"
+
+namespace gpuyard::api {
+namespace {
+
+bool simulated(const Context& context) {
+  return context.telemetry.latest()->driver.info.simulated;
+}
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceId& id) {
+  if (id.empty()) return std::nullopt;
+  for (const DeviceState& device : context.telemetry.latest()->devices) {
+    if (device.info.id != id) continue;
+    return protocol::AlertGpu{device.info.index, id, device.info.pci_address, device.info.name};
+  }
+  return protocol::AlertGpu{std::nullopt, id, "", ""};
+}
+
+// "" names none. One that is not there any more may have had alerts: its UUID is taken as it is.
+Result<DeviceId> gpu_named(const Context& context, const std::string& name) {
+  if (name.empty()) return DeviceId{};
+  const auto found = gpus_named(*context.telemetry.latest(), name);
+  if (!found) {
+    if (name.starts_with("GPU-")) return DeviceId(name);
+    return found.error();
+  }
+  if (found->size() != 1) return Error{Errc::invalid, "name one GPU, or none for all of them"};
+  return found->front().id;
+}
+
+Result<void> check_rule(const Context& context, const std::string& name) {
+  if (name.empty() || find_rule(context.alerts->engine().rules(), name) != nullptr) return {};
+  return Error{Errc::not_found,
+               "there is no rule \"" + name + "\"; `gpuyard alerts rules` lists them"};
+}
+
+Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
+                                  const protocol::SilenceWish& wish) {
+  constexpr double kMost = std::chrono::duration<double>(andon::SilenceBook::kLongest).count();
+  if (!(wish.for_s > 0) || wish.for_s > kMost) {
+    return Error{Errc::invalid, "body: /for_s: more than 0, and at most 2592000 (30 days)"};
+  }
+  const std::string comment = wish.comment.value_or("");
+  auto fits = protocol::check_length("body: /comment", comment, protocol::kLongestAlertText);
+  if (!fits) return std::move(fits).error();
+  const std::string rule = wish.rule.value_or("");
+  if (auto known = check_rule(context, rule); !known) return std::move(known).error();
+  auto gpu = gpu_named(context, wish.gpu.value_or(""));
+  if (!gpu) return std::move(gpu).error();
+  const WallTime now = context.loop->wall();
+  const auto length = std::chrono::milliseconds(static_cast<std::int64_t>(wish.for_s * 1000));
+  return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
+}
+
+}  // namespace
+
+void get_alerts(Context& context, const NoParams&, Responder<protocol::Alerts> respond) {
+  const andon::Board& board = *context.alerts;
+  protocol::Alerts all;
+  all.simulated = simulated(context);
+  for (const andon::Alert& alert : board.engine().firing()) {
+    all.alerts.push_back(alert_view(board, alert));
+  }
+  for (const andon::Pending& one : board.engine().pending(context.loop->now())) {
+    all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
+                           seconds(one.for_so_long), seconds(one.hold)});
+  }
+  if (const auto trouble = board.trouble()) {
+    all.notes.push_back("alerts are told, but would not survive gpuyard: " + trouble->message);
+  }
+  if (!board.looking()) all.notes.emplace_back("what was kept of alerts is still being read");
+  respond(std::move(all));
+}
+
+void get_alert_history(Context& context, const protocol::AlertHistoryQuery& query,
+                       Responder<protocol::AlertHistory> respond) {
+  andon::HistoryQuestion question;
+  question.limit = query.limit.value_or(question.limit);
+  if (question.limit < 1 || question.limit > protocol::kMostAlertHistory) {
+    return respond(Error{Errc::invalid, "parameter limit must be from 1 to 1000"});
+  }
+  const auto gpu = gpu_named(context, query.gpu.value_or(""));
+  if (!gpu) return respond(gpu.error());
+  question.gpu = *gpu;
+  question.rule = query.rule.value_or("");
+  question.before = query.before;
+  const auto shared = std::make_shared<Responder<protocol::AlertHistory>>(std::move(respond));
+  const bool asked = context.alerts->history(
+      question, [&context, shared](const Result<std::vector<andon::Alert>>& alerts) {
+        if (!alerts) return (*shared)(Error{Errc::unavailable, alerts.error().message});
+        protocol::AlertHistory history{1, simulated(context), {}};
+        for (const andon::Alert& one : *alerts) {
+          history.alerts.push_back(alert_view(*context.alerts, one));
+        }
+        (*shared)(std::move(history));
+      });
+  if (!asked) (*shared)(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+}
+
+void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
+                       const protocol::AcknowledgeWish& body,
+                       Responder<protocol::AlertAnswer> respond) {
+  const std::string note = body.note.value_or("");
+  auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
+  if (!fits) return respond(std::move(fits).error());
+  const auto shared = std::make_shared<Responder<protocol::AlertAnswer>>(std::move(respond));
+  context.alerts->acknowledge(name.alert, {asked.principal.name(), note, context.loop->wall()},
+                              [&context, shared](const Result<andon::Alert>& alert) {
+                                if (!alert) return (*shared)(alert.error());
+                                (*shared)(protocol::AlertAnswer{
+                                    1, simulated(context), alert_view(*context.alerts, *alert)});
+                              });
+}
+
+void get_silences(Context& context, const NoParams&, Responder<protocol::Silences> respond) {
+  respond(silences_of(context));
+}
+
+void put_silence(Context& context, const Asked& asked, const NoParams&,
+                 const protocol::SilenceWish& wish, Responder<protocol::Silence> respond) {
+  const auto silence = silence_of(context, asked, wish);
+  if (!silence) return respond(silence.error());
+  const auto shared = std::make_shared<Responder<protocol::Silence>>(std::move(respond));
+  context.alerts->silence(*silence, [shared](const Result<andon::Silence>& put) {
+    if (!put) return (*shared)(put.error());
+    (*shared)(silence_view(*put));
+  });
+}
+
+void end_silence(Context& context, const Asked&, const protocol::SilenceName& name,
+                 Responder<protocol::Silences> respond) {
+  const auto shared = std::make_shared<Responder<protocol::Silences>>(std::move(respond));
+  context.alerts->unsilence(name.silence, [&context, shared](const Result<void>& done) {
+    if (!done) return (*shared)(done.error());
+    (*shared)(silences_of(context));
+  });
+}
+
+void get_rules(Context& context, const NoParams&, Responder<protocol::Rules> respond) {
+  protocol::Rules all{1, simulated(context), context.alert_sinks->file(), {}};
+  for (const andon::Rule& rule : context.alerts->engine().rules()) {
+    all.rules.push_back(rule_view(rule));
+  }
+  respond(std::move(all));
+}
+
+void get_sinks(Context& context, const NoParams&, Responder<protocol::Sinks> respond) {
+  respond(protocol::Sinks{1, simulated(context), context.alert_sinks->sinks()});
+}
+
+void test_sinks(Context& context, const Asked& asked, const NoParams&,
+                const protocol::SinkTestWish& wish, Responder<protocol::SinkTests> respond) {
+  const auto shared = std::make_shared<Responder<protocol::SinkTests>>(std::move(respond));
+  context.alert_sinks->test(wish.sink.value_or(""), asked.principal.name(),
+                            [&context, shared](const Result<std::vector<protocol::SinkTest>>& got) {
+                              if (!got) return (*shared)(got.error());
+                              (*shared)(protocol::SinkTests{1, simulated(context), *got});
+                            });
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,199 @@
+// The routes of alerts over a board whose disk is memory.
+#include "api/alert_news.h"
+#include "api/lease_routes_for_tests.h"
+
+#include "andon/board_for_tests.h"
+#include "api/alert_view.h"
+
+namespace gpuyard::api {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+// Keeps everything at once.
+class KeepingArchive final : public andon::Archive {
+ public:
+  explicit KeepingArchive(Loop& loop) : loop_(loop) {}
+  bool load(std::function<void(Result<andon::Kept>)> loaded) override {
+    loop_.post([loaded] { loaded(andon::Kept{}); });
+    return true;
+  }
+  bool save(andon::Entry, Saved kept) override {
+    loop_.post([kept] { kept({}); });
+    return true;
+  }
+  bool history(andon::HistoryQuestion question,
+               std::function<void(Result<std::vector<andon::Alert>>)> answered) override {
+    asked = std::move(question);
+    loop_.post([answered] { answered(std::vector<andon::Alert>{}); });
+    return !full;
+  }
+  std::vector<std::string> notes() const override { return {}; }
+
+  andon::HistoryQuestion asked;
+  bool full = false;
+
+ private:
+  Loop& loop_;
+};
+
+class Nobody final : public andon::Messenger {
+ public:
+  std::vector<std::string> sinks_for(const andon::Alert&, const andon::Rule&) override {
+    return {};
+  }
+  std::string command_of(const andon::Rule&) override { return {}; }
+  andon::Outgoing words_for(const andon::Alert&, const std::string&) override { return {}; }
+  void send(const andon::Outgoing&) override {}
+};
+
+class FakeSinks final : public AlertSinks {
+ public:
+  std::vector<protocol::Sink> sinks() const override {
+    protocol::Sink sink;
+    sink.name = "ops";
+    return {sink};
+  }
+  std::string file() const override { return "/etc/gpuyard/alerts.toml"; }
+  void test(const std::string& sink, const std::string& by, Tested tested) override {
+    asked = sink + " by " + by;
+    tested(std::vector<protocol::SinkTest>{{"ops", true, 0.5, std::nullopt}});
+  }
+  std::string asked;
+};
+
+class AlertRoutes : public LeaseRoutes {
+ protected:
+  AlertRoutes() {
+    context_.alerts = &board_;
+    context_.alert_sinks = &sinks_;
+    board_.start();
+    world_.loop.run_posted();
+  }
+
+  void make_hot(double celsius = 91) {
+    for (int i = 0; i < 12; ++i) {
+      world_.loop.advance(seconds(1));
+      board_.tick(andon::at_temperature(celsius));
+    }
+    world_.loop.run_posted();
+  }
+  Calls post(const std::string& path, const std::string& body) {
+    return LeaseRoutes::post(path, body, admin());
+  }
+  http::Peer admin() { return process(77, 0); }
+
+  KeepingArchive disk_{world_.loop};
+  Nobody nobody_;
+  FakeSinks sinks_;
+  andon::Board board_{world_.loop, disk_, nobody_, {andon::hot_rule()}};
+};
+
+TEST_F(AlertRoutes, ShowWhatFiresAndWhatIsAboutTo) {
+  world_.loop.advance(seconds(1));
+  board_.tick(andon::at_temperature(85));
+  auto alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  EXPECT_TRUE(alerts->alerts.empty());
+  ASSERT_EQ(alerts->pending.size(), 1U);
+  EXPECT_EQ(alerts->pending[0].hold_s, 10);
+  make_hot();
+  alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  ASSERT_EQ(alerts->alerts.size(), 1U);
+  EXPECT_EQ(alerts->alerts[0].message, "GPU 0 is at 91 C");
+  EXPECT_EQ(alerts->alerts[0].level, AlertLevel::error);
+  EXPECT_EQ(alerts->alerts[0].gpu->uuid, "GPU-0");
+}
+
+TEST_F(AlertRoutes, AnAcknowledgementSaysByWhom) {
+  make_hot();
+  const auto call = post("/api/gpu/alerts/1/acknowledge", R"({"note":"on it"})");
+  const auto answer = json::from_json<protocol::AlertAnswer>(call->text());
+  ASSERT_TRUE(answer) << call->text();
+  EXPECT_EQ(answer->alert.acknowledged->by, "uid 0");
+  EXPECT_EQ(answer->alert.acknowledged->note, "on it");
+}
+
+TEST_F(AlertRoutes, RefuseWhatIsNotThere) {
+  EXPECT_EQ(post("/api/gpu/alerts/7/acknowledge", "")->status(), 404);
+  EXPECT_EQ(post("/api/gpu/alerts/x/acknowledge", "")->status(), 400);
+  const auto long_note =
+      post("/api/gpu/alerts/1/acknowledge", R"({"note":")" + std::string(201, 'x') + R"("})");
+  EXPECT_THAT(long_note->message(), HasSubstr("/note"));
+}
+
+TEST_F(AlertRoutes, ASilenceIsMadeListedAndEnded) {
+  const auto made = post("/api/gpu/silences", R"({"for_s":60,"rule":"hot","comment":"test"})");
+  EXPECT_EQ(made->status(), 201);
+  const auto silence = json::from_json<protocol::Silence>(made->text());
+  ASSERT_TRUE(silence) << made->text();
+  EXPECT_EQ(silence->gpu, std::nullopt);
+  make_hot();
+  const auto alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
+  ASSERT_TRUE(alerts && alerts->alerts.size() == 1);
+  EXPECT_TRUE(alerts->alerts[0].silenced);
+  const auto ended = del("/api/gpu/silences/" + silence->id, admin());
+  EXPECT_EQ(ended->status(), 200);
+  EXPECT_EQ(json::from_json<protocol::Silences>(get("/api/gpu/silences")->text())->silences.size(),
+            0U);
+}
+
+TEST_F(AlertRoutes, ASilenceNeedsATimeAndWhatThereIs) {
+  EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":0})")->message(), HasSubstr("/for_s"));
+  EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":2592001})")->message(), HasSubstr("/for_s"));
+  EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"rule":"cold"})")->message(),
+              HasSubstr("there is no rule \"cold\""));
+  EXPECT_EQ(post("/api/gpu/silences", R"({"for_s":1,"gpu":"9"})")->status(), 404);
+  EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"gpu":"0,1"})")->message(),
+              HasSubstr("name one GPU"));
+}
+
+TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
+  const auto call = get("/api/gpu/alerts/history?rule=hot&gpu=0&before=7&limit=3");
+  EXPECT_EQ(call->status(), 200);
+  EXPECT_EQ(disk_.asked.rule, "hot");
+  EXPECT_EQ(disk_.asked.limit, 3);
+  EXPECT_EQ(disk_.asked.before, 7U);
+  EXPECT_EQ(get("/api/gpu/alerts/history?limit=0")->status(), 400);
+  disk_.full = true;
+  EXPECT_EQ(get("/api/gpu/alerts/history")->status(), 503);
+}
+
+TEST_F(AlertRoutes, RulesAndSinksAreShownAndTested) {
+  const auto rules = json::from_json<protocol::Rules>(get("/api/gpu/rules")->text());
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_EQ(rules->file, "/etc/gpuyard/alerts.toml");
+  EXPECT_EQ(rules->rules.at(0).name, "hot");
+  EXPECT_EQ(rules->rules.at(0).severity, std::nullopt);
+  const auto sinks = json::from_json<protocol::Sinks>(get("/api/gpu/sinks")->text());
+  ASSERT_TRUE(sinks);
+  EXPECT_EQ(sinks->sinks.at(0).name, "ops");
+  EXPECT_EQ(post("/api/gpu/alerts/test", R"({"sink":"ops"})")->status(), 200);
+  EXPECT_EQ(sinks_.asked, "ops by uid 0");
+}
+
+TEST_F(AlertRoutes, OnlyControlMayAct) {
+  for (const char* const path :
+       {"/api/gpu/alerts/1/acknowledge", "/api/gpu/silences", "/api/gpu/alerts/test"}) {
+    EXPECT_EQ(ask(http::Method::post, path, R"({"for_s":1})", process(10, kAlice))->status(), 403)
+        << path;
+  }
+}
+
+TEST_F(AlertRoutes, EachChangeIsToldToWhoFollowsAsLongAsHeDoes) {
+  AlertNews news(context_);
+  board_.on_change([&](const andon::Alert& alert) { news.on_change(alert); });
+  std::vector<std::string> heard;
+  Subscription following =
+      news.follow([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
+  make_hot();
+  EXPECT_EQ(heard, std::vector<std::string>{"GPU 0 is at 91 C"});
+  following.reset();
+  make_hot(20);
+  EXPECT_EQ(heard.size(), 1U);
+}
+
+}  // namespace
+}  // namespace gpuyard::api

@@ -1,0 +1,348 @@
+// Alerts over REST: what fires and what is about to, silences, rules, and where alerts go.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "andon/alert.h"
+#include "andon/rule.h"
+#include "andon/severity.h"
+#include "base/json_schema.h"
+#include "base/record.h"
+
+namespace gpuyard::protocol {
+
+struct AlertGpu {
+  std::optional<std::uint32_t> index;  // when it was seen last
+  std::string uuid;
+  std::string pci_address;
+  std::string name;
+};
+BOOST_DESCRIBE_STRUCT(AlertGpu, (), (index, uuid, pci_address, name))
+
+struct Acknowledgement {
+  std::string by;
+  std::string note;
+  std::string at;
+};
+BOOST_DESCRIBE_STRUCT(Acknowledgement, (), (by, note, at))
+
+struct Alert {
+  std::uint64_t number = 0;
+  std::string rule;
+  andon::State state = andon::State::firing;
+  AlertLevel level = AlertLevel::info;
+  std::int64_t severity = 0;
+  std::optional<AlertGpu> gpu;  // none: the machine
+  double value = 0;
+  std::optional<std::uint32_t> xid;
+  std::string message;
+  std::string advice;
+  std::string fired;
+  std::optional<std::string> resolved;
+  std::string ending;
+  std::optional<Acknowledgement> acknowledged;
+  bool silenced = false;
+  bool quarantines = false;
+  std::optional<std::string> inhibited_by;
+  bool told = false;
+  bool simulated = false;
+};
+BOOST_DESCRIBE_STRUCT(Alert, (),
+                      (number, rule, state, level, severity, gpu, value, xid, message, advice,
+                       fired, resolved, ending, acknowledged, silenced, quarantines, inhibited_by,
+                       told, simulated))
+
+// A rule that has tripped, and may yet turn out to be nothing.
+struct PendingAlert {
+  std::string rule;
+  std::optional<AlertGpu> gpu;
+  double value = 0;
+  double for_s = 0;
+  double hold_s = 0;
+};
+BOOST_DESCRIBE_STRUCT(PendingAlert, (), (rule, gpu, value, for_s, hold_s))
+
+struct Alerts {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Alert> alerts;
+  std::vector<PendingAlert> pending;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
+
+struct AlertHistoryQuery {
+  std::optional<std::string> rule;
+  std::optional<std::string> gpu;
+  std::optional<std::uint64_t> before;
+  std::optional<std::int64_t> limit;
+};
+BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
+
+struct AlertHistory {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Alert> alerts;  // newest first
+};
+BOOST_DESCRIBE_STRUCT(AlertHistory, (), (schema, simulated, alerts))
+
+struct AlertName {
+  std::uint64_t alert = 0;
+};
+BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
+
+struct AcknowledgeWish {
+  std::optional<std::string> note;
+};
+BOOST_DESCRIBE_STRUCT(AcknowledgeWish, (), (note))
+
+struct AlertAnswer {
+  int schema = 1;
+  bool simulated = false;
+  Alert alert;
+};
+BOOST_DESCRIBE_STRUCT(AlertAnswer, (), (schema, simulated, alert))
+
+struct SilenceWish {
+  double for_s = 0;
+  std::optional<std::string> rule;
+  std::optional<std::string> gpu;
+  std::optional<std::string> comment;
+};
+BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
+
+struct Silence {
+  std::string id;
+  std::optional<std::string> rule;  // null: any
+  std::optional<std::string> gpu;   // its UUID; null: any, and the machine
+  std::string by;
+  std::string comment;
+  std::string since;
+  std::string until;
+};
+BOOST_DESCRIBE_STRUCT(Silence, (), (id, rule, gpu, by, comment, since, until))
+
+struct Silences {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Silence> silences;
+};
+BOOST_DESCRIBE_STRUCT(Silences, (), (schema, simulated, silences))
+
+struct SilenceName {
+  std::string silence;
+};
+BOOST_DESCRIBE_STRUCT(SilenceName, (), (silence))
+
+struct Rule {
+  std::string name;
+  bool enabled = true;
+  std::string on;
+  double at = 0;
+  bool below = false;
+  std::optional<double> clear_at;
+  double hold_s = 0;
+  double clear_hold_s = 0;
+  std::optional<double> over_s;
+  std::optional<std::int64_t> severity;  // null: by its value
+  andon::Curve curve = andon::Curve::none;
+  std::vector<std::uint32_t> xids;
+  std::vector<std::string> gpus;
+  std::vector<std::string> inhibits;
+  bool notify = true;
+  std::vector<std::string> sinks;
+  bool quarantine = false;
+  std::optional<double> cap_w;
+  std::optional<std::string> command;  // the program, without its arguments
+  std::string message;
+  std::string advice;
+};
+BOOST_DESCRIBE_STRUCT(Rule, (),
+                      (name, enabled, on, at, below, clear_at, hold_s, clear_hold_s, over_s,
+                       severity, curve, xids, gpus, inhibits, notify, sinks, quarantine, cap_w,
+                       command, message, advice))
+
+struct Rules {
+  int schema = 1;
+  bool simulated = false;
+  std::string file;  // that adds to the built-in ones; "": none is there
+  std::vector<Rule> rules;
+};
+BOOST_DESCRIBE_STRUCT(Rules, (), (schema, simulated, file, rules))
+
+struct Sink {
+  std::string name;
+  std::string kind;
+  std::string where;  // host or program: no secret
+  std::string min_level;
+  std::int64_t queued = 0;
+  std::uint64_t delivered_total = 0;
+  std::uint64_t retries_total = 0;
+  std::uint64_t dead_letters_total = 0;
+  std::optional<std::string> failing_since;
+  std::optional<std::string> last_error;
+};
+BOOST_DESCRIBE_STRUCT(Sink, (),
+                      (name, kind, where, min_level, queued, delivered_total, retries_total,
+                       dead_letters_total, failing_since, last_error))
+
+struct Sinks {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<Sink> sinks;
+};
+BOOST_DESCRIBE_STRUCT(Sinks, (), (schema, simulated, sinks))
+
+struct SinkTestWish {
+  std::optional<std::string> sink;  // null: all of them
+};
+BOOST_DESCRIBE_STRUCT(SinkTestWish, (), (sink))
+
+struct SinkTest {
+  std::string sink;
+  bool delivered = false;
+  double seconds = 0;
+  std::optional<std::string> why;
+};
+BOOST_DESCRIBE_STRUCT(SinkTest, (), (sink, delivered, seconds, why))
+
+struct SinkTests {
+  int schema = 1;
+  bool simulated = false;
+  std::vector<SinkTest> sinks;
+};
+BOOST_DESCRIBE_STRUCT(SinkTests, (), (schema, simulated, sinks))
+
+// An alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is never left
+// out.
+inline constexpr std::string_view kAlertEvent = "alert";
+
+inline constexpr std::size_t kLongestAlertText = 200;  // bytes, of a note or a comment
+inline constexpr std::int64_t kMostAlertHistory = 1000;
+// So long is it waited for a sink that is tested.
+inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
+
+}  // namespace gpuyard::protocol
+
+namespace gpuyard::json {
+
+template <>
+inline constexpr std::string_view schema_name<protocol::AlertGpu> = "AlertGpu";
+template <>
+inline constexpr std::string_view schema_name<protocol::Acknowledgement> = "Acknowledgement";
+template <>
+inline constexpr std::string_view schema_name<protocol::Alert> = "Alert";
+template <>
+inline constexpr std::string_view schema_name<protocol::PendingAlert> = "PendingAlert";
+template <>
+inline constexpr std::string_view schema_name<protocol::Alerts> = "Alerts";
+template <>
+inline constexpr std::string_view schema_name<protocol::AlertHistory> = "AlertHistory";
+template <>
+inline constexpr std::string_view schema_name<protocol::AcknowledgeWish> = "AcknowledgeWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::AlertAnswer> = "AlertAnswer";
+template <>
+inline constexpr std::string_view schema_name<protocol::SilenceWish> = "SilenceWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::Silence> = "Silence";
+template <>
+inline constexpr std::string_view schema_name<protocol::Silences> = "Silences";
+template <>
+inline constexpr std::string_view schema_name<protocol::Rule> = "Rule";
+template <>
+inline constexpr std::string_view schema_name<protocol::Rules> = "Rules";
+template <>
+inline constexpr std::string_view schema_name<protocol::Sink> = "Sink";
+template <>
+inline constexpr std::string_view schema_name<protocol::Sinks> = "Sinks";
+template <>
+inline constexpr std::string_view schema_name<protocol::SinkTestWish> = "SinkTestWish";
+template <>
+inline constexpr std::string_view schema_name<protocol::SinkTest> = "SinkTest";
+template <>
+inline constexpr std::string_view schema_name<protocol::SinkTests> = "SinkTests";
+
+template <>
+inline constexpr About about<&protocol::AlertName::alert>{"The number of an alert."};
+template <>
+inline constexpr About about<&protocol::SilenceName::silence>{"The id of a silence."};
+template <>
+inline constexpr About about<&protocol::Alert::number>{
+    "From 1; no two alerts of this machine ever have the same."};
+template <>
+inline constexpr About about<&protocol::Alert::severity>{
+    "0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical."};
+template <>
+inline constexpr About about<&protocol::Alert::gpu>{"Null: the alert is about the machine."};
+template <>
+inline constexpr About about<&protocol::Alert::advice>{"What to do about it."};
+template <>
+inline constexpr About about<&protocol::Alert::ending>{
+    "Why it is over, where it is not that it cleared."};
+template <>
+inline constexpr About about<&protocol::Alert::quarantines>{
+    "The GPU gets no new work because of it."};
+template <>
+inline constexpr About about<&protocol::Alert::inhibited_by>{
+    "The rule that fires for the same GPU and keeps this one as it was."};
+template <>
+inline constexpr About about<&protocol::Alert::told>{"Sinks were told that it fires."};
+template <>
+inline constexpr About about<&protocol::PendingAlert::for_s>{
+    "Since when its threshold is reached, seconds."};
+template <>
+inline constexpr About about<&protocol::PendingAlert::hold_s>{
+    "It fires when that lasts for so long, seconds."};
+template <>
+inline constexpr About about<&protocol::Alerts::notes>{"What a person should look at."};
+template <>
+inline constexpr About about<&protocol::AlertHistoryQuery::rule>{"Only of this rule."};
+template <>
+inline constexpr About about<&protocol::AlertHistoryQuery::gpu>{
+    "Only of this GPU: index, UUID or PCI address."};
+template <>
+inline constexpr About about<&protocol::AlertHistoryQuery::before>{
+    "Only of lower numbers than this."};
+template <>
+inline constexpr About about<&protocol::AlertHistoryQuery::limit>{
+    "At most so many, 1 to 1000; 100."};
+template <>
+inline constexpr About about<&protocol::AcknowledgeWish::note>{
+    "What is done about it; at most 200 bytes."};
+template <>
+inline constexpr About about<&protocol::SilenceWish::for_s>{
+    "So long, in seconds; at most 30 days."};
+template <>
+inline constexpr About about<&protocol::SilenceWish::rule>{"Of this rule; left out: any."};
+template <>
+inline constexpr About about<&protocol::SilenceWish::gpu>{
+    "Of this GPU: index, UUID or PCI address; left out: any, and the machine."};
+template <>
+inline constexpr About about<&protocol::SilenceWish::comment>{"Why; at most 200 bytes."};
+template <>
+inline constexpr About about<&protocol::Rule::severity>{"Null: by its value, see `curve`."};
+template <>
+inline constexpr About about<&protocol::Rule::command>{
+    "The program that is run when it fires and when it is over, without its arguments."};
+template <>
+inline constexpr About about<&protocol::Rules::file>{
+    "The file that adds to the built-in rules; empty: there is none."};
+template <>
+inline constexpr About about<&protocol::Sink::where>{
+    "Host or program; never a secret, as the rest of a URL may be."};
+template <>
+inline constexpr About about<&protocol::Sink::dead_letters_total>{
+    "What was given up: refused, too old, or too much."};
+template <>
+inline constexpr About about<&protocol::Sink::failing_since>{
+    "Since when nothing was delivered although something was to be; null: all is well."};
+template <>
+inline constexpr About about<&protocol::SinkTestWish::sink>{"Left out: all of them."};
+template <>
+inline constexpr About about<&protocol::SinkTest::why>{"Why it did not arrive within 15 s."};
+
+}  // namespace gpuyard::json
