@@ -101,12 +101,19 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
     if (!*event && reader->silence() > kLongestSilence) {
       return Error{Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()};
     }
+    if (*event && (*event)->name == protocol::kAlertEvent) take_alert((*event)->data);
     if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
     auto lease = json::from_json<protocol::Lease>((*event)->data, json::UnknownFields::ignore);
     if (!lease) return Error{Errc::internal, "a lease: " + lease.error().message};
     if (changed(*std::move(lease))) return {};
   }
   return {};
+}
+
+// One that cannot be read is a newer daemon's: it says nothing of the lease.
+void ClaimFeed::take_alert(std::string_view data) {
+  auto alert = json::from_json<protocol::Alert>(data, json::UnknownFields::ignore);
+  if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
 }
 
 Result<void> ClaimFeed::poll(const std::stop_token& stop) {
@@ -168,6 +175,7 @@ void ClaimFeed::tell(ClaimNews news) {
     news_.pop_back();
     return;
   }
+  if (news.kind == Kind::alert && news_.size() >= kMostNews) return;
   if (news.kind == Kind::changed && !news_.empty() && news_.back().kind == Kind::changed) {
     news_.back() = std::move(news);
   } else {

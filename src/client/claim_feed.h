@@ -12,6 +12,7 @@
 #include "base/unique_fd.h"
 #include "http/client.h"
 #include "http/endpoint.h"
+#include "protocol/alerts.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::client {
@@ -21,12 +22,14 @@ struct ClaimNews {
     changed,  // the lease is now so
     away,     // the daemon does not answer; it is asked again until it does
     back,
+    alert,    // something is wrong with a GPU of the lease, worse than it was, or over
     anew,     // the daemon had lost the claim; it was made again, behind all others
     refused,  // the end: there is no such claim any more, or there never was a daemon
   };
   Kind kind = Kind::changed;
   protocol::Lease lease = {};  // of `changed`
   Error error = {};            // of `away` and `refused`
+  protocol::Alert alert = {};  // of `alert`
 };
 
 // Whoever has it is there for the daemon: without it a claim loses its place after a while. Its end
@@ -42,6 +45,8 @@ class ClaimFeed {
 
   // Readable while there is news.
   int descriptor() const { return bell_.get(); }
+  static constexpr std::size_t kMostNews = 1000;  // of alerts, for one who does not listen
+
   // All there is now, in order.
   std::vector<ClaimNews> take();
 
@@ -49,6 +54,7 @@ class ClaimFeed {
   void follow(const std::stop_token&);
   // Ok: nothing more will come. Errc::unavailable and the like: to be asked again.
   Result<void> stream(const std::stop_token&);
+  void take_alert(std::string_view data);
   Result<void> poll(const std::stop_token&);
   Result<protocol::LeaseAnswer> ask();
   http::ClientRequest request() const;

@@ -48,9 +48,15 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
       [this](const DeviceId& gpu, const lease::Seen& one) { tell_of_squatter(gpu, one); });
 }
 
-void LeaseFeed::on_snapshot(const Snapshot& snapshot) {
+void LeaseFeed::on_snapshot(const Snapshot& snapshot, const Quarantined& quarantined) {
   if (!snapshot.driver.initialised) return;
-  leases_.on_gpus(pool_gpus(snapshot));
+  auto gpus = pool_gpus(snapshot);
+  for (lease::PoolGpu& gpu : gpus) {
+    if (!gpu.withheld.empty()) continue;
+    gpu.text = quarantined(gpu.info.id);
+    if (!gpu.text.empty()) gpu.withheld = "quarantined";
+  }
+  leases_.on_gpus(gpus);
   const TimePoint newest = newest_list(snapshot);
   if (std::exchange(newest_list_, newest) != newest) leases_.on_processes();
   settings_.look();

@@ -21,7 +21,9 @@ class LeaseFeed {
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }
-  void on_snapshot(const Snapshot&);
+  // `quarantined`: why a GPU gets no new work, though it is fit; "" if it does.
+  using Quarantined = std::function<std::string(const DeviceId&)>;
+  void on_snapshot(const Snapshot&, const Quarantined& quarantined);
   // One listener, told after the settings of the lease were looked at.
   void on_change(std::function<void(const lease::Lease& now, lease::State before)> told) {
     told_ = std::move(told);

@@ -6,19 +6,9 @@
 #include <boost/mp11.hpp>
 
 #include "base/log.h"
+#include "daemon/change_error.h"
 
 namespace gpuyard::daemon {
-namespace {
-
-std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
-  if (!changes) return changes.error();
-  for (const control::Change& change : *changes) {
-    if (change.error) return change.error;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 // Owners of claims whose lease is not held any more.
 std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {

@@ -1,5 +1,6 @@
 #include "daemon/serve.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "daemon/alerts_file.h"
 #include "daemon/yard.h"
 #include "http/endpoint.h"
 #include "metrics/prometheus.h"
@@ -16,6 +18,11 @@ namespace gpuyard::daemon {
 namespace {
 
 constexpr unsigned kPrivate = 0700;
+
+// A terminal that is closed takes itself from those who had it, and sends them SIGHUP.
+bool has_terminal() {
+  return UniqueFd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).get() >= 0;
+}
 
 // Each connection is a descriptor; the usual soft limit of 1024 is a habit of select(). Returns
 // what it was before, which is what a driver is used to.
@@ -128,6 +135,7 @@ Result<void> check(const config::Config& config) {
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }
+  if (auto alerts = read_alerts(config); !alerts) return std::move(alerts).error();
   return check_temperatures(config.health);
 }
 
@@ -140,10 +148,14 @@ Result<void> serve(const ServeOptions& options) {
   }
 
   http::IoLoop loop;
-  Yard yard(loop, options, usual_descriptors);
+  auto alerts = read_alerts(options.config);
+  if (!alerts) return std::move(alerts).error();
+  Yard yard(loop, options, *std::move(alerts), usual_descriptors);
   if (auto listening = yard.listen(); !listening) return listening;
+  const bool had_terminal = has_terminal();
   bool stopping = false;
-  const Subscription signals = loop.signals({SIGTERM, SIGINT, SIGHUP}, [&](int) {
+  const Subscription signals = loop.signals({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+    if (number == SIGHUP && (!had_terminal || has_terminal())) return yard.reload();
     if (std::exchange(stopping, true)) return loop.stop();  // asked twice: at once
     log::info("stopping");
     yard.stop([&loop] { loop.stop(); });

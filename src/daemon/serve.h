@@ -18,6 +18,8 @@ struct ServeOptions {
   config::Config config;
   library::DriverChoice driver;
   std::string version;
+  // The configuration as it is now, for who asks to have it read again. Null: it stays.
+  std::function<Result<config::Config>()> reread;
   // Told once: the first snapshot, and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
 };
@@ -34,8 +36,10 @@ Result<void> check(const config::Config&);
 // the other's pid.
 Result<UniqueFd> lock_state(const std::string& directory);
 
-// Runs until SIGTERM, SIGINT or SIGHUP; then open connections get half a second. An error means
-// that it never served. The state directory is locked by the caller.
+// Runs until SIGTERM or SIGINT; then open connections get half a second. SIGHUP: reads the
+// configuration again, and takes what is live of it or, where anything in it is wrong, nothing; but
+// if it is that our terminal was closed, we end. An
+// error means that it never served. The state directory is locked by the caller.
 Result<void> serve(const ServeOptions&);
 
 }  // namespace gpuyard::daemon

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "config/keys.h"
 #include "http/endpoint.h"
 #include "processes/user_names.h"
 #include "protocol/control.h"
@@ -59,6 +60,12 @@ api::Authority authority_of(const config::Config& config) {
   return authority;
 }
 
+metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
+  using Configured = config::Config::Metrics::Dialect;
+  if (dialect == Configured::both) return metrics::Dialect::both;
+  return dialect == Configured::dcgm ? metrics::Dialect::dcgm : metrics::Dialect::gpuyard;
+}
+
 processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
   using enum processes::OwnerWatch::Listed;
   return options.driver.replay ? in_a_recording : now;
@@ -66,7 +73,8 @@ processes::OwnerWatch::Listed listed_when(const ServeOptions& options) {
 
 }  // namespace
 
-Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descriptors)
+Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
+           rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),
       loop_lag_(loop),
@@ -80,7 +88,10 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       query_(loop, "query"),
       owners_(query_, options.config.processes.proc_root, listed_when(options)),
       intake_(loop, journal_,
-              {[this](const DeviceEvent& event) { telemetry_.on_event(event); },
+              {[this](const DeviceEvent& event) {
+                 telemetry_.on_event(event);
+                 andon_.on_event(event);
+               },
                [this](const DeviceEvent& event) { telemetry_.on_echo(event); }}),
       event_hub_(journal_.epoch(), telemetry_.latest(), &owners_.book()),
       history_(loop, query_,
@@ -96,6 +107,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
       usage_(loop, "usage"),
       usage_books_(usage_, options.config.state.directory + "/usage.db", store::kUsageLayout),
       use_(loop, telemetry_, energy_.meter(), usage_books_, leases_.leases()),
+      andon_(loop, query_, state_, control_.control(), leases_.leases(),
+             options.config.state.directory, std::move(alerts)),
       users_(loop, query_),
       context_{telemetry_,
                event_hub_,
@@ -110,11 +123,13 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
                &leases_.leases(),
                options.config.lease.may_control},
       news_(context_),
+      alert_news_(context_),
       authority_(authority_of(options.config)),
       router_(context_, authority_),
       server_(loop, [this](http::Request request, http::Reply reply) {
         router_.handle(std::move(request), std::move(reply));
       }) {
+  context_.metrics_dialect = dialect_of(options.config.metrics.dialect);
   show_use();
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
@@ -124,6 +139,10 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, rlim_t driver_descri
 
 void Yard::show_use() {
   context_.use = &use_.book();
+  context_.alerts = &andon_.board();
+  context_.alert_sinks = &andon_;
+  context_.alert_cost = &andon_.cost();
+  context_.alert_news = &alert_news_;
   context_.lease_use = [this](const lease::Lease& lease) {
     const auto use = use_.book().of(lease.id);
     return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
@@ -177,6 +196,8 @@ void Yard::start() {
   });
   leases_.start();
   news_.start();
+  andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });
+  andon_.start();
   if (zeus_) zeus_->start();
   host_.start();
 }
@@ -223,13 +244,37 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
   energy_.meter().on_snapshot(*snapshot);
-  leases_.on_snapshot(*snapshot);
+  // Before leases: what it quarantines is handed out to nobody from this reading on.
+  andon_.on_snapshot(*snapshot);
+  leases_.on_snapshot(*snapshot, [this](const DeviceId& gpu) {
+    if (!andon_.board().looking()) return std::string("its alerts are still being read");
+    const auto quarantine = andon_.board().quarantine(gpu);
+    return quarantine ? quarantine->text : std::string();
+  });
   use_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
 }
 
 void Yard::on_added(const events::Event& event) {
   event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
+}
+
+void Yard::reload() {
+  if (!options_.reread) return;
+  const auto config = options_.reread();
+  if (!config) return log::error("the configuration stays as it is: {}", config.error().message);
+  // What alerts may do is what this daemon may: control is as it was at the start.
+  config::Config now = *config;
+  now.control = options_.config.control;
+  auto alerts = read_alerts(now);
+  if (!alerts) return log::error("the configuration stays as it is: {}", alerts.error().message);
+  for (const std::string& key : config::restart_keys_that_differ(options_.config, *config)) {
+    log::warning("{} has changed, and takes effect at the next start", key);
+  }
+  log::set_level(config->log.level);
+  log::info("read again: {} rules, {} sinks{}{}", alerts->rules.size(), alerts->sinks.size(),
+            alerts->file.empty() ? "" : " from ", alerts->file);
+  andon_.replace(*std::move(alerts));
 }
 
 void Yard::stop(std::function<void()> done) {

@@ -6,10 +6,12 @@
 
 #include <optional>
 
+#include "api/alert_news.h"
 #include "api/lease_news.h"
 #include "api/router.h"
 #include "base/loop_lag.h"
 #include "base/worker.h"
+#include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
@@ -34,11 +36,13 @@ namespace gpuyard::daemon {
 class Yard final : private driver::HostListener, private telemetry::Reader {
  public:
   // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.
-  Yard(http::IoLoop&, const ServeOptions&, rlim_t driver_descriptors);
+  Yard(http::IoLoop&, const ServeOptions&, AlertsFile, rlim_t driver_descriptors);
 
   Result<void> listen();
   void start();
   void stop(std::function<void()> done);
+  // Reads the configuration again: what is live of it comes in force, all of it or nothing.
+  void reload();
   const std::vector<std::string>& places() const { return places_; }
 
  private:
@@ -77,9 +81,11 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   ThreadWorker usage_;
   store::StateStore usage_books_;
   LeaseUseFeed use_;
+  AndonFeed andon_;
   UserDirectory users_;
   api::Context context_;
   api::LeaseNews news_;
+  api::AlertNews alert_news_;
   const api::Authority authority_;
   api::Router router_;
   http::Server server_;

@@ -1,0 +1,76 @@
+#include "daemon/alert_caps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "daemon/change_error.h"
+
+namespace gpuyard::daemon {
+
+std::map<DeviceId, AlertCaps::Caps> AlertCaps::wanted() const {
+  std::map<DeviceId, Caps> caps;
+  for (const andon::Alert& alert : board_.engine().firing()) {
+    const andon::Rule* const rule = find_rule(board_.engine().rules(), alert.rule);
+    if (rule == nullptr || !rule->cap_w) continue;
+    caps[alert.gpu][andon::owner_of_cap(rule->name)] = std::llround(*rule->cap_w * 1000);
+  }
+  return caps;
+}
+
+AlertCaps::Caps AlertCaps::claimed(const DeviceId& gpu) const {
+  Caps caps;
+  const control::Holding* const holding = control_.holding(gpu, SettingKind::power_limit);
+  if (holding == nullptr) return caps;
+  for (const control::Claim& claim : holding->claims) {
+    if (!andon::rule_of_owner(claim.owner).empty()) caps[claim.owner] = claim.wanted.highest;
+  }
+  return caps;
+}
+
+void AlertCaps::look(const Snapshot& snapshot) {
+  if (!board_.looking() || !control_.policy().enabled) return;
+  auto all = wanted();
+  for (const DeviceState& device : snapshot.devices) {
+    const DeviceId& gpu = device.info.id;
+    const Caps& wanted_now = all[gpu];
+    const Caps claimed_now = claimed(gpu);
+    for (const auto& [owner, milliwatts] : wanted_now) {
+      const auto claim = claimed_now.find(owner);
+      if (claim != claimed_now.end() && claim->second == milliwatts) continue;
+      ask({gpu, owner}, control::Put{power_limit(milliwatts)}, "capping");
+    }
+    for (const auto& [owner, milliwatts] : claimed_now) {
+      if (wanted_now.count(owner) > 0) continue;
+      ask({gpu, owner}, control::Restore{SettingKind::power_limit}, "lifting the cap of");
+    }
+  }
+}
+
+void AlertCaps::ask(const Key& key, const control::Action& action, const std::string& what) {
+  const auto patience = patience_.find(key);
+  if (patience != patience_.end() && loop_.now() < patience->second.until) return;
+  if (!under_way_.insert(key).second) return;
+  control::Asker asker;
+  asker.owner = key.second;
+  asker.received = loop_.now();
+  control_.ask({asker, {key.first}, action},
+               [weak = std::weak_ptr(self_), key, what](const auto& changes) {
+                 const auto self = weak.lock();
+                 if (!self) return;
+                 AlertCaps& caps = **self;
+                 caps.under_way_.erase(key);
+                 const auto why = error_of(changes);
+                 if (!why) {
+                   caps.patience_.erase(key);
+                   return;
+                 }
+                 Patience& again = caps.patience_[key];
+                 again.until = caps.loop_.now() + again.next;
+                 again.next = std::min(2 * again.next, kLongest);
+                 log::warning("{} {} for {} did not work, and is tried again: {}", what, key.first,
+                              key.second, why->message);
+               });
+}
+
+}  // namespace gpuyard::daemon

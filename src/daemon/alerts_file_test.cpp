@@ -1,0 +1,97 @@
+#include "daemon/alerts_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::daemon {
+namespace {
+
+class AlertsFileTest : public ::testing::Test {
+ protected:
+  AlertsFileTest() {
+    path_ = std::filesystem::temp_directory_path() / "gpuyard-alerts-XXXXXX";
+    const int file = ::mkstemp(path_.data());
+    if (file >= 0) ::close(file);
+  }
+  ~AlertsFileTest() override { std::filesystem::remove(path_); }
+
+  Result<AlertsFile> read(const std::string& text) {
+    std::ofstream(path_) << text;
+    config_.alerts.file = path_;
+    return read_alerts(config_);
+  }
+  std::string refused(const std::string& text) {
+    const auto alerts = read(text);
+    return alerts ? "it was taken" : alerts.error().message;
+  }
+
+  std::string path_;
+  config::Config config_;
+};
+
+TEST_F(AlertsFileTest, WithoutAFileAllIsBuiltInAndGoesToTheLog) {
+  const auto alerts = read_alerts({});
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  ASSERT_EQ(alerts->sinks.size(), 1U);
+  EXPECT_EQ(alerts->sinks[0].name, "log");
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::info);
+}
+
+TEST_F(AlertsFileTest, ALogOfTheirOwnIsTheirs) {
+  const auto alerts = read("[sink.log]\nkind = 'log'\nmin_level = 'error'\n");
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  ASSERT_EQ(alerts->sinks.size(), 1U);
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::error);
+}
+
+TEST_F(AlertsFileTest, ACommandOfARuleIsASinkOfItsOwn) {
+  const auto alerts = read("[rule.thermal]\ncommand = ['/bin/true', 'x']\n");
+  ASSERT_TRUE(alerts) << alerts.error().message;
+  const auto command =
+      std::ranges::find(alerts->sinks, "command:thermal", &notify::SinkConfig::name);
+  ASSERT_NE(command, alerts->sinks.end());
+  EXPECT_EQ(command->argv, (std::vector<std::string>{"/bin/true", "x"}));
+}
+
+TEST_F(AlertsFileTest, ACapNeedsControl) {
+  EXPECT_NE(refused("[rule.thermal]\ncap_w = 300\n").find("control.enabled is false"),
+            std::string::npos);
+  EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\nenabled = false\n"), "it was taken");
+  config_.control.enabled = true;
+  EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\n"), "it was taken");
+}
+
+TEST_F(AlertsFileTest, ARuleNamesOnlySinksThatThereAre) {
+  EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
+            path_ + ": rule thermal: there is no sink \"ops\"; known are log");
+}
+
+TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
+  config_.alerts.file = "/nonexistent/alerts.toml";
+  const auto alerts = read_alerts(config_);
+  ASSERT_FALSE(alerts);
+  EXPECT_EQ(alerts.error().code, Errc::invalid);
+  EXPECT_NE(alerts.error().message.find("/nonexistent/alerts.toml"), std::string::npos);
+}
+
+TEST_F(AlertsFileTest, MalformedTomlIsRefusedWithItsLine) {
+  EXPECT_NE(refused("[rule.thermal]\nat = \n").find(path_ + ":2: "), std::string::npos);
+}
+
+TEST_F(AlertsFileTest, CommandsCountAmongTheSinks) {
+  std::string text;
+  for (int i = 0; i < 16; ++i) {
+    text += "[rule.r" + std::to_string(i) +
+            "]\non = 'temperature_c'\nat = 1\nmessage = 'x'\ncommand = ['/bin/true']\n";
+  }
+  EXPECT_NE(refused(text).find("17 sinks, with the commands of rules and the log; at most 16"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon

@@ -1,0 +1,255 @@
+#include "daemon/andon_feed.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <set>
+
+#include "andon/severity.h"
+#include "base/host_name.h"
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "base/new_id.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+std::string own_name() {
+  std::string name = host_name();
+  return name.empty() ? "localhost" : name;
+}
+
+// Nothing where it cannot be told.
+std::optional<double> free_percent(const std::string& directory) {
+  struct statvfs disk{};
+  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;
+  return 100.0 * static_cast<double>(disk.f_bavail) / static_cast<double>(disk.f_blocks);
+}
+
+std::size_t outsiders(const std::vector<lease::Seen>& seen) {
+  return static_cast<std::size_t>(
+      std::ranges::count(seen, lease::Seen::Verdict::outsider, &lease::Seen::verdict));
+}
+
+}  // namespace
+
+AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, control::Control& control,
+                     const lease::Leases& leases, std::string state_directory, AlertsFile file)
+    : loop_(loop),
+      query_(query),
+      state_(state),
+      leases_(leases),
+      directory_(std::move(state_directory)),
+      host_(own_name()),
+      file_(std::move(file)),
+      books_(state),
+      board_(loop, books_, *this, file_.rules),
+      outlets_(loop, notify::make_senders(loop, notify::worker_threads(loop)),
+               {[this](const std::string& sink, const std::string& id) { on_delivered(sink, id); },
+                [this](const std::string& sink, const std::string& id, const std::string& why) {
+                  on_dead(sink, id, why);
+                }}),
+      tests_(loop, outlets_),
+      caps_(loop, control, board_) {
+  if (auto done = outlets_.replace(file_.sinks); !done) log::error("{}", done.error().message);
+}
+
+void AndonFeed::start() {
+  look_at_disk();
+  board_.start();
+}
+
+void AndonFeed::replace(AlertsFile file) {
+  auto sinks = file.sinks;
+  for (notify::SinkConfig& sink : owing(file)) sinks.push_back(std::move(sink));
+  if (auto done = outlets_.replace(std::move(sinks)); !done) {
+    return log::error("the rules and sinks stay as they are: {}", done.error().message);
+  }
+  file_ = std::move(file);
+  board_.replace(file_.rules);
+}
+
+// The command of a rule that goes is run once more, when its alert ends with it.
+std::vector<notify::SinkConfig> AndonFeed::owing(const AlertsFile& next) const {
+  std::vector<notify::SinkConfig> some;
+  for (const notify::SinkConfig& sink : file_.sinks) {
+    const bool stays =
+        std::ranges::find(next.sinks, sink.name, &notify::SinkConfig::name) != next.sinks.end();
+    const bool owes = std::ranges::any_of(board_.engine().firing(), [&](const andon::Alert& one) {
+      return std::ranges::find(one.heard_by, sink.name) != one.heard_by.end();
+    });
+    if (is_sink_of_command(sink.name) && !stays && owes) some.push_back(sink);
+  }
+  return some;
+}
+
+void AndonFeed::on_snapshot(const Snapshot& snapshot) {
+  const TimePoint began = BootClock::now();
+  andon::Facts facts = facts_.note(snapshot, lease_facts(snapshot), loop_.now());
+  note_node(facts.node);
+  board_.tick(facts);
+  cost_.add(BootClock::now() - began);
+  caps_.look(snapshot);
+  tell_what_fires();
+}
+
+std::map<DeviceId, andon::LeaseFacts> AndonFeed::lease_facts(const Snapshot& snapshot) const {
+  std::map<DeviceId, andon::LeaseFacts> facts;
+  // Who never leased a GPU here has no squatters, only users.
+  if (leases_.closed() || leases_.last_fence() == 0) return facts;
+  const auto& outside = leases_.gpus().outside();
+  for (const DeviceState& device : snapshot.devices) {
+    const auto seen = outside.find(device.info.id);
+    facts[device.info.id] = {leases_.leased(device.info.id),
+                             seen != outside.end() ? outsiders(seen->second) : 0};
+  }
+  return facts;
+}
+
+void AndonFeed::note_node(andon::Signals& node) {
+  node[andon::Signal::journal_down] = state_.failing() || board_.trouble() ? 1 : 0;
+  node[andon::Signal::disk_free] = disk_free_percent_;
+  double longest = 0;
+  std::map<std::string, TimePoint> failing;
+  for (const notify::SinkFigures& one : outlets_.figures()) {
+    if (!one.failing_since || one.queued == 0) continue;  // what was refused is told by its own log
+    const auto since = failing_.try_emplace(one.name, loop_.now()).first->second;
+    failing.emplace(one.name, since);
+    longest = std::max(longest, std::chrono::duration<double>(loop_.now() - since).count());
+  }
+  failing_ = std::move(failing);
+  node[andon::Signal::sink_failing] = longest;
+}
+
+void AndonFeed::look_at_disk() {
+  disk_timer_ = loop_.call_after(kDiskLook, [this] { look_at_disk(); });
+  ask_worker(
+      query_, [directory = directory_] { return free_percent(directory); },
+      [weak = std::weak_ptr(self_)](std::optional<double> percent) {
+        if (const auto self = weak.lock()) (*self)->disk_free_percent_ = percent;
+      });
+}
+
+notify::Notice AndonFeed::notice_of(const andon::Alert& alert, std::string id) const {
+  notify::Notice notice;
+  notice.id = std::move(id);
+  notice.key = key_of(alert);
+  notice.rule = alert.rule;
+  const bool firing = alert.state == andon::State::firing;
+  notice.status = firing ? notify::Status::firing : notify::Status::resolved;
+  notice.severity = static_cast<unsigned>(worst_severity(alert));
+  notice.level = notify::level_of(notice.severity);
+  notice.message = alert.message;
+  notice.advice = alert.advice;
+  if (!alert.gpu.empty()) {
+    notice.gpu = {alert.index.value_or(0), alert.gpu, alert.pci_address, alert.gpu_name};
+  }
+  notice.host = host_;
+  notice.started_at = alert.fired;
+  if (alert.resolved) notice.ended_at = *alert.resolved;
+  notice.simulated = alert.simulated;
+  return notice;
+}
+
+std::vector<std::string> AndonFeed::sinks_for(const andon::Alert& alert, const andon::Rule& rule) {
+  if (!rule.sinks.empty()) {
+    const std::set<std::string> once(rule.sinks.begin(), rule.sinks.end());
+    return {once.begin(), once.end()};
+  }
+  auto sinks = outlets_.names_for(notify::level_of(static_cast<unsigned>(alert.severity)));
+  std::erase_if(sinks, is_sink_of_command);
+  return sinks;
+}
+
+std::string AndonFeed::command_of(const andon::Rule& rule) {
+  return rule.command.empty() ? std::string() : sink_of_command(rule.name);
+}
+
+andon::Outgoing AndonFeed::words_for(const andon::Alert& alert, const std::string& sink) {
+  const std::string id = new_id();
+  return {id, sink, json::to_json(notice_of(alert, id)), 0};
+}
+
+void AndonFeed::send(const andon::Outgoing& words) {
+  auto notice = json::from_json<notify::Notice>(words.body, json::UnknownFields::ignore);
+  if (!notice) {
+    log::error("what sink {} was to be told cannot be read: {}", words.sink,
+               notice.error().message);
+    return loop_.post([weak = std::weak_ptr(self_), id = words.id] {
+      if (const auto self = weak.lock()) (*self)->board_.delivered(id);
+    });
+  }
+  outlets_.send(words.sink, *std::move(notice));
+}
+
+void AndonFeed::on_delivered(const std::string&, const std::string& id) {
+  if (!tests_.heard(id, std::nullopt)) board_.delivered(id);
+}
+
+void AndonFeed::on_dead(const std::string&, const std::string& id, const std::string& why) {
+  if (!tests_.heard(id, why)) board_.delivered(id);
+}
+
+// Acknowledged and silenced ones, too, if they were told: whoever is not told again thinks that it
+// is over.
+void AndonFeed::tell_what_fires() {
+  std::vector<notify::StillFiring> firing;
+  for (const andon::Alert& alert : board_.engine().firing()) {
+    if (alert.told) firing.push_back({notice_of(alert, ""), alert.heard_by});
+  }
+  const bool any = !firing.empty();
+  if (any || told_firing_) outlets_.still_firing(std::move(firing));
+  told_firing_ = any;
+}
+
+std::vector<protocol::Sink> AndonFeed::sinks() const {
+  std::vector<protocol::Sink> all;
+  for (const notify::SinkFigures& one : outlets_.figures()) {
+    protocol::Sink sink;
+    sink.name = one.name;
+    sink.kind = enum_name(one.kind);
+    sink.where = one.where;
+    const auto config = std::ranges::find(file_.sinks, one.name, &notify::SinkConfig::name);
+    if (config != file_.sinks.end()) sink.min_level = enum_name(config->min_level);
+    sink.queued = static_cast<std::int64_t>(one.queued);
+    sink.delivered_total = one.delivered_total;
+    sink.retries_total = one.retries_total;
+    sink.dead_letters_total = one.dead_letters_total;
+    if (one.failing_since) sink.failing_since = to_rfc3339(*one.failing_since);
+    sink.last_error = one.last_error;
+    all.push_back(std::move(sink));
+  }
+  return all;
+}
+
+void AndonFeed::test(const std::string& sink, const std::string& by, Tested tested) {
+  std::vector<std::string> sinks = outlets_.names();
+  if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // that would be done, not told
+  if (!sink.empty()) {
+    if (std::ranges::find(sinks, sink) == sinks.end()) {
+      return loop_.post([sink, tested = std::move(tested)] {
+        tested(Error{Errc::not_found,
+                     "there is no sink \"" + sink + "\"; `gpuyard alerts sinks` lists them"});
+      });
+    }
+    sinks = {sink};
+  }
+  const auto notice = [&](std::string id) {
+    notify::Notice test;
+    test.id = std::move(id);
+    test.key = "test/" + host_;
+    test.rule = "test";
+    test.severity = 0;
+    test.level = notify::Level::info;
+    test.message = "This is a test of gpuyard on " + host_ + ", asked for by " + by;
+    test.advice = "Nothing is wrong, and nothing is to be done.";
+    test.host = host_;
+    test.started_at = loop_.wall();
+    test.test = true;
+    return test;
+  };
+  tests_.begin(sinks, notice, std::move(tested));
+}
+
+}  // namespace gpuyard::daemon
