@@ -103,6 +103,8 @@ std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
     case Kind::back:
       away_.reset();
       return std::nullopt;
+    case Kind::alert:
+      return std::nullopt;  // of GPUs that it has not heard of yet
     case Kind::refused:
       return fail(news.error);
     case Kind::anew:

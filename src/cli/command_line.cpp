@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/alerts_command_line.h"
 #include "cli/color_option.h"
 #include "cli/completion.h"
 #include "cli/control_command_line.h"
@@ -51,6 +52,8 @@ void add_serve(CLI::App& app, Verb& chosen, ServeVerb& verb) {
   serve->add_option("--state", verb.state, "Directory for what must survive the daemon");
   auto* nvml = serve->add_option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
   serve->add_option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
+  serve->add_option("--metrics-dialect", verb.metrics_dialect,
+                    "Names of metrics: gpuyard, dcgm-4.8 or both");
   serve->add_option("--log-level", verb.log_level, "debug, info, warning or error");
   auto* simulate = add_simulate(serve, verb.simulate)->excludes(nvml);
   auto* model = add_model(serve, verb.model)->needs(simulate);
@@ -360,6 +363,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   EnergyVerb energy;
   ControlVerbs control;
   LeaseVerbs leasing;
+  AlertsVerb alerts;
   DoctorVerb doctor;
   SchemaVerb schema;
   DriverVerb driver;
@@ -377,6 +381,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_smi(app, chosen, smi);
   add_energy(app, chosen, energy);
   add_leasing(app, chosen, leasing);
+  add_alerts(app, chosen, alerts);
   add_control(app, chosen, control);
   add_reading(app, chosen, driver, "driver", "Show the versions of driver, CUDA and NVML");
   add_reading(app, chosen, doctor, "doctor", "Find out why there is no driver, GPU or daemon");

@@ -280,14 +280,15 @@ TEST(CommandLine, ServeMayListenInSeveralPlaces) {
 }
 
 TEST(CommandLine, ServeTakesWhatTheConfigurationFileMayHold) {
-  const auto serve =
-      verb<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state", "/d", "--nvml",
-                       "/n", "--metrics-prefix", "p", "--log-level", "debug"});
+  const auto serve = verb<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state",
+                                      "/d", "--nvml", "/n", "--metrics-prefix", "p",
+                                      "--metrics-dialect", "both", "--log-level", "debug"});
   EXPECT_EQ(serve.config_file, "a.toml");
   EXPECT_EQ(serve.socket, "/s");
   EXPECT_EQ(serve.state, "/d");
   EXPECT_EQ(serve.nvml, "/n");
   EXPECT_EQ(serve.metrics_prefix, "p");
+  EXPECT_EQ(serve.metrics_dialect, "both");
   EXPECT_EQ(serve.log_level, "debug");
 }
 

@@ -211,6 +211,8 @@ void LeasedRun::hear(const client::ClaimNews& news) {
       return remark(news.error.message + "; the command runs on, and the daemon is asked again");
     case Kind::back:
       return remark("the daemon is back");
+    case Kind::alert:
+      return remark_alert(news.alert);
     case Kind::anew:
       return;  // of one who waits
     case Kind::refused:
@@ -228,6 +230,13 @@ void LeasedRun::hear(const client::ClaimNews& news) {
   lost_ = true;
   remark(ending_text(lease_) +
          "; the command runs on, and its GPUs are not given to others before it is gone");
+}
+
+void LeasedRun::remark_alert(const protocol::Alert& alert) {
+  const std::string message = printable(alert.message);
+  if (alert.state == andon::State::resolved) return remark("over: " + message);
+  remark(
+      fmt::format("ALERT [severity {}]: {}. {}", alert.severity, message, printable(alert.advice)));
 }
 
 void LeasedRun::release() {

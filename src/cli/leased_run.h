@@ -40,6 +40,7 @@ class LeasedRun {
   Result<void> register_command();
   JobEnd wait();
   void hear(const client::ClaimNews&);
+  void remark_alert(const protocol::Alert&);
   // The lease as it was when it ended, as far as somebody says.
   void release();
   void say_summary() const;

@@ -12,6 +12,7 @@
 #include "cli/query_answer.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/leases.h"
 #include "sim/world_status.h"
@@ -26,6 +27,9 @@ struct Schema {
 };
 
 constexpr std::array kSchemas = {
+    Schema{"alert", "gpuyard alerts ack --json", json::schema<protocol::AlertAnswer>},
+    Schema{"alert-history", "gpuyard alerts history --json", json::schema<protocol::AlertHistory>},
+    Schema{"alerts", "gpuyard alerts --json", json::schema<protocol::Alerts>},
     Schema{"audit", "gpuyard audit --json", json::schema<protocol::Audit>},
     Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
            json::schema<protocol::Changes>},
@@ -50,8 +54,14 @@ constexpr std::array kSchemas = {
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
            json::schema<QueryAnswer>},
     Schema{"queue", "gpuyard queue --json", json::schema<protocol::Queue>},
+    Schema{"rules", "gpuyard alerts rules --json", json::schema<protocol::Rules>},
     Schema{"run", "what gpuyard run --summary writes", json::schema<RunAnswer>},
+    Schema{"silence", "gpuyard alerts silence --json", json::schema<protocol::Silence>},
+    Schema{"silences", "gpuyard alerts silences, unsilence --json",
+           json::schema<protocol::Silences>},
     Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},
+    Schema{"sink-tests", "gpuyard alerts test --json", json::schema<protocol::SinkTests>},
+    Schema{"sinks", "gpuyard alerts sinks --json", json::schema<protocol::Sinks>},
     Schema{"usage", "gpuyard usage --json", json::schema<protocol::Usage>},
     Schema{"version", "gpuyard version --json", json::schema<VersionAnswer>},
 };

@@ -30,6 +30,11 @@ Result<config::Config> configuration(const ServeVerb& verb) {
   if (!verb.state.empty()) loaded->state.directory = verb.state;
   if (!verb.nvml.empty()) loaded->driver.nvml = verb.nvml;
   if (!verb.metrics_prefix.empty()) loaded->metrics.prefix = verb.metrics_prefix;
+  if (!verb.metrics_dialect.empty()) {
+    if (auto done = config::set_dialect(*loaded, verb.metrics_dialect); !done) {
+      return std::move(done).error().in("--metrics-dialect");
+    }
+  }
   if (!verb.log_level.empty()) {
     if (auto done = config::set_level(*loaded, verb.log_level); !done) {
       return std::move(done).error().in("--log-level");
@@ -107,7 +112,9 @@ int run(const ServeVerb& verb) {
   auto driver =
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
   driver.replay = *std::move(replay);
-  daemon::ServeOptions options{*std::move(config), std::move(driver), std::string(kVersion), {}};
+  daemon::ServeOptions options{
+      *std::move(config), std::move(driver), std::string(kVersion), {}, {}};
+  options.reread = [&verb] { return configuration(verb); };
   if (verb.greet) options.on_ready = greet;
   const auto served = daemon::serve(options);
   return served ? 0 : complain(served.error());

@@ -20,6 +20,7 @@ struct ServeVerb {
   std::string state;
   std::string nvml;
   std::string metrics_prefix;
+  std::string metrics_dialect;
   std::string log_level;
   std::optional<int> simulate;
   std::string model = "h100";  // of the simulated GPUs
@@ -209,6 +210,33 @@ struct QueueVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct AlertsVerb {
+  enum class Action : std::uint8_t {
+    list,
+    history,
+    acknowledge,
+    silence,
+    silences,
+    unsilence,
+    rules,
+    sinks,
+    test,
+  };
+  Action action = Action::list;
+  std::string socket;
+  bool json = false;
+  bool toml = false;  // of rules: the built-in ones, as text
+  ColorWish color = ColorWish::automatic;
+  std::uint64_t number = 0;  // of an alert
+  std::string note;
+  std::string rule;
+  std::string gpu;
+  std::string length;  // of a silence: "2h"
+  std::string id;      // of a silence
+  std::string sink;
+  std::int64_t limit = 100;
+};
+
 struct CordonVerb {
   std::string socket;
   std::string gpus;
@@ -324,11 +352,11 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb =
-    std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
-                 QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
-                 OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, CordonVerb, UsageVerb,
-                 DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
+                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
+                          ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb,
+                          QueueVerb, CordonVerb, UsageVerb, AlertsVerb, DoctorVerb, ConfigVerb,
+                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -350,6 +378,7 @@ int run(const LeasesVerb&);
 int run(const QueueVerb&);
 int run(const CordonVerb&);
 int run(const UsageVerb&);
+int run(const AlertsVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);

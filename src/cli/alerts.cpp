@@ -1,0 +1,136 @@
+// gpuyard alerts: what is wrong, and what people do about it.
+#include <algorithm>
+
+#include "andon/rule_reader.h"
+#include "base/json_writer.h"
+#include "cli/alerts_table.h"
+#include "cli/lease_request.h"
+#include "cli/reading.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "client/daemon_client.h"
+#include "protocol/alert_routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using Action = AlertsVerb::Action;
+
+constexpr int kUnmet = 7;  // exit code: what was asked for did not come true
+
+std::optional<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+int complain_about_alerts(const Error& error) {
+  const bool absent = error.code == Errc::unavailable;
+  return complain(error,
+                  absent ? "  `gpuyard serve` starts one; `gpuyard doctor` looks closer." : "");
+}
+
+// Prints the answer as JSON, or as `table` has it.
+template <class Answer, class Table>
+int show(const AlertsVerb& verb, const Result<Answer>& answer, Table&& table) {
+  if (!answer) return complain_about_alerts(answer.error());
+  print(verb.json ? json::to_json(*answer) + "\n" : table(*answer));
+  return 0;
+}
+
+int list(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  return show(verb, client::call(daemon, protocol::kAlerts), [&](const auto& alerts) {
+    return alerts_text(alerts, wall_now(), Screen::of_stdout(verb.color));
+  });
+}
+
+int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  protocol::AlertHistoryQuery query;
+  query.rule = unless_empty(verb.rule);
+  query.gpu = unless_empty(verb.gpu);
+  query.limit = verb.limit;
+  return show(verb, client::call(daemon, protocol::kAlertHistory, query), [&](const auto& past) {
+    return history_text(past, wall_now(), Screen::of_stdout(verb.color));
+  });
+}
+
+int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  return show(
+      verb, client::call(daemon, protocol::kAcknowledge, {verb.number}, {unless_empty(verb.note)}),
+      [](const protocol::AlertAnswer& answer) {
+        return "Acknowledged: " + name_text(answer.alert) + ".\n";
+      });
+}
+
+int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  const auto length = seconds_of(verb.length, "--for");
+  if (!length) return complain(length.error());
+  protocol::SilenceWish wish;
+  wish.for_s = *length;
+  wish.rule = unless_empty(verb.rule);
+  wish.gpu = unless_empty(verb.gpu);
+  wish.comment = unless_empty(verb.note);
+  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
+              [&](const protocol::Silence& one) {
+                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
+              });
+}
+
+int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
+  return show(verb, answer, [&](const auto& all) {
+    return silences_text(all, wall_now(), Screen::of_stdout(verb.color));
+  });
+}
+
+int rules(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  return show(verb, client::call(daemon, protocol::kRules),
+              [&](const auto& all) { return rules_text(all, Screen::of_stdout(verb.color)); });
+}
+
+int sinks(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  return show(verb, client::call(daemon, protocol::kSinks), [&](const auto& all) {
+    return sinks_text(all, wall_now(), Screen::of_stdout(verb.color));
+  });
+}
+
+int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
+  const auto answer = client::call(daemon, protocol::kTestSinks, {}, {unless_empty(verb.sink)},
+                                   protocol::kSinkTestPatience + client::kAnswerDeadline);
+  const int shown = show(verb, answer, sink_tests_text);
+  if (shown != 0) return shown;
+  const bool all = std::ranges::all_of(answer->sinks, &protocol::SinkTest::delivered);
+  return all ? 0 : kUnmet;
+}
+
+}  // namespace
+
+int run(const AlertsVerb& verb) {
+  if (verb.toml) {
+    print(andon::built_in_text());
+    return 0;
+  }
+  const auto daemon =
+      daemon_at(verb.socket, "only a daemon watches for alerts, and none is running here");
+  if (!daemon) return complain_about_alerts(daemon.error());
+  switch (verb.action) {
+    case Action::list:
+      return list(verb, *daemon);
+    case Action::history:
+      return history(verb, *daemon);
+    case Action::acknowledge:
+      return acknowledge(verb, *daemon);
+    case Action::silence:
+      return silence(verb, *daemon);
+    case Action::silences:
+      return silences(verb, client::call(*daemon, protocol::kSilencesNow));
+    case Action::unsilence:
+      return silences(verb, client::call(*daemon, protocol::kUnsilence, {verb.id}));
+    case Action::rules:
+      return rules(verb, *daemon);
+    case Action::sinks:
+      return sinks(verb, *daemon);
+    case Action::test:
+      break;
+  }
+  return test(verb, *daemon);
+}
+
+}  // namespace gpuyard::cli
