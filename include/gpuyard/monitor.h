@@ -117,6 +117,8 @@ class GPUYARD_API Monitor {
  private:
   struct State;
   friend class EnergyWindow;
+  friend class PrometheusExporter;
+  friend class TrainingMonitor;
   explicit Monitor(std::shared_ptr<State>);
   std::shared_ptr<State> state_;
 };

@@ -1,0 +1,73 @@
+#include "library/exporter.h"
+
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace gpuyard::library {
+namespace {
+
+http::Limits limits(std::size_t connections) {
+  http::Limits limits;
+  limits.connections = connections;
+  limits.streams = 0;
+  limits.all_streams = 0;
+  return limits;
+}
+
+}  // namespace
+
+Exporter::Exporter(Scraper scraper, const ExporterOptions& options)
+    : about_(fmt::format("gpuyard {}: the GPUs of this program, for Prometheus, at /metrics\n",
+                         options.version)),
+      worker_(loop_, "gpuyard-scrape"),
+      desk_(worker_, std::move(scraper)),
+      server_(std::make_unique<http::Server>(
+          loop_,
+          [this](const http::Request& request, http::Reply reply) {
+            answer(request, std::move(reply));
+          },
+          limits(kConnections))) {
+  server_->allow_hosts(options.hosts);
+}
+
+Result<std::unique_ptr<Exporter>> Exporter::start(Scraper scraper, const ExporterOptions& options) {
+  try {
+    std::unique_ptr<Exporter> exporter(new Exporter(std::move(scraper), options));
+    const auto bound = exporter->server_->listen_tcp(options.address, options.port);
+    if (!bound) return bound.error();
+    exporter->port_ = bound->port;
+    exporter->thread_ = std::thread([raw = exporter.get()] { raw->loop_.run(); });
+    return exporter;
+  } catch (const std::system_error& none) {
+    return Error{Errc::unavailable, fmt::format("no thread to serve with: {}", none.what())};
+  }
+}
+
+Exporter::~Exporter() {
+  if (thread_.joinable()) {
+    loop_.post([this] { shut_down(); });
+    thread_.join();
+  }
+  server_.reset();  // replies that are still out do nothing from here on
+}
+
+void Exporter::shut_down() {
+  server_->shutdown(kGrace, [this] { loop_.stop(); });
+  patience_ = loop_.call_after(2 * kGrace, [this] { loop_.stop(); });
+}
+
+void Exporter::answer(const http::Request& request, http::Reply reply) {
+  const bool known = request.path == "/" || request.path == "/metrics";
+  if (!known) return reply(http::error_response(404, "not_found", "there are / and /metrics"));
+  if (request.method != http::Method::get) {
+    auto refused = http::error_response(405, "method_not_allowed", "this can only be read");
+    refused.headers.push_back({"Allow", "GET, HEAD"});
+    return reply(std::move(refused));
+  }
+  if (request.path == "/") return reply(http::Response(200, "text/plain; charset=utf-8", about_));
+  desk_.ask(std::move(reply), metrics::format_for(request.header("Accept")));
+}
+
+}  // namespace gpuyard::library

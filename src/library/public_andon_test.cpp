@@ -1,0 +1,86 @@
+// Andon as a user of libgpuyard has it: fed by a monitor of a fleet that the test hurts.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpuyard/gpuyard.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using gpuyard::Alert;
+using gpuyard::AlertLevel;
+using gpuyard::Andon;
+
+std::vector<std::string> lines(const std::vector<Alert>& alerts) {
+  std::vector<std::string> all;
+  for (const Alert& alert : alerts) all.push_back(alert.line());
+  return all;
+}
+
+TEST(PublicAndon, SaysOfAMonitorsMetricsWhatIsWrong) {
+  RecordProperty("contract", "C6 C8 C9");
+  const auto fleet = gpuyard::MockBuilder()
+                         .with_device(0, "H100")
+                         .with_temperature(87)
+                         .with_utilization(99)
+                         .with_device(1, "H100")
+                         .with_utilization(99)
+                         .with_memory(79'600'000'000, 80'000'000'000)
+                         .build();
+  const auto monitor = gpuyard::Monitor::open(fleet);
+  ASSERT_TRUE(monitor);
+  Andon andon;
+  const auto alerts = andon.check(monitor->collect_metrics());
+  EXPECT_EQ(lines(alerts), (std::vector<std::string>{
+                               "ALERT [severity 57]: GPU 0: temperature is 87 C, threshold 80 C",
+                               "ALERT [severity 100]: GPU 1: memory is 99.5 % used, threshold "
+                               "90 %"}));
+  EXPECT_EQ(alerts.back().level(), AlertLevel::critical);
+  EXPECT_EQ(name_of(alerts.front().level()), "warning");
+}
+
+TEST(PublicAndon, KnowsWhoIsIdleAlthoughInUse) {
+  RecordProperty("contract", "C6 C8");
+  auto fleet = gpuyard::MockBuilder()
+                   .with_device(0, "in use")
+                   .with_device(1, "free")
+                   .with_device(2, "not known")
+                   .build();
+  ASSERT_TRUE(fleet.set_number(0, "processes_compute", 1));
+  ASSERT_TRUE(fleet.set_number(1, "processes_compute", 0));
+  const auto monitor = gpuyard::Monitor::open(fleet);
+  ASSERT_TRUE(monitor);
+  const auto metrics = monitor->collect_metrics();
+  ASSERT_EQ(metrics.size(), 3U);
+  EXPECT_EQ(metrics[0].in_use, true);
+  EXPECT_EQ(metrics[1].in_use, false);
+  EXPECT_EQ(metrics[2].in_use, std::nullopt);
+  Andon andon({.idle_timeout_secs = 60});
+  EXPECT_TRUE(andon.check(metrics, 0s).empty());
+  EXPECT_EQ(lines(andon.check(metrics, 61s)),
+            (std::vector<std::string>{
+                "ALERT [severity 40]: GPU 0: idle for 61 s, threshold 60 s: possible hang",
+                "ALERT [severity 40]: GPU 2: idle for 61 s, threshold 60 s: possible hang"}));
+}
+
+TEST(PublicAndon, CountsByItsOwnClockUnlessToldAnother) {
+  RecordProperty("contract", "C6");
+  Andon andon({.idle_timeout_secs = 0});
+  const auto metrics = gpuyard::MockBuilder().with_device(0, "H100").collect_metrics();
+  andon.check(metrics);
+  const auto alerts = andon.check(metrics);
+  ASSERT_EQ(alerts.size(), 1U);
+  EXPECT_LT(std::get<gpuyard::GpuIdle>(alerts[0].kind).duration_secs, 60U);
+}
+
+TEST(PublicAndon, FindsNothingWhereThereIsNoGpu) {
+  RecordProperty("contract", "C6 C8");
+  const auto monitor =
+      gpuyard::Monitor::open_or_none(gpuyard::FakeFleet::without_driver("Driver Not Loaded"));
+  EXPECT_TRUE(Andon().check(monitor.collect_metrics()).empty());
+}
+
+}  // namespace

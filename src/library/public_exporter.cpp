@@ -1,0 +1,93 @@
+// The public PrometheusExporter: what was wished for, and the server if there is one.
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpuyard/prometheus_exporter.h"
+#include "library/exporter.h"
+#include "library/public_monitor.h"
+#include "metrics/prometheus.h"
+
+namespace gpuyard {
+
+struct [[gnu::visibility("hidden")]] v0::PrometheusExporter::State {
+  std::string prefix = "gpuyard";
+  library::ExporterOptions options;
+  std::shared_ptr<const Monitor::State> monitor;
+  std::unique_ptr<library::Exporter> serving;
+
+  // Also without a driver: then the metrics say that there is none.
+  library::Scraper::Read reader() const {
+    return [of = monitor] {
+      Snapshot snapshot;
+      snapshot.taken = BootClock::now();
+      if (of->monitor) snapshot = of->monitor->inventory(kReadDeadline);
+      return snapshot;
+    };
+  }
+  std::string where() const { return fmt::format("{}:{}", options.address, options.port); }
+};
+
+v0::PrometheusExporter::PrometheusExporter() : state_(std::make_unique<State>()) {
+  state_->options.version = GPUYARD_VERSION;
+}
+v0::PrometheusExporter::PrometheusExporter(PrometheusExporter&&) noexcept = default;
+v0::PrometheusExporter& v0::PrometheusExporter::operator=(PrometheusExporter&&) noexcept = default;
+v0::PrometheusExporter::~PrometheusExporter() = default;
+
+v0::PrometheusExporter& v0::PrometheusExporter::with_prefix(std::string prefix) {
+  state_->prefix = std::move(prefix);
+  return *this;
+}
+v0::PrometheusExporter& v0::PrometheusExporter::with_port(std::uint16_t port) {
+  state_->options.port = port;
+  return *this;
+}
+v0::PrometheusExporter& v0::PrometheusExporter::with_address(std::string address) {
+  state_->options.address = std::move(address);
+  return *this;
+}
+v0::PrometheusExporter& v0::PrometheusExporter::with_hosts(std::vector<std::string> names) {
+  state_->options.hosts = std::move(names);
+  return *this;
+}
+
+Result<void> v0::PrometheusExporter::register_gpu_metrics(const Monitor& monitor) {
+  if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
+  if (state_->monitor)
+    return Error{Errc::conflict, "the metrics of a monitor are registered already"};
+  state_->monitor = monitor.state_;
+  return {};
+}
+
+Result<void> v0::PrometheusExporter::start() {
+  if (state_->serving) {
+    return Error{Errc::conflict, fmt::format("it serves on port {} already; stop() it first",
+                                             state_->serving->port())};
+  }
+  if (!state_->monitor) {
+    return Error{Errc::invalid, "there is nothing to serve; register_gpu_metrics() first"};
+  }
+  if (auto prefix = metrics::check_prefix(state_->prefix); !prefix) return prefix;
+  auto started = library::Exporter::start(
+      {state_->reader(), state_->prefix, state_->options.version}, state_->options);
+  if (started) {
+    state_->serving = *std::move(started);
+    return {};
+  }
+  if (started.error().code != Errc::conflict) return std::move(started).error();
+  return Error{Errc::conflict,
+               fmt::format("{} is in use by another program; choose another port with with_port(), "
+                           "where 0 is any that is free",
+                           state_->where())};
+}
+
+std::uint16_t v0::PrometheusExporter::port() const {
+  return state_->serving ? state_->serving->port() : std::uint16_t{0};
+}
+
+void v0::PrometheusExporter::stop() {
+  state_->serving.reset();
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,30 @@
+// Pools as tests of several files want them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpuyard/gpuyard.h"
+
+namespace gpuyard::testing {
+
+inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+
+inline Pool pool_of(const std::vector<std::uint32_t>& indexes) {
+  std::vector<Pool::Gpu> gpus;
+  for (const std::uint32_t index : indexes) {
+    gpus.push_back({index, "NVIDIA", "GPU " + std::to_string(index)});
+  }
+  return *Pool::of(std::move(gpus));
+}
+
+// Until so many wait.
+inline void await_pending(const Pool& pool, std::size_t count) {
+  while (pool.pending_claimers() != count) std::this_thread::yield();
+}
+
+}  // namespace gpuyard::testing

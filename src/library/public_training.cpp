@@ -1,0 +1,197 @@
+// The public TrainingMonitor: what was wished for, and the training that is under way or was last.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/record.h"
+#include "gpuyard/training.h"
+#include "library/public_monitor.h"
+#include "library/training_run.h"
+
+namespace gpuyard {
+
+BOOST_DESCRIBE_ENUM(TrainingAction, keep_going, pause, stop)
+
+namespace {
+
+using library::TrainingRun;
+
+std::string shown(std::optional<double> value, fmt::string_view format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+// Of the GPU of which it is most; an empty one is less than any value.
+template <class Of>
+std::optional<double> most(const std::vector<TrainingGpu>& gpus, Of of) {
+  std::optional<double> highest;
+  for (const TrainingGpu& gpu : gpus) highest = std::max<std::optional<double>>(highest, of(gpu));
+  return highest;
+}
+
+std::optional<double> mean_utilization(const std::vector<TrainingGpu>& gpus) {
+  double sum = 0;
+  int known = 0;
+  for (const TrainingGpu& gpu : gpus) {
+    if (!gpu.mean_utilization_percent) continue;
+    sum += *gpu.mean_utilization_percent;
+    ++known;
+  }
+  return known > 0 ? std::optional(sum / known) : std::nullopt;
+}
+
+}  // namespace
+
+std::string_view v0::name_of(TrainingAction action) {
+  return enum_name(action);
+}
+
+std::string TrainingReport::line() const {
+  constexpr double kGigabyte = 1e9;
+  const auto memory = most(gpus, [](const TrainingGpu& gpu) -> std::optional<double> {
+    if (!gpu.peak_memory_bytes) return std::nullopt;
+    return static_cast<double>(*gpu.peak_memory_bytes) / kGigabyte;
+  });
+  const auto celsius = most(gpus, [](const TrainingGpu& gpu) { return gpu.highest_celsius; });
+  return fmt::format("epoch {}: {:.1f} s, {} steps, {} J, peak {} GB, {} C, {} % util", epoch,
+                     seconds, steps, shown(joules, "{:.0f}"), shown(memory, "{:.1f}"),
+                     shown(celsius, "{:.0f}"), shown(mean_utilization(gpus), "{:.0f}"));
+}
+
+struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
+  // The one that is under way, or was last; nullptr: none ever was.
+  std::shared_ptr<TrainingRun> run() const {
+    const std::lock_guard lock(mutex);
+    return current;
+  }
+
+  std::shared_ptr<const Monitor::State> monitor;
+  double interval_secs = 5;
+  library::TrainingWish wish;
+  mutable std::mutex mutex;  // of what follows
+  std::shared_ptr<TrainingRun> current;
+};
+
+v0::TrainingMonitor::TrainingMonitor(const Monitor& monitor) : state_(std::make_unique<State>()) {
+  state_->monitor = monitor.state_;
+}
+v0::TrainingMonitor::TrainingMonitor(TrainingMonitor&&) noexcept = default;
+v0::TrainingMonitor& v0::TrainingMonitor::operator=(TrainingMonitor&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_) end();
+  state_ = std::move(other.state_);
+  return *this;
+}
+v0::TrainingMonitor::~TrainingMonitor() {
+  if (state_) end();
+}
+
+v0::TrainingMonitor& v0::TrainingMonitor::with_interval_secs(double seconds) {
+  state_->interval_secs = seconds;
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_thermal_threshold(double celsius) {
+  state_->wish.thresholds.thermal_threshold = celsius;
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_memory_threshold(double percent) {
+  state_->wish.thresholds.memory_threshold = percent;
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_power_threshold(double percent) {
+  state_->wish.thresholds.power_threshold = percent;
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_idle_timeout_secs(std::uint64_t seconds) {
+  state_->wish.thresholds.idle_timeout_secs = seconds;
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_gpus(std::vector<std::uint32_t> indexes) {
+  state_->wish.gpus = std::move(indexes);
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::on_alert(Handler handler) {
+  state_->wish.handler = std::move(handler);
+  return *this;
+}
+v0::TrainingMonitor& v0::TrainingMonitor::with_manual_time() {
+  state_->wish.manual_time = true;
+  return *this;
+}
+
+Result<void> v0::TrainingMonitor::begin() {
+  constexpr double kLeast = 0.1;
+  constexpr double kMost = 86'400;
+  const double interval = state_->interval_secs;
+  if (!(interval >= kLeast && interval <= kMost)) {
+    return Error{Errc::invalid, fmt::format("an interval of {} s is not within {} s and {} s",
+                                            interval, kLeast, kMost)};
+  }
+  library::TrainingWish wish = state_->wish;
+  wish.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
+  const auto& opened = state_->monitor->monitor;
+  // Shares its fate with all that the public monitor holds.
+  std::shared_ptr<const library::Monitor> monitor;
+  if (opened) monitor = {state_->monitor, &*opened};
+  const std::lock_guard lock(state_->mutex);
+  if (state_->current && !state_->current->has_ended()) {
+    return Error{Errc::conflict, "the training has begun already; end() it first"};
+  }
+  state_->current = std::make_shared<TrainingRun>(
+      std::move(monitor), opened ? "" : opened.error().message, std::move(wish));
+  return state_->current->begin();
+}
+
+TrainingAction v0::TrainingMonitor::step() {
+  const auto run = state_->run();
+  return run ? run->step() : TrainingAction::keep_going;
+}
+
+TrainingReport v0::TrainingMonitor::epoch_end() {
+  const auto run = state_->run();
+  return run ? run->epoch_end() : TrainingReport{};
+}
+
+TrainingReport v0::TrainingMonitor::end() {
+  const auto run = state_->run();
+  return run ? run->end() : TrainingReport{};
+}
+
+TrainingAction v0::TrainingMonitor::action() const {
+  const auto run = state_->run();
+  return run ? run->action() : TrainingAction::keep_going;
+}
+
+bool v0::TrainingMonitor::should_stop() const {
+  return action() == TrainingAction::stop;
+}
+
+TrainingAction v0::TrainingMonitor::wait_while_paused(std::chrono::milliseconds deadline) const {
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24);  // nanoseconds overflow
+  const auto run = state_->run();
+  return run ? run->wait_while_paused(std::min(deadline, kMost)) : action();
+}
+
+std::optional<Alert> v0::TrainingMonitor::cause() const {
+  const auto run = state_->run();
+  return run ? run->cause() : std::nullopt;
+}
+
+void v0::TrainingMonitor::pause() {
+  if (const auto run = state_->run()) run->pause();
+}
+
+void v0::TrainingMonitor::resume() {
+  if (const auto run = state_->run()) run->resume();
+}
+
+void v0::TrainingMonitor::stop() {
+  if (const auto run = state_->run()) run->stop();
+}
+
+void v0::TrainingMonitor::sample_at(std::chrono::nanoseconds now) {
+  if (const auto run = state_->run()) run->sample_at(now);
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,75 @@
+#include "library/training_book.h"
+
+#include <algorithm>
+
+namespace gpuyard::library {
+namespace {
+
+constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
+                                       Metric::throttle_time_hw_thermal,
+                                       Metric::throttle_time_power_brake};
+
+}  // namespace
+
+void TrainingBook::Growth::read(const std::int64_t* counter) {
+  if (counter == nullptr) return;
+  // One that fell was reset with its GPU: what it has since counted is all that is known.
+  if (last) grown += *counter >= *last ? *counter - *last : *counter;
+  last = *counter;
+}
+
+void TrainingBook::Gpu::add(const DeviceState& device) {
+  const GpuMetrics now = metrics_of(device);
+  seen = true;
+  // An empty optional is less than any value.
+  peak_memory = std::max(peak_memory, now.memory_used_bytes);
+  highest_celsius = std::max(highest_celsius, now.temperature_celsius);
+  if (now.utilization_percent) {
+    utilization += *now.utilization_percent;
+    ++utilizations;
+  }
+  for (std::size_t i = 0; i < kReasons; ++i) {
+    throttled[i].read(device.sample.number(kThrottleTimes[i]));
+  }
+}
+
+TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
+  constexpr double kNanoseconds = 1e9;
+  TrainingGpu out;
+  out.index = index;
+  out.peak_memory_bytes = peak_memory;
+  out.highest_celsius = highest_celsius;
+  for (const Growth& reason : throttled) {
+    if (!reason.last) continue;
+    const double seconds = static_cast<double>(reason.grown) / kNanoseconds;
+    out.throttled_seconds = std::max(out.throttled_seconds.value_or(0), seconds);
+  }
+  if (utilizations > 0) {
+    out.mean_utilization_percent = utilization / static_cast<double>(utilizations);
+  }
+  return out;
+}
+
+void TrainingBook::add(const Snapshot& snapshot) {
+  ++samples_;
+  for (const DeviceState& device : snapshot.devices) gpus_[device.info.index].add(device);
+}
+
+void TrainingBook::start_over() {
+  samples_ = 0;
+  for (auto& [index, gpu] : gpus_) {
+    Gpu fresh;
+    for (std::size_t i = 0; i < kReasons; ++i) fresh.throttled[i].last = gpu.throttled[i].last;
+    gpu = fresh;
+  }
+}
+
+std::vector<TrainingGpu> TrainingBook::gpus() const {
+  std::vector<TrainingGpu> all;
+  for (const auto& [index, gpu] : gpus_) {
+    if (gpu.seen) all.push_back(gpu.report(index));
+  }
+  return all;
+}
+
+}  // namespace gpuyard::library

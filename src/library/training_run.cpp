@@ -1,0 +1,292 @@
+#include "library/training_run.h"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+
+namespace gpuyard::library {
+namespace {
+
+double seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+const protocol::WindowGpu* find_gpu(const protocol::EnergyWindow& measured, std::uint32_t index) {
+  const auto found =
+      std::ranges::find(measured.gpus, std::optional(index), &protocol::WindowGpu::index);
+  return found != measured.gpus.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+double TrainingRun::Energy::unknown_seconds() const {
+  double most = 0;
+  for (const protocol::WindowGpu& gpu : measured.gpus) most = std::max(most, gpu.unknown_seconds);
+  return most;
+}
+
+TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why, TrainingWish wish)
+    : monitor_(std::move(monitor)),
+      wish_(std::move(wish)),
+      energy_missing_(std::move(why)),
+      watch_(wish_.thresholds) {}
+
+// ---- what waits for the driver, and holds no mutex
+
+Snapshot TrainingRun::read(Duration deadline) const {
+  if (!monitor_) return {};
+  Snapshot all = monitor_->snapshot(deadline, kTrainingProbes);
+  if (!wish_.gpus.empty()) {
+    std::erase_if(all.devices, [&](const DeviceState& device) {
+      return std::ranges::find(wish_.gpus, device.info.index) == wish_.gpus.end();
+    });
+  }
+  return all;
+}
+
+std::optional<TrainingRun::Energy> TrainingRun::measure() const {
+  std::unique_lock lock(mutex_);
+  const auto window = energy_;
+  lock.unlock();
+  if (!window) return std::nullopt;
+  return Energy{window->measure()};
+}
+
+std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
+  if (!wish_.handler) return TrainingAction::keep_going;
+  try {
+    return wish_.handler(alert);
+  } catch (const std::exception& thrown) {
+    log::error("The handler of alerts of a training threw: {}", thrown.what());
+  } catch (...) {
+    log::error("The handler of alerts of a training threw something");
+  }
+  return std::nullopt;
+}
+
+void TrainingRun::sample(Duration moment) {
+  const Snapshot seen = read(std::min(wish_.interval, kSampleDeadline));
+  std::vector<GpuMetrics> metrics;
+  for (const DeviceState& device : seen.devices) metrics.push_back(metrics_of(device));
+  std::unique_lock lock(mutex_);
+  if (ended_) return;
+  add(seen);
+  const std::vector<Alert> news = watch_.look(std::move(metrics), moment);
+  heed();
+  for (const Alert& alert : news) {
+    lock.unlock();
+    const auto action = ask(alert);
+    lock.lock();
+    for (Tally* tally : {&epoch_, &all_}) {
+      ++tally->alerts;
+      if (!action) ++tally->handler_failures;
+    }
+    watch_.answer(alert, action.value_or(TrainingAction::keep_going));
+    heed();
+  }
+}
+
+void TrainingRun::sample_until_the_end() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    const Duration moment = now();
+    lock.unlock();
+    try {
+      sample(moment);
+    } catch (const std::exception& thrown) {  // no memory
+      log::error("A sample of a training failed: {}", thrown.what());
+    }
+    lock.lock();
+    changed_.wait_for(lock, wish_.interval, [&] { return ended_; });
+  }
+  sampler_.reset();
+  changed_.notify_all();
+}
+
+// ---- under the mutex
+
+Duration TrainingRun::now() const {
+  return wish_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
+}
+
+void TrainingRun::begin_tally(Tally& tally, Duration moment, const std::optional<Energy>& energy) {
+  TrainingBook book = std::move(tally.book);
+  book.start_over();
+  tally = Tally{};
+  tally.book = std::move(book);
+  tally.began = moment;
+  tally.energy_before = energy;
+}
+
+void TrainingRun::add(const Snapshot& seen) {
+  if (!monitor_) return;
+  epoch_.book.add(seen);
+  all_.book.add(seen);
+}
+
+void TrainingRun::heed() {
+  const Duration moment = now();
+  if (paused_since_) {
+    for (Tally* tally : {&epoch_, &all_}) tally->paused += moment - *paused_since_;
+    paused_since_.reset();
+  }
+  if (watch_.action() == TrainingAction::pause) paused_since_ = moment;
+  changed_.notify_all();
+}
+
+TrainingReport TrainingRun::report(const Tally& tally, const std::optional<Energy>& energy) const {
+  TrainingReport out;
+  out.epoch = epochs_;
+  out.seconds = seconds(now() - tally.began);
+  out.paused_seconds = seconds(tally.paused);
+  out.steps = tally.steps;
+  out.alerts = tally.alerts;
+  out.handler_failures = tally.handler_failures;
+  out.samples = tally.book.samples();
+  out.gpus = tally.book.gpus();
+  if (!energy || !tally.energy_before) {
+    out.joules_missing = energy_missing_;
+    return out;
+  }
+  const Energy& before = *tally.energy_before;
+  out.joules = energy->measured.joules - before.measured.joules;
+  out.joules_unknown_seconds = energy->unknown_seconds() - before.unknown_seconds();
+  for (const protocol::WindowGpu& gpu : energy->measured.gpus) {
+    out.joules_estimated = out.joules_estimated || gpu.estimated;
+  }
+  for (TrainingGpu& gpu : out.gpus) {
+    const auto* used = find_gpu(energy->measured, gpu.index);
+    const auto* earlier = find_gpu(before.measured, gpu.index);
+    if (used != nullptr && earlier != nullptr) gpu.joules = used->joules - earlier->joules;
+  }
+  return out;
+}
+
+// ---- what a training loop calls
+
+Result<void> TrainingRun::begin() {
+  if (monitor_) {
+    energy::WindowWish wish;
+    for (const std::uint32_t index : wish_.gpus) wish.gpus.push_back(std::to_string(index));
+    auto window = EnergyWindow::begin(*monitor_, wish);
+    if (window) {
+      energy_ = std::make_shared<const EnergyWindow>(*std::move(window));
+    } else {
+      energy_missing_ = std::move(window).error().message;
+    }
+  }
+  const Snapshot first = read(kEdgeDeadline);
+  const std::optional<Energy> energy = measure();
+  const std::lock_guard lock(mutex_);
+  for (Tally* tally : {&epoch_, &all_}) begin_tally(*tally, now(), energy);
+  add(first);
+  if (wish_.manual_time) return {};
+  try {
+    std::thread sampler([self = shared_from_this()] { self->sample_until_the_end(); });
+    sampler_ = sampler.get_id();
+    sampler.detach();  // end() waits for it as long as it may
+  } catch (const std::system_error& none) {
+    ended_ = true;
+    return Error{Errc::unavailable,
+                 fmt::format("no thread to watch the training with: {}", none.what())};
+  }
+  return {};
+}
+
+TrainingAction TrainingRun::step() {
+  const std::lock_guard lock(mutex_);
+  ++epoch_.steps;
+  ++all_.steps;
+  return watch_.action();
+}
+
+TrainingReport TrainingRun::epoch_end() {
+  const Snapshot last = read(kEdgeDeadline);
+  const std::optional<Energy> energy = measure();
+  const std::lock_guard lock(mutex_);
+  if (ended_) return {};
+  add(last);
+  heed();
+  ++epochs_;
+  TrainingReport ended = report(epoch_, energy);
+  begin_tally(epoch_, now(), energy);
+  return ended;
+}
+
+TrainingReport TrainingRun::end() {
+  const Snapshot last = read(kEdgeDeadline);
+  const std::optional<Energy> energy = measure();
+  std::shared_ptr<const EnergyWindow> window;  // ends when the mutex is free again
+  std::unique_lock lock(mutex_);
+  if (!ended_) {
+    add(last);
+    heed();
+    totals_ = report(all_, energy);
+    window = std::move(energy_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  // A handler that ends its own training is not waited for.
+  if (sampler_ != std::this_thread::get_id()) {
+    changed_.wait_for(lock, TrainingMonitor::kFarewell, [&] { return !sampler_; });
+  }
+  return totals_.value_or(TrainingReport{});
+}
+
+bool TrainingRun::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+TrainingAction TrainingRun::action() const {
+  const std::lock_guard lock(mutex_);
+  return watch_.action();
+}
+
+TrainingAction TrainingRun::wait_while_paused(Duration deadline) const {
+  std::unique_lock lock(mutex_);
+  const auto pauses = [&] { return !ended_ && watch_.action() == TrainingAction::pause; };
+  if (pauses() && !wish_.manual_time) {
+    changed_.wait_for(lock, deadline, [&] { return !pauses(); });
+  }
+  return ended_ ? TrainingAction::stop : watch_.action();
+}
+
+std::optional<Alert> TrainingRun::cause() const {
+  const std::lock_guard lock(mutex_);
+  return watch_.cause();
+}
+
+void TrainingRun::pause() {
+  const std::lock_guard lock(mutex_);
+  watch_.pause();
+  heed();
+}
+
+void TrainingRun::resume() {
+  const std::lock_guard lock(mutex_);
+  watch_.resume();
+  heed();
+}
+
+void TrainingRun::stop() {
+  const std::lock_guard lock(mutex_);
+  watch_.stop();
+  heed();
+}
+
+void TrainingRun::sample_at(Duration moment) {
+  std::unique_lock lock(mutex_);
+  if (!wish_.manual_time || sampling_) return;  // a handler that samples would be told for ever
+  sampling_ = true;
+  manual_now_ = std::max(manual_now_, moment);
+  lock.unlock();
+  sample(moment);
+  lock.lock();
+  sampling_ = false;
+}
+
+}  // namespace gpuyard::library

@@ -1,0 +1,103 @@
+// One training from begin() to end(): its thread, its clock, and what it adds up to. What is
+// decided is TrainingWatch's, what is summed TrainingBook's.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "library/energy_window.h"
+#include "library/monitor.h"
+#include "library/training_book.h"
+#include "library/training_watch.h"
+
+namespace gpuyard::library {
+
+struct TrainingWish {
+  Duration interval = std::chrono::seconds(5);
+  AndonThresholds thresholds;
+  std::vector<std::uint32_t> gpus;  // none: all
+  TrainingMonitor::Handler handler;
+  bool manual_time = false;
+};
+
+// Any thread.
+class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
+ public:
+  // Without a monitor `why` is what is missing.
+  TrainingRun(std::shared_ptr<const Monitor>, std::string why, TrainingWish);
+
+  // Error: there is no thread to be had.
+  Result<void> begin();
+  TrainingAction step();
+  TrainingReport epoch_end();
+  TrainingReport end();
+  bool has_ended() const;
+
+  TrainingAction action() const;
+  TrainingAction wait_while_paused(Duration deadline) const;
+  std::optional<Alert> cause() const;
+  void pause();
+  void resume();
+  void stop();
+
+  void sample_at(Duration now);
+
+ private:
+  static constexpr Duration kEdgeDeadline = std::chrono::milliseconds(250);
+  static constexpr Duration kSampleDeadline = std::chrono::seconds(2);
+
+  struct Energy {
+    protocol::EnergyWindow measured;
+    double unknown_seconds() const;
+  };
+  // What an epoch, or the whole, has so far.
+  struct Tally {
+    TrainingBook book;
+    Duration began{};
+    Duration paused{};
+    std::uint64_t steps = 0;
+    std::uint64_t alerts = 0;
+    std::uint64_t handler_failures = 0;
+    std::optional<Energy> energy_before;  // what was used when it began
+  };
+
+  // Without the mutex: these wait for the driver.
+  Snapshot read(Duration deadline) const;
+  std::optional<Energy> measure() const;
+  void sample(Duration now);
+  std::optional<TrainingAction> ask(const Alert&) const;  // nothing: the handler threw
+  void sample_until_the_end();
+
+  // With the mutex.
+  Duration now() const;
+  void begin_tally(Tally&, Duration now, const std::optional<Energy>&);
+  TrainingReport report(const Tally&, const std::optional<Energy>&) const;
+  void add(const Snapshot&);
+  void heed();  // what the watch says may have changed
+
+  const std::shared_ptr<const Monitor> monitor_;
+  const TrainingWish wish_;
+
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::condition_variable changed_;
+  std::shared_ptr<const EnergyWindow> energy_;
+  std::string energy_missing_;
+  TrainingWatch watch_;
+  Tally epoch_;
+  Tally all_;
+  std::uint64_t epochs_ = 0;
+  Duration manual_now_{};
+  std::optional<Duration> paused_since_;
+  bool sampling_ = false;
+  bool ended_ = false;
+  std::optional<TrainingReport> totals_;
+  std::optional<std::thread::id> sampler_;  // while there is one
+};
+
+}  // namespace gpuyard::library
