@@ -77,7 +77,7 @@ class UnixConnection(http.client.HTTPConnection):
 class Daemon:
     """A `gpuyard serve` with its own state, socket and free TCP port."""
 
-    def __init__(self, directory, *arguments, program=PROGRAM, **environment):
+    def __init__(self, directory, *arguments, program=PROGRAM, preexec_fn=None, **environment):
         self.directory = directory
         self.state = str(directory / "state")
         self.socket = str(directory / "gpuyard.sock")
@@ -87,7 +87,7 @@ class Daemon:
             [program, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket,
              "--state", self.state, *arguments],
             env=self.environment, stdout=open(directory / "daemon.out", "w"),
-            stderr=open(self.log_path, "w"))
+            stderr=open(self.log_path, "w"), preexec_fn=preexec_fn)
 
     def log(self):
         return self.log_path.read_text()

@@ -10,6 +10,9 @@ COMMITTED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "schema"
 
 # Each schema, and commands that answer by it.
 ANSWERS = {
+    "alert": [],  # alerts: of a daemon that has some
+    "alert-history": [],
+    "alerts": [],
     "audit": [],  # what changes GPUs: test_control_cli.py
     "changes": [],
     "config": [("config", "print", "--json")],
@@ -35,8 +38,13 @@ ANSWERS = {
                "--simulate", "2"),
               ("watch", "power.draw", "--json", "--count", "1", "--simulate", "1")],
     "queue": [],
+    "rules": [],
     "run": [],
+    "silence": [],
+    "silences": [],
     "sim-status": [("sim", "status", "--json")],
+    "sink-tests": [],
+    "sinks": [],
     "usage": [],
     "version": [("version", "--json")],
 }

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import wait_until
 from control_client import Caller
+from own_disk import fill, own_disk  # noqa: F401
 from sim_world import world  # noqa: F401
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -143,27 +144,9 @@ def test_the_record_of_a_newer_gpuyard_is_left_alone_and_nothing_is_granted(yard
     database.close()
 
 
-@pytest.fixture
-def own_disk(tmp_path):
-    """A file system of the state's own, which can be filled."""
-    state = tmp_path / "yard" / "state"
-    state.mkdir(parents=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs", state],
-                      capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root may mount a disk of its own")
-    yield state
-    subprocess.run(["umount", "-l", state], check=True)
-
-
 def test_a_disk_that_is_full_grants_again_once_there_is_room(own_disk, yard):
     first = yard.granted()
-    filler = own_disk / "filler"
-    with open(filler, "wb", buffering=0) as file:
-        try:
-            while file.write(b"\0" * 4096):
-                pass
-        except OSError:
-            pass
+    filler = fill(own_disk)
 
     def full():
         """The journal has room of its own until it has to grow."""

@@ -35,7 +35,7 @@ def late(yard):
     count = {bound: int(value) for bound, value in
              re.findall(r'loop_lag_seconds_bucket{le="(\S+)"} (\d+)', text)}
     assert count["+Inf"] > 0
-    return count["+Inf"] - count["1"]
+    return count["+Inf"] - count["1.0"]
 
 
 def crowd(yard):

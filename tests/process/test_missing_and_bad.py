@@ -1,15 +1,17 @@
 """What is missing, broken or wrong: each has a friendly answer, and nothing hangs."""
 
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import termios
 
 import pytest
 
-from conftest import PROGRAM, UnixConnection, clean_environment, wait_until
+from conftest import PATIENCE, PROGRAM, UnixConnection, clean_environment, wait_until
 
 
 def inject(yard, *arguments):
@@ -249,9 +251,23 @@ def test_without_standard_descriptors_the_log_does_not_land_in_the_state(tmp_pat
 
 
 def test_a_closed_terminal_ends_the_daemon_cleanly(daemon):
-    yard = daemon("--simulate", "1")
-    assert yard.stop(signal.SIGHUP) == 0
+    keyboard, terminal = os.openpty()
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    yard = daemon("--simulate", "1", preexec_fn=take_terminal)
+    os.close(terminal)
+    os.close(keyboard)
+    assert yard.process.wait(PATIENCE) == 0
     assert not os.path.exists(yard.socket)
+
+
+def test_without_a_terminal_a_hangup_is_no_end(daemon):
+    yard = daemon("--simulate", "1", preexec_fn=os.setsid)
+    yard.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "read again" in yard.log(), "the configuration to be read again")
+    assert yard.process.poll() is None
 
 
 def test_a_dead_keeper_is_a_driver_that_is_gone_and_a_new_one_is_picked_up(daemon):

@@ -1,18 +1,15 @@
 """A real Prometheus and its own checker read what we export."""
 
-import json
 import os
 import re
 import shutil
-import socket
 import subprocess
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
-import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from conftest import command_line, wait_until
+from prometheus_server import prometheus  # noqa: F401 - a fixture
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]
@@ -99,45 +96,61 @@ def test_promtool_finds_nothing_to_say(daemon):
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
-@pytest.fixture
-def prometheus(tmp_path):
-    """Starts a real Prometheus that scrapes one port; gives a function that queries it."""
-    program = shutil.which("prometheus")
-    assert program, "install the package prometheus"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    processes = []
+def in_openmetrics(yard):
+    return yard.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
-    def start(target):
-        config = tmp_path / "prometheus.yml"
-        config.write_text(json.dumps({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-            "scrape_configs": [{"job_name": "gpuyard",
-                                "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}]}))
-        processes.append(subprocess.Popen(
-            [program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/tsdb",
-             f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=subprocess.DEVNULL, stderr=open(tmp_path / "prometheus.log", "w")))
 
-        def query(expression):
-            url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode(
-                {"query": expression})
-            try:
-                with urllib.request.urlopen(url, timeout=10) as response:
-                    return json.load(response)["data"]["result"]
-            except OSError:
-                return []
-        return query
+def test_openmetrics_are_what_their_parser_reads(daemon, run):
+    yard = daemon("--simulate", "6", "--model", ",".join(MODELS), "--metrics-dialect", "both")
+    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
+    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
+    assert run("sim", "inject", "--gpu", "0", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    wait_until(lambda: "xid_errors_total" in yard.get("/metrics").text, "the Xid to be counted")
+    answer = in_openmetrics(yard)
+    assert answer.headers["content-type"] == (
+        "application/openmetrics-text; version=1.0.0; charset=utf-8")
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    energy = families["gpuyard_gpu_energy_joules"]
+    assert (energy.type, energy.unit, len(energy.samples)) == ("counter", "joules", 6)
+    assert families["gpuyard_gpu_temperature_celsius"].unit == "celsius"
+    assert families["gpuyard_gpu_xid_errors"].samples[0].labels["xid"] == "79"
+    assert families["gpuyard_loop_lag_seconds"].type == "histogram"
+    assert families["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"].type == "unknown"
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
+
+def test_what_is_wrong_is_a_series_without_its_text(daemon, run, prometheus):
+    yard = daemon("--simulate", "2")
+    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
+    prometheus.start(yard.port)
+    assert samples(yard.get("/metrics").text, "gpuyard_alert_firing") == []
+    assert run("sim", "inject", "--gpu", "1", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    wait_until(lambda: prometheus.query('gpuyard_alert_firing{rule="xid-fatal"}'), "the alert")
+    labels = prometheus.query('gpuyard_alert_firing{rule="xid-fatal"}')[0]["metric"]
+    assert (labels["device"], labels["level"]) == ("1", "critical")
+    severity = prometheus.query('gpuyard_alert_severity{rule="xid-fatal",device="1"} >= 80')
+    assert len(severity) == 1
+    assert float(prometheus.query('sum(gpuyard_alerts{level="critical"})')[0]["value"][1]) == 1
+    assert float(prometheus.query("gpuyard_alert_rules")[0]["value"][1]) > 20
+    for text in (in_openmetrics(yard).text, yard.get("/metrics").text):
+        assert not [line for line in text.splitlines() if "fallen" in line and line[0] != "#"]
+    families = {family.name: family
+                for family in text_string_to_metric_families(in_openmetrics(yard).text)}
+    assert families["gpuyard_alert_tick_seconds"].type == "histogram"
+    assert len(families["gpuyard_alerts"].samples) == 12
+
+
+def test_both_formats_have_the_same_series(daemon):
+    yard = daemon("--simulate", "2")
+
+    def names(text):
+        return [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
+    wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
+    assert names(in_openmetrics(yard).text) == names(yard.get("/metrics").text)
 
 
 def test_a_real_prometheus_scrapes_us(daemon, prometheus, record_property):
     record_property("contract", "C14")
-    query = prometheus(daemon("--simulate", "4").port)
+    query = prometheus.start(daemon("--simulate", "4").port).query
     wait_until(lambda: query('up{job="gpuyard"} == 1'), "the target to be up")
     for family in CONTRACT:
         assert len(query(f"gpuyard_{family}")) == 4, family
@@ -145,3 +158,12 @@ def test_a_real_prometheus_scrapes_us(daemon, prometheus, record_property):
     assert {row["metric"]["name"] for row in joined} == {"NVIDIA H100 80GB HBM3"}
     wait_until(lambda: query("sum(rate(gpuyard_gpu_energy_joules_total[10s])) > 0"),
                "joules to flow")
+
+
+def test_a_real_prometheus_is_given_openmetrics(daemon, prometheus):
+    prometheus.start(daemon("--simulate", "1").port)
+    wait_until(lambda: prometheus.query('up{job="gpuyard"} == 1'), "the target to be up")
+    # Only OpenMetrics tells a unit, and names a counter's family without _total.
+    about = prometheus.ask("targets/metadata", metric="gpuyard_gpu_energy_joules")
+    assert [(one["type"], one["unit"]) for one in about] == [("counter", "joules")]
+    assert prometheus.query("gpuyard_gpu_energy_joules_total")

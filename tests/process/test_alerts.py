@@ -1,0 +1,208 @@
+"""What the daemon does about a sick GPU, end to end on simulated GPUs: it is seen, said, kept from new
+work, told to its holder, capped - and comes back by the rule."""
+
+import json
+import time
+
+import pytest
+from conftest import wait_until
+from lease_yard import LeaseYard
+
+# The built-in rules as they are, but quicker to clear.
+QUICK = """
+[rule.gpu-lost]
+clear_hold_s = 2
+[rule.gpu-unhealthy]
+clear_hold_s = 2
+[rule.thermal]
+hold_s = 1
+clear_hold_s = 1
+"""
+
+
+@pytest.fixture
+def start(tmp_path, daemon):
+    yards = []
+
+    def begin(gpus=2, alerts=QUICK, config=""):
+        file = tmp_path / "alerts.toml"
+        file.write_text(alerts, encoding="utf-8")
+        yards.append(LeaseYard(tmp_path, daemon, gpus, f'[alerts]\nfile = "{file}"\n{config}'))
+        return yards[-1]
+
+    yield begin
+    for yard in yards:
+        yard.end()
+
+
+def firing(yard):
+    return {(one["rule"], one["gpu"] and one["gpu"]["index"]): one
+            for one in yard.json("alerts", "alerts")["alerts"]}
+
+
+def wait_for(yard, rule, gpu=0):
+    return wait_until(lambda: firing(yard).get((rule, gpu)), f"the alert {rule} of GPU {gpu}")
+
+
+def wait_until_over(yard, rule, gpu=0):
+    wait_until(lambda: (rule, gpu) not in firing(yard), f"the alert {rule} of GPU {gpu} to end")
+
+
+def withheld(yard):
+    return {one["index"]: one for one in yard.queue()["withheld"]}
+
+
+def run_now(yard, *flags):
+    return yard.go("run", "--no-wait", "--quiet", *flags, "--", "true").returncode
+
+
+def inject(yard, *flags):
+    yard.must("sim", "inject", *flags)
+
+
+def ticks(yard):
+    return yard.daemon.get("/api/gpu/snapshot").json()["generation"]
+
+
+def test_a_gpu_that_falls_off_the_bus_is_out_of_the_pool_within_two_ticks(start, record_property):
+    record_property("contract", "C1")
+    yard = start()
+    before = ticks(yard)
+    inject(yard, "--gpu", "1", "--lost")
+    wait_until(lambda: 1 in withheld(yard), "GPU 1 to be withheld")
+    assert ticks(yard) - before <= 3  # the one under way when it was lost, and two
+    assert run_now(yard, "--among", "1") != 0
+    alert = wait_for(yard, "gpu-lost", 1)
+    assert alert["level"] == "critical" and alert["severity"] == 100 and alert["quarantines"]
+    assert "ALERT [severity 100]: GPU 1 is lost" in yard.must("alerts") + yard.daemon.log()
+    assert run_now(yard, "--among", "0") == 0  # the other one is as it was
+
+
+def test_its_holder_is_told_and_keeps_running(start):
+    yard = start(gpus=1)
+    job = yard.hold()
+    inject(yard, "--gpu", "0", "--lost")
+    said = []
+
+    def told():
+        line = job.stderr.readline()
+        said.append(line)
+        return "ALERT [severity 100]: GPU 0 is lost" in line
+    wait_until(told, f"the holder to be told: {said}")
+    assert job.poll() is None
+    assert "reset the GPU or restart the machine" in said[-1]
+
+
+def test_it_comes_back_by_the_rule(start):
+    yard = start()
+    inject(yard, "--gpu", "1", "--lost")
+    wait_for(yard, "gpu-lost", 1)
+    yard.must("sim", "reset", "--gpu", "1")
+    # Found again it is fit, and still in quarantine for as long as the rule says.
+    wait_until(lambda: withheld(yard).get(1, {}).get("why") == "quarantined", "the quarantine")
+    wait_until_over(yard, "gpu-lost", 1)
+    wait_until(lambda: run_now(yard, "--among", "1") == 0, "GPU 1 to be handed out again")
+    past = yard.json("alert-history", "alerts", "history", "--rule", "gpu-lost")["alerts"]
+    assert [one["state"] for one in past] == ["resolved"]
+
+
+def test_an_acknowledged_alert_lets_its_gpu_go(start):
+    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=60\nquarantine=true\n'
+                                'message="GPU {gpu}: {value}"\n')
+    inject(yard, "--gpu", "0", "--heat", "40")
+    number = wait_for(yard, "hot")["number"]
+    wait_until(lambda: run_now(yard) != 0, "the quarantine")
+    answer = yard.json("alert", "alerts", "ack", str(number), "--note", "it is meant to be warm")
+    assert answer["alert"]["acknowledged"]["note"] == "it is meant to be warm"
+    wait_until(lambda: run_now(yard) == 0, "the GPU to be handed out again")
+    assert firing(yard)[("hot", 0)]["acknowledged"]["by"] == "uid 0"
+    refused = yard.go("alerts", "ack", str(number + 1000))
+    assert refused.returncode == 6 and "there is no alert" in refused.stderr
+
+
+def test_a_braked_gpu_is_capped_and_given_back_its_power(start):
+    yard = start(gpus=1, config="[control]\nenabled = true\n",
+                 alerts='[rule.hot]\non="power_brake"\nat=1\ncap_w=300\n'
+                        'message="GPU {gpu} is braked"\n')
+
+    def owners():
+        return yard.must("power", "0", "--json")
+    assert "andon:hot" not in owners()
+    inject(yard, "--gpu", "0", "--power-brake")
+    wait_for(yard, "hot")
+    wait_until(lambda: "andon:hot" in owners(), "the cap")
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["power_limit_w"] == 300,
+               "the power limit to be 300 W")
+    inject(yard, "--gpu", "0", "--clear")
+    wait_until_over(yard, "hot")
+    wait_until(lambda: "andon:hot" not in owners(), "the cap to be lifted")
+    wait_until(lambda: yard.daemon.get("/api/gpu/devices/0").json()["readings"]["power_limit_w"] > 300,
+               "the power limit to be what it was")
+
+
+def test_a_cap_without_control_is_refused_at_the_start(run, tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text('[rule.thermal]\ncap_w = 300\n', encoding="utf-8")
+    config = tmp_path / "gpuyard.toml"
+    config.write_text(f'[alerts]\nfile = "{file}"\n', encoding="utf-8")
+    done = run("serve", "--simulate", "1", "--config", str(config), "--listen", "127.0.0.1:0")
+    assert done.returncode == 2
+    assert "rule thermal: cap_w changes the power limit, and control.enabled is false" in done.stderr
+
+
+def test_a_silence_keeps_it_quiet_and_not_unseen(start):
+    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1000\nmessage="GPU {gpu} is hot"\n')
+    silence = yard.json("silence", "alerts", "silence", "--gpu", "0", "--for", "1h", "--comment", "fan")
+    inject(yard, "--gpu", "0", "--lost")
+    assert wait_for(yard, "gpu-lost")["silenced"]
+    assert wait_until(lambda: 0 in withheld(yard), "the quarantine")
+    time.sleep(1.5)
+    assert "ALERT" not in yard.daemon.log()
+    assert [one["id"] for one in yard.json("silences", "alerts", "silences")["silences"]] == [silence["id"]]
+    yard.must("alerts", "unsilence", silence["id"])
+    wait_until(lambda: "ALERT [severity 100]: GPU 0 is lost" in yard.daemon.log(), "it to be said")
+    gone = yard.go("alerts", "unsilence", silence["id"])
+    assert gone.returncode == 6
+
+
+def test_everybody_may_look_and_only_control_may_act(start):
+    yard = start(gpus=1)
+    for path in ("/api/gpu/alerts", "/api/gpu/alerts/history", "/api/gpu/rules", "/api/gpu/sinks",
+                 "/api/gpu/silences"):
+        assert yard.daemon.get(path).status == 200
+    for path, body in (("/api/gpu/alerts/1/acknowledge", {}), ("/api/gpu/silences", {"for_s": 1}),
+                       ("/api/gpu/alerts/test", {})):
+        assert yard.daemon.get(path, method="POST", body=body).status == 403
+
+
+@pytest.mark.parametrize("body, why", [
+    ({"for_s": 0}, "/for_s"), ({"for_s": 1e12}, "/for_s"), ({}, "/for_s"),
+    ({"for_s": 1, "rule": "thermel"}, "there is no rule"),
+    ({"for_s": 1, "gpu": "7"}, "7"), ({"for_s": 1, "comment": "x" * 201}, "/comment"),
+    ({"for_s": 1, "gpus": "0"}, "unknown field"),
+])
+def test_a_silence_that_makes_no_sense_is_refused(start, body, why):
+    yard = start(gpus=1)
+    answer = yard.daemon.get("/api/gpu/silences", unix=True, method="POST", body=body)
+    assert answer.status in (400, 404)
+    assert why in answer.json()["error"]["message"]
+
+
+def test_each_change_is_streamed_and_counted(start):
+    yard = start(gpus=1)
+    inject(yard, "--gpu", "0", "--xid", "79")
+    wait_for(yard, "xid-fatal")
+    events = yard.must("alerts", "--json")
+    assert "Xid 79. The GPU has fallen off the bus." in events
+    stream = yard.daemon.get("/api/gpu/events?samples=none&since=oldest&follow=false").text
+    alerts = [json.loads(part.split("data: ", 1)[1]) for part in stream.split("\n\n")
+              if "event: alert\n" in part]
+    assert [(one["rule"], one["state"]) for one in alerts] == [("xid-fatal", "firing")]
+    wait_until(lambda: 'gpuyard_alert_firing{' in yard.daemon.get("/metrics").text, "the metric")
+
+
+def test_a_pending_alert_is_said_to_be_one(start):
+    yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1\nhold_s=3600\nmessage="x"\n')
+    pending = wait_until(lambda: yard.json("alerts", "alerts")["pending"], "something to be pending")
+    assert pending[0]["rule"] == "hot" and pending[0]["hold_s"] == 3600
+    assert "Not yet: hot on GPU 0" in yard.must("alerts")

@@ -1,0 +1,66 @@
+"""Alerts while the disk that should remember them is full: told all the same, and written down later."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
+from conftest import wait_until
+from own_disk import fill, own_disk  # noqa: F401
+from receiver import Receiver, opened  # noqa: F401
+
+
+def words(receiver, rule, gpu=None):
+    return [body["status"] for body in (told.json() for told in receiver.taken())
+            if body["rule"] == rule and (gpu is None or body["gpu"]["index"] == gpu)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
+def test_a_full_disk_keeps_nobody_from_hearing_and_is_caught_up_with(own_disk, alerts_yard, opened,
+                                                                     record_property):
+    record_property("contract", "C17")
+    desk = opened(Receiver())
+    yard = alerts_yard(brake("brake") + "[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" +
+                       webhook("desk", desk), gpus=3)
+    yard.fire(0, "brake")
+    wait_until(lambda: words(desk, "brake", 0) == ["firing"], "the one before")
+    filler = fill(own_disk)
+    note = "would not survive"
+    rounds = 0
+    # Its journal has room of its own until it has to grow.
+    while not any(note in one for one in yard.get("alerts")["notes"]):
+        rounds += 1
+        assert rounds < 100
+        yard.fire(1, "brake")
+        yard.clear(1)
+    wait_until(lambda: words(desk, "journal-down") == ["firing"], "that the disk is full")
+    while_full = yard.fire(2, "brake")
+    wait_until(lambda: words(desk, "brake", 2) == ["firing"], "an alert while the disk is full")
+    yard.clear(0)
+    wait_until(lambda: words(desk, "brake", 0) == ["firing", "resolved"], "an end while it is full")
+    done = yard.go("alerts", "ack", str(while_full["number"]), "--note", "mine")
+    assert done.returncode == 5 and note in done.stderr  # and it says so
+
+    filler.unlink()
+    wait_until(lambda: words(desk, "journal-down") == ["firing", "resolved"], "the disk to be well")
+    assert not yard.get("alerts")["notes"]
+    wait_until(lambda: not yard.sink("desk")["queued"], "all to be told")
+    before = len(desk.told)
+    history = yard.history()
+    firing = yard.firing()
+    assert firing[0]["number"] == while_full["number"] and firing[0]["acknowledged"]["note"] == "mine"
+    yard.restart(9)
+    # As if the disk had been there all the time.
+    assert yard.firing() == firing
+    assert yard.history() == history
+    assert sorted(one["number"] for one in history) == list(range(1, len(history) + 1))
+    assert len(desk.told) == before
+    counts = Counter((told.json()["key"], told.json()["started_at"], told.json()["status"])
+                     for told in desk.taken())
+    assert set(counts.values()) == {1}
+    wanted = {(one["fired"], status) for one in history
+              for status in (("firing", "resolved") if one["resolved"] else ("firing",))}
+    assert {key[1:] for key in counts} == wanted
+    yard.clear(2)
+    wait_until(lambda: words(desk, "brake", 2) == ["firing", "resolved"], "the last end")

@@ -1,0 +1,131 @@
+"""SIGHUP: other rules and sinks come into force as a whole or not at all, and nothing that waits is lost."""
+
+from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
+from conftest import wait_until
+from receiver import Receiver, opened  # noqa: F401
+
+
+def statuses(receiver):
+    return [(told.json()["rule"], told.json()["status"]) for told in receiver.taken()]
+
+
+def words(receiver, rule):
+    return [status for of, status in statuses(receiver) if of == rule]
+
+
+def test_changed_rules_and_a_new_sink_are_in_force_and_what_waits_still_does(
+        alerts_yard, opened, record_property):
+    record_property("contract", "C17")
+    down, fresh = opened(Receiver(usual=503)), opened(Receiver())
+    yard = alerts_yard(brake("brake") + webhook("down", down))
+    hot = '[rule.hot]\non = "temperature_c"\nat = {at}\nseverity = 60\nmessage = "warm"\n'
+    first = yard.fire(0, "brake")
+    wait_until(lambda: down.told, "a try")
+    assert "3 sinks from" in yard.reload(
+        brake("brake") + hot.format(at=200) + webhook("down", down) + webhook("fresh", fresh))
+    assert yard.sink("down")["queued"] == 1  # it waits as it did
+    assert yard.firing("brake") == [first]
+    wait_until(lambda: statuses(fresh) == [("brake", "firing")], "what fires already at the new sink")
+    yard.reload(brake("brake") + hot.format(at=1) + webhook("down", down) + webhook("fresh", fresh))
+    wait_until(lambda: statuses(fresh)[1:] == [("hot", "firing")], "the changed rule at the new sink")
+    down.usual = 200
+    yard.reload(brake("brake") + hot.format(at=1) + webhook("down", down, "timeout_s = 7") +
+                webhook("fresh", fresh))
+    wait_until(lambda: sorted(statuses(down)) == [("brake", "firing"), ("hot", "firing")],
+               "what waited")
+    assert len({told.headers["x-gpuyard-delivery"] for told in down.told}) == 2
+    # Less bad than it is now: over, without anything else having changed.
+    yard.reload(brake("brake") + hot.format(at=200) + webhook("down", down) + webhook("fresh", fresh))
+    wait_until(lambda: statuses(fresh)[2:] == [("hot", "resolved")], "the end by another threshold")
+
+
+def test_a_rule_that_is_gone_ends_its_alert_and_says_why(alerts_yard, opened):
+    desk = opened(Receiver())
+    yard = alerts_yard(brake("one") + brake("other") + webhook("desk", desk))
+    yard.fire(0, "one")
+    wait_until(lambda: len(yard.firing()) == 2, "both")
+    yard.reload(brake("other", "enabled = false") + webhook("desk", desk))
+    assert yard.firing() == []
+    past = {alert["rule"]: alert for alert in yard.history()}
+    assert past["one"]["ending"] == "its rule is gone"
+    assert past["other"]["ending"] == "its rule was switched off"
+    wait_until(lambda: sorted(statuses(desk)) == [
+        (rule, status) for rule in ("one", "other") for status in ("firing", "resolved")], "the ends")
+    yard.restart(9)
+    assert yard.firing() == [] and len(desk.told) == 4
+
+
+def test_who_heard_that_it_began_hears_that_it_is_over_whatever_the_rules_are_by_then(
+        alerts_yard, opened, record_property):
+    record_property("contract", "C17")
+    named, usual, later = opened(Receiver()), opened(Receiver()), opened(Receiver())
+    sinks = webhook("named", named, 'min_level = "critical"') + webhook("later", later)
+    yard = alerts_yard(brake("gone", 'sinks = ["named"]') + brake("goes_on") + sinks +
+                       webhook("usual", usual))
+    yard.fire(0, "gone")
+    wait_until(lambda: statuses(named) and statuses(usual) and statuses(later), "the beginnings")
+    # One rule is gone, and the other is another sink's business. To `usual` less matters now.
+    yard.reload(brake("goes_on", 'sinks = ["named"]') + webhook("named", named) +
+                webhook("usual", usual, 'min_level = "critical"'))
+    wait_until(lambda: words(named, "gone") == ["firing", "resolved"], "its end")
+    wait_until(lambda: words(named, "goes_on") == ["firing"], "the other, at who is to hear of it now")
+    yard.restart(9)
+    yard.clear(0)
+    for receiver in (named, usual):
+        wait_until(lambda receiver=receiver: words(receiver, "goes_on") == ["firing", "resolved"],
+                   "the other's end")
+    assert statuses(later) == [("goes_on", "firing")] and not words(usual, "gone")
+
+
+def test_other_sinks_at_the_next_start_are_told_what_fires_and_those_that_are_gone_are_logged(
+        alerts_yard, opened):
+    down, fresh = opened(Receiver(usual=503)), opened(Receiver())
+    yard = alerts_yard(brake("brake") + webhook("down", down))
+    yard.fire(0, "brake")
+    wait_until(lambda: down.told, "a try")
+    yard.end()
+    yard.rules(brake("brake") + webhook("fresh", fresh))
+    yard.start()
+    line = f"Sink down: a notice of alert brake/{yard.world.uuid(0)} was not delivered: "
+    wait_until(lambda: line in yard.daemon.log(), "the log to say so")
+    wait_until(lambda: statuses(fresh) == [("brake", "firing")], "what fires already at the new sink")
+    yard.restart(9)  # and that is that
+    assert line not in yard.daemon.log() and down.url() not in yard.log()
+
+
+def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard, opened):
+    desk = opened(Receiver())
+    yard = alerts_yard(brake("brake") + webhook("desk", desk))
+    alert = yard.fire(0, "brake")
+    rules, sinks = yard.get("rules"), [sink["name"] for sink in yard.get("sinks")["sinks"]]
+    good = yard.file.read_text()
+    lines = good.count("\n")
+    for wrong, why in (("[rule.brake2\n", "expected ']'"),
+                       ("[rule.x]\nat = 'high'\n", "rule x: at must be a number"),
+                       ('[sink.x]\nkind = "fax"\n', "sink.x.kind"), ("[rules]\n", "rules")):
+        yard.file.write_text(good + wrong)
+        said = yard.reload()
+        place = lines + (1 if wrong.count("\n") == 1 else 2)
+        assert f"stays as it is: {yard.file}:{place}: " in said, said
+        assert why in said.split(f"{place}: ", 1)[1], said
+        assert yard.get("rules") == rules and yard.firing() == [alert]
+        assert [sink["name"] for sink in yard.get("sinks")["sinks"]] == sinks
+    yard.file.unlink()
+    assert f"{yard.file}" in yard.reload()
+    assert yard.get("rules") == rules and yard.firing() == [alert]
+    yard.file.write_text(good)
+    assert "read again: " in yard.reload()
+    yard.clear(0)
+    wait_until(lambda: len(desk.taken()) == 2, "the end, at the sink that stayed")
+
+
+def test_a_key_that_needs_a_restart_is_named(alerts_yard):
+    yard = alerts_yard(brake("brake"))
+    yard.settings('[metrics]\nprefix = "other"\n[log]\nlevel = "debug"\n')
+    said = yard.reload()
+    assert "metrics.prefix has changed, and takes effect at the next start" in said
+    assert "log.level" not in said
+    assert "gpuyard_alert_rules" in yard.daemon.get("/metrics").text
+    yard.end()
+    yard.start()
+    assert "other_alert_rules" in yard.daemon.get("/metrics").text

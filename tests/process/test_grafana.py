@@ -1,0 +1,81 @@
+"""The dashboard that we ship: every panel asks a real Prometheus for something that is there."""
+
+import json
+import re
+from pathlib import Path
+
+from conftest import wait_until
+from prometheus_server import prometheus  # noqa: F401 - a fixture
+
+DASHBOARD = json.loads(
+    (Path(__file__).parents[2] / "packaging/grafana/gpuyard.json").read_text())
+# Of these there is nothing to tell on a yard without trouble and without sinks.
+NOTHING_IS_RIGHT = ("gpuyard_gpu_xid_", "gpuyard_alert_severity", "gpuyard_sink_")
+# The simulated driver is older than these.
+NEWER = ("gpuyard_gpu_throttle_sw_thermal_seconds", "gpuyard_gpu_throttle_hw_thermal_seconds")
+VARIABLES = {"$node": ".*", "$gpu": ".*", "$__rate_interval": "10s", "$__range": "10s"}
+
+
+def panels():
+    for panel in DASHBOARD["panels"]:
+        yield panel
+        yield from panel.get("panels", [])
+
+
+def expressions():
+    for panel in panels():
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"]
+
+
+def chosen(expression):
+    for name, value in VARIABLES.items():
+        expression = expression.replace(name, value)
+    assert "$" not in expression, expression
+    return expression
+
+
+def test_panels_have_ids_and_places_of_their_own():
+    ids = [panel["id"] for panel in panels()]
+    assert len(ids) == len(set(ids)) > 30
+    taken = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_panels_use_the_chosen_data_source_node_and_gpu():
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == [
+        "datasource", "node", "gpu"]
+    for panel in panels():
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "${datasource}", panel["title"]
+    for title, expression in expressions():
+        for selector in re.findall(r"gpuyard_\w+(\{[^}]*\})?", expression):
+            assert 'instance=~"$node"' in selector, (title, expression)
+        for selector in re.findall(r"gpuyard_gpu_\w+(\{[^}]*\})", expression):
+            assert 'device=~"$gpu"' in selector, (title, expression)
+
+
+def test_every_panel_shows_something_of_a_simulated_yard(daemon, prometheus):
+    yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
+    prometheus.start(yard.port)
+    wait_until(lambda: prometheus.query("gpuyard_gpu_gpm_tensor_percent"), "the slow tier")
+    wait_until(lambda: prometheus.query("rate(gpuyard_gpu_energy_joules_total[10s])"), "a rate")
+    for title, expression in expressions():
+        silent = any(word in expression for word in NOTHING_IS_RIGHT + NEWER)
+        assert prometheus.query(chosen(expression)) or silent, (title, expression)
+
+
+def test_the_variables_find_nodes_and_gpus(daemon, prometheus):
+    prometheus.start(daemon("--simulate", "2").port)
+    wait_until(lambda: prometheus.query("gpuyard_gpu_responsive"), "a first scrape")
+    for variable in DASHBOARD["templating"]["list"][1:]:
+        series, label = re.fullmatch(r"label_values\((.*), (\w+)\)",
+                                     variable["definition"]).groups()
+        values = {one["metric"][label] for one in prometheus.query(chosen(series))}
+        assert len(values) == (1 if variable["name"] == "node" else 2), variable["name"]

@@ -1,0 +1,255 @@
+"""Alerts arrive at real receivers: over plain HTTP and TLS, at an Alertmanager, whatever these do."""
+
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import clean_environment, wait_until
+from alertmanager import Alertmanager
+from receiver import Receiver, make_certificate, opened, secret_file  # noqa: F401
+
+DRIVER = os.environ.get("GPUYARD_NOTIFY_DRIVER", "build/release/src/notify/notify_driver")
+
+
+def notice(ident, gpu=3, **other):
+    return {
+        "id": ident, "key": f"hot/GPU-{gpu}", "rule": "hot", "status": "firing", "severity": 85,
+        "level": "critical", "message": f"GPU {gpu} is at 91 °C", "advice": "Look at its fans.",
+        "gpu": {"index": gpu, "uuid": f"GPU-{gpu}", "pci_address": "00000000:3B:00.0",
+                "name": "NVIDIA H100"},
+        "host": "node7", "started_at": rfc3339(time.time() - 60), "ended_at": None,
+        "simulated": False, "test": False} | other
+
+
+def resolved(ident, gpu=3):
+    return notice(ident, gpu, status="resolved", ended_at=rfc3339(time.time()))
+
+
+def rfc3339(seconds):
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03}Z"
+
+
+class Driver:
+    """The queues and sinks, without the daemon around them."""
+
+    def __init__(self, directory, toml, **environment):
+        self.file = directory / "alerts.toml"
+        self.file.write_text(toml)
+        self.log = (directory / "log").open("w+")
+        self.process = subprocess.Popen([DRIVER, self.file], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, stderr=self.log,
+                                        env=clean_environment(directory, **environment))
+        self.said = []
+        self.thread = threading.Thread(target=self.listen)
+        self.thread.start()
+        wait_until(lambda: self.said, "the driver")
+        assert self.said == ["ready"]
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.said.append(line.rstrip("\n"))
+
+    def tell(self, *lines):
+        for line in lines:
+            self.process.stdin.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self, *lines):
+        wait_until(lambda: set(lines) <= set(self.said), f"{lines} among {self.said}")
+
+    def figures(self):
+        before = len(self.said)
+        self.tell("figures")
+        count = self.file.read_text().count("[sink.")
+        wait_until(lambda: len([s for s in self.said[before:] if s[0] == "{"]) >= count, "figures")
+        found = [json.loads(line) for line in self.said[before:] if line[0] == "{"]
+        return {one["name"]: one for one in found}
+
+    def everything_said(self):
+        self.log.seek(0)
+        return "\n".join(self.said) + self.log.read()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=10)
+        self.thread.join()
+        self.process.stdout.close()
+
+
+def test_a_webhook_is_signed_and_told_until_it_takes_it(tmp_path, opened, record_property):
+    record_property("contract", "C17")
+    receiver = opened(Receiver([500, "drop", 503]))
+    key = secret_file(tmp_path, "key", "s3cret\n")
+    driver = opened(Driver(tmp_path, f'[sink.desk]\nkind = "webhook"\nsecret_file = "{key}"\n'
+                           f'url = "{receiver.url("/in?team=1")}"\n'))
+    driver.tell(notice("n-1"))
+    driver.hear("delivered desk n-1")
+    assert len(receiver.told) == 4
+    for told in receiver.told:
+        assert told.path == "/in?team=1"
+        assert told.headers["content-type"] == "application/json"
+        assert told.headers["x-gpuyard-delivery"] == "n-1"  # how a receiver knows it again
+        signed = f'{told.headers["x-gpuyard-timestamp"]}.{told.text}'.encode()
+        mac = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
+        assert told.headers["x-gpuyard-signature"] == f"sha256={mac}"
+        assert abs(int(told.headers["x-gpuyard-timestamp"]) - time.time()) < 60
+        body = told.json()
+        assert body.pop("schema") == 1
+        assert body == notice("n-1", started_at=body["started_at"])
+    figures = driver.figures()["desk"]
+    assert (figures["delivered_total"], figures["retries_total"], figures["queued"]) == (1, 3, 0)
+    assert not figures["failing"]
+
+
+def test_slack_and_pagerduty_are_told_over_tls(tmp_path, opened, record_property):
+    record_property("contract", "C17")
+    certificate = make_certificate(tmp_path)
+    slack = opened(Receiver(certificate=certificate))
+    pager = opened(Receiver([(202, {})], certificate=certificate))
+    url = secret_file(tmp_path, "url", slack.url("/services/T0/B0/xyz", "localhost"))
+    key = secret_file(tmp_path, "key", "R0UTINGKEY")
+    driver = opened(Driver(
+        tmp_path,
+        f'[sink.slack]\nkind = "slack"\nurl_file = "{url}"\nca_file = "{certificate[0]}"\n'
+        f'[sink.pager]\nkind = "pagerduty"\nurl = "{pager.url("/v2/enqueue")}"\n'
+        f'routing_key_file = "{key}"\nca_file = "{certificate[0]}"\n'))
+    driver.tell(notice("n-1"), resolved("n-2"))
+    driver.hear("delivered slack n-2", "delivered pager n-2")
+    assert [t.path for t in slack.told] == ["/services/T0/B0/xyz"] * 2
+    assert slack.told[0].headers["host"] == f"localhost:{slack.port}"
+    assert slack.told[0].json()["text"] == "CRITICAL: GPU 3 is at 91 °C"
+    assert slack.told[1].json()["text"] == "RESOLVED: GPU 3 is at 91 °C"
+    trigger, resolve = (told.json() for told in pager.told)
+    assert trigger["routing_key"] == resolve["routing_key"] == "R0UTINGKEY"
+    assert (trigger["event_action"], resolve["event_action"]) == ("trigger", "resolve")
+    assert trigger["dedup_key"] == resolve["dedup_key"] == "hot/GPU-3"
+    assert trigger["payload"]["severity"] == "critical"
+
+
+def test_nobody_is_told_whose_certificate_is_not_trusted(tmp_path, opened):
+    certificate = make_certificate(tmp_path)
+    receiver = opened(Receiver(certificate=certificate))
+    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n',
+                           SSL_CERT_FILE=str(make_certificate_elsewhere(tmp_path))))
+    driver.tell(notice("n-1"))
+    wait_until(lambda: driver.figures()["a"]["failing"], "a failure")
+    assert "is not trusted: self-signed certificate" in driver.figures()["a"]["last_error"]
+    assert receiver.told == []
+    driver.file.write_text(driver.file.read_text() + f'ca_file = "{certificate[0]}"\n')
+    driver.tell("reload")  # and what waited is told at once
+    driver.hear("delivered a n-1")
+
+
+def make_certificate_elsewhere(directory):
+    other = directory / "other"
+    other.mkdir()
+    return make_certificate(other, "DNS:nobody.example")[0]
+
+
+def test_a_sink_that_hangs_holds_up_no_other(tmp_path, opened):
+    hangs, works = opened(Receiver(["hang"] * 100)), opened(Receiver())
+    driver = opened(Driver(
+        tmp_path, f'[sink.hangs]\nkind = "webhook"\nurl = "{hangs.url()}"\ntimeout_s = 1\n'
+        f'[sink.works]\nkind = "webhook"\nurl = "{works.url()}"\n[sink.log]\nkind = "log"\n'))
+    driver.tell(*(notice(f"n-{i}", i) for i in range(10)))
+    driver.hear(*(f"delivered works n-{i}" for i in range(10)))
+    assert "ALERT [severity 85]: GPU 9 is at 91 °C\n" in driver.everything_said()
+    assert driver.figures()["hangs"]["queued"] == 10
+    wait_until(lambda: len(hangs.told) > 1, "another try after its deadline")
+    assert "no answer" in driver.figures()["hangs"]["last_error"]
+
+
+def test_a_receiver_may_ask_for_patience(tmp_path, opened):
+    receiver = opened(Receiver([(429, {"Retry-After": "2"})]))
+    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
+    driver.tell(notice("n-1"))
+    driver.hear("delivered a n-1")
+    assert receiver.told[1].when - receiver.told[0].when >= 2
+
+
+def test_the_end_of_an_alert_never_comes_before_its_beginning(tmp_path, opened):
+    receiver = opened(Receiver([500, 500]))
+    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
+    driver.tell(notice("on"), resolved("off"))
+    driver.hear("delivered a off")
+    assert [t.headers["x-gpuyard-delivery"] for t in receiver.told] == ["on", "on", "on", "off"]
+
+
+def test_no_secret_is_said_even_if_the_receiver_repeats_it(tmp_path, opened):
+    receiver = opened(Receiver([500, 404, 404]))
+    key = secret_file(tmp_path, "key", "s3cret-of-signature")
+    token = secret_file(tmp_path, "token", "t0ken-of-bearer")
+    driver = opened(Driver(
+        tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url("/h1dden/path?q=qu3ry")}"\n'
+        f'secret_file = "{key}"\nbearer_token_file = "{token}"\n'))
+    driver.tell(notice("n-1"))
+    wait_until(lambda: any(s.startswith("dead a n-1") for s in driver.said), "the refusal")
+    assert receiver.told[0].headers["authorization"] == "Bearer t0ken-of-bearer"
+    driver.figures()
+    said = driver.everything_said()
+    assert f"127.0.0.1:{receiver.port} answered 404" in said
+    for secret in ("s3cret", "t0ken", "h1dden", "qu3ry"):
+        assert secret not in said
+
+
+def test_a_command_is_run(tmp_path, opened):
+    script = tmp_path / "page"
+    script.write_text('#!/bin/sh\necho "$1 $GPUYARD_ALERT_STATUS $GPUYARD_ALERT_GPU_INDEX" >> '
+                      f'{tmp_path}/told\n')
+    script.chmod(0o755)
+    driver = opened(Driver(tmp_path, f'[sink.c]\nkind = "command"\nargv = ["{script}", "a b"]\n'))
+    driver.tell(notice("n-1"), resolved("n-2"))
+    driver.hear("delivered c n-1", "delivered c n-2")
+    assert (tmp_path / "told").read_text() == "a b firing 3\na b resolved 3\n"
+
+
+@pytest.mark.skipif(not shutil.which("prometheus-alertmanager"), reason="no Alertmanager")
+def test_a_real_alertmanager_is_told_groups_and_forgets(tmp_path, opened, record_property):
+    record_property("contract", "C17")
+    desk = opened(Receiver())
+    real = opened(Alertmanager(tmp_path, desk))
+    driver = opened(Driver(tmp_path, '[sink.am]\nkind = "alertmanager"\nresend_s = 5\n'
+                           f'url = "http://127.0.0.1:{real.port}"\n'))
+    firing = [notice("n-1", 1), notice("n-2", 2)]
+    driver.tell(*firing, "firing " + json.dumps(firing))
+    driver.hear("delivered am n-1", "delivered am n-2")
+    alerts = wait_until(lambda: len(real.alerts()) == 2 and real.alerts(), "two alerts")
+    assert alerts["1"]["labels"] == {"alertname": "hot", "gpu": "1", "uuid": "GPU-1",
+                                     "instance": "node7", "job": "gpuyard", "severity": "critical"}
+    assert alerts["1"]["annotations"]["summary"] == "GPU 1 is at 91 °C"
+    assert alerts["1"]["annotations"]["description"] == "Look at its fans."
+    assert alerts["1"]["startsAt"] == firing[0]["started_at"]
+    first = alerts["1"]["endsAt"]
+    # One group, passed on in one message.
+    passed = wait_until(lambda: [t.json() for t in desk.told
+                                 if len(t.json()["alerts"]) == 2], "both in one message")[0]
+    assert passed["status"] == "firing"
+    # It is the same alert, told again: hotter, and it does not end.
+    firing[0]["message"] = "GPU 1 is at 95 °C"
+    driver.tell("firing " + json.dumps(firing))
+    wait_until(lambda: real.alerts()["1"]["annotations"]["summary"] == "GPU 1 is at 95 °C",
+               "the repetition")
+    assert len(real.alerts()) == 2
+    assert real.alerts()["1"]["endsAt"] > first
+    # It becomes less bad, which is a label: it is still one alert.
+    milder = notice("n-4", 1, severity=70, level="error")
+    firing[0] = milder
+    driver.tell(milder, "firing " + json.dumps(firing))
+    driver.hear("delivered am n-4")
+    wait_until(lambda: sorted(a["labels"]["severity"] for a in real.active()) == [
+        "critical", "error"], "the other level, and no third alert")
+    # One is over, and even less bad when it ends.
+    driver.tell(resolved("n-3", 1) | {"severity": 45, "level": "warning"}, "firing " + json.dumps(firing[1:]))
+    driver.hear("delivered am n-3")
+    wait_until(lambda: [a["labels"]["gpu"] for a in real.active()] == ["2"], "the end of one")
+    wait_until(lambda: any(alert["status"] == "resolved" and alert["labels"]["gpu"] == "1"
+                           for told in desk.told for alert in told.json()["alerts"]),
+               "the end of one, passed on")

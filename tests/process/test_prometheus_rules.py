@@ -1,0 +1,124 @@
+"""The alerting rules that we ship: right by promtool, and firing in a real Prometheus."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+from conftest import command_line, wait_until
+from prometheus_server import prometheus  # noqa: F401 - a fixture
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "packaging/prometheus/gpuyard.rules.yml"
+TESTS = ROOT / "packaging/prometheus/gpuyard.rules.test.yml"
+ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
+
+
+def promtool(*arguments):
+    program = shutil.which("promtool")
+    assert program, "install the package prometheus"
+    return subprocess.run([program, *arguments], text=True, capture_output=True, timeout=240,
+                          check=False)
+
+
+def test_promtool_accepts_the_rules():
+    checked = promtool("check", "rules", "--lint-fatal", str(RULES))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{len(ALERTS)} rules found" in checked.stdout
+
+
+def test_every_rule_fires_when_it_should_and_not_before():
+    tested = promtool("test", "rules", str(TESTS))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    text = TESTS.read_text()
+    for alert in ALERTS:
+        assert f"  - name: {alert}\n" in text, f"{alert} has no test"
+
+
+def test_every_rule_says_how_bad_it_is_and_what_to_do():
+    for rule in re.split(r"- alert: ", RULES.read_text())[1:]:
+        name = rule.split("\n")[0]
+        for wanted in (r"for: \d+[sm]", r"severity: ", r"summary: .", r"advice: .*\.['\"]"):
+            assert re.search(wanted, rule), f"{name} lacks {wanted}"
+
+
+def test_rules_only_ask_for_families_that_there_are():
+    """A misspelt name would never fire, and nobody would see it."""
+    known = (ROOT / "docs/metrics.md").read_text()
+    asked = set(re.findall(r"\bgpuyard_(\w+)", re.sub(r"#.*", "", RULES.read_text())))
+    assert len(asked) > 20
+    for family in asked - {"driver_up"}:
+        assert f"`{family}" in known, family
+
+
+def built_in_rules():
+    text = (ROOT / "src/andon/built_in_rules.cpp").read_text()
+    return tomllib.loads(re.search(r'R"toml\((.*?)\)toml"', text, re.S).group(1))["rule"]
+
+
+def shipped_rules():
+    """By the built-in rule that each is: what it asks, `for` in seconds, severity, advice."""
+    shipped = {}
+    for rule in re.split(r"- alert: ", RULES.read_text())[1:]:
+        meant = re.search(r"rule: ([a-z-]+)$", rule, re.M)
+        if not meant:
+            continue
+        number, unit = re.search(r"for: (\d+)([sm])", rule).groups()
+        shipped[meant.group(1)] = (
+            re.search(r"expr: (.*?)\n        for:", rule, re.S).group(1),
+            int(number) * (60 if unit == "m" else 1),
+            re.search(r"severity: (\w+)", rule).group(1),
+            re.search(r"""advice: (['"])(.*)\1""", rule).group(2))
+    return shipped
+
+
+def level_of(severity):
+    return ("info" if severity < 40 else "warning" if severity < 60 else
+            "error" if severity < 80 else "critical")
+
+
+def test_rules_say_what_the_built_in_ones_say():
+    built_in, shipped = built_in_rules(), shipped_rules()
+    forwarded = re.search(r'alert_firing\{rule=~"([^"]*)"', RULES.read_text()).group(1).split("|")
+    assert set(built_in) == set(shipped) | set(forwarded)
+    # What a curve gives to a value that is just at the threshold.
+    at_threshold = {"thermal": 50, "memory": 60, "power": 50, "idle": 40}
+    for name, (expression, held, severity, advice) in shipped.items():
+        rule = built_in[name]
+        lasts = rule["at"] if rule["on"] in ("idle_s", "reserved_idle_s") else rule.get("hold_s", 0)
+        assert held == lasts, name
+        worst = rule.get("severity", at_threshold.get(rule.get("curve"), 50))
+        assert severity == level_of(worst), name
+        assert advice == rule["advice"], name
+        if name in ("thermal", "slowdown-near", "memory", "power", "ecc-corrected"):
+            assert re.search(rf"[<>]= {rule['at']}$", expression), name
+        if "xids" in rule:
+            assert re.search(rf'xid=~?"{"|".join(map(str, rule["xids"]))}"'.replace("|", r"\|"),
+                             expression), name
+
+
+def test_alerts_fire_in_a_real_prometheus_when_a_simulated_gpu_breaks(daemon, run, prometheus):
+    """The shipped file as it is; Prometheus looks every second, and `for` is as it stands there."""
+    yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
+    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
+
+    def sim(*arguments):
+        done = run("sim", *arguments, GPUYARD_SIM_WORLD=world)
+        assert done.returncode == 0, done.stderr
+    sim("load", "--gpu", "all", "idle")
+    prometheus.start(yard.port, rules=RULES)
+    wait_until(lambda: prometheus.query("gpuyard_gpu_temperature_celsius < 60"), "a first scrape")
+    groups = prometheus.ask("rules")["groups"]
+    assert sum(len(group["rules"]) for group in groups) == len(ALERTS)
+    sim("load", "--gpu", "1", "steady:1")
+    sim("inject", "--gpu", "1", "--heat", "100")
+    sim("inject", "--gpu", "0", "--xid", "79")
+    sim("inject", "--gpu", "2", "--lost")
+    sim("inject", "--gpu", "3", "--power-brake")
+    expected = {("GpuHot", "1"), ("GpuXidFatal", "0"), ("GpuLost", "2"), ("GpuPowerBrake", "3")}
+    wait_until(lambda: expected <= prometheus.firing(), f"{expected} to fire")
+    assert ("GpuHot", "3") not in prometheus.firing()
+    assert ("GpuyardDown", None) not in prometheus.firing()
+    sim("inject", "--gpu", "3", "--clear")
+    wait_until(lambda: ("GpuPowerBrake", "3") not in prometheus.firing(), "the brake to be let go")
