@@ -89,10 +89,10 @@ def measure_http(cells, seconds, rounds):
             for name, (server, path) in cells.items()}
 
 
-def measure_pipeline(world):
-    """Nanoseconds of each step from driver call to text, and of all of them."""
-    out = subprocess.run([ROOT / "build/release/bench/pipeline", "--benchmark_format=json",
-                          "--benchmark_min_time=0.5"], env=world.environment, check=True,
+def measure_steps(program, environment=None):
+    """The CPU time of each row of a program of benchmarks, in the unit that it has chosen."""
+    out = subprocess.run([ROOT / "build/release/bench" / program, "--benchmark_format=json",
+                          "--benchmark_min_time=0.5"], env=environment, check=True,
                          capture_output=True, text=True).stdout
     return {row["name"]: row["cpu_time"] for row in json.loads(out)["benchmarks"]}
 
@@ -158,7 +158,9 @@ def measure(options, directory):
         cells["fastapi /api/gpu/devices"] = (fastapi, "/api/gpu/devices")
         cells["prometheus_client /metrics"] = (exporter, "/metrics")
         result["http"] = measure_http(cells, options.seconds, options.rounds)
-        result["pipeline_ns"] = measure_pipeline(world)
+        # Nanoseconds of each step from driver call to text, and of all of them.
+        result["pipeline_ns"] = measure_steps("pipeline", world.environment)
+        result["andon_us"] = measure_steps("andon_bench")
         result["start_ms"] = measure_start(world, 20)
         result["leases"] = lease.measure(directory, options.gpus)
         result["control"] = control.measure(world, directory, options.control_rounds,
@@ -200,6 +202,9 @@ def show(result):
     print("\nFrom driver call to text, in process, microseconds of CPU")
     for name, nanoseconds in result["pipeline_ns"].items():
         print(f"{name:<28}{nanoseconds / 1e3:>10.1f}")
+    print("\nLooking at 200 rules: GPUs / one in so many is hot, us of CPU")
+    for name, microseconds in result["andon_us"].items():
+        print(f"{name.removeprefix('tick/'):<28}{microseconds:>10.1f}")
     lease.show(result["leases"])
     print("\nCommand line, median of wall time")
     for words, milliseconds in result["start_ms"].items():

@@ -5,7 +5,7 @@ find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 find_package(rapidcheck REQUIRED)
 
-# The archives, so that the program needs no libz and no libsqlite3 at run time.
+# The archives, so that the program needs none of these libraries at run time.
 find_path(GPUYARD_ZLIB_INCLUDE zlib.h REQUIRED)
 find_library(GPUYARD_ZLIB_ARCHIVE NAMES libz.a REQUIRED)
 mark_as_advanced(GPUYARD_ZLIB_INCLUDE GPUYARD_ZLIB_ARCHIVE)
@@ -20,6 +20,16 @@ add_library(gpuyard_sqlite STATIC IMPORTED)
 set_target_properties(gpuyard_sqlite PROPERTIES IMPORTED_LOCATION ${GPUYARD_SQLITE_ARCHIVE}
   INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_SQLITE_INCLUDE}
   INTERFACE_LINK_LIBRARIES "Threads::Threads;m;${CMAKE_DL_LIBS}")
+
+# TLS of what we ask others over the network, and signatures.
+find_path(GPUYARD_OPENSSL_INCLUDE openssl/ssl.h REQUIRED)
+find_library(GPUYARD_SSL_ARCHIVE NAMES libssl.a REQUIRED)
+find_library(GPUYARD_CRYPTO_ARCHIVE NAMES libcrypto.a REQUIRED)
+mark_as_advanced(GPUYARD_OPENSSL_INCLUDE GPUYARD_SSL_ARCHIVE GPUYARD_CRYPTO_ARCHIVE)
+add_library(gpuyard_openssl STATIC IMPORTED)
+set_target_properties(gpuyard_openssl PROPERTIES IMPORTED_LOCATION ${GPUYARD_SSL_ARCHIVE}
+  INTERFACE_INCLUDE_DIRECTORIES ${GPUYARD_OPENSSL_INCLUDE}
+  INTERFACE_LINK_LIBRARIES "${GPUYARD_CRYPTO_ARCHIVE};Threads::Threads;${CMAKE_DL_LIBS}")
 
 # Boost.JSON, fmt, spdlog, toml++ and CLI11 ship as headers; each is compiled once, in
 # src/base/third_party or in the one file that uses it, so that the program links statically and including them stays cheap.
