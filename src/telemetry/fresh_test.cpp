@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/error.h"
 #include "telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
