@@ -32,24 +32,36 @@ Control::Control(Loop& loop, Hands& hands, Archive& archive, Policy policy, std:
       resetting_(loop, hands) {}
 
 void Control::start() {
+  early_timer_ = loop_.call_after(kLoadPatience, [this] { answer_early(); });
   load();
 }
 
 void Control::load() {
   const bool asked =
       archive_.load([this, alive = std::weak_ptr(self_)](Result<std::vector<Holding>> kept) {
-        if (alive.expired()) return;
-        if (!kept) {
-          unloaded_ = kept.error();
-          load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
-          return;
-        }
-        unloaded_.reset();
-        loaded_ = true;
-        for (Holding& holding : *kept) adopt(std::move(holding));
-        expire_in_time();
+        if (!alive.expired()) on_loaded(std::move(kept));
       });
   if (!asked) load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+}
+
+void Control::on_loaded(Result<std::vector<Holding>> kept) {
+  if (kept) {
+    unloaded_.reset();
+    loaded_ = true;
+    for (Holding& holding : *kept) adopt(std::move(holding));
+    expire_in_time();
+  } else {
+    unloaded_ = kept.error();
+    load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+  }
+  answer_early();
+}
+
+// From now on nobody waits for the disk.
+void Control::answer_early() {
+  early_timer_.reset();
+  early_wait_ = false;
+  for (const auto& [request, heard] : std::exchange(early_, {})) ask(request, heard);
 }
 
 void Control::adopt(Holding holding) {
@@ -175,6 +187,10 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
 }
 
 void Control::ask(const Request& request, const Heard& heard) {
+  if (early_wait_ && policy_.enabled && early_.size() < kMostEarly) {
+    early_.emplace_back(request, heard);
+    return;
+  }
   auto prepared = prepare(request);
   if (!prepared) {
     loop_.post([heard, error = prepared.error()] { heard(error); });
@@ -285,6 +301,7 @@ void Control::stop(std::function<void()> done) {
     for (const auto& [id, desk] : desks_) desk->abandon();
     if (first) done();
   };
+  answer_early();
   resetting_.close();
   for (const auto& [id, desk] : desks_) {
     if (policy_.restore_on_stop) desk->suspend();

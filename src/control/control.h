@@ -29,6 +29,9 @@ class Control {
   static constexpr Duration kPatience = std::chrono::seconds(20);
   static constexpr Duration kFarewell = std::chrono::seconds(1);
   static constexpr Duration kLoadAgain = std::chrono::seconds(5);
+  // So long does who asks right after the start wait for what was kept, so many at a time.
+  static constexpr Duration kLoadPatience = std::chrono::seconds(5);
+  static constexpr std::size_t kMostEarly = 64;
   static constexpr std::size_t kMostLooks = 512;  // that wait for one answer
 
   using Changes = Gathering::Changes;
@@ -40,7 +43,7 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // Reads what was kept; nothing is taken before.
+  // Reads what was kept; nothing is done before. Who asks meanwhile waits for it.
   void start();
   // Takes nothing more, lets what waits be done, puts back what the policy says, and answers the
   // rest. done() comes after kFarewell at the latest, never inside the call.
@@ -87,6 +90,8 @@ class Control {
   Result<Prepared> prepare(const Request&);
   Result<void> may_ask(const Request&) const;
   void load();
+  void on_loaded(Result<std::vector<Holding>>);
+  void answer_early();
   void adopt(Holding);
   bool begins(const Order&);
   void on_over(const DeviceInfo&, const Order&, const std::optional<Change>&, TimePoint began);
@@ -111,6 +116,9 @@ class Control {
   std::set<DeviceId> settled_;  // open since the driver-host greeted
   bool loaded_ = false;
   std::optional<Error> unloaded_;
+  std::vector<std::pair<Request, Heard>> early_;  // asked before it was loaded
+  bool early_wait_ = true;
+  Subscription early_timer_;
   std::function<void()> stopped_;
   Subscription expiry_;
   TimePoint expire_from_{};

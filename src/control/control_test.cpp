@@ -400,6 +400,52 @@ TEST(Control, NothingIsTakenBeforeWhatWasKeptIsKnown) {
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
 }
 
+// Somebody who asks before the disk has said what was kept.
+struct Early {
+  Early() {
+    world.disk_is_slow = true;
+    daemon.emplace(world);
+    daemon->greet();
+    daemon->control().ask(
+        {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, Put{power_limit(300'000)}},
+        [this](const Result<Control::Changes>& changes) { heard = changes; });
+    daemon->settle();
+  }
+
+  World world = World::with_gpus(1);
+  std::optional<Daemon> daemon;
+  std::optional<Result<Control::Changes>> heard;
+};
+
+TEST(Control, WhoAsksRightAfterTheStartWaitsForWhatWasKept) {
+  Early early;
+  EXPECT_FALSE(early.heard);
+  early.world.read_now();
+  early.daemon->settle();
+  ASSERT_TRUE(early.heard && *early.heard);
+  EXPECT_EQ((**early.heard)[0].outcome, Outcome::applied);
+  EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
+}
+
+TEST(Control, NobodyWaitsLongForADiskThatHangs) {
+  Early early;
+  early.daemon->pass(seconds(4));
+  EXPECT_FALSE(early.heard);
+  early.daemon->pass(seconds(1));
+  ASSERT_TRUE(early.heard && !*early.heard);
+  EXPECT_EQ(early.heard->error().code, Errc::unavailable);
+  early.daemon->put("a", power_limit(300'000));
+  EXPECT_TRUE(early.daemon->error);
+}
+
+TEST(Control, WhoWaitsForTheDiskIsAnsweredWhenTheDaemonStops) {
+  Early early;
+  early.daemon->stop();
+  ASSERT_TRUE(early.heard);
+  EXPECT_FALSE(*early.heard);
+  EXPECT_TRUE(early.world.writes.empty());
+}
+
 TEST(Control, RefusalsAreNotedAFewAMinute) {
   World world = World::with_gpus(1);
   Daemon daemon(world);

@@ -38,6 +38,8 @@ struct World {
   DeviceId fails_only = {};                // of this GPU, if not empty
   std::optional<Error> disk_fails = {};
   bool disk_reads = true;
+  bool disk_is_slow = false;  // what was kept is read when the test says so
+  std::function<void()> read_now = {};
   // After so many commits the daemon is killed; negative: never. At the fatal one it is killed
   // before the disk has it, or right after.
   int commits_left = -1;
@@ -232,12 +234,17 @@ class Daemon final : private Hands, private Archive {
   }
 
   bool load(std::function<void(Result<std::vector<Holding>>)> loaded) override {
-    loop.post([this, loaded] {
+    auto read = [this, loaded = std::move(loaded)] {
       if (!world_.disk_reads) return loaded(Error{Errc::unavailable, "no disk"});
       std::vector<Holding> all;
       for (const auto& [key, holding] : world_.disk) all.push_back(holding);
       loaded(all);
-    });
+    };
+    if (world_.disk_is_slow) {
+      world_.read_now = std::move(read);
+    } else {
+      loop.post(std::move(read));
+    }
     return true;
   }
   bool save(Entry entry, When, Kept kept) override {

@@ -98,7 +98,10 @@ class Terminal:
 
     def read_until(self, ending):
         while ending not in self.text:
-            self.text += os.read(self.terminal, 4096).decode()
+            try:
+                self.text += os.read(self.terminal, 4096).decode()
+            except OSError:  # the other end is closed
+                pytest.fail(f"it ended with {self.end()} and without {ending!r}: {self.text!r}")
 
     def end(self):
         """The exit code, negative for a signal."""
