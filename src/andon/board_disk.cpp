@@ -29,7 +29,8 @@ void Board::on_loaded(Result<andon::Kept> kept) {
   trouble_.reset();
   loaded_ = true;
   merge(*kept);
-  if (!open_) open();
+  open_timer_.reset();
+  open();
   for (const Outgoing& one : kept->outgoing) messenger_.send(one);
   if (owes_everything_) flush();
 }
@@ -71,9 +72,9 @@ void Board::open_without_what_was_kept() {
   open();
 }
 
+// And again, if what was kept is read only later.
 void Board::open() {
   open_ = true;
-  open_timer_.reset();
   // Rules may have gone, and sinks have come, while nobody was here.
   tell_new_sinks();
   take(engine_.replace(engine_.rules(), loop_.wall()));

@@ -136,6 +136,28 @@ TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
   EXPECT_EQ(disk_.outgoing.size(), 2U);
 }
 
+TEST_F(BoardTest, WhatIsReadLateIsAsInForceAsWhatIsReadAtOnce) {
+  Rule cold = hot_rule();
+  cold.name = "cold";
+  {
+    Life life(loop_, disk_, {quarantining(), cold});
+    life.stay(85, 11);
+    for (const Outgoing& one : life.messenger.said) life.board.delivered(one.id);
+    loop_.run_posted();
+  }
+  disk_.failing = true;
+  Life life(loop_, disk_, {quarantining()});
+  life.stay({}, 12);
+  ASSERT_TRUE(life.board.looking());
+  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  disk_.failing = false;
+  life.stay({}, 10);
+  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  ASSERT_EQ(life.board.engine().firing().size(), 1U);
+  EXPECT_EQ(life.board.engine().firing()[0].rule, "hot");
+}
+
 TEST_F(BoardTest, ASinkThatIsNewAtTheNextStartHearsOfWhatFiresAlready) {
   {
     Life life(loop_, disk_);

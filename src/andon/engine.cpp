@@ -16,7 +16,7 @@ bool concerns(const Rule& rule, const DeviceInfo& gpu) {
 
 bool lists(const Rule& rule, const DeviceEvent& event) {
   const auto* const source = std::get_if<EventSource>(&rule.source);
-  return source != nullptr && rule.enabled && source->kind == event.kind && event.xid &&
+  return source != nullptr && source->kind == event.kind && event.xid &&
          std::ranges::find(source->xids, *event.xid) != source->xids.end();
 }
 
@@ -79,16 +79,14 @@ void Engine::count_events() {
   }
 }
 
-// What happens after somebody looked after it, or is another Xid, is news of the same alert.
+// What happens after somebody looked after it, or is another Xid, is news of the same alert: once
+// it may be told, see refresh().
 void Engine::count(Track& track, const DeviceEvent& event) {
   constexpr std::size_t kMostXids = 64;
   track.occurrences.add(event.at, event.xid);
   const bool another =
       event.xid && track.xids.size() < kMostXids && track.xids.insert(*event.xid).second;
-  if (!track.alert || (!another && !track.alert->acknowledged)) return;
-  track.alert->acknowledged.reset();
-  track.alert->told.reset();
-  track.renewed = true;
+  if (track.alert && (another || track.alert->acknowledged)) track.renewed = true;
 }
 
 std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wall) {
@@ -222,6 +220,10 @@ void Engine::refresh(const Rule& rule, Track& track, const GpuFacts* gpu,
   if (track.occurrences.last_xid()) alert.xid = track.occurrences.last_xid();
   describe(alert, rule, rule.reached(track.value) ? track.value : alert.value, gpu);
   const bool news = std::exchange(track.renewed, false);
+  if (news) {
+    alert.acknowledged.reset();
+    alert.told.reset();
+  }
   if (news || level_of(alert.severity) > before) {
     changes.push_back({Change::Kind::worse, alert});
   }

@@ -130,9 +130,11 @@ std::vector<Pending> Engine::pending(TimePoint now) const {
   return all;
 }
 
-// Of two that keep each other quiet the first to fire does: else neither would ever end.
+// Of those that keep each other quiet the first to fire is not kept: else none would ever end.
 std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
-  const Alert* const own = alert_of(rule, gpu);
+  const Rule* const self = find_rule(rules_, rule);
+  const bool inhibits = self != nullptr && !self->inhibits.empty();
+  const Alert* const own = inhibits ? alert_of(rule, gpu) : nullptr;
   for (const std::size_t place : inhibiting_) {
     const Rule& other = rules_[place];
     if (other.name == rule) continue;

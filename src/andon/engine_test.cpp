@@ -31,6 +31,14 @@ TEST(Engine, ADipBeginsTheHoldAnew) {
   EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
 }
 
+TEST(Engine, AClockThatGoesBackBeginsTheHoldAnew) {
+  EngineRun run({hot_rule()});
+  run.stay(at_temperature(85), 5);
+  run.now -= std::chrono::minutes(30);
+  EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
+  EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
+}
+
 TEST(Engine, WhatIsMissingNeitherTripsNorClears) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 9);

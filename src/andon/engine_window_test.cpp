@@ -1,6 +1,8 @@
 // Rules on what happened or grew within a time: Xids, counters.
 #include "andon/engine.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "andon/board_for_tests.h"
@@ -98,6 +100,45 @@ TEST(Engine, AnotherFaultAfterAnAcknowledgementIsNews) {
   run.engine.on_event(xid_event(48, run.now));
   EXPECT_EQ(run.tick(at_temperature({})).size(), 1U);
   EXPECT_EQ(run.engine.firing()[0].xid, 48U);
+}
+
+TEST(Engine, AnotherFaultOfAnAlertThatIsKeptQuietIsNewsOnceItIsNot) {
+  Rule lost;
+  lost.name = "lost";
+  lost.source = Signal::lost;
+  lost.at = 1;
+  lost.inhibits = {"*"};
+  EngineRun run({xid_rule("fatal", {48, 79}), lost});
+  const auto look = [&run](double is_lost) {
+    Facts facts = at_temperature({});
+    facts.gpus[0].signals[Signal::lost] = is_lost;
+    return run.tick(facts);
+  };
+  run.engine.on_event(xid_event(48, run.now));
+  look(0);
+  run.engine.acknowledge(1, {"uid 0", "", kWall});
+  run.engine.note_told(1, 90, {"ops"});
+  run.engine.on_event(xid_event(79, run.now));
+  ASSERT_EQ(look(1).size(), 1U);  // that it is lost
+  ASSERT_NE(run.engine.find(1), nullptr);
+  EXPECT_TRUE(run.engine.find(1)->told);
+  EXPECT_TRUE(run.engine.find(1)->acknowledged);
+  const auto changes = look(0);
+  const auto news = std::ranges::find(changes, Kind::worse, &Change::kind);
+  ASSERT_NE(news, changes.end());
+  EXPECT_EQ(news->alert.xid, 79U);
+  EXPECT_FALSE(news->alert.told);
+  EXPECT_FALSE(news->alert.acknowledged);
+}
+
+TEST(Engine, AnXidOfARuleThatIsSwitchedOffIsForNobody) {
+  Rule off = xid_rule("program", {13, 31});
+  off.enabled = false;
+  EngineRun run({off, xid_rule("other", {})});
+  run.engine.on_event(xid_event(31, run.now));
+  EXPECT_TRUE(run.tick(at_temperature({})).empty());
+  run.engine.on_event(xid_event(32, run.now));
+  EXPECT_EQ(run.tick(at_temperature({})).size(), 1U);
 }
 
 TEST(Engine, WhatGrewBeforeARestartClearsNoSoonerThanItsTime) {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "device/lost.h"
+
 namespace gpuyard::andon {
 namespace {
 
@@ -73,12 +75,6 @@ Number health(const DeviceState& device) {
   return device.health.verdict ? Number(static_cast<double>(*device.health.verdict)) : std::nullopt;
 }
 
-bool is_lost(const DeviceState& device) {
-  if (device.condition != DeviceCondition::unavailable) return false;
-  const auto gone = [](const Missing& why) { return why.reason == MissingReason::device_lost; };
-  return device.info.fault ? gone(*device.info.fault) : lost(device.sample) != nullptr;
-}
-
 std::string why_of(const DeviceState& device) {
   if (!device.why.empty()) return device.why;
   return fmt::format("{}", fmt::join(device.health.reasons, "; "));
@@ -104,16 +100,6 @@ std::optional<bool> in_use(const DeviceState& device) {
       *processes, [](const GpuProcess& one) { return one.kind != ProcessKind::graphics; });
 }
 
-// Since when it is so, in seconds; 0 while it is not; nothing while it is not known.
-Number lasting(std::optional<TimePoint>& since, std::optional<bool> is, TimePoint now) {
-  if (!is || !*is) {
-    since.reset();
-    return is ? Number(0.0) : std::nullopt;
-  }
-  if (!since || *since > now) since = now;
-  return std::chrono::duration<double>(now - *since).count();
-}
-
 std::optional<bool> both(std::optional<bool> one, std::optional<bool> other) {
   if (one == false || other == false) return false;
   return one && other ? std::optional(true) : std::nullopt;
@@ -121,14 +107,26 @@ std::optional<bool> both(std::optional<bool> one, std::optional<bool> other) {
 
 }  // namespace
 
+Number FactBook::Lasting::note(std::optional<bool> is, TimePoint now) {
+  if (!is || !*is) {
+    last_.reset();
+    if (is) so_far_ = {};
+    return is ? Number(0.0) : std::nullopt;
+  }
+  if (last_) so_far_ += std::max(now - *last_, Duration::zero());
+  last_ = now;
+  return std::chrono::duration<double>(so_far_).count();
+}
+
 void FactBook::note_idle(const DeviceState& device, const LeaseFacts& lease, Signals& signals,
                          TimePoint now) {
   const bool answers = device.condition == DeviceCondition::responsive;
   const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
-  Idle& since = idle_[device.info.id];
-  signals[Signal::idle] = lasting(since.in_use, both(idle, in_use(device)), now);
-  signals[Signal::reserved_idle] = lasting(since.leased, both(idle, lease.leased), now);
+  const auto used = answers ? in_use(device) : std::nullopt;
+  Idle& book = idle_[device.info.id];
+  signals[Signal::idle] = book.in_use.note(both(idle, used), now);
+  signals[Signal::reserved_idle] = book.leased.note(both(idle, lease.leased), now);
 }
 
 GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, TimePoint now) {
@@ -175,6 +173,8 @@ Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFac
       facts.gpus.push_back(
           note_gpu(device, lease != leases.end() ? lease->second : LeaseFacts{}, now));
     } else {
+      idle_[device.info.id].in_use.note(std::nullopt, now);
+      idle_[device.info.id].leased.note(std::nullopt, now);
       facts.gpus.push_back({device.info, {}, {}, nullptr});  // nobody was asked
     }
   }

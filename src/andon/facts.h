@@ -41,9 +41,19 @@ class FactBook {
   Facts note(const Snapshot&, const std::map<DeviceId, LeaseFacts>& leases, TimePoint now);
 
  private:
+  // For how long it is so, as far as that is known: what is not known is left out.
+  class Lasting {
+   public:
+    // Seconds; 0: it is not so.
+    std::optional<double> note(std::optional<bool> is, TimePoint now);
+
+   private:
+    std::optional<TimePoint> last_;  // when it was so, if nothing else was found since
+    Duration so_far_{};
+  };
   struct Idle {
-    std::optional<TimePoint> in_use;
-    std::optional<TimePoint> leased;
+    Lasting in_use;
+    Lasting leased;
   };
 
   GpuFacts note_gpu(const DeviceState&, const LeaseFacts&, TimePoint now);

@@ -85,6 +85,37 @@ TEST_F(FactBookTest, ALeasedGpuThatDoesNothingIsReservedIdle) {
   EXPECT_EQ(look(Signal::reserved_idle), 0);
 }
 
+TEST_F(FactBookTest, TimeOfWhichNothingIsKnownIsNotIdleAndEndsNothing) {
+  set(Metric::utilization_gpu, 0);
+  list({ProcessKind::compute});
+  lease_.leased = true;
+  const auto idle_for = [this](std::optional<double> seconds) {
+    EXPECT_EQ(look(Signal::idle), seconds);
+    EXPECT_EQ(look(Signal::reserved_idle), seconds);
+  };
+  const auto later = [this](int seconds) { now_ += std::chrono::seconds(seconds); };
+  idle_for(0);
+  later(100);
+  idle_for(100);
+  gpu().condition = DeviceCondition::unresponsive;
+  later(1);
+  idle_for({});
+  gpu().condition = DeviceCondition::responsive;
+  later(1000);
+  idle_for(100);
+  later(10);
+  idle_for(110);
+  snapshot_.driver.initialised = false;
+  idle_for({});
+  later(1000);
+  snapshot_.driver.initialised = true;
+  idle_for(110);
+  lease_.leased.reset();
+  EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
+  lease_.leased = true;
+  EXPECT_EQ(look(Signal::reserved_idle), 110);
+}
+
 TEST_F(FactBookTest, OfAGpuThatDoesNotAnswerOnlyThatIsKnown) {
   set(Metric::temperature_core, 90);
   gpu().condition = DeviceCondition::unresponsive;

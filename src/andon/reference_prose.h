@@ -32,14 +32,15 @@ Slack, PagerDuty, Alertmanager, webhooks and commands; [prometheus.md](prometheu
    GPU that wavers about a threshold is one alert and not forty.
 
 An alert is the rule and the GPU's UUID, never a value: `thermal/GPU-5f3c...`. That is its key at PagerDuty and the like.
-Numbers of alerts are never given twice.
+Numbers are given once, but for an alert that a full or broken disk did not take before the daemon ended: the next life may give
+its number to another.
 
 **What is not known trips nothing, and clears nothing.** A reading that is missing is no 0: a rule that was pending begins anew
 after it, and an alert goes on firing until its value is seen to be well. A GPU that is not listed any more keeps its alerts
 for a day; then they end, and say why.
 
 **Inhibition.** A GPU that is lost has no temperature to speak of. While a rule with `inhibits` fires, the rules that it names
-neither trip nor clear for that GPU: one page, not nine.
+neither trip nor clear for that GPU: one page, not nine. Of rules that inhibit each other the first to fire goes on.
 
 **Acknowledge** (`gpuyard alerts ack NUMBER`): somebody looks after it. Nobody is told again until it is over, and it keeps its
 GPU in quarantine no longer. A cap stays. When the same rule fires again later, that is another alert, and told. An Xid or
@@ -167,24 +168,27 @@ inline constexpr const char* kActions = R"(## What is done
 somebody has goes on. `gpuyard queue` shows the GPU among those that are not handed out, with the number and the words of the
 alert, and who waits sees why. It ends with the alert, or with the next reading after somebody has acknowledged it: that says
 "I have seen it, and it may be used". Whoever holds the GPU is told, too: `gpuyard run` prints each alert of its GPUs with the
-advice on stderr, and when it is over; the command itself is left alone. To keep a GPU out by hand: `gpuyard cordon`.
+advice on stderr, when somebody acknowledges it and when it is over; the command itself is left alone. To keep a GPU out by
+hand: `gpuyard cordon`.
 
 **Cap** is a claim on the GPU's power limit under the name `andon:RULE`, as long as the alert fires, acknowledged or not. Of
 all who want a limit the lowest is in force, and `gpuyard power` shows whose it is; when the alert is over, the claim goes and
 the next one's is in force ([control.md](control.md)). A limit that the GPU does not take is refused, said in the log and
-tried again every ten seconds. While control is off, a file with a `cap_w` is refused as a whole.
+tried again: after ten seconds, then after twice as long each time, up to ten minutes; another limit at once. While control is
+off, a file with a `cap_w` is refused as a whole. Who switches control off at a restart leaves what is set as it is, caps
+included: `gpuyard restore --all --force` before that gives everything back.
 
-**Command** is a program with its arguments, without a shell, run with the notice in its environment when sinks are told: when
-the alert begins, when its level rises, and when it is over. It is a sink of its own: it has a deadline, and is run again if it
-fails.
+**Command** is a program with its arguments, without a shell, run with the notice in its environment when the alert begins and
+when it is over, whoever else is told, silence or not. It is a sink of its own: it has a deadline, and is run again if it fails.
 
 )";
 
 inline constexpr const char* kLater = R"(## Changing rules while it runs
 
 `kill -HUP` of the daemon reads the configuration again. All of it is right, or nothing is taken: the log then says the file,
-the line and what to do, and everything stays as it is. Of the configuration the rules, the sinks and the log's level apply at
-once; other keys that differ are named in the log, and wait for the next start.
+the line and what to do, and everything stays as it is; so it does if the next start would refuse anything. Of the
+configuration the rules, the sinks and the log's level apply at once; other keys that differ are named in the log, and wait for
+the next start.
 
 With new rules, what is pending begins anew. An alert goes on firing, by the new rule, and its time to clear begins anew. An
 alert whose rule is gone or switched off ends, and who heard of it is told so. Notices that wait for a sink which keeps its name
@@ -200,7 +204,7 @@ and kind are kept.
 | the last 10,000 alerts | are there: `gpuyard alerts history` |
 | what is pending | begins anew |
 | alerts of events (Xids and the like) | fire for `over_s` from the restart on; events while no daemon was there are not counted |
-| what is counted or timed from the daemon's start: growth (`over_s` of a metric), `idle_s`, `reserved_idle_s`, `sink_failing_s` | begins anew, so that such an alert ends, and comes again if it is still so |
+| what is counted or timed by the daemon: growth (`over_s` of a metric), `idle_s`, `reserved_idle_s`, `sink_failing_s` | begins anew, so that such an alert ends, and comes again if it is still so |
 | quarantine and caps | follow from the alerts that fire |
 
 An alert and the words about it are one entry on the disk, and nobody hears of it before that entry is synced. A daemon that is

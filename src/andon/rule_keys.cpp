@@ -173,7 +173,7 @@ const std::vector<RuleKey>& rule_keys() {
       {"cap_w", "a number of watts", &take_number<&Rule::cap_w>,
        "A power limit for its GPU meanwhile."},
       {"command", kTexts, &take_texts<&Rule::command>,
-       "A program and its arguments, no shell: run when it is told, and when it is over."},
+       "A program and its arguments, no shell: run when it begins, and when it is over."},
       {"message", kText, &take_message,
        "What is said; words in braces are filled in. A new rule needs it."},
       {"advice", kText, &take_text<&Rule::advice>, "What to do about it, in one plain sentence."},

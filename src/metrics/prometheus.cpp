@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/lost.h"
 #include "metrics/alerts.h"
 #include "metrics/readings.h"
 #include "metrics/text.h"
@@ -26,6 +27,10 @@ void put_info(Text& text, const Snapshot& snapshot) {
     text.series("gpu_responsive", std::to_string(device.info.index),
                 device.condition == DeviceCondition::responsive ? 1 : 0);
   }
+  text.family("gpu_lost", "gauge", "1 while the driver says that this GPU is gone.");
+  for (const DeviceState& device : snapshot.devices) {
+    text.series("gpu_lost", std::to_string(device.info.index), is_lost(device) ? 1 : 0);
+  }
   text.family("gpu_query_errors_total", "counter", "Readings that the driver failed to give.");
   for (const DeviceState& device : snapshot.devices) {
     text.series("gpu_query_errors_total", std::to_string(device.info.index),
@@ -33,7 +38,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   }
 }
 
-// Also of a GPU that does not answer: that it is lost is known of no other series.
+// Also of a GPU that does not answer: its memory errors are known all the same.
 void put_health(Text& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;

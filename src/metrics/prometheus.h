@@ -13,7 +13,7 @@ namespace gpuyard::metrics {
 
 // The most series that one GPU can cost a Prometheus server: one that reports everything, with as
 // many fans, links, places of memory errors and different Xids as there can be.
-inline constexpr int kMostSeriesOfAGpu = 206;
+inline constexpr int kMostSeriesOfAGpu = 207;
 
 // So many of them are readings, which DCGM's dialect tells by so many series of its own.
 inline constexpr int kMostReadingsOfAGpu = 167;

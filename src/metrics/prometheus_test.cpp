@@ -67,6 +67,11 @@ gpuyard_gpu_info{device="1",uuid="GPU-1",pci_address="0000:02:00.0",name="say \"
 gpuyard_gpu_responsive{device="0"} 1
 gpuyard_gpu_responsive{device="1"} 1
 gpuyard_gpu_responsive{device="2"} 0
+# HELP gpuyard_gpu_lost 1 while the driver says that this GPU is gone.
+# TYPE gpuyard_gpu_lost gauge
+gpuyard_gpu_lost{device="0"} 0
+gpuyard_gpu_lost{device="1"} 0
+gpuyard_gpu_lost{device="2"} 1
 # HELP gpuyard_gpu_query_errors_total Readings that the driver failed to give.
 # TYPE gpuyard_gpu_query_errors_total counter
 gpuyard_gpu_query_errors_total{device="0"} 0
@@ -145,7 +150,8 @@ TEST(Prometheus, AMissingReadingHasNoSeries) {
   const std::string text = render(small_fleet(), kProcess, "p");
   EXPECT_EQ(lines_with(text, "p_gpu_utilization_percent{device=\"1\"}"), "");
   EXPECT_EQ(lines_with(text, "{device=\"2\"}"),
-            "p_gpu_responsive{device=\"2\"} 0\np_gpu_query_errors_total{device=\"2\"} 0\n");
+            "p_gpu_responsive{device=\"2\"} 0\np_gpu_lost{device=\"2\"} 1\n"
+            "p_gpu_query_errors_total{device=\"2\"} 0\n");
 }
 
 TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
@@ -160,6 +166,14 @@ TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
   snapshot.devices[0].condition = DeviceCondition::unresponsive;
   EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "responsive{device=\"0\"}"),
             "p_gpu_responsive{device=\"0\"} 0\n");
+}
+
+TEST(Prometheus, AnUnresponsiveGpuIsNotLostHoweverBadItsHealth) {
+  Snapshot snapshot = small_fleet();
+  snapshot.devices[0].condition = DeviceCondition::unresponsive;
+  snapshot.devices[0].health.verdict = Health::unhealthy;
+  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "gpu_lost{device=\"0\"}"),
+            "p_gpu_lost{device=\"0\"} 0\n");
 }
 
 // A scraper would take its last readings for those of now.

@@ -14,8 +14,11 @@ Written from the catalog by `metrics_reference`; the tests compare this file wit
 
 One row for each thing that is measured. In JSON every field is there, `null` where there is no
 value, and `missing` says why. In Prometheus a missing reading has no series, and a GPU that does
-not answer has none but `gpu_info`, `gpu_responsive`, `gpu_query_errors_total` and, if it is known,
-`gpu_health`: 0 healthy, 1 degraded, 2 unhealthy; and its Xids. Every series of a reading carries the label
+not answer has none but `gpu_info`, `gpu_responsive`, `gpu_lost`, `gpu_query_errors_total` and, if
+it is known, `gpu_health`: 0 healthy, 1 degraded, 2 unhealthy; and its Xids. `gpu_lost` is 1 of a GPU
+that the driver says is gone, and 0 of one that only does not answer, also if that is unhealthy.
+
+Every series of a reading carries the label
 `device`, the GPU's index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
 depends on a process, a user or a label that somebody gave; a GPU has {} at most.
 

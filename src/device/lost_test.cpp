@@ -1,0 +1,34 @@
+#include "device/lost.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+constexpr ProbeSet kProbes = {Probe::power};
+
+DeviceState answering(MissingReason reason) {
+  return device_state({}, missing_sample(kProbes, {reason, ""}, {}), kProbes, {});
+}
+
+DeviceState failing_to_open(MissingReason reason) {
+  DeviceInfo info;
+  info.fault = Missing{reason, ""};
+  return device_state(info, {}, kProbes, {});
+}
+
+TEST(Lost, IsWhatTheDriverSaysIsGone) {
+  EXPECT_TRUE(is_lost(answering(MissingReason::device_lost)));
+  EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
+}
+
+TEST(Lost, IsNoGpuThatOnlyDoesNotAnswer) {
+  DeviceState hung = device_state({}, {}, kProbes, {});
+  hung.health.verdict = Health::unhealthy;
+  EXPECT_FALSE(is_lost(hung));
+  EXPECT_FALSE(is_lost(failing_to_open(MissingReason::timed_out)));
+  EXPECT_FALSE(is_lost(answering(MissingReason::failed)));
+}
+
+}  // namespace
+}  // namespace gpuyard
