@@ -30,6 +30,17 @@ AlertCaps::Caps AlertCaps::claimed(const DeviceId& gpu) const {
 
 void AlertCaps::look(const Snapshot& snapshot) {
   if (!board_.looking() || !control_.policy().enabled) return;
+  const Owed owed = owed_now(snapshot);
+  // Who wants something else now has not failed with it yet.
+  std::erase_if(patience_, [&](const auto& one) {
+    const auto now = owed.find(one.first);
+    return now == owed.end() || now->second != one.second.owed;
+  });
+  for (const auto& [key, cap] : owed) ask(key, cap);
+}
+
+AlertCaps::Owed AlertCaps::owed_now(const Snapshot& snapshot) const {
+  Owed owed;
   auto all = wanted();
   for (const DeviceState& device : snapshot.devices) {
     const DeviceId& gpu = device.info.id;
@@ -38,39 +49,42 @@ void AlertCaps::look(const Snapshot& snapshot) {
     for (const auto& [owner, milliwatts] : wanted_now) {
       const auto claim = claimed_now.find(owner);
       if (claim != claimed_now.end() && claim->second == milliwatts) continue;
-      ask({gpu, owner}, control::Put{power_limit(milliwatts)}, "capping");
+      owed[{gpu, owner}] = milliwatts;
     }
     for (const auto& [owner, milliwatts] : claimed_now) {
-      if (wanted_now.count(owner) > 0) continue;
-      ask({gpu, owner}, control::Restore{SettingKind::power_limit}, "lifting the cap of");
+      if (wanted_now.count(owner) == 0) owed[{gpu, owner}] = std::nullopt;
     }
   }
+  return owed;
 }
 
-void AlertCaps::ask(const Key& key, const control::Action& action, const std::string& what) {
+void AlertCaps::ask(const Key& key, const Cap& cap) {
   const auto patience = patience_.find(key);
   if (patience != patience_.end() && loop_.now() < patience->second.until) return;
   if (!under_way_.insert(key).second) return;
+  const control::Action action = cap ? control::Action(control::Put{power_limit(*cap)})
+                                     : control::Restore{SettingKind::power_limit};
   control::Asker asker;
   asker.owner = key.second;
   asker.received = loop_.now();
-  control_.ask({asker, {key.first}, action},
-               [weak = std::weak_ptr(self_), key, what](const auto& changes) {
-                 const auto self = weak.lock();
-                 if (!self) return;
-                 AlertCaps& caps = **self;
-                 caps.under_way_.erase(key);
-                 const auto why = error_of(changes);
-                 if (!why) {
-                   caps.patience_.erase(key);
-                   return;
-                 }
-                 Patience& again = caps.patience_[key];
-                 again.until = caps.loop_.now() + again.next;
-                 again.next = std::min(2 * again.next, kLongest);
-                 log::warning("{} {} for {} did not work, and is tried again: {}", what, key.first,
-                              key.second, why->message);
-               });
+  control_.ask(
+      {asker, {key.first}, action}, [weak = std::weak_ptr(self_), key, cap](const auto& changes) {
+        const auto self = weak.lock();
+        if (!self) return;
+        AlertCaps& caps = **self;
+        caps.under_way_.erase(key);
+        const auto why = error_of(changes);
+        if (!why) {
+          caps.patience_.erase(key);
+          return;
+        }
+        Patience& again = caps.patience_[key];
+        again.owed = cap;
+        again.until = caps.loop_.now() + again.next;
+        again.next = std::min(2 * again.next, kLongest);
+        log::warning("{} {} for {} did not work, and is tried again: {}",
+                     cap ? "capping" : "lifting the cap of", key.first, key.second, why->message);
+      });
 }
 
 }  // namespace gpuyard::daemon

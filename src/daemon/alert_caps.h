@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,14 +34,18 @@ class AlertCaps {
  private:
   using Key = std::pair<DeviceId, std::string>;      // and the owner
   using Caps = std::map<std::string, std::int64_t>;  // milliwatts, by owner
+  using Cap = std::optional<std::int64_t>;           // milliwatts; nothing: it is to be lifted
+  using Owed = std::map<Key, Cap>;
   struct Patience {
+    Cap owed;
     TimePoint until;
     Duration next = kAgain;
   };
 
   std::map<DeviceId, Caps> wanted() const;
   Caps claimed(const DeviceId&) const;
-  void ask(const Key&, const control::Action&, const std::string& what);
+  Owed owed_now(const Snapshot&) const;
+  void ask(const Key&, const Cap&);
 
   Loop& loop_;
   control::Control& control_;

@@ -60,25 +60,28 @@ void AndonFeed::start() {
   board_.start();
 }
 
-void AndonFeed::replace(AlertsFile file) {
-  auto sinks = file.sinks;
-  for (notify::SinkConfig& sink : owing(file)) sinks.push_back(std::move(sink));
-  if (auto done = outlets_.replace(std::move(sinks)); !done) {
-    return log::error("the rules and sinks stay as they are: {}", done.error().message);
+Result<void> AndonFeed::replace(AlertsFile file) {
+  for (notify::SinkConfig& sink : owing(file)) {
+    if (file.sinks.size() < notify::kMostSinks) file.sinks.push_back(std::move(sink));
   }
+  if (auto done = outlets_.replace(file.sinks); !done) return done;
   file_ = std::move(file);
   board_.replace(file_.rules);
+  return {};
 }
 
-// The command of a rule that goes is run once more, when its alert ends with it.
+// The command of a rule that goes is run once more, when its alert is over.
 std::vector<notify::SinkConfig> AndonFeed::owing(const AlertsFile& next) const {
   std::vector<notify::SinkConfig> some;
   for (const notify::SinkConfig& sink : file_.sinks) {
     const bool stays =
         std::ranges::find(next.sinks, sink.name, &notify::SinkConfig::name) != next.sinks.end();
-    const bool owes = std::ranges::any_of(board_.engine().firing(), [&](const andon::Alert& one) {
-      return std::ranges::find(one.heard_by, sink.name) != one.heard_by.end();
-    });
+    const auto& waiting = board_.outgoing();
+    const bool owes = std::ranges::any_of(
+                          waiting, [&](const auto& one) { return one.second.sink == sink.name; }) ||
+                      std::ranges::any_of(board_.engine().firing(), [&](const andon::Alert& one) {
+                        return std::ranges::find(one.heard_by, sink.name) != one.heard_by.end();
+                      });
     if (is_sink_of_command(sink.name) && !stays && owes) some.push_back(sink);
   }
   return some;

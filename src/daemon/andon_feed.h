@@ -32,7 +32,8 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_snapshot(const Snapshot&);
-  void replace(AlertsFile);
+  // Errors: invalid, and nothing is changed.
+  Result<void> replace(AlertsFile);
 
   andon::Board& board() { return board_; }
   const andon::Board& board() const { return board_; }

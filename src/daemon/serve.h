@@ -18,7 +18,8 @@ struct ServeOptions {
   config::Config config;
   library::DriverChoice driver;
   std::string version;
-  // The configuration as it is now, for who asks to have it read again. Null: it stays.
+  // The configuration as it is now, for who asks to have it read again; on any thread. Null: it
+  // stays.
   std::function<Result<config::Config>()> reread;
   // Told once: the first snapshot, and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;

@@ -1,5 +1,7 @@
 #include "daemon/yard.h"
 
+#include <fmt/format.h>
+
 #include "base/boot.h"
 #include "base/files.h"
 #include "base/json_writer.h"
@@ -109,6 +111,8 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       use_(loop, telemetry_, energy_.meter(), usage_books_, leases_.leases()),
       andon_(loop, query_, state_, control_.control(), leases_.leases(),
              options.config.state.directory, std::move(alerts)),
+      reload_(query_, options.reread, options.config.control,
+              [this](Result<Reload::Fresh> fresh) { on_reread(std::move(fresh)); }),
       users_(loop, query_),
       context_{telemetry_,
                event_hub_,
@@ -259,22 +263,19 @@ void Yard::on_added(const events::Event& event) {
   event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device);
 }
 
-void Yard::reload() {
-  if (!options_.reread) return;
-  const auto config = options_.reread();
-  if (!config) return log::error("the configuration stays as it is: {}", config.error().message);
-  // What alerts may do is what this daemon may: control is as it was at the start.
-  config::Config now = *config;
-  now.control = options_.config.control;
-  auto alerts = read_alerts(now);
-  if (!alerts) return log::error("the configuration stays as it is: {}", alerts.error().message);
-  for (const std::string& key : config::restart_keys_that_differ(options_.config, *config)) {
+void Yard::on_reread(Result<Reload::Fresh> fresh) {
+  if (!fresh) return log::error("the configuration stays as it is: {}", fresh.error().message);
+  const std::string what =
+      fmt::format("{} rules, {} sinks{}{}", fresh->alerts.rules.size(), fresh->alerts.sinks.size(),
+                  fresh->alerts.file.empty() ? "" : " from ", fresh->alerts.file);
+  if (auto done = andon_.replace(std::move(fresh->alerts)); !done) {
+    return log::error("the configuration stays as it is: {}", done.error().message);
+  }
+  for (const std::string& key : config::restart_keys_that_differ(options_.config, fresh->config)) {
     log::warning("{} has changed, and takes effect at the next start", key);
   }
-  log::set_level(config->log.level);
-  log::info("read again: {} rules, {} sinks{}{}", alerts->rules.size(), alerts->sinks.size(),
-            alerts->file.empty() ? "" : " from ", alerts->file);
-  andon_.replace(*std::move(alerts));
+  log::set_level(fresh->config.log.level);
+  log::info("read again: {}", what);
 }
 
 void Yard::stop(std::function<void()> done) {

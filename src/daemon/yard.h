@@ -16,6 +16,7 @@
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
 #include "daemon/lease_use_feed.h"
+#include "daemon/reload.h"
 #include "daemon/serve.h"
 #include "daemon/user_directory.h"
 #include "daemon/zeus_feed.h"
@@ -42,7 +43,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void start();
   void stop(std::function<void()> done);
   // Reads the configuration again: what is live of it comes in force, all of it or nothing.
-  void reload();
+  void reload() { reload_.begin(); }
   const std::vector<std::string>& places() const { return places_; }
 
  private:
@@ -55,6 +56,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
   void on_added(const events::Event&);
+  void on_reread(Result<Reload::Fresh>);
   void show_use();
   void follow_kernel_log(bool simulated);
 
@@ -82,6 +84,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   store::StateStore usage_books_;
   LeaseUseFeed use_;
   AndonFeed andon_;
+  Reload reload_;
   UserDirectory users_;
   api::Context context_;
   api::LeaseNews news_;

@@ -1,0 +1,74 @@
+#include "daemon/alert_caps.h"
+
+#include <gtest/gtest.h>
+
+#include "andon/board_life_for_tests.h"
+#include "control/world_for_tests.h"
+
+namespace gpuyard::daemon {
+namespace {
+
+andon::Rule capping(double watts) {
+  andon::Rule rule = andon::hot_rule();
+  rule.cap_w = watts;
+  return rule;
+}
+
+// A GPU that takes 100 W to 700 W, and one rule that caps it while it is hot.
+class AlertCapsTest : public ::testing::Test {
+ protected:
+  AlertCapsTest() {
+    daemon_.greet();
+    board_.start();
+    daemon_.settle();
+    snapshot_.devices.emplace_back().info = andon::gpu_info(0);
+  }
+
+  void stay(double celsius, int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      daemon_.pass(std::chrono::seconds(1));
+      board_.tick(andon::at_temperature(celsius));
+      caps_.look(snapshot_);
+      daemon_.settle();
+    }
+  }
+  std::int64_t limit() { return world_.power("GPU-0").highest; }
+
+  control::testing::World world_ = control::testing::World::with_gpus(1);
+  control::testing::Daemon daemon_{world_};
+  andon::FakeArchive disk_{daemon_.loop};
+  andon::FakeMessenger messenger_;
+  andon::Board board_{daemon_.loop, disk_, messenger_, {capping(300)}};
+  AlertCaps caps_{daemon_.loop, daemon_.control(), board_};
+  Snapshot snapshot_;
+};
+
+TEST_F(AlertCapsTest, CapWhileItFiresAndGiveBackWhatWas) {
+  stay(85, 10);
+  EXPECT_EQ(limit(), 700'000);
+  stay(85, 2);
+  EXPECT_EQ(limit(), 300'000);
+  stay(60, 22);
+  EXPECT_EQ(limit(), 700'000);
+}
+
+TEST_F(AlertCapsTest, AnotherCapIsSetAtOnceWhateverWasRefusedBefore) {
+  board_.replace({capping(50)});
+  stay(85, 200);
+  EXPECT_EQ(limit(), 700'000);
+  board_.replace({capping(400)});
+  stay(85, 2);
+  EXPECT_EQ(limit(), 400'000);
+}
+
+TEST_F(AlertCapsTest, ACapIsLiftedAtOnceWhateverWasRefusedBefore) {
+  stay(85, 12);
+  board_.replace({capping(50)});
+  stay(85, 200);
+  EXPECT_EQ(limit(), 300'000);
+  stay(60, 22);
+  EXPECT_EQ(limit(), 700'000);
+}
+
+}  // namespace
+}  // namespace gpuyard::daemon
