@@ -24,12 +24,21 @@ std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceI
   return protocol::AlertGpu{std::nullopt, id, "", ""};
 }
 
-// "" names none. One that is not there any more may have had alerts: its UUID is taken as it is.
-Result<DeviceId> gpu_named(const Context& context, const std::string& name) {
+bool any_uuid(const Context&, const std::string& name) {
+  return name.starts_with("GPU-");
+}
+
+bool has_alert(const Context& context, const std::string& name) {
+  return std::ranges::count(context.alerts->engine().firing(), name, &andon::Alert::gpu) > 0;
+}
+
+// "" names none. One that is not there any more is known by its UUID, if `known` says so.
+Result<DeviceId> gpu_named(const Context& context, const std::string& name,
+                           bool (*known)(const Context&, const std::string&)) {
   if (name.empty()) return DeviceId{};
   const auto found = gpus_named(*context.telemetry.latest(), name);
   if (!found) {
-    if (name.starts_with("GPU-")) return DeviceId(name);
+    if (known(context, name)) return DeviceId(name);
     return found.error();
   }
   if (found->size() != 1) return Error{Errc::invalid, "name one GPU, or none for all of them"};
@@ -53,7 +62,7 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   if (!fits) return std::move(fits).error();
   const std::string rule = wish.rule.value_or("");
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
-  auto gpu = gpu_named(context, wish.gpu.value_or(""));
+  auto gpu = gpu_named(context, wish.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
   const WallTime now = context.loop->wall();
   const auto length = std::chrono::milliseconds(static_cast<std::int64_t>(wish.for_s * 1000));
@@ -87,7 +96,7 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
   if (question.limit < 1 || question.limit > protocol::kMostAlertHistory) {
     return respond(Error{Errc::invalid, "parameter limit must be from 1 to 1000"});
   }
-  const auto gpu = gpu_named(context, query.gpu.value_or(""));
+  const auto gpu = gpu_named(context, query.gpu.value_or(""), any_uuid);
   if (!gpu) return respond(gpu.error());
   question.gpu = *gpu;
   question.rule = query.rule.value_or("");

@@ -146,6 +146,7 @@ TEST_F(AlertRoutes, ASilenceNeedsATimeAndWhatThereIs) {
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"rule":"cold"})")->message(),
               HasSubstr("there is no rule \"cold\""));
   EXPECT_EQ(post("/api/gpu/silences", R"({"for_s":1,"gpu":"9"})")->status(), 404);
+  EXPECT_EQ(post("/api/gpu/silences", R"({"for_s":1,"gpu":"GPU-misspelt"})")->status(), 404);
   EXPECT_THAT(post("/api/gpu/silences", R"({"for_s":1,"gpu":"0,1"})")->message(),
               HasSubstr("name one GPU"));
 }

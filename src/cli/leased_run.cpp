@@ -235,6 +235,10 @@ void LeasedRun::hear(const client::ClaimNews& news) {
 void LeasedRun::remark_alert(const protocol::Alert& alert) {
   const std::string message = printable(alert.message);
   if (alert.state == andon::State::resolved) return remark("over: " + message);
+  if (alert.acknowledged) {
+    return remark(
+        fmt::format("acknowledged by {}: {}", printable(alert.acknowledged->by), message));
+  }
   remark(
       fmt::format("ALERT [severity {}]: {}. {}", alert.severity, message, printable(alert.advice)));
 }

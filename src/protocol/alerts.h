@@ -272,7 +272,7 @@ template <>
 inline constexpr About about<&protocol::SilenceName::silence>{"The id of a silence."};
 template <>
 inline constexpr About about<&protocol::Alert::number>{
-    "From 1; no two alerts of this machine ever have the same."};
+    "From 1; no two alerts of this machine that were kept on its disk have the same."};
 template <>
 inline constexpr About about<&protocol::Alert::severity>{
     "0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical."};

@@ -60,17 +60,21 @@ def inject(yard, *flags):
     yard.must("sim", "inject", *flags)
 
 
-def ticks(yard):
-    return yard.daemon.get("/api/gpu/snapshot").json()["generation"]
-
-
 def test_a_gpu_that_falls_off_the_bus_is_out_of_the_pool_within_two_ticks(start, record_property):
     record_property("contract", "C1")
     yard = start()
-    before = ticks(yard)
     inject(yard, "--gpu", "1", "--lost")
-    wait_until(lambda: 1 in withheld(yard), "GPU 1 to be withheld")
-    assert ticks(yard) - before <= 3  # the one under way when it was lost, and two
+    seen = []  # numbers of readings that show it lost, each while it was not withheld yet
+
+    def out():
+        shown = yard.daemon.get("/api/gpu/snapshot").json()
+        if 1 in withheld(yard):
+            return True
+        if shown["devices"][1]["condition"] != "responsive":
+            seen.append(shown["generation"])
+        return False
+    wait_until(out, "GPU 1 to be withheld")
+    assert not seen or seen[-1] - seen[0] < 2
     assert run_now(yard, "--among", "1") != 0
     alert = wait_for(yard, "gpu-lost", 1)
     assert alert["level"] == "critical" and alert["severity"] == 100 and alert["quarantines"]
@@ -91,10 +95,13 @@ def test_its_holder_is_told_and_keeps_running(start):
     wait_until(told, f"the holder to be told: {said}")
     assert job.poll() is None
     assert "reset the GPU or restart the machine" in said[-1]
+    yard.must("alerts", "ack", str(wait_for(yard, "gpu-lost")["number"]))
+    line = job.stderr.readline()
+    assert "acknowledged by uid 0: GPU 0 is lost" in line and "ALERT" not in line
 
 
 def test_it_comes_back_by_the_rule(start):
-    yard = start()
+    yard = start(alerts=QUICK.replace("= 2", "= 8"))  # long enough to see the quarantine
     inject(yard, "--gpu", "1", "--lost")
     wait_for(yard, "gpu-lost", 1)
     yard.must("sim", "reset", "--gpu", "1")

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
-from conftest import wait_until
+from conftest import PATIENCE, wait_until
 from receiver import Receiver, opened  # noqa: F401
 
 # A GPU each.
@@ -122,7 +122,9 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, tmp_path
     lives = []
 
     def live(dead):
+        deadline = time.monotonic() + PATIENCE
         while not dead():
+            assert time.monotonic() < deadline, f"seed {seed}: nothing was told"
             gpu = dice.randrange(gpus)
             on[gpu] = not on[gpu]
             (yard.brake if on[gpu] else yard.release)(gpu)
