@@ -9,7 +9,7 @@ namespace gpuyard {
 
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "";
+  return ::gethostname(name.data(), name.size()) == 0 ? std::string(name.data()) : "";
 }
 
 }  // namespace gpuyard

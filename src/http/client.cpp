@@ -22,32 +22,46 @@ namespace beast = boost::beast::http;
 using Parser = beast::response_parser<beast::string_body>;
 
 constexpr std::uint32_t kMostHeader = 64 * 1024;
+constexpr int kMostInterim = 8;  // answers before the answer proper
 
-// What one read brought, or the end of the connection, to the parser.
+// What comes, to the parser of the answer that it belongs to.
 class Receiver {
  public:
-  Receiver(ClientSocket& socket, Parser& parser) : socket_(socket), parser_(parser) {}
+  explicit Receiver(ClientSocket& socket) : socket_(socket) {}
 
-  Result<void> step(TimePoint deadline) {
+  // What one read brought, or the end of the connection.
+  Result<void> step(Parser& parser, TimePoint deadline) {
     std::array<char, std::size_t{16} * 1024> space;
     const auto got = socket_.receive(space, deadline);
     if (!got) return got.error();
+    if (*got == 0) return end(parser);
+    pending_.append(space.data(), *got);
+    return parse(parser);
+  }
+
+  // What came already, behind another answer.
+  Result<void> parse(Parser& parser) {
+    if (pending_.empty()) return {};
     boost::beast::error_code error;
-    if (*got == 0) {
-      if (!parser_.got_some()) return socket_.broken("the connection ended before it");
-      parser_.put_eof(error);
-    } else {
-      pending_.append(space.data(), *got);
-      const boost::asio::const_buffer bytes(pending_.data(), pending_.size());
-      pending_.erase(0, parser_.put(bytes, error));
-    }
+    const boost::asio::const_buffer bytes(pending_.data(), pending_.size());
+    pending_.erase(0, parser.put(bytes, error));
+    return verdict(error);
+  }
+
+ private:
+  Result<void> end(Parser& parser) {
+    if (!parser.got_some()) return socket_.broken("the connection ended before it");
+    boost::beast::error_code error;
+    parser.put_eof(error);
+    return verdict(error);
+  }
+
+  Result<void> verdict(const boost::beast::error_code& error) const {
     if (error && error != beast::error::need_more) return socket_.broken(error.message());
     return {};
   }
 
- private:
   ClientSocket& socket_;
-  Parser& parser_;
   std::string pending_;
 };
 
@@ -113,31 +127,48 @@ void prepare(Parser& parser, const ClientRequest& request, std::size_t max_body)
   parser.skip(request.method == Method::head);
 }
 
+// 100 and 103, say: the answer proper follows. Behind 101 nothing is HTTP any more.
+bool is_interim(const ClientResponse& response) {
+  return response.status / 100 == 1 && response.status != 101;
+}
+
+enum class Wanted { all, verdict };
+
 template <class Server>
 Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
-                                  Duration deadline, std::size_t max_body) {
+                                  Duration deadline, std::size_t max_body, Wanted wanted) {
   const TimePoint until = BootClock::now() + deadline;
   auto socket = ask(server, request, until);
   if (!socket) return std::move(socket).error();
-  Parser parser;
-  prepare(parser, request, max_body);
-  Receiver receiver(*socket, parser);
-  while (!parser.is_done()) {
-    if (auto received = receiver.step(until); !received) return std::move(received).error();
+  Receiver receiver(*socket);
+  for (int answers = 0; answers <= kMostInterim; ++answers) {
+    Parser parser;
+    prepare(parser, request, max_body);
+    auto received = receiver.parse(parser);
+    while (received && !parser.is_done()) received = receiver.step(parser, until);
+    const bool said = wanted == Wanted::verdict && parser.is_header_done();
+    if (!received && !said) return std::move(received).error();
+    auto response = to_response(parser);
+    if (!is_interim(response)) return response;
   }
-  return to_response(parser);
+  return socket->broken("another is always to follow");
 }
 
 }  // namespace
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body) {
-  return fetch_from(endpoint, request, deadline, max_body);
+  return fetch_from(endpoint, request, deadline, max_body, Wanted::all);
 }
 
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
                              std::size_t max_body) {
-  return fetch_from(origin, request, deadline, max_body);
+  return fetch_from(origin, request, deadline, max_body, Wanted::all);
+}
+
+Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
+                                     Duration deadline, std::size_t max_body) {
+  return fetch_from(origin, request, deadline, max_body, Wanted::verdict);
 }
 
 struct EventReader::State {
@@ -145,7 +176,7 @@ struct EventReader::State {
 
   ClientSocket socket;
   Parser parser;
-  Receiver receiver{socket, parser};
+  Receiver receiver{socket};
   EventParser events;
   ClientResponse head;
   TimePoint heard;
@@ -163,7 +194,7 @@ Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest re
     return state->parser.is_header_done() && state->parser.get().result_int() == 200;
   };
   while (!state->parser.is_done() && !streams()) {
-    if (auto got = state->receiver.step(until); !got) return std::move(got).error();
+    if (auto got = state->receiver.step(state->parser, until); !got) return std::move(got).error();
   }
   state->parser.body_limit(boost::none);  // of all events together
   state->heard = BootClock::now();
@@ -192,7 +223,7 @@ Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
     if (auto event = state_->events.take()) return event;
     if (state_->events.overflowed()) return state_->socket.broken("an event is too long");
     if (state_->parser.is_done()) return Error{Errc::not_found, "the stream is over"};
-    const auto got = state_->receiver.step(until);
+    const auto got = state_->receiver.step(state_->parser, until);
     if (!got && got.error().code == Errc::timed_out) return std::optional<ServerEvent>();
     if (!got) return got.error();
     state_->heard = BootClock::now();

@@ -37,8 +37,9 @@ struct ClientResponse {
 inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 
 // Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
-// is a success here. Errc::unavailable if nobody listens or the answer breaks off, timed_out if it
-// does not come, denied if the socket's permissions forbid it; the message names the endpoint.
+// is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
+// if nobody listens or the answer breaks off, timed_out if it does not come, denied if the socket's
+// permissions forbid it; the message names the endpoint.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBody);
 
@@ -46,6 +47,11 @@ Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& requ
 // its certificate is not trusted or another's. Redirects are not followed.
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
                              std::size_t max_body = kDefaultMaxBody);
+
+// The same, for who wants to know the status alone: once the answer's head is there, a body that
+// breaks off, is too long or does not end in time is cut short, and no error.
+Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
+                                     Duration deadline, std::size_t max_body);
 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {

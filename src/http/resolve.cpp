@@ -4,6 +4,7 @@
 
 #include <netdb.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
@@ -24,7 +25,7 @@ Error unresolved(const std::string& host, int code) {
                fmt::format("the name {} has no address: {}", host, ::gai_strerror(code))};
 }
 
-Answer look_up(const std::string& host, std::uint16_t port, int flags) {
+Answer get_addresses(const std::string& host, std::uint16_t port, int flags) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
@@ -53,20 +54,52 @@ struct Question {
   std::optional<Answer> answer;
 };
 
+// One of the look-ups that may be under way; held by its thread.
+class Place {
+ public:
+  Place() : taken_before_(taken.fetch_add(1)) {}
+  ~Place() { --taken; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  bool is_one_too_many() const { return taken_before_ >= kMostLookUps; }
+
+ private:
+  static inline std::atomic<std::size_t> taken = 0;  // in the process, as threads are
+  std::size_t taken_before_;
+};
+
+Error not_looked_up(const std::string& host, std::string_view why) {
+  return Error{Errc::unavailable, fmt::format("cannot look up {}: {}", host, why)};
+}
+
 }  // namespace
 
 Answer resolve(const std::string& host, std::uint16_t port, TimePoint deadline) {
-  if (auto literal = look_up(host, port, AI_NUMERICHOST)) return literal;
+  if (auto literal = get_addresses(host, port, AI_NUMERICHOST)) return literal;
+  const LookUp by_system = [](const std::string& name, std::uint16_t its_port) {
+    return get_addresses(name, its_port, AI_ADDRCONFIG);
+  };
+  return resolve_by(by_system, host, port, deadline);
+}
+
+Answer resolve_by(const LookUp& look_up, const std::string& host, std::uint16_t port,
+                  TimePoint deadline) {
+  auto place = std::make_unique<Place>();
+  if (place->is_one_too_many()) {
+    return not_looked_up(host, fmt::format("the name service owes {} answers", kMostLookUps));
+  }
   const auto question = std::make_shared<Question>();
   try {
-    std::thread([question, host, port] {
-      auto answer = look_up(host, port, AI_ADDRCONFIG);
+    std::thread([question, look_up, host, port, place = std::move(place)]() mutable {
+      auto answer = look_up(host, port);
+      place.reset();
       const std::lock_guard lock(question->mutex);
       question->answer = std::move(answer);
       question->answered.notify_all();
     }).detach();
   } catch (const std::system_error& error) {  // too many threads
-    return Error{Errc::unavailable, fmt::format("cannot look up {}: {}", host, error.what())};
+    return not_looked_up(host, error.what());
   }
   std::unique_lock lock(question->mutex);
   question->answered.wait_for(lock, deadline - BootClock::now(),

@@ -17,6 +17,8 @@
 namespace gpuyard::http {
 namespace {
 
+// Where distributions keep the certificates that they trust; the first that is there is used,
+// unless SSL_CERT_FILE names another.
 constexpr std::array<const char*, 5> kCaBundles = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
@@ -61,10 +63,6 @@ bool expect_host(SSL* ssl, const std::string& host) {
 }
 
 }  // namespace
-
-std::span<const char* const> usual_ca_bundles() {
-  return kCaBundles;
-}
 
 struct TlsClient::Parts {
   std::string where;

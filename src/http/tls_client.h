@@ -14,10 +14,6 @@
 
 namespace gpuyard::http {
 
-// Where distributions keep the certificates that they trust; the first that is there is used,
-// unless SSL_CERT_FILE names another.
-std::span<const char* const> usual_ca_bundles();
-
 class TlsClient {
  public:
   // Errc::invalid if there are no certificates to trust, or the origin's ca_file has none.

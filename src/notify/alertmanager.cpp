@@ -13,16 +13,14 @@ constexpr int kMissedRepetitions = 4;
 
 using Texts = std::map<std::string, std::string>;
 
-// Labels are what an alert is for Alertmanager: nothing that is measured is among them.
+// Labels are what an alert is for Alertmanager: nothing that is measured is among them, nor a GPU's
+// index, which may change.
 Texts labels_of(const Notice& notice) {
   Texts labels{{"alertname", notice.rule},
                {"instance", notice.host},
                {"job", "gpuyard"},
                {"severity", std::string(enum_name(notice.level))}};
-  if (notice.gpu) {
-    labels["gpu"] = std::to_string(notice.gpu->index);
-    labels["uuid"] = notice.gpu->uuid;
-  }
+  if (notice.gpu) labels["uuid"] = notice.gpu->uuid;
   if (notice.simulated) labels["simulated"] = "true";
   if (notice.test) labels["test"] = "true";
   return labels;
@@ -34,6 +32,7 @@ Texts annotations_of(const Notice& notice) {
                     {"delivery", notice.id}};
   if (!notice.advice.empty()) annotations["description"] = notice.advice;
   if (notice.gpu) {
+    annotations["gpu"] = std::to_string(notice.gpu->index);
     annotations["gpu_name"] = notice.gpu->name;
     annotations["pci_address"] = notice.gpu->pci_address;
   }

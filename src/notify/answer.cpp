@@ -28,13 +28,12 @@ bool gives_away(std::string_view text, std::string_view secret) {
 
 // How the receiver explains itself; nothing if it repeats what only it and we should know.
 std::string explanation(const SinkConfig& sink, const std::string& body) {
-  const std::array secrets = {&sink.url.target, &sink.url.userinfo, &sink.key, &sink.authorization};
+  const std::array secrets = {&sink.url.target, &sink.url.userinfo, &sink.key, &sink.authorization,
+                              &sink.credential};
   for (const Secret* secret : secrets) {
     if (gives_away(body, secret->reveal())) return "";
   }
-  std::string text = clipped(body, kExcerpt);
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  std::string text = in_one_line(clipped(body, kExcerpt));
   while (text.ends_with(' ')) text.pop_back();
   return text.empty() ? "" : ": " + text;
 }

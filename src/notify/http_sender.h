@@ -6,7 +6,6 @@
 
 #include "http/client.h"
 #include "notify/sender.h"
-#include "notify/told_levels.h"
 
 namespace gpuyard::notify {
 
@@ -23,8 +22,7 @@ class HttpSender final : public Sender {
   Loop& loop_;
   std::shared_ptr<const SinkConfig> sink_;
   std::shared_ptr<const Fetch> fetch_;
-  // Also whether this is here still, for answers that come later.
-  std::shared_ptr<ToldLevels> levels_ = std::make_shared<ToldLevels>();
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // for answers that come later
   std::unique_ptr<Worker> worker_;
 };
 

@@ -1,7 +1,5 @@
 #include "notify/log_line.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -16,9 +14,7 @@ constexpr std::size_t kMostMessage = 2000;
 }  // namespace
 
 std::string log_line(const Notice& notice) {
-  std::string message = clipped(notice.message, kMostMessage);
-  std::ranges::replace_if(
-      message, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  const std::string message = in_one_line(clipped(notice.message, kMostMessage));
   return fmt::format("{} [severity {}]: {}", notice.status == Status::firing ? "ALERT" : "RESOLVED",
                      notice.severity, message);
 }

@@ -103,10 +103,6 @@ void Outlets::still_firing(std::vector<StillFiring> firing) {
   }
 }
 
-bool Outlets::busy() const {
-  return std::ranges::any_of(queues_, [](const auto& entry) { return entry.second->busy(); });
-}
-
 std::vector<SinkFigures> Outlets::figures() const {
   std::vector<SinkFigures> all;
   for (const auto& [name, queue] : queues_) all.push_back(queue->figures());

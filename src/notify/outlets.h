@@ -73,8 +73,6 @@ class Outlets {
   // what they are not told. Not part of what `Told` tells of.
   void still_firing(std::vector<StillFiring>);
 
-  // Whether a try is under way somewhere.
-  bool busy() const;
   std::vector<SinkFigures> figures() const;
 
  private:

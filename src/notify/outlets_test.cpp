@@ -47,7 +47,6 @@ TEST(Outlets, LetASinkThatHangsHoldUpNoOther) {
   yard.loop.advance(hours(1));
   EXPECT_THAT(yard.told, ElementsAre("b has n-1", "b has n-2"));
   EXPECT_EQ(yard.figures("a").queued, 2U);
-  EXPECT_TRUE(yard.outlets.busy());
 }
 
 TEST(Outlets, SayThatThereIsNoSuchSink) {
@@ -185,6 +184,49 @@ TEST(Outlets, TryEachOnceBeforeOneTwice) {
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2", "n-3"));
 }
 
+// Time that goes on while somebody looks, as it does outside of tests.
+class TickingLoop final : public Loop {
+ public:
+  explicit TickingLoop(ManualLoop& inner) : inner_(inner) {}
+
+  TimePoint now() const override {
+    inner_.stall(std::chrono::nanoseconds(1));
+    return inner_.now();
+  }
+  WallTime wall() const override { return inner_.wall(); }
+  void post(std::function<void()> work) override { inner_.post(std::move(work)); }
+  Subscription call_at(TimePoint when, std::function<void()> work) override {
+    return inner_.call_at(when, std::move(work));
+  }
+  Subscription watch(int fd, std::function<void()> readable) override {
+    return inner_.watch(fd, std::move(readable));
+  }
+
+ private:
+  ManualLoop& inner_;
+};
+
+TEST(Outlets, TryWhatWasTriedLeastAlthoughTimeGoesOn) {
+  ManualLoop time;
+  TickingLoop loop(time);
+  FakeSink sink;
+  // Asks for more patience than a pause of our own has: by then both may go.
+  sink.answers = [](const std::string&) {
+    Outcome outcome = Outcome::later("429");
+    outcome.after = kMostPatience;
+    return outcome;
+  };
+  Outlets outlets(loop, [&](const SinkConfig&) { return std::make_unique<FakeSender>(loop, sink); },
+                  {});
+  ASSERT_TRUE(outlets.replace({webhook_named("a")}));
+  outlets.send("a", about("x", "n-1"));
+  time.run_posted();
+  time.advance(seconds(1));
+  outlets.send("a", about("y", "n-2"));
+  time.advance(kMostPatience);
+  EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
+}
+
 TEST(Outlets, TellAllThatWaitsSoonAfterASinkThatWasDownTakesOne) {
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = &fails;
@@ -233,7 +275,7 @@ TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
   EXPECT_EQ(yard.sinks["a"].tries.size(), 12U);
   yard.loop.advance(minutes(2));
   EXPECT_EQ(yard.sinks["a"].tries.size(), 20U);
-  EXPECT_THAT(log.lines(), ElementsAre("WARNING Sink a: more than 6 notices in a minute; 14 wait"));
+  EXPECT_THAT(log.lines(), ElementsAre("WARNING Sink a: more than 6 tries in a minute; 14 wait"));
 }
 
 TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
@@ -335,6 +377,68 @@ TEST(Outlets, RepeatNothingWhileATryIsUnderWay) {
   sink.hanging.front()(Outcome::taken());
   yard.loop.run_posted();
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-1"));
+}
+
+TEST(Outlets, GiveNoticesTheirTurnAtASinkThatIsSlowerThanItIsToldAgain) {
+  Outcome busy = Outcome::later("503");
+  busy.after = minutes(2);
+  for (const Outcome& outcome : {Outcome::taken(), busy}) {
+    FakeYard yard({alertmanager_named("a")});
+    FakeSink& sink = yard.sinks["a"];
+    yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
+    yard.loop.advance(minutes(1));
+    yard.outlets.send("a", about("x", "n-2"));
+    yard.loop.advance(minutes(2));
+    EXPECT_THAT(sink.tries, ElementsAre("n-1"));
+    sink.hanging.front()(outcome);
+    yard.loop.advance(minutes(2));
+    EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
+  }
+}
+
+TEST(Outlets, EndWhatASinkKnowsByAnotherLevelAlsoAfterItWasReadAgain) {
+  FakeYard yard({alertmanager_named("a")});
+  yard.sinks["a"].answers = &takes;
+  Notice milder = hot_gpu("n-1");
+  milder.level = Level::error;
+  yard.outlets.send("a", milder);
+  yard.loop.run_posted();
+  auto other = alertmanager_named("a");
+  other.timeout = seconds(3);
+  yard.reload({other});
+  yard.outlets.send("a", hot_gpu("n-2"));
+  yard.loop.run_posted();
+  EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1", "n-2+n-2"));  // an end, and a beginning
+  yard.outlets.send("a", hot_gpu("n-3"));
+  yard.loop.run_posted();
+  EXPECT_EQ(yard.sinks["a"].tries.back(), "n-3");
+}
+
+TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
+  const testing::CapturedLog log;
+  FakeYard yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
+  for (const char* alert : {"x", "y", "z"}) yard.outlets.send("a", about(alert, alert));
+  yard.loop.run_posted();
+  EXPECT_THAT(log.lines(),
+              Contains("ERROR Sink a: a notice of alert x was not delivered (1 so far): 404"));
+  yard.loop.advance(minutes(1));
+  EXPECT_EQ(log.lines().back(),
+            "ERROR Sink a: 2 notices of alerts y, z were not delivered (3 so far): 404");
+  yard.loop.advance(hours(1));
+  EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
+}
+
+TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
+  const testing::CapturedLog log;
+  FakeYard yard({webhook_named("a")});
+  for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
+  yard.reload({});
+  EXPECT_THAT(log.lines(),
+              ElementsAre(HasSubstr("a notice of alert 0 was not delivered (1 so far)"),
+                          HasSubstr("19 notices of alerts 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, "
+                                    "13, 14, 15, 16 and others were not delivered (20 so far): "
+                                    "the sink a is not there any more")));
 }
 
 TEST(Outlets, WriteToTheLogAtOnce) {

@@ -25,6 +25,11 @@ BOOST_DESCRIBE_STRUCT(Details, (),
                       (message, advice, severity, gpu, started_at, ended_at, simulated, test,
                        delivery))
 
+// PagerDuty hears of many machines: what is about none of their GPUs needs the machine's name.
+std::string incident_of(const Notice& notice) {
+  return clipped(notice.gpu ? notice.key : notice.key + "/" + notice.host, kMostKey);
+}
+
 }  // namespace
 
 http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& notice) {
@@ -42,7 +47,7 @@ http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& noti
   body = "{";
   field("routing_key", sink.key.reveal());
   field("event_action", over ? "resolve" : "trigger");
-  field("dedup_key", clipped(notice.key, kMostKey));
+  field("dedup_key", incident_of(notice));
   field("client", "gpuyard");
   body += R"(,"payload":{)";
   field("summary", clipped(headline(notice), kMostSummary));

@@ -131,6 +131,20 @@ TEST(PagerDuty, TriggersAndResolvesOneIncident) {
   EXPECT_EQ(text_at(off, "/payload/timestamp"), "2026-01-31T12:05:00.250Z");
 }
 
+TEST(PagerDuty, KnowsWhatConcernsNoGpuByItsMachine) {
+  Notice here = hot_gpu();
+  here.key = "sink-failing/node";
+  here.gpu.reset();
+  Notice there = here;
+  there.host = "node8";
+  const auto incident = [](const Notice& notice) {
+    const auto sink = sink_of(SinkKind::pagerduty, "https://h");
+    return text_at(parsed(request_for(sink, {notice}, kNoon)), "/dedup_key");
+  };
+  EXPECT_EQ(incident(here), "sink-failing/node/node7");
+  EXPECT_EQ(incident(there), "sink-failing/node/node8");
+}
+
 TEST(PagerDuty, ShortensASummaryAtAWholeCharacter) {
   Notice notice = hot_gpu();
   notice.message.clear();
@@ -152,16 +166,25 @@ TEST(Alertmanager, KnowsAnAlertByWhatDoesNotChange) {
   const value body = parsed(request);
   EXPECT_EQ(body.at(0).at("labels"), body.at(1).at("labels"));
   EXPECT_EQ(body.at(0).at("labels"), (value{{"alertname", "hot"},
-                                            {"gpu", "3"},
                                             {"instance", "node7"},
                                             {"job", "gpuyard"},
                                             {"severity", "critical"},
                                             {"uuid", "GPU-3"}}));
   EXPECT_EQ(text_at(body, "/1/annotations/summary"), "GPU 3 is at 95 °C");
   EXPECT_EQ(text_at(body, "/1/annotations/severity"), "90");
+  EXPECT_EQ(text_at(body, "/1/annotations/gpu"), "3");
   EXPECT_EQ(text_at(body, "/1/annotations/description"), "Look at its fans.");
   EXPECT_EQ(text_at(body, "/1/startsAt"), "2026-01-31T12:00:00.250Z");
   EXPECT_EQ(text_at(body, "/1/endsAt"), "2026-01-31T13:04:00.250Z");  // if nobody says otherwise
+}
+
+TEST(Alertmanager, KnowsAGpuThatHasAnotherIndexNow) {
+  Notice moved = hot_gpu();
+  moved.gpu->index = 2;
+  const value body =
+      parsed(request_for(sink_of(SinkKind::alertmanager, "http://h"), {hot_gpu(), moved}, kNoon));
+  EXPECT_EQ(body.at(0).at("labels"), body.at(1).at("labels"));
+  EXPECT_EQ(text_at(body, "/1/annotations/gpu"), "2");
 }
 
 TEST(Alertmanager, SaysWhenItEnded) {

@@ -86,6 +86,21 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
             "example.org answered 400:  [2Jno such field");
 }
 
+TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
+  SecretDirectory directory;
+  const std::string file = directory.write("secret", "pa55");
+  for (const std::string& how :
+       {"url = \"https://h\"\nusername = \"me\"\npassword_file = \"" + file + "\"\n",
+        "url = \"https://h\"\nbearer_token_file = \"" + file + "\"\n",
+        std::string("url = \"https://me:pa%355@h\"\n"),
+        std::string("url = \"https://pa55@h\"\n")}) {
+    const auto sinks = read_sinks("[sink.a]\nkind = \"webhook\"\n" + how, "alerts.toml");
+    ASSERT_TRUE(sinks) << sinks.error().message;
+    EXPECT_EQ(judge(sinks->front(), response(401, "pa55 is wrong")).why, "h answered 401") << how;
+    EXPECT_EQ(judge(sinks->front(), response(401, "me? no")).why, "h answered 401: me? no") << how;
+  }
+}
+
 // A sender whose requests come to nobody, on a worker moved by hand.
 struct Wired {
   explicit Wired(Fetch fetch) {

@@ -29,6 +29,7 @@ struct SinkConfig {
   Url url;                        // of all but log and command
   Secret key;                     // webhook: what signs; pagerduty: the routing key
   Secret authorization;           // the value of that field; "": none is sent
+  Secret credential;              // the password or token in it, as a receiver may repeat it
   std::vector<std::string> argv;  // command
 
   Level min_level = Level::warning;

@@ -134,10 +134,14 @@ Result<void> authorize(SinkDraft& draft) {
   if (login) {
     const std::string both = draft.username + ":" + draft.password.reveal();
     draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.credential = draft.password;
   } else if (!userinfo.empty()) {
-    draft.sink.authorization = Secret("Basic " + base64(userinfo.reveal()));
+    const std::string& both = userinfo.reveal();
+    draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.credential = Secret(both.substr(both.find(':') + 1));  // all, if there is no colon
   } else if (!draft.bearer_token.empty()) {
     draft.sink.authorization = Secret("Bearer " + draft.bearer_token.reveal());
+    draft.sink.credential = draft.bearer_token;
   }
   return {};
 }

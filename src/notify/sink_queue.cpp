@@ -10,11 +10,6 @@
 #include "notify/log_line.h"
 
 namespace gpuyard::notify {
-namespace {
-
-constexpr Duration kBetweenDeadLogs = std::chrono::minutes(1);
-
-}  // namespace
 
 SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> sender,
                      std::weak_ptr<const Outlets::Told> told)
@@ -22,7 +17,8 @@ SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> send
       config_(std::move(config)),
       sender_(std::move(sender)),
       told_(std::move(told)),
-      rate_(config_.rate_per_minute) {}
+      rate_(config_.rate_per_minute),
+      dead_(loop, config_.name) {}
 
 void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   if (under_way_) former_.push_back(std::move(sender_));
@@ -81,7 +77,7 @@ void SinkQueue::pump() {
   const TimePoint may = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
   if (may <= loop_.now()) return start(*next);
   if (!nothing && ready <= loop_.now() && !std::exchange(said_that_it_waits_, true)) {
-    log::warning("Sink {}: more than {} notices in a minute; {} wait", config_.name,
+    log::warning("Sink {}: more than {} tries in a minute; {} wait", config_.name,
                  config_.rate_per_minute, entries_.size());
   }
   const TimePoint wake = std::min({may, repeat_at_, oldest_expires()});
@@ -94,9 +90,10 @@ std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   auto best = entries_.end();
   TimePoint earliest = TimePoint::max();
   std::set<std::string_view> alerts;
+  const TimePoint now = loop_.now();  // one for all, or the first would always be the earliest
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (!alerts.insert(entry->notice.key).second) continue;
-    const TimePoint ready = std::max(ready_at(*entry), loop_.now());
+    const TimePoint ready = std::max(ready_at(*entry), now);
     const bool fewer = best == entries_.end() || entry->tries < best->tries;
     if (ready > earliest || (ready == earliest && !fewer)) continue;
     best = entry;
@@ -123,23 +120,29 @@ void SinkQueue::give_up_on_old() {
 
 bool SinkQueue::start_repetition() {
   if (repeat_at_ > loop_.now() || firing_.empty()) return false;
-  repeat_at_ = loop_.now() + config_.resend;
-  if (open_at_ > loop_.now()) return false;
-  under_way_ = kRepetition;
-  sender_->send(firing_, done_with(kRepetition));
+  if (open_at_ > loop_.now()) {
+    repeat_at_ = loop_.now() + config_.resend;
+    return false;
+  }
+  send(kRepetition, firing_);
   return true;
 }
 
 void SinkQueue::start(Entry& entry) {
   rate_.take(loop_.now());
   if (entry.tries++ > 0) ++retries_;
-  under_way_ = entry.number;
-  sender_->send({entry.notice}, done_with(entry.number));
+  send(entry.number, {entry.notice});
 }
 
-// This may be gone when it runs only if all senders are: they call nobody then.
-Sender::Done SinkQueue::done_with(std::uint64_t number) {
-  return [this, number](const Outcome& outcome) { on_done(number, outcome); };
+void SinkQueue::send(std::uint64_t number, std::vector<Notice> notices) {
+  const bool several = takes_several(config_.kind);
+  if (several) notices = levels_.completed(std::move(notices), loop_.wall());
+  under_way_ = number;
+  // This may be gone when it is done only if all senders are: they call nobody then.
+  sender_->send(notices, [this, number, several, notices](const Outcome& outcome) {
+    if (several && outcome.kind == Outcome::Kind::taken) levels_.note(notices);
+    on_done(number, outcome);
+  });
 }
 
 void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
@@ -155,6 +158,10 @@ void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
     note_failure(outcome);
     if (is_entry) entry->again_at = loop_.now() + back_off(entry->tries, random());
     if (is_entry && outcome.kind == Outcome::Kind::refused) bury(entry, outcome.why);
+  }
+  // From its end on, and when others may go: a sink that is slower than that has time for both.
+  if (number == kRepetition && !firing_.empty()) {
+    repeat_at_ = std::max(open_at_, loop_.now()) + config_.resend;
   }
   pump_at(loop_.now());
 }
@@ -189,17 +196,9 @@ void SinkQueue::note_failure(const Outcome& outcome) {
 }
 
 void SinkQueue::bury(const Entries::iterator& entry, const std::string& why) {
-  ++dead_;
-  log_dead(entry->notice, why);
+  dead_.note(entry->notice.key, why);
   tell_dead(entry->notice.id, why);
   entries_.erase(entry);
-}
-
-void SinkQueue::log_dead(const Notice& notice, const std::string& why) {
-  if (dead_ > 1 && loop_.now() - dead_said_ < kBetweenDeadLogs) return;
-  dead_said_ = loop_.now();
-  log::error("Sink {}: a notice of alert {} was not delivered ({} so far): {}", config_.name,
-             notice.key, dead_, why);
 }
 
 void SinkQueue::tell_delivered(const std::string& id) {
@@ -221,7 +220,7 @@ SinkFigures SinkQueue::figures() const {
           .queued = entries_.size(),
           .delivered_total = delivered_,
           .retries_total = retries_,
-          .dead_letters_total = dead_,
+          .dead_letters_total = dead_.total(),
           .failing_since = failing_since_,
           .last_error = last_error_};
 }

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "notify/dead_letter_log.h"
 #include "notify/outlets.h"
 #include "notify/retry.h"
 #include "notify/sender.h"
 #include "notify/sink_config.h"
+#include "notify/told_levels.h"
 
 namespace gpuyard::notify {
 
@@ -34,7 +36,6 @@ class SinkQueue {
   // Everything that waits or is under way is dead.
   void close(const std::string& why);
 
-  bool busy() const { return under_way_.has_value(); }
   SinkFigures figures() const;
 
  private:
@@ -54,13 +55,12 @@ class SinkQueue {
   void make_room();
   bool start_repetition();
   void start(Entry&);
-  Sender::Done done_with(std::uint64_t number);
+  void send(std::uint64_t number, std::vector<Notice>);
   void on_done(std::uint64_t number, const Outcome&);
   void on_taken(const Entries::iterator&);
   void note_success();
   void note_failure(const Outcome&);
   void bury(const Entries::iterator&, const std::string& why);
-  void log_dead(const Notice&, const std::string& why);
   void tell_delivered(const std::string& id);
   void tell_dead(const std::string& id, const std::string& why);
   void write_to_log(const Notice&);
@@ -86,6 +86,7 @@ class SinkQueue {
 
   std::vector<Notice> firing_;  // to be told again and again
   TimePoint repeat_at_ = TimePoint::max();
+  ToldLevels levels_;  // of a sink that takes several
 
   unsigned failures_ = 0;  // in a row
   TimePoint open_at_{};    // when anything may go
@@ -93,8 +94,7 @@ class SinkQueue {
   std::optional<std::string> last_error_;
   std::uint64_t delivered_ = 0;
   std::uint64_t retries_ = 0;
-  std::uint64_t dead_ = 0;
-  TimePoint dead_said_{};
+  DeadLetterLog dead_;
 
   Subscription timer_;
 };

@@ -46,8 +46,9 @@ class Alertmanager:
     def active(self):
         return json.loads(self.get("/api/v2/alerts"))
 
-    def alerts(self):
-        return {alert["labels"]["gpu"]: alert for alert in self.active()}
+    def by_gpu(self):
+        """The alerts that it has, by the GPU's UUID."""
+        return {alert["labels"]["uuid"]: alert for alert in self.active()}
 
     def close(self):
         self.process.terminate()

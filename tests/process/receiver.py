@@ -1,5 +1,6 @@
 """A server that keeps what it is told and answers as a test says."""
 
+import base64
 import http.server
 import json
 import ssl
@@ -35,10 +36,16 @@ class Told:
         return json.loads(self.text)
 
 
+def decoded(headers):
+    """Who asked, as servers that explain themselves may write it."""
+    scheme, _, text = headers.get("Authorization", "").partition(" ")
+    return base64.b64decode(text).decode() if scheme == "Basic" else text
+
+
 class Receiver:
-    """`answers`: for the first requests, in turn: a status, (status, headers), "drop" or "hang";
-    then what `usual` is by then. An answer repeats what it was asked, as servers that explain
-    themselves do."""
+    """`answers`: for the first requests, in turn: a status, (status, headers), "drop", "hang", or
+    "cut" for a success that breaks off; then what `usual` is by then. An answer repeats what it was
+    asked, as servers that explain themselves do."""
 
     def __init__(self, answers=(), certificate=None, usual=200):
         self.told = []
@@ -64,8 +71,13 @@ class Receiver:
                 if answer in ("hang", "drop"):
                     self.close_connection = True
                     return
+                if answer == "cut":
+                    self.close_connection = True
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+                    return
                 status, headers = answer if isinstance(answer, tuple) else (answer, {})
-                echo = f"{self.path} {dict(self.headers)} {body.decode()}".encode()
+                echo = (f"{decoded(self.headers)} {self.path} {dict(self.headers)} "
+                        f"{body.decode()}").encode()
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)

@@ -43,10 +43,11 @@ class Driver:
     def __init__(self, directory, toml, **environment):
         self.file = directory / "alerts.toml"
         self.file.write_text(toml)
-        self.log = (directory / "log").open("w+")
-        self.process = subprocess.Popen([DRIVER, self.file], stdin=subprocess.PIPE, text=True,
-                                        stdout=subprocess.PIPE, stderr=self.log,
-                                        env=clean_environment(directory, **environment))
+        self.log = directory / "log"
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen([DRIVER, self.file], stdin=subprocess.PIPE, text=True,
+                                            stdout=subprocess.PIPE, stderr=log,
+                                            env=clean_environment(directory, **environment))
         self.said = []
         self.thread = threading.Thread(target=self.listen)
         self.thread.start()
@@ -74,8 +75,7 @@ class Driver:
         return {one["name"]: one for one in found}
 
     def everything_said(self):
-        self.log.seek(0)
-        return "\n".join(self.said) + self.log.read()
+        return "\n".join(self.said) + self.log.read_text()
 
     def close(self):
         self.process.stdin.close()
@@ -107,6 +107,14 @@ def test_a_webhook_is_signed_and_told_until_it_takes_it(tmp_path, opened, record
     figures = driver.figures()["desk"]
     assert (figures["delivered_total"], figures["retries_total"], figures["queued"]) == (1, 3, 0)
     assert not figures["failing"]
+
+
+def test_a_success_that_breaks_off_is_one(tmp_path, opened):
+    receiver = opened(Receiver(["cut"]))
+    driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
+    driver.tell(notice("n-1"))
+    driver.hear("delivered a n-1")
+    assert len(receiver.told) == 1
 
 
 def test_slack_and_pagerduty_are_told_over_tls(tmp_path, opened, record_property):
@@ -221,24 +229,27 @@ def test_a_real_alertmanager_is_told_groups_and_forgets(tmp_path, opened, record
     firing = [notice("n-1", 1), notice("n-2", 2)]
     driver.tell(*firing, "firing " + json.dumps(firing))
     driver.hear("delivered am n-1", "delivered am n-2")
-    alerts = wait_until(lambda: len(real.alerts()) == 2 and real.alerts(), "two alerts")
-    assert alerts["1"]["labels"] == {"alertname": "hot", "gpu": "1", "uuid": "GPU-1",
-                                     "instance": "node7", "job": "gpuyard", "severity": "critical"}
-    assert alerts["1"]["annotations"]["summary"] == "GPU 1 is at 91 °C"
-    assert alerts["1"]["annotations"]["description"] == "Look at its fans."
-    assert alerts["1"]["startsAt"] == firing[0]["started_at"]
-    first = alerts["1"]["endsAt"]
+    alerts = wait_until(lambda: len(real.by_gpu()) == 2 and real.by_gpu(), "two alerts")
+    one = alerts["GPU-1"]
+    assert one["labels"] == {"alertname": "hot", "uuid": "GPU-1", "instance": "node7",
+                             "job": "gpuyard", "severity": "critical"}
+    assert one["annotations"]["gpu"] == "1"
+    assert one["annotations"]["summary"] == "GPU 1 is at 91 °C"
+    assert one["annotations"]["description"] == "Look at its fans."
+    assert one["startsAt"] == firing[0]["started_at"]
     # One group, passed on in one message.
     passed = wait_until(lambda: [t.json() for t in desk.told
                                  if len(t.json()["alerts"]) == 2], "both in one message")[0]
     assert passed["status"] == "firing"
-    # It is the same alert, told again: hotter, and it does not end.
+    # It is the same alert, told again: hotter, of another index, and it does not end.
     firing[0]["message"] = "GPU 1 is at 95 °C"
+    firing[0]["gpu"]["index"] = 7
     driver.tell("firing " + json.dumps(firing))
-    wait_until(lambda: real.alerts()["1"]["annotations"]["summary"] == "GPU 1 is at 95 °C",
+    wait_until(lambda: real.by_gpu()["GPU-1"]["annotations"]["summary"] == "GPU 1 is at 95 °C",
                "the repetition")
-    assert len(real.alerts()) == 2
-    assert real.alerts()["1"]["endsAt"] > first
+    assert len(real.active()) == 2
+    again = real.by_gpu()["GPU-1"]
+    assert again["annotations"]["gpu"] == "7" and again["endsAt"] > one["endsAt"]
     # It becomes less bad, which is a label: it is still one alert.
     milder = notice("n-4", 1, severity=70, level="error")
     firing[0] = milder
@@ -249,7 +260,8 @@ def test_a_real_alertmanager_is_told_groups_and_forgets(tmp_path, opened, record
     # One is over, and even less bad when it ends.
     driver.tell(resolved("n-3", 1) | {"severity": 45, "level": "warning"}, "firing " + json.dumps(firing[1:]))
     driver.hear("delivered am n-3")
-    wait_until(lambda: [a["labels"]["gpu"] for a in real.active()] == ["2"], "the end of one")
-    wait_until(lambda: any(alert["status"] == "resolved" and alert["labels"]["gpu"] == "1"
+    wait_until(lambda: [a["labels"]["uuid"] for a in real.active()] == ["GPU-2"],
+               "the end of one")
+    wait_until(lambda: any(alert["status"] == "resolved" and alert["labels"]["uuid"] == "GPU-1"
                            for told in desk.told for alert in told.json()["alerts"]),
                "the end of one, passed on")

@@ -1,0 +1,150 @@
+// What the client makes of answers that do not come in one piece, or not to their end.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "http/client.h"
+#include "http/raw_client_for_tests.h"
+#include "http/tls_server_for_tests.h"
+
+namespace gpuyard::http {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr std::size_t kMostBody = 99;
+
+// Says the same to everybody, whatever they ask, and then hangs up or does nothing more.
+class Parrot {
+ public:
+  enum class Then { hangs_up, stays };
+
+  explicit Parrot(std::string answer, Then then = Then::hangs_up)
+      : answer_(std::move(answer)), then_(then), thread_([this] { serve(); }) {}
+  ~Parrot() {
+    stop_ = true;
+    thread_.join();
+  }
+  Parrot(const Parrot&) = delete;
+  Parrot& operator=(const Parrot&) = delete;
+
+  Origin origin() const { return {false, "127.0.0.1", listener_.port}; }
+
+ private:
+  void serve() {
+    while (!stop_) {
+      pollfd ready{listener_.socket.get(), POLLIN, 0};
+      if (::poll(&ready, 1, 5) != 1) continue;
+      UniqueFd client(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      char request[4096];
+      ::recv(client.get(), request, sizeof request, 0);
+      ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL);
+      if (then_ == Then::stays) held_.push_back(std::move(client));
+    }
+  }
+
+  std::string answer_;
+  Then then_;
+  LocalListener listener_;
+  std::atomic<bool> stop_ = false;
+  std::vector<UniqueFd> held_;
+  std::thread thread_;
+};
+
+constexpr std::string_view kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+constexpr std::string_view kHints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+
+std::string repeated(std::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(Fetch, WaitsForTheAnswerBehindThoseThatPrecedeIt) {
+  for (const int times : {1, 8}) {
+    const Parrot server(repeated(kHints, times) + std::string(kHello));
+    const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_EQ(response->status, 200);
+    EXPECT_EQ(response->header("link"), "");
+    EXPECT_EQ(response->body, "hello");
+  }
+}
+
+TEST(Fetch, IsNotPutOffForEver) {
+  const Parrot server(repeated(kHints, 9) + std::string(kHello));
+  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+}
+
+TEST(Fetch, CallsAnAnswerThatNeverFollowsUnavailable) {
+  const Parrot server{std::string(kHints)};
+  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+}
+
+TEST(Fetch, TakesAnotherProtocolForAnAnswer) {
+  const Parrot server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n");
+  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 101);
+}
+
+TEST(FetchVerdict, HasTheStatusOfAnAnswerThatBreaksOff) {
+  for (const auto& [answer, body] :
+       {std::pair{"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nhalf", "half"},
+        std::pair{"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\nhalf", ""},
+        std::pair{"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nlong", ""},
+        std::pair{"HTTP/1.1 103 A\r\n\r\nHTTP/1.1 202 B\r\nContent-Length: 9\r\n\r\nh", "h"}}) {
+    const Parrot server(answer);
+    const auto response = fetch_verdict(server.origin(), ClientRequest(), kPatience, kMostBody);
+    ASSERT_TRUE(response) << response.error().message;
+    EXPECT_EQ(response->status, 202) << answer;
+    EXPECT_EQ(response->body, body) << answer;
+    EXPECT_FALSE(fetch(server.origin(), ClientRequest(), kPatience, kMostBody)) << answer;
+  }
+}
+
+TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
+  const TestCertificate certificate("IP:127.0.0.1");
+  const ScratchDirectory directory;
+  certificate.write_to(directory.in("file"));
+  TlsServer server(certificate, {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
+  const Origin origin{true, "127.0.0.1", server.port(), directory.in("file")};
+  const auto response = fetch_verdict(origin, ClientRequest(), kPatience, kMostBody);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 200);
+}
+
+TEST(FetchVerdict, HasTheStatusOfAnAnswerThatDoesNotEndInTime) {
+  const Parrot server("HTTP/1.1 200 OK\r\n\r\nand", Parrot::Then::stays);
+  // However slow this machine is: some deadline is long enough for the head.
+  Duration deadline = milliseconds(20);
+  auto response = fetch_verdict(server.origin(), ClientRequest(), deadline, kMostBody);
+  for (; !response && deadline < kPatience; deadline *= 2) {
+    EXPECT_EQ(response.error().code, Errc::timed_out);
+    response = fetch_verdict(server.origin(), ClientRequest(), deadline, kMostBody);
+  }
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 200);
+}
+
+TEST(FetchVerdict, NeedsAWholeHead) {
+  const Parrot server("HTTP/1.1 200 OK\r\nContent-Len");
+  const auto response = fetch_verdict(server.origin(), ClientRequest(), kPatience, kMostBody);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::unavailable);
+  EXPECT_THAT(response.error().message, HasSubstr("127.0.0.1"));
+}
+
+}  // namespace
+}  // namespace gpuyard::http
