@@ -107,7 +107,8 @@ class GPUYARD_API Monitor {
   /// read.
   ///
   /// Errors: "/gpus/0: GPU index {index} is out of range" (Errc::not_found); a GPU is named twice
-  /// (invalid), or tells neither energy nor power (unavailable).
+  /// (invalid), or tells neither energy nor power, or there is no thread to read them
+  /// (unavailable).
   Result<EnergyWindow> begin_energy_window(const std::vector<std::uint32_t>& gpus = {}) const;
 
   /// The uncorrectable memory errors that were counted so far are known, and do not make the GPU

@@ -16,8 +16,11 @@ inline namespace v0 {
 
 class Monitor;
 
-/// Serves what a Monitor reads over HTTP: `GET /metrics` as the daemon has it, as text or as
-/// OpenMetrics for scrapers that prefer it, and `GET /` to say what it is.
+/// Serves what a Monitor reads over HTTP: `GET /metrics`, as text or as OpenMetrics for scrapers
+/// that prefer it, and `GET /` to say what it is.
+///
+/// It has readings, identity and health under the names that the daemon gives them. What only the
+/// daemon knows is not there: Xids, leases, alerts and sinks, the lag of its loop, DCGM's dialect.
 ///
 /// ```
 /// gpuyard::PrometheusExporter exporter;

@@ -85,10 +85,12 @@ struct TrainingReport {
 /// log(training.end().line());
 /// ```
 ///
-/// A thread of its own samples from begin() to end(). An alert is told to the handler when it
-/// trips, and again when its level rises; not with each sample. A pause ends when the alert that
-/// asked for it is over: a sample has the reading, and it is below the threshold. What cannot be
-/// read any more is not over. While it pauses, a GPU that does nothing is no alert.
+/// A thread of its own samples from begin() to end(). Where GPUs tell energy or power, a second one
+/// reads these ten times a second, whatever the interval: peaks and estimates need it. An alert is
+/// told to the handler when it trips, and again when its level rises; not with each sample. A pause
+/// ends when the alert that asked for it is over: a sample has the reading, and it is below the
+/// threshold. What cannot be read any more is not over. While it pauses, a GPU that does nothing is
+/// no alert.
 ///
 /// A GPU that fails, and no GPU or driver at all, makes what it would tell missing, and never an
 /// error. Any thread may call any member function but those that begin with `with_` and on_alert()
@@ -102,7 +104,7 @@ class GPUYARD_API TrainingMonitor {
   /// keep_going; the next alert is told as ever.
   using Handler = std::function<TrainingAction(const Alert&)>;
 
-  /// How long end() waits for a handler that is under way.
+  /// How long end() waits for a sample that is under way, and its handler.
   static constexpr std::chrono::milliseconds kFarewell{5000};
 
   /// Keeps what it needs of the monitor, which may end first.
@@ -130,21 +132,26 @@ class GPUYARD_API TrainingMonitor {
   TrainingMonitor& with_gpus(std::vector<std::uint32_t> indexes);
   /// Without a handler alerts are counted, and nothing else happens.
   TrainingMonitor& on_alert(Handler handler);
-  /// For tests: no thread is started, time is what sample_at() says, and nothing waits.
+  /// For tests: nothing samples but sample_at(), which says the time, and no pause waits. A GPU is
+  /// waited for, 10 s at most, so that a machine under load changes no result.
   TrainingMonitor& with_manual_time();
 
-  /// The training begins, and its first epoch. Waits for 500 ms at most.
+  /// The training begins, and its first epoch. Reads the GPUs three times, and waits for 250 ms at
+  /// most each time.
   ///
   /// Errors: it has begun already (Errc::conflict), the interval is none (invalid), there is no
-  /// thread to be had (unavailable).
+  /// thread to be had (unavailable). Then it has not begun.
   Result<void> begin();
   /// A batch was trained. Says what to do now, and waits for nothing.
   TrainingAction step();
-  /// The epoch is over, and the next begins. Waits for 500 ms at most; empty before begin().
+  /// The epoch is over, and the next begins. Waits for 500 ms at most, and for another thread that
+  /// is ending an epoch or the training just then. Empty before begin().
   TrainingReport epoch_end();
-  /// The training is over: the totals, which have the epoch that was under way in them. Waits for
-  /// 500 ms at most, and for a handler under way for kFarewell: a handler that takes longer is left
-  /// behind, so what it uses must outlive it. Ending it again changes nothing.
+  /// The training is over: the totals, which have the epoch that was under way in them. Waits as
+  /// epoch_end() does, for 250 ms more until no energy is read, for a sample that is under way - of
+  /// a GPU that hangs 2 s, or the interval if that is less - and for its handler. For these two it
+  /// waits for kFarewell at most: a handler that takes longer is left behind, so what it uses must
+  /// outlive it. It is told of no further alert. Ending it again changes nothing.
   TrainingReport end();
 
   /// What the loop should do now. Does not wait.

@@ -2,14 +2,18 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "base/boot.h"
 
 namespace gpuyard::library {
 
 struct EnergyWindow::State {
-  explicit State(const Monitor& of) : monitor(of), ledger(boot_id()) {}
+  State(const Monitor& of, Duration patience)
+      : monitor(of), deadline(patience), ledger(boot_id()) {}
   ~State() {
     {
       const std::lock_guard lock(mutex);
@@ -21,7 +25,7 @@ struct EnergyWindow::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  Snapshot read() const { return monitor.inventory(kReadDeadline, energy::kEnergyProbes); }
+  Snapshot read() const { return monitor.inventory(deadline, energy::kEnergyProbes); }
 
   void read_until_the_end() {
     std::unique_lock lock(mutex);
@@ -34,6 +38,7 @@ struct EnergyWindow::State {
   }
 
   const Monitor& monitor;
+  const Duration deadline;
   std::mutex mutex;
   std::condition_variable changed;
   energy::Ledger ledger;
@@ -42,12 +47,18 @@ struct EnergyWindow::State {
   std::thread reader;
 };
 
-Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::WindowWish& wish) {
-  auto state = std::make_unique<State>(monitor);
+Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::WindowWish& wish,
+                                         Duration deadline) {
+  auto state = std::make_unique<State>(monitor, deadline);
   auto id = state->ledger.begin(wish, state->read());
   if (!id) return std::move(id).error();
   state->id = *std::move(id);
-  state->reader = std::thread([raw = state.get()] { raw->read_until_the_end(); });
+  try {
+    state->reader = std::thread([raw = state.get()] { raw->read_until_the_end(); });
+  } catch (const std::system_error& none) {
+    return Error{Errc::unavailable,
+                 fmt::format("no thread to measure energy with: {}", none.what())};
+  }
   return EnergyWindow(std::move(state));
 }
 
@@ -56,11 +67,18 @@ EnergyWindow::EnergyWindow(EnergyWindow&&) noexcept = default;
 EnergyWindow& EnergyWindow::operator=(EnergyWindow&&) noexcept = default;
 EnergyWindow::~EnergyWindow() = default;
 
-protocol::EnergyWindow EnergyWindow::measure() const {
+EnergyMark EnergyWindow::mark() const {
   const Snapshot now = state_->read();
   const std::lock_guard lock(state_->mutex);
-  state_->ledger.observe(now);
-  return protocol::energy_window_of(*state_->ledger.result(state_->id, now.taken), now);
+  energy::Ledger& ledger = state_->ledger;
+  ledger.observe(now);
+  const energy::WindowResult result = *ledger.result(state_->id, now.taken);
+  EnergyMark mark{protocol::energy_window_of(result, now)};
+  for (const energy::GpuResult& gpu : result.gpus) {
+    const auto booked = ledger.booked(gpu.uuid, result.window.simulated);
+    if (booked) mark.estimated_mj += booked->estimated_mj;
+  }
+  return mark;
 }
 
 }  // namespace gpuyard::library

@@ -2,6 +2,7 @@
 // between often enough to see peaks and to integrate power where there is no counter.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "energy/ledger.h"
@@ -10,14 +11,22 @@
 
 namespace gpuyard::library {
 
+// What was used until a moment.
+struct EnergyMark {
+  protocol::EnergyWindow used;
+  std::int64_t estimated_mj = 0;  // of it, as power over time
+};
+
 class EnergyWindow {
  public:
   static constexpr Duration kReadEvery = std::chrono::milliseconds(100);
   // A GPU that does not answer by then is measured until it last did.
   static constexpr Duration kReadDeadline = std::chrono::milliseconds(250);
 
-  // The monitor outlives the window. Errors as of energy::Ledger::begin().
-  static Result<EnergyWindow> begin(const Monitor&, const energy::WindowWish&);
+  // The monitor outlives the window. Errors as of energy::Ledger::begin(), and Errc::unavailable
+  // without a thread.
+  static Result<EnergyWindow> begin(const Monitor&, const energy::WindowWish&,
+                                    Duration deadline = kReadDeadline);
 
   EnergyWindow(EnergyWindow&&) noexcept;
   EnergyWindow& operator=(EnergyWindow&&) noexcept;
@@ -25,7 +34,8 @@ class EnergyWindow {
   ~EnergyWindow();
 
   // Until now. Any thread.
-  protocol::EnergyWindow measure() const;
+  EnergyMark mark() const;
+  protocol::EnergyWindow measure() const { return mark().used; }
 
  private:
   struct State;

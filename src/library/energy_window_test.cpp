@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/fake_backend.h"
+#include "library/no_threads_for_tests.h"
 
 namespace gpuyard::library {
 namespace {
@@ -73,6 +74,12 @@ TEST_F(EnergyWindowTest, AGpuWithoutEnergyAndPowerIsRefused) {
   const Monitor monitor = open();
   EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"0"}}).error().code, Errc::unavailable);
   EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"5"}}).error().code, Errc::not_found);
+}
+
+TEST_F(EnergyWindowTest, WithoutAThreadIsAnError) {
+  const Monitor monitor = open();
+  const testing::NoThreads none;
+  EXPECT_EQ(EnergyWindow::begin(monitor, {}).error().code, Errc::unavailable);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "library/exporter.h"
 
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -40,8 +40,9 @@ Result<std::unique_ptr<Exporter>> Exporter::start(Scraper scraper, const Exporte
     exporter->port_ = bound->port;
     exporter->thread_ = std::thread([raw = exporter.get()] { raw->loop_.run(); });
     return exporter;
-  } catch (const std::system_error& none) {
-    return Error{Errc::unavailable, fmt::format("no thread to serve with: {}", none.what())};
+  } catch (const std::runtime_error& none) {  // of std::thread, or of Asio: its errors are its own
+    return Error{Errc::unavailable,
+                 fmt::format("no thread or file descriptor to serve with: {}", none.what())};
   }
 }
 

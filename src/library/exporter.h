@@ -23,7 +23,8 @@ struct ExporterOptions {
 // Start and destroy it on one thread, which is not its own.
 class Exporter {
  public:
-  // Errors: http::Server::listen_tcp()'s, and Errc::unavailable without a thread.
+  // Errors: http::Server::listen_tcp()'s, and Errc::unavailable without a thread or a file
+  // descriptor for the loop.
   static Result<std::unique_ptr<Exporter>> start(Scraper, const ExporterOptions&);
   // Answers what is under way for kGrace at most.
   ~Exporter();

@@ -138,9 +138,11 @@ Result<void> v0::TrainingMonitor::begin() {
   if (state_->current && !state_->current->has_ended()) {
     return Error{Errc::conflict, "the training has begun already; end() it first"};
   }
-  state_->current = std::make_shared<TrainingRun>(
-      std::move(monitor), opened ? "" : opened.error().message, std::move(wish));
-  return state_->current->begin();
+  auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().message,
+                                           std::move(wish));
+  if (auto begun = run->begin(); !begun) return begun;
+  state_->current = std::move(run);
+  return {};
 }
 
 TrainingAction v0::TrainingMonitor::step() {

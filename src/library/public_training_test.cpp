@@ -1,7 +1,6 @@
 // A TrainingMonitor as a training loop has it. Time is the test's own, but where a thread is meant.
 #include "gpuyard/training.h"
 
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "gpuyard/gpuyard.h"
+#include "library/no_threads_for_tests.h"
 
 namespace {
 
@@ -163,6 +163,18 @@ TEST_F(Training, ReportsEachEpochAndTheWhole) {
   EXPECT_EQ(training.end(), all) << "ending it again changes nothing";
 }
 
+TEST_F(Training, AnEpochIsEstimatedOnlyIfItsOwnJoulesAre) {
+  const gpuyard::Missing none{gpuyard::MissingReason::not_supported, ""};
+  ASSERT_TRUE(fleet_.set_missing(0, "energy_total_j", none));
+  TrainingMonitor training = by_hand();
+  ASSERT_TRUE(training.begin());
+  EXPECT_TRUE(training.epoch_end().joules_estimated) << "power over time";
+  ASSERT_TRUE(fleet_.set_number(0, "energy_total_j", 1'000));
+  training.epoch_end();  // in which the counter appears
+  EXPECT_FALSE(training.epoch_end().joules_estimated);
+  EXPECT_TRUE(training.end().joules_estimated);
+}
+
 TEST_F(Training, SaysWhyThereAreNoJoules) {
   RecordProperty("contract", "C12");
   const FakeFleet silent = FakeFleet::with_healthy_gpus(1, 80'000'000'000);
@@ -262,6 +274,16 @@ TEST_F(Training, DoesNothingBeforeItBeginsAndBeginsOnce) {
   EXPECT_EQ(training.action(), keep_going);
 }
 
+TEST_F(Training, HasNotBegunWhereThereIsNoThread) {
+  TrainingMonitor training(monitor_);
+  {
+    const gpuyard::testing::NoThreads none;
+    EXPECT_EQ(training.begin().error().code, gpuyard::Errc::unavailable);
+  }
+  EXPECT_EQ(training.end(), TrainingReport{});
+  EXPECT_TRUE(training.begin());
+}
+
 TEST_F(Training, RefusesAnIntervalThatIsNone) {
   TrainingMonitor training = by_hand();
   for (const double seconds : {0.0, -1.0, 0.05, 1e9, 0.0 / 0.0}) {
@@ -287,12 +309,39 @@ TEST_F(Training, AHandlerMayCallAnythingAlsoItsOwnEnd) {
   EXPECT_EQ(training.wait_while_paused(1h), stop);
 }
 
+TEST_F(Training, ItsHandlerIsToldNothingMoreOnceItEnded) {
+  TrainingMonitor training(monitor_);
+  int told = 0;
+  training.with_manual_time().on_alert([&](const Alert&) {
+    ++told;
+    training.end();
+    return keep_going;
+  });
+  ASSERT_TRUE(training.begin());
+  fleet_.set_temperature(0, 85);
+  fleet_.set_temperature(1, 85);
+  training.sample_at(1s);
+  EXPECT_EQ(told, 1);
+}
+
+// Twice as long as an edge waits without manual time.
+TEST_F(Training, InATestASlowGpuIsWaitedFor) {
+  TrainingMonitor training = by_hand();
+  ASSERT_TRUE(training.begin());
+  fleet_.block(0);
+  auto epoch = std::async(std::launch::async, [&] { return training.epoch_end(); });
+  EXPECT_EQ(epoch.wait_for(1s), std::future_status::timeout);
+  ASSERT_TRUE(fleet_.set_number(0, "energy_total_j", 1'500));
+  fleet_.unblock(0);
+  EXPECT_EQ(epoch.get().joules, 500);
+}
+
 // With a thread of its own.
 
 TEST_F(Training, SamplesByItselfAndWakesWhoWaits) {
   RecordProperty("contract", "C12");
-  TrainingMonitor training(monitor_);
   std::promise<std::thread::id> told;
+  TrainingMonitor training(monitor_);
   training.with_interval_secs(0.1).on_alert([&](const Alert&) {
     told.set_value(std::this_thread::get_id());
     return pause;
@@ -321,8 +370,8 @@ TEST_F(Training, EndingItWakesWhoWaits) {
 }
 
 TEST_F(Training, AHandlerOnItsThreadMayEndIt) {
-  TrainingMonitor training(monitor_);
   std::promise<void> ended;
+  TrainingMonitor training(monitor_);
   training.with_interval_secs(0.1).on_alert([&](const Alert&) {
     training.end();
     ended.set_value();
@@ -366,6 +415,21 @@ TEST_F(Training, ManyThreadsMayCallIt) {
   const TrainingReport all = training.end();
   EXPECT_EQ(all.steps, 2'000U);
   EXPECT_EQ(all.epoch, 20U);
+}
+
+// Of a GPU that hangs each edge waits for two readings of 250 ms: two edges for four, unless one
+// gets ahead of what the other has read and not yet booked.
+TEST_F(Training, EdgesOfSeveralThreadsComeOneAfterTheOther) {
+  TrainingMonitor training(monitor_);
+  ASSERT_TRUE(training.begin());
+  fleet_.block(0);
+  const auto before = std::chrono::steady_clock::now();
+  {
+    const std::jthread one([&] { training.epoch_end(); });
+    const std::jthread other([&] { training.epoch_end(); });
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 1s);
+  fleet_.unblock(0);
 }
 
 TEST_F(Training, ActionsHaveNames) {

@@ -11,11 +11,20 @@ constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
 
 }  // namespace
 
-void TrainingBook::Growth::read(const std::int64_t* counter) {
-  if (counter == nullptr) return;
+void TrainingBook::Growth::read(const Reading* reading) {
+  const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
+  // One that comes late is less than the last, and would look like a reset.
+  if (counter == nullptr || (last && reading->taken <= taken)) return;
   // One that fell was reset with its GPU: what it has since counted is all that is known.
   if (last) grown += *counter >= *last ? *counter - *last : *counter;
   last = *counter;
+  taken = reading->taken;
+  known = true;
+}
+
+void TrainingBook::Growth::start_over() {
+  grown = 0;
+  known = false;
 }
 
 void TrainingBook::Gpu::add(const DeviceState& device) {
@@ -29,7 +38,7 @@ void TrainingBook::Gpu::add(const DeviceState& device) {
     ++utilizations;
   }
   for (std::size_t i = 0; i < kReasons; ++i) {
-    throttled[i].read(device.sample.number(kThrottleTimes[i]));
+    throttled[i].read(device.sample.find(kThrottleTimes[i]));
   }
 }
 
@@ -40,7 +49,7 @@ TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
   out.peak_memory_bytes = peak_memory;
   out.highest_celsius = highest_celsius;
   for (const Growth& reason : throttled) {
-    if (!reason.last) continue;
+    if (!reason.known) continue;
     const double seconds = static_cast<double>(reason.grown) / kNanoseconds;
     out.throttled_seconds = std::max(out.throttled_seconds.value_or(0), seconds);
   }
@@ -59,7 +68,8 @@ void TrainingBook::start_over() {
   samples_ = 0;
   for (auto& [index, gpu] : gpus_) {
     Gpu fresh;
-    for (std::size_t i = 0; i < kReasons; ++i) fresh.throttled[i].last = gpu.throttled[i].last;
+    fresh.throttled = gpu.throttled;
+    for (Growth& reason : fresh.throttled) reason.start_over();
     gpu = fresh;
   }
 }

@@ -18,6 +18,7 @@ inline constexpr ProbeSet kTrainingProbes = kMetricsProbes | ProbeSet{Probe::thr
 
 class TrainingBook {
  public:
+  // In whatever order they were read: several threads read at the same time.
   void add(const Snapshot&);
   // The sums begin anew; counters go on from where they are.
   void start_over();
@@ -31,8 +32,12 @@ class TrainingBook {
   // A counter of the driver's, in nanoseconds.
   struct Growth {
     std::optional<std::int64_t> last;
-    std::int64_t grown = 0;
-    void read(const std::int64_t* counter);
+    TimePoint taken;         // of the last
+    std::int64_t grown = 0;  // since it started over
+    bool known = false;      // read since then
+
+    void read(const Reading*);
+    void start_over();
   };
   struct Gpu {
     std::optional<std::uint64_t> peak_memory;

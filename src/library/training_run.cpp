@@ -20,13 +20,13 @@ const protocol::WindowGpu* find_gpu(const protocol::EnergyWindow& measured, std:
   return found != measured.gpus.end() ? &*found : nullptr;
 }
 
-}  // namespace
-
-double TrainingRun::Energy::unknown_seconds() const {
+double unknown_seconds(const protocol::EnergyWindow& measured) {
   double most = 0;
   for (const protocol::WindowGpu& gpu : measured.gpus) most = std::max(most, gpu.unknown_seconds);
   return most;
 }
+
+}  // namespace
 
 TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why, TrainingWish wish)
     : monitor_(std::move(monitor)),
@@ -47,12 +47,12 @@ Snapshot TrainingRun::read(Duration deadline) const {
   return all;
 }
 
-std::optional<TrainingRun::Energy> TrainingRun::measure() const {
+std::optional<EnergyMark> TrainingRun::measure() const {
   std::unique_lock lock(mutex_);
   const auto window = energy_;
   lock.unlock();
   if (!window) return std::nullopt;
-  return Energy{window->measure()};
+  return window->mark();
 }
 
 std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
@@ -68,7 +68,7 @@ std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
 }
 
 void TrainingRun::sample(Duration moment) {
-  const Snapshot seen = read(std::min(wish_.interval, kSampleDeadline));
+  const Snapshot seen = read(patience(std::min(wish_.interval, kSampleDeadline)));
   std::vector<GpuMetrics> metrics;
   for (const DeviceState& device : seen.devices) metrics.push_back(metrics_of(device));
   std::unique_lock lock(mutex_);
@@ -77,6 +77,7 @@ void TrainingRun::sample(Duration moment) {
   const std::vector<Alert> news = watch_.look(std::move(metrics), moment);
   heed();
   for (const Alert& alert : news) {
+    if (ended_) return;
     lock.unlock();
     const auto action = ask(alert);
     lock.lock();
@@ -112,7 +113,8 @@ Duration TrainingRun::now() const {
   return wish_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
 }
 
-void TrainingRun::begin_tally(Tally& tally, Duration moment, const std::optional<Energy>& energy) {
+void TrainingRun::begin_tally(Tally& tally, Duration moment,
+                              const std::optional<EnergyMark>& energy) {
   TrainingBook book = std::move(tally.book);
   book.start_over();
   tally = Tally{};
@@ -137,7 +139,8 @@ void TrainingRun::heed() {
   changed_.notify_all();
 }
 
-TrainingReport TrainingRun::report(const Tally& tally, const std::optional<Energy>& energy) const {
+TrainingReport TrainingRun::report(const Tally& tally,
+                                   const std::optional<EnergyMark>& energy) const {
   TrainingReport out;
   out.epoch = epochs_;
   out.seconds = seconds(now() - tally.began);
@@ -151,15 +154,13 @@ TrainingReport TrainingRun::report(const Tally& tally, const std::optional<Energ
     out.joules_missing = energy_missing_;
     return out;
   }
-  const Energy& before = *tally.energy_before;
-  out.joules = energy->measured.joules - before.measured.joules;
-  out.joules_unknown_seconds = energy->unknown_seconds() - before.unknown_seconds();
-  for (const protocol::WindowGpu& gpu : energy->measured.gpus) {
-    out.joules_estimated = out.joules_estimated || gpu.estimated;
-  }
+  const EnergyMark& before = *tally.energy_before;
+  out.joules = energy->used.joules - before.used.joules;
+  out.joules_unknown_seconds = unknown_seconds(energy->used) - unknown_seconds(before.used);
+  out.joules_estimated = energy->estimated_mj > before.estimated_mj;
   for (TrainingGpu& gpu : out.gpus) {
-    const auto* used = find_gpu(energy->measured, gpu.index);
-    const auto* earlier = find_gpu(before.measured, gpu.index);
+    const auto* used = find_gpu(energy->used, gpu.index);
+    const auto* earlier = find_gpu(before.used, gpu.index);
     if (used != nullptr && earlier != nullptr) gpu.joules = used->joules - earlier->joules;
   }
   return out;
@@ -171,15 +172,15 @@ Result<void> TrainingRun::begin() {
   if (monitor_) {
     energy::WindowWish wish;
     for (const std::uint32_t index : wish_.gpus) wish.gpus.push_back(std::to_string(index));
-    auto window = EnergyWindow::begin(*monitor_, wish);
+    auto window = EnergyWindow::begin(*monitor_, wish, patience(EnergyWindow::kReadDeadline));
     if (window) {
       energy_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {
       energy_missing_ = std::move(window).error().message;
     }
   }
-  const Snapshot first = read(kEdgeDeadline);
-  const std::optional<Energy> energy = measure();
+  const Snapshot first = read(patience(kEdgeDeadline));
+  const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
   for (Tally* tally : {&epoch_, &all_}) begin_tally(*tally, now(), energy);
   add(first);
@@ -189,7 +190,6 @@ Result<void> TrainingRun::begin() {
     sampler_ = sampler.get_id();
     sampler.detach();  // end() waits for it as long as it may
   } catch (const std::system_error& none) {
-    ended_ = true;
     return Error{Errc::unavailable,
                  fmt::format("no thread to watch the training with: {}", none.what())};
   }
@@ -204,8 +204,9 @@ TrainingAction TrainingRun::step() {
 }
 
 TrainingReport TrainingRun::epoch_end() {
-  const Snapshot last = read(kEdgeDeadline);
-  const std::optional<Energy> energy = measure();
+  const std::lock_guard edge(edges_);
+  const Snapshot last = read(patience(kEdgeDeadline));
+  const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
   if (ended_) return {};
   add(last);
@@ -216,19 +217,24 @@ TrainingReport TrainingRun::epoch_end() {
   return ended;
 }
 
-TrainingReport TrainingRun::end() {
-  const Snapshot last = read(kEdgeDeadline);
-  const std::optional<Energy> energy = measure();
+void TrainingRun::finish() {
+  const std::lock_guard edge(edges_);
+  if (has_ended()) return;
+  const Snapshot last = read(patience(kEdgeDeadline));
+  const std::optional<EnergyMark> energy = measure();
   std::shared_ptr<const EnergyWindow> window;  // ends when the mutex is free again
+  const std::lock_guard lock(mutex_);
+  add(last);
+  heed();
+  totals_ = report(all_, energy);
+  window = std::move(energy_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+TrainingReport TrainingRun::end() {
+  finish();
   std::unique_lock lock(mutex_);
-  if (!ended_) {
-    add(last);
-    heed();
-    totals_ = report(all_, energy);
-    window = std::move(energy_);
-    ended_ = true;
-    changed_.notify_all();
-  }
   // A handler that ends its own training is not waited for.
   if (sampler_ != std::this_thread::get_id()) {
     changed_.wait_for(lock, TrainingMonitor::kFarewell, [&] { return !sampler_; });

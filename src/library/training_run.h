@@ -51,11 +51,8 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
  private:
   static constexpr Duration kEdgeDeadline = std::chrono::milliseconds(250);
   static constexpr Duration kSampleDeadline = std::chrono::seconds(2);
+  static constexpr Duration kManualDeadline = std::chrono::seconds(10);
 
-  struct Energy {
-    protocol::EnergyWindow measured;
-    double unknown_seconds() const;
-  };
   // What an epoch, or the whole, has so far.
   struct Tally {
     TrainingBook book;
@@ -64,25 +61,33 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
     std::uint64_t steps = 0;
     std::uint64_t alerts = 0;
     std::uint64_t handler_failures = 0;
-    std::optional<Energy> energy_before;  // what was used when it began
+    std::optional<EnergyMark> energy_before;  // what was used when it began
   };
+
+  // With a GPU. A test's time is its own: no load on the machine may change what it sees.
+  Duration patience(Duration usual) const { return wish_.manual_time ? kManualDeadline : usual; }
 
   // Without the mutex: these wait for the driver.
   Snapshot read(Duration deadline) const;
-  std::optional<Energy> measure() const;
+  std::optional<EnergyMark> measure() const;
   void sample(Duration now);
   std::optional<TrainingAction> ask(const Alert&) const;  // nothing: the handler threw
   void sample_until_the_end();
+  void finish();
 
   // With the mutex.
   Duration now() const;
-  void begin_tally(Tally&, Duration now, const std::optional<Energy>&);
-  TrainingReport report(const Tally&, const std::optional<Energy>&) const;
+  void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&);
+  TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const;
   void add(const Snapshot&);
   void heed();  // what the watch says may have changed
 
   const std::shared_ptr<const Monitor> monitor_;
   const TrainingWish wish_;
+
+  // Held from an edge's readings until they are booked, so that no later edge gets ahead of them.
+  // Taken before mutex_.
+  std::mutex edges_;
 
   mutable std::mutex mutex_;  // of what follows
   mutable std::condition_variable changed_;

@@ -4,13 +4,12 @@ import json
 import re
 from pathlib import Path
 
-from conftest import wait_until
+from conftest import command_line, wait_until
 from prometheus_server import prometheus  # noqa: F401 - a fixture
 
 DASHBOARD = json.loads(
     (Path(__file__).parents[2] / "packaging/grafana/gpuyard.json").read_text())
-# Of these there is nothing to tell on a yard without trouble and without sinks.
-NOTHING_IS_RIGHT = ("gpuyard_gpu_xid_", "gpuyard_alert_severity", "gpuyard_sink_")
+NO_SINK = ("gpuyard_sink_",)  # is in the configuration
 # The simulated driver is older than these.
 NEWER = ("gpuyard_gpu_throttle_sw_thermal_seconds", "gpuyard_gpu_throttle_hw_thermal_seconds")
 VARIABLES = {"$node": ".*", "$gpu": ".*", "$__rate_interval": "10s", "$__range": "10s"}
@@ -61,14 +60,20 @@ def test_panels_use_the_chosen_data_source_node_and_gpu():
             assert 'device=~"$gpu"' in selector, (title, expression)
 
 
-def test_every_panel_shows_something_of_a_simulated_yard(daemon, prometheus):
+def test_every_panel_shows_something_of_a_simulated_yard(daemon, run, prometheus):
     yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
+    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
     prometheus.start(yard.port)
+    assert run("sim", "inject", "--gpu", "0", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    wait_until(lambda: prometheus.query("gpuyard_alert_severity"), "the alert of the Xid")
     wait_until(lambda: prometheus.query("gpuyard_gpu_gpm_tensor_percent"), "the slow tier")
     wait_until(lambda: prometheus.query("rate(gpuyard_gpu_energy_joules_total[10s])"), "a rate")
     for title, expression in expressions():
-        silent = any(word in expression for word in NOTHING_IS_RIGHT + NEWER)
-        assert prometheus.query(chosen(expression)) or silent, (title, expression)
+        silent = any(word in expression for word in NO_SINK + NEWER)
+        found = prometheus.query(chosen(expression))
+        assert found or silent, (title, expression)
+        if "gpuyard_gpu_xid_" in expression:
+            assert all(float(one["value"][1]) >= 1 for one in found), (title, "shows no first Xid")
 
 
 def test_the_variables_find_nodes_and_gpus(daemon, prometheus):

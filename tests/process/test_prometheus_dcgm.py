@@ -29,9 +29,14 @@ UNCORRECTABLE_REMAPPED_ROWS CORRECTABLE_REMAPPED_ROWS ROW_REMAP_FAILURE""".split
 LABELS = {"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION"}
 
 
+def wait_for_all_readings_of(prometheus, gpus):
+    wait_until(lambda: len(prometheus.query("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")) == gpus,
+               "the slow tier of all GPUs")
+
+
 def test_the_panels_of_the_dcgm_dashboard_have_one_series_for_each_gpu(daemon, prometheus):
     prometheus.start(daemon("--simulate", "4", "--metrics-dialect", "dcgm-4.8").port)
-    wait_until(lambda: prometheus.query("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"), "the slow tier")
+    wait_for_all_readings_of(prometheus, 4)
     for expression in PANELS:
         found = prometheus.query(expression)
         if expression.startswith(("avg", "sum")):
@@ -58,7 +63,7 @@ def test_readings_agree_in_both_dialects(daemon, prometheus):
         "gpu_memory_free_bytes / 2 ^ 20": "DEV_FB_FREE",
         "gpu_gpm_tensor_percent / 100": "PROF_PIPE_TENSOR_ACTIVE",
     }
-    wait_until(lambda: prometheus.query("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"), "the slow tier")
+    wait_for_all_readings_of(prometheus, 2)
     for ours, theirs in ours_in_theirs.items():
         # One scrape has both: what is left over after the other is taken away is rounding.
         gap = (f"abs(label_replace(gpuyard_{ours}, \"gpu\", \"$1\", \"device\", \"(.*)\") "
