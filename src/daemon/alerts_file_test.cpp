@@ -8,6 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "andon/severity.h"
+#include "notify/notice.h"
+
 namespace gpuyard::daemon {
 namespace {
 
@@ -77,6 +80,13 @@ TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
   ASSERT_FALSE(alerts);
   EXPECT_EQ(alerts.error().code, Errc::invalid);
   EXPECT_NE(alerts.error().message.find("/nonexistent/alerts.toml"), std::string::npos);
+}
+
+TEST(Levels, AreTheSameForRulesAndForSinks) {
+  for (int severity = 0; severity <= 100; ++severity) {
+    EXPECT_EQ(enum_name(notify::level_of(static_cast<unsigned>(severity))),
+              enum_name(andon::level_of(severity)));
+  }
 }
 
 TEST_F(AlertsFileTest, MalformedTomlIsRefusedWithItsLine) {

@@ -1,29 +1,16 @@
 #include "telemetry/query_errors.h"
 
-#include <set>
-
 #include "base/log.h"
+#include "device/failure.h"
 
 namespace gpuyard::telemetry {
-namespace {
-
-bool is_error(MissingReason reason) {
-  return reason != MissingReason::not_supported && reason != MissingReason::not_ready;
-}
-
-}  // namespace
 
 void QueryErrors::note(const DeviceInfo& info, const Sample& sample) {
-  std::set<std::string> causes;  // one lost GPU fails every row for one cause
-  for (const Reading& reading : sample.readings()) {
-    const Missing* missing = reading.missing();
-    if (missing == nullptr || !causes.insert(describe(*missing)).second) continue;
-    note(info, *missing);
-  }
+  for (const Missing& why : failures(sample)) note(info, why);
 }
 
 void QueryErrors::note(const DeviceInfo& info, const Missing& missing) {
-  if (!is_error(missing.reason)) return;
+  if (!is_failure(missing.reason)) return;
   std::string cause = describe(missing);
   if (counts_.size() >= kMaxCauses && !counts_.contains({info.id, cause})) cause = "another cause";
   if (++counts_[{info.id, cause}] == 1) {
