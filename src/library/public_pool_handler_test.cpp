@@ -3,12 +3,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,7 +17,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-using gpuyard::HelperArbiter;
 using gpuyard::Pool;
 using gpuyard::testing::await_pending;
 using gpuyard::testing::kAges;

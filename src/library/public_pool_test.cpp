@@ -1,14 +1,10 @@
 // libgpuyard's Pool as its users have it: through its header, by many threads.
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <string_view>
+#include <optional>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
