@@ -33,6 +33,8 @@ TEST_F(BoardTest, ARestartTellsNothingTwiceAndNothingLess) {
   }
   Life life(loop_, disk_);  // nobody took the last word
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  life.stay(85, 11);
+  EXPECT_EQ(life.board.engine().firing().at(0).number, 2U);
 }
 
 TEST_F(BoardTest, KilledBeforeTheDiskHadItTheRuleSaysItAgain) {

@@ -105,6 +105,22 @@ TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
   EXPECT_EQ(run.engine.inhibitor("hot", "GPU-1"), "");
 }
 
+TEST(Engine, WhatIsKeptQuietGetsNoWordInWithinTheSameReading) {
+  Rule lost;
+  lost.name = "lost";
+  lost.source = Signal::lost;
+  lost.at = 1;
+  lost.inhibits = {"hot"};
+  Rule hot = hot_rule();
+  hot.hold = {};
+  EngineRun run({hot, lost});
+  Facts facts = at_temperature(90);
+  facts.gpus[0].signals[Signal::lost] = 1;
+  const auto changes = run.tick(facts);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].alert.rule, "lost");
+}
+
 TEST(Engine, WhatFiredBeforeARestartGoesOnAndIsNoNews) {
   EngineRun before({hot_rule()});
   before.stay(at_temperature(85), 11);

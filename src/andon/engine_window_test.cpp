@@ -70,6 +70,7 @@ TEST(Engine, ACounterThatGrowsWithinItsTimeTripsAndAResetDoesNot) {
   EXPECT_EQ(counted(1'000'010, 1).size(), 1U);
   EXPECT_EQ(counted(1'000'010, 70).size(), 1U);  // clear
   EXPECT_TRUE(counted(0, 5).empty());
+  EXPECT_EQ(counted(15, 1).size(), 1U);  // of the new count
 }
 
 TEST(Engine, AnXidBeforeARestartCountsFromTheRestart) {
