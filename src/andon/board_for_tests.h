@@ -47,6 +47,16 @@ inline Rule hot_rule() {
   return rule;
 }
 
+// Keeps all others of its GPU quiet.
+inline Rule lost_rule() {
+  Rule rule;
+  rule.name = "lost";
+  rule.source = Signal::lost;
+  rule.at = 1;
+  rule.inhibits = {"*"};
+  return rule;
+}
+
 // An engine with a clock that goes on by a second at each tick.
 class EngineRun {
  public:

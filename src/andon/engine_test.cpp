@@ -86,12 +86,7 @@ TEST(Engine, WhileItClearsAnAlertIsAsBadAsItLastWas) {
 }
 
 TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
-  Rule lost;
-  lost.name = "lost";
-  lost.source = Signal::lost;
-  lost.at = 1;
-  lost.inhibits = {"*"};
-  EngineRun run({hot_rule(), lost});
+  EngineRun run({hot_rule(), lost_rule()});
   Facts facts = at_temperature(90);
   facts.gpus.push_back(gpu_facts(1));
   facts.gpus[0].signals[Signal::lost] = 1;
@@ -106,14 +101,9 @@ TEST(Engine, ALostGpuKeepsItsOtherAlertsQuietAndNoOtherGpus) {
 }
 
 TEST(Engine, WhatIsKeptQuietGetsNoWordInWithinTheSameReading) {
-  Rule lost;
-  lost.name = "lost";
-  lost.source = Signal::lost;
-  lost.at = 1;
-  lost.inhibits = {"hot"};
   Rule hot = hot_rule();
   hot.hold = {};
-  EngineRun run({hot, lost});
+  EngineRun run({hot, lost_rule()});
   Facts facts = at_temperature(90);
   facts.gpus[0].signals[Signal::lost] = 1;
   const auto changes = run.tick(facts);

@@ -104,12 +104,7 @@ TEST(Engine, AnotherFaultAfterAnAcknowledgementIsNews) {
 }
 
 TEST(Engine, AnotherFaultOfAnAlertThatIsKeptQuietIsNewsOnceItIsNot) {
-  Rule lost;
-  lost.name = "lost";
-  lost.source = Signal::lost;
-  lost.at = 1;
-  lost.inhibits = {"*"};
-  EngineRun run({xid_rule("fatal", {48, 79}), lost});
+  EngineRun run({xid_rule("fatal", {48, 79}), lost_rule()});
   const auto look = [&run](double is_lost) {
     Facts facts = at_temperature({});
     facts.gpus[0].signals[Signal::lost] = is_lost;

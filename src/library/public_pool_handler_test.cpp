@@ -18,7 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using gpuyard::Pool;
-using gpuyard::testing::await_pending;
 using gpuyard::testing::kAges;
 using gpuyard::testing::pool_of;
 using Lease = Pool::Lease;

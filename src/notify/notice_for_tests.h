@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "notify/notice.h"
 
@@ -22,6 +23,13 @@ inline Notice hot_gpu(std::string id = "n-1") {
   notice.gpu = NoticeGpu{3, "GPU-3", "00000000:3B:00.0", "NVIDIA H100 80GB HBM3"};
   notice.host = "node7";
   notice.started_at = kNoon;
+  return notice;
+}
+
+inline Notice about(std::string key, std::string id, Status status = Status::firing) {
+  Notice notice = hot_gpu(std::move(id));
+  notice.key = std::move(key);
+  notice.status = status;
   return notice;
 }
 

@@ -1,0 +1,174 @@
+// How control begins and ends: what outlives a daemon, and who waits for what was kept.
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "control/world_for_tests.h"
+
+namespace gpuyard::control {
+namespace {
+
+using std::chrono::seconds;
+using testing::Daemon;
+using testing::World;
+using Writes = std::vector<std::string>;
+
+TEST(Control, SettingsOutliveTheDaemon) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000));
+    first.stop();
+  }
+  Daemon second(world);
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  second.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+}
+
+TEST(Control, WhatIsQueuedIsDoneBeforeTheEnd) {
+  RecordProperty("contract", "B8");
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.hold_replies = true;
+  for (const std::int64_t milliwatts : {300'000, 200'000}) {
+    const auto sent = daemon.control().send(
+        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(milliwatts), {}}});
+    ASSERT_TRUE(sent.ok());
+  }
+  daemon.settle();
+  bool done = false;
+  daemon.control().stop([&] { done = true; });
+  daemon.pass(std::chrono::milliseconds(300));
+  EXPECT_FALSE(done);
+  daemon.put("a", power_limit(400'000));
+  daemon.release_replies();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
+}
+
+TEST(Control, AGpuThatDoesNotAnswerIsNotWaitedForAtTheEnd) {
+  RecordProperty("contract", "B8");
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.hold_replies = true;
+  std::optional<Error> error;
+  daemon.control().ask(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}},
+      [&](const Result<Control::Changes>& heard) { error = heard->front().error; });
+  daemon.settle();
+  bool done = false;
+  daemon.control().stop([&] { done = true; });
+  daemon.pass(Control::kFarewell);
+  EXPECT_TRUE(done);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
+}
+
+TEST(Control, StoppingMayPutEverythingBackUntilTheNextStart) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world, {true, true});
+    first.greet();
+    first.put("a", power_limit(300'000));
+    first.stop();
+  }
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  Daemon second(world);
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
+}
+
+TEST(Control, TimeThatPassesWithoutADaemonCounts) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000), seconds(60));
+  }
+  Daemon second(world);
+  second.loop.advance(seconds(61));
+  second.greet();
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(world.disk.empty());
+}
+
+TEST(Control, AnotherBootTakesANewBaseline) {
+  World world = World::with_gpus(1);
+  {
+    Daemon first(world);
+    first.greet();
+    first.put("a", power_limit(300'000));
+  }
+  world.power("GPU-0") = {600'000, 600'000};
+  Daemon second(world, {true, false}, "boot-2");
+  second.greet();
+  second.restore("a");
+  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
+}
+
+TEST(Control, NothingIsTakenBeforeWhatWasKeptIsKnown) {
+  World world = World::with_gpus(1);
+  world.disk_reads = false;
+  Daemon daemon(world);
+  daemon.greet();
+  daemon.put("a", power_limit(300'000));
+  ASSERT_TRUE(daemon.error);
+  EXPECT_EQ(daemon.error->code, Errc::unavailable);
+  world.disk_reads = true;
+  daemon.pass(seconds(5));
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+}
+
+// Somebody who asks before the disk has said what was kept.
+struct Early {
+  Early() {
+    world.disk_is_slow = true;
+    daemon.emplace(world);
+    daemon->greet();
+    daemon->control().ask(
+        {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, Put{power_limit(300'000)}},
+        [this](const Result<Control::Changes>& changes) { heard = changes; });
+    daemon->settle();
+  }
+
+  World world = World::with_gpus(1);
+  std::optional<Daemon> daemon;
+  std::optional<Result<Control::Changes>> heard;
+};
+
+TEST(Control, WhoAsksRightAfterTheStartWaitsForWhatWasKept) {
+  Early early;
+  EXPECT_FALSE(early.heard);
+  early.world.read_now();
+  early.daemon->settle();
+  ASSERT_TRUE(early.heard && *early.heard);
+  EXPECT_EQ((**early.heard)[0].outcome, Outcome::applied);
+  EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
+}
+
+TEST(Control, NobodyWaitsLongForADiskThatHangs) {
+  Early early;
+  early.daemon->pass(seconds(4));
+  EXPECT_FALSE(early.heard);
+  early.daemon->pass(seconds(1));
+  ASSERT_TRUE(early.heard && !*early.heard);
+  EXPECT_EQ(early.heard->error().code, Errc::unavailable);
+  early.daemon->put("a", power_limit(300'000));
+  EXPECT_TRUE(early.daemon->error);
+}
+
+TEST(Control, WhoWaitsForTheDiskIsAnsweredWhenTheDaemonStops) {
+  Early early;
+  early.daemon->stop();
+  ASSERT_TRUE(early.heard);
+  EXPECT_FALSE(*early.heard);
+  EXPECT_TRUE(early.world.writes.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::control
