@@ -12,7 +12,6 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::int64_t kMaxXid = 999;
 constexpr std::int64_t kMostTimes = 1'000'000'000;
 constexpr double kMostHeat = 100.0;
 
@@ -125,7 +124,7 @@ std::vector<Command> commands_on_gpus(ScenarioTable& entry) {
   add_heat(entry, out);
   add_fault_command(entry, out);
   add_memory_errors(entry, out);
-  if (const auto xid = entry.integer("xid", 0, kMaxXid)) {
+  if (const auto xid = entry.integer("xid", 0, std::int64_t{kMaxXid})) {
     out.push_back(command_of(Verb::raise_event));
     out.back().count = static_cast<std::uint64_t>(*xid);
   }

@@ -4,25 +4,25 @@ namespace gpuyard::sim {
 namespace {
 
 // In the order of Setting.
-constexpr std::array<std::string_view, 12> kNames{"power_limit",
-                                                  "gpu_locked_clocks",
-                                                  "gpu_locked_clocks_reset",
-                                                  "memory_locked_clocks",
-                                                  "memory_locked_clocks_reset",
-                                                  "persistence_mode",
-                                                  "compute_mode",
-                                                  "ecc_mode",
-                                                  "clear_ecc_counters",
-                                                  "reset",
-                                                  "driver_unloaded",
-                                                  "driver_loaded"};
-static_assert(kNames.size() == static_cast<std::size_t>(Setting::driver_loaded) + 1);
+constexpr std::array<std::string_view, 12> kSettingNames{"power_limit",
+                                                         "gpu_locked_clocks",
+                                                         "gpu_locked_clocks_reset",
+                                                         "memory_locked_clocks",
+                                                         "memory_locked_clocks_reset",
+                                                         "persistence_mode",
+                                                         "compute_mode",
+                                                         "ecc_mode",
+                                                         "clear_ecc_counters",
+                                                         "reset",
+                                                         "driver_unloaded",
+                                                         "driver_loaded"};
+static_assert(kSettingNames.size() == static_cast<std::size_t>(Setting::driver_loaded) + 1);
 
 }  // namespace
 
 std::string_view name_of(Setting setting) {
   const auto index = static_cast<std::size_t>(setting);
-  return index < kNames.size() ? kNames[index] : "unknown";
+  return index < kSettingNames.size() ? kSettingNames[index] : "unknown";
 }
 
 std::size_t values_of(Setting setting) {

@@ -64,5 +64,6 @@ static_assert(sizeof(EventRecord) == 40);
 inline constexpr std::uint64_t kEventSingleBitEcc = 0x1;
 inline constexpr std::uint64_t kEventDoubleBitEcc = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
+inline constexpr unsigned kMaxXid = 999;
 
 }  // namespace gpuyard::sim

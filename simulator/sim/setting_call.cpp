@@ -15,7 +15,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
+constexpr timeval kSocketPatience{.tv_sec = 2, .tv_usec = 0};
 
 // The address goes through an open descriptor of the directory, whose path may be longer than an
 // address: as in KeeperAddress, which needs more than this library may bring along.
@@ -33,8 +33,8 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite& write
   const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!opened || !socket) return nvml::kDriverNotLoaded;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSocketPatience, sizeof kSocketPatience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kSocketPatience, sizeof kSocketPatience);
   if (!connect_to(socket, opened)) {
     return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
   }

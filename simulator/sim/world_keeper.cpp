@@ -17,7 +17,6 @@ namespace {
 // A keeper that was held up catches up this far; more is time that never happened.
 constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
 
-constexpr std::uint64_t kMaxXid = 999;
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
 
 constexpr std::uint64_t kMaxStepsAsked = 10'000;  // a command must be answered within 2 s

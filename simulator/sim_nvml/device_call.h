@@ -15,6 +15,8 @@
 
 namespace gpuyard::sim_nvml {
 
+inline constexpr unsigned kScopeGpu = 0;  // of a power reading, as opposed to a module of several
+
 struct Device {
   const OpenedDriver& driver;
   std::uint32_t place;

@@ -28,7 +28,6 @@ struct Field {
 
 constexpr int kMostValues = 1024;       // of one call; NVML knows some 270 ids
 constexpr unsigned kLastKnownId = 199;  // of the simulated library
-constexpr unsigned kScopeGpu = 0;       // as opposed to a module of several
 
 std::uint64_t sum(const sim::EccCounts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -61,7 +60,7 @@ Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLink
 }
 
 Number of_gpu(unsigned scope, std::uint64_t value) {
-  return when(scope == kScopeGpu, value);
+  return when(scope == sim_nvml::kScopeGpu, value);
 }
 
 // One expression of a device `d` and a scope.

@@ -14,7 +14,7 @@ using sim::Activity;
 using sim::Call;
 using sim_nvml::Device;
 
-constexpr std::size_t kMostSamples = 4096;        // at a time, of one client
+constexpr std::size_t kMostGpmSamples = 4096;     // at a time, of one client
 constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are refreshed no oftener
 constexpr unsigned kNoGpu = ~0U;
 
@@ -50,7 +50,7 @@ Counters counters_of(const Device& d) {
           .nvlink_rx = sum(d.record.nvlink_rx_bytes)};
 }
 
-using Samples = sim_nvml::HandleTable<GpmSample, Counters, kMostSamples>;
+using Samples = sim_nvml::HandleTable<GpmSample, Counters, kMostGpmSamples>;
 
 Samples& samples() {
   static Samples& only = *new Samples;  // never destroyed, as the session is not

@@ -13,7 +13,6 @@ using sim_nvml::Device;
 
 constexpr unsigned kModes = 2;         // nvmlEnableState_t
 constexpr unsigned kComputeModes = 4;  // nvmlComputeMode_t
-constexpr unsigned kScopeGpu = 0;
 
 ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, Setting setting,
                std::uint64_t first = 0, std::uint64_t second = 0) {
@@ -32,7 +31,7 @@ SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit(DeviceHandle handle, unsigned m
 SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLimitV2* limit) {
   if (limit == nullptr) return set(Call::set_power_limit, handle, false, Setting::power_limit);
   const bool known = limit->version == PowerLimitV2{}.version;
-  if (known && limit->scope == kScopeGpu) {
+  if (known && limit->scope == sim_nvml::kScopeGpu) {
     return nvmlDeviceSetPowerManagementLimit(handle, limit->milliwatts);
   }
   return sim_nvml::on_device(Call::set_power_limit, handle, true, [&](const Device&) {

@@ -5,10 +5,6 @@
 namespace gpuyard::api {
 namespace {
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::optional<std::string> unless_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
@@ -52,7 +48,7 @@ protocol::Silence silence_view(const andon::Silence& silence) {
 
 protocol::Silences silences_of(const Context& context) {
   protocol::Silences all;
-  all.simulated = context.telemetry.latest()->driver.info.simulated;
+  all.simulated = simulated(context);
   for (const andon::Silence& one : context.alerts->silences().all()) {
     all.silences.push_back(silence_view(one));
   }
@@ -67,9 +63,9 @@ protocol::Rule rule_view(const andon::Rule& rule) {
   view.at = rule.at;
   view.below = rule.below;
   view.clear_at = rule.clear_at;
-  view.hold_s = seconds(rule.hold);
-  view.clear_hold_s = seconds(rule.clear_hold);
-  if (rule.over) view.over_s = seconds(*rule.over);
+  view.hold_s = to_seconds(rule.hold);
+  view.clear_hold_s = to_seconds(rule.clear_hold);
+  if (rule.over) view.over_s = to_seconds(*rule.over);
   if (rule.curve == andon::Curve::none) view.severity = rule.severity;
   view.curve = rule.curve;
   if (const auto* events = std::get_if<andon::EventSource>(&rule.source)) view.xids = events->xids;

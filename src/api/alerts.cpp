@@ -7,14 +7,6 @@
 namespace gpuyard::api {
 namespace {
 
-bool simulated(const Context& context) {
-  return context.telemetry.latest()->driver.info.simulated;
-}
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceId& id) {
   if (id.empty()) return std::nullopt;
   for (const DeviceState& device : context.telemetry.latest()->devices) {
@@ -80,7 +72,7 @@ void get_alerts(Context& context, const NoParams&, Responder<protocol::Alerts> r
   }
   for (const andon::Pending& one : board.engine().pending(context.loop->now())) {
     all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
-                           seconds(one.for_so_long), seconds(one.hold)});
+                           to_seconds(one.for_so_long), to_seconds(one.hold)});
   }
   if (const auto trouble = board.trouble()) {
     all.notes.push_back("alerts are told, but would not survive gpuyard: " + trouble->message);

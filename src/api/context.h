@@ -76,4 +76,8 @@ struct Context {
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
 };
 
+inline bool simulated(const Context& context) {
+  return context.telemetry.latest()->driver.info.simulated;
+}
+
 }  // namespace gpuyard::api

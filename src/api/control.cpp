@@ -17,17 +17,9 @@ using ChangesResponder = Responder<protocol::Changes>;
 constexpr Duration kLookPatience = std::chrono::seconds(2);
 constexpr std::int64_t kAuditLimit = 1000;
 
-Result<std::vector<DeviceId>> ids_named(const Context& context, const std::string& names) {
-  auto gpus = gpus_named(*context.telemetry.latest(), names == "all" ? "" : names);
-  if (!gpus) return std::move(gpus).error();
-  std::vector<DeviceId> ids;
-  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
-  return ids;
-}
-
 protocol::Changes view_of(const Context& context, const control::Control::Changes& changes) {
   protocol::Changes view;
-  view.simulated = context.telemetry.latest()->driver.info.simulated;
+  view.simulated = simulated(context);
   for (const control::Change& change : changes) view.changes.push_back(protocol::change_of(change));
   return view;
 }
@@ -90,7 +82,7 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
             const protocol::ChangeWish& how, const Result<control::Action>& action,
             ChangesResponder respond, const Under& under = {}) {
   if (!action) return respond(action.error());
-  auto ids = ids_named(context, gpus);
+  auto ids = ids_named(*context.telemetry.latest(), gpus);
   if (!ids) return respond(std::move(ids).error());
   auto asker = asker_under(context, asked, under, *ids);
   if (!asker) return respond(std::move(asker).error());
@@ -124,7 +116,7 @@ const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
 }
 
 void manage(Context& context, const std::string& names, Responder<protocol::Management> respond) {
-  auto ids = ids_named(context, names);
+  auto ids = ids_named(*context.telemetry.latest(), names);
   if (!ids) return respond(std::move(ids).error());
   const auto shared = std::make_shared<Responder<protocol::Management>>(std::move(respond));
   control::survey(*context.loop, *context.control, *ids, kLookPatience,
@@ -258,7 +250,7 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
     return respond(Error{Errc::invalid, fmt::format("limit: 1 to {} entries", kAuditLimit)});
   }
   if (query.gpu) {
-    auto ids = ids_named(context, *query.gpu);
+    auto ids = ids_named(*context.telemetry.latest(), *query.gpu);
     if (!ids) return respond(std::move(ids).error());
     if (ids->size() != 1) return respond(Error{Errc::invalid, "gpu: one GPU, or leave it out"});
     question.gpu = ids->front();

@@ -64,6 +64,10 @@ protocol::Readiness example_of(std::type_identity<protocol::Readiness>);
 template <class Answer>
 concept HasExample = requires { example_of(std::type_identity<Answer>{}); };
 
+inline constexpr const char* kBusyGpu = "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc";
+inline constexpr const char* kIdleGpu = "GPU-605b2143-4b29-4751-859c-a43e91df2009";
+inline constexpr const char* kGpuName = "NVIDIA H100 80GB HBM3";
+inline constexpr const char* kAskedAt = "2026-01-01T00:05:00.118Z";
 inline constexpr std::string_view kWindowExample = "5d0c3bfa91e2764e";
 inline constexpr std::string_view kOperationExample = "11";
 inline constexpr std::string_view kSilenceExample = "3bb01fd2a95c77e0";

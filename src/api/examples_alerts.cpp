@@ -4,7 +4,6 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr const char* kBusy = "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc";
 constexpr const char* kFired = "2026-01-01T00:05:00.118Z";
 
 protocol::Alert hot() {
@@ -13,7 +12,7 @@ protocol::Alert hot() {
   alert.rule = "thermal";
   alert.level = AlertLevel::error;
   alert.severity = 61;
-  alert.gpu = {0, kBusy, "0000:11:00.0", "NVIDIA H100 80GB HBM3"};
+  alert.gpu = {0, kBusyGpu, "0000:11:00.0", "NVIDIA H100 80GB HBM3"};
   alert.value = 91;
   alert.message = "GPU 0 is at 91 C; the threshold is 80 C";
   alert.advice =
@@ -24,7 +23,7 @@ protocol::Alert hot() {
 }
 
 protocol::Silence maintenance() {
-  return {std::string(kSilenceExample), "thermal", kBusy, "uid 0", "its fan is replaced", kFired,
+  return {std::string(kSilenceExample), "thermal", kBusyGpu, "uid 0", "its fan is replaced", kFired,
           "2026-01-01T02:05:00.118Z"};
 }
 

@@ -11,12 +11,8 @@ using protocol::ManagedSetting;
 using protocol::Standing;
 using protocol::view_of;
 
-constexpr const char* kBusy = "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc";
-constexpr const char* kIdle = "GPU-605b2143-4b29-4751-859c-a43e91df2009";
-constexpr const char* kName = "NVIDIA H100 80GB HBM3";
-constexpr const char* kAlice = "uid 1000";
-constexpr const char* kAsked = "2026-01-01T00:05:00.118Z";
-constexpr const char* kUntil = "2026-01-01T01:05:00.118Z";
+constexpr const char* kByAlice = "uid 1000";
+constexpr const char* kLimitUntil = "2026-01-01T01:05:00.118Z";
 constexpr const char* kRequest = "7c1e02b94d5f8a36";
 constexpr double kTook = 0.0123;
 constexpr double kHour = 3600;
@@ -36,13 +32,13 @@ Change limited() {
   Change change;
   change.operation = kOperationExample;
   change.index = 0;
-  change.uuid = kBusy;
+  change.uuid = kBusyGpu;
   change.setting = name_of(SettingKind::power_limit);
   change.outcome = ChangeOutcome::applied;
   change.before = view_of(power_limit(kHighestPower));
   change.after = view_of(power_limit(kCap));
-  change.owner = kAlice;
-  change.until = kUntil;
+  change.owner = kByAlice;
+  change.until = kLimitUntil;
   return change;
 }
 
@@ -78,7 +74,7 @@ ManagedSetting limited_power() {
   setting.standing = Standing::applied;
   setting.now = view_of(power_limit(kCap));
   setting.baseline = view_of(power_limit(kHighestPower));
-  setting.claims.push_back({kAlice, view_of(power_limit(kCap)), kAsked, kUntil});
+  setting.claims.push_back({kByAlice, view_of(power_limit(kCap)), kAskedAt, kLimitUntil});
   return setting;
 }
 
@@ -135,7 +131,7 @@ protocol::Changes example_of(std::type_identity<protocol::Changes>) {
   Change lost;
   lost.operation = "12";
   lost.index = 1;
-  lost.uuid = kIdle;
+  lost.uuid = kIdleGpu;
   lost.setting = name_of(SettingKind::power_limit);
   lost.outcome = ChangeOutcome::failed;
   lost.error = {"device_lost", "GPU is lost"};
@@ -146,17 +142,17 @@ protocol::Management example_of(std::type_identity<protocol::Management>) {
   protocol::Management management;
   management.simulated = true;
   management.enabled = true;
-  management.gpus = {{0, kBusy, kName, settings_with(limited_power())},
-                     {1, kIdle, kName, settings_with(power())}};
+  management.gpus = {{0, kBusyGpu, kGpuName, settings_with(limited_power())},
+                     {1, kIdleGpu, kGpuName, settings_with(power())}};
   return management;
 }
 
 protocol::Operation example_of(std::type_identity<protocol::Operation>) {
   return {protocol::OperationState::done,
           "set power_limit to 300 W",
-          kAlice,
+          kByAlice,
           kRequest,
-          kAsked,
+          kAskedAt,
           kTook,
           limited()};
 }
@@ -168,12 +164,12 @@ protocol::Operations example_of(std::type_identity<protocol::Operations>) {
 protocol::Audit example_of(std::type_identity<protocol::Audit>) {
   protocol::AuditLine line;
   line.number = 17;
-  line.at = kAsked;
-  line.by = kAlice;
+  line.at = kAskedAt;
+  line.by = kByAlice;
   line.request_id = kRequest;
   line.action = "set power_limit to 300 W";
   line.index = 0;
-  line.uuid = kBusy;
+  line.uuid = kBusyGpu;
   line.before = "700 W";
   line.after = "300 W";
   line.outcome = "applied";

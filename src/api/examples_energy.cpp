@@ -4,8 +4,6 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr const char* kBusy = "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc";
-constexpr const char* kIdle = "GPU-605b2143-4b29-4751-859c-a43e91df2009";
 constexpr const char* kSince = "2025-12-31T23:00:00.000Z";
 
 }  // namespace
@@ -15,7 +13,7 @@ protocol::EnergyReport example_of(std::type_identity<protocol::EnergyReport>) {
   report.simulated = true;
   report.taken_at = "2026-01-01T00:00:00.250Z";
   report.gpus.push_back({0,
-                         kBusy,
+                         kBusyGpu,
                          kSince,
                          2'176'400,
                          {2'116'000, 60'400},
@@ -25,7 +23,7 @@ protocol::EnergyReport example_of(std::type_identity<protocol::EnergyReport>) {
                          {1, kSince, 2'176'400},
                          0.25});
   report.gpus.push_back({1,
-                         kIdle,
+                         kIdleGpu,
                          kSince,
                          251'300,
                          {244'300, 7'000},
@@ -52,7 +50,8 @@ protocol::EnergyWindow example_of(std::type_identity<protocol::EnergyWindow>) {
   window.ends_at = "2026-01-01T00:50:00.000Z";
   window.seconds = 600.25;
   window.joules = 362'701.5;
-  window.gpus.push_back({0, kBusy, 362'701.5, 600.248, 604.25, 655.1, false, false, 0, 0, 0.002});
+  window.gpus.push_back(
+      {0, kBusyGpu, 362'701.5, 600.248, 604.25, 655.1, false, false, 0, 0, 0.002});
   return window;
 }
 

@@ -5,10 +5,6 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr const char* kBusy = "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc";
-constexpr const char* kIdle = "GPU-605b2143-4b29-4751-859c-a43e91df2009";
-constexpr const char* kName = "NVIDIA H100 80GB HBM3";
-constexpr const char* kAsked = "2026-01-01T00:05:00.118Z";
 constexpr const char* kGranted = "2026-01-01T00:05:00.121Z";
 constexpr const char* kUntil = "2026-01-01T02:05:00.121Z";
 constexpr std::uint32_t kAlice = 1000;
@@ -24,8 +20,8 @@ protocol::Lease held() {
   lease.pid = 4711;
   lease.note = "python3 train.py --epochs 90";
   lease.fence = 17;
-  lease.gpus = {{0, kBusy, "0000:11:00.0", kName, 97, 77'031'643'545}};
-  lease.asked = kAsked;
+  lease.gpus = {{0, kBusyGpu, "0000:11:00.0", kGpuName, 97, 77'031'643'545}};
+  lease.asked = kAskedAt;
   lease.granted = kGranted;
   lease.until = kUntil;
   protocol::LeaseUse use;
@@ -54,7 +50,7 @@ protocol::Lease waiting() {
 }
 
 protocol::Withheld cordoned() {
-  return {1, kIdle, "cordoned", "cordoned by uid 0: its fan is replaced", "uid 0", kAsked};
+  return {1, kIdleGpu, "cordoned", "cordoned by uid 0: its fan is replaced", "uid 0", kAskedAt};
 }
 
 }  // namespace
@@ -82,7 +78,7 @@ protocol::Queue example_of(std::type_identity<protocol::Queue>) {
   queue.simulated = true;
   queue.pending_claimers = 1;
   queue.waiting = {waiting()};
-  queue.squatters = {{5822, 1, kIdle, kBob, "bob", "python3", 1'073'741'824, 61.5,
+  queue.squatters = {{5822, 1, kIdleGpu, kBob, "bob", "python3", 1'073'741'824, 61.5,
                       "gpuyard lease adopt --pid 5822"}};
   queue.withheld = {cordoned()};
   return queue;
@@ -109,7 +105,7 @@ protocol::Cordoned example_of(std::type_identity<protocol::Cordoned>) {
 }
 
 protocol::Load example_of(std::type_identity<protocol::Load>) {
-  return {{{0, kName, "NVIDIA", true}, {1, kName, "NVIDIA", false}}, 1, 2};
+  return {{{0, kGpuName, "NVIDIA", true}, {1, kGpuName, "NVIDIA", false}}, 1, 2};
 }
 
 }  // namespace gpuyard::api

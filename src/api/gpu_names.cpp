@@ -26,4 +26,12 @@ Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string
   return gpus;
 }
 
+Result<std::vector<DeviceId>> ids_named(const Snapshot& snapshot, std::string_view names) {
+  const auto gpus = gpus_named(snapshot, names == "all" ? "" : names);
+  if (!gpus) return gpus.error();
+  std::vector<DeviceId> ids;
+  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
+  return ids;
+}
+
 }  // namespace gpuyard::api

@@ -13,4 +13,7 @@ namespace gpuyard::api {
 // has, Errc::invalid for an empty one, Errc::unavailable where there is no driver.
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, std::string_view names);
 
+// Their ids; here "all" means all, too.
+Result<std::vector<DeviceId>> ids_named(const Snapshot&, std::string_view names);
+
 }  // namespace gpuyard::api

@@ -7,14 +7,14 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;
+constexpr std::size_t kMostLeasesNamed = 5;
 
 Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
   std::string all;
-  for (std::size_t i = 0; i < found.size() && i < kMostNamed; ++i) {
+  for (std::size_t i = 0; i < found.size() && i < kMostLeasesNamed; ++i) {
     all += (all.empty() ? "" : ", ") + found[i];
   }
-  if (found.size() > kMostNamed) all += ", ...";
+  if (found.size() > kMostLeasesNamed) all += ", ...";
   return {Errc::conflict,
           fmt::format("{} leases begin with \"{}\": {}; say more of the one that is meant",
                       found.size(), name, all)};

@@ -10,18 +10,6 @@ namespace {
 
 constexpr std::size_t kMostWaitingShown = 1000;
 
-bool simulated(const Context& context) {
-  return context.telemetry.latest()->driver.info.simulated;
-}
-
-Result<std::vector<DeviceId>> ids_named(const Context& context, const std::string& names) {
-  const auto gpus = gpus_named(*context.telemetry.latest(), names == "all" ? "" : names);
-  if (!gpus) return gpus.error();
-  std::vector<DeviceId> ids;
-  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
-  return ids;
-}
-
 std::vector<protocol::Withheld> withheld_among(const Context& context,
                                                const std::vector<DeviceId>& gpus) {
   std::vector<protocol::Withheld> all;
@@ -98,7 +86,7 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
   }
   auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
   if (!fits) return respond(std::move(fits).error());
-  const auto gpus = ids_named(context, named.id);
+  const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
   context.leases->cordon(caller_of(asked), *gpus, body.reason,
                          answer_with(context, *gpus, std::move(respond)));
@@ -106,7 +94,7 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                    Responder<protocol::Cordoned> respond) {
-  const auto gpus = ids_named(context, named.id);
+  const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
   context.leases->uncordon(caller_of(asked), *gpus,
                            answer_with(context, *gpus, std::move(respond)));

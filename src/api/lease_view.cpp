@@ -99,7 +99,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
 }
 
 protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
-  return {1, context.telemetry.latest()->driver.info.simulated, std::move(lease)};
+  return {1, simulated(context), std::move(lease)};
 }
 
 std::optional<protocol::Withheld> withheld_of(const Context& context, const DeviceId& id) {

@@ -118,7 +118,7 @@ void Router::handle(http::Request request, http::Reply reply) {
       note_refusal(context_, principal, request, request_id, route.info, permitted.error());
       return reply(render_error(route.info, permitted.error()));
     }
-    if (context_.telemetry.latest()->driver.info.simulated) reply = say_simulated(std::move(reply));
+    if (simulated(context_)) reply = say_simulated(std::move(reply));
     parameters->insert(parameters->end(), request.query.begin(), request.query.end());
     put_header_field(*parameters, route.info, request);
     if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");

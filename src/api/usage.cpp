@@ -73,7 +73,7 @@ void get_usage(Context& context, const protocol::UsageQuery& query, UsageRespond
   if (!csv) return respond(csv.error());
   auto question = question_of(query, context.loop->wall());
   if (!question) return respond(std::move(question).error());
-  question->simulated = context.telemetry.latest()->driver.info.simulated;
+  question->simulated = simulated(context);
   const auto shared = std::make_shared<UsageResponder>(std::move(respond));
   context.use->ask(*question, [&context, shared, question = *question,
                                csv = *csv](Result<lease::UseAnswer> got) {

@@ -31,4 +31,8 @@ inline std::int64_t to_milliseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
+constexpr double to_seconds(std::chrono::duration<double> duration) {
+  return duration.count();
+}
+
 }  // namespace gpuyard

@@ -14,8 +14,6 @@
 namespace gpuyard::cli {
 namespace {
 
-using Action = AlertsVerb::Action;
-
 constexpr int kUnmet = 7;  // exit code: what was asked for did not come true
 
 std::optional<std::string> unless_empty(const std::string& text) {
@@ -110,6 +108,7 @@ int run(const AlertsVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "only a daemon watches for alerts, and none is running here");
   if (!daemon) return complain_about_alerts(daemon.error());
+  using Action = AlertsVerb::Action;
   switch (verb.action) {
     case Action::list:
       return list(verb, *daemon);

@@ -15,7 +15,9 @@ namespace {
 using protocol::Alert;
 
 // Which columns go first where there is not room for all.
-enum Drops : int { kNever, kEndings, kRules, kSince };
+struct AlertColumn {
+  enum Drops : int { never, endings, rules, since };
+};
 
 Tone tone_of(AlertLevel level) {
   switch (level) {
@@ -43,12 +45,6 @@ std::string standing_text(const Alert& alert) {
   if (alert.silenced) words.emplace_back("silenced");
   if (alert.inhibited_by) words.push_back("kept as it was by " + printable(*alert.inhibited_by));
   return fmt::format("{}", fmt::join(words, ", "));
-}
-
-void put_row(FittedTable& table, std::vector<Cell> cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    table.columns[i].cells.push_back(std::move(cells[i]));
-  }
 }
 
 std::string simulated_text(bool simulated) {
@@ -86,18 +82,18 @@ std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Scre
                      {"LEVEL"},
                      {"SEVERITY", true},
                      {"GPU", true},
-                     {"SINCE", false, kSince},
-                     {"RULE", false, kRules},
+                     {"SINCE", false, AlertColumn::since},
+                     {"RULE", false, AlertColumn::rules},
                      {"WHAT"}}};
   for (const Alert& alert : alerts.alerts) {
     const Tone tone = tone_of(alert.level);
-    put_row(table, {{std::to_string(alert.number)},
-                    {std::string(name_of(alert.level)), tone},
-                    {std::to_string(alert.severity), tone},
-                    {gpu_text(alert.gpu)},
-                    {local_moment(alert.fired, now)},
-                    {printable(alert.rule)},
-                    {printable(alert.message)}});
+    table.add({{std::to_string(alert.number)},
+               {std::string(name_of(alert.level)), tone},
+               {std::to_string(alert.severity), tone},
+               {gpu_text(alert.gpu)},
+               {local_moment(alert.fired, now)},
+               {printable(alert.rule)},
+               {printable(alert.message)}});
   }
   std::string text = alerts.alerts.empty() ? "Nothing is wrong.\n" : table.text(screen);
   for (const Alert& alert : alerts.alerts) {
@@ -117,20 +113,20 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
   FittedTable table{{{"NO", true},
                      {"LEVEL"},
                      {"GPU", true},
-                     {"FROM", false, kSince},
+                     {"FROM", false, AlertColumn::since},
                      {"UNTIL"},
-                     {"RULE", false, kRules},
+                     {"RULE", false, AlertColumn::rules},
                      {"WHAT"},
-                     {"ENDED BECAUSE", false, kEndings}}};
+                     {"ENDED BECAUSE", false, AlertColumn::endings}}};
   for (const Alert& alert : history.alerts) {
-    put_row(table, {{std::to_string(alert.number)},
-                    {std::string(name_of(alert.level)), tone_of(alert.level)},
-                    {gpu_text(alert.gpu)},
-                    {local_moment(alert.fired, now)},
-                    {alert.resolved ? local_moment(*alert.resolved, now) : "firing"},
-                    {printable(alert.rule)},
-                    {printable(alert.message)},
-                    {printable(alert.ending)}});
+    table.add({{std::to_string(alert.number)},
+               {std::string(name_of(alert.level)), tone_of(alert.level)},
+               {gpu_text(alert.gpu)},
+               {local_moment(alert.fired, now)},
+               {alert.resolved ? local_moment(*alert.resolved, now) : "firing"},
+               {printable(alert.rule)},
+               {printable(alert.message)},
+               {printable(alert.ending)}});
   }
   if (history.alerts.empty()) return "No alert was kept.\n" + simulated_text(history.simulated);
   return table.text(screen) + simulated_text(history.simulated);
@@ -138,14 +134,15 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
 
 std::string silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
   if (silences.silences.empty()) return "Nothing is silenced.\n";
-  FittedTable table{{{"ID"}, {"RULE"}, {"GPU"}, {"UNTIL"}, {"BY", false, kSince}, {"COMMENT"}}};
+  FittedTable table{
+      {{"ID"}, {"RULE"}, {"GPU"}, {"UNTIL"}, {"BY", false, AlertColumn::since}, {"COMMENT"}}};
   for (const protocol::Silence& one : silences.silences) {
-    put_row(table, {{printable(one.id)},
-                    {one.rule ? printable(*one.rule) : "any"},
-                    {one.gpu ? printable(*one.gpu) : "any"},
-                    {local_moment(one.until, now)},
-                    {printable(one.by)},
-                    {printable(one.comment)}});
+    table.add({{printable(one.id)},
+               {one.rule ? printable(*one.rule) : "any"},
+               {one.gpu ? printable(*one.gpu) : "any"},
+               {local_moment(one.until, now)},
+               {printable(one.by)},
+               {printable(one.comment)}});
   }
   return table.text(screen);
 }
@@ -154,23 +151,23 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
   FittedTable table{{{"RULE"},
                      {"LOOKS AT"},
                      {"TRIPS", true},
-                     {"HOLDS", true, kSince},
-                     {"CLEARS", true, kRules},
-                     {"FOR", true, kSince},
+                     {"HOLDS", true, AlertColumn::since},
+                     {"CLEARS", true, AlertColumn::rules},
+                     {"FOR", true, AlertColumn::since},
                      {"SEVERITY", true},
                      {"DOES"}}};
   for (const protocol::Rule& rule : rules.rules) {
     const double clear = rule.clear_at.value_or(rule.at);
-    put_row(table,
-            {{printable(rule.name) + (rule.enabled ? "" : " (off)"),
-              rule.enabled ? Tone::plain : Tone::faint},
-             {printable(rule.on)},
-             {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
-             {length_text(rule.hold_s)},
-             {(rule.below ? "> " : "< ") + number_text(clear)},
-             {length_text(rule.over_s.value_or(rule.clear_hold_s))},
-             {rule.severity ? std::to_string(*rule.severity) : std::string(enum_name(rule.curve))},
-             {actions_text(rule)}});
+    table.add(
+        {{printable(rule.name) + (rule.enabled ? "" : " (off)"),
+          rule.enabled ? Tone::plain : Tone::faint},
+         {printable(rule.on)},
+         {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
+         {length_text(rule.hold_s)},
+         {(rule.below ? "> " : "< ") + number_text(clear)},
+         {length_text(rule.over_s.value_or(rule.clear_hold_s))},
+         {rule.severity ? std::to_string(*rule.severity) : std::string(enum_name(rule.curve))},
+         {actions_text(rule)}});
   }
   std::string text = table.text(screen);
   text += rules.file.empty() ? "All of them are built in; alerts.file in the configuration names "
@@ -182,22 +179,22 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
 std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
   FittedTable table{{{"SINK"},
                      {"KIND"},
-                     {"WHERE", false, kRules},
-                     {"FROM LEVEL", false, kSince},
+                     {"WHERE", false, AlertColumn::rules},
+                     {"FROM LEVEL", false, AlertColumn::since},
                      {"WAITING", true},
                      {"DELIVERED", true},
-                     {"RETRIES", true, kEndings},
+                     {"RETRIES", true, AlertColumn::endings},
                      {"GIVEN UP", true}}};
   std::string troubles;
   for (const protocol::Sink& sink : sinks.sinks) {
-    put_row(table, {{printable(sink.name), sink.failing_since ? Tone::bad : Tone::plain},
-                    {printable(sink.kind)},
-                    {printable(sink.where)},
-                    {printable(sink.min_level)},
-                    {std::to_string(sink.queued)},
-                    {std::to_string(sink.delivered_total)},
-                    {std::to_string(sink.retries_total)},
-                    {std::to_string(sink.dead_letters_total)}});
+    table.add({{printable(sink.name), sink.failing_since ? Tone::bad : Tone::plain},
+               {printable(sink.kind)},
+               {printable(sink.where)},
+               {printable(sink.min_level)},
+               {std::to_string(sink.queued)},
+               {std::to_string(sink.delivered_total)},
+               {std::to_string(sink.retries_total)},
+               {std::to_string(sink.dead_letters_total)}});
     if (!sink.failing_since) continue;
     troubles += fmt::format("{} has taken nothing since {}: {}\n", printable(sink.name),
                             local_moment(*sink.failing_since, now),

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/exit_codes.h"
 #include "cli/lease_request.h"
 #include "cli/lease_text.h"
 #include "cli/screen.h"
@@ -19,11 +20,10 @@ namespace gpuyard::cli {
 namespace {
 
 using State = gpuyard::lease::State;
-using Kind = client::ClaimNews::Kind;
+using NewsKind = client::ClaimNews::Kind;
 
 constexpr Duration kSayAfter = std::chrono::seconds(10);  // where nobody looks on
 constexpr Duration kLook = std::chrono::seconds(1);       // at what the clock alone changes
-constexpr int kSignalled = 128;
 constexpr std::string_view kBeginOfLine = "\r\x1b[K";
 
 void write_error(const std::string& text) {
@@ -97,21 +97,21 @@ Claimed Claiming::wait() {
 
 std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
   switch (news.kind) {
-    case Kind::away:
+    case NewsKind::away:
       away_ = std::move(news.error);
       return std::nullopt;
-    case Kind::back:
+    case NewsKind::back:
       away_.reset();
       return std::nullopt;
-    case Kind::alert:
+    case NewsKind::alert:
       return std::nullopt;  // of GPUs that it has not heard of yet
-    case Kind::refused:
+    case NewsKind::refused:
       return fail(news.error);
-    case Kind::anew:
+    case NewsKind::anew:
       line_.clear();
       say("the daemon has lost this claim; it was made again, and its place is the last");
       return std::nullopt;
-    case Kind::changed:
+    case NewsKind::changed:
       break;
   }
   if (news.lease.place) place_ = news.lease.place;

@@ -1,5 +1,7 @@
 #include "cli/control_log.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
 #include "cli/control_text.h"
@@ -11,7 +13,9 @@ namespace gpuyard::cli {
 namespace {
 
 // Which columns go first where there is not room for all.
-enum Drops : int { kNever, kTook, kWho, kWhen };
+struct LogColumn {
+  enum Drops : int { never, took, who, when };
+};
 
 // "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z"
 std::string second_of(std::string_view rfc3339) {
@@ -51,12 +55,6 @@ std::string took_text(double seconds) {
                           : fmt::format("{:.1f} s", seconds);
 }
 
-void add_row(FittedTable& table, std::vector<std::string> cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    table.columns[i].cells.push_back({std::move(cells[i])});
-  }
-}
-
 std::string setting_text(const std::optional<protocol::SettingView>& view) {
   return view ? printable(view->text) : std::string(kNothing);
 }
@@ -64,19 +62,24 @@ std::string setting_text(const std::optional<protocol::SettingView>& view) {
 }  // namespace
 
 std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
-  FittedTable table{{{"AT (UTC)", false, kWhen},
-                     {"BY", false, kWho},
+  FittedTable table{{{"AT (UTC)", false, LogColumn::when},
+                     {"BY", false, LogColumn::who},
                      {"GPU", true},
                      {"WHAT"},
                      {"FROM"},
                      {"TO"},
-                     {"TOOK", true, kTook},
+                     {"TOOK", true, LogColumn::took},
                      {"OUTCOME"}}};
   for (const protocol::AuditLine& line : audit.entries) {
-    add_row(table,
-            {second_of(line.at), printable(line.by), gpu_text(line.index, line.uuid.value_or("")),
-             action_text(line.action), or_nothing(line.before), or_nothing(line.after),
-             took_text(line.seconds), outcome_text(line.outcome, line.error, line.forced)});
+    const std::array cells = {second_of(line.at),
+                              printable(line.by),
+                              gpu_text(line.index, line.uuid.value_or("")),
+                              action_text(line.action),
+                              or_nothing(line.before),
+                              or_nothing(line.after),
+                              took_text(line.seconds),
+                              outcome_text(line.outcome, line.error, line.forced)};
+    table.add_texts(cells);
   }
   return table.text(screen);
 }
@@ -84,24 +87,30 @@ std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
 std::string operations_table(const protocol::Operations& operations, const Screen& screen) {
   FittedTable table{{{"ID", true},
                      {"STATE"},
-                     {"AT (UTC)", false, kWhen},
-                     {"BY", false, kWho},
+                     {"AT (UTC)", false, LogColumn::when},
+                     {"BY", false, LogColumn::who},
                      {"GPU", true},
                      {"WHAT"},
                      {"FROM"},
                      {"TO"},
-                     {"TOOK", true, kTook},
+                     {"TOOK", true, LogColumn::took},
                      {"OUTCOME"}}};
   for (const protocol::Operation& one : operations.operations) {
     const protocol::Change& change = one.change;
     const bool over = one.seconds.has_value();
     const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
-    add_row(table,
-            {printable(change.operation), std::string(enum_name(one.state)),
-             second_of(one.asked_at), printable(one.asked_by), gpu_text(change.index, change.uuid),
-             action_text(one.action), setting_text(change.before), setting_text(change.after),
-             one.seconds ? took_text(*one.seconds) : std::string(kNothing),
-             over ? outcome_text(enum_name(change.outcome), error, false) : std::string(kNothing)});
+    const std::array cells = {
+        printable(change.operation),
+        std::string(enum_name(one.state)),
+        second_of(one.asked_at),
+        printable(one.asked_by),
+        gpu_text(change.index, change.uuid),
+        action_text(one.action),
+        setting_text(change.before),
+        setting_text(change.after),
+        one.seconds ? took_text(*one.seconds) : std::string(kNothing),
+        over ? outcome_text(enum_name(change.outcome), error, false) : std::string(kNothing)};
+    table.add_texts(cells);
   }
   return table.text(screen);
 }

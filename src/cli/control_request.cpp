@@ -13,7 +13,7 @@ namespace gpuyard::cli {
 namespace {
 
 using Requests = std::vector<ControlRequest>;
-using Subject = ControlVerb::Subject;
+using ControlSubject = ControlVerb::Subject;
 
 template <class Wish>
 Result<Requests> set(SettingKind kind, const SetRoute<Wish>& route, const ControlVerb& verb,
@@ -120,14 +120,15 @@ Result<Requests> ecc(const ControlVerb& verb) {
 }
 
 bool wants_change(const ControlVerb& verb) {
-  return verb.subject == Subject::reset || verb.subject == Subject::restore || verb.restore ||
-         !verb.value.empty() || !verb.gpu_clocks.empty() || !verb.memory_clocks.empty() ||
-         !verb.restored_clocks.empty() || !verb.cleared_errors.empty();
+  return verb.subject == ControlSubject::reset || verb.subject == ControlSubject::restore ||
+         verb.restore || !verb.value.empty() || !verb.gpu_clocks.empty() ||
+         !verb.memory_clocks.empty() || !verb.restored_clocks.empty() ||
+         !verb.cleared_errors.empty();
 }
 
 // "300W" alone names no GPU; and a table is no place for --yes.
 Result<void> check_nothing_wanted(const ControlVerb& verb) {
-  const bool value = verb.subject == Subject::power
+  const bool value = verb.subject == ControlSubject::power
                          ? verb.gpus.ends_with('W') || verb.gpus.ends_with('w')
                          : parse_on_off(verb.gpus).ok();
   if (value) {
@@ -156,59 +157,59 @@ Result<Requests> requests_of(const ControlVerb& verb) {
                  "say which GPUs: indexes, UUIDs or PCI addresses with commas, or all"};
   }
   switch (verb.subject) {
-    case Subject::power:
+    case ControlSubject::power:
       return power(verb);
-    case Subject::clocks:
+    case ControlSubject::clocks:
       return clocks(verb);
-    case Subject::persistence:
+    case ControlSubject::persistence:
       return switched(SettingKind::persistence, protocol::kSetPersistence,
                       protocol::kRestorePersistence, verb);
-    case Subject::compute_mode:
+    case ControlSubject::compute_mode:
       return compute_mode(verb);
-    case Subject::ecc:
+    case ControlSubject::ecc:
       return ecc(verb);
-    case Subject::reset:
+    case ControlSubject::reset:
       return Requests{reset_gpu(verb)};
-    case Subject::restore:
+    case ControlSubject::restore:
       break;
   }
   return Requests{ask_for("settings", protocol::kRestoreAll, verb, protocol::ChangeWish{})};
 }
 
-std::vector<SettingKind> settings_of(Subject subject) {
+std::vector<SettingKind> settings_of(ControlSubject subject) {
   switch (subject) {
-    case Subject::power:
+    case ControlSubject::power:
       return {SettingKind::power_limit};
-    case Subject::clocks:
+    case ControlSubject::clocks:
       return {SettingKind::gpu_clocks, SettingKind::memory_clocks};
-    case Subject::persistence:
+    case ControlSubject::persistence:
       return {SettingKind::persistence};
-    case Subject::compute_mode:
+    case ControlSubject::compute_mode:
       return {SettingKind::compute_mode};
-    case Subject::ecc:
+    case ControlSubject::ecc:
       return {SettingKind::ecc};
-    case Subject::reset:
-    case Subject::restore:
+    case ControlSubject::reset:
+    case ControlSubject::restore:
       break;
   }
   return {};
 }
 
-std::string_view name_of(Subject subject) {
+std::string_view name_of(ControlSubject subject) {
   switch (subject) {
-    case Subject::power:
+    case ControlSubject::power:
       return "power";
-    case Subject::clocks:
+    case ControlSubject::clocks:
       return "clocks";
-    case Subject::persistence:
+    case ControlSubject::persistence:
       return "persistence";
-    case Subject::compute_mode:
+    case ControlSubject::compute_mode:
       return "compute-mode";
-    case Subject::ecc:
+    case ControlSubject::ecc:
       return "ecc";
-    case Subject::reset:
+    case ControlSubject::reset:
       return "reset";
-    case Subject::restore:
+    case ControlSubject::restore:
       break;
   }
   return "restore";

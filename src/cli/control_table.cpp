@@ -20,7 +20,9 @@ using protocol::SettingView;
 using protocol::Standing;
 
 // Which columns go first where there is not room for all.
-enum Drops : int { kNever, kNames, kRanges, kDefaults };
+struct ControlColumn {
+  enum Drops : int { never, names, ranges, defaults };
+};
 
 constexpr const char* kRange = "RANGE";
 constexpr const char* kDefault = "DEFAULT";
@@ -74,11 +76,13 @@ std::string words_for(const std::string& setting) {
 class Rows {
  public:
   Rows(const ControlReader& reader, bool several) : reader_(reader) {
-    table_.columns = {{"GPU", true}, {"NAME", false, kNames}};
+    table_.columns = {{"GPU", true}, {"NAME", false, ControlColumn::names}};
     if (several) table_.columns.push_back({"SETTING"});
-    table_.columns.insert(
-        table_.columns.end(),
-        {{"NOW"}, {kRange, false, kRanges}, {kDefault, false, kDefaults}, {"WANTED"}, {"REMARKS"}});
+    table_.columns.insert(table_.columns.end(), {{"NOW"},
+                                                 {kRange, false, ControlColumn::ranges},
+                                                 {kDefault, false, ControlColumn::defaults},
+                                                 {"WANTED"},
+                                                 {"REMARKS"}});
     several_ = several;
   }
 
@@ -109,9 +113,7 @@ class Rows {
   void add_row(std::vector<std::string> cells) {
     constexpr std::ptrdiff_t kSetting = 2;
     if (!several_) cells.erase(cells.begin() + kSetting);
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      table_.columns[i].cells.push_back({std::move(cells[i])});
-    }
+    table_.add_texts(cells);
   }
 
   const ControlReader& reader_;

@@ -149,7 +149,7 @@ std::string process_table(const protocol::Device& device, const Screen& screen) 
         process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing),
         process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing),
         printable(process.command.value_or(std::string(kNothing)))};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back({cells[i]});
+    table.add_texts(cells);
   }
   return table.text(screen);
 }

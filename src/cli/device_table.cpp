@@ -24,7 +24,19 @@ constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr std::size_t kBarWidth = 10;
 
 // What goes first where there is little room; the names of the GPUs are the last to go.
-enum Drop { never, names, power, processes, throttling, clocks, bars, pci_addresses, uuids };
+struct DeviceColumn {
+  enum Drops : int {
+    never,
+    names,
+    power,
+    processes,
+    throttling,
+    clocks,
+    bars,
+    pci_addresses,
+    uuids
+  };
+};
 
 const Cell kMissing{std::string(kNothing), Tone::faint};
 
@@ -118,7 +130,7 @@ void add(FittedTable& table, const protocol::Snapshot& snapshot, Column column, 
 void add_identity(FittedTable& table, const protocol::Snapshot& snapshot) {
   add(table, snapshot, {"GPU", true},
       [](const Device& device) { return Cell{std::to_string(device.index), health_tone(device)}; });
-  add(table, snapshot, {"NAME", false, names},
+  add(table, snapshot, {"NAME", false, DeviceColumn::names},
       [](const Device& device) { return text_cell(short_name(device.name)); });
 }
 
@@ -144,20 +156,20 @@ std::string device_table(const protocol::Snapshot& snapshot, const Screen& scree
     return [&screen, metric](const Device& device) { return number_cell(device, metric, screen); };
   };
   add_identity(table, snapshot);
-  add(table, snapshot, {"UTIL", true, never, bars},
+  add(table, snapshot, {"UTIL", true, DeviceColumn::never, DeviceColumn::bars},
       [&](const Device& device) { return utilization_cell(device, screen); });
-  add(table, snapshot, {"MEMORY", true, never, bars},
+  add(table, snapshot, {"MEMORY", true, DeviceColumn::never, DeviceColumn::bars},
       [&](const Device& device) { return memory_cell(device, screen); });
   add(table, snapshot, {"TEMP", true},
       [&](const Device& device) { return temperature_cell(device, screen); });
-  add(table, snapshot, {"POWER", true, power}, power_cell);
-  add(table, snapshot, {"SM CLOCK", true, clocks}, number(Metric::clock_sm));
+  add(table, snapshot, {"POWER", true, DeviceColumn::power}, power_cell);
+  add(table, snapshot, {"SM CLOCK", true, DeviceColumn::clocks}, number(Metric::clock_sm));
   add_errors(table, snapshot);
-  add(table, snapshot, {"PROCS", true, processes}, processes_cell);
-  add(table, snapshot, {"THROTTLED BY", false, throttling}, throttle_cell);
-  add(table, snapshot, {"PCI", false, pci_addresses},
+  add(table, snapshot, {"PROCS", true, DeviceColumn::processes}, processes_cell);
+  add(table, snapshot, {"THROTTLED BY", false, DeviceColumn::throttling}, throttle_cell);
+  add(table, snapshot, {"PCI", false, DeviceColumn::pci_addresses},
       [](const Device& device) { return text_cell(device.pci_address, Tone::faint); });
-  add(table, snapshot, {"UUID", false, uuids},
+  add(table, snapshot, {"UUID", false, DeviceColumn::uuids},
       [](const Device& device) { return text_cell(device.uuid, Tone::faint); });
   return table.text(screen) + device_notes(snapshot, screen);
 }

@@ -50,14 +50,14 @@ Result<GpuNames> gpus_of(const EnergyVerb& verb, client::Source& source) {
 }
 
 // The command without its arguments, whose words are its user's own.
-std::string name_of(const std::string& command) {
+std::string program_of(const std::string& command) {
   return command.substr(command.rfind('/') + 1).substr(0, kLongestName);
 }
 
 Result<std::unique_ptr<client::Measuring>> begin(const EnergyVerb& verb, client::Source& source) {
   const auto gpus = gpus_of(verb, source);
   if (!gpus) return gpus.error();
-  return source.measure({*gpus, name_of(verb.command[0]), kMostSeconds});
+  return source.measure({*gpus, program_of(verb.command[0]), kMostSeconds});
 }
 
 // Opened before the command runs: after hours it is late to say that there is no such directory.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/lease_text.h"
 #include "cli/reading_text.h"
 #include "cli/terminal.h"
 
@@ -18,10 +19,6 @@ std::string minute_of(std::string_view rfc3339) {
   constexpr std::size_t kTime = 5;
   if (rfc3339.size() < kDate + 1 + kTime) return std::string(rfc3339);
   return fmt::format("{} {}", rfc3339.substr(0, kDate), rfc3339.substr(kDate + 1, kTime));
-}
-
-std::string index_text(const std::optional<std::uint32_t>& index) {
-  return index ? std::to_string(*index) : std::string(kNothing);
 }
 
 void remark(std::string& to, bool applies, std::string_view what) {

@@ -113,6 +113,14 @@ std::string line_of(const Screen& screen, const std::vector<Shown>& columns,
 
 }  // namespace
 
+void FittedTable::add(std::vector<Cell> cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(std::move(cells[i]));
+}
+
+void FittedTable::add_texts(std::span<const std::string> texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) columns[i].cells.push_back({texts[i]});
+}
+
 std::string FittedTable::text(const Screen& screen) const {
   std::vector<Shown> shown;
   for (const Column& column : columns) shown.push_back(whole(column));

@@ -1,6 +1,7 @@
 // Rows of cells as aligned columns that fit the screen: what does not fit goes, in a stated order.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Column {
 
 struct FittedTable {
   std::vector<Column> columns;
+
+  // A row: one cell, or the text of one, for each column.
+  void add(std::vector<Cell> cells);
+  void add_texts(std::span<const std::string> texts);
 
   // Two blanks apart. Where even what never goes is too wide, lines are cut.
   std::string text(const Screen&) const;

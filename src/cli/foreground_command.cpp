@@ -8,15 +8,11 @@
 #include <optional>
 
 #include "base/files.h"
+#include "cli/exit_codes.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
 namespace {
-
-// What a shell says of a command it cannot find or run, or that a signal ended.
-constexpr int kNoSuchCommand = 127;
-constexpr int kCannotRun = 126;
-constexpr int kSignalled = 128;
 
 sigset_t ours() {
   sigset_t set;

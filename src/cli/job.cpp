@@ -15,15 +15,11 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "cli/exit_codes.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
 namespace {
-
-// What a shell says of a command it cannot find or run, or that a signal ended.
-constexpr int kNoSuchCommand = 127;
-constexpr int kCannotRun = 126;
-constexpr int kSignalled = 128;
 
 struct Pipe {
   UniqueFd read;

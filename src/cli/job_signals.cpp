@@ -6,12 +6,13 @@
 #include <array>
 #include <cstdlib>
 
+#include "cli/exit_codes.h"
+
 namespace gpuyard::cli {
 namespace {
 
 constexpr std::array kPassedOn = {SIGINT,  SIGQUIT, SIGTERM,  SIGHUP,
                                   SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
-constexpr int kSignalled = 128;
 
 bool is_ignored(int number) {
   struct sigaction now{};

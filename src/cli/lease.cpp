@@ -3,6 +3,7 @@
 
 #include "base/json_writer.h"
 #include "cli/claiming.h"
+#include "cli/exit_codes.h"
 #include "cli/lease_request.h"
 #include "cli/lease_table.h"
 #include "cli/lease_text.h"
@@ -16,8 +17,6 @@ namespace gpuyard::cli {
 namespace {
 
 using protocol::LeaseAnswer;
-
-constexpr int kSignalled = 128;
 
 // Safe in single quotes: ids, UUIDs and paths.
 std::string quoted(const std::string& text) {

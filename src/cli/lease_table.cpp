@@ -15,15 +15,11 @@ using protocol::Lease;
 using State = gpuyard::lease::State;
 
 // Which columns go first where there is not room for all.
-enum Drops : int { kNever, kIds, kNotes, kIdle, kPeak, kUse, kEnergy, kPids };
+struct LeaseColumn {
+  enum Drops : int { never, ids, notes, idle, peak, use, energy, pids };
+};
 
 const std::string kUnknown(kNothing);
-
-void add_row(FittedTable& table, std::vector<Cell> cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    table.columns[i].cells.push_back(std::move(cells[i]));
-  }
-}
 
 std::string indexes_text(const Lease& lease) {
   std::string text;
@@ -105,13 +101,13 @@ std::string kwh_text(double kwh) {
 }
 
 void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::string& key) {
-  add_row(table, {{key},
-                  {std::to_string(row.leases)},
-                  {hours_text(row.gpu_hours)},
-                  {row.energy_kwh ? kwh_text(*row.energy_kwh) : kUnknown},
-                  {percent_text(row.mean_utilization_percent)},
-                  {row.peak_memory_bytes ? bytes_text(*row.peak_memory_bytes) : kUnknown},
-                  {remarks_on(row)}});
+  table.add({{key},
+             {std::to_string(row.leases)},
+             {hours_text(row.gpu_hours)},
+             {row.energy_kwh ? kwh_text(*row.energy_kwh) : kUnknown},
+             {percent_text(row.mean_utilization_percent)},
+             {row.peak_memory_bytes ? bytes_text(*row.peak_memory_bytes) : kUnknown},
+             {remarks_on(row)}});
 }
 
 }  // namespace
@@ -119,30 +115,30 @@ void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::str
 std::string lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
   FittedTable table{{{"GPUS"},
                      {"USER"},
-                     {"PID", true, kPids},
+                     {"PID", true, LeaseColumn::pids},
                      {"STATE"},
                      {"SINCE"},
                      {"UNTIL"},
-                     {"UTIL", true, kUse},
-                     {"IDLE", true, kIdle},
-                     {"ENERGY", true, kEnergy},
-                     {"NOTE", false, kNotes},
-                     {"ID", false, kIds}}};
+                     {"UTIL", true, LeaseColumn::use},
+                     {"IDLE", true, LeaseColumn::idle},
+                     {"ENERGY", true, LeaseColumn::energy},
+                     {"NOTE", false, LeaseColumn::notes},
+                     {"ID", false, LeaseColumn::ids}}};
   for (const Lease& lease : leases.leases) {
     const std::string idle = idle_text(lease.use);
     constexpr double kNoticeable = 600;
     const bool wasted = lease.use && lease.use->idle_s.value_or(0) >= kNoticeable;
-    add_row(table, {{indexes_text(lease)},
-                    {user_text(lease.user, lease.uid)},
-                    {lease.pid ? std::to_string(*lease.pid) : kUnknown},
-                    state_cell(lease),
-                    {moment_text(lease.granted, now)},
-                    {lease.until ? local_moment(*lease.until, now) : ""},
-                    {utilization_text(lease)},
-                    {idle, wasted ? Tone::warning : Tone::plain},
-                    {energy_text(lease.use)},
-                    {note_text(lease)},
-                    {printable(lease.id)}});
+    table.add({{indexes_text(lease)},
+               {user_text(lease.user, lease.uid)},
+               {lease.pid ? std::to_string(*lease.pid) : kUnknown},
+               state_cell(lease),
+               {moment_text(lease.granted, now)},
+               {lease.until ? local_moment(*lease.until, now) : ""},
+               {utilization_text(lease)},
+               {idle, wasted ? Tone::warning : Tone::plain},
+               {energy_text(lease.use)},
+               {note_text(lease)},
+               {printable(lease.id)}});
   }
   return table.text(screen) + (leases.simulated ? "These GPUs are simulated.\n" : "");
 }
@@ -180,12 +176,12 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   std::string key = printable(usage.by);
   for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   FittedTable table{{{key},
-                     {"LEASES", true, kNotes},
+                     {"LEASES", true, LeaseColumn::notes},
                      {"GPU-HOURS", true},
-                     {"ENERGY", true, kEnergy},
-                     {"MEAN UTIL", true, kUse},
-                     {"PEAK MEMORY", true, kPeak},
-                     {"REMARKS", false, kNotes}}};
+                     {"ENERGY", true, LeaseColumn::energy},
+                     {"MEAN UTIL", true, LeaseColumn::use},
+                     {"PEAK MEMORY", true, LeaseColumn::peak},
+                     {"REMARKS", false, LeaseColumn::notes}}};
   for (const protocol::UsageRow& row : usage.rows) add_usage(table, row, printable(row.key));
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
   std::string text = table.text(screen);

@@ -13,6 +13,7 @@
 #include "base/json_writer.h"
 #include "cli/control_asking.h"
 #include "cli/control_words.h"
+#include "cli/exit_codes.h"
 #include "cli/lease_request.h"
 #include "cli/lease_text.h"
 #include "cli/terminal.h"
@@ -24,12 +25,11 @@ namespace gpuyard::cli {
 namespace {
 
 using State = gpuyard::lease::State;
-using Kind = client::ClaimNews::Kind;
+using NewsKind = client::ClaimNews::Kind;
 
 // A daemon that is being restarted is back by then.
 constexpr Duration kInsists = std::chrono::seconds(30);
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
-constexpr int kSignalled = 128;
 
 void replace_all(std::string& text, std::string_view what, const std::string& with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
@@ -207,19 +207,19 @@ JobEnd LeasedRun::wait() {
 
 void LeasedRun::hear(const client::ClaimNews& news) {
   switch (news.kind) {
-    case Kind::away:
+    case NewsKind::away:
       return remark(news.error.message + "; the command runs on, and the daemon is asked again");
-    case Kind::back:
+    case NewsKind::back:
       return remark("the daemon is back");
-    case Kind::alert:
+    case NewsKind::alert:
       return remark_alert(news.alert);
-    case Kind::anew:
+    case NewsKind::anew:
       return;  // of one who waits
-    case Kind::refused:
+    case NewsKind::refused:
       lost_ = true;
       return remark(news.error.message +
                     "; the command runs on, but its GPUs may be given to others");
-    case Kind::changed:
+    case NewsKind::changed:
       break;
   }
   const bool overdue = news.lease.overdue && !lease_.overdue;

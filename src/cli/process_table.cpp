@@ -100,7 +100,7 @@ std::string process_table(const ProcessAnswer& answer, const Screen& screen) {
                      {"COMMAND"}}};
   for (const ListedProcess& process : answer.processes) {
     const auto cells = cells_of(process);
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back({cells[i]});
+    table.add_texts(cells);
   }
   return table.text(screen) + notes(answer, screen);
 }

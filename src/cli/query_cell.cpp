@@ -25,10 +25,10 @@ std::string timestamp() {
   std::tm local{};
   ::localtime_r(&seconds, &local);
   constexpr int kFirstYear = 1900;
-  constexpr std::int64_t kMilli = 1000;
+  constexpr std::int64_t kMillis = 1000;
   return fmt::format("{:04}/{:02}/{:02} {:02}:{:02}:{:02}.{:03}", local.tm_year + kFirstYear,
                      local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
-                     since.count() % kMilli);
+                     since.count() % kMillis);
 }
 
 std::string with_unit(std::string text, const Field& field, bool units) {

@@ -12,18 +12,20 @@ namespace gpuyard::cli {
 namespace {
 
 // Which columns go first where there is not room for all.
-enum Drops : int { kNever, kIds, kNotes, kSince, kExpected };
+struct QueueColumn {
+  enum Drops : int { never, ids, notes, since, expected };
+};
 
 std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
                           const Screen& screen) {
   FittedTable table{{{"PLACE", true},
                      {"USER"},
                      {"WANTS"},
-                     {"SINCE", false, kSince},
-                     {"EXPECTED", true, kExpected},
+                     {"SINCE", false, QueueColumn::since},
+                     {"EXPECTED", true, QueueColumn::expected},
                      {"WHY"},
-                     {"NOTE", false, kNotes},
-                     {"ID", false, kIds}}};
+                     {"NOTE", false, QueueColumn::notes},
+                     {"ID", false, QueueColumn::ids}}};
   for (const protocol::Lease& lease : waiting) {
     const auto& place = lease.place;
     const std::string unknown(kNothing);
@@ -36,7 +38,7 @@ std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime 
         place ? printable(place->text) : unknown,
         printable(lease.note),
         printable(lease.id)};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back({cells[i]});
+    table.add_texts(cells);
   }
   return table.text(screen);
 }

@@ -16,10 +16,6 @@
 namespace gpuyard::cli {
 namespace {
 
-double in_seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 void warn_of_cut(const recording::Player& player, const std::string& file) {
   if (player.cut() == 0) return;
   complain({Errc::invalid,
@@ -29,7 +25,7 @@ void warn_of_cut(const recording::Player& player, const std::string& file) {
 
 std::string info(const recording::Player& player) {
   std::string text = fmt::format("began   {}\nlength  {:.1f} s\n", player.header().began_at,
-                                 in_seconds(player.length()));
+                                 to_seconds(player.length()));
   const auto& driver = player.header().driver;
   if (driver.driver_version) text += fmt::format("driver  {}\n", *driver.driver_version);
   if (player.header().simulated) text += "the GPUs were simulated\n";
@@ -45,8 +41,8 @@ std::uint64_t looks_left(const recording::Player& player, const recording::Repla
                          const std::string& interval) {
   const auto between = parse_interval(interval);
   if (!between) return 0;  // said by whoever looks
-  const double seconds = in_seconds(player.length() - replay.from) / replay.speed;
-  return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / in_seconds(*between));
+  const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
+  return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / to_seconds(*between));
 }
 
 }  // namespace

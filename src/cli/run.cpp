@@ -12,7 +12,7 @@ namespace gpuyard::cli {
 namespace {
 
 // Without its arguments, whose words are its user's own.
-std::string name_of(const std::string& command) {
+std::string note_of_command(const std::string& command) {
   return note_of(std::string_view(command).substr(command.rfind('/') + 1));
 }
 
@@ -24,7 +24,7 @@ Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
   if (!wish) return wish;
   wish->binding = "run";
   wish->stream = true;
-  if (!wish->note) wish->note = name_of(verb.command[0]);
+  if (!wish->note) wish->note = note_of_command(verb.command[0]);
   return wish;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "cli/exit_codes.h"
 #include "cli/sim.h"
 #include "cli/terminal.h"
 #include "sim/keeper.h"
@@ -18,8 +19,6 @@ namespace gpuyard::cli {
 namespace {
 
 // What a shell says of a command it cannot find or run.
-constexpr int kNoSuchCommand = 127;
-constexpr int kCannotRun = 126;
 
 Result<sim::ProcessDemand> demand_of(const SimVerb& verb) {
   const auto vram = sim::parse_bytes(verb.vram);

@@ -9,19 +9,21 @@
 namespace gpuyard::cli {
 namespace {
 
-struct Range {
+struct CodePoints {
   std::uint32_t first;
   std::uint32_t last;
 };
 
 // Unicode 15: what terminals draw over the character before it, and what they draw two columns
 // wide. Whole blocks; enough for names of processes and users.
-constexpr std::array kNone = {Range{0x0300, 0x036F}, Range{0x200B, 0x200F}, Range{0x20D0, 0x20FF},
-                              Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F}};
+constexpr std::array kNone = {CodePoints{0x0300, 0x036F}, CodePoints{0x200B, 0x200F},
+                              CodePoints{0x20D0, 0x20FF}, CodePoints{0xFE00, 0xFE0F},
+                              CodePoints{0xFE20, 0xFE2F}};
 constexpr std::array kTwo = {
-    Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},  Range{0xAC00, 0xD7A3},
-    Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},   Range{0xFF00, 0xFF60},  Range{0xFFE0, 0xFFE6},
-    Range{0x1F300, 0x1F64F}, Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x3FFFD}};
+    CodePoints{0x1100, 0x115F},   CodePoints{0x2E80, 0x303E},  CodePoints{0x3041, 0xA4CF},
+    CodePoints{0xAC00, 0xD7A3},   CodePoints{0xF900, 0xFAFF},  CodePoints{0xFE30, 0xFE6F},
+    CodePoints{0xFF00, 0xFF60},   CodePoints{0xFFE0, 0xFFE6},  CodePoints{0x1F300, 0x1F64F},
+    CodePoints{0x1F900, 0x1F9FF}, CodePoints{0x20000, 0x3FFFD}};
 
 std::uint32_t code_point(std::string_view sequence) {
   constexpr std::array<std::uint32_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -34,7 +36,9 @@ std::uint32_t code_point(std::string_view sequence) {
 
 std::size_t width_of_character(std::string_view sequence) {
   const std::uint32_t code = code_point(sequence);
-  const auto within = [&](const Range& range) { return code >= range.first && code <= range.last; };
+  const auto within = [&](const CodePoints& range) {
+    return code >= range.first && code <= range.last;
+  };
   if (std::ranges::any_of(kNone, within)) return 0;
   return std::ranges::any_of(kTwo, within) ? 2 : 1;
 }

@@ -21,7 +21,7 @@
 namespace gpuyard::cli {
 namespace {
 
-using Answer = Result<Queried>;
+using Queries = Result<Queried>;
 
 // "12:00:01" of "2026-01-31T12:00:01.250Z"
 std::string_view time_of_day(std::string_view rfc3339) {
@@ -48,7 +48,7 @@ std::string display_line(const protocol::Device& device) {
 class View {
  public:
   virtual ~View() = default;
-  virtual void show(const Answer&) = 0;
+  virtual void show(const Queries&) = 0;
   virtual void resized() {}
   virtual void suspend() { stop_as_asked(); }
 };
@@ -56,7 +56,7 @@ class View {
 // Something that was there is gone, or back: said once, on stderr.
 class Complaints {
  public:
-  void hear(const client::Source& source, const Answer& answer) {
+  void hear(const client::Source& source, const Queries& answer) {
     const bool failed = !answer;
     if (failed && !failing_) {
       complain({Errc::unavailable, answer.error().message + "; trying again"});
@@ -76,7 +76,7 @@ class LineView final : public View {
   LineView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
       : verb_(verb), source_(source), fields_(std::move(fields)) {}
 
-  void show(const Answer& answer) override {
+  void show(const Queries& answer) override {
     complaints_.hear(source_, answer);
     if (!answer) return;
     if (verb_.json) {
@@ -105,7 +105,7 @@ class TerminalView final : public View {
   TerminalView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
       : verb_(verb), source_(source), fields_(std::move(fields)) {}
 
-  void show(const Answer& answer) override {
+  void show(const Queries& answer) override {
     if (answer) last_ = *answer;
     failure_ = answer ? "" : answer.error().message;
     draw();
@@ -149,7 +149,7 @@ class TerminalView final : public View {
   LiveScreen live_;
 };
 
-Answer ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
+Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
   const bool all = wanted == ProbeSet::all();
   using enum client::Owners;
   auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
@@ -182,7 +182,7 @@ int run(const WatchVerb& verb) {
   Interruptions interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
-  Answer answer = ask(*open->source, verb, wanted);
+  Queries answer = ask(*open->source, verb, wanted);
   if (!answer) return complain_about_source(answer.error());  // what never was is no interruption
   const auto view = view_of(verb, *open->source, *std::move(fields));
   TimePoint next = BootClock::now();

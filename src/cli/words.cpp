@@ -26,10 +26,6 @@ constexpr std::array kAllUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
 using Units = std::span<const UnitOfTime>;
 constexpr Units kWithoutDays = Units(kAllUnits).first(kAllUnits.size() - 1);
 
-double in_seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // Nothing for what is no time, or not from `shortest` to `longest`.
 std::optional<Duration> time_within(std::string_view text, Units units, Duration shortest,
                                     Duration longest) {
@@ -40,7 +36,7 @@ std::optional<Duration> time_within(std::string_view text, Units units, Duration
   if (parsed.ec != std::errc{} || unit == units.end()) return std::nullopt;
   const double seconds = value * unit->seconds;
   // Written so that not-a-number is refused.
-  if (!(seconds >= in_seconds(shortest) && seconds <= in_seconds(longest))) return std::nullopt;
+  if (!(seconds >= to_seconds(shortest) && seconds <= to_seconds(longest))) return std::nullopt;
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 

@@ -27,6 +27,7 @@ struct ServeOptions {
 
 // Creates a directory of the daemon's with its parents. Where that is in config's fallback
 // directory in /tmp, Errc::denied if somebody else made that one.
+inline constexpr unsigned kAnybodyMayEnter = 0755;
 Result<void> make_place(const std::string& directory, unsigned mode, const config::Environment&);
 
 // Everything about a configuration that can be checked without starting: addresses, prefix, socket

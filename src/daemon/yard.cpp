@@ -18,11 +18,6 @@ namespace gpuyard::daemon {
 namespace {
 
 constexpr Duration kFarewell = std::chrono::milliseconds(500);
-constexpr unsigned kAnybodyMayConnect =
-    0666;  // the kernel says who they are; the router what they may
-
-constexpr unsigned kAnybodyMayEnter = 0755;
-
 std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t descriptors) {
   auto arguments = library::arguments_of(options.driver);
   arguments.insert(arguments.end(), {"--nofile", std::to_string(descriptors)});
@@ -171,10 +166,10 @@ Result<void> Yard::listen() {
   auto made = make_place(parent_directory(server.socket), kAnybodyMayEnter,
                          config::Environment::of_process());
   if (!made) return std::move(made).error().in("the socket's directory");
-  if (auto done = server_.listen_unix(server.socket, kAnybodyMayConnect); !done) return done;
+  if (auto done = server_.listen_unix(server.socket); !done) return done;
   places_.push_back(server.socket);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
-    if (auto done = server_.listen_unix(socket, kAnybodyMayConnect); !done) return done;
+    if (auto done = server_.listen_unix(socket); !done) return done;
     places_.push_back(socket);
   }
   if (!zeus_) return {};

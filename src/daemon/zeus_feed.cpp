@@ -11,10 +11,6 @@
 namespace gpuyard::daemon {
 namespace {
 
-// As zeusd's own; the kernel says who they are, and control what they may.
-constexpr unsigned kAnybodyMayConnect = 0666;
-constexpr unsigned kAnybodyMayEnter = 0755;
-
 http::Limits limits() {
   http::Limits limits;
   limits.heartbeat = zeus::kHeartbeat;
@@ -73,7 +69,7 @@ Result<std::vector<std::string>> ZeusFeed::listen() {
   auto made =
       make_place(parent_directory(socket), kAnybodyMayEnter, config::Environment::of_process());
   if (!made) return std::move(made).error().in("the directory of zeus.socket");
-  if (auto done = server_.listen_unix(socket, kAnybodyMayConnect); !done) {
+  if (auto done = server_.listen_unix(socket); !done) {
     return std::move(done).error();
   }
   places.push_back(socket + " for Zeus");

@@ -296,13 +296,13 @@ constexpr std::array kCatalog = {
 static_assert(kCatalog.size() == kMetricCount);
 
 // The table is indexed by its enumeration.
-constexpr bool in_order() {
+constexpr bool rows_are_in_order() {
   for (std::size_t i = 0; i < kCatalog.size(); ++i) {
     if (static_cast<std::size_t>(kCatalog[i].metric) != i) return false;
   }
   return true;
 }
-static_assert(in_order());
+static_assert(rows_are_in_order());
 
 }  // namespace
 

@@ -103,13 +103,13 @@ constexpr std::array kProbes = {
 static_assert(kProbes.size() == kProbeCount);
 
 // The table is indexed by its enumeration.
-constexpr bool in_order() {
+constexpr bool probes_are_in_order() {
   for (std::size_t i = 0; i < kProbes.size(); ++i) {
     if (static_cast<std::size_t>(kProbes[i].probe) != i) return false;
   }
   return true;
 }
-static_assert(in_order());
+static_assert(probes_are_in_order());
 
 }  // namespace
 

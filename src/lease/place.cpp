@@ -13,10 +13,10 @@ namespace {
 
 using Gpus = std::vector<Gpu>;
 
-enum class Level { clique, numa_node, heat };
+enum class Nearness { clique, numa_node, heat };
 
-std::optional<unsigned> group(const Gpu& gpu, Level level) {
-  return level == Level::clique ? gpu.clique : gpu.numa_node;
+std::optional<unsigned> group(const Gpu& gpu, Nearness nearness) {
+  return nearness == Nearness::clique ? gpu.clique : gpu.numa_node;
 }
 
 auto heat(const Gpu& gpu) {
@@ -38,17 +38,17 @@ Slot coolest(const Gpus& gpus, const GpuSet& set) {
 // GPUs that belong together, one part after the other. Those of which nothing is known are alone,
 // beside others of which something is, and all in one part if it is known of none.
 template <class Visit>
-void each_part(const Gpus& gpus, GpuSet rest, Level level, Visit&& visit) {
+void each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) {
   bool any_known = false;
-  each_slot(rest, [&](Slot slot) { any_known = any_known || group(gpus[slot], level); });
+  each_slot(rest, [&](Slot slot) { any_known = any_known || group(gpus[slot], nearness); });
   if (!any_known) return visit(rest);
   while (rest.any()) {
     const Slot first = rest._Find_first();
-    const auto name = group(gpus[first], level);
+    const auto name = group(gpus[first], nearness);
     GpuSet part;
     part.set(first);
     if (name) {
-      each_slot(rest, [&](Slot slot) { part.set(slot, group(gpus[slot], level) == name); });
+      each_slot(rest, [&](Slot slot) { part.set(slot, group(gpus[slot], nearness) == name); });
     }
     rest &= ~part;
     visit(part);
@@ -56,7 +56,7 @@ void each_part(const Gpus& gpus, GpuSet rest, Level level, Visit&& visit) {
 }
 
 // The smallest that is enough leaves larger ones whole; if none is, the largest is the best.
-GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Level level) {
+GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Nearness nearness) {
   const auto rank = [&](const GpuSet& part) {
     const auto size = static_cast<std::int64_t>(part.count());
     const bool enough = part.count() >= count;
@@ -64,7 +64,7 @@ GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Leve
   };
   GpuSet best;
   std::optional<decltype(rank(best))> lowest;
-  each_part(gpus, usable, level, [&](const GpuSet& part) {
+  each_part(gpus, usable, nearness, [&](const GpuSet& part) {
     const auto its = rank(part);
     if (lowest && its >= *lowest) return;
     lowest = its;
@@ -73,19 +73,19 @@ GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Leve
   return best;
 }
 
-GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Level level) {
+GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Nearness nearness) {
   GpuSet picked;
   while (usable.count() > count) {
-    if (level == Level::heat) {
+    if (nearness == Nearness::heat) {
       const Slot slot = coolest(gpus, usable);
       picked.set(slot);
       usable.reset(slot);
       if (--count == 0) return picked;
       continue;
     }
-    const GpuSet best = best_part(gpus, usable, count, level);
+    const GpuSet best = best_part(gpus, usable, count, nearness);
     if (best.count() >= count) {
-      const Level below = level == Level::clique ? Level::numa_node : Level::heat;
+      const Nearness below = nearness == Nearness::clique ? Nearness::numa_node : Nearness::heat;
       return picked | pick(gpus, best, count, below);
     }
     picked |= best;
@@ -98,7 +98,7 @@ GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Level level) {
 }  // namespace
 
 GpuSet place(const Gpus& gpus, const GpuSet& usable, unsigned count) {
-  return pick(gpus, usable, count, Level::clique);
+  return pick(gpus, usable, count, Nearness::clique);
 }
 
 }  // namespace gpuyard::lease

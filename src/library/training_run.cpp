@@ -10,10 +10,6 @@
 namespace gpuyard::library {
 namespace {
 
-double seconds(Duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 const protocol::WindowGpu* find_gpu(const protocol::EnergyWindow& measured, std::uint32_t index) {
   const auto found =
       std::ranges::find(measured.gpus, std::optional(index), &protocol::WindowGpu::index);
@@ -143,8 +139,8 @@ TrainingReport TrainingRun::report(const Tally& tally,
                                    const std::optional<EnergyMark>& energy) const {
   TrainingReport out;
   out.epoch = epochs_;
-  out.seconds = seconds(now() - tally.began);
-  out.paused_seconds = seconds(tally.paused);
+  out.seconds = to_seconds(now() - tally.began);
+  out.paused_seconds = to_seconds(tally.paused);
   out.steps = tally.steps;
   out.alerts = tally.alerts;
   out.handler_failures = tally.handler_failures;

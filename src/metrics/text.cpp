@@ -13,10 +13,6 @@ constexpr std::string_view kTotal = "_total";
 constexpr std::array<std::string_view, 8> kUnits = {
     "bytes_per_second", "seconds", "bytes", "celsius", "watts", "joules", "hertz", "percent"};
 
-double in_seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // The shortest text that reads as the same number, with a fraction even if it is whole: both
 // formats read "1", but only "1.0" names one bucket in both.
 std::string bound_of(double seconds) {
@@ -71,13 +67,13 @@ void Text::histogram(std::string_view name, std::string_view help, const Histogr
   family(name, "histogram", help);
   for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
     begin(bucket);
-    label("le", bound_of(in_seconds(Histogram::kBounds.at(i))));
+    label("le", bound_of(to_seconds(Histogram::kBounds.at(i))));
     end(static_cast<double>(histogram.up_to(i)));
   }
   begin(bucket);
   label("le", "+Inf");
   end(static_cast<double>(histogram.count()));
-  number(std::string(name) + "_sum", in_seconds(histogram.sum()));
+  number(std::string(name) + "_sum", to_seconds(histogram.sum()));
   number(std::string(name) + "_count", static_cast<double>(histogram.count()));
 }
 

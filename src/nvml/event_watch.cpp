@@ -35,7 +35,7 @@ std::optional<EventKind> kind_of(unsigned long long type) {
   }
 }
 
-Error failed(std::string_view doing, ReturnCode code) {
+Error event_error(std::string_view doing, ReturnCode code) {
   // What the library has not, it will never have.
   const Errc errc = code == kFunctionNotFound ? Errc::unsupported : errc_of(code);
   return {errc, fmt::format("{}: {}", doing, text_of(code))};
@@ -85,7 +85,8 @@ void EventWatch::enrol(const DeviceId& id, DeviceHandle device) {
 
 Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, DeviceHandle>& open,
                                                     Duration at_most) {
-  if (const ReturnCode code = make_set(); code != kSuccess) return failed("making a set", code);
+  if (const ReturnCode code = make_set(); code != kSuccess)
+    return event_error("making a set", code);
   for (const auto& [id, device] : open) enrol(id, device);
   if (!found_.empty()) {
     DeviceEvent event = std::move(found_.front());
@@ -106,7 +107,7 @@ Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, Dev
     if (member.code == kSuccess) member.code = kUninitialized;
     if (member.code == kUninitialized) member.tried = TimePoint{};
   }
-  return failed("waiting", code);
+  return event_error("waiting", code);
 }
 
 std::optional<DeviceEvent> EventWatch::pass_on(const std::map<DeviceId, DeviceHandle>& open,

@@ -85,10 +85,6 @@ std::optional<std::string> moment(const std::optional<WallTime>& wall) {
   return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
 }
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // Of clocks, the least and the most that a lock can be.
 std::optional<SettingView> bound(SettingKind kind, const std::optional<SettingValue>& allowed,
                                  std::int64_t SettingValue::* which) {
@@ -151,7 +147,7 @@ Operation operation_of(const control::Operation& operation) {
   view.asked_by = operation.asked_by;
   view.request_id = operation.request_id;
   view.asked_at = to_rfc3339(operation.asked_at);
-  if (operation.took) view.seconds = seconds(*operation.took);
+  if (operation.took) view.seconds = to_seconds(*operation.took);
   view.change = change_of(operation.change);
   return view;
 }
@@ -170,7 +166,7 @@ AuditLine audit_line_of(const control::AuditEntry& entry) {
   line.outcome = entry.outcome;
   line.error = entry.error;
   line.forced = entry.forced;
-  line.seconds = seconds(entry.took);
+  line.seconds = to_seconds(entry.took);
   return line;
 }
 

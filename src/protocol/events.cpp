@@ -7,11 +7,6 @@
 namespace gpuyard::protocol {
 namespace {
 
-std::optional<std::int64_t> number_of(const Sample& sample, Metric metric) {
-  const std::int64_t* number = sample.number(metric);
-  return number != nullptr ? std::optional(*number) : std::nullopt;
-}
-
 std::optional<double> watts_of(const Sample& sample, Metric metric) {
   const std::int64_t* milliwatts = sample.number(metric);
   if (milliwatts == nullptr) return std::nullopt;

@@ -40,7 +40,7 @@ Result<const ProcessFacts*> facts_of(const GpuProcess& process, const ProcessBoo
   return Error{Errc::unavailable, "nobody looked"};
 }
 
-Process process_of(const GpuProcess& process, const Result<const ProcessFacts*>& facts) {
+Process process_with(const GpuProcess& process, const Result<const ProcessFacts*>& facts) {
   Process out;
   out.pid = process.pid;
   out.kind = process.kind;
@@ -57,7 +57,7 @@ Process process_of(const GpuProcess& process, const Result<const ProcessFacts*>&
 }  // namespace
 
 Process process_of(const GpuProcess& process, const ProcessBook* book) {
-  return process_of(process, facts_of(process, book));
+  return process_with(process, facts_of(process, book));
 }
 
 std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>& shown) {
@@ -72,7 +72,7 @@ std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector
 ProcessInFull process_in_full(const GpuProcess& process, const ProcessBook* book,
                               const MaySee& may_see) {
   const auto facts = facts_of(process, book);
-  ProcessInFull out{process_of(process, facts), {}};
+  ProcessInFull out{process_with(process, facts), {}};
   if (!facts) return out;
   const auto& arguments = (*facts)->arguments;
   if (!may_see(**facts)) {

@@ -70,6 +70,11 @@ std::optional<std::int64_t> Readings::get(Metric metric, std::uint16_t index) co
   return number != nullptr ? std::optional(*number) : std::nullopt;
 }
 
+std::optional<std::int64_t> number_of(const Sample& sample, Metric metric) {
+  const std::int64_t* number = sample.number(metric);
+  return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
 Readings readings_of(const Sample& sample) {
   return {sample};
 }

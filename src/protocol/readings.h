@@ -26,6 +26,9 @@ struct Readings {
 
 Readings readings_of(const Sample&);
 
+// Of a row without a dimension; nothing where it is missing or no whole number.
+std::optional<std::int64_t> number_of(const Sample&, Metric);
+
 // The JSON key of one reading, for the map of reasons: "fan_speed_percent/1" for one of several.
 std::string json_key(const Row&, std::uint16_t index);
 

@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1024} * 1024;
 
-std::optional<std::int64_t> number_of(const Sample& sample, Metric metric) {
-  const std::int64_t* number = sample.number(metric);
-  return number != nullptr ? std::optional(*number) : std::nullopt;
-}
-
 std::optional<std::int64_t> mebibytes_of(const Sample& sample, Metric metric) {
   const auto bytes = number_of(sample, metric);
   return bytes ? std::optional(*bytes / kMebibyte) : std::nullopt;

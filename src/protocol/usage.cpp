@@ -12,10 +12,6 @@ namespace {
 constexpr double kSecondsInHour = 3600;
 constexpr double kMillijoulesInKwh = 3.6e9;
 
-double seconds_of(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 UsageRow row_of(const lease::UseSum& sum, const UserNames& names, lease::UseBy by) {
   UsageRow row;
   row.key = sum.key;
@@ -67,13 +63,13 @@ void put_row(std::string& out, const UsageRow& row) {
 
 LeaseUse lease_use_of(const lease::Use& use) {
   LeaseUse out;
-  out.held_s = seconds_of(use.held);
+  out.held_s = to_seconds(use.held);
   out.energy_mj = use.energy_mj;
   out.energy_estimated = use.estimated;
   out.mean_utilization_percent = use.mean_utilization_percent;
   out.peak_memory_bytes = use.peak_bytes;
-  if (use.idle) out.idle_s = seconds_of(*use.idle);
-  out.energy_unknown_s = seconds_of(use.unknown);
+  if (use.idle) out.idle_s = to_seconds(*use.idle);
+  out.energy_unknown_s = to_seconds(use.unknown);
   return out;
 }
 

@@ -25,7 +25,7 @@ std::optional<std::uint32_t> optional_number(const Statement& row, int column) {
 }
 
 // Reads rows, and remembers that one made no sense.
-struct Reader {
+struct AlertReader {
   bool sound = true;
 
   Alert alert(const Statement& row) {
@@ -146,7 +146,7 @@ Error not_ours(const Database& database) {
 
 Result<andon::Kept> load_alerts(Database& database) {
   andon::Kept kept;
-  Reader reader;
+  AlertReader reader;
   auto read = each_row(database,
                        "SELECT " + std::string(kAlertColumns) +
                            " FROM alerts WHERE state <> 'resolved' ORDER BY number",
@@ -197,7 +197,7 @@ Result<std::vector<Alert>> load_alert_history(Database& database,
   rows->bind(3, static_cast<std::int64_t>(std::min<std::uint64_t>(before, INT64_MAX)));
   rows->bind(4, question.limit);
   std::vector<Alert> alerts;
-  Reader reader;
+  AlertReader reader;
   auto read = each_row(*rows, [&](const Statement& row) { alerts.push_back(reader.alert(row)); });
   if (!read) return std::move(read).error();
   if (!reader.sound) return not_ours(database);

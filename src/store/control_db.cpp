@@ -59,7 +59,7 @@ std::optional<std::string> optional_text(const Statement& row, int column) {
 }
 
 // Reads rows, and remembers that one made no sense.
-struct Reader {
+struct ControlReader {
   bool sound = true;
 
   SettingKind kind(std::string_view name) {
@@ -187,7 +187,7 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
 
 Result<std::vector<Holding>> load_control(Database& database) {
   std::vector<Holding> holdings;
-  Reader reader;
+  ControlReader reader;
   auto read = each_row(database,
                        "SELECT gpu, kind, boot_id, standing, baseline, written, replaced "
                        "FROM control_holdings ORDER BY gpu, kind",

@@ -51,9 +51,9 @@ class Writer {
 };
 
 // Reads one column after the other, and remembers the first that makes no sense.
-class Reader {
+class LeaseReader {
  public:
-  explicit Reader(const Statement& row) : row_(row) {}
+  explicit LeaseReader(const Statement& row) : row_(row) {}
 
   std::string text() { return std::string(row_.text(at_++)); }
   template <std::integral T>
@@ -110,7 +110,7 @@ std::string text_of(const std::vector<Process>& processes) {
   return json::to_json(pairs);
 }
 
-std::vector<Process> processes_of(Reader& reader) {
+std::vector<Process> processes_of(LeaseReader& reader) {
   std::vector<Process> processes;
   for (const auto& pair : reader.list<Pairs>()) {
     if (pair.size() != 2 || !std::in_range<std::uint32_t>(pair[0])) {
@@ -134,7 +134,7 @@ void bind_wish(Writer& put, const Wish& wish) {
   put.text(wish.note);
 }
 
-Wish wish_of(Reader& reader) {
+Wish wish_of(LeaseReader& reader) {
   const auto span = [&] { return reader.span(); };
   Wish wish;
   wish.gpus = reader.number<unsigned>();
@@ -176,7 +176,7 @@ void bind_lease(Statement& statement, const Lease& lease) {
 }
 
 Result<Lease> lease_of(const Statement& row) {
-  Reader reader(row);
+  LeaseReader reader(row);
   const auto wall = [&] { return reader.wall(); };
   Lease lease;
   lease.id = reader.text();
