@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./yard build [PRESET]
+# ./yard build [PRESET [TARGET...]]
 
 yard_build() {
   local preset=${1:-release}
@@ -8,5 +8,5 @@ yard_build() {
     install_packages check # they compile with clang
   fi
   prepare_web
-  build "$preset"
+  build "$preset" "${@:2}"
 }

@@ -11,6 +11,11 @@ die() {
 
 # shellcheck source=tools/yard/packages.sh
 source tools/yard/packages.sh
+# shellcheck source=tools/yard/progress.sh
+source tools/yard/progress.sh
+
+# What the largest compile step takes, in MiB: a smaller figure lets a laptop run out of memory.
+readonly mib_per_job=1500
 
 # One compiler cache for all clones: paths below the root do not count.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -20,7 +25,8 @@ if [[ ${CI:-} == true ]]; then
   export GPUYARD_WARNINGS_AS_ERRORS=ON
 fi
 
-# Memory this process may still use, in MiB: what the kernel calls available, or a container's limit.
+# Memory this process may still use, in MiB: what the kernel calls available, or a container's
+# limit.
 available_mib() {
   local mib limit
   mib=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
@@ -31,23 +37,24 @@ available_mib() {
   echo "$mib"
 }
 
-# One job per core, but about 1 GB of memory for each: a file that includes Asio takes that much.
+# One job per core, as far as the memory lasts.
 build_jobs() {
   local cores by_memory
   cores=$(nproc)
-  by_memory=$(($(available_mib) / 1000))
+  by_memory=$(($(available_mib) / mib_per_job))
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
-# configure PRESET - runs CMake only when the presets changed, or what they take from the environment.
-# Changes to CMakeLists.txt are Ninja's business: it runs CMake again by itself.
+# configure PRESET - runs CMake where the presets changed, or what they take from the environment;
+# Ninja runs it where a CMakeLists.txt changed.
 configure() {
   local preset=$1 stamp="build/$1/.configured" wanted
   wanted="$(sha256sum CMakePresets.json) warnings_as_errors=${GPUYARD_WARNINGS_AS_ERRORS:-}"
   if [[ -f build/$preset/build.ninja && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+    ninja -C "build/$preset" build.ninja
     return
   fi
-  cmake --preset "$preset"
+  cmake --preset "$preset" || return
   printf '%s\n' "$wanted" >"$stamp"
 }
 
@@ -59,9 +66,21 @@ prepare_web() {
 }
 
 # build PRESET [TARGET...] - configures where needed, then builds everything or the named targets.
+# Says on stderr what it does; all of the output is in build/logs/build-PRESET.log.
 build() {
-  local preset=$1
+  local preset=$1 log="build/logs/build-$1.log" steps began=$SECONDS
   shift
-  configure "$preset"
-  cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
+  mkdir -p build/logs
+  if ! configure "$preset" >"$log" 2>&1; then
+    say "Configuring $preset FAILED; all of it is in $log:"
+    tail -n 40 "$log" >&2
+    return 1
+  fi
+  steps=$(ninja -C "build/$preset" -n "$@" 2>/dev/null | grep -c '^\[') || steps=0
+  if ((steps > 0)); then
+    say "Building $preset: $steps steps, $(build_forecast "$preset" "$steps"); all output goes to $log."
+  fi
+  NINJA_STATUS='[%f/%t] ' ninja -C "build/$preset" -j "$(build_jobs)" "$@" 2>&1 |
+    show_steps "$log" || return
+  remember_build "$preset" "$steps" $((SECONDS - began))
 }

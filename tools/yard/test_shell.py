@@ -1,6 +1,8 @@
 """The shell parts of ./yard, run against stand-ins for apt, dpkg and CMake."""
 
 import os
+import pty
+import re
 import subprocess
 from pathlib import Path
 
@@ -28,9 +30,11 @@ def yard(tmp_path):
         return subprocess.run(
             ["bash", "-c", "set -euo pipefail\nsource tools/yard/common.sh\n"
              f"source tools/yard/stages.sh\n{script}"],
-            cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-            env=kept | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"} | environment)
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=run.stderr, text=True, stdin=subprocess.DEVNULL,
+            env=kept | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+                        "XDG_CACHE_HOME": f"{tmp_path}/cache"} | environment)
     run.at = tmp_path
+    run.stderr = subprocess.PIPE
     return run
 
 
@@ -61,7 +65,7 @@ def test_only_missing_packages_are_installed(yard, apt):
 
 
 def test_nothing_missing_means_no_apt(yard, apt):
-    yard("packages_of build test check bench >installed; install_packages build test check bench")
+    yard("packages_of build test clients check bench >installed; install_packages build test clients check bench")
     assert apt() == []
 
 
@@ -78,7 +82,7 @@ def test_failing_apt_is_a_failure(yard, apt):
 
 
 def test_a_package_list_has_names_only(yard):
-    names = yard("packages_of build test check bench").stdout.split()
+    names = yard("packages_of build test clients check bench").stdout.split()
     assert "prometheus" in names and not [name for name in names if "#" in name]
 
 
@@ -88,7 +92,7 @@ def test_a_stage_shows_the_tail_of_its_log_only_when_it_fails(yard):
     assert "hidden" not in run.stdout and (yard.at / "build/logs/a-b.log").read_text() == "hidden\n"
     assert "\n41\n" in run.stdout and "\n40\n" not in run.stdout
     assert run.stdout.endswith("failed: bad\n")
-    assert (yard.at / "stages").read_text() == "a b\t0\tok\nbad\t0\tfailed\n"
+    assert re.fullmatch(r"a b\t\d\tok\nbad\t\d\tfailed\n", (yard.at / "stages").read_text())
 
 
 def test_a_stage_stops_at_its_first_failing_command(yard):
@@ -113,18 +117,68 @@ def test_python_and_shell_write_the_same_proofs(yard):
     assert (yard.at / "proofs").read_text() == "p\tskipped (why)\n" * 2
 
 
-def test_cmake_configures_once(yard):
+@pytest.fixture
+def ninja(yard):
+    """CMake and Ninja that note their calls; what Ninja has to do is in `steps`, what it says in `says`."""
     executable(yard.at / "bin/cmake", """
-        echo "$*" >>calls
-        [[ $1 != --preset ]] || { mkdir -p "build/$2"; touch "build/$2/build.ninja"; }""")
+        echo "cmake $*" >>calls; mkdir -p "build/$2"; touch "build/$2/build.ninja\"""")
+    executable(yard.at / "bin/ninja", """
+        [[ "$*" != *" -n"* ]] || { seq -f '[%g/9] CXX a.o' "$(<steps)"; exit; }
+        echo "ninja $*" >>calls
+        [[ "$*" == *build.ninja ]] || { cat says; exit "${NINJA_FAILS:-0}"; }""")
+    executable(yard.at / "bin/nproc", "echo 2")
+    (yard.at / "steps").write_text("100")
+    (yard.at / "says").write_text("[1/2] CXX a.o\n[2/2] CXX b.o\n")
+
+
+def test_cmake_configures_once(yard, ninja):
     assert yard("build release; build release x y; build release").returncode == 0
     yard("build release", CI="true")  # warnings become errors: another configuration
     (yard.at / "CMakePresets.json").write_text("{ }")
     yard("build release", CI="true")
-    calls = [call.split(" --parallel")[0] for call in (yard.at / "calls").read_text().splitlines()]
-    configured, built = "--preset release", "--build build/release"
-    assert calls == [configured, built, built, built, configured, built, configured, built]
-    assert "--target x y" in (yard.at / "calls").read_text()
+    calls = (yard.at / "calls").read_text().splitlines()
+    configured, built = "cmake --preset release", "ninja -C build/release -j 2"
+    looked = "ninja -C build/release build.ninja"
+    assert calls == [configured, built, looked, built + " x y", looked, built, configured, built,
+                     configured, built]
+
+
+def test_a_build_says_beforehand_how_long_it_takes(yard, ninja):
+    run = yard("build release")
+    assert run.stdout == ""
+    assert run.stderr == ("Building release: 100 steps, about 5 min; all output goes to "
+                          "build/logs/build-release.log.\n")
+    (yard.at / "cache/gpuyard/build-times/release").write_text("200 100\n")
+    assert "100 steps, about 60 s;" in yard("build release").stderr
+    assert "about 10 s;" in yard("build release").stderr  # as the last one took
+    (yard.at / "steps").write_text("0")
+    assert yard("build release").stderr == ""
+
+
+def test_a_build_keeps_all_output_and_shows_a_line_now_and_then(yard, ninja):
+    (yard.at / "says").write_text("[1/2] CXX a.o\na.cpp: warning: odd\n[2/2] CXX b.o\n")
+    shown = yard("build release").stderr.splitlines()[1:]
+    assert shown == ["a.cpp: warning: odd"]
+    assert (yard.at / "build/logs/build-release.log").read_text().endswith((yard.at / "says").read_text())
+    shown = yard("progress_interval=0; build release").stderr.splitlines()[1:]
+    assert shown == (yard.at / "says").read_text().splitlines()
+
+
+def test_the_error_of_a_build_stands_last(yard, ninja):
+    (yard.at / "says").write_text("[1/3] CXX a.o\nFAILED: a.o\ng++ a.cpp\na.cpp: error: wrong\n"
+                                  "[2/3] CXX b.o\nb.cpp: warning: odd\nninja: build stopped: x.\n")
+    run = yard("build release", NINJA_FAILS="1")
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[1:] == ["b.cpp: warning: odd", "FAILED: a.o", "g++ a.cpp",
+                                           "a.cpp: error: wrong"]
+    assert not (yard.at / "cache").exists()
+
+
+def test_on_a_terminal_one_line_moves(yard, ninja):
+    reader, yard.stderr = pty.openpty()
+    yard("build release")
+    shown = os.read(reader, 10000).decode()
+    assert "\r\033[K[1/2] CXX a.o\r\033[K[2/2] CXX b.o\r\033[K" in shown
 
 
 def test_a_failed_configuration_is_tried_again(yard):
@@ -136,7 +190,7 @@ def test_a_failed_configuration_is_tried_again(yard):
 
 def test_memory_limits_the_jobs(yard):
     executable(yard.at / "bin/nproc", "echo 64")
-    assert yard("available_mib() { echo 4100; }; build_jobs").stdout == "4\n"
+    assert yard("available_mib() { echo $((4 * mib_per_job + 100)); }; build_jobs").stdout == "4\n"
     assert yard("available_mib() { echo 300; }; build_jobs").stdout == "1\n"
     assert yard("available_mib() { echo 900000; }; build_jobs").stdout == "64\n"
 
