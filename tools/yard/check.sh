@@ -73,12 +73,11 @@ sanitized() {
   fi
 }
 
-# The linters read the release build's compile commands; they need it configured, not built.
+# The linters read the preset that compiles each source by itself; they need it configured, not
+# built.
 check_tidy() {
-  configure release
-  python3 tools/check/lint_files.py build/release/compile_commands.json "$@" |
-    xargs -0 -r -n 1 -P "$(build_jobs)" \
-      clang-tidy-19 -p build/release --quiet --extra-arg=-Wno-unknown-warning-option
+  configure dev
+  python3 tools/check/lint_files.py build/dev "$(build_jobs)" "$@"
 }
 
 # Builds the programs of tests that mutants/ names, and makes the mistakes one after the other.
@@ -91,15 +90,15 @@ check_mutants() {
 }
 
 check_coroutines() {
-  configure release
-  python3 tools/check/coroutines.py build/release
+  configure dev
+  python3 tools/check/coroutines.py build/dev
 }
 
 yard_check() {
   local lint=()
   case ${1:-} in
     '') ;;
-    --all) lint=(--all) ;;
+    --all) lint=(--record) ;;
     *) die "check takes --all or nothing" ;;
   esac
 
