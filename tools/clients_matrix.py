@@ -41,7 +41,7 @@ an NVIDIA board: it asks that before it loads NVML.
 def seen_in(reports):
     """{client: {model: what it showed}} of the tests that passed."""
     seen = {}
-    for report in sorted(Path(reports).glob("test_*.xml")):
+    for report in sorted(Path(reports).rglob("test_*.xml")):
         for case in ElementTree.parse(report).iter("testcase"):
             if any(case.find(bad) is not None for bad in ("failure", "error", "skipped")):
                 continue

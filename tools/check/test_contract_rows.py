@@ -39,8 +39,8 @@ def yard(tmp_path):
     return tmp_path
 
 
-def check(yard):
-    return main([str(yard / "reports")], yard / "contract.md")
+def check(yard, *arguments):
+    return main([*arguments, str(yard / "reports")], yard / "contract.md")
 
 
 def test_proven_rows_pass(yard, capsys):
@@ -62,6 +62,38 @@ def test_a_done_row_that_no_test_names_fails(yard, capsys):
     (yard / "contract.md").write_text(CONTRACT + "| D4 | done | a lease |\n")
     assert check(yard) == 1
     assert "D4 is claimed done: no test names it" in capsys.readouterr().out
+
+
+def test_a_partial_run_names_the_rows_that_it_could_not_judge(yard, capsys):
+    (yard / "contract.md").write_text(
+        CONTRACT.replace("C1 | planned", "C1 | done") + "| D4 | done | a lease |\n")
+    assert check(yard, "--partial") == 0
+    out = capsys.readouterr().out
+    assert "1 passed tests prove 2 rows\n" in out
+    assert out.endswith("not judged, their proofs are not among these tests: C1, D4\n")
+
+
+def test_a_partial_run_fails_where_a_proof_failed_and_where_a_row_is_unknown(yard, capsys):
+    (yard / "contract.md").write_text(CONTRACT.replace("B1 | partial", "B1 | done"))
+    assert check(yard, "--partial") == 1
+    assert "B1 is claimed done: only Device.Fails" in capsys.readouterr().out
+    (yard / "contract.md").write_text(CONTRACT.replace("| C1 |", "| C2 |"))
+    assert check(yard, "--partial") == 1
+    assert "names contract row 'C1'" in capsys.readouterr().out
+
+
+def test_several_folders_prove_together(yard, capsys):
+    (yard / "contract.md").write_text(CONTRACT + "| D4 | done | a lease |\n")
+    other = yard / "other/clients"
+    other.mkdir(parents=True)
+    (other / "lease.xml").write_text(GTEST.replace("A4, A5", "D4").replace("B1", "A4"))
+    assert main([str(yard / "reports"), str(yard / "other")], yard / "contract.md") == 0
+    assert "prove 3 rows" in capsys.readouterr().out
+
+
+def test_a_folder_without_reports_fails_and_says_nothing_of_rows(yard, capsys):
+    assert main([str(yard / "nowhere"), str(yard / "reports")], yard / "contract.md") == 1
+    assert capsys.readouterr().out == f"no test report in {yard / 'nowhere'}\n"
 
 
 def test_a_test_that_names_an_unknown_row_fails(yard, capsys):

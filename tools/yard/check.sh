@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# ./yard check [--all] - every check, in an order that fails early. A failing stage does not stop
-# the ones after it; the list of failures comes at the end.
+# ./yard check [--all | --lint] - every check, in an order that fails early. A failing stage does
+# not stop the ones after it; the list of failures comes at the end.
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
@@ -46,47 +46,18 @@ check_tools() {
   python3 -m pytest -q -p no:cacheprovider tools
 }
 
-# Only the programs of tests labelled `threads`, unless one of these tests is no program of its own.
-build_threads_tests() {
-  local name targets=()
-  configure tsan
-  while IFS= read -r name; do
-    if ! ninja -C build/tsan -t query "$name" >/dev/null 2>&1; then
-      build tsan
-      return
-    fi
-    targets+=("$name")
-  done < <(ctest --preset tsan -N | sed -n 's/^ *Test *#[0-9]*: //p')
-  ((${#targets[@]} > 0)) || die "no test carries the label 'threads'"
-  build tsan "${targets[@]}"
-}
-
-# sanitized PRESET BUILD-COMMAND... - two stages: the build, then its tests.
-sanitized() {
-  local preset=$1
-  shift
-  stage "$preset build" "$@"
-  if stage_failed "$preset build"; then
-    skip_stage "$preset tests" "the build failed"
-  else
-    shown_stage "$preset tests" run_tests "$preset"
-  fi
-}
-
-# The linters read the preset that compiles each source by itself; they need it configured, not
-# built.
+# The linters and the mutants read the preset that compiles each source by itself; the linters need
+# it configured, not built.
 check_tidy() {
   configure dev
   python3 tools/check/lint_files.py build/dev "$(build_jobs)" "$@"
 }
 
-# Builds the programs of tests that mutants/ names, and makes the mistakes one after the other.
-check_mutants() {
+# Builds the programs of tests that mutants/ names.
+build_mutants() {
   local programs
-  configure release
   mapfile -t programs < <(sed -n 's/^program = "\(.*\)"$/\1/p' mutants/*.toml)
-  build release "${programs[@]}"
-  python3 tools/check/mutants.py build/release
+  build dev "${programs[@]}"
 }
 
 check_coroutines() {
@@ -95,40 +66,15 @@ check_coroutines() {
 }
 
 yard_check() {
-  local lint=()
   case ${1:-} in
-    '') ;;
-    --all) lint=(--record) ;;
-    *) die "check takes --all or nothing" ;;
+    '') check_everything ;;
+    --all) check_everything --record ;;
+    --lint)
+      shown_stage "check packages" check_packages
+      shown_stage "tidy" check_tidy --record
+      ;;
+    *) die "check takes --all, --lint or nothing" ;;
   esac
-
-  shown_stage "check packages" check_packages
-  stage "format" check_format
-  stage "shell" check_shell
-  stage "words" python3 tools/check/house_words.py
-  stage "include direction" python3 tools/check/include_direction.py
-  stage "public headers" check_public_headers
-  stage "tools" check_tools
-  stage "foreign clients" prepare_clients
-  stage "web assets" prepare_web
-  sanitized asan build asan
-  if stage_failed "asan build"; then
-    skip_stage "contract" "no tests ran" # the reports there are of another run
-  else
-    stage "contract" python3 tools/check/contract_rows.py build/asan/reports
-  fi
-  sanitized tsan build_threads_tests
-  stage "fuzz build" build fuzz fuzz
-  if stage_failed "fuzz build"; then
-    skip_stage "fuzz" "the build failed"
-  else
-    shown_stage "fuzz" run_fuzz
-  fi
-  stage "tidy" check_tidy "${lint[@]}"
-  stage "coroutines" check_coroutines
-  # Some minutes: not for every change.
-  ((${#lint[@]} == 0)) || stage "mutants" check_mutants
-
   if ((${#failed_stages[@]} > 0)); then
     printf 'check: FAILED:'
     printf ' [%s]' "${failed_stages[@]}"
@@ -136,4 +82,39 @@ yard_check() {
     return 1
   fi
   printf 'check: all stages passed\n'
+}
+
+# check_everything [--record] - with the word, lints every source and notes those that are clean,
+# and makes the mistakes of mutants/: much time, not for every change.
+check_everything() {
+  shown_stage "check packages" check_packages
+  stage "format" check_format
+  stage "shell" check_shell
+  stage "words" python3 tools/check/house_words.py
+  stage "include direction" python3 tools/check/include_direction.py
+  stage "public headers" check_public_headers
+  stage "tools" check_tools
+  stage "web assets" prepare_web
+  build_and_test asan asan reports
+  if stage_failed "asan build"; then
+    skip_stage "contract" "no tests ran" # the reports there are of another run
+  else
+    shown_stage "contract" python3 tools/check/contract_rows.py --partial build/asan/reports
+  fi
+  build_and_test tsan tsan reports
+  shown_stage "fuzz build" build fuzz fuzz
+  if stage_failed "fuzz build"; then
+    skip_stage "fuzz" "the build failed"
+  else
+    shown_stage "fuzz" run_fuzz
+  fi
+  shown_stage "tidy" check_tidy "$@"
+  stage "coroutines" check_coroutines
+  (($# > 0)) || return 0
+  shown_stage "mutants build" build_mutants
+  if stage_failed "mutants build"; then
+    skip_stage "mutants" "the build failed"
+  else
+    stage "mutants" python3 tools/check/mutants.py build/dev
+  fi
 }

@@ -1,21 +1,55 @@
 # shellcheck shell=bash
-# What `./yard test` and `./yard check` both run: a preset's tests, and the foreign clients.
+# What `./yard check`, `./yard test` and `./yard clients` share: a preset's tests, and foreign
+# clients.
 
-# run_tests PRESET [CTEST ARGS] - leaves the reports of this run only: the contract check reads them.
-run_tests() {
-  local preset=$1
+# build_and_test NAME PRESET REPORTS [CTEST ARGS] - two stages, "NAME build" and "NAME tests".
+build_and_test() {
+  local name=$1 preset=$2
   shift
-  rm -rf "build/$preset/reports"
-  mkdir -p "build/$preset/reports"
+  shown_stage "$name build" build_tests "$preset"
+  if stage_failed "$name build"; then
+    skip_stage "$name tests" "the build failed"
+  else
+    shown_stage "$name tests" run_tests "$@"
+  fi
+}
+
+# run_tests PRESET REPORTS [CTEST ARGS] - leaves in that folder the reports of this run only: the
+# contract check reads them.
+run_tests() {
+  local preset=$1 reports="build/$1/$2"
+  shift 2
+  rm -rf "$reports"
+  mkdir -p "$reports"
   # Most of them wait most of the time, and none asserts how long something takes.
   ctest --preset "$preset" --no-tests=error --parallel 2 "$@"
 }
 
-# Makes foreign clients ready: .ci/proofs.tsv names them and their scripts. A client that cannot be
-# had here (status 3) is skipped; that is said, not hidden.
+# build_tests PRESET - of tsan only the programs of tests labelled `threads`, unless one of these
+# tests is no program of its own.
+build_tests() {
+  local name targets=()
+  if [[ $1 != tsan ]]; then
+    build "$1"
+    return
+  fi
+  configure tsan
+  while IFS= read -r name; do
+    if ! ninja -C build/tsan -t query "$name" >/dev/null 2>&1; then
+      build tsan
+      return
+    fi
+    targets+=("$name")
+  done < <(ctest --preset tsan -N | sed -n 's/^ *Test *#[0-9]*: //p')
+  ((${#targets[@]} > 0)) || die "no test carries the label 'threads'"
+  build tsan "${targets[@]}"
+}
+
+# prepare_clients SCRIPT... - makes foreign clients ready. A client that cannot be had here (status
+# 3) is skipped; that is said, not hidden.
 prepare_clients() {
   local script status
-  while IFS= read -r script; do
+  for script in "$@"; do
     status=0
     "$script" || status=$?
     case $status in
@@ -23,7 +57,7 @@ prepare_clients() {
       3) skip_proofs_of "$script" ;;
       *) return "$status" ;;
     esac
-  done < <(grep -v '^#' .ci/proofs.tsv | cut -sf 3 | grep . | uniq)
+  done
 }
 
 # skip_proofs_of SCRIPT - with the reason that .ci/proofs.tsv allows.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# ./yard test - builds release and runs every test; CTest's summary is the last thing printed.
+# ./yard test - builds release and runs every test but those of compiled clients (./yard clients);
+# CTest's summary is the last thing printed.
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
@@ -8,13 +9,8 @@ source tools/yard/suites.sh
 
 yard_test() {
   shown_stage "test packages" install_packages build test
-  stage "foreign clients" prepare_clients
-  stage "web assets" prepare_web
-  shown_stage "release build" build release
-  if stage_failed "release build"; then
-    skip_stage "release tests" "the build failed"
-    return 1
-  fi
-  shown_stage "release tests" run_tests release
+  stage "foreign clients" prepare_clients \
+    tools/clients_venv.sh tools/clients_nvtop.sh tools/web_assets.sh
+  build_and_test release release reports --label-exclude compiled-client
   ((${#failed_stages[@]} == 0)) || return 1
 }

@@ -1,5 +1,6 @@
 """The rules of .ci/run, with a stand-in for ./yard."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,9 +16,12 @@ HAS_DRIVER = Path("/dev/nvidiactl").exists()
 def ci(tmp_path):
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     (tmp_path / "tools/yard").mkdir(parents=True)
+    (tmp_path / "tools/check").mkdir()
     shutil.copy(ROOT / "tools/yard/stages.sh", tmp_path / "tools/yard")
 
-    def run(yard: str, clients_venv: str = "exit 0", web_assets: str = "exit 0", **environment: str):
+    def run(yard: str, clients_venv: str = "exit 0", web_assets: str = "exit 0",
+            contract: str = "pass", **environment: str):
+        (tmp_path / "tools/check/contract_rows.py").write_text(contract)
         for name, body in (("yard", "source tools/yard/stages.sh\n" + yard),
                            ("tools/clients_venv.sh", clients_venv),
                            ("tools/web_assets.sh", web_assets)):
@@ -38,7 +42,9 @@ def test_a_good_run_ends_with_both_tables(ci):
     run = ci(GOOD)
     assert run.returncode == 0, run.stdout
     lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
-    assert ["check 1:15 ok", "test 1:15 ok"] == lines[2:4]
+    stages = lines[lines.index("stage time result") + 1:]
+    assert stages[:3] == ["check 1:15 ok", "test 1:15 ok", "clients 1:15 ok"]
+    assert re.fullmatch(r"contract \d:\d\d ok", stages[3])
     assert f"{PYPI} ran" in lines
     assert lines[-1] == "ci: passed"
     if not HAS_DRIVER:
@@ -49,12 +55,24 @@ def test_yard_runs_without_input_and_as_ci(ci):
     assert ci(GOOD + "[[ $CI == true ]] && ! read -r").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["check", "test"])
+@pytest.mark.parametrize("verb", ["check", "test", "clients"])
 def test_a_failing_verb_fails_but_the_rest_runs_and_the_tables_come(ci, verb):
     run = ci(GOOD + f"[[ $1 != {verb} ]]")
     assert run.returncode == 1
     assert f"ci: FAILED: ./yard {verb} failed" in run.stdout
-    assert "test 1:15 ok" in " ".join(run.stdout.split())
+    assert "clients 1:15 ok" in " ".join(run.stdout.split())
+
+
+REPORTS = "import sys\nfor place in sys.argv[1:]: open(place + '/now.xml')\n"
+
+
+def test_the_contract_is_held_against_the_reports_of_both_presets(ci):
+    tests = 'mkdir -p build/{asan,release}/reports; touch build/{asan,release}/reports/now.xml\n'
+    assert ci(GOOD + tests, contract=REPORTS).returncode == 0
+    run = ci(GOOD, contract=REPORTS)  # what is there now is of another run
+    assert run.returncode == 1
+    assert "ci: FAILED: the contract is not proven" in run.stdout
+    assert re.search(r"^contract +\d:\d\d +failed$", run.stdout, re.MULTILINE)
 
 
 def test_a_proof_that_nobody_mentions_fails(ci):
@@ -96,6 +114,6 @@ def test_over_the_budget_fails(ci):
     assert "over the budget of 0 minutes" in run.stdout
 
 
-@pytest.mark.parametrize("asked, granted", [("", "45"), ("25", "25"), ("90", "75"), ("many", "75")])
+@pytest.mark.parametrize("asked, granted", [("", "60"), ("25", "25"), ("90", "80"), ("many", "80")])
 def test_the_budget_has_a_ceiling(ci, asked, granted):
     assert f"of {granted}:00 minutes" in ci(GOOD, GPUYARD_CI_BUDGET_MINUTES=asked).stdout
