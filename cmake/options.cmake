@@ -10,6 +10,11 @@ target_compile_options(gpuyard_flags INTERFACE
   $<$<BOOL:${GPUYARD_WARNINGS_AS_ERRORS}>:-Werror>
   -ffunction-sections -fdata-sections)
 
+# A unity build takes every source for a header, in which an anonymous namespace would be a mistake.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(gpuyard_flags INTERFACE -Wno-subobject-linkage)
+endif()
+
 if(GPUYARD_SANITIZE MATCHES "^(address|fuzz)$")
   # Trimmed: the checks left out triple the compile time and have libstdc++'s own false alarms.
   set(sanitizers -fsanitize=address,undefined -fno-sanitize=null,alignment,vptr,object-size
