@@ -6,6 +6,7 @@
 #include "cli/alerts_table.h"
 #include "cli/lease_request.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "client/daemon_client.h"
@@ -98,7 +99,49 @@ int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
   return all ? 0 : kUnmet;
 }
 
+void add_subject(Options sub, AlertsVerb& verb) {
+  sub.option("--rule", verb.rule, "Of this rule; else any").type_name("NAME");
+  sub.option("--gpu", verb.gpu, "Of this GPU: index, UUID or PCI address; else any")
+      .type_name("GPU");
+}
+
 }  // namespace
+
+Options add_alerts(Options program, AlertsVerb& verb) {
+  const Options alerts = program.verb("alerts", "Show what is wrong, and look after it");
+  add_showing(alerts, verb.socket, verb.json, verb.color);
+  const auto action = [&](Action what, const char* name, const char* summary) {
+    const Options sub = alerts.verb(name, summary).sets(verb.action, what);
+    add_showing(sub, verb.socket, verb.json, verb.color);
+    return sub;
+  };
+  const Options history = action(Action::history, "history", "Show what was wrong");
+  add_subject(history, verb);
+  history.option("--limit", verb.limit, "At most so many, the newest first (100)")
+      .type_name("N")
+      .range(1, 1000);
+  const Options ack = action(Action::acknowledge, "ack", "Say that you look after one");
+  ack.option("number", verb.number, "Of the alert").type_name("NUMBER").required();
+  ack.option("--note", verb.note, "What is done about it").type_name("TEXT");
+  const Options silence =
+      action(Action::silence, "silence", "Have nobody told of some for a while");
+  add_subject(silence, verb);
+  silence.option("--for", verb.length, "So long: 30m, 8h, 2d").type_name("TIME").required();
+  silence.option("--comment", verb.note, "Why").type_name("TEXT");
+  action(Action::silences, "silences", "Show what nobody is told of");
+  action(Action::unsilence, "unsilence", "End a silence")
+      .option("id", verb.id, "Of the silence")
+      .type_name("ID")
+      .required();
+  const Options rules = action(Action::rules, "rules", "Show when what is an alert");
+  rules.flag("--toml", verb.toml, "Print the built-in rules as TOML, without a daemon")
+      .excludes(rules.find("--json"));
+  action(Action::sinks, "sinks", "Show where alerts go, and whether they arrive");
+  action(Action::test, "test", "Send a test to where alerts go")
+      .option("--sink", verb.sink, "Only to this one")
+      .type_name("NAME");
+  return alerts;
+}
 
 int run(const AlertsVerb& verb) {
   if (verb.toml) {

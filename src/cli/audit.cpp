@@ -4,12 +4,37 @@
 #include "base/json_writer.h"
 #include "cli/control_daemon.h"
 #include "cli/control_log.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
+namespace {
+
+constexpr int kMostAuditLines = 1000;
+
+}  // namespace
+
+Options add_audit(Options program, AuditVerb& verb) {
+  const Options audit =
+      program.verb("audit", "Show who changed what of the GPUs, and who was refused");
+  add_showing(audit, verb.socket, verb.json, verb.color);
+  audit.option("gpu", verb.gpu, "Index, UUID or PCI address; else all").type_name("GPU");
+  audit.option("-n,--limit", verb.limit, "The newest N (50)")
+      .type_name("N")
+      .range(1, kMostAuditLines);
+  return audit;
+}
+
+Options add_operations(Options program, OperationsVerb& verb) {
+  const Options operations =
+      program.verb("operations", "Show changes that wait or run, and the last that are over");
+  add_showing(operations, verb.socket, verb.json, verb.color);
+  operations.option("id", verb.id, "Only this one").type_name("ID");
+  return operations;
+}
 
 int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket);

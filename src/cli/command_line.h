@@ -1,4 +1,4 @@
-// From argv to a verb. The only part of the program that knows CLI11.
+// From argv to a verb.
 #pragma once
 
 #include <variant>

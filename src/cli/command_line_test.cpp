@@ -228,6 +228,7 @@ TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
   EXPECT_EQ(apps.action, QueryVerb::Action::processes);
   EXPECT_EQ(apps.fields, std::vector<std::string>{"pid"});
   EXPECT_EQ(verb<QueryVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
+  EXPECT_EQ(end_of({"smi", "--query-gpu=name", "--loop-ms", ""}).code, 2);
 }
 
 TEST(CommandLine, ASchemaMayBeNamed) {

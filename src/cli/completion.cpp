@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
@@ -119,6 +120,15 @@ std::string completion_script(Shell shell, const CompletableVerb& root) {
       break;
   }
   return bash_script(root);
+}
+
+Options add_completion(Options program, CompletionVerb& verb) {
+  const Options completion = program.verb("completion", "Print a shell's script for completion");
+  completion.requires_verb();
+  completion.verb("bash", "For bash").sets(verb.shell, Shell::bash);
+  completion.verb("zsh", "For zsh").sets(verb.shell, Shell::zsh);
+  completion.verb("fish", "For fish").sets(verb.shell, Shell::fish);
+  return completion;
 }
 
 int run(const CompletionVerb& verb) {

@@ -1,5 +1,6 @@
 // gpuyard config
 #include "cli/config_json.h"
+#include "cli/options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "config/keys.h"
@@ -7,6 +8,23 @@
 #include "daemon/serve.h"
 
 namespace gpuyard::cli {
+
+Options add_config(Options program, ConfigVerb& verb) {
+  const Options config = program.verb("config", "Show and check the configuration");
+  config.requires_verb();
+  const auto action = [&](const char* name, ConfigVerb::Action what, const char* summary) {
+    const Options sub = config.verb(name, summary).sets(verb.action, what);
+    sub.option("--config", verb.file, "Use FILE instead of the default files");
+    return sub;
+  };
+  using enum ConfigVerb::Action;
+  action("init", init, "Print a commented configuration file");
+  action("print", print, "Print the configuration in force")
+      .flag("--json", verb.json, "Print JSON");
+  action("validate", validate, "Say whether the configuration is valid");
+  action("path", path, "Print the files that are read, in order");
+  return config;
+}
 
 int run(const ConfigVerb& verb) {
   const auto environment = config::Environment::of_process();

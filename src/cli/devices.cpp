@@ -8,6 +8,7 @@
 #include "cli/gpu_selection.h"
 #include "cli/reading.h"
 #include "cli/reading_text.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "device/error.h"
 
@@ -60,6 +61,16 @@ std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot)
 }
 
 }  // namespace
+
+Options add_devices(Options program, DevicesVerb& verb) {
+  const Options devices = program.verb("devices", "Show the GPUs, or one of them in full");
+  add_source(devices, verb.source);
+  devices.option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
+      .type_name("GPU");
+  devices.flag("--json", verb.json, "Print JSON");
+  add_color(devices, verb.color);
+  return devices;
+}
 
 int run(const DevicesVerb& verb) {
   auto open = open_source(verb.source);

@@ -9,6 +9,7 @@
 #include "cli/reading.h"
 #include "cli/reading_text.h"
 #include "cli/screen.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "client/daemon_client.h"
 #include "device/error.h"
@@ -158,6 +159,13 @@ std::string text_of(const DoctorAnswer& answer, const Screen& screen) {
 }
 
 }  // namespace
+
+Options add_doctor(Options program, DoctorVerb& verb) {
+  const Options doctor = program.verb("doctor", "Find out why there is no driver, GPU or daemon");
+  add_source(doctor, verb.source);
+  doctor.flag("--json", verb.json, "Print JSON");
+  return doctor;
+}
 
 int run(const DoctorVerb& verb) {
   std::optional<PrivateWorld> world;

@@ -4,6 +4,7 @@
 #include "base/json_writer.h"
 #include "cli/answers.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
@@ -24,6 +25,13 @@ int show_nothing(const DriverVerb& verb, const Error& error) {
 }
 
 }  // namespace
+
+Options add_driver(Options program, DriverVerb& verb) {
+  const Options driver = program.verb("driver", "Show the versions of driver, CUDA and NVML");
+  add_source(driver, verb.source);
+  driver.flag("--json", verb.json, "Print JSON");
+  return driver;
+}
 
 int run(const DriverVerb& verb) {
   auto open = open_source(verb.source);

@@ -13,6 +13,7 @@
 #include "cli/foreground_command.h"
 #include "cli/gpu_selection.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/words.h"
 #include "sim/visible_devices.h"
@@ -113,6 +114,20 @@ int show(const EnergyVerb& verb) {
 }
 
 }  // namespace
+
+Options add_energy(Options program, EnergyVerb& verb) {
+  const Options energy = program.verb("energy", "Show what the GPUs used, or what a command uses");
+  add_source(energy, verb.source);
+  const Option command = energy.command(verb.command, "What to run and measure, after --");
+  energy.option("--gpu,--gpus", verb.gpus, "Measure these GPUs: indexes, UUIDs or PCI addresses")
+      .type_name("GPU")
+      .needs(command);
+  energy.option("--report", verb.report, "Write what was measured as JSON to FILE (-: stdout)")
+      .type_name("FILE")
+      .needs(command);
+  energy.flag("--json", verb.json, "Print JSON; of a command, on stderr");
+  return energy;
+}
 
 int run(const EnergyVerb& verb) {
   return verb.command.empty() ? show(verb) : measure(verb);

@@ -7,6 +7,7 @@
 #include "cli/answers.h"
 #include "cli/reading.h"
 #include "cli/screen.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/text_width.h"
 #include "client/daemon_client.h"
@@ -133,6 +134,18 @@ class Follower {
 };
 
 }  // namespace
+
+Options add_events(Options program, EventsVerb& verb) {
+  const Options events = program.verb("events", "Show what happened to the GPUs and their driver");
+  add_socket(events, verb.source.socket);
+  events.flag("--follow", verb.follow, "Go on with what happens");
+  events.option("--since", verb.since, "Only what followed the event with this id").type_name("ID");
+  events.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      .type_name("GPU");
+  events.flag("--json", verb.json, "Print a line of JSON for each event");
+  add_color(events, verb.color);
+  return events;
+}
 
 int run(const EventsVerb& verb) {
   auto daemon = daemon_at(verb.source.socket,

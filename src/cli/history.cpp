@@ -7,6 +7,7 @@
 #include "base/json_writer.h"
 #include "cli/history_plot.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/words.h"
 #include "client/daemon_client.h"
@@ -161,6 +162,30 @@ int complain_about_daemon(const Error& error) {
 }
 
 }  // namespace
+
+Options add_history(Options program, HistoryVerb& verb) {
+  using enum HistoryVerb::Charset;
+  const Options history = program.verb("history", "Show what a reading of the GPUs was");
+  history.option("gpu", verb.gpus, "Indexes, UUIDs or PCI addresses; else all").type_name("GPU");
+  history.option("--socket", verb.socket, "Ask the daemon at PATH or ADDRESS:PORT");
+  history.option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
+      .type_name("NAME,...");
+  history.option("--element", verb.element, "Which fan, link or place of errors");
+  history.option("--since", verb.since, "2h, 7d, or a time like 2026-01-31T12:00:00Z")
+      .type_name("TIME");
+  history.option("--until", verb.until, "The same; else now").type_name("TIME");
+  history.option("--step", verb.step, "Length of time for each point: 10s, 5m").type_name("TIME");
+  const Option json = history.flag("--json", verb.json, "Print JSON");
+  const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);
+  history.flag("--plot", verb.plot, "Draw it").excludes(json).excludes(csv);
+  history
+      .option("--charset", verb.charset,
+              {{"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}},
+              "Draw with auto, braille, block or ascii")
+      .type_name("NAME");
+  add_color(history, verb.color);
+  return history;
+}
 
 int run(const HistoryVerb& verb) {
   const auto daemon =

@@ -9,6 +9,7 @@
 #include "cli/lease_text.h"
 #include "cli/leased_run.h"
 #include "cli/moment.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
@@ -17,6 +18,7 @@ namespace gpuyard::cli {
 namespace {
 
 using protocol::LeaseAnswer;
+using LeaseAction = LeaseVerb::Action;
 
 // Safe in single quotes: ids, UUIDs and paths.
 std::string quoted(const std::string& text) {
@@ -132,18 +134,76 @@ int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
   return tell(client::call(daemon, protocol::kAdopt, {}, wish), verb);
 }
 
+Options add_action(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
+                   const char* summary) {
+  const Options sub = lease.verb(name, summary).sets(verb.action, what);
+  add_socket(sub, verb.socket);
+  sub.flag("--json", verb.json, "Print JSON");
+  return sub;
+}
+
+Options add_action_on_one(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
+                          const char* summary) {
+  const Options sub = add_action(lease, verb, what, name, summary);
+  sub.option("id", verb.id, "Of the lease; else GPUYARD_LEASE").type_name("ID");
+  return sub;
+}
+
+void add_ttl(Options sub, LeaseVerb& verb) {
+  sub.option("--ttl", verb.ttl, "Ends after 30m, 8h, 2d, unless it is renewed")
+      .type_name("TIME")
+      .required();
+}
+
+void add_take(Options lease, LeaseVerb& verb) {
+  const Options take =
+      add_action(lease, verb, LeaseAction::take, "take", "Take GPUs until a time is over");
+  add_filters(take, verb.wanted);
+  add_ttl(take, verb);
+  take.flag("--export", verb.exported, "Print what a shell's eval sets")
+      .excludes(take.find("--json"));
+  take.flag("--quiet", verb.quiet, "Say nothing but what went wrong");
+}
+
+void add_release(Options lease, LeaseVerb& verb) {
+  const Options release = add_action_on_one(lease, verb, LeaseAction::release, "release",
+                                            "Give one up, or a place in the queue");
+  const Option force =
+      release.flag("--force", verb.force, "Also somebody else's; for administrators");
+  const Option reason = release.option("--reason", verb.reason, "Why, for its holder and the log")
+                            .type_name("TEXT")
+                            .needs(force);
+  force.needs(reason);
+  release.option("--signal", verb.signal, "Sent to what still runs: TERM, KILL, INT, HUP")
+      .type_name("NAME")
+      .one_of({"TERM", "KILL", "INT", "HUP"});
+}
+
 }  // namespace
 
+Options add_lease(Options program, LeaseVerb& verb) {
+  const Options lease = program.verb("lease", "Take GPUs for a time, without a command");
+  lease.requires_verb();
+  add_take(lease, verb);
+  add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Let one last longer"), verb);
+  add_release(lease, verb);
+  const Options adopt = add_action(lease, verb, LeaseAction::adopt, "adopt",
+                                   "Make a lease of the GPUs that a process uses");
+  adopt.option("--pid", verb.pid, "The process").positive().required();
+  add_note(adopt, verb.wanted.note);
+  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one");
+  return lease;
+}
+
 int run(const LeaseVerb& verb) {
-  using Action = LeaseVerb::Action;
   const auto daemon = lease_daemon(verb.socket);
   if (!daemon) return complain_about_leasing(daemon.error());
-  if (verb.action == Action::take) return take(verb, *daemon);
-  if (verb.action == Action::adopt) return adopt(verb, *daemon);
+  if (verb.action == LeaseAction::take) return take(verb, *daemon);
+  if (verb.action == LeaseAction::adopt) return adopt(verb, *daemon);
   const auto named = named_lease(verb.id);
   if (!named) return complain(named.error());
-  if (verb.action == Action::renew) return renew(verb, *daemon, *named);
-  if (verb.action == Action::release) return release(verb, *daemon, *named);
+  if (verb.action == LeaseAction::renew) return renew(verb, *daemon, *named);
+  if (verb.action == LeaseAction::release) return release(verb, *daemon, *named);
   return tell(client::call(*daemon, protocol::kLease, {named->id}), verb);
 }
 

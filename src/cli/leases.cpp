@@ -3,6 +3,7 @@
 #include "cli/lease_request.h"
 #include "cli/lease_table.h"
 #include "cli/queue_table.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
@@ -42,7 +43,52 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   return 0;
 }
 
+Options add_cordoning(Options program, CordonVerb& verb, const char* name, const char* summary) {
+  const Options sub = program.verb(name, summary);
+  add_socket(sub, verb.socket);
+  sub.option("gpus", verb.gpus, "Indexes, UUIDs or PCI addresses with commas, or all")
+      .type_name("GPU,...")
+      .required();
+  sub.flag("--json", verb.json, "Print JSON");
+  return sub;
+}
+
 }  // namespace
+
+Options add_leases(Options program, LeasesVerb& verb) {
+  const Options leases = program.verb("leases", "Show who has which GPUs");
+  add_showing(leases, verb.socket, verb.json, verb.color);
+  return leases;
+}
+
+Options add_queue(Options program, QueueVerb& verb) {
+  const Options queue = program.verb("queue", "Show who waits for GPUs, and why");
+  add_showing(queue, verb.socket, verb.json, verb.color);
+  return queue;
+}
+
+Options add_cordon(Options program, CordonVerb& verb) {
+  const Options cordon =
+      add_cordoning(program, verb, "cordon", "Hand GPUs out to nobody from now on");
+  cordon.option("--reason", verb.reason, "Why, for who waits").type_name("TEXT").required();
+  return cordon;
+}
+
+Options add_uncordon(Options program, CordonVerb& verb) {
+  verb.lift = true;
+  return add_cordoning(program, verb, "uncordon", "Hand GPUs out again");
+}
+
+Options add_usage(Options program, UsageVerb& verb) {
+  const Options usage = program.verb("usage", "Show who used how much of the GPUs");
+  add_showing(usage, verb.socket, verb.json, verb.color);
+  usage.option("--since", verb.since, "In the last 24h, 7d, 30d (7d)").type_name("TIME");
+  usage.option("--by", verb.by, "A row for each user, day, gpu or lease (user)")
+      .type_name("WHAT")
+      .one_of({"user", "day", "gpu", "lease"});
+  usage.flag("--csv", verb.csv, "Print CSV").excludes(usage.find("--json"));
+  return usage;
+}
 
 int run(const LeasesVerb& verb) {
   return show(

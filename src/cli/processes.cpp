@@ -5,6 +5,7 @@
 #include "cli/process_answer.h"
 #include "cli/process_table.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
@@ -34,6 +35,17 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
 }
 
 }  // namespace
+
+Options add_processes(Options program, ProcessesVerb& verb) {
+  const Options processes = program.verb("processes", "Show who uses the GPUs");
+  add_source(processes, verb.source);
+  processes.option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
+      .type_name("GPU");
+  processes.option("--user", verb.user, "Only this user's, by name or number").type_name("USER");
+  processes.flag("--json", verb.json, "Print JSON");
+  add_color(processes, verb.color);
+  return processes;
+}
 
 int run(const ProcessesVerb& verb) {
   auto open = open_source(verb.source);

@@ -10,6 +10,7 @@
 #include "cli/query_answer.h"
 #include "cli/query_csv.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/words.h"
 
@@ -121,6 +122,45 @@ int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
 }
 
 }  // namespace
+
+Options add_query(Options program, QueryVerb& verb) {
+  using enum QueryVerb::Action;
+  const Options query =
+      program.verb("query", "Print chosen readings for scripts, as nvidia-smi does");
+  add_source(query, verb.source);
+  query.option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
+      .type_name("NAME,...");
+  query.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      .type_name("GPU");
+  const Option format = query.option("--format", verb.format, "csv[,noheader][,nounits], or json");
+  query.flag("--json", verb.format, "json", "The same as --format json").excludes(format);
+  const Option interval =
+      query.option("--interval", verb.interval, "Again after 500ms, 2s, 1m").type_name("TIME");
+  query.option("--count", verb.count, "End after N answers").type_name("N").needs(interval);
+  const Option who = query.flag("--processes", verb.action, processes, "Who computes on the GPUs");
+  query.flag("--list", verb.action, list, "Show all fields").excludes(who);
+  return query;
+}
+
+// For scripts that call nvidia-smi: the same words, another program.
+Options add_smi(Options program, QueryVerb& verb) {
+  using Action = QueryVerb::Action;
+  const Options smi = program.verb("smi", "Answer a query in nvidia-smi's own words");
+  const Option gpus =
+      smi.option("--query-gpu", verb.fields, "Readings of the GPUs").type_name("NAME,...");
+  smi.option("--query-compute-apps", verb.fields, "Processes that compute")
+      .type_name("NAME,...")
+      .sets(verb.action, Action::processes)
+      .excludes(gpus);
+  smi.option("--format", verb.format, "csv[,noheader][,nounits]");
+  smi.option("-i,--id", verb.gpu, "These GPUs only").type_name("GPU");
+  const Option seconds = smi.option("-l,--loop", verb.interval, "Again after so many seconds");
+  smi.option("--loop-ms", verb.interval, "Again after so many milliseconds")
+      .unit("ms")
+      .excludes(seconds);
+  smi.flag("--help-query-gpu", verb.action, Action::list, "Show all fields");
+  return smi;
+}
 
 int run(const QueryVerb& verb) {
   if (verb.action == QueryVerb::Action::list) return list_fields();

@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "cli/live_screen.h"
 #include "cli/reading.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/words.h"
@@ -89,6 +90,18 @@ Result<void> record(const RecordVerb& verb, client::Source& source, Interruption
 }
 
 }  // namespace
+
+Options add_record(Options program, RecordVerb& verb) {
+  const Options record = program.verb("record", "Write all readings to a file, to be replayed");
+  add_source(record, verb.source);
+  record.option("file", verb.file, "Where to; - is stdout").required().type_name("FILE");
+  record.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      .type_name("TIME");
+  record.option("--for", verb.length, "End after 90s, 10m, 8h (else Ctrl-C ends it)")
+      .type_name("TIME");
+  record.flag("--force", verb.force, "Replace the file if it is there");
+  return record;
+}
 
 int run(const RecordVerb& verb) {
   const auto interval = parse_interval(verb.interval);

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "cli/recorded.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/words.h"
@@ -61,6 +62,20 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
     ::free(here);
   }
   return recording::Replay{std::move(path), *offset, speed, BootClock::now()};
+}
+
+Options add_replay(Options program, ReplayVerb& verb) {
+  const Options replay = program.verb("replay", "Show a recording as `watch` shows GPUs");
+  const Option file =
+      replay.option("file", verb.file, "The recording").required().type_name("FILE");
+  add_position(replay, "--from", verb.from, "--speed", verb.speed, file);
+  replay.option("--interval", verb.watch.interval, "Time between two looks: 500ms, 2s, 1m")
+      .type_name("TIME");
+  replay.option("--count", verb.watch.count, "End after N looks").type_name("N");
+  const Option info = replay.flag("--info", verb.info, "Say what is in the file, and end");
+  replay.flag("--json", verb.watch.json, "Print a line of JSON for each look").excludes(info);
+  add_color(replay, verb.watch.color);
+  return replay;
 }
 
 int run(const ReplayVerb& verb) {

@@ -6,6 +6,7 @@
 #include "cli/control_words.h"
 #include "cli/lease_request.h"
 #include "cli/leased_run.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 
 namespace gpuyard::cli {
@@ -37,6 +38,19 @@ Result<UniqueFd> open_summary(const std::string& path) {
 }
 
 }  // namespace
+
+Options add_run(Options program, RunVerb& verb) {
+  const Options run = program.verb("run", "Run a command on GPUs that are its own meanwhile");
+  add_socket(run, verb.socket);
+  add_filters(run, verb.wanted);
+  run.option("--power-limit", verb.power_limit, "So many watts on each, as long as it runs")
+      .type_name("WATTS");
+  run.option("--summary", verb.summary, "Write what it used as JSON to FILE").type_name("FILE");
+  run.flag("--quiet", verb.quiet, "Say nothing but what went wrong");
+  run.command(verb.command, "What to run, after --; {uuids} and {indices} stand for its GPUs")
+      .required();
+  return run;
+}
 
 int run(const RunVerb& verb) {
   auto wish = wish_of(verb);

@@ -7,6 +7,7 @@
 #include "cli/answers.h"
 #include "cli/config_json.h"
 #include "cli/history_table.h"
+#include "cli/options.h"
 #include "cli/pretty_json.h"
 #include "cli/process_answer.h"
 #include "cli/query_answer.h"
@@ -77,6 +78,12 @@ std::string text_of(const Schema& schema) {
 }
 
 }  // namespace
+
+Options add_schema(Options program, SchemaVerb& verb) {
+  const Options schema = program.verb("schema", "Print the JSON Schema of what --json prints");
+  schema.option("name", verb.name, "Without a name: which there are");
+  return schema;
+}
 
 int run(const SchemaVerb& verb) {
   if (verb.name.empty()) {

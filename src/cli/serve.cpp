@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/device_table.h"
 #include "cli/recorded.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -91,6 +92,33 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
 }
 
 }  // namespace
+
+Options add_serve(Options program, ServeVerb& verb) {
+  const Options serve = program.verb("serve", "Run the daemon in the foreground");
+  serve.option("--config", verb.config_file, "Read FILE instead of the default files");
+  serve.option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)");
+  serve.option("--socket", verb.socket, "Unix socket of the API");
+  serve.option("--state", verb.state, "Directory for what must survive the daemon");
+  const Option nvml = serve.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
+  serve.option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
+  serve.option("--metrics-dialect", verb.metrics_dialect,
+               "Names of metrics: gpuyard, dcgm-4.8 or both");
+  serve.option("--log-level", verb.log_level, "debug, info, warning or error");
+  const Option simulate = add_simulate(serve, verb.simulate).excludes(nvml);
+  const Option model = add_model(serve, verb.model).needs(simulate);
+  serve.option("--scenario", verb.scenario, "File that says what they do and what happens to them")
+      .type_name("FILE")
+      .needs(simulate)
+      .excludes(model);
+  const Option replay = serve.option("--replay", verb.replay, "Serve a recording instead of GPUs")
+                            .type_name("FILE")
+                            .excludes(nvml)
+                            .excludes(simulate);
+  add_position(serve, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
+               replay);
+  serve.flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
+  return serve;
+}
 
 int run(const ServeVerb& verb) {
   auto config = configuration(verb);

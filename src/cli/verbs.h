@@ -1,5 +1,5 @@
-// The verbs of the command line with what the user said to each. One file runs each verb; exit
-// codes are those of exit_code_of().
+// The verbs of the command line with what the user said to each. One file declares a verb's options
+// and runs it; exit codes are those of exit_code_of().
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include "cli/completion.h"
 #include "cli/screen.h"
 #include "recording/replay_backend.h"
 
 namespace gpuyard::cli {
+
+class Options;
 
 struct ServeVerb {
   std::string config_file;
@@ -264,7 +267,8 @@ struct SchemaVerb {
 };
 
 struct CompletionVerb {
-  std::string script;
+  Shell shell = Shell::bash;
+  std::string script;  // known when all verbs are
 };
 
 struct DriverVerb {
@@ -385,5 +389,43 @@ int run(const VersionVerb&);
 int run(const SchemaVerb&);
 int run(const CompletionVerb&);
 int run(const SimVerb&);
+
+// Each adds its verb and the options of it to the program. What the user says is written into the
+// verb's record, which outlives the parsing.
+Options add_serve(Options program, ServeVerb&);
+Options add_devices(Options program, DevicesVerb&);
+Options add_watch(Options program, WatchVerb&);
+Options add_record(Options program, RecordVerb&);
+Options add_replay(Options program, ReplayVerb&);
+Options add_events(Options program, EventsVerb&);
+Options add_history(Options program, HistoryVerb&);
+Options add_query(Options program, QueryVerb&);
+Options add_smi(Options program, QueryVerb&);
+Options add_processes(Options program, ProcessesVerb&);
+Options add_driver(Options program, DriverVerb&);
+Options add_energy(Options program, EnergyVerb&);
+Options add_power(Options program, ControlVerb&);
+Options add_clocks(Options program, ControlVerb&);
+Options add_persistence(Options program, ControlVerb&);
+Options add_compute_mode(Options program, ControlVerb&);
+Options add_ecc(Options program, ControlVerb&);
+Options add_reset(Options program, ControlVerb&);
+Options add_restore(Options program, ControlVerb&);
+Options add_audit(Options program, AuditVerb&);
+Options add_operations(Options program, OperationsVerb&);
+Options add_run(Options program, RunVerb&);
+Options add_lease(Options program, LeaseVerb&);
+Options add_leases(Options program, LeasesVerb&);
+Options add_queue(Options program, QueueVerb&);
+Options add_cordon(Options program, CordonVerb&);
+Options add_uncordon(Options program, CordonVerb&);
+Options add_usage(Options program, UsageVerb&);
+Options add_alerts(Options program, AlertsVerb&);
+Options add_doctor(Options program, DoctorVerb&);
+Options add_config(Options program, ConfigVerb&);
+Options add_version(Options program, VersionVerb&);
+Options add_schema(Options program, SchemaVerb&);
+Options add_completion(Options program, CompletionVerb&);
+Options add_sim(Options program, SimVerb&);
 
 }  // namespace gpuyard::cli

@@ -5,10 +5,17 @@
 
 #include "base/json_writer.h"
 #include "cli/answers.h"
+#include "cli/options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {
+
+Options add_version(Options program, VersionVerb& verb) {
+  const Options version = program.verb("version", "Show the version of gpuyard");
+  version.flag("--json", verb.json, "Print JSON");
+  return version;
+}
 
 int run(const VersionVerb& verb) {
   print(verb.json ? json::to_json(VersionAnswer{}) + "\n" : fmt::format("gpuyard {}\n", kVersion));

@@ -11,6 +11,7 @@
 #include "cli/query_csv.h"
 #include "cli/reading.h"
 #include "cli/reading_text.h"
+#include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/text_width.h"
 #include "cli/words.h"
@@ -171,6 +172,21 @@ std::unique_ptr<View> view_of(const WatchVerb& verb, const client::Source& sourc
 }
 
 }  // namespace
+
+Options add_watch(Options program, WatchVerb& verb) {
+  const Options watch = program.verb("watch", "Show the GPUs again and again");
+  add_source(watch, verb.source);
+  watch.option("fields", verb.fields, "Show these, as `gpuyard query --list` names them")
+      .type_name("FIELD");
+  watch.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      .type_name("TIME");
+  watch.option("--count", verb.count, "End after N looks").type_name("N");
+  watch.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
+      .type_name("GPU");
+  watch.flag("--json", verb.json, "Print a line of JSON for each look");
+  add_color(watch, verb.color);
+  return watch;
+}
 
 int run(const WatchVerb& verb) {
   const auto interval = parse_interval(verb.interval);

@@ -1,0 +1,216 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "cli/completion.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr const char* kCommand = "command";
+
+// CLI11 takes a word like [1,2] for two, also where it is one of somebody else's command.
+constexpr char kProtected = '\x01';
+
+std::vector<std::string> protected_words(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  for (auto word = std::ranges::find(words, "--"); word != words.end(); ++word) {
+    if (word->starts_with('[')) word->insert(0, 1, kProtected);
+  }
+  return words;
+}
+
+// Changes the text of a value before it is read. Unlike CLI11's own, it says nothing in the help.
+template <class Change>
+CLI::Option* transform(CLI::Option* option, Change&& change) {
+  const auto changed = [change = std::forward<Change>(change)](std::string& text) {
+    change(text);
+    return std::string();
+  };
+  return option->transform(CLI::Validator(changed, "", ""));
+}
+
+// An unset shell variable must not silently mean the default.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_name() == kCommand) continue;  // its words are not ours
+    for (const std::string& value : option->results()) {
+      if (value.empty()) throw CLI::ValidationError(option->get_name(), "the value is empty");
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
+}
+
+CompletableVerb completable(const CLI::App& app) {
+  CompletableVerb verb{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) continue;
+    CompletableOption words{{}, option->get_description(), option->get_items_expected_max() > 0};
+    for (const auto& name : option->get_lnames()) words.names.push_back("--" + name);
+    for (const auto& name : option->get_snames()) words.names.push_back("-" + name);
+    verb.options.push_back(std::move(words));
+  }
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verb.verbs.push_back(completable(*below));
+  }
+  return verb;
+}
+
+}  // namespace
+
+Option Option::required() const {
+  return Option(option_->required());
+}
+
+Option Option::type_name(const char* name) const {
+  return Option(option_->type_name(name));
+}
+
+Option Option::needs(Option other) const {
+  return Option(option_->needs(other.option_));
+}
+
+Option Option::excludes(Option other) const {
+  return Option(option_->excludes(other.option_));
+}
+
+Option Option::range(int least, int most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+
+Option Option::range(double least, double most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+
+Option Option::positive() const {
+  return Option(option_->check(CLI::PositiveNumber));
+}
+
+Option Option::one_of(std::vector<std::string> words) const {
+  return Option(option_->check(CLI::IsMember(std::move(words))));
+}
+
+Option Option::one_of(std::initializer_list<int> numbers) const {
+  return Option(option_->check(CLI::IsMember(numbers)));
+}
+
+Option Option::word(const char* word, int means) const {
+  return Option(transform(option_, [word, means](std::string& text) {
+    if (text == word) text = std::to_string(means);
+  }));
+}
+
+Option Option::unit(const char* unit) const {
+  return Option(transform(option_, [unit](std::string& text) {
+    if (!text.empty()) text += unit;  // an empty value is refused later
+  }));
+}
+
+Option Option::sets_enum(EnumField field, int value) const {
+  return Option(option_->each([field, value](const std::string&) { field.set(value); }));
+}
+
+Options Options::verb(const std::string& name, const char* help) const {
+  return Options(app_->add_subcommand(name, help));
+}
+
+Options Options::requires_verb() const {
+  return Options(app_->require_subcommand(1));
+}
+
+Options Options::alternatives(const char* name) const {
+  return Options(app_->add_option_group(name)->require_option(1));
+}
+
+bool Options::given() const {
+  return app_->count() > 0;
+}
+
+template <class T>
+Option Options::option(const char* names, T& field, const char* help) const {
+  CLI::Option* option = app_->add_option(names, field, help);
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    if (!option->get_positional()) option->allow_extra_args(false);
+  }
+  return Option(option);
+}
+
+template Option Options::option(const char*, std::string&, const char*) const;
+template Option Options::option(const char*, std::vector<std::string>&, const char*) const;
+template Option Options::option(const char*, int&, const char*) const;
+template Option Options::option(const char*, double&, const char*) const;
+template Option Options::option(const char*, std::int64_t&, const char*) const;
+template Option Options::option(const char*, std::uint32_t&, const char*) const;
+template Option Options::option(const char*, std::uint64_t&, const char*) const;
+template Option Options::option(const char*, std::optional<int>&, const char*) const;
+template Option Options::option(const char*, std::optional<double>&, const char*) const;
+template Option Options::option(const char*, std::optional<std::uint32_t>&, const char*) const;
+
+Option Options::command(std::vector<std::string>& words, const char* help) const {
+  return Option(transform(app_->add_option(kCommand, words, help), [](std::string& word) {
+    if (word.starts_with(kProtected)) word.erase(0, 1);
+  }));
+}
+
+Option Options::flag(const char* names, bool& field, const char* help) const {
+  return Option(app_->add_flag(names, field, help));
+}
+
+Option Options::flag(const char* names, std::string& field, const char* value,
+                     const char* help) const {
+  return Option(app_->add_flag_callback(names, [&field, value] { field = value; }, help));
+}
+
+Option Options::enum_option(const char* names, EnumField field,
+                            const std::vector<std::pair<std::string, int>>& words,
+                            const char* help) const {
+  const std::map<std::string, int> numbers(words.begin(), words.end());
+  const auto set = [field](const int& value) { field.set(value); };
+  return Option(app_->add_option_function<int>(names, set, help)
+                    ->transform(CLI::CheckedTransformer(numbers)));
+}
+
+Option Options::enum_flag(const char* names, EnumField field, int value, const char* help) const {
+  return Option(app_->add_flag_callback(names, [field, value] { field.set(value); }, help));
+}
+
+Option Options::find(const char* name) const {
+  return Option(app_->get_option(name));
+}
+
+Options Options::sets_enum(EnumField field, int value) const {
+  return Options(app_->callback([field, value] { field.set(value); }));
+}
+
+Program::Program(const char* name, const char* help)
+    : app_(std::make_unique<CLI::App>(help, name)) {}
+
+Program::~Program() = default;
+
+Options Program::options() const {
+  return Options(app_.get());
+}
+
+std::optional<int> Program::parse(int argc, const char* const* argv) {
+  auto words = protected_words(argc, argv);
+  std::ranges::reverse(words);
+  try {
+    app_->parse(std::move(words));
+    refuse_empty_values(*app_);
+  } catch (const CLI::ParseError& error) {
+    // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
+    return app_->exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);
+  }
+  return std::nullopt;
+}
+
+CompletableVerb Program::words() const {
+  return completable(*app_);
+}
+
+}  // namespace gpuyard::cli

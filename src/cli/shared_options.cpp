@@ -1,0 +1,82 @@
+#include "cli/shared_options.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr int kMostGpusOfLease = 256;
+
+}  // namespace
+
+Option add_color(Options verb, ColorWish& wish) {
+  return verb
+      .option("--color", wish,
+              {{"auto", ColorWish::automatic},
+               {"always", ColorWish::always},
+               {"never", ColorWish::never}},
+              "Colours: auto, always or never; NO_COLOR is obeyed")
+      .type_name("WHEN");
+}
+
+Option add_socket(Options verb, std::string& socket) {
+  return verb.option("--socket", socket, "Ask the daemon at PATH or ADDRESS:PORT, and nobody else");
+}
+
+Option add_simulate(Options verb, std::optional<int>& gpus) {
+  return verb.option("--simulate", gpus, "Use N simulated GPUs (1 to 64)")
+      .type_name("N")
+      .range(1, kMostGpus);
+}
+
+Option add_model(Options verb, std::string& model) {
+  return verb.option("--model", model, "Model of the simulated GPUs, or several: a100:2,h100:4,t4");
+}
+
+void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish) {
+  add_socket(verb, socket);
+  verb.flag("--json", json, "Print JSON");
+  add_color(verb, wish);
+}
+
+void add_source(Options verb, SourceFlags& flags) {
+  const Option socket = add_socket(verb, flags.socket);
+  const Option local = verb.flag("--local", flags.local, "Ask the driver, not a daemon");
+  const Option nvml =
+      verb.option("--nvml", flags.nvml, "Path of libnvidia-ml.so.1, for the local driver");
+  const Option simulate = add_simulate(verb, flags.simulate);
+  socket.excludes(local).excludes(nvml).excludes(simulate);
+  nvml.excludes(simulate);
+}
+
+void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
+                  double& speed, Option file) {
+  verb.option(from_name, from, "Begin so far into the recording: 90s, 10m")
+      .type_name("TIME")
+      .needs(file);
+  verb.option(speed_name, speed, "So many times as fast as it happened")
+      .range(recording::kSlowest, recording::kFastest)
+      .needs(file);
+}
+
+void add_filters(Options verb, LeaseFilters& wanted) {
+  verb.option("-n,--gpus", wanted.gpus, "How many GPUs (1)")
+      .type_name("N")
+      .range(1, kMostGpusOfLease);
+  verb.option("--min-free", wanted.min_free, "With so much free memory on each: 20G")
+      .type_name("SIZE");
+  verb.option("--model", wanted.model, "Whose name has this in it: H100").type_name("NAME");
+  verb.option("--among", wanted.among, "Only these: indexes, UUIDs or PCI addresses")
+      .type_name("GPU,...");
+  verb.option("--max-time", wanted.max_time,
+              "You need them no longer than 2h: who says so waits less")
+      .type_name("TIME");
+  const Option wait = verb.option("--wait", wanted.wait, "Wait no longer than 10m; else for ever")
+                          .type_name("TIME");
+  verb.flag("--no-wait", wanted.no_wait, "Now or not at all").excludes(wait);
+  add_note(verb, wanted.note);
+}
+
+Option add_note(Options verb, std::string& note) {
+  return verb.option("--note", note, "What it is for, for others to read").type_name("TEXT");
+}
+
+}  // namespace gpuyard::cli
