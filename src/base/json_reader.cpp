@@ -1,8 +1,201 @@
 #include "base/json_reader.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include <boost/json.hpp>
+
 // Boost.JSON's library part is compiled in third_party/json_impl.cpp.
 
 namespace gpuyard::json {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(UnknownFields unknown) : unknown_(unknown) {}
+
+  void read(const boost::json::value& from, const Shape&, void* to);
+  const Problems& problems() const { return problems_; }
+
+ private:
+  // The path of what is read now is longer by a step while this lives.
+  class Step {
+   public:
+    Step(std::string& path, std::string_view name) : path_(path), length_(path.size()) {
+      path_.append("/").append(name);
+    }
+    ~Step() { path_.resize(length_); }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    std::string& path_;
+    std::size_t length_;
+  };
+
+  void complain(std::string_view what) { problems_.add(path_, what); }
+
+  template <class T>
+  void read_integer(const boost::json::value& from, void* to);
+  void read_boolean(const boost::json::value& from, bool& to);
+  void read_number(const boost::json::value& from, double& to);
+  void read_text(const boost::json::value& from, std::string& to);
+  void read_word(const boost::json::value& from, const Shape&, void* to);
+  void read_optional(const boost::json::value& from, const Shape&, void* to);
+  void read_list(const boost::json::value& from, const Shape&, void* to);
+  void read_map(const boost::json::value& from, const Shape&, void* to);
+  void read_record(const boost::json::value& from, const Shape&, void* to);
+  void refuse_unknown(const boost::json::object& from, const Shape&);
+
+  UnknownFields unknown_;
+  Problems problems_;
+  std::string path_;
+};
+
+void Reader::read_boolean(const boost::json::value& from, bool& to) {
+  if (const auto* value = from.if_bool()) {
+    to = *value;
+  } else {
+    complain("must be true or false");
+  }
+}
+
+template <class T>
+void Reader::read_integer(const boost::json::value& from, void* to) {
+  boost::json::error_code failed;
+  const T value = from.to_number<T>(failed);
+  if (failed || from.is_double()) {
+    complain(from.is_number() ? "not an integer in range" : "must be an integer");
+  } else {
+    *static_cast<T*>(to) = value;
+  }
+}
+
+void Reader::read_number(const boost::json::value& from, double& to) {
+  // The parser makes an infinity of what no double can hold.
+  if (!from.is_number()) {
+    complain("must be a number");
+  } else if (to = from.to_number<double>(); !std::isfinite(to)) {
+    complain("out of range");
+  }
+}
+
+void Reader::read_text(const boost::json::value& from, std::string& to) {
+  if (const auto* value = from.if_string()) {
+    to = std::string_view(*value);
+  } else {
+    complain("must be a string");
+  }
+}
+
+void Reader::read_word(const boost::json::value& from, const Shape& shape, void* to) {
+  const auto* text = from.if_string();
+  const auto word = text == nullptr
+                        ? shape.words.end()
+                        : std::ranges::find(shape.words, std::string_view(*text), &Word::text);
+  if (word != shape.words.end()) {
+    shape.set_word(to, word->value);
+  } else {
+    complain("is not one of the known values");
+  }
+}
+
+void Reader::read_optional(const boost::json::value& from, const Shape& shape, void* to) {
+  if (from.is_null()) {
+    shape.clear(to);
+  } else {
+    read(from, *shape.inner, shape.add(to, {}));
+  }
+}
+
+void Reader::read_list(const boost::json::value& from, const Shape& shape, void* to) {
+  const auto* values = from.if_array();
+  if (values == nullptr) return complain("must be an array");
+  shape.clear(to);
+  std::size_t index = 0;
+  for (const auto& value : *values) {
+    const Step step(path_, std::to_string(index++));
+    read(value, *shape.inner, shape.add(to, {}));
+  }
+}
+
+void Reader::read_map(const boost::json::value& from, const Shape& shape, void* to) {
+  const auto* object = from.if_object();
+  if (object == nullptr) return complain("must be an object");
+  shape.clear(to);
+  for (const auto& entry : *object) {
+    const Step step(path_, entry.key());
+    read(entry.value(), *shape.inner, shape.add(to, entry.key()));
+  }
+}
+
+void Reader::read_record(const boost::json::value& from, const Shape& shape, void* to) {
+  const auto* object = from.if_object();
+  if (object == nullptr) return complain("must be an object");
+  std::size_t known = 0;
+  for (const Field& field : shape.fields) {
+    const Step step(path_, field.name);
+    if (const auto* value = object->if_contains(field.name)) {
+      ++known;
+      read(*value, *field.shape, field.in(to));
+    } else if (field.shape->kind != Kind::optional) {
+      complain("required");
+    }
+  }
+  if (unknown_ == UnknownFields::refuse && known < object->size()) refuse_unknown(*object, shape);
+}
+
+void Reader::refuse_unknown(const boost::json::object& from, const Shape& shape) {
+  for (const auto& entry : from) {
+    if (std::ranges::find(shape.fields, std::string_view(entry.key()), &Field::name) !=
+        shape.fields.end()) {
+      continue;
+    }
+    const Step step(path_, entry.key());
+    complain("unknown field");
+  }
+}
+
+void Reader::read(const boost::json::value& from, const Shape& shape, void* to) {
+  switch (shape.kind) {
+    case Kind::boolean:
+      return read_boolean(from, *static_cast<bool*>(to));
+    case Kind::int8:
+      return read_integer<std::int8_t>(from, to);
+    case Kind::int16:
+      return read_integer<std::int16_t>(from, to);
+    case Kind::int32:
+      return read_integer<std::int32_t>(from, to);
+    case Kind::int64:
+      return read_integer<std::int64_t>(from, to);
+    case Kind::uint8:
+      return read_integer<std::uint8_t>(from, to);
+    case Kind::uint16:
+      return read_integer<std::uint16_t>(from, to);
+    case Kind::uint32:
+      return read_integer<std::uint32_t>(from, to);
+    case Kind::uint64:
+      return read_integer<std::uint64_t>(from, to);
+    case Kind::number:
+      return read_number(from, *static_cast<double*>(to));
+    case Kind::text:
+      return read_text(from, *static_cast<std::string*>(to));
+    case Kind::word:
+      return read_word(from, shape, to);
+    case Kind::optional:
+      return read_optional(from, shape, to);
+    case Kind::list:
+      return read_list(from, shape, to);
+    case Kind::map:
+      return read_map(from, shape, to);
+    case Kind::record:
+      return read_record(from, shape, to);
+    case Kind::own:
+      return shape.read(from, to, path_, problems_);
+  }
+}
+
+}  // namespace
 
 void Problems::add(const std::string& path, std::string_view what) {
   if (text_.size() > kMaxText) return;
@@ -21,6 +214,15 @@ Result<boost::json::value> parse(std::string_view text) {
       boost::json::parse(boost::json::string_view(text.data(), text.size()), failed, {}, options);
   if (failed) return Error{Errc::invalid, "not valid JSON: " + failed.message()};
   return document;
+}
+
+Result<void> read(std::string_view text, const Shape& shape, void* to, UnknownFields unknown) {
+  const auto document = parse(text);
+  if (!document) return document.error();
+  Reader reader(unknown);
+  reader.read(*document, shape, to);
+  if (!reader.problems().empty()) return Error{Errc::invalid, reader.problems().text()};
+  return {};
 }
 
 }  // namespace gpuyard::json

@@ -6,6 +6,7 @@
 #include <random>
 
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "base/json_reader.h"
 #include "base/json_schema.h"
@@ -232,7 +233,7 @@ TEST(JsonReader, BrokenTextIsAnErrorOrAValueAndNeverMore) {
 }
 
 TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {
-  EXPECT_EQ(boost::json::value(schema<Inner>()), *parse(R"({
+  EXPECT_EQ(boost::json::value(schema(shape_of<Inner>)), *parse(R"({
     "type": "object",
     "properties": {"number": {"type": "integer", "description": "How many."},
                    "maybe": {"type": ["number", "null"]}},
@@ -240,13 +241,13 @@ TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {
 }
 
 TEST(JsonSchema, AnOptionalEnumAllowsNull) {
-  EXPECT_EQ(boost::json::value(schema<std::optional<Colour>>()),
+  EXPECT_EQ(boost::json::value(schema(shape_of<std::optional<Colour>>)),
             *parse(R"({"type": ["string", "null"], "enum": ["red", "green", null]})"));
 }
 
 TEST(JsonSchema, ContainersDescribeWhatTheyHold) {
-  const auto properties = schema<Outer>().at("properties").as_object();
-  EXPECT_EQ(properties.at("list").at("items"), boost::json::value(schema<Inner>()));
+  const auto properties = schema(shape_of<Outer>).at("properties").as_object();
+  EXPECT_EQ(properties.at("list").at("items"), boost::json::value(schema(shape_of<Inner>)));
   EXPECT_EQ(properties.at("map"),
             *parse(R"({"type": "object", "additionalProperties": {"type": "integer"}})"));
 }

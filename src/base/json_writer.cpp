@@ -1,5 +1,10 @@
 #include "base/json_writer.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
 #include "base/utf8.h"
 
 namespace gpuyard::json {
@@ -28,6 +33,34 @@ void put_escape(std::string& out, unsigned char c) {
       out += kHex[c >> 4U];
       out += kHex[c & 0xFU];
   }
+}
+
+template <class T>
+void put_integer(std::string& out, const void* from) {
+  std::array<char, 24> digits{};
+  const T value = *static_cast<const T*>(from);
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+}
+
+void put_word(std::string& out, const Shape& shape, std::int64_t value) {
+  const auto word = std::ranges::find(shape.words, value, &Word::value);
+  put_string(out, word != shape.words.end() ? word->text : "unknown");
+}
+
+void put_record(std::string& out, std::span<const Field> fields, const void* from) {
+  char separator = '{';
+  for (const Field& field : fields) {
+    out += separator;
+    separator = ',';
+    out += '"';
+    out += field.name;
+    out += "\":";
+    // Only where the field is: nothing is written through it.
+    put(out, *field.shape, field.in(const_cast<void*>(from)));
+  }
+  if (separator == '{') out += '{';
+  out += '}';
 }
 
 }  // namespace
@@ -60,6 +93,43 @@ void put_double(std::string& out, double value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
+}
+
+void put(std::string& out, const Shape& shape, const void* from) {
+  switch (shape.kind) {
+    case Kind::boolean:
+      out += *static_cast<const bool*>(from) ? "true" : "false";
+      return;
+    case Kind::int8:
+      return put_integer<std::int8_t>(out, from);
+    case Kind::int16:
+      return put_integer<std::int16_t>(out, from);
+    case Kind::int32:
+      return put_integer<std::int32_t>(out, from);
+    case Kind::int64:
+      return put_integer<std::int64_t>(out, from);
+    case Kind::uint8:
+      return put_integer<std::uint8_t>(out, from);
+    case Kind::uint16:
+      return put_integer<std::uint16_t>(out, from);
+    case Kind::uint32:
+      return put_integer<std::uint32_t>(out, from);
+    case Kind::uint64:
+      return put_integer<std::uint64_t>(out, from);
+    case Kind::number:
+      return put_double(out, *static_cast<const double*>(from));
+    case Kind::text:
+      return put_string(out, *static_cast<const std::string*>(from));
+    case Kind::record:
+      return put_record(out, shape.fields, from);
+    case Kind::word:
+      return put_word(out, shape, shape.get_word(from));
+    case Kind::optional:
+    case Kind::list:
+    case Kind::map:
+    case Kind::own:
+      return shape.put(out, from);
+  }
 }
 
 }  // namespace gpuyard::json

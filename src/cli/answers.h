@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "cli/version.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"

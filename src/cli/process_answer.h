@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "client/source.h"
 #include "protocol/resources.h"
 

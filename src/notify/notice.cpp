@@ -3,6 +3,9 @@
 #include <charconv>
 #include <string_view>
 
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 
 namespace gpuyard::notify {
@@ -59,8 +62,8 @@ void read_json(const boost::json::value& from, NoticeTime& time, const std::stri
   time = *wall;
 }
 
-boost::json::object schema_of(std::type_identity<NoticeTime>) {
-  return {{"type", "string"}, {"format", "date-time"}};
+void schema_of(std::type_identity<NoticeTime>, boost::json::object& out) {
+  out = {{"type", "string"}, {"format", "date-time"}};
 }
 
 }  // namespace gpuyard::notify

@@ -7,10 +7,9 @@
 #include <string>
 
 #include <boost/describe.hpp>
-#include <boost/json.hpp>
 
 #include "base/clock.h"
-#include "base/json_reader.h"
+#include "base/json_shape.h"
 
 namespace gpuyard::notify {
 
@@ -37,7 +36,7 @@ struct NoticeTime {
 void put_json(std::string& out, const NoticeTime& time);
 void read_json(const boost::json::value& from, NoticeTime& time, const std::string& path,
                json::Problems& problems);
-boost::json::object schema_of(std::type_identity<NoticeTime>);
+void schema_of(std::type_identity<NoticeTime>, boost::json::object& out);
 
 struct NoticeGpu {
   std::uint32_t index = 0;

@@ -9,7 +9,7 @@
 #include "andon/alert.h"
 #include "andon/rule.h"
 #include "andon/severity.h"
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "base/record.h"
 
 namespace gpuyard::protocol {

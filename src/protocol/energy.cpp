@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
+
 namespace gpuyard::protocol {
 namespace {
 
@@ -119,8 +123,8 @@ void read_json(const boost::json::value& from, GpuName& to, const std::string& p
   }
 }
 
-boost::json::object schema_of(std::type_identity<GpuName>) {
-  return {{"type", boost::json::array{"string", "integer"}}};
+void schema_of(std::type_identity<GpuName>, boost::json::object& out) {
+  out = {{"type", boost::json::array{"string", "integer"}}};
 }
 
 }  // namespace gpuyard::protocol

@@ -7,8 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/json_reader.h"
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "device/snapshot.h"
 #include "energy/ledger.h"
 
@@ -60,7 +59,7 @@ struct GpuName {
 void put_json(std::string& out, const GpuName&);
 void read_json(const boost::json::value& from, GpuName& to, const std::string& path,
                json::Problems&);
-boost::json::object schema_of(std::type_identity<GpuName>);
+void schema_of(std::type_identity<GpuName>, boost::json::object& out);
 
 struct EnergyWindowWish {
   std::optional<std::vector<GpuName>> gpus;

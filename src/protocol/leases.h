@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "base/record.h"
 #include "base/result.h"
 #include "device/snapshot.h"

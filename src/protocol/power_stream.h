@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "base/record.h"
 
 namespace gpuyard::protocol {

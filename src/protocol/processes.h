@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "base/record.h"
 #include "device/process.h"
 #include "device/process_facts.h"

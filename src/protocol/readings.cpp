@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <boost/json.hpp>
+
+#include "base/json_writer.h"
+
 namespace gpuyard::protocol {
 namespace {
 
@@ -19,7 +23,7 @@ void put_words(std::string& out, const Row& row, std::int64_t flags) {
   for (const Word& word : row.words) {
     if ((flags & word.value) == 0) continue;
     if (!std::exchange(first, false)) out += ',';
-    json::put(out, word.text);
+    json::put_string(out, word.text);
   }
   out += ']';
 }
@@ -29,8 +33,8 @@ void put_number(std::string& out, const Row& row, std::int64_t number) {
   if (row.kind == Kind::state) {
     const auto word = std::ranges::find(row.words, number, &Word::value);
     // A state that has no word yet: the driver is newer than we are.
-    return json::put(out,
-                     word != row.words.end() ? std::string(word->text) : std::to_string(number));
+    return json::put_string(
+        out, word != row.words.end() ? std::string(word->text) : std::to_string(number));
   }
   const std::int64_t divisor = unit_info(row.unit).json_divisor;
   if (divisor == 1) return json::put(out, number);
@@ -38,7 +42,7 @@ void put_number(std::string& out, const Row& row, std::int64_t number) {
 }
 
 void put_value(std::string& out, const Row& row, const Reading& reading) {
-  if (const std::string* text = reading.text()) return json::put(out, *text);
+  if (const std::string* text = reading.text()) return json::put_string(out, *text);
   if (const std::int64_t* number = reading.number()) return put_number(out, row, *number);
   out += "null";
 }
@@ -50,7 +54,7 @@ void put_elements(std::string& out, const Row& row, std::span<const Reading> rea
   for (const Reading& reading : readings) {
     if (!std::exchange(first, false)) out += ',';
     if (by_place) {
-      json::put(out, element_of(row.dimension, reading.index));
+      json::put_string(out, element_of(row.dimension, reading.index));
       out += ':';
     }
     put_value(out, row, reading);
@@ -107,7 +111,7 @@ void put_json(std::string& out, const Readings& readings) {
   out += '}';
 }
 
-boost::json::object schema_of(std::type_identity<Readings>) {
+void schema_of(std::type_identity<Readings>, boost::json::object& out) {
   boost::json::object properties;
   boost::json::array required;
   each_device_row([&](const Row& row) {
@@ -126,7 +130,7 @@ boost::json::object schema_of(std::type_identity<Readings>) {
     properties[key] = std::move(one);
     required.emplace_back(key);
   });
-  return {
+  out = {
       {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 

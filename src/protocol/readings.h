@@ -9,10 +9,7 @@
 #include <string>
 #include <type_traits>
 
-#include <boost/json.hpp>
-
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json_shape.h"
 #include "device/catalog.h"
 #include "device/reading.h"
 
@@ -40,6 +37,6 @@ void read_row(const boost::json::value& from, const Row&, Sample& to, const std:
 void put_json(std::string& out, const Readings&);
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,
                json::Problems&);
-boost::json::object schema_of(std::type_identity<Readings>);
+void schema_of(std::type_identity<Readings>, boost::json::object& out);
 
 }  // namespace gpuyard::protocol

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
 #include "protocol/readings.h"
 
 namespace gpuyard::protocol {

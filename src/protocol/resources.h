@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "base/record.h"
 #include "device/health.h"
 #include "device/snapshot.h"

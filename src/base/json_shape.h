@@ -1,0 +1,287 @@
+// What a type is as JSON, as a table that is made at compile time: its fields, its words, what it
+// holds. Reading, writing and schemas walk such tables, so that they are compiled once and not once
+// a type. Knows no JSON library.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <boost/json/fwd.hpp>
+
+#include "base/record.h"
+
+namespace gpuyard::json {
+
+// What the member list cannot say about a field. Specialise about<&T::field> beside the struct.
+struct About {
+  std::string_view description;
+};
+template <auto Member>
+inline constexpr About about{};
+
+// The name under which others refer to a record's schema; specialise beside the struct.
+template <class T>
+inline constexpr std::string_view schema_name{};
+
+class Problems;
+
+// A type that writes itself: `void put_json(std::string&, const T&)`, found by its namespace.
+template <class T>
+concept WritesItself = requires(std::string& out, const T& value) { put_json(out, value); };
+
+// A type that reads itself: `void read_json(const boost::json::value&, T&, const std::string& path,
+// Problems&)`.
+template <class T>
+concept ReadsItself = requires(const boost::json::value& from, T& to, Problems& problems) {
+  read_json(from, to, std::string(), problems);
+};
+
+// A type that describes itself: `void schema_of(std::type_identity<T>, boost::json::object& out)`.
+template <class T>
+concept DescribesItself =
+    requires(boost::json::object& out) { schema_of(std::type_identity<T>{}, out); };
+
+enum class Kind : std::uint8_t {
+  boolean,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  number,
+  text,
+  word,  // an enum, by its name
+  optional,
+  list,
+  map,  // by strings
+  record,
+  own,  // reads, writes or describes itself
+};
+
+struct Shape;
+
+struct Field {
+  std::string_view name;
+  std::string_view description;
+  const Shape* shape;
+  void* (*in)(void* record);
+};
+
+struct Word {
+  std::string_view text;
+  std::int64_t value;
+};
+
+// Each member below its kind is there for the kinds that it names, and else empty.
+struct Shape {
+  Kind kind;
+  // record
+  std::string_view title = {};  // of its schema
+  std::span<const Field> fields = {};
+  // word
+  std::span<const Word> words = {};
+  void (*set_word)(void* to, std::int64_t value) = nullptr;
+  std::int64_t (*get_word)(const void* from) = nullptr;
+  // optional, list, map
+  const Shape* inner = nullptr;
+  void (*clear)(void* whole) = nullptr;
+  // An optional's value, a list's next element, a map's value of that name.
+  void* (*add)(void* whole, std::string_view name) = nullptr;
+  // own, as far as it can; put also of optional, list, map
+  void (*put)(std::string& out, const void* from) = nullptr;
+  void (*read)(const boost::json::value&, void* to, const std::string& path, Problems&) = nullptr;
+  void (*describe)(boost::json::object& out) = nullptr;
+};
+
+template <class T>
+constexpr Shape make_shape();
+
+template <class T>
+inline constexpr Shape shape_of = make_shape<T>();
+
+// What `from` points to is of the type that has this shape.
+void put(std::string& out, const Shape&, const void* from);
+
+// Appends `text` as a JSON string. Control characters are escaped; bytes that are not UTF-8 become
+// U+FFFD, because names come from drivers and strangers.
+void put_string(std::string& out, std::string_view text);
+
+namespace shapes {
+
+// What shapes of each type point to.
+
+template <class T, auto Member>
+void* field_in(void* record) {
+  return &(static_cast<T*>(record)->*Member);
+}
+
+template <class T, template <class...> class List, class... Members>
+constexpr auto fields(List<Members...>) {
+  return std::array<Field, sizeof...(Members)>{
+      Field{Members::name, about<Members::pointer>.description,
+            &shape_of<std::remove_cvref_t<decltype(std::declval<T&>().*Members::pointer)>>,
+            &field_in<T, Members::pointer>}...};
+}
+template <Record T>
+inline constexpr auto fields_of =
+    fields<T>(boost::describe::describe_members<T, boost::describe::mod_public |
+                                                       boost::describe::mod_inherited>{});
+
+template <template <class...> class List, class... Entries>
+constexpr auto words(List<Entries...>) {
+  return std::array<Word, sizeof...(Entries)>{
+      Word{Entries::name, static_cast<std::int64_t>(Entries::value)}...};
+}
+template <DescribedEnum E>
+inline constexpr auto words_of = words(boost::describe::describe_enumerators<E>{});
+
+template <class E>
+void set_word(void* to, std::int64_t value) {
+  *static_cast<E*>(to) = static_cast<E>(value);
+}
+template <class E>
+std::int64_t get_word(const void* from) {
+  return static_cast<std::int64_t>(*static_cast<const E*>(from));
+}
+
+template <class T>
+void reset(void* whole) {
+  static_cast<std::optional<T>*>(whole)->reset();
+}
+template <class T>
+void* emplace(void* whole, std::string_view) {
+  return &static_cast<std::optional<T>*>(whole)->emplace();
+}
+template <class T>
+void put_optional(std::string& out, const void* from) {
+  const auto& value = *static_cast<const std::optional<T>*>(from);
+  if (value) {
+    put(out, shape_of<T>, &*value);
+  } else {
+    out += "null";
+  }
+}
+
+template <class Container>
+void clear(void* whole) {
+  static_cast<Container*>(whole)->clear();
+}
+
+template <class T>
+void* add_element(void* whole, std::string_view) {
+  return &static_cast<std::vector<T>*>(whole)->emplace_back();
+}
+template <class T>
+void put_list(std::string& out, const void* from) {
+  char separator = '[';
+  for (const T& value : *static_cast<const std::vector<T>*>(from)) {
+    out += separator;
+    separator = ',';
+    put(out, shape_of<T>, &value);
+  }
+  if (separator == '[') out += '[';
+  out += ']';
+}
+
+template <class T>
+void* add_named(void* whole, std::string_view name) {
+  return &(*static_cast<std::map<std::string, T>*>(whole))[std::string(name)];
+}
+template <class T>
+void put_map(std::string& out, const void* from) {
+  char separator = '{';
+  for (const auto& [name, value] : *static_cast<const std::map<std::string, T>*>(from)) {
+    out += separator;
+    separator = ',';
+    put_string(out, name);
+    out += ':';
+    put(out, shape_of<T>, &value);
+  }
+  if (separator == '{') out += '{';
+  out += '}';
+}
+
+template <class T>
+void put_own(std::string& out, const void* from) {
+  put_json(out, *static_cast<const T*>(from));
+}
+template <class T>
+void read_own(const boost::json::value& from, void* to, const std::string& path,
+              Problems& problems) {
+  read_json(from, *static_cast<T*>(to), path, problems);
+}
+template <class T>
+void describe_own(boost::json::object& out) {
+  schema_of(std::type_identity<T>{}, out);
+}
+
+template <class T>
+constexpr Kind integer_kind() {
+  if constexpr (std::is_same_v<T, std::int8_t>) return Kind::int8;
+  if constexpr (std::is_same_v<T, std::int16_t>) return Kind::int16;
+  if constexpr (std::is_same_v<T, std::int32_t>) return Kind::int32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return Kind::int64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return Kind::uint8;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return Kind::uint16;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return Kind::uint32;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return Kind::uint64;
+}
+
+}  // namespace shapes
+
+template <class T>
+constexpr Shape make_shape() {
+  if constexpr (WritesItself<T> || ReadsItself<T> || DescribesItself<T>) {
+    Shape own{.kind = Kind::own};
+    if constexpr (WritesItself<T>) own.put = &shapes::put_own<T>;
+    if constexpr (ReadsItself<T>) own.read = &shapes::read_own<T>;
+    if constexpr (DescribesItself<T>) own.describe = &shapes::describe_own<T>;
+    return own;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return {.kind = Kind::boolean};
+  } else if constexpr (std::is_integral_v<T>) {
+    return {.kind = shapes::integer_kind<T>()};
+  } else if constexpr (std::is_same_v<T, double>) {
+    return {.kind = Kind::number};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return {.kind = Kind::text};
+  } else if constexpr (DescribedEnum<T>) {
+    return {.kind = Kind::word,
+            .words = shapes::words_of<T>,
+            .set_word = &shapes::set_word<T>,
+            .get_word = &shapes::get_word<T>};
+  } else if constexpr (is_optional<T>) {
+    using Value = typename T::value_type;
+    return {.kind = Kind::optional,
+            .inner = &shape_of<Value>,
+            .clear = &shapes::reset<Value>,
+            .add = &shapes::emplace<Value>,
+            .put = &shapes::put_optional<Value>};
+  } else if constexpr (is_vector<T>) {
+    using Value = typename T::value_type;
+    return {.kind = Kind::list,
+            .inner = &shape_of<Value>,
+            .clear = &shapes::clear<T>,
+            .add = &shapes::add_element<Value>,
+            .put = &shapes::put_list<Value>};
+  } else if constexpr (is_string_map<T>) {
+    using Value = typename T::mapped_type;
+    return {.kind = Kind::map,
+            .inner = &shape_of<Value>,
+            .clear = &shapes::clear<T>,
+            .add = &shapes::add_named<Value>,
+            .put = &shapes::put_map<Value>};
+  } else {
+    static_assert(Record<T>, "JSON has no form for this type");
+    return {.kind = Kind::record, .title = schema_name<T>, .fields = shapes::fields_of<T>};
+  }
+}
+
+}  // namespace gpuyard::json
