@@ -61,8 +61,6 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
-}  // namespace
-
 void get_alerts(Context& context, const NoParams&, Responder<protocol::Alerts> respond) {
   const andon::Board& board = *context.alerts;
   protocol::Alerts all;
@@ -165,6 +163,22 @@ void test_sinks(Context& context, const Asked& asked, const NoParams&,
                               if (!got) return (*shared)(got.error());
                               (*shared)(protocol::SinkTests{1, simulated(context), *got});
                             });
+}
+
+}  // namespace
+
+std::vector<BoundRoute> alert_routes() {
+  return {
+      bind(protocol::kAlerts, &get_alerts),
+      bind(protocol::kAlertHistory, &get_alert_history),
+      bind(protocol::kAcknowledge, &acknowledge_alert),
+      bind(protocol::kTestSinks, &test_sinks),
+      bind(protocol::kSilencesNow, &get_silences),
+      bind(protocol::kSilence, &put_silence),
+      bind(protocol::kUnsilence, &end_silence),
+      bind(protocol::kRules, &get_rules),
+      bind(protocol::kSinks, &get_sinks),
+  };
 }
 
 }  // namespace gpuyard::api

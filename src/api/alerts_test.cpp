@@ -1,6 +1,7 @@
 // The routes of alerts over a board whose disk is memory.
 #include "api/alert_news.h"
 #include "api/lease_routes_for_tests.h"
+#include "base/json_reader.h"
 
 #include "andon/board_for_tests.h"
 #include "api/alert_view.h"

@@ -141,8 +141,6 @@ void manage(Context& context, const std::string& names, Responder<protocol::Mana
                   });
 }
 
-}  // namespace
-
 control::Asker asker_of(const Asked& asked) {
   return {asked.principal.name(), asked.principal.scope >= protocol::Scope::admin, asked.request_id,
           asked.received};
@@ -191,6 +189,12 @@ void restore_setting(SettingKind kind, Context& context, const Asked& asked,
   const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
   change(context, asked, query.id, how, control::Action(control::Restore{kind}), std::move(respond),
          {query.lease, query.fence});
+}
+
+template <SettingKind kKind>
+void restore(Context& context, const Asked& asked, const protocol::RestoreQuery& query,
+             ChangesResponder respond) {
+  restore_setting(kKind, context, asked, query, std::move(respond));
 }
 
 void restore_all(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
@@ -266,6 +270,33 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
         (*shared)(std::move(view));
       });
   if (!asked) (*shared)(Error{Errc::busy, "too much waits for the disk already; ask again"});
+}
+
+}  // namespace
+
+std::vector<BoundRoute> control_routes() {
+  return {
+      bind(protocol::kManagement, &get_management),
+      bind(protocol::kOperations, &get_operations),
+      bind(protocol::kOperation, &get_operation),
+      bind(protocol::kAudit, &get_audit),
+      bind(protocol::kManagementOf, &get_management_of),
+      bind(protocol::kSetPowerLimit, &set_power_limit),
+      bind(protocol::kRestorePowerLimit, &restore<SettingKind::power_limit>),
+      bind(protocol::kSetGpuClocks, &set_gpu_clocks),
+      bind(protocol::kRestoreGpuClocks, &restore<SettingKind::gpu_clocks>),
+      bind(protocol::kSetMemoryClocks, &set_memory_clocks),
+      bind(protocol::kRestoreMemoryClocks, &restore<SettingKind::memory_clocks>),
+      bind(protocol::kSetPersistence, &set_persistence),
+      bind(protocol::kRestorePersistence, &restore<SettingKind::persistence>),
+      bind(protocol::kSetComputeMode, &set_compute_mode),
+      bind(protocol::kRestoreComputeMode, &restore<SettingKind::compute_mode>),
+      bind(protocol::kSetEccMode, &set_ecc_mode),
+      bind(protocol::kRestoreEccMode, &restore<SettingKind::ecc>),
+      bind(protocol::kRestoreAll, &restore_all),
+      bind(protocol::kClearEcc, &clear_ecc),
+      bind(protocol::kResetGpu, &reset_gpu),
+  };
 }
 
 }  // namespace gpuyard::api

@@ -1,8 +1,10 @@
 // GPUs: the fresh list of the REST contract, and the full picture from the newest snapshot.
 #include "api/handlers.h"
+#include "base/json_writer.h"
 #include "base/log.h"
 
 namespace gpuyard::api {
+namespace {
 
 void get_gpu_devices(Context& context, const NoParams&,
                      Responder<protocol::GPUDevicesResponse> respond) {
@@ -54,6 +56,20 @@ void get_snapshot(Context& context, const NoParams&, Responder<protocol::Snapsho
   respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
     return json::to_json(protocol::snapshot_of(snapshot, context.processes));
   }));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> device_routes() {
+  return {
+      bind(protocol::kGpuDevices, &get_gpu_devices),
+      bind(protocol::kDevice, &get_device),
+      bind(protocol::kDeviceProcesses, &get_device_processes),
+  };
+}
+
+std::vector<BoundRoute> snapshot_routes() {
+  return {bind(protocol::kSnapshot, &get_snapshot)};
 }
 
 }  // namespace gpuyard::api

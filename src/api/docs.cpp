@@ -35,8 +35,6 @@ http::Response without_assets(std::string_view why) {
   return response;
 }
 
-}  // namespace
-
 http::Response docs_response(const DocsAssets& assets, std::string_view name) {
   if (assets.files.empty()) return without_assets(assets.why_missing);
   const auto asset = std::ranges::find(assets.files, name, &DocsAsset::name);
@@ -56,6 +54,15 @@ void get_docs(Context&, const NoParams&, Responder<Text> respond) {
 
 void get_docs_asset(Context&, const protocol::AssetName& asset, Responder<Text> respond) {
   respond.as_is(docs_response(docs_assets(), asset.file));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> docs_routes() {
+  return {
+      bind(protocol::kDocs, &get_docs),
+      bind(protocol::kDocsAsset, &get_docs_asset),
+  };
 }
 
 }  // namespace gpuyard::api

@@ -20,8 +20,6 @@ energy::Meter::Answer answer_with(Context& context, WindowResponder respond) {
   };
 }
 
-}  // namespace
-
 void get_energy(Context& context, const NoParams&, Responder<protocol::EnergyReport> respond) {
   auto report = protocol::energy_report_of(context.energy->ledger(), *context.telemetry.latest());
   report.notes = context.energy->notes();
@@ -63,6 +61,18 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
                                         (*window)->owner)});
   }
   context.energy->end(name.window, answer_with(context, std::move(respond)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> energy_routes() {
+  return {
+      bind(protocol::kEnergy, &get_energy),
+      bind(protocol::kBeginEnergyWindow, &begin_energy_window),
+      bind(protocol::kEnergyWindows, &get_energy_windows),
+      bind(protocol::kEnergyWindow, &get_energy_window),
+      bind(protocol::kEndEnergyWindow, &end_energy_window),
+  };
 }
 
 }  // namespace gpuyard::api

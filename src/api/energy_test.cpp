@@ -1,6 +1,7 @@
 // The energy routes as their clients see them. What is booked is the room's own test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "api/router.h"
 #include "base/manual_loop.h"

@@ -4,6 +4,7 @@
 #include "http/event_stream.h"
 
 namespace gpuyard::api {
+namespace {
 
 void get_events(Context& context, const protocol::EventsRequest& request, Responder<Text> respond) {
   const bool wants_oldest = request.since == protocol::kOldest;
@@ -17,6 +18,12 @@ void get_events(Context& context, const protocol::EventsRequest& request, Respon
     if (!known) return respond(known.error());
   }
   respond.as_is(http::event_stream(context.events.listen(request)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> event_routes() {
+  return {bind(protocol::kEvents, &get_events)};
 }
 
 }  // namespace gpuyard::api

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/handlers.h"
+#include "base/json_writer.h"
 #include "history/remembered.h"
 #include "protocol/history.h"
 
@@ -142,8 +143,6 @@ history::History::Render renderer(Named gpu, bool csv) {
   };
 }
 
-}  // namespace
-
 void get_history(Context& context, const protocol::HistoryQuery& query,
                  Responder<protocol::History> respond) {
   if (context.history == nullptr) {
@@ -164,6 +163,12 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
                          if (!csv) return answer->rendered(std::move(body));
                          answer->as_is({200, "text/csv; charset=utf-8", std::move(body)});
                        });
+}
+
+}  // namespace
+
+std::vector<BoundRoute> history_routes() {
+  return {bind(protocol::kHistory, &get_history)};
 }
 
 }  // namespace gpuyard::api

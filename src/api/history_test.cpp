@@ -1,8 +1,10 @@
 #include "history/history.h"
 
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "api/router.h"
+#include "base/json_reader.h"
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
 #include "device/error.h"

@@ -30,8 +30,6 @@ lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
   };
 }
 
-}  // namespace
-
 void get_leases(Context& context, const Asked& asked, const NoParams&,
                 Responder<protocol::Leases> respond) {
   std::vector<const lease::Lease*> live;
@@ -98,6 +96,26 @@ void uncordon_gpus(Context& context, const Asked& asked, const protocol::Managed
   if (!gpus) return respond(gpus.error());
   context.leases->uncordon(caller_of(asked), *gpus,
                            answer_with(context, *gpus, std::move(respond)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> lease_list_routes() {
+  return {bind(protocol::kLeases, &get_leases)};
+}
+
+std::vector<BoundRoute> queue_routes() {
+  return {
+      bind(protocol::kQueue, &get_queue),
+      bind(protocol::kLoad, &get_load),
+  };
+}
+
+std::vector<BoundRoute> cordon_routes() {
+  return {
+      bind(protocol::kCordon, &cordon_gpus),
+      bind(protocol::kUncordon, &uncordon_gpus),
+  };
 }
 
 }  // namespace gpuyard::api

@@ -15,6 +15,17 @@
 
 namespace gpuyard::api {
 
+// The body of an answer that is an error.
+struct Refusal {
+  struct Why {
+    std::string code;
+    std::string message;
+  };
+  Why error;
+};
+BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message))
+BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
+
 class LeaseRoutes : public ::testing::Test {
  protected:
   static constexpr const char* kLeases = "/api/gpu/leases";
@@ -35,7 +46,7 @@ class LeaseRoutes : public ::testing::Test {
       return read ? read->lease : protocol::Lease{};
     }
     std::string message() const {
-      return std::string(boost::json::parse(text()).at_pointer("/error/message").as_string());
+      return json::from_json<Refusal>(text())->error.message;
     }
   };
   using Calls = std::shared_ptr<Call>;

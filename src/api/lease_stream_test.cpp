@@ -1,6 +1,7 @@
 #include "api/lease_stream.h"
 
 #include "api/lease_routes_for_tests.h"
+#include "base/json_reader.h"
 
 namespace gpuyard::api {
 namespace {

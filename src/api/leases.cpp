@@ -39,8 +39,6 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
                    });
 }
 
-}  // namespace
-
 void claim_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::LeaseWish& body, LeaseResponder respond) {
   const lease::Lease* known = context.leases->find(body.id.value_or(""));
@@ -126,6 +124,16 @@ void add_lease_member(Context& context, const Asked& asked, const protocol::Leas
   if (!id) return respond(id.error());
   context.leases->add_member(caller_of(asked), *id, body.pid, body.fence,
                              answer_with(context, viewer_of(asked.principal), std::move(respond)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> lease_routes() {
+  return {
+      bind(protocol::kClaim, &claim_lease), bind(protocol::kAdopt, &adopt_lease),
+      bind(protocol::kLease, &get_lease),   bind(protocol::kRelease, &release_lease),
+      bind(protocol::kRenew, &renew_lease), bind(protocol::kAddMember, &add_lease_member),
+  };
 }
 
 }  // namespace gpuyard::api

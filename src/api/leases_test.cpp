@@ -1,6 +1,7 @@
 #include <random>
 
 #include "api/lease_routes_for_tests.h"
+#include "base/json_reader.h"
 
 namespace gpuyard::api {
 namespace {

@@ -25,8 +25,6 @@ std::string render_metrics(const Context& context, metrics::Format format) {
                          context.metrics_dialect);
 }
 
-}  // namespace
-
 void get_driver(Context& context, const NoParams&, Responder<protocol::DriverInfo> respond) {
   const DriverState& driver = context.telemetry.latest()->driver;
   if (!driver.initialised) return respond(Error{Errc::unavailable, driver.why});
@@ -51,6 +49,20 @@ void get_health(Context& context, const NoParams&, Responder<protocol::Health> r
 void get_ready(Context& context, const NoParams&, Responder<protocol::Readiness> respond) {
   const auto readiness = protocol::readiness_of(*context.telemetry.latest());
   respond(readiness, readiness.ready ? 200 : 503);
+}
+
+}  // namespace
+
+std::vector<BoundRoute> driver_routes() {
+  return {bind(protocol::kDriver, &get_driver)};
+}
+
+std::vector<BoundRoute> node_routes() {
+  return {
+      bind(protocol::kMetrics, &get_metrics),
+      bind(protocol::kHealth, &get_health),
+      bind(protocol::kReady, &get_ready),
+  };
 }
 
 }  // namespace gpuyard::api

@@ -4,6 +4,7 @@
 #include "api/handlers.h"
 #include "api/router.h"
 #include "base/ascii.h"
+#include "base/json_schema.h"
 
 namespace gpuyard::api {
 namespace {
@@ -31,7 +32,7 @@ bj::value refer(bj::value schema, bj::object& shared) {
 
 bj::array parameters_of(const BoundRoute& route) {
   bj::array parameters;
-  const bj::object schema = route.parameters_schema();
+  const bj::object schema = json::schema(*route.parameters);
   for (const auto& property : schema.at("properties").as_object()) {
     const std::string name(property.key());
     const bool in_header = name == parameter_of_header(route.info.header_field);
@@ -57,7 +58,7 @@ bj::array parameters_of(const BoundRoute& route) {
 }
 
 bj::value answer_schema_of(const BoundRoute& route, bj::object& shared) {
-  if (route.answer_schema != nullptr) return refer(route.answer_schema(), shared);
+  if (route.answer != nullptr) return refer(json::schema(*route.answer), shared);
   const bool json = route.info.produces == "application/json";
   return bj::object{{"type", json ? "object" : "string"}};
 }
@@ -146,7 +147,7 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
 
 // Every body we take has a default for each of its fields, or says which are required.
 bj::object request_body_of(const BoundRoute& route, bj::object& shared) {
-  bj::object schema = route.body_schema();
+  bj::object schema = json::schema(*route.body, json::Use::request);
   const bool required = !schema.at("required").as_array().empty();
   bj::object media{{"schema", refer(std::move(schema), shared)},
                    {"example", bj::parse(route.body_example())}};
@@ -160,7 +161,7 @@ bj::object operation_of(const BoundRoute& route, bj::object& shared) {
   if (auto parameters = parameters_of(route); !parameters.empty()) {
     operation["parameters"] = std::move(parameters);
   }
-  if (route.body_schema != nullptr) operation["requestBody"] = request_body_of(route, shared);
+  if (route.body != nullptr) operation["requestBody"] = request_body_of(route, shared);
   return operation;
 }
 
@@ -193,11 +194,15 @@ std::string render(const Context& context) {
   return bj::serialize(document);
 }
 
-}  // namespace
-
 void get_openapi(Context& context, const NoParams&, Responder<Text> respond) {
   constexpr std::uint64_t kForEver = 0;  // nothing in it changes while the daemon runs
   respond(Text{"application/json", context.openapi.get(kForEver, [&] { return render(context); })});
+}
+
+}  // namespace
+
+std::vector<BoundRoute> openapi_routes() {
+  return {bind(protocol::kOpenApi, &get_openapi)};
 }
 
 }  // namespace gpuyard::api

@@ -28,8 +28,6 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
   return sample;
 }
 
-}  // namespace
-
 PowerFeed::PowerFeed(telemetry::Telemetry& telemetry, const std::vector<DeviceInfo>& gpus,
                      Duration period)
     : telemetry_(telemetry) {
@@ -71,6 +69,12 @@ void get_power_stream(Context& context, const protocol::PowerStreamRequest& requ
   if (!gpus) return respond(gpus.error());
   const auto period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1 / hz));
   respond.as_is(http::event_stream(std::make_shared<PowerFeed>(context.telemetry, *gpus, period)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> power_stream_routes() {
+  return {bind(protocol::kPowerStream, &get_power_stream)};
 }
 
 }  // namespace gpuyard::api

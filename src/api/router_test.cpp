@@ -6,6 +6,7 @@
 #include <set>
 
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop.h"

@@ -6,13 +6,10 @@
 #include <string>
 #include <vector>
 
-#include <boost/json.hpp>
-
 #include "api/examples.h"
 #include "api/parameters.h"
 #include "api/principal.h"
 #include "base/json_reader.h"
-#include "base/json_schema.h"
 #include "base/json_writer.h"
 #include "http/message.h"
 #include "protocol/route.h"
@@ -77,25 +74,26 @@ class Responder {
 
 struct BoundRoute {
   protocol::RouteInfo info;
-  boost::json::object (*parameters_schema)();
-  boost::json::object (*body_schema)();             // null where there is no body
-  std::string (*body_example)();                    // null for that
-  boost::json::object (*answer_schema)();           // null for an answer that is not JSON
-  std::string (*example)();                         // null for that, and where examples.h has none
-  Result<void> (*decode)(std::string_view answer);  // strictly; null for an answer that is not JSON
-  std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call;
+  const json::Shape* parameters = nullptr;
+  const json::Shape* body = nullptr;        // null where there is no body
+  std::string (*body_example)() = nullptr;  // null for that
+  const json::Shape* answer = nullptr;      // null for an answer that is not JSON
+  std::string (*example)() = nullptr;       // null for that, and where examples.h has none
+  // Strictly; null for an answer that is not JSON.
+  Result<void> (*decode)(std::string_view answer) = nullptr;
+  std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call = {};
 };
 
 // `handler` takes all there is: context, what was asked, parameters, body and responder.
 template <class Params, class Answer, class Body, class Handler>
 BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
-  BoundRoute bound{route, &json::schema<Params>, nullptr, nullptr, nullptr, nullptr, nullptr, {}};
+  BoundRoute bound{.info = route, .parameters = &json::shape_of<Params>};
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) {
-    bound.body_schema = &json::schema<Body, json::Use::request>;
+    bound.body = &json::shape_of<Body>;
     bound.body_example = [] { return json::to_json(example_of(std::type_identity<Body>{})); };
   }
   if constexpr (!std::is_same_v<Answer, protocol::Text>) {
-    bound.answer_schema = &json::schema<Answer>;
+    bound.answer = &json::shape_of<Answer>;
     bound.decode = [](std::string_view text) -> Result<void> {
       auto answer = json::from_json<Answer>(text);
       if (!answer) return std::move(answer).error();

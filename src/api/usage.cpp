@@ -63,8 +63,6 @@ void answer_with(UsageResponder& respond, const protocol::Usage& usage, bool csv
   respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
 }
 
-}  // namespace
-
 void get_usage(Context& context, const protocol::UsageQuery& query, UsageResponder respond) {
   if (context.use == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
@@ -85,6 +83,12 @@ void get_usage(Context& context, const protocol::UsageQuery& query, UsageRespond
       answer_with(*shared, usage, csv);
     });
   });
+}
+
+}  // namespace
+
+std::vector<BoundRoute> usage_routes() {
+  return {bind(protocol::kUsage, &get_usage)};
 }
 
 }  // namespace gpuyard::api

@@ -1,6 +1,7 @@
 // The usage route as its clients see it. What is counted is the lease room's own test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "api/router.h"
 #include "base/manual_loop.h"

@@ -41,7 +41,7 @@ int run(const ConfigVerb& verb) {
   if (!loaded) return complain(loaded.error());
   if (const auto valid = daemon::check(*loaded); !valid) return complain(valid.error());
   if (verb.action == ConfigVerb::Action::print) {
-    print(verb.json ? boost::json::serialize(config_as_json(*loaded)) + "\n"
+    print(verb.json ? config_as_json(*loaded) + "\n"
                     : config::render(*loaded, config::Style::values));
   }
   return 0;

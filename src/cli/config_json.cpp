@@ -1,5 +1,7 @@
 #include "cli/config_json.h"
 
+#include <boost/json.hpp>
+
 #include "config/keys.h"
 #include "protocol/resources.h"
 
@@ -31,14 +33,14 @@ boost::json::object schema_of(config::Type type) {
 
 }  // namespace
 
-boost::json::object config_as_json(const config::Config& config) {
+std::string config_as_json(const config::Config& config) {
   boost::json::object out{{"schema", protocol::kSchemaVersion}};
   for (const config::Key& key : config::keys()) {
     auto& section = out[key.section];
     if (!section.is_object()) section.emplace_object();
     section.get_object()[key.name] = as_json(key.get(config));
   }
-  return out;
+  return boost::json::serialize(out);
 }
 
 boost::json::object config_schema() {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "cli/answers.h"
 #include "cli/reading.h"

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <boost/json.hpp>
+
 namespace gpuyard::cli {
 namespace {
 

@@ -1,6 +1,9 @@
 #include "cli/query_answer.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <boost/json.hpp>
 
 #include "base/json_writer.h"
 
@@ -15,16 +18,16 @@ void put_json(std::string& out, const Values& values) {
     out += std::exchange(separator, ',');
     json::put_string(out, name);
     out += ':';
-    out += value.is_double() ? json::to_json(value.get_double()) : boost::json::serialize(value);
+    out += value;
   }
   if (separator == '{') out += '{';
   out += '}';
 }
 
-boost::json::object schema_of(std::type_identity<Values>) {
-  return {{"type", "object"},
-          {"additionalProperties",
-           {{"type", {"string", "number", "boolean", "array", "object", "null"}}}}};
+void schema_of(std::type_identity<Values>, boost::json::object& out) {
+  out = {{"type", "object"},
+         {"additionalProperties",
+          {{"type", {"string", "number", "boolean", "array", "object", "null"}}}}};
 }
 
 namespace {
@@ -50,6 +53,21 @@ std::string json_name(const Field& field) {
   return field.what == What::row ? json_key(row_of(field.metric)) : field.name;
 }
 
+std::string text_of(const boost::json::value& value) {
+  return value.is_double() ? json::to_json(value.get_double()) : boost::json::serialize(value);
+}
+
+// A field that is asked for twice is there once.
+void put(Values& values, const std::string& name, std::string text) {
+  auto& all = values.by_name;
+  const auto same = std::ranges::find(all, name, &std::pair<std::string, std::string>::first);
+  if (same != all.end()) {
+    same->second = std::move(text);
+  } else {
+    all.emplace_back(name, std::move(text));
+  }
+}
+
 }  // namespace
 
 QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& queried) {
@@ -67,7 +85,7 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& querie
         const std::string reason = field.what <= What::word ? reason_of(field, device) : "";
         out.missing[name] = reason.empty() ? "not known" : reason;
       }
-      out.values.by_name[name] = std::move(value);
+      put(out.values, name, text_of(value));
     }
     answer.devices.push_back(std::move(out));
   }

@@ -3,21 +3,22 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/json_schema.h"
+#include "base/json_shape.h"
 #include "cli/query_cell.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
 
-// The values of a query by the names of their fields: a row's own JSON key, or nvidia-smi's name
-// for what is less than a row.
+// The values of a query, as JSON, by the names of their fields: a row's own JSON key, or
+// nvidia-smi's name for what is less than a row.
 struct Values {
-  boost::json::object by_name;
+  std::vector<std::pair<std::string, std::string>> by_name;
 };
 void put_json(std::string& out, const Values&);
-boost::json::object schema_of(std::type_identity<Values>);
+void schema_of(std::type_identity<Values>, boost::json::object& out);
 
 struct QueriedDevice {
   std::uint32_t index = 0;

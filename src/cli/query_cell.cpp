@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"

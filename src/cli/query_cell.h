@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <boost/json.hpp>
+#include <boost/json/fwd.hpp>
 
 #include "cli/query_fields.h"
 #include "protocol/resources.h"

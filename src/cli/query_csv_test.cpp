@@ -1,7 +1,9 @@
 #include "cli/query_csv.h"
 
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
+#include "base/json_writer.h"
 #include "cli/devices_for_tests.h"
 #include "cli/query_answer.h"
 
@@ -124,7 +126,8 @@ TEST(QueryJson, HasOurKeysAndAReasonForEachNull) {
       query_answer(fields("power.draw,fan.speed,clocks_event_reasons.sw_power_cap,index"),
                    {snapshot_with({busy(2)})});
   ASSERT_EQ(answer.devices.size(), 1U);
-  const auto& values = answer.devices.front().values.by_name;
+  const auto written = boost::json::parse(json::to_json(answer));
+  const auto& values = written.at("devices").at(0).at("values");
   EXPECT_EQ(values.at("power_draw_w"), 612.7);
   EXPECT_EQ(values.at("clocks_event_reasons.sw_power_cap"), true);
   EXPECT_EQ(values.at("index"), 2);

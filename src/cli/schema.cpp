@@ -3,7 +3,9 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
+#include "base/json_schema.h"
 #include "cli/answers.h"
 #include "cli/config_json.h"
 #include "cli/history_table.h"
@@ -24,54 +26,55 @@ namespace {
 struct Schema {
   std::string_view name;
   std::string_view describes;
-  boost::json::object (*make)();
+  const json::Shape* shape;  // null for the configuration, which is a table of its own
 };
 
 constexpr std::array kSchemas = {
-    Schema{"alert", "gpuyard alerts ack --json", json::schema<protocol::AlertAnswer>},
-    Schema{"alert-history", "gpuyard alerts history --json", json::schema<protocol::AlertHistory>},
-    Schema{"alerts", "gpuyard alerts --json", json::schema<protocol::Alerts>},
-    Schema{"audit", "gpuyard audit --json", json::schema<protocol::Audit>},
+    Schema{"alert", "gpuyard alerts ack --json", &json::shape_of<protocol::AlertAnswer>},
+    Schema{"alert-history", "gpuyard alerts history --json",
+           &json::shape_of<protocol::AlertHistory>},
+    Schema{"alerts", "gpuyard alerts --json", &json::shape_of<protocol::Alerts>},
+    Schema{"audit", "gpuyard audit --json", &json::shape_of<protocol::Audit>},
     Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
-           json::schema<protocol::Changes>},
-    Schema{"config", "gpuyard config print --json", config_schema},
-    Schema{"cordon", "gpuyard cordon, uncordon --json", json::schema<protocol::Cordoned>},
+           &json::shape_of<protocol::Changes>},
+    Schema{"config", "gpuyard config print --json", nullptr},
+    Schema{"cordon", "gpuyard cordon, uncordon --json", &json::shape_of<protocol::Cordoned>},
     Schema{"devices", "gpuyard devices --json; a line of gpuyard watch --json",
-           json::schema<protocol::Snapshot>},
-    Schema{"doctor", "gpuyard doctor --json", json::schema<DoctorAnswer>},
-    Schema{"driver", "gpuyard driver --json", json::schema<DriverAnswer>},
-    Schema{"energy", "gpuyard energy --json", json::schema<protocol::EnergyReport>},
+           &json::shape_of<protocol::Snapshot>},
+    Schema{"doctor", "gpuyard doctor --json", &json::shape_of<DoctorAnswer>},
+    Schema{"driver", "gpuyard driver --json", &json::shape_of<DriverAnswer>},
+    Schema{"energy", "gpuyard energy --json", &json::shape_of<protocol::EnergyReport>},
     Schema{"energy-command", "gpuyard energy --json -- COMMAND; what --report writes",
-           json::schema<MeasuredCommand>},
-    Schema{"events", "a line of gpuyard events --json", json::schema<EventAnswer>},
-    Schema{"history", "gpuyard history --json", json::schema<HistoryAnswer>},
-    Schema{"lease", "gpuyard lease ... --json", json::schema<protocol::LeaseAnswer>},
-    Schema{"leases", "gpuyard leases --json", json::schema<protocol::Leases>},
+           &json::shape_of<MeasuredCommand>},
+    Schema{"events", "a line of gpuyard events --json", &json::shape_of<EventAnswer>},
+    Schema{"history", "gpuyard history --json", &json::shape_of<HistoryAnswer>},
+    Schema{"lease", "gpuyard lease ... --json", &json::shape_of<protocol::LeaseAnswer>},
+    Schema{"leases", "gpuyard leases --json", &json::shape_of<protocol::Leases>},
     Schema{"management", "gpuyard power, clocks, ... --json, when nothing is changed",
-           json::schema<protocol::Management>},
-    Schema{"operations", "gpuyard operations --json", json::schema<protocol::Operations>},
+           &json::shape_of<protocol::Management>},
+    Schema{"operations", "gpuyard operations --json", &json::shape_of<protocol::Operations>},
     Schema{"processes", "gpuyard processes --json; gpuyard query --processes --format json",
-           json::schema<ProcessAnswer>},
+           &json::shape_of<ProcessAnswer>},
     Schema{"query", "gpuyard query --format json; a line of gpuyard watch --json with fields",
-           json::schema<QueryAnswer>},
-    Schema{"queue", "gpuyard queue --json", json::schema<protocol::Queue>},
-    Schema{"rules", "gpuyard alerts rules --json", json::schema<protocol::Rules>},
-    Schema{"run", "what gpuyard run --summary writes", json::schema<RunAnswer>},
-    Schema{"silence", "gpuyard alerts silence --json", json::schema<protocol::Silence>},
+           &json::shape_of<QueryAnswer>},
+    Schema{"queue", "gpuyard queue --json", &json::shape_of<protocol::Queue>},
+    Schema{"rules", "gpuyard alerts rules --json", &json::shape_of<protocol::Rules>},
+    Schema{"run", "what gpuyard run --summary writes", &json::shape_of<RunAnswer>},
+    Schema{"silence", "gpuyard alerts silence --json", &json::shape_of<protocol::Silence>},
     Schema{"silences", "gpuyard alerts silences, unsilence --json",
-           json::schema<protocol::Silences>},
-    Schema{"sim-status", "gpuyard sim status --json", json::schema<sim::WorldStatus>},
-    Schema{"sink-tests", "gpuyard alerts test --json", json::schema<protocol::SinkTests>},
-    Schema{"sinks", "gpuyard alerts sinks --json", json::schema<protocol::Sinks>},
-    Schema{"usage", "gpuyard usage --json", json::schema<protocol::Usage>},
-    Schema{"version", "gpuyard version --json", json::schema<VersionAnswer>},
+           &json::shape_of<protocol::Silences>},
+    Schema{"sim-status", "gpuyard sim status --json", &json::shape_of<sim::WorldStatus>},
+    Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
+    Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
+    Schema{"usage", "gpuyard usage --json", &json::shape_of<protocol::Usage>},
+    Schema{"version", "gpuyard version --json", &json::shape_of<VersionAnswer>},
 };
 
 std::string text_of(const Schema& schema) {
   boost::json::object out{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                           {"title", schema.name},
                           {"description", schema.describes}};
-  boost::json::object made = schema.make();
+  auto made = schema.shape != nullptr ? json::schema(*schema.shape) : config_schema();
   made.erase("title");
   for (auto& [key, value] : made) out[key] = std::move(value);
   return pretty_json(out);

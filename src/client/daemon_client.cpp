@@ -1,6 +1,7 @@
 #include "client/daemon_client.h"
 
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
 namespace gpuyard::client {
 namespace {

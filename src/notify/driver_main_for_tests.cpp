@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "http/loop.h"
 #include "notify/outlets.h"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "notify/notice_for_tests.h"
 

@@ -1,7 +1,9 @@
 #include "notify/requests.h"
 
 #include <gmock/gmock.h>
+#include <boost/json.hpp>
 
+#include "base/json_reader.h"
 #include "notify/notice_for_tests.h"
 #include "notify/signature.h"
 

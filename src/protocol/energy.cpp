@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::protocol {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json_writer.h"
+
 namespace gpuyard::protocol {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::protocol {
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::protocol {

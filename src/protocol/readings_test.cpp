@@ -3,8 +3,11 @@
 #include <random>
 
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
+#include "base/json_reader.h"
 #include "base/json_schema.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::protocol {
 namespace {
@@ -128,7 +131,7 @@ TEST(Readings, WhatCannotBeIsAProblemWithItsPath) {
 }
 
 TEST(Readings, HaveASchemaWithEveryField) {
-  const auto schema = json::schema<Readings>();
+  const auto schema = json::schema(json::shape_of<Readings>);
   const auto& properties = schema.at("properties").as_object();
   EXPECT_EQ(properties.size(), schema.at("required").as_array().size());
   EXPECT_EQ(boost::json::serialize(properties.at("fan_speed_percent").at("items").at("type")),

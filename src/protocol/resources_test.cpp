@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "device/catalog.h"
 #include "protocol/routes.h"
 

@@ -1,6 +1,7 @@
 #include "recording/line.h"
 
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"

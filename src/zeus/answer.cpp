@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/json_writer.h"
+
 namespace gpuyard::zeus {
 
 http::Response error_response(int status, std::string_view why) {
