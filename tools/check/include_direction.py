@@ -70,6 +70,16 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "rapidcheck": TESTS,
 }
 
+# what begins an include -> how many sources may see it, each counted as if it were compiled by itself: what our
+# own headers include is seen too
+SEEN_BY_AT_MOST: dict[str, int] = {
+    "boost/json": 60,
+}
+FORWARD_ONLY = {"boost/json/fwd.hpp"}  # declares names and costs nothing
+
+ROOMS_IN = ("include", "simulator", "src")
+ALSO_COMPILED = ("bench", "examples", "fuzz", "tests")
+
 STANDARD_HEADER = re.compile(r"[a-z_]+$")  # <vector>, not <sys/types.h> and not <fmt/format.h>
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 COROUTINE = re.compile(r"\bco_(?:await|return|yield)\b")
@@ -80,7 +90,7 @@ NOT_CODE = re.compile(
 def room_of(path: str) -> str | None:
     """The room of a file, by its path below the root; nothing for files of no room."""
     parts = path.split("/")
-    return parts[1] if parts[0] in ("include", "simulator", "src") and len(parts) > 2 else None
+    return parts[1] if parts[0] in ROOMS_IN and len(parts) > 2 else None
 
 
 def line_of(text: str, offset: int) -> int:
@@ -153,7 +163,7 @@ def judge_file(path: str, text: str) -> list[str]:
 def judge_tree(root: Path) -> tuple[list[str], int]:
     """The problems of a tree, and how many files were read."""
     problems, count = [], 0
-    for top in ("include", "simulator", "src"):
+    for top in ROOMS_IN:
         for path in sorted((root / top).rglob("*")):
             if path.suffix in (".h", ".cpp"):
                 count += 1
@@ -162,8 +172,51 @@ def judge_tree(root: Path) -> tuple[list[str], int]:
     return problems, count
 
 
+def includes_of(root: Path) -> dict[str, set[str]]:
+    """What each of our files includes itself, by its path below the root; of our own files their paths."""
+    read = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+            for top in ROOMS_IN + ALSO_COMPILED for path in (root / top).rglob("*") if path.suffix in (".h", ".cpp")}
+
+    def meant(path: str, target: str) -> str:
+        places = (path.rpartition("/")[0], *ROOMS_IN)
+        return next((f"{place}/{target}" for place in places if f"{place}/{target}" in read), target)
+
+    return {path: {meant(path, found[2]) for found in INCLUDE.finditer(text)} - FORWARD_ONLY
+            for path, text in read.items()}
+
+
+def seen_from(source: str, includes: dict[str, set[str]]) -> set[str]:
+    """All that a source includes, through our own headers too."""
+    seen, waiting = {source}, [source]
+    while waiting:
+        new = includes.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+def names_one(names: set[str], prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in names)
+
+
+def judge_seen(root: Path, limits: dict[str, int]) -> list[str]:
+    """What is wrong with how many sources see a costly library."""
+    includes = includes_of(root)
+    seen = [seen_from(path, includes) for path in includes if path.endswith(".cpp")]
+    problems = []
+    for prefix, limit in limits.items():
+        count = sum(names_one(names, prefix) for names in seen)
+        if count > limit:
+            headers = sorted(path for path, names in includes.items()
+                             if path.endswith(".h") and names_one(names, prefix))
+            problems.append(f"{count} sources see <{prefix}...>, at most {limit} may; our headers that include it:"
+                            f" {', '.join(headers) or 'none'}")
+    return problems
+
+
 def main() -> int:
     problems, count = judge_tree(ROOT)
+    problems += judge_seen(ROOT, SEEN_BY_AT_MOST)
     if count == 0:
         problems.append("no source file was found; this check would pass on anything")
     return report("include direction", problems, f"{count} files, all arrows run one way")

@@ -1,7 +1,7 @@
 import pytest
 
 import include_direction
-from include_direction import ARROWS, judge_file, judge_tree
+from include_direction import ARROWS, judge_file, judge_seen, judge_tree
 
 
 def one(path: str, text: str) -> str:
@@ -107,3 +107,52 @@ def test_a_tree_is_read_whole(tmp_path):
         (tmp_path / name).write_text('#include "cli/verb.h"\n')
     problems, count = judge_tree(tmp_path)
     assert (len(problems), count) == (4, 4)
+
+
+def write(root, files: dict[str, str]):
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+COSTLY = "#include <boost/json.hpp>\n"
+
+
+def test_a_costly_library_is_counted_where_it_comes_through_our_headers(tmp_path):
+    write(tmp_path, {
+        "src/base/tree.h": COSTLY,
+        "src/api/answer.h": '#include "base/tree.h"\n',
+        "src/api/a.cpp": '#include "api/answer.h"\n',
+        "simulator/sim/b_test.cpp": '#include "api/answer.h"\n',
+        "src/api/c.cpp": "#include <vector>\n",
+    })
+    assert judge_seen(tmp_path, {"boost/json": 2}) == []
+    problem, = judge_seen(tmp_path, {"boost/json": 1})
+    assert "2 sources see <boost/json...>, at most 1 may" in problem
+    assert problem.endswith(": src/base/tree.h")
+
+
+def test_a_costly_library_is_counted_outside_the_rooms_and_by_each_of_its_headers(tmp_path):
+    write(tmp_path, {
+        "fuzz/near.h": "#include <boost/json/value.hpp>\n",
+        "fuzz/a.cpp": '#include "near.h"\n',
+        "bench/b.cpp": COSTLY,
+        "tests/consumer/c.cpp": COSTLY,
+        "examples/d.cpp": COSTLY,
+    })
+    assert judge_seen(tmp_path, {"boost/json": 4}) == []
+    assert "4 sources" in judge_seen(tmp_path, {"boost/json": 3})[0]
+
+
+def test_headers_that_include_each_other_are_read_once(tmp_path):
+    write(tmp_path, {
+        "src/base/a.h": '#include "base/b.h"\n',
+        "src/base/b.h": '#include "base/a.h"\n' + COSTLY,
+        "src/base/a.cpp": '#include "base/a.h"\n',
+    })
+    assert "1 sources" in judge_seen(tmp_path, {"boost/json": 0})[0]
+
+
+def test_names_that_are_only_declared_cost_nothing(tmp_path):
+    write(tmp_path, {"src/base/a.cpp": "#include <boost/json/fwd.hpp>\n"})
+    assert judge_seen(tmp_path, {"boost/json": 0}) == []
