@@ -1,6 +1,4 @@
 // What should be set of GPUs: changes, what is wanted by whom, and who changed what.
-#include "api/control.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -59,6 +57,12 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
     if (auto may = context.leases->may_use(*under.lease, under.fence, gpu); !may) return may;
   }
   return {};
+}
+
+// Who asks control.
+control::Asker asker_of(const Asked& asked) {
+  return {asked.principal.name(), asked.principal.scope >= protocol::Scope::admin, asked.request_id,
+          asked.received};
 }
 
 // With a lease it is the lease that wants it.
@@ -139,11 +143,6 @@ void manage(Context& context, const std::string& names, Responder<protocol::Mana
                     }
                     (*shared)(std::move(view));
                   });
-}
-
-control::Asker asker_of(const Asked& asked) {
-  return {asked.principal.name(), asked.principal.scope >= protocol::Scope::admin, asked.request_id,
-          asked.received};
 }
 
 void set_power_limit(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,

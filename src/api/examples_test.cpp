@@ -104,8 +104,9 @@ class Description : public testing::Test {
  protected:
   Description() {
     const BoundRoute route = openapi_routes().front();
-    route.call(context_, route.info, {},
-               [this](const http::Response& response) { document_ = bj::parse(*response.body); });
+    route.call(context_, route.info, {}, http::Reply([this](const http::Response& response) {
+                 document_ = bj::parse(*response.body);
+               }));
   }
   const bj::value& responses_of(const BoundRoute& route) {
     const auto& path = document_.at("paths").at(route.info.pattern);
