@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <boost/json.hpp>
 
@@ -191,6 +192,7 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
     case Kind::record:
       return read_record(from, shape, to);
     case Kind::own:
+      if (shape.read == nullptr) throw std::logic_error("a type that is only written is read");
       return shape.read(from, to, path_, problems_);
   }
 }

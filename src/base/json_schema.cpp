@@ -1,5 +1,7 @@
 #include "base/json_schema.h"
 
+#include <stdexcept>
+
 #include <boost/json.hpp>
 
 namespace gpuyard::json {
@@ -65,6 +67,7 @@ boost::json::object schema(const Shape& shape, Use use) {
     case Kind::own:
       break;
   }
+  if (shape.describe == nullptr) throw std::logic_error("a type without a schema is described");
   boost::json::object own;
   shape.describe(own);
   return own;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 
 #include "base/utf8.h"
 
@@ -128,6 +129,7 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::list:
     case Kind::map:
     case Kind::own:
+      if (shape.put == nullptr) throw std::logic_error("a type that is only read is written");
       return shape.put(out, from);
   }
 }
