@@ -28,6 +28,8 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
   return sample;
 }
 
+}  // namespace
+
 PowerFeed::PowerFeed(telemetry::Telemetry& telemetry, const std::vector<DeviceInfo>& gpus,
                      Duration period)
     : telemetry_(telemetry) {
@@ -58,6 +60,8 @@ http::Chunk PowerFeed::next() {
   }
   return {};
 }
+
+namespace {
 
 void get_power_stream(Context& context, const protocol::PowerStreamRequest& request,
                       Responder<Text> respond) {
