@@ -35,6 +35,8 @@ http::Response without_assets(std::string_view why) {
   return response;
 }
 
+}  // namespace
+
 http::Response docs_response(const DocsAssets& assets, std::string_view name) {
   if (assets.files.empty()) return without_assets(assets.why_missing);
   const auto asset = std::ranges::find(assets.files, name, &DocsAsset::name);
@@ -47,6 +49,8 @@ http::Response docs_response(const DocsAssets& assets, std::string_view name) {
   put_policy(response);
   return response;
 }
+
+namespace {
 
 void get_docs(Context&, const NoParams&, Responder<Text> respond) {
   respond.as_is(docs_response(docs_assets(), kDocsPage));
