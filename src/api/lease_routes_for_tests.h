@@ -45,9 +45,7 @@ class LeaseRoutes : public ::testing::Test {
       EXPECT_TRUE(read) << text();
       return read ? read->lease : protocol::Lease{};
     }
-    std::string message() const {
-      return json::from_json<Refusal>(text())->error.message;
-    }
+    std::string message() const { return json::from_json<Refusal>(text())->error.message; }
   };
   using Calls = std::shared_ptr<Call>;
 

@@ -79,7 +79,7 @@ struct Word {
   std::int64_t value;
 };
 
-// Each member below its kind is there for the kinds that it names, and else empty.
+// The members under each comment are set for the kinds that it names.
 struct Shape {
   Kind kind;
   // record
