@@ -17,7 +17,7 @@ namespace gpuyard {
 namespace {
 
 using energy::Ledger;
-using energy::testing::TestGpu;
+using energy::TestGpu;
 
 class Node {
  public:
@@ -31,7 +31,7 @@ class Node {
   const Snapshot& now() {
     taken_ += std::chrono::seconds(1);
     for (TestGpu& gpu : gpus_) *gpu.counter_mj += 700'000;
-    snapshot_ = energy::testing::snapshot_of(gpus_, taken_, WallTime{});
+    snapshot_ = energy::snapshot_of(gpus_, taken_, WallTime{});
     return snapshot_;
   }
   const Snapshot& last() const { return snapshot_; }

@@ -6,13 +6,12 @@
 
 #include "sim/fault.h"
 #include "sim/pci_address.h"
+#include "sim/world_for_tests.h"
 
 namespace gpuyard::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::uint64_t kGiB = 1ULL << 30;
 
 TEST(Workload, TextNamesKindLoadAndMemory) {
   const Workload expected{.kind = WorkloadKind::steady, .load = 0.8, .vram_bytes = 40 * kGiB};

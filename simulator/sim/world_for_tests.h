@@ -5,35 +5,17 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "base/clock.h"
+#include "base/scratch_directory_for_tests.h"
 #include "sim/keeper.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::sim {
 
-// A directory that ends with the test.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string pattern = ::testing::TempDir() + "gpuyard-world-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+inline constexpr std::uint64_t kGiB = 1ULL << 30;
 
 // For what only another process can bring about.
 inline bool happens_within(std::chrono::milliseconds patience, const std::function<bool()>& what) {

@@ -13,8 +13,6 @@ namespace gpuyard::sim {
 
 inline constexpr Peer kOwner{.pid = 11, .uid = 0, .is_owner = true};
 inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
-inline constexpr std::uint64_t kGiB = 1ULL << 30;
-
 // A keeper without a process around it: its commands and what readers then see.
 class WorldKeeperTest : public ::testing::Test {
  protected:

@@ -11,8 +11,6 @@ namespace {
 
 using namespace gpuyard::nvml;
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
 TEST_F(AbiTest, InitialisationIsCountedAndShutdownWithoutItIsUninitialized) {
   EXPECT_EQ(nvmlShutdown(), kUninitialized);
   EXPECT_EQ(nvmlInit(), kSuccess);

@@ -116,6 +116,8 @@ ReturnCode nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle, PowerLimitV2*);
 
 namespace gpuyard::sim_nvml {
 
+inline constexpr std::uint64_t kMiB = 1 << 20;
+
 // A world that this test publishes itself; it stays fresh for two seconds.
 class AbiTest : public ::testing::Test {
  protected:
@@ -159,7 +161,7 @@ class AbiTest : public ::testing::Test {
     writer_->publish(world_);
   }
 
-  sim::ScratchDirectory directory_;
+  ScratchDirectory directory_;
   sim::World world_;
   std::unique_ptr<sim::WorldWriter> writer_;
 };

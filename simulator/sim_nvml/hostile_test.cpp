@@ -73,7 +73,7 @@ class HostileTest : public ::testing::Test {
     return reinterpret_cast<Word>(handle);
   }
 
-  sim::ScratchDirectory directory_;
+  ScratchDirectory directory_;
   std::unique_ptr<sim::WorldWriter> writer_;
   std::vector<unsigned char> room_;
 };

@@ -14,8 +14,6 @@ using namespace gpuyard::nvml;
 
 using ListTest = AbiTest;
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
 sim::ProcessRecord process(unsigned pid, std::uint64_t mib,
                            sim::ProcessKind kind = sim::ProcessKind::compute) {
   return {.pid = pid, .kind = kind, .memory_bytes = mib * kMiB, .load_permille = 300};

@@ -54,13 +54,18 @@ class FakeArchive final : public Archive {
     return true;
   }
 
-  bool history(HistoryQuestion, std::function<void(Result<std::vector<Alert>>)>) override {
-    return false;
+  bool history(HistoryQuestion question,
+               std::function<void(Result<std::vector<Alert>>)> answered) override {
+    asked = std::move(question);
+    loop_.post([answered] { answered(std::vector<Alert>{}); });
+    return !full;
   }
   std::vector<std::string> notes() const override { return {}; }
 
   bool failing = false;
   bool hanging = false;  // it never answers
+  bool full = false;     // it takes no question
+  HistoryQuestion asked;
   int saves = 0;
   std::map<std::uint64_t, Alert> alerts;
   std::map<std::string, Silence> silences;

@@ -3,7 +3,7 @@
 #include "api/lease_routes_for_tests.h"
 #include "base/json_reader.h"
 
-#include "andon/board_for_tests.h"
+#include "andon/board_life_for_tests.h"
 #include "api/alert_view.h"
 
 namespace gpuyard::api {
@@ -11,43 +11,6 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-// Keeps everything at once.
-class KeepingArchive final : public andon::Archive {
- public:
-  explicit KeepingArchive(Loop& loop) : loop_(loop) {}
-  bool load(std::function<void(Result<andon::Kept>)> loaded) override {
-    loop_.post([loaded] { loaded(andon::Kept{}); });
-    return true;
-  }
-  bool save(andon::Entry, Saved kept) override {
-    loop_.post([kept] { kept({}); });
-    return true;
-  }
-  bool history(andon::HistoryQuestion question,
-               std::function<void(Result<std::vector<andon::Alert>>)> answered) override {
-    asked = std::move(question);
-    loop_.post([answered] { answered(std::vector<andon::Alert>{}); });
-    return !full;
-  }
-  std::vector<std::string> notes() const override { return {}; }
-
-  andon::HistoryQuestion asked;
-  bool full = false;
-
- private:
-  Loop& loop_;
-};
-
-class Nobody final : public andon::Messenger {
- public:
-  std::vector<std::string> sinks_for(const andon::Alert&, const andon::Rule&) override {
-    return {};
-  }
-  std::string command_of(const andon::Rule&) override { return {}; }
-  andon::Outgoing words_for(const andon::Alert&, const std::string&) override { return {}; }
-  void send(const andon::Outgoing&) override {}
-};
 
 class FakeSinks final : public AlertSinks {
  public:
@@ -69,6 +32,7 @@ class AlertRoutes : public LeaseRoutes {
   AlertRoutes() {
     context_.alerts = &board_;
     context_.alert_sinks = &sinks_;
+    nobody_.sinks.clear();
     board_.start();
     world_.loop.run_posted();
   }
@@ -85,8 +49,8 @@ class AlertRoutes : public LeaseRoutes {
   }
   http::Peer admin() { return process(77, 0); }
 
-  KeepingArchive disk_{world_.loop};
-  Nobody nobody_;
+  andon::FakeArchive disk_{world_.loop};
+  andon::FakeMessenger nobody_;
   FakeSinks sinks_;
   andon::Board board_{world_.loop, disk_, nobody_, {andon::hot_rule()}};
 };

@@ -3,75 +3,34 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "api/caller_for_tests.h"
 #include "api/router.h"
 #include "base/manual_loop.h"
 #include "device/catalog.h"
-#include "energy/snapshots_for_tests.h"
+#include "energy/archive_for_tests.h"
+#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
 
 using ::testing::HasSubstr;
 
-// Keeps nothing, and is always well.
-class NoArchive final : public energy::Archive {
- public:
-  explicit NoArchive(ManualLoop& loop) : loop_(loop) {}
-  bool load(std::function<void(Result<energy::Books>)> loaded) override {
-    loop_.post([loaded = std::move(loaded)] { loaded(energy::Books{}); });
-    return true;
-  }
-  bool save(energy::Changes, std::function<void(const Result<void>&)> saved) override {
-    loop_.post([saved = std::move(saved)] { saved({}); });
-    return true;
-  }
-  std::vector<std::string> notes() const override { return notes_; }
-
-  std::vector<std::string> notes_;
-
- private:
-  ManualLoop& loop_;
-};
-
-class FakeReads final : public energy::FreshReads {
- public:
-  explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
-  void fresh(ProbeSet, std::function<void(const Snapshot&)> done) override {
-    loop_.post([this, done = std::move(done)] {
-      done(energy::testing::snapshot_of(gpus, loop_.now(), loop_.wall()));
-    });
-  }
-  std::vector<energy::testing::TestGpu> gpus{{"GPU-0", 0}, {"GPU-1", 0}};
-
- private:
-  ManualLoop& loop_;
-};
-
-class NoReader final : public telemetry::Reader {
-  bool read(const ReadRequest&) override { return false; }
-};
-
-http::Peer user(uid_t uid) {
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
-  peer.uid = uid;
-  return peer;
-}
-
 class EnergyRoutes : public ::testing::Test {
  protected:
   EnergyRoutes() {
+    reads_.gpus.push_back({"GPU-1", 0});
     meter_.start();
+    archive_.answer_load(energy::Books{});
     context_.energy = &meter_;
     pass(1);
   }
-  void pass(int seconds) {
-    loop_.advance(std::chrono::seconds(seconds));
-    for (auto& gpu : reads_.gpus) *gpu.counter_mj += seconds * 100'000LL;
-    meter_.on_snapshot(energy::testing::snapshot_of(reads_.gpus, loop_.now(), loop_.wall()));
+  void pass(int ticks) {
+    loop_.advance(std::chrono::seconds(ticks));
+    for (auto& gpu : reads_.gpus) *gpu.counter_mj += ticks * 100'000LL;
+    meter_.on_snapshot(reads_.now());
   }
   http::Response send(http::Method method, const std::string& path, const std::string& text = "",
-                      const http::Peer& peer = user(1000)) {
+                      const http::Peer& peer = local_user(1000)) {
     http::Request request;
     request.method = method;
     request.path = path;
@@ -82,6 +41,7 @@ class EnergyRoutes : public ::testing::Test {
                    http::Reply([&](http::Response sent) { answer = std::move(sent); }));
     loop_.advance(std::chrono::milliseconds(1));
     loop_.run_posted();
+    archive_.answer_saves();
     return answer;
   }
   static boost::json::value body(const http::Response& response) {
@@ -98,14 +58,14 @@ class EnergyRoutes : public ::testing::Test {
 
   static constexpr const char* kWindows = "/api/gpu/energy/windows";
   ManualLoop loop_;
-  NoReader reader_;
+  telemetry::NoReader reader_;
   telemetry::Telemetry telemetry_{loop_, reader_};
-  NoArchive archive_{loop_};
-  FakeReads reads_{loop_};
+  energy::FakeArchive archive_;
+  energy::FakeReads reads_{loop_};
   energy::Meter meter_{loop_, reads_, archive_, "boot"};
   EventHub hub_{"e", telemetry_.latest()};
   Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, 990};
+  Router router_{context_, kDaemon};
 };
 
 TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
@@ -168,11 +128,11 @@ TEST_F(EnergyRoutes, AWrongBodyIsRefusedWithThePathToWhatIsWrong) {
 
 TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
   const std::string path = std::string(kWindows) + "/" + begin();
-  const auto other = send(http::Method::del, path, "", user(1001));
+  const auto other = send(http::Method::del, path, "", local_user(1001));
   EXPECT_EQ(other.status, 403);
   EXPECT_THAT(message(other), HasSubstr("of uid 1000"));
-  EXPECT_EQ(send(http::Method::get, path, "", user(1001)).status, 200);
-  EXPECT_EQ(send(http::Method::del, path, "", user(0)).status, 200);
+  EXPECT_EQ(send(http::Method::get, path, "", local_user(1001)).status, 200);
+  EXPECT_EQ(send(http::Method::del, path, "", local_user(0)).status, 200);
 }
 
 TEST_F(EnergyRoutes, OverTcpTheyAreOnlyRead) {

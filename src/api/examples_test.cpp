@@ -10,6 +10,7 @@
 #include "base/ascii.h"
 #include "base/json_reader.h"
 #include "base/manual_loop.h"
+#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -96,10 +97,6 @@ class SchemaCheck {
 
 using testing::IsEmpty;
 
-class NoReader final : public telemetry::Reader {
-  bool read(const ReadRequest&) override { return false; }
-};
-
 class Description : public testing::Test {
  protected:
   Description() {
@@ -114,7 +111,7 @@ class Description : public testing::Test {
   }
 
   ManualLoop loop_;
-  NoReader reader_;
+  telemetry::NoReader reader_;
   telemetry::Telemetry telemetry_{loop_, reader_};
   EventHub events_{"00ff", telemetry_.latest()};
   Context context_{telemetry_, events_, "1.2.3", "gpuyard"};

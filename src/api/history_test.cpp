@@ -11,15 +11,12 @@
 #include "device/fake_backend.h"
 #include "history/store_for_tests.h"
 #include "protocol/history.h"
+#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
 
 using namespace std::chrono_literals;
-
-class NoReader final : public telemetry::Reader {
-  bool read(const ReadRequest&) override { return false; }
-};
 
 class HistoryRoute : public ::testing::Test {
  protected:
@@ -62,11 +59,10 @@ class HistoryRoute : public ::testing::Test {
 
   ManualLoop loop_;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
-  NoReader reader_;
+  telemetry::NoReader reader_;
   telemetry::Telemetry telemetry_{loop_, reader_};
-  gpuyard::testing::ManualWorker worker_;
-  std::shared_ptr<history::testing::FakeStore> store_ =
-      std::make_shared<history::testing::FakeStore>();
+  ManualWorker worker_;
+  std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
   EventHub event_hub_{"00ff", telemetry_.latest()};
   Context context_{telemetry_, event_hub_, "1", "gpuyard", nullptr, nullptr, &history_};

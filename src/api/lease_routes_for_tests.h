@@ -9,9 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/caller_for_tests.h"
 #include "api/router.h"
 #include "base/json_reader.h"
 #include "lease/world_for_tests.h"
+#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 
@@ -69,10 +71,8 @@ class LeaseRoutes : public ::testing::Test {
   // A process of a user, which may ask for something.
   http::Peer process(std::uint32_t pid, std::uint32_t uid = kAlice) {
     if (!world_.ground.running.contains(pid)) world_.ground.start(pid, uid);
-    http::Peer peer;
-    peer.kind = http::Peer::Kind::unix_socket;
+    http::Peer peer = local_user(uid);
     peer.listener = "/run/gpuyard/gpuyard.sock";
-    peer.uid = uid;
     peer.pid = static_cast<pid_t>(pid);
     peer.process = world_.ground.running.at(pid).identity.fd;
     return peer;
@@ -124,19 +124,13 @@ class LeaseRoutes : public ::testing::Test {
   }
   void pass(Duration time) { world_.loop.advance(time); }
 
- private:
-  class NoReader final : public telemetry::Reader {
-    bool read(const ReadRequest&) override { return false; }
-  };
-
- protected:
   std::vector<std::shared_ptr<http::Presence>> clients_;
   lease::World world_;
-  NoReader reader_;
+  telemetry::NoReader reader_;
   telemetry::Telemetry telemetry_{world_.loop, reader_};
   EventHub hub_{"e", telemetry_.latest()};
   Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, Authority(990, "gpuyard", 600)};
+  Router router_{context_, Authority(kDaemon, "gpuyard", 600)};
 };
 
 }  // namespace gpuyard::api

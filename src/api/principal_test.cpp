@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/caller_for_tests.h"
 #include "api/table.h"
 
 namespace gpuyard::api {
@@ -10,17 +11,13 @@ namespace {
 using protocol::RouteInfo;
 using protocol::Scope;
 
-constexpr uid_t kDaemon = 990;
 constexpr RouteInfo kControl{"POST", "/things", "GPU", Scope::control, "Changes a thing."};
 
 Principal over_tcp() {
   return principal_of({}, kDaemon);
 }
 Principal over_unix(uid_t uid) {
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
-  peer.uid = uid;
-  return principal_of(peer, kDaemon);
+  return principal_of(local_user(uid), kDaemon);
 }
 
 TEST(Principal, OverTcpIsNobodyAndMayRead) {
@@ -52,8 +49,7 @@ TEST(Principal, OtherUsersMayReadAndLease) {
 TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
   Authority authority(kDaemon, "gpuyard", 500);
   authority.lease_socket = "/run/gpuyard/lease.sock";
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
+  http::Peer peer = local_user(0);
   peer.groups = {500};
   for (const uid_t uid : {uid_t{0}, kDaemon, uid_t{1000}}) {
     peer.uid = uid;
@@ -73,9 +69,7 @@ TEST(Principal, OnTheSocketForLeasesNobodyMayMoreThanLease) {
 TEST(Principal, OnTheSocketForLeasesNobodySeesArguments) {
   Authority authority(kDaemon);
   authority.lease_socket = "/run/gpuyard/lease.sock";
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
-  peer.uid = 0;
+  http::Peer peer = local_user(0);
   peer.listener = authority.lease_socket;
   const ProcessFacts of_root{};
   EXPECT_FALSE(may_see_arguments(principal_of(peer, authority), of_root));
@@ -84,18 +78,13 @@ TEST(Principal, OnTheSocketForLeasesNobodySeesArguments) {
 }
 
 TEST(Principal, ADaemonWithoutASocketForLeasesMistakesNoneForIt) {
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
-  peer.uid = 0;
-  EXPECT_EQ(principal_of(peer, kDaemon).scope, Scope::admin);
+  EXPECT_EQ(over_unix(0).scope, Scope::admin);
 }
 
 TEST(Principal, MembersOfTheGroupMayControl) {
   RecordProperty("contract", "E15");
   const Authority authority(kDaemon, "gpuyard", 500);
-  http::Peer peer;
-  peer.kind = http::Peer::Kind::unix_socket;
-  peer.uid = 1000;
+  http::Peer peer = local_user(1000);
   peer.groups = {100, 500};
   EXPECT_EQ(principal_of(peer, authority).scope, Scope::control);
   EXPECT_EQ(principal_of(peer, Authority(kDaemon, "gpuyard", std::nullopt)).scope, Scope::lease);

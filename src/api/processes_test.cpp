@@ -1,6 +1,7 @@
 // Who uses a GPU, as the routes tell it to one caller and another.
 #include <gtest/gtest.h>
 
+#include "api/caller_for_tests.h"
 #include "api/router.h"
 #include "base/manual_loop.h"
 #include "device/process_facts.h"
@@ -8,7 +9,6 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr uid_t kDaemon = 990;
 constexpr uid_t kAlice = 1000;
 
 // One GPU with one process, and nothing else to tell.
@@ -63,10 +63,7 @@ class Processes : public ::testing::Test {
   std::string get(const std::string& path, std::optional<uid_t> uid) {
     http::Request request;
     request.path = path;
-    if (uid) {
-      request.peer.kind = http::Peer::Kind::unix_socket;
-      request.peer.uid = *uid;
-    }
+    if (uid) request.peer = local_user(*uid);
     std::string body;
     router_.handle(std::move(request), http::Reply([&](const http::Response& response) {
                      EXPECT_EQ(response.status, 200);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "api/caller_for_tests.h"
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop.h"
 #include "device/catalog.h"
@@ -87,8 +88,8 @@ class RouterTest : public ::testing::Test {
   telemetry::Telemetry telemetry_{loop_, reader_};
   EventHub events_{"00ff", telemetry_.latest()};
   Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
-  Router router_{context_, 990};
-  testing::CapturedLog log_;
+  Router router_{context_, kDaemon};
+  CapturedLog log_;
 };
 
 TEST_F(RouterTest, DevicesAreAListWithItsCount) {

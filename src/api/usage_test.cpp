@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "api/caller_for_tests.h"
 #include "api/router.h"
 #include "base/manual_loop.h"
+#include "lease/use_archive_for_tests.h"
 #include "protocol/usage.h"
+#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -15,40 +18,8 @@ using lease::UseBy;
 using lease::UseQuestion;
 using ::testing::HasSubstr;
 
-// Answers what the test says.
-class FakeArchive final : public lease::UseArchive {
- public:
-  explicit FakeArchive(ManualLoop& loop) : loop_(loop) {}
-  bool load(lease::Day, std::set<std::string>,
-            std::function<void(Result<std::vector<lease::UseRow>>)>) override {
-    return true;
-  }
-  bool save(std::vector<lease::UseRow>, lease::Day,
-            std::function<void(const Result<void>&)>) override {
-    return true;
-  }
-  bool ask(UseQuestion question, std::vector<lease::UseRow>,
-           std::function<void(Result<UseAnswer>)> answered) override {
-    asked = question;
-    loop_.post([this, answered = std::move(answered)] { answered(answer); });
-    return true;
-  }
-  std::vector<std::string> notes() const override { return notes_; }
-
-  std::vector<std::string> notes_;
-  std::optional<UseQuestion> asked;
-  Result<UseAnswer> answer = UseAnswer{};
-
- private:
-  ManualLoop& loop_;
-};
-
 class NoReads final : public lease::UseReads {
   void fresh(std::function<void(const lease::UseReadings&)>) override {}
-};
-
-class NoReader final : public telemetry::Reader {
-  bool read(const ReadRequest&) override { return false; }
 };
 
 class UsageRoute : public ::testing::Test {
@@ -78,14 +49,14 @@ class UsageRoute : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  NoReader reader_;
+  telemetry::NoReader reader_;
   telemetry::Telemetry telemetry_{loop_, reader_};
-  FakeArchive archive_{loop_};
+  lease::FakeUseArchive archive_{loop_};
   NoReads reads_;
   lease::UseBook book_{loop_, reads_, archive_};
   EventHub hub_{"e", telemetry_.latest()};
   Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, 990};
+  Router router_{context_, kDaemon};
 };
 
 TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
@@ -141,7 +112,7 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
 }
 
 TEST_F(UsageRoute, SaysWhatBecameOfTheBooks) {
-  archive_.notes_ = {"usage.db was corrupt, and began anew"};
+  archive_.said = {"usage.db was corrupt, and began anew"};
   EXPECT_THAT(*get().body, HasSubstr(R"("notes":["usage.db was corrupt, and began anew"])"));
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-namespace gpuyard::testing {
+namespace gpuyard {
 
 class CapturedLog {
  public:
@@ -34,4 +34,4 @@ class CapturedLog {
   }
 };
 
-}  // namespace gpuyard::testing
+}  // namespace gpuyard

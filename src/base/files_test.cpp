@@ -1,32 +1,27 @@
 #include "base/files.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "base/boot.h"
+#include "base/scratch_directory_for_tests.h"
 
 namespace gpuyard {
 namespace {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(::mkdtemp(directory_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string path(const std::string& name) const { return directory_.in(name); }
   std::string written(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
+    return directory_.write(name, text);
   }
 
-  std::string directory_ = testing::TempDir() + "gpuyard-files-XXXXXX";
+  const ScratchDirectory directory_;
 };
 
 TEST_F(Files, ReadsEveryByte) {
@@ -57,7 +52,7 @@ TEST_F(Files, AMissingFileIsNotFoundInTheKernelsWords) {
 }
 
 TEST_F(Files, ADirectoryIsNoFile) {
-  EXPECT_FALSE(read_file(directory_, 8));
+  EXPECT_FALSE(read_file(directory_.path(), 8));
 }
 
 TEST_F(Files, WhatErrnoSaysDecidesHowTheCallerReacts) {
@@ -79,7 +74,7 @@ TEST_F(Files, MakesADirectoryWithItsParents) {
 }
 
 TEST_F(Files, MakingADirectoryThatIsThereIsFine) {
-  EXPECT_TRUE(make_directories(directory_));
+  EXPECT_TRUE(make_directories(directory_.path()));
   EXPECT_TRUE(make_directories("/"));
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/worker.h"
 
-namespace gpuyard::testing {
+namespace gpuyard {
 
 class ManualWorker final : public Worker {
  public:
@@ -32,4 +32,4 @@ class ManualWorker final : public Worker {
   std::deque<Job> jobs_;
 };
 
-}  // namespace gpuyard::testing
+}  // namespace gpuyard

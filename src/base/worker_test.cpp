@@ -125,7 +125,7 @@ TEST(ThreadWorker, LeavesAJobBehindThatNeverReturnsAndTheLoopAlone) {
 }
 
 TEST(ManualWorker, RunsNothingUntilItIsTold) {
-  testing::ManualWorker worker;
+  ManualWorker worker;
   int heard = 0;
   ASSERT_TRUE(ask_worker(worker, [] { return 7; }, [&](int number) { heard = number; }));
   EXPECT_EQ(heard, 0);

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/reader_for_tests.h"
+
 namespace gpuyard::cli {
 namespace {
-
-constexpr WallTime kNow{std::chrono::hours(490'000)};
 
 protocol::Alert hot() {
   protocol::Alert alert;

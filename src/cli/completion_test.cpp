@@ -5,7 +5,7 @@
 namespace gpuyard::cli {
 namespace {
 
-CompletableVerb example() {
+CompletableVerb example_verb() {
   const CompletableOption json{{"--json"}, "Print JSON", false};
   const CompletableOption id{{"--id", "-i"}, "GPU's index", true};
   return {"gpuyard",
@@ -16,7 +16,7 @@ CompletableVerb example() {
 }
 
 TEST(Completion, BashKnowsTheWordsOfEachVerb) {
-  const std::string script = completion_script(Shell::bash, example());
+  const std::string script = completion_script(Shell::bash, example_verb());
   EXPECT_NE(script.find("words=\"devices sim\""), std::string::npos) << script;
   EXPECT_NE(script.find("\"devices\") words=\"--json --id -i\" ;;"), std::string::npos) << script;
   EXPECT_NE(script.find("\"sim start\") words=\"--json\" ;;"), std::string::npos) << script;
@@ -24,11 +24,11 @@ TEST(Completion, BashKnowsTheWordsOfEachVerb) {
 }
 
 TEST(Completion, ZshUsesTheSame) {
-  EXPECT_TRUE(completion_script(Shell::zsh, example()).starts_with("#compdef gpuyard\n"));
+  EXPECT_TRUE(completion_script(Shell::zsh, example_verb()).starts_with("#compdef gpuyard\n"));
 }
 
 TEST(Completion, FishHasALineForEachWord) {
-  const std::string script = completion_script(Shell::fish, example());
+  const std::string script = completion_script(Shell::fish, example_verb());
   EXPECT_NE(script.find("complete -c gpuyard -n '__fish_use_subcommand' -f -a devices -d 'List'\n"),
             std::string::npos)
       << script;

@@ -8,9 +8,10 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Subject = ControlVerb::Subject;
+using ControlSubject = ControlVerb::Subject;
 
-ControlVerb verb(Subject subject, const std::string& gpus = "0", const std::string& value = "") {
+ControlVerb verb(ControlSubject subject, const std::string& gpus = "0",
+                 const std::string& value = "") {
   ControlVerb made;
   made.subject = subject;
   made.gpus = gpus;
@@ -31,28 +32,30 @@ std::vector<std::string> asked(const ControlVerb& verb) {
 }
 
 TEST(ControlRequests, AVerbWithoutAValueChangesNothing) {
-  for (const Subject subject : {Subject::power, Subject::clocks, Subject::persistence,
-                                Subject::compute_mode, Subject::ecc}) {
+  for (const ControlSubject subject :
+       {ControlSubject::power, ControlSubject::clocks, ControlSubject::persistence,
+        ControlSubject::compute_mode, ControlSubject::ecc}) {
     EXPECT_THAT(asked(verb(subject)), IsEmpty());
     EXPECT_THAT(asked(verb(subject, "")), IsEmpty());
   }
 }
 
 TEST(ControlRequests, AValueIsOneRequest) {
-  EXPECT_THAT(asked(verb(Subject::power, "0,1", "300W")), testing::ElementsAre("power limit"));
-  EXPECT_THAT(asked(verb(Subject::ecc, "all", "off")), testing::ElementsAre("ECC mode"));
-  EXPECT_THAT(asked(verb(Subject::compute_mode, "0", "Exclusive-Process")),
+  EXPECT_THAT(asked(verb(ControlSubject::power, "0,1", "300W")),
+              testing::ElementsAre("power limit"));
+  EXPECT_THAT(asked(verb(ControlSubject::ecc, "all", "off")), testing::ElementsAre("ECC mode"));
+  EXPECT_THAT(asked(verb(ControlSubject::compute_mode, "0", "Exclusive-Process")),
               testing::ElementsAre("compute mode"));
 }
 
 TEST(ControlRequests, ClocksOfBothKindsAreTwo) {
-  ControlVerb clocks = verb(Subject::clocks);
+  ControlVerb clocks = verb(ControlSubject::clocks);
   clocks.gpu_clocks = "1200,1500";
   clocks.memory_clocks = "2619";
   EXPECT_THAT(asked(clocks), testing::ElementsAre("GPU clocks", "memory clocks"));
   clocks.atomic = true;
   EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("with two commands")));
-  ControlVerb restored = verb(Subject::clocks);
+  ControlVerb restored = verb(ControlSubject::clocks);
   restored.restored_clocks = "all";
   EXPECT_THAT(asked(restored), testing::ElementsAre("GPU clocks", "memory clocks"));
   restored.restored_clocks = "memory";
@@ -60,39 +63,39 @@ TEST(ControlRequests, ClocksOfBothKindsAreTwo) {
 }
 
 TEST(ControlRequests, AChangeNamesItsGpus) {
-  EXPECT_THAT(asked(verb(Subject::restore, "")), testing::ElementsAre(HasSubstr("or all")));
-  ControlVerb clocks = verb(Subject::clocks, "");
+  EXPECT_THAT(asked(verb(ControlSubject::restore, "")), testing::ElementsAre(HasSubstr("or all")));
+  ControlVerb clocks = verb(ControlSubject::clocks, "");
   clocks.gpu_clocks = "1200";
   EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("or all")));
 }
 
 TEST(ControlRequests, AValueAloneIsNoGpu) {
-  EXPECT_THAT(asked(verb(Subject::power, "300W")),
+  EXPECT_THAT(asked(verb(ControlSubject::power, "300W")),
               testing::ElementsAre(HasSubstr("gpuyard power all 300W")));
-  EXPECT_THAT(asked(verb(Subject::persistence, "on")),
+  EXPECT_THAT(asked(verb(ControlSubject::persistence, "on")),
               testing::ElementsAre(HasSubstr("gpuyard persistence all on")));
 }
 
 TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
   for (const auto flag : {&ControlVerb::yes, &ControlVerb::atomic, &ControlVerb::force,
                           &ControlVerb::dry_run, &ControlVerb::no_wait}) {
-    ControlVerb power = verb(Subject::power);
+    ControlVerb power = verb(ControlSubject::power);
     power.*flag = true;
     EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("gpuyard power --help")));
   }
 }
 
 TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
-  EXPECT_THAT(asked(verb(Subject::power, "0", "much")),
+  EXPECT_THAT(asked(verb(ControlSubject::power, "0", "much")),
               testing::ElementsAre(HasSubstr("like 300, 300W or 287.5")));
-  EXPECT_THAT(asked(verb(Subject::persistence, "0", "yes")),
+  EXPECT_THAT(asked(verb(ControlSubject::persistence, "0", "yes")),
               testing::ElementsAre(HasSubstr("persistence mode: it can be on or off")));
-  EXPECT_THAT(asked(verb(Subject::compute_mode, "0", "exclusive_thread")),
+  EXPECT_THAT(asked(verb(ControlSubject::compute_mode, "0", "exclusive_thread")),
               testing::ElementsAre(HasSubstr("default, prohibited or exclusive_process")));
-  ControlVerb power = verb(Subject::power, "0", "300");
+  ControlVerb power = verb(ControlSubject::power, "0", "300");
   power.lifetime = "soon";
   EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: a length of time is like")));
-  ControlVerb clocks = verb(Subject::clocks);
+  ControlVerb clocks = verb(ControlSubject::clocks);
   clocks.memory_clocks = "2,1";
   EXPECT_THAT(asked(clocks),
               testing::ElementsAre("--memory: the lowest of 2,1 is above the highest"));

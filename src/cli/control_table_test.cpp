@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/reader_for_tests.h"
+
 namespace gpuyard::cli {
 namespace {
-
-const ControlReader kMe{"uid 1000", WallTime{std::chrono::seconds(1'769'860'800)}};
 
 protocol::ManagedSetting power(const protocol::Standing standing) {
   protocol::ManagedSetting setting;

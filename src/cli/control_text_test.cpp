@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "cli/reader_for_tests.h"
 
 namespace gpuyard::cli {
 namespace {
 
 using protocol::Change;
 using protocol::ChangeOutcome;
-
-const ControlReader kMe{"uid 1000", WallTime{std::chrono::seconds(1'769'860'800)}};
 
 Change change(ChangeOutcome outcome) {
   Change change;

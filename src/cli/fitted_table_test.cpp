@@ -15,7 +15,7 @@ Screen screen_of(std::size_t columns) {
   return screen;
 }
 
-FittedTable example() {
+FittedTable example_table() {
   const Cell number{"97 %", Tone::plain, "####"};
   return {{{"GPU", true, 0, 0, {{"0"}}},
            {"NAME", false, 1, 0, {{"H100"}}},
@@ -24,25 +24,25 @@ FittedTable example() {
 }
 
 TEST(FittedTable, ShowsEverythingWhereThereIsNoEnd) {
-  EXPECT_EQ(example().text({}),
+  EXPECT_EQ(example_table().text({}),
             "GPU  NAME  UTIL       UUID\n"
             "  0  H100  #### 97 %  GPU-1\n");
 }
 
 TEST(FittedTable, WhatDoesNotFitGoesInTheStatedOrder) {
-  EXPECT_EQ(example().text(screen_of(26)),
+  EXPECT_EQ(example_table().text(screen_of(26)),
             "GPU  NAME  UTIL\n"
             "  0  H100  #### 97 %\n");
-  EXPECT_EQ(example().text(screen_of(17)),
+  EXPECT_EQ(example_table().text(screen_of(17)),
             "GPU  NAME  UTIL\n"
             "  0  H100  97 %\n");
-  EXPECT_EQ(example().text(screen_of(14)),
+  EXPECT_EQ(example_table().text(screen_of(14)),
             "GPU  UTIL\n"
             "  0  97 %\n");
 }
 
 TEST(FittedTable, WhatNeverGoesIsCut) {
-  EXPECT_EQ(example().text(screen_of(7)),
+  EXPECT_EQ(example_table().text(screen_of(7)),
             "GPU  U\u2026\n"
             "  0  9\u2026\n");
 }

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/reader_for_tests.h"
+
 namespace gpuyard::cli {
 namespace {
 
-const WallTime kNow{std::chrono::seconds(1'769'860'800)};
-
-protocol::Lease held() {
+protocol::Lease lease_of_two_gpus() {
   protocol::Lease lease;
   lease.id = "a1";
   lease.state = gpuyard::lease::State::held;
@@ -22,7 +22,7 @@ protocol::Lease held() {
 
 TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
   protocol::Leases leases;
-  leases.leases = {held()};
+  leases.leases = {lease_of_two_gpus()};
   EXPECT_EQ(lease_table(leases, kNow, {}),
             "GPUS  USER    PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
             "0,2   alice  4711  held   -             60 %        1.5 kJ  train  a1\n");
@@ -30,7 +30,7 @@ TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
 
 TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
   protocol::Leases leases;
-  leases.leases = {held()};
+  leases.leases = {lease_of_two_gpus()};
   leases.leases[0].gpus[1].utilization_percent.reset();
   leases.leases[0].use.reset();
   leases.leases[0].pid.reset();
@@ -41,7 +41,7 @@ TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
 
 TEST(LeaseTable, OneThatDrainsSaysWhy) {
   protocol::Leases leases;
-  leases.leases = {held()};
+  leases.leases = {lease_of_two_gpus()};
   leases.leases[0].state = gpuyard::lease::State::draining;
   leases.leases[0].why = "process 4712 is still there";
   EXPECT_NE(lease_table(leases, kNow, {}).find("draining"), std::string::npos);

@@ -7,7 +7,7 @@ namespace {
 
 using gpuyard::lease::Ending;
 
-protocol::Lease held() {
+protocol::Lease lease_of_one_gpu() {
   protocol::Lease lease;
   lease.state = gpuyard::lease::State::held;
   lease.gpus = {{3, "GPU-3", "0000:03:00.0", "NVIDIA H100", {}, {}}};
@@ -15,7 +15,7 @@ protocol::Lease held() {
 }
 
 TEST(LeaseText, NamesItsGpus) {
-  protocol::Lease lease = held();
+  protocol::Lease lease = lease_of_one_gpu();
   EXPECT_EQ(gpus_text(lease.gpus), "GPU 3 (H100)");
   lease.gpus.push_back({5, "GPU-5", "", "NVIDIA H100", {}, {}});
   EXPECT_EQ(gpus_text(lease.gpus), "GPUs 3, 5 (H100)");
@@ -50,14 +50,14 @@ TEST(LeaseText, WhatIsUnmetIsACondition) {
 }
 
 TEST(LeaseText, ASummaryHasTimeEnergyMemoryAndUtilisation) {
-  protocol::Lease lease = held();
+  protocol::Lease lease = lease_of_one_gpu();
   lease.use = {3720, 1'500'000, false, 87.2, std::int64_t{5} << 30, 0, 0};
   EXPECT_EQ(summary_text(lease, 3720),
             "62 min on GPU 3 (H100), 1.5 kJ, peak 5.0 GiB, mean utilisation 87 %");
 }
 
 TEST(LeaseText, WhatNobodyMeasuredIsUnknownAndNotZero) {
-  protocol::Lease lease = held();
+  protocol::Lease lease = lease_of_one_gpu();
   EXPECT_EQ(summary_text(lease, 60), "60 s on GPU 3 (H100); what it used is not known");
   lease.use.emplace();
   EXPECT_EQ(summary_text(lease, 60),
@@ -68,7 +68,7 @@ TEST(LeaseText, WhatNobodyMeasuredIsUnknownAndNotZero) {
 }
 
 TEST(LeaseText, NothingAStrangerWroteControlsTheTerminal) {
-  protocol::Lease lease = held();
+  protocol::Lease lease = lease_of_one_gpu();
   lease.ending = Ending::forced;
   lease.why = "\x1b[2J";
   lease.gpus[0].name = "\x1b[2J";

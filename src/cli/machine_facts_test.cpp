@@ -1,35 +1,19 @@
 #include "cli/machine_facts.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include <gtest/gtest.h>
+
+#include "base/scratch_directory_for_tests.h"
 
 namespace gpuyard::cli {
 namespace {
 
 class AMachine : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = testing::TempDir() + "machine-XXXXXX";
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    root_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& text) const {
-    const std::filesystem::path whole = root_ + path;
-    std::filesystem::create_directories(whole.parent_path());
-    std::ofstream(whole) << text;
-  }
-
-  std::string root_;
+  const ScratchDirectory root_;
 };
 
 TEST_F(AMachine, WithoutAnythingHasNothing) {
-  const MachineFacts facts = machine_facts(root_);
+  const MachineFacts facts = machine_facts(root_.path());
   EXPECT_FALSE(facts.in_container);
   EXPECT_EQ(facts.module_version, std::nullopt);
   EXPECT_TRUE(facts.closed_nodes.empty());
@@ -37,22 +21,23 @@ TEST_F(AMachine, WithoutAnythingHasNothing) {
 }
 
 TEST_F(AMachine, TellsTheVersionOfItsKernelModule) {
-  write("/proc/driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC\n");
-  EXPECT_EQ(machine_facts(root_).module_version, "535.104.05");
+  root_.write(
+      "proc/driver/nvidia/version",
+      "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC\n");
+  EXPECT_EQ(machine_facts(root_.path()).module_version, "535.104.05");
 }
 
 TEST_F(AMachine, CountsGpusNotEveryNvidiaDevice) {
-  write("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
-  write("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
-  write("/sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n");
-  write("/sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
-  EXPECT_EQ(machine_facts(root_).gpus_on_pci, 1U);
+  root_.write("sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+  root_.write("sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+  root_.write("sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n");
+  root_.write("sys/bus/pci/devices/0000:01:00.1/class", "0x040300\n");
+  EXPECT_EQ(machine_facts(root_.path()).gpus_on_pci, 1U);
 }
 
 TEST_F(AMachine, IsAContainerIfItsEngineLeftAMark) {
-  write("/.dockerenv", "");
-  EXPECT_TRUE(machine_facts(root_).in_container);
+  root_.write(".dockerenv", "");
+  EXPECT_TRUE(machine_facts(root_.path()).in_container);
 }
 
 std::string first_advice(std::string_view reason, const MachineFacts& facts) {

@@ -5,11 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/reader_for_tests.h"
+
 namespace gpuyard::cli {
 namespace {
-
-// 2026-01-31T12:00:00Z
-constexpr WallTime kNow{std::chrono::seconds(1'769'860'800)};
 
 class LocalMoment : public testing::Test {
  protected:

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/reader_for_tests.h"
+
 namespace gpuyard::cli {
 namespace {
-
-const WallTime kNow{std::chrono::seconds(1'769'860'800)};
 
 TEST(QueueText, SaysThatNobodyWaits) {
   EXPECT_EQ(queue_text({}, kNow, {}), "Nobody waits.\n");

@@ -1,14 +1,11 @@
 #include "config/config.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_directory_for_tests.h"
 #include "config/keys.h"
 #include "config/load.h"
 
@@ -342,15 +339,11 @@ TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
 
 class ConfigFiles : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(::mkdtemp(directory_.data()), nullptr); }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::string directory_ = testing::TempDir() + "gpuyard-config-XXXXXX";
+  const ScratchDirectory directory_;
 };
 
 TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
-  const std::string file = directory_ + "/a.toml";
-  std::ofstream(file) << "metrics.prefix = \"mine\"";
+  const std::string file = directory_.write("a.toml", "metrics.prefix = \"mine\"");
   EXPECT_EQ(files_read(user(), file), Strings{file});
   const auto config = load(user(), file);
   ASSERT_TRUE(config) << config.error().message;
@@ -359,15 +352,14 @@ TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
 }
 
 TEST_F(ConfigFiles, AFileThatIsNamedMustBeThere) {
-  const auto config = load(user(), directory_ + "/none.toml");
+  const auto config = load(user(), directory_.in("none.toml"));
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().code, Errc::invalid);
   EXPECT_NE(config.error().message.find("none.toml: No such file"), std::string::npos);
 }
 
 TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
-  const std::string file = directory_ + "/a.toml";
-  std::ofstream(file) << "\n\nmetrics.prefix = 1";
+  const std::string file = directory_.write("a.toml", "\n\nmetrics.prefix = 1");
   EXPECT_EQ(load(user(), file).error(),
             (Error{Errc::invalid, file + ":3: metrics.prefix must be a string"}));
 }

@@ -9,8 +9,6 @@ namespace gpuyard::control {
 namespace {
 
 using std::chrono::seconds;
-using testing::Daemon;
-using testing::World;
 using Writes = std::vector<std::string>;
 
 TEST(Control, SettingsOutliveTheDaemon) {

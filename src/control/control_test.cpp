@@ -7,8 +7,6 @@ namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
-using testing::Daemon;
-using testing::World;
 using Writes = std::vector<std::string>;
 
 class ControlTest : public ::testing::Test {

@@ -14,8 +14,6 @@ namespace gpuyard::control {
 namespace {
 
 using std::chrono::seconds;
-using testing::Daemon;
-using testing::World;
 
 struct Scenario {
   const char* name;

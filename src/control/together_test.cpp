@@ -7,8 +7,6 @@ namespace gpuyard::control {
 namespace {
 
 using std::chrono::seconds;
-using testing::Daemon;
-using testing::World;
 using Writes = std::vector<std::string>;
 
 class Together : public ::testing::Test {

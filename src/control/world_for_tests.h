@@ -15,7 +15,7 @@
 #include "base/manual_loop.h"
 #include "control/control.h"
 
-namespace gpuyard::control::testing {
+namespace gpuyard::control {
 
 inline constexpr const char* kBoot = "boot-1";
 
@@ -267,4 +267,4 @@ class Daemon final : private Hands, private Archive {
   Control control_;
 };
 
-}  // namespace gpuyard::control::testing
+}  // namespace gpuyard::control

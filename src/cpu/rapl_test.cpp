@@ -22,7 +22,7 @@ class RaplFiles : public ::testing::Test {
     return energies.packages.at(0);
   }
 
-  testing::RaplTree tree_;
+  RaplTree tree_;
   Rapl rapl_{tree_.root()};
 };
 
@@ -44,14 +44,14 @@ TEST_F(RaplFiles, EveryPackageIsReadWithItsMemory) {
 }
 
 TEST_F(RaplFiles, EachCounterGoesRoundOnItsOwn) {
-  tree_.put_package(0, testing::RaplTree::kRange - 100);
-  tree_.put_dram(0, testing::RaplTree::kRange - 5);
+  tree_.put_package(0, RaplTree::kRange - 100);
+  tree_.put_dram(0, RaplTree::kRange - 5);
   rapl_.read();
-  testing::RaplTree::set(tree_.package(0), 50);
-  EXPECT_EQ(*only().energy_uj, testing::RaplTree::kRange + 50);
-  testing::RaplTree::set(tree_.subzone(0, 1), 1);
-  EXPECT_EQ(**only().dram_uj, testing::RaplTree::kRange + 1);
-  EXPECT_EQ(*only().energy_uj, testing::RaplTree::kRange + 50);
+  RaplTree::set(tree_.package(0), 50);
+  EXPECT_EQ(*only().energy_uj, RaplTree::kRange + 50);
+  RaplTree::set(tree_.subzone(0, 1), 1);
+  EXPECT_EQ(**only().dram_uj, RaplTree::kRange + 1);
+  EXPECT_EQ(*only().energy_uj, RaplTree::kRange + 50);
 }
 
 TEST_F(RaplFiles, AMachineWithoutPackagesSaysWhereItLooked) {
@@ -73,7 +73,7 @@ TEST_F(RaplFiles, AFallOfACounterWithoutItsRangeIsANewBeginning) {
   tree_.put_package(0, 10);
   std::filesystem::remove(tree_.package(0) + "/max_energy_range_uj");
   EXPECT_EQ(*only().energy_uj, 10);
-  testing::RaplTree::set(tree_.package(0), 4);
+  RaplTree::set(tree_.package(0), 4);
   EXPECT_EQ(*only().energy_uj, 4);
 }
 
@@ -83,17 +83,17 @@ TEST_F(RaplFiles, APackageThatVanishedAndCameBackGoesOn) {
   std::filesystem::remove_all(tree_.package(0));
   EXPECT_TRUE(rapl_.read().packages.empty());
   tree_.put_package(0, 3);
-  EXPECT_EQ(*only().energy_uj, testing::RaplTree::kRange + 3);
+  EXPECT_EQ(*only().energy_uj, RaplTree::kRange + 3);
 }
 
 TEST_F(RaplFiles, NonsenseIsAnErrorAndNoFigure) {
   tree_.put_package(0, 10);
   for (const char* text : {"", "\n", "x", "1x", "-1", "+1", "1 2", " 1", "0x10", "1e9", "1.5",
                            "9007199254740993", "99999999999999999999999999", "1\n2\n"}) {
-    testing::RaplTree::write(tree_.package(0) + "/energy_uj", text);
+    RaplTree::write(tree_.package(0) + "/energy_uj", text);
     EXPECT_FALSE(only().energy_uj) << text;
   }
-  testing::RaplTree::write(tree_.package(0) + "/energy_uj", std::string(100'000, '1'));
+  RaplTree::write(tree_.package(0) + "/energy_uj", std::string(100'000, '1'));
   EXPECT_FALSE(only().energy_uj);
   std::filesystem::remove(tree_.package(0) + "/energy_uj");
   std::filesystem::create_directory(tree_.package(0) + "/energy_uj");
@@ -103,7 +103,7 @@ TEST_F(RaplFiles, NonsenseIsAnErrorAndNoFigure) {
 TEST_F(RaplFiles, NamesThatAreNoPackagesAreLeftAlone) {
   for (const char* name : {"intel-rapl:", "intel-rapl:x", "intel-rapl:-1", "intel-rapl:64",
                            "intel-rapl:99999999999", "amd-rapl:0", "dtpm"}) {
-    testing::RaplTree::put_zone(tree_.root() + "/" + name, "package-0", 7);
+    RaplTree::put_zone(tree_.root() + "/" + name, "package-0", 7);
   }
   EXPECT_TRUE(rapl_.read().packages.empty());
 }
@@ -111,7 +111,7 @@ TEST_F(RaplFiles, NamesThatAreNoPackagesAreLeftAlone) {
 TEST_F(RaplFiles, MoreSubzonesThanThereCanBeAreNotSearched) {
   tree_.put_package(0, 10);
   for (unsigned i = 0; i < 20; ++i) {
-    testing::RaplTree::put_zone(tree_.subzone(0, i), i < 16 ? "core" : "dram", 1);
+    RaplTree::put_zone(tree_.subzone(0, i), i < 16 ? "core" : "dram", 1);
   }
   EXPECT_FALSE(only().dram_uj);
 }

@@ -1,8 +1,6 @@
 // A directory that looks like /sys/class/powercap to whoever reads CPU energy there.
 #pragma once
 
-#include <stdlib.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -11,28 +9,22 @@
 
 #include <fmt/format.h>
 
-namespace gpuyard::cpu::testing {
+#include "base/scratch_directory_for_tests.h"
+
+namespace gpuyard::cpu {
 
 class RaplTree {
  public:
   RaplTree() {
-    std::string path = (std::filesystem::temp_directory_path() / "rapl-XXXXXX").string();
-    root_ = ::mkdtemp(path.data());
     // What else is there on a real machine.
-    std::filesystem::create_directories(root_ + "/intel-rapl");
-    std::filesystem::create_directories(root_ + "/intel-rapl:0:0");
-    std::filesystem::create_directories(root_ + "/intel-rapl-mmio:0");
-  }
-  RaplTree(const RaplTree&) = delete;
-  RaplTree& operator=(const RaplTree&) = delete;
-  ~RaplTree() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
+    for (const char* name : {"intel-rapl", "intel-rapl:0:0", "intel-rapl-mmio:0"}) {
+      std::filesystem::create_directories(root_.in(name));
+    }
   }
 
-  const std::string& root() const { return root_; }
+  const std::string& root() const { return root_.path(); }
   std::string package(unsigned number) const {
-    return fmt::format("{}/intel-rapl:{}", root_, number);
+    return fmt::format("{}/intel-rapl:{}", root(), number);
   }
   std::string subzone(unsigned number, unsigned place) const {
     return fmt::format("{}/intel-rapl:{}:{}", package(number), number, place);
@@ -62,7 +54,7 @@ class RaplTree {
   static constexpr std::int64_t kRange = 262'143'328'850;  // what Intel's packages have
 
  private:
-  std::string root_;
+  const ScratchDirectory root_;
 };
 
-}  // namespace gpuyard::cpu::testing
+}  // namespace gpuyard::cpu

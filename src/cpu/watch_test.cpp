@@ -35,9 +35,9 @@ class CpuWatch : public ::testing::Test {
   }
   std::int64_t energy() const { return *watch_.latest().packages.at(0).energy_uj; }
 
-  testing::RaplTree tree_;
+  RaplTree tree_;
   ManualLoop loop_;
-  gpuyard::testing::ManualWorker worker_;
+  ManualWorker worker_;
   Watch watch_{loop_, worker_, tree_.root()};
 };
 
@@ -52,10 +52,10 @@ TEST_F(CpuWatch, LooksOftenEnoughThatNoRoundIsMissed) {
   watch_.start();
   work();
   for (int round = 1; round <= 3; ++round) {
-    testing::RaplTree::set(tree_.package(0), 100 - round);
+    RaplTree::set(tree_.package(0), 100 - round);
     pass(Watch::kLookEvery);
   }
-  EXPECT_EQ(energy(), 3 * testing::RaplTree::kRange + 97);
+  EXPECT_EQ(energy(), 3 * RaplTree::kRange + 97);
 }
 
 TEST_F(CpuWatch, AFreshReadingIsNewerThanTheQuestion) {
@@ -155,9 +155,9 @@ TEST_F(CpuWatch, AStuckWorkerMakesListenersWaitAndQueuesNothing) {
 }
 
 TEST(CpuWatchGone, AnAnswerThatComesAfterItHasGoneIsDropped) {
-  testing::RaplTree tree;
+  RaplTree tree;
   ManualLoop loop;
-  gpuyard::testing::ManualWorker worker;
+  ManualWorker worker;
   Subscription listening;
   {
     Watch watch(loop, worker, tree.root());

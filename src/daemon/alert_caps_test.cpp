@@ -34,8 +34,8 @@ class AlertCapsTest : public ::testing::Test {
   }
   std::int64_t limit() { return world_.power("GPU-0").highest; }
 
-  control::testing::World world_ = control::testing::World::with_gpus(1);
-  control::testing::Daemon daemon_{world_};
+  control::World world_ = control::World::with_gpus(1);
+  control::Daemon daemon_{world_};
   andon::FakeArchive disk_{daemon_.loop};
   andon::FakeMessenger messenger_;
   andon::Board board_{daemon_.loop, disk_, messenger_, {capping(300)}};

@@ -1,14 +1,11 @@
 #include "daemon/alerts_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "andon/severity.h"
+#include "base/scratch_directory_for_tests.h"
 #include "notify/notice.h"
 
 namespace gpuyard::daemon {
@@ -16,16 +13,10 @@ namespace {
 
 class AlertsFileTest : public ::testing::Test {
  protected:
-  AlertsFileTest() {
-    path_ = std::filesystem::temp_directory_path() / "gpuyard-alerts-XXXXXX";
-    const int file = ::mkstemp(path_.data());
-    if (file >= 0) ::close(file);
-  }
-  ~AlertsFileTest() override { std::filesystem::remove(path_); }
-
+  std::string path() const { return directory_.in("alerts.toml"); }
   Result<AlertsFile> read(const std::string& text) {
-    std::ofstream(path_) << text;
-    config_.alerts.file = path_;
+    directory_.write("alerts.toml", text);
+    config_.alerts.file = path();
     return read_alerts(config_);
   }
   std::string refused(const std::string& text) {
@@ -33,7 +24,7 @@ class AlertsFileTest : public ::testing::Test {
     return alerts ? "it was taken" : alerts.error().message;
   }
 
-  std::string path_;
+  const ScratchDirectory directory_;
   config::Config config_;
 };
 
@@ -71,7 +62,7 @@ TEST_F(AlertsFileTest, ACapNeedsControl) {
 
 TEST_F(AlertsFileTest, ARuleNamesOnlySinksThatThereAre) {
   EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
-            path_ + ": rule thermal: there is no sink \"ops\"; known are log");
+            path() + ": rule thermal: there is no sink \"ops\"; known are log");
 }
 
 TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
@@ -90,7 +81,7 @@ TEST(Levels, AreTheSameForRulesAndForSinks) {
 }
 
 TEST_F(AlertsFileTest, MalformedTomlIsRefusedWithItsLine) {
-  EXPECT_NE(refused("[rule.thermal]\nat = \n").find(path_ + ":2: "), std::string::npos);
+  EXPECT_NE(refused("[rule.thermal]\nat = \n").find(path() + ":2: "), std::string::npos);
 }
 
 TEST_F(AlertsFileTest, CommandsCountAmongTheSinks) {

@@ -22,8 +22,6 @@ using ::testing::IsEmpty;
 
 // The clock of these tests stands at an hour after the boot.
 constexpr std::uint64_t kStartTicks = 6000;
-constexpr TimePoint kStarted{std::chrono::minutes(1)};
-
 class ObserverTest : public ::testing::Test, protected telemetry::Reader {
  protected:
   ObserverTest() {
@@ -60,7 +58,10 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
     }
   }
   void look(bool fresh) {
-    observer_.look({{.lease = "a", .uid = 5, .gpus = {"G0"}, .processes = {{10, kStarted}}}},
+    observer_.look({{.lease = "a",
+                     .uid = 5,
+                     .gpus = {"G0"},
+                     .processes = {{10, TimePoint{std::chrono::minutes(1)}}}}},
                    {"G0"}, fresh,
                    [this](lease::Sight sight) { sights_.push_back(std::move(sight)); });
   }
@@ -70,9 +71,9 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
     return pids;
   }
 
-  const gpuyard::testing::CapturedLog log_;
+  const CapturedLog log_;
   ManualLoop loop_;
-  gpuyard::testing::ManualWorker worker_;
+  ManualWorker worker_;
   std::vector<ReadRequest> requests_;
   telemetry::Telemetry telemetry_{loop_, *this};
   processes::ProcTree proc_;

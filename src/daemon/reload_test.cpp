@@ -14,7 +14,7 @@ class ReloadTest : public ::testing::Test {
  protected:
   ReloadTest() { config_->server.socket = "/run/gpuyard.sock"; }
 
-  testing::ManualWorker worker_;
+  ManualWorker worker_;
   int reads_ = 0;
   Result<config::Config> config_{config::Config()};
   std::vector<Result<Reload::Fresh>> heard_;

@@ -1,6 +1,5 @@
 #include "daemon/serve.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,17 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_directory_for_tests.h"
+
 namespace gpuyard::daemon {
 namespace {
 
 class StateDirectory : public ::testing::Test {
  protected:
-  StateDirectory() {
-    std::string name = "/tmp/gpuyard-test-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~StateDirectory() override { std::filesystem::remove_all(path_); }
-  std::string path_;
+  const ScratchDirectory directory_;
 };
 
 config::Config valid() {
@@ -84,14 +80,14 @@ TEST(Check, AGpuMustBeDegradedBeforeItIsUnhealthy) {
 }
 
 TEST_F(StateDirectory, IsCreatedWithItsParents) {
-  EXPECT_TRUE(lock_state(path_ + "/a/b").ok());
-  EXPECT_TRUE(std::filesystem::is_directory(path_ + "/a/b"));
+  EXPECT_TRUE(lock_state(directory_.in("a/b")).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(directory_.in("a/b")));
 }
 
 TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
-  const auto first = lock_state(path_);
+  const auto first = lock_state(directory_.path());
   ASSERT_TRUE(first.ok());
-  const auto second = lock_state(path_);
+  const auto second = lock_state(directory_.path());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Errc::conflict);
   EXPECT_NE(second.error().message.find("pid " + std::to_string(::getpid())), std::string::npos);
@@ -99,9 +95,9 @@ TEST_F(StateDirectory, ASecondDaemonIsRefusedAndToldWhoHasIt) {
 
 TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {
   {
-    const auto first = lock_state(path_);
+    const auto first = lock_state(directory_.path());
   }
-  EXPECT_TRUE(lock_state(path_).ok());
+  EXPECT_TRUE(lock_state(directory_.path()).ok());
 }
 
 // The fallback in /tmp of a user who does not exist.
@@ -139,10 +135,10 @@ TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
 
 TEST_F(StateDirectory, ASocketsDirectoryCanBeEnteredByAnybodyWhateverTheUmask) {
   const mode_t before = ::umask(077);
-  const auto made = make_place(path_ + "/run", 0755, config::Environment{});
+  const auto made = make_place(directory_.in("run"), 0755, config::Environment{});
   ::umask(before);
   EXPECT_TRUE(made.ok());
-  EXPECT_EQ(mode_of(path_ + "/run"), 0755U);
+  EXPECT_EQ(mode_of(directory_.in("run")), 0755U);
 }
 
 TEST_F(StateDirectory, AFileInItsPlaceIsSaidSo) {

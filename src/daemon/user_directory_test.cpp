@@ -11,7 +11,7 @@ namespace {
 class UserDirectoryTest : public ::testing::Test {
  protected:
   ManualLoop loop_;
-  gpuyard::testing::ManualWorker worker_;
+  ManualWorker worker_;
   int asked_ = 0;
   UserDirectory directory_{loop_, worker_, [this](uid_t uid) -> Result<std::string> {
                              ++asked_;

@@ -9,12 +9,12 @@
 namespace gpuyard {
 namespace {
 
-constexpr std::int64_t kMemory = 80'000'000'000;
+constexpr std::int64_t kTotalMemory = 80'000'000'000;
 
 DeviceState gpu() {
   DeviceState device;
   device.info.index = 3;
-  device.sample.set({Metric::memory_total, 0, {}, kMemory});
+  device.sample.set({Metric::memory_total, 0, {}, kTotalMemory});
   device.sample.set({Metric::memory_used, 0, {}, std::int64_t{30'000'000'001}});
   device.sample.set({Metric::temperature_core, 0, {}, std::int64_t{71}});
   device.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{93}});
@@ -29,7 +29,7 @@ void lose(DeviceState& device, Metric metric, MissingReason why) {
 
 TEST(GpuSnapshot, HoldsWhatEveryBackendReports) {
   RecordProperty("contract", "A3 A4 A5 A6 A7 A8 A9");
-  EXPECT_EQ(gpu_snapshot_of(gpu()), (GpuSnapshot{3, kMemory, 30'000'000'001, 71, 93, 5}));
+  EXPECT_EQ(gpu_snapshot_of(gpu()), (GpuSnapshot{3, kTotalMemory, 30'000'000'001, 71, 93, 5}));
 }
 
 TEST(GpuSnapshot, WhatTheHardwareLacksIsEmptyNotZero) {

@@ -5,16 +5,16 @@
 namespace gpuyard {
 namespace {
 
-constexpr ProbeSet kProbes = {Probe::power};
+constexpr ProbeSet kPowerOnly = {Probe::power};
 
 DeviceState answering(MissingReason reason) {
-  return device_state({}, missing_sample(kProbes, {reason, ""}, {}), kProbes, {});
+  return device_state({}, missing_sample(kPowerOnly, {reason, ""}, {}), kPowerOnly, {});
 }
 
 DeviceState failing_to_open(MissingReason reason) {
   DeviceInfo info;
   info.fault = Missing{reason, ""};
-  return device_state(info, {}, kProbes, {});
+  return device_state(info, {}, kPowerOnly, {});
 }
 
 TEST(Lost, IsWhatTheDriverSaysIsGone) {
@@ -23,7 +23,7 @@ TEST(Lost, IsWhatTheDriverSaysIsGone) {
 }
 
 TEST(Lost, IsNoGpuThatOnlyDoesNotAnswer) {
-  DeviceState hung = device_state({}, {}, kProbes, {});
+  DeviceState hung = device_state({}, {}, kPowerOnly, {});
   hung.health.verdict = Health::unhealthy;
   EXPECT_FALSE(is_lost(hung));
   EXPECT_FALSE(is_lost(failing_to_open(MissingReason::timed_out)));

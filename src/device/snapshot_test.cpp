@@ -12,11 +12,11 @@ namespace gpuyard {
 namespace {
 
 const ProbeSet kProbes = {Probe::temperature, Probe::power};
-constexpr TimePoint kNow{std::chrono::seconds(100)};
+constexpr TimePoint kTaken{std::chrono::seconds(100)};
 
 Snapshot three_gpus() {
   Snapshot snapshot;
-  snapshot.taken = kNow;
+  snapshot.taken = kTaken;
   snapshot.driver = {true, "", {"535.104.05", "12.2", "", "libnvidia-ml.so.1"}};
   for (DeviceInfo& info : FakeFleet::with_healthy_gpus(3, 1000).fleet().devices) {
     snapshot.devices.push_back({std::move(info), DeviceCondition::responsive, "", {}});
@@ -30,41 +30,42 @@ DeviceInfo one_gpu() {
 
 TEST(DeviceState, AGpuThatAnswersIsResponsive) {
   Sample answer;
-  answer.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
-  const DeviceState state = device_state(one_gpu(), answer, kProbes, kNow);
+  answer.set({Metric::temperature_core, 0, kTaken, std::int64_t{40}});
+  const DeviceState state = device_state(one_gpu(), answer, kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::responsive);
   EXPECT_EQ(state.why, "");
   EXPECT_EQ(state.sample, answer);
 }
 
 TEST(DeviceState, AGpuThatDoesNotAnswerIsUnresponsiveWithEveryReadingTimedOut) {
-  const DeviceState state = device_state(one_gpu(), std::nullopt, kProbes, kNow);
+  const DeviceState state = device_state(one_gpu(), std::nullopt, kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::unresponsive);
   EXPECT_EQ(state.why, "the driver did not answer in time");
-  EXPECT_EQ(state.sample, missing_sample(kProbes, {MissingReason::timed_out, ""}, kNow));
+  EXPECT_EQ(state.sample, missing_sample(kProbes, {MissingReason::timed_out, ""}, kTaken));
 }
 
 TEST(DeviceState, AGpuTheDriverWouldNotOpenIsUnavailableInTheDriversWords) {
   DeviceInfo info = one_gpu();
   info.fault = Missing{MissingReason::failed, "Unknown Error"};
-  const DeviceState state = device_state(info, std::nullopt, kProbes, kNow);
+  const DeviceState state = device_state(info, std::nullopt, kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::unavailable);
   EXPECT_EQ(state.why, "Unknown Error");
-  EXPECT_EQ(state.sample, missing_sample(kProbes, *info.fault, kNow));
+  EXPECT_EQ(state.sample, missing_sample(kProbes, *info.fault, kTaken));
 }
 
 TEST(DeviceState, AGpuWhoseEveryReadingIsLostIsLost) {
   const Missing gone{MissingReason::device_lost, "GPU is lost"};
   const DeviceState state =
-      device_state(one_gpu(), missing_sample(kProbes, gone, kNow), kProbes, kNow);
+      device_state(one_gpu(), missing_sample(kProbes, gone, kTaken), kProbes, kTaken);
   EXPECT_EQ(state.condition, DeviceCondition::unavailable);
   EXPECT_EQ(state.why, "GPU is lost");
 }
 
 TEST(DeviceState, OneReadingThatStillComesIsAGpuThatIsNotLost) {
-  Sample answer = missing_sample(kProbes, {MissingReason::device_lost, ""}, kNow);
-  answer.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
-  EXPECT_EQ(device_state(one_gpu(), answer, kProbes, kNow).condition, DeviceCondition::responsive);
+  Sample answer = missing_sample(kProbes, {MissingReason::device_lost, ""}, kTaken);
+  answer.set({Metric::temperature_core, 0, kTaken, std::int64_t{40}});
+  EXPECT_EQ(device_state(one_gpu(), answer, kProbes, kTaken).condition,
+            DeviceCondition::responsive);
 }
 
 TEST(DeviceState, NoReadingAtAllIsNotALostGpu) {
@@ -133,7 +134,7 @@ TEST(PciAddress, WhatIsNoAddressStaysAsItIs) {
 TEST(ReadingOf, FindsARowWhereverItLives) {
   Snapshot snapshot = three_gpus();
   DeviceState& device = snapshot.devices[1];
-  device.sample.set({Metric::temperature_core, 0, kNow, std::int64_t{40}});
+  device.sample.set({Metric::temperature_core, 0, kTaken, std::int64_t{40}});
   EXPECT_EQ(*reading_of(snapshot, device, Metric::temperature_core).number(), 40);
   EXPECT_EQ(*reading_of(snapshot, device, Metric::name).text(), "Fake GPU");
   EXPECT_EQ(*reading_of(snapshot, device, Metric::pci_address).text(), "0000:02:00.0");
@@ -155,12 +156,12 @@ TEST(ReadingOf, ARowThatWasNeverReadIsMissingWithTheGpusFault) {
 
 TEST(Snapshot, AGpuThatWantsAResetAndSaysWhoItIsIsLostAllTheSame) {
   const Missing gone{MissingReason::device_lost, "GPU requires reset"};
-  Sample answer = missing_sample(probes_of(Tier::fast), gone, kNow);
-  answer.set({Metric::vbios_version, 0, kNow, std::string("96.00")});
+  Sample answer = missing_sample(probes_of(Tier::fast), gone, kTaken);
+  answer.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
   ASSERT_NE(lost(answer), nullptr);
   EXPECT_FALSE(says_nothing(answer));
   Sample name_only;
-  name_only.set({Metric::vbios_version, 0, kNow, std::string("96.00")});
+  name_only.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
   EXPECT_EQ(lost(name_only), nullptr);
   EXPECT_TRUE(says_nothing(name_only));
 }

@@ -8,7 +8,6 @@ namespace gpuyard::driver {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::CapturedLog;
 using Lines = std::vector<std::string>;
 
 constexpr TimePoint kReceived{100s};

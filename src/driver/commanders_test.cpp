@@ -1,45 +1,20 @@
 #include "driver/commanders.h"
 
 #include <algorithm>
-#include <condition_variable>
+#include <functional>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "device/fake_backend.h"
+#include "driver/heard_for_tests.h"
 
 namespace gpuyard::driver {
 namespace {
 
 using fakes::FakeWrite;
-
-constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
-
-// Collects answers and waits for them.
-class Answers {
- public:
-  Commanders::Answered listener() {
-    return [this](CommandReply reply) {
-      const std::lock_guard lock(mutex_);
-      replies_.push_back(std::move(reply));
-      changed_.notify_all();
-    };
-  }
-  std::vector<CommandReply> wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAges, [&] { return replies_.size() >= count; });
-    return replies_;
-  }
-  std::vector<CommandReply> so_far() { return wait_for(0); }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<CommandReply> replies_;
-};
 
 class CommandersTest : public ::testing::Test {
  protected:
@@ -47,7 +22,7 @@ class CommandersTest : public ::testing::Test {
     for (std::uint32_t i = 0; i < kGpus; ++i) fleet_.unblock(i);
   }
   std::unique_ptr<Commanders> make() {
-    return std::make_unique<Commanders>(fleet_.backend(), kGpus, answers_.listener());
+    return std::make_unique<Commanders>(fleet_.backend(), kGpus, std::ref(answers_));
   }
   CommandRequest limit(std::uint32_t index, std::uint64_t id, std::int64_t watts = 250) {
     return {id, devices_[index].id, Apply{power_limit(watts * 1'000)}, "", {}};
@@ -56,12 +31,12 @@ class CommandersTest : public ::testing::Test {
   static constexpr std::uint32_t kGpus = 4;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(kGpus, 1'000);
   const std::vector<DeviceInfo> devices_ = fleet_.fleet().devices;
-  Answers answers_;
+  Heard<CommandReply> answers_;
 };
 
 TEST_F(CommandersTest, StartingMakesAWorkerForEachGpuAndSaysSo) {
   RecordProperty("contract", "B6 B5 B7");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   const auto commanders = make();
   EXPECT_EQ(commanders->gpu_count(), kGpus);
   for (std::uint32_t i = 0; i < kGpus; ++i) {
@@ -180,7 +155,7 @@ TEST_F(CommandersTest, ACallThatReturnsAfterItsTaskWasTerminatedIsNotAnsweredTwi
   RecordProperty("contract", "B12");
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
-  auto commanders = std::make_unique<Commanders>(backend, kGpus, answers_.listener());
+  auto commanders = std::make_unique<Commanders>(backend, kGpus, std::ref(answers_));
   fleet_.block(2);
   ASSERT_TRUE(commanders->send(2, limit(2, 1)).ok());
   ASSERT_TRUE(commanders->send(2, limit(2, 2)).ok());
@@ -230,7 +205,7 @@ TEST_F(CommandersTest, WhoeverIsToldMayEndThemAll) {
 
 TEST_F(CommandersTest, TheTimeOfArrivalIsKeptAndWithoutOneItIsNow) {
   RecordProperty("contract", "B4 B16");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   {
     const auto commanders = make();
     CommandRequest request = limit(0, 1);

@@ -2,38 +2,17 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "device/fake_backend.h"
+#include "driver/heard_for_tests.h"
 
 namespace gpuyard::driver {
 namespace {
-
-constexpr Duration kPatience = std::chrono::seconds(30);
-
-// What was told, across threads.
-class Heard {
- public:
-  void operator()(DeviceEvent event) {
-    const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
-    changed_.notify_all();
-  }
-  // Until there are so many, or far too long.
-  std::vector<DeviceEvent> wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kPatience, [&] { return events_.size() >= count; });
-    return events_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<DeviceEvent> events_;
-};
 
 // A driver whose wait fails so often, then tells one event, and then waits.
 class Moody final : public Backend {
@@ -45,7 +24,7 @@ class Moody final : public Backend {
     std::unique_lock lock(mutex);
     if (calls++ < failures) return Error{Errc::device_lost, "GPU is lost"};
     if (calls == failures + 1) return std::optional(DeviceEvent{"GPU-a", EventKind::xid});
-    blocked.wait_for(lock, kPatience, [&] { return released; });
+    blocked.wait_for(lock, kAges, [&] { return released; });
     return std::optional<DeviceEvent>();
   }
 
@@ -58,7 +37,7 @@ class Moody final : public Backend {
 
 TEST(EventThread, TellsWhatTheDriverTells) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  Heard heard;
+  Heard<DeviceEvent> heard;
   const EventThread thread(fleet.backend(), std::ref(heard));
   fleet.raise_event(1, EventKind::xid, 79);
   const auto events = heard.wait_for(1);
@@ -68,7 +47,7 @@ TEST(EventThread, TellsWhatTheDriverTells) {
 }
 
 TEST(EventThread, GoesOnAfterWaitsThatFail) {
-  Heard heard;
+  Heard<DeviceEvent> heard;
   auto moody = std::make_shared<Moody>();
   {
     const EventThread thread(moody, std::ref(heard));
@@ -85,7 +64,7 @@ TEST(EventThread, AWaitThatFailsAtOnceForEverIsAskedLessAndLess) {
   moody->failures = 1'000'000;
   const TimePoint began = BootClock::now();
   {
-    Heard heard;
+    Heard<DeviceEvent> heard;
     const EventThread thread(moody, std::ref(heard));
     for (int calls = 0; calls < 3;) {
       std::unique_lock lock(moody->mutex);
@@ -98,7 +77,7 @@ TEST(EventThread, AWaitThatFailsAtOnceForEverIsAskedLessAndLess) {
 }
 
 TEST(EventThread, AWaitThatNeverReturnsIsLeftBehind) {
-  Heard heard;
+  Heard<DeviceEvent> heard;
   auto stuck = std::make_shared<Moody>();
   stuck->failures = 0;
   const TimePoint began = BootClock::now();
@@ -114,7 +93,7 @@ TEST(EventThread, AWaitThatNeverReturnsIsLeftBehind) {
 
 TEST(EventThread, AFloodIsCutAndSaidSo) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  Heard heard;
+  Heard<DeviceEvent> heard;
   const EventThread thread(fleet.backend(), std::ref(heard));
   for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::ecc_corrected);
   fleet.raise_event(1, EventKind::xid, 79);

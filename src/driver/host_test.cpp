@@ -160,7 +160,7 @@ TEST_F(HostTest, AGpuThatTakesNoMoreIsBusy) {
 
 TEST_F(HostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
   RecordProperty("contract", "B14");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();

@@ -1,68 +1,39 @@
 #include "driver/readers.h"
 
 #include <atomic>
-#include <condition_variable>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "device/fake_backend.h"
+#include "driver/heard_for_tests.h"
 
 namespace gpuyard::driver {
 namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{80} << 30U;
-constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
-
-// Collects answers and waits for them.
-class Answers {
- public:
-  ReadersListener listener() {
-    return {[this](ReadReply reply) {
-              const std::lock_guard lock(mutex_);
-              replies_.push_back(std::move(reply));
-              changed_.notify_all();
-            },
-            [this] {
-              const std::lock_guard lock(mutex_);
-              ++openings_;
-              changed_.notify_all();
-            }};
-  }
-  bool wait_for_opening() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kAges, [&] { return openings_ > 0; });
-  }
-  std::vector<ReadReply> wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAges, [&] { return replies_.size() >= count; });
-    return replies_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<ReadReply> replies_;
-  int openings_ = 0;
-};
 
 class ReadersTest : public ::testing::Test {
  protected:
   ~ReadersTest() override {
     for (std::uint32_t i = 0; i < 8; ++i) fleet_.unblock(i);
   }
+  ReadersListener listener() {
+    return {std::ref(answers_), [this] { openings_(true); }};
+  }
   // All opened, unless the test has blocked one.
   std::unique_ptr<Readers> make(Duration patience = kAges) {
-    auto readers = std::make_unique<Readers>(fleet_.backend(), 8, answers_.listener());
+    auto readers = std::make_unique<Readers>(fleet_.backend(), 8, listener());
     devices_ = readers->devices(patience);
     return readers;
   }
   DeviceId id(std::uint32_t index) const { return fleet_.fleet().devices[index].id; }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(8, kMemory);
-  Answers answers_;
+  Heard<ReadReply> answers_;
+  Heard<bool> openings_;
   std::vector<DeviceInfo> devices_;
 };
 
@@ -125,7 +96,7 @@ TEST_F(ReadersTest, AGpuThatOpensLateIsNewsAndCanThenBeRead) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
   fleet_.unblock(3);
-  ASSERT_TRUE(answers_.wait_for_opening());
+  ASSERT_FALSE(openings_.wait_for(1).empty());
   EXPECT_EQ(readers->devices(kAges)[3].id, id(3));
   EXPECT_TRUE(readers->read({1, id(3), {Probe::memory}}));
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
@@ -168,7 +139,7 @@ TEST_F(ReadersTest, WithAllCallsDoneTheBackendIsReleasedByWhoEndsTheReaders) {
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
   {
-    const Readers readers(std::move(backend), 8, answers_.listener());
+    const Readers readers(std::move(backend), 8, listener());
     readers.devices(kAges);
   }
   EXPECT_TRUE(still_used.expired());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "energy/snapshots_for_tests.h"
+
 namespace gpuyard::energy {
 namespace {
 
@@ -9,7 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr TimePoint kStart{std::chrono::hours(5)};
-constexpr WallTime kWall{milliseconds(1'700'000'000'000)};
 const Session kSession{"boot-a", "535"};
 
 TimePoint at(double s) {

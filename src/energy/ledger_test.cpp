@@ -11,10 +11,6 @@ namespace gpuyard::energy {
 namespace {
 
 using std::chrono::seconds;
-using testing::snapshot_of;
-using testing::TestGpu;
-
-constexpr WallTime kWall{std::chrono::milliseconds(1'700'000'000'000)};
 
 class LedgerTest : public ::testing::Test {
  protected:

@@ -7,7 +7,9 @@
 
 #include "device/snapshot.h"
 
-namespace gpuyard::energy::testing {
+namespace gpuyard::energy {
+
+inline constexpr WallTime kWall{std::chrono::milliseconds(1'700'000'000'000)};
 
 struct TestGpu {
   std::string uuid;
@@ -40,4 +42,4 @@ inline Snapshot snapshot_of(const std::vector<TestGpu>& gpus, TimePoint now, Wal
   return snapshot;
 }
 
-}  // namespace gpuyard::energy::testing
+}  // namespace gpuyard::energy

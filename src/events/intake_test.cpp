@@ -30,7 +30,7 @@ class IntakeTest : public ::testing::Test {
     return all;
   }
 
-  testing::CapturedLog log_;
+  CapturedLog log_;
   ManualLoop loop_;
   Journal journal_;
   std::vector<DeviceEvent> events_;

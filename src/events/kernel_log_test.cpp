@@ -13,13 +13,14 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop.h"
+#include "base/scratch_directory_for_tests.h"
 
 namespace gpuyard::events {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr TimePoint kNow{std::chrono::hours(1)};
+constexpr TimePoint kRead{std::chrono::hours(1)};
 
 // The test is the kernel at the other end of a pipe.
 class KernelLogTest : public ::testing::Test {
@@ -118,26 +119,18 @@ TEST(KernelLog, ALogThatDoesNotEndLeavesTheOthersTheirTurn) {
 }
 
 TEST(KernelLog, ARecordIsAsOldAsItsStampSaysUnlessThatCannotBe) {
-  EXPECT_EQ(written_at(seconds(100), seconds(103), kNow), kNow - seconds(3));
-  EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kOldest + seconds(1), kNow), kNow);
-  EXPECT_EQ(written_at(seconds(100), seconds(99), kNow), kNow);
+  EXPECT_EQ(written_at(seconds(100), seconds(103), kRead), kRead - seconds(3));
+  EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kOldest + seconds(1), kRead), kRead);
+  EXPECT_EQ(written_at(seconds(100), seconds(99), kRead), kRead);
 }
 
 class KernelLogFile : public ::testing::Test {
  protected:
-  KernelLogFile() {
-    std::string name = "/tmp/gpuyard-test-XXXXXX";
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~KernelLogFile() override {
-    ::unlink((directory_ + "/log").c_str());
-    ::rmdir(directory_.c_str());
-  }
-  std::string directory_;
+  const ScratchDirectory directory_;
 };
 
 TEST_F(KernelLogFile, AFifoWithoutAWriterIsNotAtItsEnd) {
-  const std::string path = directory_ + "/log";
+  const std::string path = directory_.in("log");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const auto fd = open_kernel_log(path);
   ASSERT_TRUE(fd.ok());
@@ -147,11 +140,11 @@ TEST_F(KernelLogFile, AFifoWithoutAWriterIsNotAtItsEnd) {
 }
 
 TEST_F(KernelLogFile, WhatCannotBeFollowedIsSaid) {
-  const auto missing = open_kernel_log(directory_ + "/log");
+  const auto missing = open_kernel_log(directory_.in("log"));
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
-  EXPECT_EQ(open_kernel_log(directory_).error().message,
-            directory_ + " is neither a device nor a FIFO");
+  EXPECT_EQ(open_kernel_log(directory_.path()).error().message,
+            directory_.path() + " is neither a device nor a FIFO");
 }
 
 }  // namespace

@@ -71,8 +71,8 @@ class HistoryTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  gpuyard::testing::ManualWorker worker_;
-  std::shared_ptr<testing::FakeStore> store_ = std::make_shared<testing::FakeStore>();
+  ManualWorker worker_;
+  std::shared_ptr<FakeStore> store_ = std::make_shared<FakeStore>();
   std::vector<std::string> uuids_ = {"GPU-1"};
   std::int64_t fed_ = 0;
   History history_{loop_, worker_, store_, "boot"};

@@ -45,7 +45,7 @@ class LookupTest : public ::testing::Test {
   }
 
   std::int64_t now_ = 0;
-  testing::FakeStore store_;
+  FakeStore store_;
 };
 
 TEST_F(LookupTest, TheLastMinutesAreReadings) {

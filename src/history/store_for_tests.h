@@ -7,7 +7,7 @@
 
 #include "history/store.h"
 
-namespace gpuyard::history::testing {
+namespace gpuyard::history {
 
 class FakeStore final : public Store {
  public:
@@ -35,4 +35,4 @@ class FakeStore final : public Store {
   std::vector<std::string> said;
 };
 
-}  // namespace gpuyard::history::testing
+}  // namespace gpuyard::history

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "http/client.h"
+#include "http/messages_for_tests.h"
 #include "http/raw_client_for_tests.h"
 #include "http/tls_server_for_tests.h"
 
@@ -58,7 +59,6 @@ class Parrot {
   std::thread thread_;
 };
 
-constexpr std::string_view kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 constexpr std::string_view kHints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
 
 std::string repeated(std::string_view text, int times) {
@@ -69,7 +69,7 @@ std::string repeated(std::string_view text, int times) {
 
 TEST(Fetch, WaitsForTheAnswerBehindThoseThatPrecedeIt) {
   for (const int times : {1, 8}) {
-    const Parrot server(repeated(kHints, times) + std::string(kHello));
+    const Parrot server(repeated(kHints, times) + kBareHello);
     const auto response = fetch(server.origin(), ClientRequest(), kPatience);
     ASSERT_TRUE(response) << response.error().message;
     EXPECT_EQ(response->status, 200);
@@ -79,7 +79,7 @@ TEST(Fetch, WaitsForTheAnswerBehindThoseThatPrecedeIt) {
 }
 
 TEST(Fetch, IsNotPutOffForEver) {
-  const Parrot server(repeated(kHints, 9) + std::string(kHello));
+  const Parrot server(repeated(kHints, 9) + kBareHello);
   const auto response = fetch(server.origin(), ClientRequest(), kPatience);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "http/client.h"
+#include "http/messages_for_tests.h"
 #include "http/raw_client_for_tests.h"
 #include "http/resolve.h"
 #include "http/tls_server_for_tests.h"
@@ -18,7 +19,6 @@ using std::chrono::milliseconds;
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr const char* kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 constexpr const char* kOwnNames = "DNS:localhost,IP:127.0.0.1";
 
 // Trusts one certificate that no server here has, whatever this machine trusts.
@@ -46,7 +46,7 @@ class FetchOverTls : public testing::Test {
 };
 
 TEST_F(FetchOverTls, BringsTheAnswerHome) {
-  start(TestCertificate(kOwnNames), {kHello});
+  start(TestCertificate(kOwnNames), {kBareHello});
   ClientRequest request;
   request.method = Method::post;
   request.target = "/a?b";
@@ -76,7 +76,7 @@ TEST_F(FetchOverTls, TakesNothingThatWasCutOffForAnAnswer) {
 }
 
 TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
-  start(TestCertificate(kOwnNames), {kHello});
+  start(TestCertificate(kOwnNames), {kBareHello});
   const auto response = fetch_from("localhost", "");
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::denied);
@@ -87,7 +87,7 @@ TEST_F(FetchOverTls, TrustsNobodyItDoesNotKnow) {
 }
 
 TEST_F(FetchOverTls, TrustsNobodyWithTheCertificateOfAnotherHost) {
-  start(TestCertificate("DNS:other.example,IP:127.0.0.2"), {kHello});
+  start(TestCertificate("DNS:other.example,IP:127.0.0.2"), {kBareHello});
   for (const auto& [host, why] : {std::pair{"localhost", "hostname mismatch"},
                                   std::pair{"127.0.0.1", "IP address mismatch"}}) {
     const auto response = fetch_from(host, ca_file());
@@ -99,7 +99,7 @@ TEST_F(FetchOverTls, TrustsNobodyWithTheCertificateOfAnotherHost) {
 }
 
 TEST_F(FetchOverTls, TrustsNoCertificateThatHasExpired) {
-  start(TestCertificate(kOwnNames, -60), {kHello});
+  start(TestCertificate(kOwnNames, -60), {kBareHello});
   const auto response = fetch_from("localhost", ca_file());
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::denied);
@@ -107,14 +107,14 @@ TEST_F(FetchOverTls, TrustsNoCertificateThatHasExpired) {
 }
 
 TEST_F(FetchOverTls, TrustsWhatTheEnvironmentNames) {
-  start(TestCertificate(kOwnNames), {kHello});
+  start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", ca_file().c_str(), 1);
   const auto response = fetch_from("localhost", "");
   EXPECT_TRUE(response) << response.error().message;
 }
 
 TEST_F(FetchOverTls, SaysThatAFileHoldsNoCertificates) {
-  start(TestCertificate(kOwnNames), {kHello});
+  start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
   const auto response = fetch_from("localhost", "");
   ASSERT_FALSE(response);
@@ -124,7 +124,7 @@ TEST_F(FetchOverTls, SaysThatAFileHoldsNoCertificates) {
 }
 
 TEST_F(FetchOverTls, SpeaksTls12WhereThereIsNothingNewer) {
-  start(TestCertificate(kOwnNames), {kHello, true, TLS1_2_VERSION});
+  start(TestCertificate(kOwnNames), {kBareHello, true, TLS1_2_VERSION});
   const auto response = fetch_from("localhost", ca_file());
   EXPECT_TRUE(response) << response.error().message;
 }

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -12,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_directory_for_tests.h"
 #include "base/unique_fd.h"
 #include "http/endpoint.h"
 #include "http/loop.h"
@@ -20,22 +19,6 @@ namespace gpuyard::http {
 
 // Far longer than anything here takes; reached only by a test that fails.
 inline constexpr Duration kPatience = std::chrono::seconds(20);
-
-// A directory that ends with the test.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no scratch directory";
-  }
-  ~ScratchDirectory() {
-    for (const char* name : {"a.sock", "b.sock", "file"}) ::unlink(in(name).c_str());
-    ::rmdir(path_.c_str());
-  }
-  std::string in(std::string_view name) const { return path_ + "/" + std::string(name); }
-
- private:
-  std::string path_ = "/tmp/gpuyard-http-XXXXXX";
-};
 
 // The client end of a real connection, on the same loop as the server.
 class RawClient {

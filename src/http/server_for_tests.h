@@ -8,12 +8,12 @@
 
 #include <gmock/gmock.h>
 
+#include "http/messages_for_tests.h"
 #include "http/raw_client_for_tests.h"
 #include "http/server.h"
 
 namespace gpuyard::http {
 
-inline constexpr std::string_view kGet = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
 inline constexpr std::string_view kGetAndClose =
     "GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 

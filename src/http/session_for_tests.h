@@ -12,6 +12,7 @@
 
 #include "base/manual_loop.h"
 #include "http/memory_pipe_for_tests.h"
+#include "http/messages_for_tests.h"
 #include "http/session.h"
 
 namespace gpuyard::http {
@@ -70,10 +71,5 @@ class SessionTest : public testing::Test {
   std::vector<std::string> paths_;
   std::optional<Request> last_;
 };
-
-inline constexpr std::string_view kGet = "GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
-inline constexpr std::string_view kHello =
-    "HTTP/1.1 200 OK\r\nServer: gpuyard\r\nX-Content-Type-Options: nosniff\r\n"
-    "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello";
 
 }  // namespace gpuyard::http

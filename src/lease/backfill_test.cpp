@@ -7,9 +7,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::Desk;
-using testing::kMinute;
-using testing::slots;
 using Tickets = std::vector<Ticket>;
 
 // Two GPUs: one is held for `holds`, and the first that waits wants both.
@@ -155,7 +152,7 @@ TEST(Backfill, MistrustOutlivesARestart) {
   const Ticket late = desk.claim(1, kMinute);
   desk.pass(kMinute);
   Core again;
-  ASSERT_TRUE(again.add(testing::gpu_named("GPU-0")));
+  ASSERT_TRUE(again.add(gpu_named("GPU-0")));
   again.restore(*desk.core.find(late));
   again.restore_counters(desk.core.last_ticket(), desk.core.last_fence());
   EXPECT_EQ(again, desk.core);

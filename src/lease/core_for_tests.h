@@ -7,7 +7,7 @@
 
 #include "lease/core.h"
 
-namespace gpuyard::lease::testing {
+namespace gpuyard::lease {
 
 inline constexpr Duration kMinute = std::chrono::minutes(1);
 
@@ -107,4 +107,4 @@ struct Desk {
   }
 };
 
-}  // namespace gpuyard::lease::testing
+}  // namespace gpuyard::lease

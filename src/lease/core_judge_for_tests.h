@@ -10,7 +10,7 @@
 
 #include "lease/core.h"
 
-namespace gpuyard::lease::testing {
+namespace gpuyard::lease {
 
 // Those who hold longer than they said, and until when they pass nobody.
 using Mistrust = std::map<std::uint32_t, TimePoint>;
@@ -167,4 +167,4 @@ struct Moment {
   }
 };
 
-}  // namespace gpuyard::lease::testing
+}  // namespace gpuyard::lease

@@ -17,10 +17,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::kMinute;
-using testing::Mistrust;
-using testing::Moment;
-
 constexpr Slot kSlots = 6;
 constexpr int kCases = 1000;
 
@@ -277,7 +273,7 @@ void hold(const Fairness& fairness) {
   const auto result = rc::detail::checkTestable(
       [&] {
         Node node(fairness);
-        for (int i = 0; i < 3; ++i) (void)*node.core.add(testing::gpu_named(std::to_string(i)));
+        for (int i = 0; i < 3; ++i) (void)*node.core.add(gpu_named(std::to_string(i)));
         rc::state::check(Nothing{}, node, kAnything);
       },
       rc::detail::TestMetadata{}, params);

@@ -7,8 +7,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::Desk;
-using testing::kMinute;
 using Tickets = std::vector<Ticket>;
 
 // Everything that a journal keeps of it.

@@ -8,8 +8,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::Desk;
-using testing::slots;
 using Tickets = std::vector<Ticket>;
 
 TEST(Core, ServesThoseWhoWaitInTheOrderInWhichTheyCame) {
@@ -260,7 +258,7 @@ TEST(Core, ASlotIsUsedAgainButNotByThoseWhoAskedBefore) {
   const Ticket waits = desk.claim(desk.only(slots({0, 1}), 2));
   desk.in_service(1, false);
   desk.core.remove(1);
-  EXPECT_EQ(*desk.core.add(testing::gpu_named("GPU-new")), 1U);
+  EXPECT_EQ(*desk.core.add(gpu_named("GPU-new")), 1U);
   desk.release(holder);
   EXPECT_TRUE(desk.waits(waits));
   desk.core.reach(waits, slots({0, 1}));
@@ -273,7 +271,7 @@ TEST(Core, ASlotThatWasEmptyWhenSomebodyAskedIsNotHis) {
   Desk desk(1);
   desk.claim(1);
   const Ticket waits = desk.claim(desk.only(slots({0, 1})));
-  ASSERT_TRUE(desk.core.add(testing::gpu_named("GPU-new")));
+  ASSERT_TRUE(desk.core.add(gpu_named("GPU-new")));
   EXPECT_TRUE(desk.core.open(desk.now).empty());
   EXPECT_TRUE(desk.waits(waits));
 }
@@ -287,7 +285,7 @@ TEST(Core, AGpuThatIsHeldIsNotRemoved) {
 
 TEST(Core, APoolHasRoomFor256Gpus) {
   Desk desk(kMostGpus);
-  const auto refused = desk.core.add(testing::gpu_named("one more"));
+  const auto refused = desk.core.add(gpu_named("one more"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::busy);
   EXPECT_TRUE(desk.held(desk.claim(kMostGpus)));
@@ -323,13 +321,13 @@ TEST(Core, AGpuThatDrainsCountsForItsUser) {
 TEST(Core, AClaimThatBecomesTooMuchForItsUserGivesWayInTheSameMoment) {
   Desk desk(4, {.most_gpus_of_owner = 4});
   Terms timed = desk.of_user(9, 2);
-  timed.longest = 10 * testing::kMinute;
+  timed.longest = 10 * kMinute;
   desk.claim(timed);
   const Ticket four = desk.claim(desk.of_user(1, 4));
   const Ticket between = desk.claim(desk.of_user(3, 1));
   EXPECT_TRUE(desk.waits(between));
   Terms passer = desk.of_user(1, 1);
-  passer.longest = testing::kMinute;
+  passer.longest = kMinute;
   const Ticket last = desk.claim(passer);
   EXPECT_TRUE(desk.held(last));
   EXPECT_TRUE(desk.held(between));

@@ -15,9 +15,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::Desk;
-using testing::kMinute;
-
 constexpr unsigned kGpus = 8;
 constexpr int kClaims = 20'000;
 constexpr double kLoad = 0.60;

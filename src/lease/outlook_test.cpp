@@ -7,10 +7,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::Desk;
-using testing::kMinute;
-using testing::slots;
-
 TEST(Outlook, PlacesAreCountedAmongThoseWhoWantTheSameGpus) {
   Desk desk(3);
   desk.claim(3);

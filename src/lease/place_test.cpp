@@ -9,8 +9,6 @@
 namespace gpuyard::lease {
 namespace {
 
-using testing::slots;
-
 struct Where {
   std::optional<unsigned> clique = {};
   std::optional<unsigned> numa_node = {};
@@ -20,7 +18,7 @@ struct Where {
 std::vector<Gpu> node(const std::vector<Where>& places) {
   std::vector<Gpu> gpus;
   for (const Where& where : places) {
-    Gpu gpu = testing::gpu_named("GPU-" + std::to_string(gpus.size()));
+    Gpu gpu = gpu_named("GPU-" + std::to_string(gpus.size()));
     gpu.clique = where.clique;
     gpu.numa_node = where.numa_node;
     gpu.now.temperature_c = where.temperature_c;

@@ -317,23 +317,23 @@ TEST(UseCount, LeasesThatAreOverAreForgottenInTime) {
 // Leases come and go on two GPUs, which are not read for a while now and then, or only estimate.
 // For each GPU, leases and nobody have together what was counted.
 RC_GTEST_PROP(UseCount, EachMillijouleIsSomebodysOnce, ()) {
-  constexpr int kGpus = 2;
+  constexpr int kBoth = 2;
   const auto pick = [](int upto) { return *rc::gen::resize(100, rc::gen::inRange(0, upto)); };
   Rows rows;
   UseCount count;
   count.open({}, false);
   count.restore({});
-  std::array<Counted, kGpus> meters{};
-  std::array<Counted, kGpus> first{};
-  std::array<bool, kGpus> read{};
-  std::array<std::string, kGpus> holder;
-  std::array<std::int64_t, kGpus> counted{};
+  std::array<Counted, kBoth> meters{};
+  std::array<Counted, kBoth> first{};
+  std::array<bool, kBoth> read{};
+  std::array<std::string, kBoth> holder;
+  std::array<std::int64_t, kBoth> counted{};
   TimePoint now = kStart;
   int leases = 0;
   const int steps = pick(200);
   for (int step = 0; step < steps; ++step) {
     now += milliseconds(pick(4) == 0 ? pick(20'000'000) : pick(1500));
-    const auto gpu = static_cast<std::size_t>(pick(kGpus));
+    const auto gpu = static_cast<std::size_t>(pick(kBoth));
     const std::string id = "GPU-" + std::to_string(gpu);
     const int what = pick(10);
     if (what == 0 && holder[gpu].empty()) {
@@ -360,7 +360,7 @@ RC_GTEST_PROP(UseCount, EachMillijouleIsSomebodysOnce, ()) {
     }
   }
   keep(count, rows);
-  for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
+  for (std::size_t gpu = 0; gpu < kBoth; ++gpu) {
     std::int64_t booked = 0;
     for (const auto& [key, row] : rows) {
       if (row.gpu == "GPU-" + std::to_string(gpu)) booked += row.tally.energy_mj;

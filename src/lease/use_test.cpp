@@ -3,67 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_loop.h"
+#include "lease/use_archive_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// Keeps rows in memory, and does what it is asked when the loop turns.
-class FakeArchive final : public UseArchive {
- public:
-  explicit FakeArchive(ManualLoop& loop) : loop_(loop) {}
-  bool load(Day, std::set<std::string> leases,
-            std::function<void(Result<std::vector<UseRow>>)> loaded) override {
-    ++loads;
-    loop_.post([this, leases = std::move(leases), loaded = std::move(loaded)] {
-      if (trouble) return loaded(*trouble);
-      std::vector<UseRow> found;
-      for (const auto& [key, row] : rows) {
-        if (row.lease.empty() || leases.contains(row.lease)) found.push_back(row);
-      }
-      loaded(std::move(found));
-    });
-    return true;
-  }
-  bool save(std::vector<UseRow> some, Day,
-            std::function<void(const Result<void>&)> saved) override {
-    if (full) return false;
-    ++saves;
-    loop_.post([this, some = std::move(some), saved = std::move(saved)] {
-      if (trouble) return saved(*trouble);
-      for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
-      saved({});
-    });
-    return true;
-  }
-  bool ask(UseQuestion, std::vector<UseRow> more,
-           std::function<void(Result<UseAnswer>)> answered) override {
-    if (full) return false;
-    unkept = std::move(more);
-    loop_.post([answered = std::move(answered)] { answered(UseAnswer{}); });
-    return true;
-  }
-  std::vector<std::string> notes() const override { return {"it began anew"}; }
-  std::int64_t energy_of(const std::string& lease) const {
-    std::int64_t energy = 0;
-    for (const auto& [key, row] : rows) {
-      if (row.lease == lease) energy += row.tally.energy_mj;
-    }
-    return energy;
-  }
-
-  std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
-  std::vector<UseRow> unkept;
-  std::optional<Error> trouble;
-  bool full = false;
-  int loads = 0;
-  int saves = 0;
-
- private:
-  ManualLoop& loop_;
-};
 
 // A GPU that uses 100 W.
 class FakeReads final : public UseReads {
@@ -104,7 +50,7 @@ class UseBookTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  FakeArchive archive_{loop_};
+  FakeUseArchive archive_{loop_};
   FakeReads reads_{loop_};
   std::optional<UseBook> book_{std::in_place, loop_, reads_, archive_};
 };

@@ -64,7 +64,7 @@ TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
 
 TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
   RecordProperty("contract", "B9 B4");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   const Control control = open();
   fleet_.block(1);
   ASSERT_TRUE(control.send_command_nonblocking(1, limit(250), {"r7", {}}).ok());
@@ -95,7 +95,7 @@ TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
 
 TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
   RecordProperty("contract", "B14");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   const Control control = open();
   fleet_.block(1);
   EXPECT_EQ(control.send_command_blocking(1, limit(250), kBriefly, {}).error(),
@@ -111,7 +111,7 @@ TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
 }
 
 TEST_F(ControlTest, AnAnswerThatIsNotThereYetCanBeWaitedForAgainAndIsTakenOnce) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   const Control control = open();
   fleet_.block(1);
   auto pending = control.send_command(1, limit(250), {});

@@ -78,7 +78,7 @@ TEST_F(EnergyWindowTest, AGpuWithoutEnergyAndPowerIsRefused) {
 
 TEST_F(EnergyWindowTest, WithoutAThreadIsAnError) {
   const Monitor monitor = open();
-  const testing::NoThreads none;
+  const NoThreads none;
   EXPECT_EQ(EnergyWindow::begin(monitor, {}).error().code, Errc::unavailable);
 }
 

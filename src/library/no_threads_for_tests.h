@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace gpuyard::testing {
+namespace gpuyard {
 
 // While it lives, no thread can be started: there is no memory for a stack of that size.
 class NoThreads {
@@ -28,4 +28,4 @@ class NoThreads {
   pthread_attr_t usual_{};
 };
 
-}  // namespace gpuyard::testing
+}  // namespace gpuyard

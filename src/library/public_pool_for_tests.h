@@ -10,7 +10,7 @@
 
 #include "gpuyard/gpuyard.h"
 
-namespace gpuyard::testing {
+namespace gpuyard {
 
 inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
 
@@ -27,4 +27,4 @@ inline void await_pending(const Pool& pool, std::size_t count) {
   while (pool.pending_claimers() != count) std::this_thread::yield();
 }
 
-}  // namespace gpuyard::testing
+}  // namespace gpuyard

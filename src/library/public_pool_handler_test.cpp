@@ -17,9 +17,9 @@
 namespace {
 
 using namespace std::chrono_literals;
+using gpuyard::kAges;
 using gpuyard::Pool;
-using gpuyard::testing::kAges;
-using gpuyard::testing::pool_of;
+using gpuyard::pool_of;
 using Lease = Pool::Lease;
 
 TEST(Pool, AClaimThatIsCancelledIsToldNoneOnce) {

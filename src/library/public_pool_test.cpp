@@ -16,10 +16,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using gpuyard::HelperArbiter;
+using gpuyard::kAges;
 using gpuyard::Pool;
-using gpuyard::testing::await_pending;
-using gpuyard::testing::kAges;
-using gpuyard::testing::pool_of;
+using gpuyard::pool_of;
 using Lease = Pool::Lease;
 
 // A thread that claims, and what it got.

@@ -277,7 +277,7 @@ TEST_F(Training, DoesNothingBeforeItBeginsAndBeginsOnce) {
 TEST_F(Training, HasNotBegunWhereThereIsNoThread) {
   TrainingMonitor training(monitor_);
   {
-    const gpuyard::testing::NoThreads none;
+    const gpuyard::NoThreads none;
     EXPECT_EQ(training.begin().error().code, gpuyard::Errc::unavailable);
   }
   EXPECT_EQ(training.end(), TrainingReport{});

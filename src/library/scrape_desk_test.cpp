@@ -29,7 +29,7 @@ class ScrapeDeskTest : public ::testing::Test {
     return text(who) != nullptr && text(who)->find(line) != std::string::npos;
   }
 
-  testing::ManualWorker worker_;
+  ManualWorker worker_;
   Snapshot snapshot_;
   std::function<void()> during_;  // the next reading
   int readings_ = 0;

@@ -11,10 +11,6 @@ std::string samples_of(const AlertFigures& alerts) {
   return samples_in(render(Snapshot{}, {"1", nullptr, nullptr, &alerts}, "p"));
 }
 
-bool has(const std::string& text, const std::string& line) {
-  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
-}
-
 TEST(Alerts, ThatFireHaveASeriesAndASeverity) {
   AlertFigures alerts;
   alerts.firing = {{"thermal", "warning", 57, 3}, {"disk", "error", 70, {}}};

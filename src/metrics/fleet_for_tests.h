@@ -43,4 +43,8 @@ inline std::string samples_in(const std::string& text) {
   return samples;
 }
 
+inline bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
 }  // namespace gpuyard::metrics

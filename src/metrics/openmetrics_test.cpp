@@ -20,10 +20,6 @@ std::string everything(Format format) {
                 Dialect::both);
 }
 
-bool has(const std::string& text, const std::string& line) {
-  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
-}
-
 TEST(OpenMetrics, HasTheSameSamplesAsTheTextFormat) {
   EXPECT_EQ(samples_in(everything(Format::openmetrics)), samples_in(everything(Format::text)));
 }

@@ -51,11 +51,11 @@ TEST(Outlets, SayThatThereIsNoSuchSink) {
 }
 
 TEST(Outlets, LogOnceThatASinkForWhichSomethingWaitsIsNotThereAnyMore) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   FakeYard yard;
   for (const char* id : {"n-1", "n-2"}) yard.outlets.send("a", about("x/GPU-1", id));
   yard.loop.run_posted();
-  EXPECT_THAT(testing::CapturedLog::lines(),
+  EXPECT_THAT(CapturedLog::lines(),
               ElementsAre(HasSubstr("Sink a: a notice of alert x/GPU-1 was not delivered: there is "
                                     "no sink of that name any more")));
   EXPECT_EQ(yard.told.size(), 2U);
@@ -103,7 +103,7 @@ TEST(Outlets, DoNotComeBackAtTheSameMomentOnAllNodes) {
 }
 
 TEST(Outlets, GiveUpAfterSixHours) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = &fails;
   yard.outlets.send("a", hot_gpu("n-1"));
@@ -254,7 +254,7 @@ TEST(Outlets, HaveThePatienceThatASinkAsksForAndNoMore) {
 }
 
 TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   auto config = webhook_named("a");
   config.rate_per_minute = 6;
   FakeYard yard({config});
@@ -327,7 +327,7 @@ TEST(Outlets, RefuseTwoSinksOfOneNameAndKeepTheOldOnes) {
 }
 
 TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   FakeYard yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
   for (const char* alert : {"x", "y", "z"}) yard.outlets.send("a", about(alert, alert));
@@ -342,7 +342,7 @@ TEST(Outlets, NameAllAlertsInTheLogOfWhichANoticeWasNotDelivered) {
 }
 
 TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   FakeYard yard({webhook_named("a")});
   for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
   yard.reload({});
@@ -355,7 +355,7 @@ TEST(Outlets, NameSixteenAlertsInOneLineAlsoOfASinkThatIsGone) {
 
 TEST(Outlets, WriteToTheLogAtOnce) {
   RecordProperty("contract", "C9");
-  const testing::CapturedLog log;
+  const CapturedLog log;
   SinkConfig config;
   config.name = "log";
   FakeYard yard({config});
@@ -370,7 +370,7 @@ TEST(Outlets, WriteToTheLogAtOnce) {
 }
 
 TEST(Outlets, WriteOneLineWhateverIsInIt) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   SinkConfig config;
   config.name = "log";
   FakeYard yard({config});

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "notify/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "notify/sink_config.h"
 
 namespace gpuyard::notify {
@@ -37,7 +37,7 @@ class ReadSinks : public testing::Test {
     return directory_.write(name, text, mode);
   }
 
-  SecretDirectory directory_;
+  ScratchDirectory directory_;
 };
 
 TEST_F(ReadSinks, LeavesRulesAlone) {

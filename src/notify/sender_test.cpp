@@ -7,9 +7,9 @@
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/poll_loop_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "notify/answer.h"
 #include "notify/command_sender.h"
-#include "notify/directory_for_tests.h"
 #include "notify/http_sender.h"
 #include "notify/notice_for_tests.h"
 #include "notify/outlets.h"
@@ -87,7 +87,7 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
 }
 
 TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
-  SecretDirectory directory;
+  ScratchDirectory directory;
   const std::string file = directory.write("secret", "pa55");
   for (const std::string& how :
        {"url = \"https://h\"\nusername = \"me\"\npassword_file = \"" + file + "\"\n",
@@ -104,7 +104,7 @@ TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
 // A sender whose requests come to nobody, on a worker moved by hand.
 struct Wired {
   explicit Wired(Fetch fetch) {
-    auto made = std::make_unique<testing::ManualWorker>();
+    auto made = std::make_unique<ManualWorker>();
     worker = made.get();
     sender = std::make_unique<HttpSender>(loop, webhook(), std::move(made), std::move(fetch));
   }
@@ -114,7 +114,7 @@ struct Wired {
   }
 
   ManualLoop loop;
-  testing::ManualWorker* worker = nullptr;
+  ManualWorker* worker = nullptr;
   std::unique_ptr<HttpSender> sender;
   std::vector<Outcome> heard;
 };
@@ -148,9 +148,9 @@ TEST(HttpSender, TriesLaterWhatItsWorkerHasNoPlaceFor) {
 }
 
 TEST(Sinks, NeverGiveASecretAwayWhateverTheReceiverSays) {
-  const testing::CapturedLog log;
+  const CapturedLog log;
   ManualLoop loop;
-  testing::ManualWorker* worker = nullptr;
+  ManualWorker* worker = nullptr;
   int status = 500;
   // It echoes all that it was sent.
   const Fetch echo = [&](const auto&, const http::ClientRequest& request, Duration) {
@@ -161,7 +161,7 @@ TEST(Sinks, NeverGiveASecretAwayWhateverTheReceiverSays) {
   std::string told;
   Outlets outlets(loop,
                   [&](const SinkConfig& sink) {
-                    auto made = std::make_unique<testing::ManualWorker>();
+                    auto made = std::make_unique<ManualWorker>();
                     worker = made.get();
                     return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
                   },
@@ -205,7 +205,7 @@ class Command : public ::testing::Test {
   }
 
   PollLoop loop_;
-  SecretDirectory directory_;
+  ScratchDirectory directory_;
 };
 
 TEST_F(Command, FindsTheNoticeInItsEnvironment) {

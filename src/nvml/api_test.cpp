@@ -36,7 +36,7 @@ TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
   auto library = load_library(SIM_NVML_LIBRARY);
   ASSERT_TRUE(library.ok()) << library.error().message;
   int number = 0;
-  testing::each_device_call(library->api, [&](auto& call) {
+  each_device_call(library->api, [&](auto& call) {
     EXPECT_NE(call.function, nullptr) << "call " << number;
     ++number;
   });

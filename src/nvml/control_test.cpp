@@ -11,8 +11,6 @@
 namespace gpuyard::nvml {
 namespace {
 
-using testing::fake;
-using testing::settings;
 using Calls = std::vector<std::string>;
 
 constexpr SettingKind kKinds[] = {SettingKind::power_limit,   SettingKind::gpu_clocks,
@@ -33,8 +31,8 @@ class NvmlControl : public ::testing::Test {
   Result<SettingState> look(SettingKind kind) { return look_at(api_, device_, kind); }
   Result<void> apply(const Setting& setting) { return apply_to(api_, device_, setting); }
 
-  Api api_ = testing::settable_api();
-  DeviceHandle device_ = testing::handle_of(0);
+  Api api_ = settable_api();
+  DeviceHandle device_ = handle_of(0);
 };
 
 TEST_F(NvmlControl, ThePowerLimitIsReadWithItsDefaultAndItsRange) {
@@ -124,13 +122,13 @@ TEST_F(NvmlControl, AFailureSaysWhatWasTriedInNvmlsWords) {
 // One answer of every call, whichever it is.
 TEST_F(NvmlControl, EveryReturnCodeKeepsItsMeaningThroughEveryCall) {
   RecordProperty("contract", "B17");
-  const Api api = testing::uniform_api();
+  const Api api = uniform_api();
   std::vector<ReturnCode> codes = {kUnknown, 777};
   for (ReturnCode code = kUninitialized; code <= kResetTypeNotSupported; ++code) {
     codes.push_back(code);
   }
   for (const ReturnCode code : codes) {
-    testing::uniform_code = code;
+    uniform_code = code;
     const auto keeps_its_meaning = [&](const auto& result) {
       ASSERT_FALSE(result.ok()) << code;
       EXPECT_EQ(result.error().code, errc_of(code));
@@ -194,7 +192,7 @@ TEST_F(NvmlBackendControl, AGpuThatIsNotOpenIsNotFoundAndNothingIsCalled) {
 }
 
 TEST(SimulatedNvmlControl, AnybodyMayTryAndItsKeeperDecides) {
-  NvmlBackend simulated({testing::settable_api(), ""}, true);
+  NvmlBackend simulated({settable_api(), ""}, true);
   EXPECT_TRUE(simulated.may_control().ok());
 }
 

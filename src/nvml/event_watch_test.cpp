@@ -11,7 +11,7 @@ namespace gpuyard::nvml {
 namespace {
 
 // The event side of a driver, as plain functions over one state.
-struct Driver {
+struct EventDriver {
   unsigned long long supported = kEventXid | kEventSingleBitEcc;
   std::map<unsigned, ReturnCode> register_codes;
   std::map<unsigned, unsigned long long> registered;  // in the set there is
@@ -21,39 +21,41 @@ struct Driver {
   int freed = 0;
   unsigned waited_ms = 0;
 };
-Driver driver;
+EventDriver event_driver;
 
 Api event_api() {
-  driver = Driver{};
-  Api api = testing::healthy_api();
+  event_driver = EventDriver{};
+  Api api = healthy_api();
   api.event_set_create = {[](EventSet* out) {
     static std::array<char, 1> target;
     *out = reinterpret_cast<EventSet>(target.data());
-    driver.registered.clear();
-    ++driver.sets;
+    event_driver.registered.clear();
+    ++event_driver.sets;
     return kSuccess;
   }};
-  api.event_set_free = {[](EventSet) { return ++driver.freed, kSuccess; }};
-  api.supported_event_types = {
-      [](DeviceHandle, unsigned long long* out) { return *out = driver.supported, kSuccess; }};
+  api.event_set_free = {[](EventSet) { return ++event_driver.freed, kSuccess; }};
+  api.supported_event_types = {[](DeviceHandle, unsigned long long* out) {
+    return *out = event_driver.supported, kSuccess;
+  }};
   api.register_events = {[](DeviceHandle device, unsigned long long types, EventSet) {
-    const unsigned index = testing::index_of(device);
-    if (const auto code = driver.register_codes.find(index); code != driver.register_codes.end()) {
+    const unsigned index = index_of(device);
+    if (const auto code = event_driver.register_codes.find(index);
+        code != event_driver.register_codes.end()) {
       return code->second;
     }
-    driver.registered[index] = types;
+    event_driver.registered[index] = types;
     return kSuccess;
   }};
   api.event_set_wait = {[](EventSet, EventData* out, unsigned timeout_ms) {
-    driver.waited_ms = timeout_ms;
-    if (driver.wait_code != kSuccess) return driver.wait_code;
+    event_driver.waited_ms = timeout_ms;
+    if (event_driver.wait_code != kSuccess) return event_driver.wait_code;
     // What a real set does: one lost GPU in it, and no wait succeeds any more.
-    for (const auto& [index, code] : driver.register_codes) {
-      if (driver.registered.contains(index)) return code;
+    for (const auto& [index, code] : event_driver.register_codes) {
+      if (event_driver.registered.contains(index)) return code;
     }
-    if (driver.events.empty()) return kTimeout;
-    *out = driver.events.front();
-    driver.events.pop_front();
+    if (event_driver.events.empty()) return kTimeout;
+    *out = event_driver.events.front();
+    event_driver.events.pop_front();
     return kSuccess;
   }};
   return api;
@@ -65,12 +67,11 @@ class EventWatchTest : public ::testing::Test {
     return watch_.next(open_, std::chrono::milliseconds(250));
   }
   static void happen(unsigned gpu, unsigned long long type, unsigned long long data = 0) {
-    driver.events.push_back({testing::handle_of(gpu), type, data});
+    event_driver.events.push_back({handle_of(gpu), type, data});
   }
 
   Api api_ = event_api();
-  std::map<DeviceId, DeviceHandle> open_ = {{"GPU-0", testing::handle_of(0)},
-                                            {"GPU-1", testing::handle_of(1)}};
+  std::map<DeviceId, DeviceHandle> open_ = {{"GPU-0", handle_of(0)}, {"GPU-1", handle_of(1)}};
   EventWatch watch_{api_};
 };
 
@@ -81,7 +82,7 @@ TEST_F(EventWatchTest, AnXidIsToldWithItsGpu) {
   EXPECT_EQ((*event)->device, "GPU-1");
   EXPECT_EQ((*event)->kind, EventKind::xid);
   EXPECT_EQ((*event)->xid, 79U);
-  EXPECT_EQ(driver.waited_ms, 250U);
+  EXPECT_EQ(event_driver.waited_ms, 250U);
 }
 
 TEST_F(EventWatchTest, OtherKindsHaveNoNumber) {
@@ -108,20 +109,20 @@ TEST_F(EventWatchTest, NothingHappensIsNoError) {
 }
 
 TEST_F(EventWatchTest, AGpuIsRegisteredOnceForWhatItSupports) {
-  driver.supported = kEventXid | 0x4;  // changes of the performance state nobody asked for
+  event_driver.supported = kEventXid | 0x4;  // changes of the performance state nobody asked for
   static_cast<void>(next().ok());
-  EXPECT_EQ(driver.registered, (std::map<unsigned, unsigned long long>{{0, 0x8}, {1, 0x8}}));
-  driver.registered.clear();
-  open_["GPU-2"] = testing::handle_of(2);
+  EXPECT_EQ(event_driver.registered, (std::map<unsigned, unsigned long long>{{0, 0x8}, {1, 0x8}}));
+  event_driver.registered.clear();
+  open_["GPU-2"] = handle_of(2);
   static_cast<void>(next().ok());
-  EXPECT_EQ(driver.registered, (std::map<unsigned, unsigned long long>{{2, 0x8}}));
-  EXPECT_EQ(driver.sets, 1);
+  EXPECT_EQ(event_driver.registered, (std::map<unsigned, unsigned long long>{{2, 0x8}}));
+  EXPECT_EQ(event_driver.sets, 1);
 }
 
 TEST_F(EventWatchTest, ADriverThatDoesNotSayWhatItSupportsIsAskedForXids) {
   api_.supported_event_types = {};
   static_cast<void>(next().ok());
-  EXPECT_EQ(driver.registered[0], kEventXid);
+  EXPECT_EQ(event_driver.registered[0], kEventXid);
 }
 
 TEST_F(EventWatchTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
@@ -133,14 +134,14 @@ TEST_F(EventWatchTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
 }
 
 TEST_F(EventWatchTest, GpusWithoutEventsTakeNoPart) {
-  driver.supported = 0;
+  event_driver.supported = 0;
   EXPECT_EQ(next().error().code, Errc::unavailable);
-  EXPECT_TRUE(driver.registered.empty());
+  EXPECT_TRUE(event_driver.registered.empty());
 }
 
 TEST_F(EventWatchTest, ALostGpuIsAnEventAndDoesNotSilenceTheOthers) {
   ASSERT_TRUE(next().ok());
-  driver.register_codes[0] = kGpuIsLost;
+  event_driver.register_codes[0] = kGpuIsLost;
   EXPECT_EQ(next().error().code, Errc::device_lost);
   const auto event = next();
   ASSERT_TRUE(event.ok() && *event);
@@ -152,15 +153,15 @@ TEST_F(EventWatchTest, ALostGpuIsAnEventAndDoesNotSilenceTheOthers) {
   ASSERT_TRUE(other.ok() && *other);
   EXPECT_EQ((*other)->device, "GPU-1");
   EXPECT_FALSE(*next()) << "told once";
-  EXPECT_EQ(driver.freed, 1);
+  EXPECT_EQ(event_driver.freed, 1);
 }
 
 TEST_F(EventWatchTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
-  driver.wait_code = kUnknown;
+  event_driver.wait_code = kUnknown;
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(next().ok());
-  driver.wait_code = kSuccess;
+  event_driver.wait_code = kSuccess;
   EXPECT_TRUE(next().ok());
-  EXPECT_EQ(driver.sets, driver.freed + 1);
+  EXPECT_EQ(event_driver.sets, event_driver.freed + 1);
 }
 
 TEST_F(EventWatchTest, AnEventOfAGpuThatIsNotOpenIsNoEvent) {

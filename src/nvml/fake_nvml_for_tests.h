@@ -9,7 +9,7 @@
 
 #include "nvml/api.h"
 
-namespace gpuyard::nvml::testing {
+namespace gpuyard::nvml {
 
 struct FakeNvml {
   // What each call returns instead of success, by a name of its own.
@@ -144,4 +144,4 @@ inline Api uniform_api() {
   return api;
 }
 
-}  // namespace gpuyard::nvml::testing
+}  // namespace gpuyard::nvml

@@ -6,7 +6,7 @@
 
 #include "nvml/fake_nvml_for_tests.h"
 
-namespace gpuyard::nvml::testing {
+namespace gpuyard::nvml {
 
 struct FakeSettings {
   unsigned persistence = 0;
@@ -105,4 +105,4 @@ inline Api settable_api() {
   return api;
 }
 
-}  // namespace gpuyard::nvml::testing
+}  // namespace gpuyard::nvml

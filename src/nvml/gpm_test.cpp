@@ -11,7 +11,7 @@ namespace {
 constexpr TimePoint kStart{std::chrono::seconds(100)};
 
 // A driver whose samples are just numbers.
-struct Driver {
+struct GpmDriver {
   std::array<char, 4> samples{};
   std::size_t allocated = 0;
   int freed = 0;
@@ -20,26 +20,27 @@ struct Driver {
   GpmSample older = nullptr;
   GpmSample newer = nullptr;
 };
-Driver driver;
+GpmDriver gpm_driver;
 
-Api api_of_driver() {
-  driver = {};
+Api gpm_api() {
+  gpm_driver = {};
   Api api;
   api.gpm_support.function = [](DeviceHandle, GpmSupport* out) {
     EXPECT_EQ(out->version, 1U);
     return out->supported = 1, kSuccess;
   };
   api.gpm_sample_alloc.function = [](GpmSample* out) {
-    return *out = reinterpret_cast<GpmSample>(&driver.samples.at(driver.allocated++)), kSuccess;
+    return *out = reinterpret_cast<GpmSample>(&gpm_driver.samples.at(gpm_driver.allocated++)),
+           kSuccess;
   };
-  api.gpm_sample_free.function = [](GpmSample) { return ++driver.freed, kSuccess; };
-  api.gpm_sample_get.function = [](DeviceHandle, GpmSample) { return driver.get; };
+  api.gpm_sample_free.function = [](GpmSample) { return ++gpm_driver.freed, kSuccess; };
+  api.gpm_sample_get.function = [](DeviceHandle, GpmSample) { return gpm_driver.get; };
   api.gpm_metrics_get.function = [](GpmMetricsGet* question) {
-    driver.older = question->sample1;
-    driver.newer = question->sample2;
+    gpm_driver.older = question->sample1;
+    gpm_driver.newer = question->sample2;
     for (unsigned i = 0; i < question->count; ++i) {
       GpmMetric& metric = question->metrics[i];
-      metric.value = metric.id == kGpmTensor ? driver.tensor : 1;
+      metric.value = metric.id == kGpmTensor ? gpm_driver.tensor : 1;
       metric.code = metric.id == kGpmFp64 ? kNotSupported : kSuccess;
     }
     return kSuccess;
@@ -58,7 +59,7 @@ class GpmTest : public ::testing::Test {
     return sample.find(metric)->missing()->reason;
   }
 
-  const Api api_ = api_of_driver();
+  const Api api_ = gpm_api();
   SupportMemory support_;
   Gpm gpm_{api_};
 };
@@ -86,31 +87,31 @@ TEST_F(GpmTest, TooSoonAfterTheLastSampleTheOlderOneIsKept) {
 TEST_F(GpmTest, TheNewerSampleIsTheOlderOneNextTime) {
   read_after(milliseconds(0));
   read_after(milliseconds(100));
-  const GpmSample newer = driver.newer;
+  const GpmSample newer = gpm_driver.newer;
   read_after(milliseconds(200));
-  EXPECT_EQ(driver.older, newer);
-  EXPECT_EQ(driver.allocated, 2U);
+  EXPECT_EQ(gpm_driver.older, newer);
+  EXPECT_EQ(gpm_driver.allocated, 2U);
 }
 
 TEST_F(GpmTest, WhatIsNoShareIsImplausible) {
   read_after(milliseconds(0));
-  driver.tensor = std::nan("");
+  gpm_driver.tensor = std::nan("");
   EXPECT_EQ(why(read_after(milliseconds(100)), Metric::gpm_tensor), MissingReason::failed);
-  driver.tensor = 100.5;
+  gpm_driver.tensor = 100.5;
   EXPECT_EQ(why(read_after(milliseconds(200)), Metric::gpm_tensor), MissingReason::failed);
 }
 
 TEST_F(GpmTest, AGpuThatWasLostIsNotComparedWithItsFormerLife) {
   read_after(milliseconds(0));
-  driver.get = kGpuIsLost;
+  gpm_driver.get = kGpuIsLost;
   EXPECT_EQ(why(read_after(milliseconds(100)), Metric::gpm_dram), MissingReason::device_lost);
-  driver.get = kSuccess;
+  gpm_driver.get = kSuccess;
   EXPECT_EQ(why(read_after(milliseconds(200)), Metric::gpm_dram), MissingReason::not_ready);
   EXPECT_NE(read_after(milliseconds(300)).number(Metric::gpm_dram), nullptr);
 }
 
 TEST(Gpm, GivesItsSamplesBack) {
-  const Api api = api_of_driver();
+  const Api api = gpm_api();
   {
     Gpm gpm(api);
     SupportMemory support;
@@ -118,11 +119,11 @@ TEST(Gpm, GivesItsSamplesBack) {
     gpm.read(nullptr, Recorder(support, sample, kStart));
     gpm.read(nullptr, Recorder(support, sample, kStart + std::chrono::seconds(1)));
   }
-  EXPECT_EQ(driver.freed, 2);
+  EXPECT_EQ(gpm_driver.freed, 2);
 }
 
 TEST(Gpm, OfAGpuBeforeHopperIsNotSupported) {
-  Api api = api_of_driver();
+  Api api = gpm_api();
   api.gpm_support.function = [](DeviceHandle, GpmSupport* out) {
     return out->supported = 0, kSuccess;
   };
@@ -133,7 +134,7 @@ TEST(Gpm, OfAGpuBeforeHopperIsNotSupported) {
   for (const Metric metric : row_of(Probe::gpm).fills) {
     EXPECT_EQ(sample.find(metric)->missing()->reason, MissingReason::not_supported);
   }
-  EXPECT_EQ(driver.allocated, 0U);
+  EXPECT_EQ(gpm_driver.allocated, 0U);
 }
 
 }  // namespace

@@ -7,12 +7,9 @@
 namespace gpuyard::nvml {
 namespace {
 
-using testing::uniform_api;
-using testing::uniform_code;
-
 constexpr ThrottleTimeFields kFields = {1, 2, 3};
 DeviceHandle device() {
-  return testing::handle_of(0);
+  return handle_of(0);
 }
 
 // One answer to some probes, from a reader that remembers nothing.
@@ -108,7 +105,7 @@ TEST(GpuReader, TheNewerMemoryLayoutTellsWhatTheDriverReserves) {
 }
 
 TEST(GpuReader, AnOlderLibrarysMemoryLacksOnlyTheReserve) {
-  const Sample sample = read(testing::healthy_api(), {Probe::memory});
+  const Sample sample = read(healthy_api(), {Probe::memory});
   EXPECT_EQ(*sample.number(Metric::memory_used), 20LL << 30U);
   EXPECT_EQ(why(sample, Metric::memory_reserved).reason, MissingReason::not_supported);
 }

@@ -22,13 +22,13 @@ Api linked() {
   };
   api.nvlink_remote_pci.function = [](DeviceHandle, unsigned link, PciInfo* pci) {
     const std::string bus = "00000000:0" + std::to_string(link / 2 + 1) + ":00.0";
-    return testing::put_text("", bus, pci->bus_id, sizeof(pci->bus_id));
+    return put_text("", bus, pci->bus_id, sizeof(pci->bus_id));
   };
   return api;
 }
 
 std::vector<std::string> peers(const Api& api) {
-  return nvlink_peers(api, testing::handle_of(0));
+  return nvlink_peers(api, handle_of(0));
 }
 
 TEST(NvlinkPeers, AreTheGpusAtTheOtherEnds) {
@@ -69,9 +69,9 @@ TEST(NvlinkPeers, ALinkThatIsDownLeadsNowhere) {
 }
 
 TEST(NvlinkPeers, WhateverTheDriverAnswersItEnds) {
-  const Api api = testing::uniform_api();
+  const Api api = uniform_api();
   for (ReturnCode code = kSuccess; code <= kResetTypeNotSupported; ++code) {
-    testing::uniform_code = code;
+    uniform_code = code;
     EXPECT_THAT(peers(api), IsEmpty()) << code;
   }
   EXPECT_THAT(peers(Api{}), IsEmpty());

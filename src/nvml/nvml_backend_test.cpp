@@ -11,8 +11,6 @@
 namespace gpuyard::nvml {
 namespace {
 
-using testing::fake;
-
 // Every GPU opened in turn, as the driver-host does it with a thread for each.
 Result<Fleet> enumerate(Backend& backend) {
   auto session = backend.start();
@@ -24,7 +22,7 @@ Result<Fleet> enumerate(Backend& backend) {
 
 class NvmlBackendTest : public ::testing::Test {
  protected:
-  NvmlBackend backend_{{testing::healthy_api(), "/lib/libnvidia-ml.so.1"}};
+  NvmlBackend backend_{{healthy_api(), "/lib/libnvidia-ml.so.1"}};
 
   // Opened and read once.
   Sample read(ProbeSet probes) {
@@ -106,7 +104,7 @@ TEST_F(NvmlBackendTest, AllOnesMeansNotAvailableInEveryCounter) {
 
 TEST_F(NvmlBackendTest, AReadingIsAsOldAsTheMomentTheDriverWasAsked) {
   static TimePoint inside_the_call;
-  Api api = testing::healthy_api();
+  Api api = healthy_api();
   api.power_usage = {[](DeviceHandle, unsigned* out) {
     inside_the_call = BootClock::now();
     *out = 1;
@@ -119,9 +117,9 @@ TEST_F(NvmlBackendTest, AReadingIsAsOldAsTheMomentTheDriverWasAsked) {
 }
 
 TEST_F(NvmlBackendTest, TwoGpusWithOneUuidAreNotMixedUp) {
-  Api api = testing::healthy_api();
+  Api api = healthy_api();
   api.uuid = {[](DeviceHandle, char* out, unsigned size) {
-    return testing::put_text("uuid", "GPU-same", out, size);
+    return put_text("uuid", "GPU-same", out, size);
   }};
   NvmlBackend backend({api, ""});
   const auto fleet = enumerate(backend);
@@ -131,10 +129,9 @@ TEST_F(NvmlBackendTest, TwoGpusWithOneUuidAreNotMixedUp) {
 }
 
 TEST_F(NvmlBackendTest, AGpuWithoutAUuidIsListedWithItsReason) {
-  Api api = testing::healthy_api();
-  api.uuid = {[](DeviceHandle, char* out, unsigned size) {
-    return testing::put_text("uuid", "", out, size);
-  }};
+  Api api = healthy_api();
+  api.uuid = {
+      [](DeviceHandle, char* out, unsigned size) { return put_text("uuid", "", out, size); }};
   NvmlBackend backend({api, ""});
   EXPECT_EQ(enumerate(backend)->devices[0].fault->detail, "the driver gives it no UUID");
 }
@@ -156,7 +153,7 @@ TEST_F(NvmlBackendTest, NonsenseFromTheDriverIsAFailureNotAReading) {
 }
 
 TEST_F(NvmlBackendTest, AMissingSymbolCostsItsReadingAlone) {
-  Api api = testing::healthy_api();
+  Api api = healthy_api();
   api.power_usage = {};
   NvmlBackend backend({api, ""});
   ASSERT_TRUE(enumerate(backend).ok());

@@ -9,7 +9,7 @@ namespace gpuyard::nvml {
 namespace {
 
 // A driver with processes, whose entries are as long as it likes.
-struct Driver {
+struct ProcessDriver {
   std::vector<ProcessInfoV1> compute;
   std::vector<ProcessInfoV1> graphics;
   std::size_t stride = sizeof(ProcessInfo);
@@ -17,43 +17,43 @@ struct Driver {
   std::vector<ProcessUtilization> utilization;
   unsigned long long asked_since = 0;
 };
-Driver driver;
+ProcessDriver process_driver;
 
 ReturnCode list(std::vector<ProcessInfoV1>& processes, unsigned* count, void* out) {
   const unsigned room = *count;
   *count = static_cast<unsigned>(processes.size());
-  for (; room == 0 && driver.appear_after_count > 0; --driver.appear_after_count) {
-    processes.push_back({900 + driver.appear_after_count, 1});
+  for (; room == 0 && process_driver.appear_after_count > 0; --process_driver.appear_after_count) {
+    processes.push_back({900 + process_driver.appear_after_count, 1});
   }
   if (*count == 0) return kSuccess;
   if (room < *count) return kInsufficientSize;
   *count = static_cast<unsigned>(processes.size());
   auto* bytes = static_cast<std::byte*>(out);
   for (const ProcessInfoV1& process : processes) {
-    std::memset(bytes, 0xFF, driver.stride);  // not MIG
+    std::memset(bytes, 0xFF, process_driver.stride);  // not MIG
     std::memcpy(bytes, &process, sizeof process);
-    bytes += driver.stride;
+    bytes += process_driver.stride;
   }
   return kSuccess;
 }
 
-Api api_of_driver() {
-  driver = {};
+Api process_api() {
+  process_driver = {};
   Api api;
   api.compute_processes.function = [](DeviceHandle, unsigned* count, void* out) {
-    return list(driver.compute, count, out);
+    return list(process_driver.compute, count, out);
   };
   api.graphics_processes.function = [](DeviceHandle, unsigned* count, void* out) {
-    return list(driver.graphics, count, out);
+    return list(process_driver.graphics, count, out);
   };
   api.process_utilization.function = [](DeviceHandle, ProcessUtilization* out, unsigned* count,
                                         unsigned long long since) {
-    driver.asked_since = since;
+    process_driver.asked_since = since;
     const unsigned room = *count;
-    *count = static_cast<unsigned>(driver.utilization.size());
+    *count = static_cast<unsigned>(process_driver.utilization.size());
     if (*count == 0) return kNotFound;
     if (room < *count || out == nullptr) return kInsufficientSize;
-    std::copy(driver.utilization.begin(), driver.utilization.end(), out);
+    std::copy(process_driver.utilization.begin(), process_driver.utilization.end(), out);
     return kSuccess;
   };
   return api;
@@ -71,7 +71,7 @@ class ProcessListsTest : public ::testing::Test {
     return list && list->processes() != nullptr ? *list->processes() : std::vector<GpuProcess>{};
   }
 
-  Api api_ = api_of_driver();
+  Api api_ = process_api();
   SupportMemory support_;
   ProcessLists lists_;
 };
@@ -85,9 +85,9 @@ TEST_F(ProcessListsTest, AnIdleGpuHasAnEmptyListNotNone) {
 }
 
 TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
-  driver.compute = {{101, 5000}, {102, 4000}, {103, 3000}};
+  process_driver.compute = {{101, 5000}, {102, 4000}, {103, 3000}};
   for (const std::size_t stride : {16U, 24U, 32U}) {
-    driver.stride = stride;
+    process_driver.stride = stride;
     EXPECT_EQ(processes(), (std::vector<GpuProcess>{{101, ProcessKind::compute, 5000, {}},
                                                     {102, ProcessKind::compute, 4000, {}},
                                                     {103, ProcessKind::compute, 3000, {}}}))
@@ -96,26 +96,26 @@ TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
 }
 
 TEST_F(ProcessListsTest, AnUnknownLayoutIsAFailureNotGarbage) {
-  driver.compute = {{101, 5000}, {102, 4000}};
-  driver.stride = 28;
+  process_driver.compute = {{101, 5000}, {102, 4000}};
+  process_driver.stride = 28;
   const Sample sample = read();
   EXPECT_EQ(sample.find(Metric::processes_compute)->missing()->reason, MissingReason::failed);
 }
 
 TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
-  driver.compute = {{101, 5000}};
-  driver.appear_after_count = 100;  // more than the slack: it is asked once more
+  process_driver.compute = {{101, 5000}};
+  process_driver.appear_after_count = 100;  // more than the slack: it is asked once more
   EXPECT_EQ(*read().number(Metric::processes_compute), 101);
 }
 
 TEST_F(ProcessListsTest, MemoryThatTheDriverDoesNotTellIsEmptyNotHuge) {
-  driver.compute = {{101, kMemoryNotAvailable}};
+  process_driver.compute = {{101, kMemoryNotAvailable}};
   EXPECT_EQ(processes().at(0).memory_bytes, std::nullopt);
 }
 
 TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
-  driver.compute = {{101, 7}};
-  driver.graphics = {{101, 9}, {102, 5}};
+  process_driver.compute = {{101, 7}};
+  process_driver.graphics = {{101, 9}, {102, 5}};
   const Sample sample = read();
   EXPECT_EQ(*sample.number(Metric::processes_compute), 1);
   EXPECT_EQ(*sample.number(Metric::processes_graphics), 2);
@@ -124,7 +124,7 @@ TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
 }
 
 TEST_F(ProcessListsTest, OfVeryManyTheUsersOfMostMemoryAreListedAndAllAreCounted) {
-  for (unsigned pid = 1; pid <= 10'000; ++pid) driver.compute.push_back({pid, pid});
+  for (unsigned pid = 1; pid <= 10'000; ++pid) process_driver.compute.push_back({pid, pid});
   const Sample sample = read();
   EXPECT_EQ(*sample.number(Metric::processes_compute), 10'000);
   const auto listed = *sample.processes()->processes();
@@ -134,17 +134,18 @@ TEST_F(ProcessListsTest, OfVeryManyTheUsersOfMostMemoryAreListedAndAllAreCounted
 }
 
 TEST_F(ProcessListsTest, TheNewestUtilizationOfEachProcessCounts) {
-  driver.compute = {{101, 2}, {102, 1}};
-  driver.utilization = {{101, 2000, 80, 0, 0, 0}, {101, 1000, 5, 0, 0, 0}, {999, 1500, 9, 0, 0, 0}};
+  process_driver.compute = {{101, 2}, {102, 1}};
+  process_driver.utilization = {
+      {101, 2000, 80, 0, 0, 0}, {101, 1000, 5, 0, 0, 0}, {999, 1500, 9, 0, 0, 0}};
   const auto list = processes();
   EXPECT_EQ(list.at(0).sm_percent, 80);
   EXPECT_EQ(list.at(1).sm_percent, std::nullopt);
   processes();
-  EXPECT_EQ(driver.asked_since, 2000U);
+  EXPECT_EQ(process_driver.asked_since, 2000U);
 }
 
 TEST_F(ProcessListsTest, OneKindThatFailsLeavesTheOther) {
-  driver.compute = {{101, 2}};
+  process_driver.compute = {{101, 2}};
   api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kUnknown; };
   const Sample sample = read();
   EXPECT_EQ(sample.find(Metric::processes_graphics)->missing()->reason, MissingReason::failed);

@@ -18,8 +18,6 @@ using ::testing::IsEmpty;
 
 constexpr TimePoint kNow{std::chrono::hours(1)};
 constexpr std::uint64_t kAWhileAgo = 100'000;  // 1000 s after the boot
-constexpr std::uint32_t kAnna = 1000;
-constexpr std::uint32_t kBen = 1001;
 
 TimePoint started(std::uint64_t ticks) {
   return TimePoint(std::chrono::milliseconds(ticks * 10));

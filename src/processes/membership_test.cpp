@@ -1,5 +1,6 @@
 // Whose processes are, told from values alone. evidence_test.cpp has the same over /proc's files.
 #include "processes/membership.h"
+#include "processes/proc_tree_for_tests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,9 +29,6 @@ Evidence evidence_of(std::vector<ProcessRow> rows) {
 GpuUser user(std::uint32_t pid, std::uint32_t parent, std::int64_t started_s, Traces traces = {}) {
   return {{pid, at_s(started_s)}, parent, "python3", std::move(traces)};
 }
-
-constexpr std::uint32_t kAnna = 1000;
-constexpr std::uint32_t kBen = 1001;
 
 Lessee annas(std::vector<ProcessKey> known) {
   return {.lease = "a", .uid = kAnna, .known = std::move(known)};

@@ -30,7 +30,7 @@ class Watch : public ::testing::Test {
   }
 
   ProcTree proc_;
-  gpuyard::testing::ManualWorker worker_;
+  ManualWorker worker_;
   OwnerWatch watch_{worker_, proc_.root(), OwnerWatch::Listed::now};
 };
 

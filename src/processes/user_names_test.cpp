@@ -5,7 +5,7 @@
 namespace gpuyard::processes {
 namespace {
 
-constexpr TimePoint kNow{std::chrono::hours(1)};
+constexpr TimePoint kAsked{std::chrono::hours(1)};
 
 TEST(UserNames, RootHasANameEverywhere) {
   EXPECT_EQ(*look_up_user(0), "root");
@@ -22,9 +22,9 @@ TEST(UserNames, AreAskedForOnceInAWhile) {
   UserNames names([&](uid_t uid) -> Result<std::string> {
     return "user" + std::to_string(uid) + "." + std::to_string(++asked);
   });
-  EXPECT_EQ(*names.of(5, kNow), "user5.1");
-  EXPECT_EQ(*names.of(5, kNow + UserNames::kKept - Duration(1)), "user5.1");
-  EXPECT_EQ(*names.of(5, kNow + UserNames::kKept), "user5.2");
+  EXPECT_EQ(*names.of(5, kAsked), "user5.1");
+  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept - Duration(1)), "user5.1");
+  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept), "user5.2");
 }
 
 TEST(UserNames, AFailureIsForgottenSooner) {
@@ -33,10 +33,10 @@ TEST(UserNames, AFailureIsForgottenSooner) {
     ++asked;
     return Error{Errc::unavailable, "no network"};
   });
-  EXPECT_FALSE(names.of(5, kNow));
-  EXPECT_FALSE(names.of(5, kNow + std::chrono::seconds(59)));
+  EXPECT_FALSE(names.of(5, kAsked));
+  EXPECT_FALSE(names.of(5, kAsked + std::chrono::seconds(59)));
   EXPECT_EQ(asked, 1);
-  EXPECT_FALSE(names.of(5, kNow + UserNames::kFailureKept));
+  EXPECT_FALSE(names.of(5, kAsked + UserNames::kFailureKept));
   EXPECT_EQ(asked, 2);
 }
 
@@ -46,11 +46,11 @@ TEST(UserNames, HaveALimit) {
     ++asked;
     return std::string("somebody");
   });
-  for (uid_t uid = 0; uid <= UserNames::kMost; ++uid) (void)names.of(uid, kNow).ok();
+  for (uid_t uid = 0; uid <= UserNames::kMost; ++uid) (void)names.of(uid, kAsked).ok();
   const std::size_t before = asked;
-  EXPECT_TRUE(names.of(UserNames::kMost, kNow));
+  EXPECT_TRUE(names.of(UserNames::kMost, kAsked));
   EXPECT_EQ(asked, before) << "the newest is known";
-  EXPECT_TRUE(names.of(0, kNow));
+  EXPECT_TRUE(names.of(0, kAsked));
   EXPECT_EQ(asked, before + 1) << "the first had to go";
 }
 

@@ -12,10 +12,6 @@ namespace gpuyard::recording {
 namespace {
 
 using std::chrono::seconds;
-using testing::device;
-using testing::set;
-using testing::snapshot;
-using testing::TemporaryFile;
 
 // Ten seconds of one GPU whose power is 100 W more each second.
 std::string ten_seconds() {

@@ -10,9 +10,6 @@ namespace gpuyard::recording {
 namespace {
 
 using std::chrono::seconds;
-using testing::device;
-using testing::set;
-using testing::snapshot;
 
 TEST(Recorder, BeginsWithItsHeaderAndEverythingThereIs) {
   Recorder recorder;

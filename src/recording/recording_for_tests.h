@@ -1,34 +1,22 @@
 // Snapshots as a test wants them, and a file that is gone with the test.
 #pragma once
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
-#include <unistd.h>
-
+#include "base/scratch_directory_for_tests.h"
 #include "protocol/resources.h"
 
-namespace gpuyard::recording::testing {
+namespace gpuyard::recording {
 
 class TemporaryFile {
  public:
-  TemporaryFile() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-record-XXXXXX");
-    const int fd = ::mkstemp(pattern.data());
-    ::close(fd);
-    path_ = pattern;
-  }
-  explicit TemporaryFile(const std::string& text) : TemporaryFile() { write(text); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { std::filesystem::remove(path_); }
+  explicit TemporaryFile(const std::string& text = "") { write(text); }
 
-  void write(const std::string& text) const { std::ofstream(path_) << text; }
-  const std::string& path() const { return path_; }
+  void write(const std::string& text) const { directory_.write("recording", text); }
+  std::string path() const { return directory_.in("recording"); }
 
  private:
-  std::string path_;
+  const ScratchDirectory directory_;
 };
 
 inline protocol::Device device(std::uint32_t index, const std::string& uuid) {
@@ -53,4 +41,4 @@ inline protocol::Snapshot snapshot(std::vector<protocol::Device> devices) {
   return out;
 }
 
-}  // namespace gpuyard::recording::testing
+}  // namespace gpuyard::recording

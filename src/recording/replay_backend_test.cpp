@@ -10,10 +10,6 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::seconds;
-using testing::device;
-using testing::set;
-using testing::snapshot;
-using testing::TemporaryFile;
 
 std::string an_hour() {
   Recorder recorder;

@@ -4,14 +4,13 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
 
 using andon::Alert;
-using andon::Entry;
 
 Alert alert(std::uint64_t number) {
   Alert one;
@@ -42,7 +41,7 @@ Alert resolved(Alert one) {
 
 class AlertDbTest : public ::testing::Test {
  protected:
-  void save(Entry entry) {
+  void save(andon::Entry entry) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(entry), [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
@@ -67,10 +66,10 @@ class AlertDbTest : public ::testing::Test {
     return numbers;
   }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
   AlertDb db_{store_};
 };
 

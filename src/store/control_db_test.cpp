@@ -5,7 +5,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
@@ -14,7 +14,6 @@ namespace {
 using control::AuditEntry;
 using control::AuditQuestion;
 using control::Claim;
-using control::Entry;
 using control::Holding;
 using control::When;
 using std::chrono::milliseconds;
@@ -69,7 +68,7 @@ class ControlDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  void save(Entry entry) {
+  void save(control::Entry entry) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(entry), When::now,
                          [&](const Result<void>& done) { saved = done.ok(); }));
@@ -86,10 +85,10 @@ class ControlDbTest : public ::testing::Test {
     return entries;
   }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
   ManualLoop loop_;
   ControlDb db_{loop_, store_};
 };

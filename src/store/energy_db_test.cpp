@@ -4,7 +4,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
@@ -55,10 +55,10 @@ class EnergyDbTest : public ::testing::Test {
     EXPECT_TRUE(saved);
   }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/state.db", kStateLayout};
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  StateStore store_{worker_, directory_.in("state.db"), kStateLayout};
   EnergyDb db_{store_};
 };
 

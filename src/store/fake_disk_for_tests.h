@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace gpuyard::store::testing {
+namespace gpuyard::store {
 
 using Random = std::mt19937_64;
 
@@ -172,4 +172,4 @@ class DiskState {
   std::map<FileNumber, File> files_;
 };
 
-}  // namespace gpuyard::store::testing
+}  // namespace gpuyard::store

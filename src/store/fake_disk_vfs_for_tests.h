@@ -10,7 +10,7 @@
 
 #include "store/fake_disk_for_tests.h"
 
-namespace gpuyard::store::testing {
+namespace gpuyard::store {
 
 class FakeDisk {
  public:
@@ -198,4 +198,4 @@ class FakeDisk {
   std::function<int(const DiskStep&)> fail_;
 };
 
-}  // namespace gpuyard::store::testing
+}  // namespace gpuyard::store

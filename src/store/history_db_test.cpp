@@ -1,8 +1,6 @@
 #include "store/history_db.h"
 
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "history/series.h"
 
 namespace gpuyard::store {
@@ -33,16 +32,7 @@ const SeriesKey kPower{"GPU-1", "power_draw_w", 0};
 
 class HistoryDbTest : public ::testing::Test {
  protected:
-  HistoryDbTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-history-XXXXXX");
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~HistoryDbTest() override {
-    ::chmod(directory_.c_str(), 0700);
-    std::filesystem::remove_all(directory_);
-  }
-
-  std::string path() const { return directory_ + "/history.db"; }
+  std::string path() const { return directory_.in("history.db"); }
   static DaemonRun run(const std::string& boot, std::int64_t first_ms, std::int64_t last_ms,
                        std::int64_t offset = kOffset) {
     return {boot, offset, {}, first_ms, last_ms};
@@ -65,7 +55,7 @@ class HistoryDbTest : public ::testing::Test {
     return buckets;
   }
 
-  std::string directory_;
+  const ScratchDirectory directory_;
 };
 
 TEST_F(HistoryDbTest, WhatIsPutComesBackAfterARestart) {
@@ -162,7 +152,7 @@ TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {
 
 TEST_F(HistoryDbTest, WhatIsNoDatabaseIsMovedAsideAndSaidOnce) {
   std::ofstream(path()) << std::string(5000, 'x');
-  const gpuyard::testing::CapturedLog log;
+  const CapturedLog log;
   HistoryDb db(path());
   const DaemonRun present = run("boot", 0, kHourMs);
   ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
@@ -178,7 +168,7 @@ TEST_F(HistoryDbTest, AnotherLayoutIsMovedAside) {
     auto other = Database::open(path(), Durability::normal);
     ASSERT_TRUE(other && other->set_layout(99) && other->execute("CREATE TABLE x(y)"));
   }
-  const gpuyard::testing::CapturedLog log;
+  const CapturedLog log;
   HistoryDb db(path());
   const DaemonRun present = run("boot", 0, kHourMs);
   EXPECT_THAT(all(db, present), IsEmpty()) << "a reader moves it as well";
@@ -197,15 +187,15 @@ TEST_F(HistoryDbTest, ADamagedBlockBeginsItAnew) {
     auto raw = Database::open(path(), Durability::normal);
     ASSERT_TRUE(raw && raw->execute("UPDATE minutes SET points=x'ffff'"));
   }
-  const gpuyard::testing::CapturedLog log;
+  const CapturedLog log;
   HistoryDb db(path());
   EXPECT_THAT(all(db, present), IsEmpty());
   EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("damaged")));
 }
 
 TEST_F(HistoryDbTest, AMissingDirectoryIsSaidOnceAndTriedAgain) {
-  const std::string later = directory_ + "/later";
-  const gpuyard::testing::CapturedLog log;
+  const std::string later = directory_.in("later");
+  const CapturedLog log;
   HistoryDb db(later + "/history.db");
   const DaemonRun present = run("boot", 0, kHourMs);
   EXPECT_FALSE(db.put(present, {minutes(0, kHourMs)}));
@@ -240,7 +230,7 @@ TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
   const DaemonRun early = run("boot", 0, kHourMs);
   ASSERT_TRUE(db.put(early, {minutes(0, kHourMs)}));
   const DaemonRun present = run("boot", 0, 200 * kHourMs);
-  const gpuyard::testing::CapturedLog log;
+  const CapturedLog log;
   {
     const FullDisk full(4096);
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(db.put(present, {minutes(0, 200 * kHourMs)}));

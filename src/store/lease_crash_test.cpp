@@ -24,15 +24,6 @@ namespace gpuyard::store {
 namespace {
 
 using lease::Kept;
-using testing::below;
-using testing::chance;
-using testing::DiskState;
-using testing::DiskStep;
-using testing::FakeDisk;
-using testing::LeaseShell;
-using testing::LeaseState;
-using testing::LeaseWitness;
-using testing::Random;
 
 std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -72,7 +63,7 @@ struct Daemon {
     return loaded ? *std::move(loaded) : Result<Kept>(Error{Errc::internal, "no answer"});
   }
 
-  gpuyard::testing::ManualWorker worker;
+  ManualWorker worker;
   ManualLoop loop;
   std::unique_ptr<StateStore> store =
       std::make_unique<StateStore>(worker, FakeDisk::kPath, kStateLayout);
@@ -100,8 +91,8 @@ class LeaseCrash : public ::testing::Test {
     ASSERT_TRUE(kept) << kept.error().message;
     ASSERT_TRUE(daemon.witness.sound()) << "what was read is not what was kept";
     trouble(chance(random_, 0.3));
-    auto history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
-                                                           daemon.loop.wall());
+    auto history =
+        std::make_unique<LeaseHistory>(random_, *kept, daemon.loop.now(), daemon.loop.wall());
     bool failed = false;
     for (int i = 0; i < kThings; ++i) {
       ASSERT_TRUE(daemon.witness.save(history->next(),
@@ -114,8 +105,8 @@ class LeaseCrash : public ::testing::Test {
         ASSERT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
         if (!kept) continue;
         failed = false;
-        history = std::make_unique<testing::LeaseHistory>(random_, *kept, daemon.loop.now(),
-                                                          daemon.loop.wall());
+        history =
+            std::make_unique<LeaseHistory>(random_, *kept, daemon.loop.now(), daemon.loop.wall());
       }
     }
     daemon.worker.run_all();
@@ -242,7 +233,7 @@ class LeaseCrash : public ::testing::Test {
               << static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC << " s\n";
   }
 
-  gpuyard::testing::CapturedLog log_;
+  CapturedLog log_;
   FakeDisk disk_;
   Random random_;
   LeaseShell::Machine machine_;

@@ -10,7 +10,7 @@
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
@@ -20,7 +20,6 @@ using lease::Archive;
 using lease::Binding;
 using lease::Cordon;
 using lease::Ending;
-using lease::Entry;
 using lease::Event;
 using lease::Kept;
 using lease::Lease;
@@ -57,14 +56,14 @@ class LeaseDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  Result<void> save(Entry entry) {
+  Result<void> save(lease::Entry entry) {
     std::optional<Result<void>> saved;
     EXPECT_TRUE(db_->save(std::move(entry), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
     return saved.value_or(Error{});
   }
-  static Entry entry(std::vector<Lease> leases) {
-    Entry entry;
+  static lease::Entry entry(std::vector<Lease> leases) {
+    lease::Entry entry;
     entry.leases = std::move(leases);
     return entry;
   }
@@ -88,11 +87,11 @@ class LeaseDbTest : public ::testing::Test {
     store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
     db_ = std::make_unique<LeaseDb>(loop_, *store_);
   }
-  std::string path() const { return directory_.path() + "/state.db"; }
+  std::string path() const { return directory_.in("state.db"); }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
   ManualLoop loop_;
   std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
@@ -213,11 +212,11 @@ TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
   ASSERT_TRUE(load());
   const Cordon first{"GPU-0", "uid 0", "smells of smoke", WallTime(milliseconds(5))};
   const Cordon second{"GPU-1", "uid 0", "", WallTime(milliseconds(6))};
-  Entry entry;
+  lease::Entry entry;
   entry.cordoned = {second, first};
   ASSERT_TRUE(save(entry));
   EXPECT_EQ(load()->cordons, (std::vector{first, second}));
-  Entry off;
+  lease::Entry off;
   off.uncordoned = {"GPU-0", "GPU-7"};
   ASSERT_TRUE(save(off));
   EXPECT_EQ(load()->cordons, std::vector{second});
@@ -225,11 +224,11 @@ TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
 
 TEST_F(LeaseDbTest, CountersNeverGoBack) {
   ASSERT_TRUE(load());
-  Entry counted;
+  lease::Entry counted;
   counted.last_ticket = 9;
   counted.last_fence = 7;
   ASSERT_TRUE(save(counted));
-  ASSERT_TRUE(save(Entry{}));
+  ASSERT_TRUE(save(lease::Entry{}));
   counted.last_ticket = 8;
   ASSERT_TRUE(save(counted));
   restart();
@@ -260,7 +259,7 @@ TEST_F(LeaseDbTest, WhatIsOverIsForgottenAfterItsTime) {
 
 TEST_F(LeaseDbTest, WhatIsOverIsBounded) {
   ASSERT_TRUE(load());
-  Entry many;
+  lease::Entry many;
   const auto count = static_cast<std::uint64_t>(kMostEndedLeases) + 10;
   for (lease::Ticket ticket = 1; ticket <= count; ++ticket) {
     many.leases.push_back(ended(std::to_string(ticket), ticket,
@@ -268,7 +267,7 @@ TEST_F(LeaseDbTest, WhatIsOverIsBounded) {
   }
   many.leases.push_back(held("goes on", count + 1, "GPU-0"));
   ASSERT_TRUE(save(many));
-  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(Entry{}));
+  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(lease::Entry{}));
   const auto kept = load()->leases;
   ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases) + 1);
   EXPECT_EQ(kept.front().id, "11");
@@ -280,9 +279,9 @@ TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {
   const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
   const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
   const Event other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
-  Entry first;
+  lease::Entry first;
   first.events = {asked};
-  Entry second;
+  lease::Entry second;
   second.events = {granted, other};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(save(second));
@@ -298,7 +297,7 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
       "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
       "INSERT INTO lease_events VALUES(" +
       std::to_string(Archive::kEventsKept) + ",'last',0,'','','')");
-  Entry entry;
+  lease::Entry entry;
   entry.events = {{"new", {}, "asked"}};
   ASSERT_TRUE(save(entry));
   const auto all = events("");
@@ -375,7 +374,7 @@ TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
 
 TEST_F(LeaseDbTest, AFileThatGoesCorruptLosesNothingThatWasTold) {
   ASSERT_TRUE(load());
-  Entry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
+  lease::Entry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
   first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(store_->run([](Database&) -> Result<void> { return Error{Errc::unavailable, "no"}; },

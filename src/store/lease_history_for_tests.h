@@ -12,7 +12,7 @@
 #include "lease/core.h"
 #include "store/fake_disk_for_tests.h"
 
-namespace gpuyard::store::testing {
+namespace gpuyard::store {
 
 class LeaseHistory {
  public:
@@ -170,4 +170,4 @@ class LeaseHistory {
   lease::Entry entry_;
 };
 
-}  // namespace gpuyard::store::testing
+}  // namespace gpuyard::store

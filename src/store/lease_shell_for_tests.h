@@ -10,7 +10,7 @@
 #include "lease/world_for_tests.h"
 #include "store/fake_disk_for_tests.h"
 
-namespace gpuyard::store::testing {
+namespace gpuyard::store {
 
 class LeaseShell {
  public:
@@ -166,4 +166,4 @@ class LeaseShell {
   std::vector<Subscription> watches_;
 };
 
-}  // namespace gpuyard::store::testing
+}  // namespace gpuyard::store

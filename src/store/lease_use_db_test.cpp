@@ -4,7 +4,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
@@ -65,10 +65,10 @@ class LeaseUseDbTest : public ::testing::Test {
     return text;
   }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
-  StateStore store_{worker_, directory_.path() + "/usage.db", kUsageLayout};
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  StateStore store_{worker_, directory_.in("usage.db"), kUsageLayout};
   LeaseUseDb db_{store_};
 };
 

@@ -13,7 +13,7 @@
 #include "lease/archive.h"
 #include "store/fake_disk_vfs_for_tests.h"
 
-namespace gpuyard::store::testing {
+namespace gpuyard::store {
 
 // All that is kept, in one order.
 struct LeaseState {
@@ -123,4 +123,4 @@ class LeaseWitness final : public lease::Archive {
   std::size_t failed_ = 0;
 };
 
-}  // namespace gpuyard::store::testing
+}  // namespace gpuyard::store

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 
 namespace gpuyard::store {
 namespace {
@@ -55,7 +55,7 @@ TEST(LocalDisk, TheMountOfADeviceIsFound) {
 }
 
 TEST(LocalDisk, WhereTheTestsRunIsLocalAndWhatIsNotThereIsForOthersToSay) {
-  const testing::TemporaryDirectory directory;
+  const ScratchDirectory directory;
   EXPECT_TRUE(check_local(directory.path()));
   EXPECT_TRUE(check_local("/proc"));
   EXPECT_TRUE(check_local(directory.path() + "/none"));

@@ -1,14 +1,13 @@
 #include "store/sqlite.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_directory_for_tests.h"
 #include "store/fake_disk_vfs_for_tests.h"
 
 namespace gpuyard::store {
@@ -16,13 +15,7 @@ namespace {
 
 class SqliteTest : public ::testing::Test {
  protected:
-  SqliteTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gpuyard-sqlite-XXXXXX");
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~SqliteTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string path() const { return directory_ + "/test.db"; }
+  std::string path() const { return directory_.in("test.db"); }
   Result<Database> open() const { return Database::open(path(), Durability::full); }
   static std::int64_t count(Database& database) {
     auto query = database.prepare("SELECT count(*) FROM t");
@@ -30,7 +23,7 @@ class SqliteTest : public ::testing::Test {
     return query->integer(0);
   }
 
-  std::string directory_;
+  const ScratchDirectory directory_;
 };
 
 TEST_F(SqliteTest, WhatIsBoundComesBack) {
@@ -134,21 +127,21 @@ TEST_F(SqliteTest, WhatIsNoDatabaseIsInvalid) {
 }
 
 TEST_F(SqliteTest, ADirectoryThatIsNotThereIsDenied) {
-  const auto database = Database::open(directory_ + "/none/test.db", Durability::normal);
+  const auto database = Database::open(directory_.in("none/test.db"), Durability::normal);
   ASSERT_FALSE(database);
   EXPECT_EQ(database.error().code, Errc::denied) << database.error().message;
 }
 
 // A later commit that is synced would stand on what is lost.
 TEST_F(SqliteTest, AJournalThatCannotBeSyncedFailsTheCommitThatCopiesIt) {
-  testing::FakeDisk disk;
+  FakeDisk disk;
   disk.insert({});
-  auto database = Database::open(testing::FakeDisk::kPath, Durability::normal);
+  auto database = Database::open(FakeDisk::kPath, Durability::normal);
   ASSERT_TRUE(database) << database.error().message;
   ASSERT_TRUE(database->execute("CREATE TABLE t(i)"));
   database->copy_journal_after(8);
-  disk.fail([](const testing::DiskStep& step) {
-    return step.kind == testing::DiskStep::Kind::sync ? SQLITE_IOERR_FSYNC : SQLITE_OK;
+  disk.fail([](const DiskStep& step) {
+    return step.kind == DiskStep::Kind::sync ? SQLITE_IOERR_FSYNC : SQLITE_OK;
   });
   Result<void> done;
   int commits = 0;

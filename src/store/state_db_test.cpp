@@ -8,17 +8,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
 namespace {
 
-using testing::TemporaryDirectory;
-
 class StateDbTest : public ::testing::Test {
  protected:
-  std::string path() const { return directory_.path() + "/state.db"; }
+  std::string path() const { return directory_.in("state.db"); }
   static Result<void> commit(StateDb& state, StateDb::Work work) {
     const std::vector<StateDb::Work> works = {std::move(work)};
     return state.commit(works);
@@ -46,13 +44,13 @@ class StateDbTest : public ::testing::Test {
     return count;
   }
 
-  TemporaryDirectory directory_;
+  ScratchDirectory directory_;
 };
 
 TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
   StateDb state(path(), kStateLayout);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
-  StateDb again(directory_.path() + "/other.db", kStateLayout);
+  StateDb again(directory_.in("other.db"), kStateLayout);
   int count = -1;
   ASSERT_TRUE(commit(again, counts(count)));
   EXPECT_EQ(count, 0);

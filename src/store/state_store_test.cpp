@@ -7,7 +7,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"
-#include "store/directory_for_tests.h"
+#include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::store {
@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 class StateStoreTest : public ::testing::Test {
  protected:
-  std::string path() const { return directory_.path() + "/state.db"; }
+  std::string path() const { return directory_.in("state.db"); }
   void run(int number) {
     ASSERT_TRUE(store_->run(
         [this, number](Database&) -> Result<void> {
@@ -29,9 +29,9 @@ class StateStoreTest : public ::testing::Test {
         [this, number](const Result<void>& done) { (done ? kept_ : failed_).push_back(number); }));
   }
 
-  testing::TemporaryDirectory directory_;
-  gpuyard::testing::CapturedLog log_;
-  gpuyard::testing::ManualWorker worker_;
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
   std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
   Result<void> outcome_;
   std::vector<int> worked_;

@@ -2,14 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/captured_log_for_tests.h"
+#include "telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
 namespace {
-
-using gpuyard::testing::CapturedLog;
-
-const DeviceInfo kGpu{"GPU-a", 0, "GPU-a", "", "H100", {}};
 
 Sample failing(MissingReason reason, const std::string& text) {
   return missing_sample({Probe::memory, Probe::power}, {reason, text}, {});

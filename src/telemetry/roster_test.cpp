@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "telemetry/telemetry_for_tests.h"
+
 namespace gpuyard::telemetry {
 namespace {
 
-constexpr TimePoint kNow{std::chrono::hours(1)};
 constexpr WallTime kWall{std::chrono::milliseconds(1'700'000'000'000)};
 
 DeviceInfo gpu(std::uint32_t index, const std::string& uuid) {

@@ -13,6 +13,9 @@
 
 namespace gpuyard::telemetry {
 
+inline constexpr TimePoint kNow{std::chrono::hours(1)};
+inline const DeviceInfo kGpu{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}};
+
 inline Fleet fleet_of(std::uint32_t count) {
   Fleet fleet;
   fleet.driver.driver_version = "535.104.05";
@@ -72,7 +75,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
   }
   const Snapshot& latest() const { return *telemetry_.latest(); }
 
-  const gpuyard::testing::CapturedLog log_;
+  const CapturedLog log_;
   ManualLoop loop_;
   std::deque<ReadRequest> asked_;
   bool accepting_ = true;

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "device/catalog.h"
+#include "telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {
 namespace {
-
-const DeviceInfo kGpu{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}};
-constexpr TimePoint kNow{std::chrono::hours(1)};
 
 Sample power(std::int64_t milliwatts, TimePoint taken = kNow) {
   Sample sample;

@@ -54,7 +54,7 @@ const std::map<std::string, std::vector<Parameter>> kParameters = {
     {"/cpu/stream_power", {kCpuIds}},
 };
 
-class BadInput : public testing::FacadeTest {
+class BadInput : public FacadeTest {
  protected:
   using Values = std::vector<std::pair<std::string, std::string>>;
 

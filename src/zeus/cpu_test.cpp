@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kEnergy = "/cpu/get_cumulative_energy?cpu=true&dram=true";
 
-class CpuReads : public testing::FacadeTest {
+class CpuReads : public FacadeTest {
  protected:
   // The answer to a question that takes two readings, between which `meanwhile` happens.
   http::Response measured(const std::string& target, const std::function<void()>& meanwhile) {
@@ -32,8 +32,8 @@ TEST_F(CpuReads, EnergyThatIsNotWantedIsNull) {
 
 TEST_F(CpuReads, EnergyGoesOnWhenACounterGoesRound) {
   got(kEnergy);
-  cpu::testing::RaplTree::set(tree_.package(0), 5);
-  EXPECT_THAT(got(kEnergy), testing::HasSubstr(std::to_string(cpu::testing::RaplTree::kRange + 5)));
+  cpu::RaplTree::set(tree_.package(0), 5);
+  EXPECT_THAT(got(kEnergy), testing::HasSubstr(std::to_string(cpu::RaplTree::kRange + 5)));
 }
 
 TEST_F(CpuReads, WhatCannotBeReadIsAnErrorOfItsOwn) {
@@ -42,7 +42,7 @@ TEST_F(CpuReads, WhatCannotBeReadIsAnErrorOfItsOwn) {
   EXPECT_EQ(answer.status, 400);
   EXPECT_THAT(text(answer), testing::HasSubstr(R"({"errors":{"1":"opening )"));
   EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true").status, 200);
-  cpu::testing::RaplTree::write(tree_.subzone(0, 1) + "/energy_uj", "nonsense");
+  cpu::RaplTree::write(tree_.subzone(0, 1) + "/energy_uj", "nonsense");
   EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true").status, 500);
   EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=false").status, 200);
 }
@@ -58,8 +58,8 @@ TEST_F(CpuReads, PowerIsEnergyOverTime) {
   EXPECT_THAT(text(answers_[0]),
               testing::HasSubstr(R"("power_mw":{"0":{"cpu_mw":0,"dram_mw":0}}})"));
   const auto answer = measured("/cpu/get_power", [this] {
-    cpu::testing::RaplTree::set(tree_.package(0), 1'000'500);
-    cpu::testing::RaplTree::set(tree_.package(1), 3'000'500);
+    cpu::RaplTree::set(tree_.package(0), 1'000'500);
+    cpu::RaplTree::set(tree_.package(1), 3'000'500);
   });
   EXPECT_THAT(text(answer),
               ::testing::MatchesRegex(R"(\{"timestamp_ms":17[0-9]+,"power_mw":\{)"

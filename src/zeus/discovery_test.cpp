@@ -3,7 +3,7 @@
 namespace gpuyard::zeus {
 namespace {
 
-class Discovery : public testing::FacadeTest {};
+class Discovery : public FacadeTest {};
 
 TEST_F(Discovery, TellsWhatThereIsAndWhatMayBeDone) {
   gpus_.lack(2, Metric::energy_total, {MissingReason::not_supported, ""});

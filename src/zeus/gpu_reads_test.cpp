@@ -3,7 +3,7 @@
 namespace gpuyard::zeus {
 namespace {
 
-class GpuReads : public testing::FacadeTest {};
+class GpuReads : public FacadeTest {};
 
 TEST_F(GpuReads, AreMapsByIndex) {
   EXPECT_EQ(got("/gpu/get_cumulative_energy"),

@@ -3,7 +3,7 @@
 namespace gpuyard::zeus {
 namespace {
 
-class GpuWrites : public testing::FacadeTest {
+class GpuWrites : public FacadeTest {
  protected:
   const Order& only() {
     EXPECT_EQ(control_.orders.size(), 1U);
@@ -19,7 +19,7 @@ class GpuWrites : public testing::FacadeTest {
 
 TEST_F(GpuWrites, APowerLimitIsAnOrderOfItsUser) {
   RecordProperty("contract", "B15");
-  loop_.advance(testing::seconds(5));
+  loop_.advance(seconds(5));
   expect_done("/gpu/set_power_limit?gpu_ids=2,0,2&power_limit_mw=250000&block=true");
   const Order& order = only();
   EXPECT_EQ(order.uid, 1000U);

@@ -4,7 +4,7 @@
 namespace gpuyard::zeus {
 namespace {
 
-class Streams : public testing::FacadeTest {
+class Streams : public FacadeTest {
  protected:
   std::shared_ptr<http::Feed> listen(const std::string& target) {
     const auto answer = get(target);
@@ -21,7 +21,7 @@ class Streams : public testing::FacadeTest {
 TEST_F(Streams, AnEventOfPowerIsWhatZeusReads) {
   RecordProperty("contract", "B19");
   const auto feed = listen("/gpu/stream_power?gpu_ids=1");
-  EXPECT_EQ(gpus_.last_period, testing::milliseconds(50));
+  EXPECT_EQ(gpus_.last_period, milliseconds(50));
   EXPECT_EQ(next(*feed), "");
   tell("GPU-1", std::int64_t{75'000});
   EXPECT_EQ(next(*feed),
@@ -32,7 +32,7 @@ TEST_F(Streams, AnEventOfPowerIsWhatZeusReads) {
 TEST_F(Streams, TheTimeIsThatOfTheReading) {
   const auto feed = listen("/gpu/stream_power?gpu_ids=1");
   tell("GPU-1", std::int64_t{75'000});
-  loop_.advance(testing::seconds(2));
+  loop_.advance(seconds(2));
   EXPECT_THAT(next(*feed), testing::HasSubstr("1700000000000"));
 }
 
@@ -84,10 +84,10 @@ TEST_F(Streams, NeverEndAsBodiesDo) {
 
 TEST_F(Streams, OfCpusTellTheirPowerAndNullWhereThereIsNoMemory) {
   const auto feed = listen("/cpu/stream_power");
-  loop_.advance(testing::milliseconds(1));
+  loop_.advance(milliseconds(1));
   settle();
   EXPECT_EQ(next(*feed), "");
-  cpu::testing::RaplTree::set(tree_.package(0), 1'000'500);
+  cpu::RaplTree::set(tree_.package(0), 1'000'500);
   loop_.advance(cpu::Watch::kPeriod);
   settle();
   EXPECT_THAT(next(*feed), ::testing::MatchesRegex("data: \\{\"timestamp_ms\":[0-9]+,\"cpu_id\":0,"

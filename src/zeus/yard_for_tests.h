@@ -18,7 +18,7 @@
 #include "http/target.h"
 #include "zeus/facade.h"
 
-namespace gpuyard::zeus::testing {
+namespace gpuyard::zeus {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -170,12 +170,12 @@ class FacadeTest : public ::testing::Test {
   ManualLoop loop_;
   FakeGpus gpus_{loop_};
   FakeControl control_;
-  cpu::testing::RaplTree tree_;
-  gpuyard::testing::ManualWorker worker_;
+  cpu::RaplTree tree_;
+  ManualWorker worker_;
   cpu::Watch cpus_{loop_, worker_, tree_.root()};
   Facade facade_{{loop_, gpus_, control_, cpus_, "1.2.3"}};
   http::Peer peer_ = user(1000);
   std::vector<http::Response> answers_;
 };
 
-}  // namespace gpuyard::zeus::testing
+}  // namespace gpuyard::zeus

@@ -1,0 +1,17 @@
+// Who calls the routes of these tests.
+#pragma once
+
+#include "http/message.h"
+
+namespace gpuyard::api {
+
+inline constexpr uid_t kDaemon = 990;  // as whom the daemon runs
+
+inline http::Peer local_user(uid_t uid) {
+  http::Peer peer;
+  peer.kind = http::Peer::Kind::unix_socket;
+  peer.uid = uid;
+  return peer;
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,36 @@
+// What other threads told a test, and a wait for it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace gpuyard::driver {
+
+inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+
+template <class Told>
+class Heard {
+ public:
+  void operator()(Told told) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(std::move(told));
+    changed_.notify_all();
+  }
+  // Until there are so many, or kAges have passed.
+  std::vector<Told> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kAges, [&] { return all_.size() >= count; });
+    return all_;
+  }
+  std::vector<Told> so_far() { return wait_for(0); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Told> all_;
+};
+
+}  // namespace gpuyard::driver

@@ -1,0 +1,61 @@
+// An energy archive and fresh readings of GPUs, both in memory and answered by the test.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/manual_loop.h"
+#include "energy/meter.h"
+#include "energy/snapshots_for_tests.h"
+
+namespace gpuyard::energy {
+
+// Keeps in memory what it is given, when the test says so.
+class FakeArchive final : public Archive {
+ public:
+  bool load(std::function<void(Result<Books>)> loaded) override {
+    ++loads;
+    loaded_ = std::move(loaded);
+    return true;
+  }
+  bool save(Changes changes, std::function<void(const Result<void>&)> saved) override {
+    saves.push_back(std::move(changes));
+    saved_.push_back(std::move(saved));
+    return true;
+  }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  void answer_load(Result<Books> books) { std::exchange(loaded_, nullptr)(std::move(books)); }
+  void answer_saves(const Result<void>& done = {}) {
+    for (const auto& saved : std::exchange(saved_, {})) saved(done);
+  }
+
+  int loads = 0;
+  std::vector<Changes> saves;
+  std::vector<std::string> notes_;
+
+ private:
+  std::function<void(Result<Books>)> loaded_;
+  std::vector<std::function<void(const Result<void>&)>> saved_;
+};
+
+class FakeReads final : public FreshReads {
+ public:
+  explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
+  void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
+    EXPECT_EQ(probes, kEnergyProbes);
+    loop_.post([this, done = std::move(done)] { done(now()); });
+  }
+  Snapshot now() const { return snapshot_of(gpus, loop_.now(), loop_.wall()); }
+
+  std::vector<TestGpu> gpus{{"GPU-0", 0}};
+
+ private:
+  ManualLoop& loop_;
+};
+
+}  // namespace gpuyard::energy
