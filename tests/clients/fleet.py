@@ -9,16 +9,14 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from program import PATIENCE, wait_until
 
+HERE = Path(__file__).resolve().parent
 MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]
-PATIENCE = 30
 
 
 def required(name):
@@ -69,15 +67,14 @@ class World:
 
     def settled(self):
         """Waits until power and memory stand still, so that two looks at them agree."""
-        before = self.gpus()
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            time.sleep(0.5)
-            now = self.gpus()
-            if all(close(a["power_w"], b["power_w"], 2) for a, b in zip(before, now)):
-                return self
-            before = now
-        pytest.fail("the world does not come to rest")
+        before = None
+
+        def at_rest():
+            nonlocal before
+            former, before = before, self.gpus()
+            return former and all(close(a["power_w"], b["power_w"], 2) for a, b in zip(former, before))
+        wait_until(at_rest, "the world to come to rest", every=0.5)
+        return self
 
     def environment(self):
         library = os.path.dirname(os.path.abspath(required("GPUYARD_SIM_LIB")))
@@ -113,10 +110,3 @@ def exported():
     listing = subprocess.run(["nm", "-D", "--defined-only", required("GPUYARD_SIM_LIB")],
                              capture_output=True, text=True, check=True).stdout
     return {line.split()[-1].split("@")[0] for line in listing.splitlines()}
-
-
-@pytest.fixture(params=MODELS)
-def world(request, tmp_path):
-    one = World(tmp_path / "world", request.param)
-    yield one
-    one.stop()

@@ -6,24 +6,17 @@ says so. Everything else it reads through NVML.
 
 import os
 import re
-import socket
 import subprocess
-import time
 import urllib.request
 
 import pytest
 
-from fleet import HERE, PATIENCE, close, without_reserve, world  # noqa: F401
+from fleet import HERE, close, without_reserve
+from program import free_port, wait_until
 from proofs import record
 
 PROGRAM = HERE.parent.parent / "build" / "clients" / "all-smi" / "all-smi"
 SAMPLE = re.compile(r'all_smi_gpu_(\w+)\{.*?index="(\d+)".*?\} (\S+)$', re.MULTILINE)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def samples_of(text):
@@ -35,7 +28,7 @@ def samples_of(text):
 
 
 @pytest.fixture
-def page(world, tmp_path):  # noqa: F811
+def page(world, tmp_path):
     """all-smi's metrics once it has read every GPU."""
     lspci = tmp_path / "bin" / "lspci"
     lspci.parent.mkdir()
@@ -56,19 +49,16 @@ def page(world, tmp_path):  # noqa: F811
             return ""
 
     try:
-        deadline = time.monotonic() + PATIENCE
-        text = read()
-        while len(samples_of(text)) < 2 and time.monotonic() < deadline:
+        def both():
             assert process.poll() is None, "all-smi ended"
-            time.sleep(0.1)
-            text = read()
-        yield text
+            return len(samples_of(text := read())) == 2 and text
+        yield wait_until(both, "all-smi to have read every GPU")
     finally:
         process.kill()
         process.wait()
 
 
-def test_all_smi_exports_the_fleet(world, page, record_property):  # noqa: F811
+def test_all_smi_exports_the_fleet(world, page, record_property):
     seen = samples_of(page)
     expected = world.gpus()
     assert sorted(seen) == [gpu["index"] for gpu in expected]

@@ -5,8 +5,7 @@ unsuffixed names that newer btops load, in the order and with the layouts they u
 import json
 import sys
 
-
-from fleet import close, world  # noqa: F401
+from fleet import close
 
 CLIENT = """
 import ctypes, json, sys
@@ -60,7 +59,7 @@ json.dump(fleet, sys.stdout)
 """
 
 
-def test_btops_seventeen_names_answer_in_their_own_layouts(world, record_property):  # noqa: F811
+def test_btops_seventeen_names_answer_in_their_own_layouts(world, record_property):
     world.settled()
     seen = json.loads(world.run(sys.executable, "-c", CLIENT))
     for gpu, expected in zip(seen, world.gpus(), strict=True):

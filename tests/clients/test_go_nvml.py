@@ -4,13 +4,13 @@ model with the values of the world, and reads each struct as that header lays it
 
 import json
 
-from fleet import HERE, close, world  # noqa: F401
+from fleet import HERE, close
 from proofs import record
 
 PROGRAM = HERE.parent.parent / "build" / "clients" / "go-nvml" / "list"
 
 
-def test_go_nvml_lists_the_fleet(world, record_property):  # noqa: F811
+def test_go_nvml_lists_the_fleet(world, record_property):
     before = [gpu["energy_joules"] for gpu in world.settled().gpus()]
     seen = json.loads(world.run(PROGRAM))
     for gpu, expected in zip(seen, world.gpus(), strict=True):

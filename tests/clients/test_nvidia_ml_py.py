@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-pytest.importorskip("pynvml")
+from fleet import World, close, gpuyard
+from program import wait_until
+from proofs import record
 
-from fleet import World, close, gpuyard, world  # noqa: E402, F401
-from proofs import record  # noqa: E402
+pytest.importorskip("pynvml")
 
 # Runs in a process of its own, as any client does.
 GPM = """
@@ -69,7 +70,7 @@ def python(one, script):
     return json.loads(one.run(sys.executable, "-c", script))
 
 
-def test_what_it_reads_is_what_the_world_says(world, record_property):  # noqa: F811
+def test_what_it_reads_is_what_the_world_says(world, record_property):
     world.settled()
     for gpu in world.gpus():
         values = [answer["value"] for answer in world.ask(
@@ -94,12 +95,12 @@ def test_what_it_reads_is_what_the_world_says(world, record_property):  # noqa: 
     record("nvidia-ml-py clients", "ran")
 
 
-def test_energy_grows_by_what_is_drawn(world):  # noqa: F811
+def test_energy_grows_by_what_is_drawn(world):
     def energy():
         return world.ask("nvmlDeviceGetTotalEnergyConsumption()")[0]["value"] / 1000
     drawn = world.settled().gpus()[0]["power_w"]
     before, begun = energy(), time.monotonic()
-    time.sleep(1)
+    time.sleep(1)  # what is used in a second is what is tested
     joules, seconds = energy() - before, time.monotonic() - begun
     # Each reading starts a Python, at some moment of its own.
     assert 0.5 * drawn * seconds <= joules <= 1.5 * drawn * seconds
@@ -171,9 +172,8 @@ def test_a_real_process_is_on_every_list_until_it_ends(h100):
     assert [[pid, sm] for sm in (9, 10)].count(used["value"][0]) == 1
     assert h100.ask("nvmlDeviceGetComputeRunningProcesses()") == [{"value": []}]
     h100.processes.pop().kill()
-    deadline = time.monotonic() + 10
-    while h100.ask("nvmlDeviceGetComputeRunningProcesses()", gpu=1) != [{"value": []}]:
-        assert time.monotonic() < deadline
+    wait_until(lambda: h100.ask("nvmlDeviceGetComputeRunningProcesses()", gpu=1) == [{"value": []}],
+               "the killed process to be gone")
 
 
 def test_a_lost_gpu_answers_nothing_but_that(h100):

@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import time
 import uuid
 
 import pytest
 
-from fleet import HERE, PATIENCE, World, close, world  # noqa: F401
+from fleet import HERE, World, close
+from program import PATIENCE, wait_until
 from proofs import record
 
 PROGRAM = HERE.parent.parent / "build" / "clients" / "nvtop" / "root" / "usr" / "bin" / "nvtop"
@@ -21,7 +21,7 @@ LINK = re.compile(r"PCIe GEN (\d)@ ?(\d+)x")
 class Terminal:
     """A program in a tmux of its own."""
 
-    def __init__(self, world, program):  # noqa: F811
+    def __init__(self, world, program):
         self.server = f"gpuyard-{uuid.uuid4().hex[:8]}"
         self.environment = world.environment() | {"TERM": "xterm-256color"}
         # One GPU to a line: nvtop puts as many beside each other as fit.
@@ -39,22 +39,19 @@ class Terminal:
 
 
 @pytest.fixture
-def screen(world):  # noqa: F811
+def screen(world):
     terminal = Terminal(world.settled(), PROGRAM)
     try:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+        def whole():
             text = terminal.screen()
             # The first picture has no rates yet.
-            if len(LOAD.findall(text)) == 2 and len(LINK.findall(text)) == 2:
-                break
-            time.sleep(0.2)
-        yield text
+            return len(LOAD.findall(text)) == len(LINK.findall(text)) == 2 and text
+        yield wait_until(whole, "nvtop to show both GPUs")
     finally:
         terminal.close()
 
 
-def test_nvtop_shows_the_fleet(world, screen, record_property):  # noqa: F811
+def test_nvtop_shows_the_fleet(world, screen, record_property):
     expected = world.gpus()
     devices, lines = DEVICE.findall(screen), CLOCK.findall(screen)
     assert [(int(index), name.strip()) for index, name in devices] == [
@@ -80,11 +77,8 @@ def test_nvtop_shows_a_real_process(tmp_path):
     pid = one.process(gpu=1, vram="2G", load="0.5")
     terminal = Terminal(one, PROGRAM)
     try:
-        line, deadline = None, time.monotonic() + PATIENCE
-        while line is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-            line = re.search(rf"^ *{pid} .*$", terminal.screen(), re.MULTILINE)
-        assert line, terminal.screen()
+        line = wait_until(lambda: re.search(rf"^ *{pid} .*$", terminal.screen(), re.MULTILINE),
+                          "nvtop to show the process")
         assert re.search(r" 1 +Compute .* 2048MiB .*sleep", line.group()), line.group()
     finally:
         terminal.close()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet import World, close, without_reserve
+from proofs import record
+
 pytest.importorskip("gpustat")
 pytest.importorskip("nvitop")
-
-from fleet import World, close, without_reserve, world  # noqa: E402, F401
-from proofs import record  # noqa: E402
 
 MIB = 1 << 20
 
@@ -32,7 +32,7 @@ json.dump(fleet, sys.stdout)
 """
 
 
-def test_gpustat_lists_the_fleet(world, record_property):  # noqa: F811
+def test_gpustat_lists_the_fleet(world, record_property):
     world.settled()
     seen = json.loads(world.run(sys.executable, "-m", "gpustat", "--json"))["gpus"]
     for gpu, expected in zip(seen, world.gpus(), strict=True):
@@ -53,7 +53,7 @@ def test_gpustat_lists_the_fleet(world, record_property):  # noqa: F811
     record("gpustat", "ran")
 
 
-def test_nvitop_lists_the_fleet(world, record_property):  # noqa: F811
+def test_nvitop_lists_the_fleet(world, record_property):
     world.settled()
     seen = json.loads(world.run(sys.executable, "-c", NVITOP))
     for gpu, expected in zip(seen, world.gpus(), strict=True):
@@ -88,7 +88,7 @@ def test_both_show_a_real_process_on_its_gpu(tmp_path):
         one.stop()
 
 
-def test_nvitops_own_screen_shows_each_gpu(world):  # noqa: F811
+def test_nvitops_own_screen_shows_each_gpu(world):
     world.settled()
     screen = world.run(Path(sys.executable).parent / "nvitop", "--once", "--ascii")
     assert "535.104.05" in screen

@@ -12,9 +12,9 @@ import tomllib
 
 import pytest
 
-pynvml = pytest.importorskip("pynvml")
+from fleet import HERE, MODELS, exported
 
-from fleet import HERE, MODELS, exported, world  # noqa: E402, F401
+pynvml = pytest.importorskip("pynvml")
 
 # Exported for clients older than nvidia-ml-py, or written in C: nvidia-ml-py asks for newer names of
 # the same. Their layouts are tested in simulator/sim_nvml/abi_test.cpp.
@@ -76,7 +76,7 @@ def fits(value, expected):
     return value == expected
 
 
-def test_every_getter_answers_as_the_model_does(world):  # noqa: F811
+def test_every_getter_answers_as_the_model_does(world):
     facts = support(world.model)
     world.settled()
     wrong = []

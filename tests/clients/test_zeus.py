@@ -12,17 +12,15 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("zeus")
+from fleet import World, close
+from powercap import Powercap
+from program import UnixConnection, wait_until
+from proofs import record
+from zeus_facade import GROUP, Facade
 
-from conftest import UnixConnection, wait_until  # noqa: E402
-from fleet import World, close, world  # noqa: E402, F401
-from powercap import Powercap  # noqa: E402
-from proofs import record  # noqa: E402
-from zeus_facade import GROUP, Facade  # noqa: E402
-from zeus.device.exception import ZeusdError  # noqa: E402
-from zeus.monitor.power_streaming import PowerStreamingClient  # noqa: E402
-from zeus.utils.zeusd import (  # noqa: E402
-    ZeusdCapabilityError, ZeusdClient, ZeusdConfig, require_capabilities)
+ZeusdError = pytest.importorskip("zeus.device.exception").ZeusdError
+PowerStreamingClient = pytest.importorskip("zeus.monitor.power_streaming").PowerStreamingClient
+zeusd = pytest.importorskip("zeus.utils.zeusd")
 
 # What a training job does: Zeus finds the socket in its environment, and sets through it what it may
 # not set itself. Energy and everything else it reads from the driver.
@@ -47,14 +45,14 @@ json.dump(seen, sys.stdout)
 """
 
 
-def writes(world):  # noqa: F811
+def writes(world):
     """What reached the driver, in order."""
     return [(one["gpu"], one["setting"], one["values"], one["nvml_code"])
             for one in world.status()["writes"]]
 
 
 def client_of(yard):
-    return ZeusdClient(ZeusdConfig.uds(yard.socket))
+    return zeusd.ZeusdClient(zeusd.ZeusdConfig.uds(yard.socket))
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def facade(daemon, tmp_path):
         one.stop()
 
 
-def test_a_job_sets_its_gpus_on_every_model(world, daemon, tmp_path, record_property):  # noqa: F811
+def test_a_job_sets_its_gpus_on_every_model(world, daemon, tmp_path, record_property):
     place = tmp_path / "yard"
     place.mkdir()
     yard = Facade(daemon, world, place)
@@ -168,15 +166,15 @@ def test_where_control_is_off_clients_know_it_beforehand(facade):
     yard = facade(control=False)
     client = client_of(yard)
     assert client.can_read_gpu and not client.can_control_gpu
-    with pytest.raises(ZeusdCapabilityError, match="gpu-control"):
-        require_capabilities(client, control_gpu=True)
+    with pytest.raises(zeusd.ZeusdCapabilityError, match="gpu-control"):
+        zeusd.require_capabilities(client, control_gpu=True)
     with pytest.raises(ZeusdError, match=r"\[control\] enabled"):
         client.set_power_limit([0], 300_000)
 
 
 def test_over_tcp_it_is_read_and_not_set(facade):
     yard = facade()
-    client = ZeusdClient(ZeusdConfig.tcp("127.0.0.1", yard.tcp_port()))
+    client = zeusd.ZeusdClient(zeusd.ZeusdConfig.tcp("127.0.0.1", yard.tcp_port()))
     assert client.get_power_limit([0]) == {0: 700_000}
     with pytest.raises(ZeusdError, match="tokens"):
         client.set_power_limit([0], 300_000)
@@ -201,7 +199,7 @@ def test_power_streams_to_zeuss_own_client(facade, tmp_path, record_property):
     try:
         yard = facade(load="steady:0.9", powercap=cpus.directory)
         yard.world.settled()
-        client = PowerStreamingClient([ZeusdConfig.uds(yard.socket)])
+        client = PowerStreamingClient([zeusd.ZeusdConfig.uds(yard.socket)])
         heard = streamed(client, lambda all_of: len(all_of[yard.socket].gpu_power_w) == 2
                          and len(all_of[yard.socket].cpu_power_w) == 2, "power of all")
     finally:
@@ -217,7 +215,7 @@ def test_power_streams_to_zeuss_own_client(facade, tmp_path, record_property):
 
 def test_a_streaming_client_finds_a_new_daemon(facade):
     yard = facade()
-    client = PowerStreamingClient([ZeusdConfig.uds(yard.socket)], reconnect_delay_s=0.2)
+    client = PowerStreamingClient([zeusd.ZeusdConfig.uds(yard.socket)], reconnect_delay_s=0.2)
     wait_until(client.get_power, "the first power")
     yard.yard.stop()
     restarted = time.time()

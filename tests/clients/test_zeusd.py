@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import UnixConnection, wait_until
 from fleet import World
+from program import UnixConnection, wait_until
 from proofs import record
 from zeus_facade import Facade
 

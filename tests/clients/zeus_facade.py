@@ -1,6 +1,6 @@
 """A daemon of ours as programs see it that were written for zeusd."""
 
-from conftest import wait_until
+from program import wait_until
 
 
 # Its members may set GPUs; every Debian has it.

@@ -1,11 +1,10 @@
 """A real Alertmanager of a test's own, on loopback, with its data in the test's directory."""
 
 import json
-import socket
 import subprocess
 import urllib.request
 
-from conftest import wait_until
+from program import free_port, wait_until
 
 PROGRAM = "prometheus-alertmanager"
 
@@ -14,9 +13,7 @@ class Alertmanager:
     """The real one, which passes on what it is told to `receiver`."""
 
     def __init__(self, directory, receiver, resolve_timeout="5m"):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         config = directory / "alertmanager.yml"
         config.write_text(
             f"global:\n  resolve_timeout: {resolve_timeout}\n"

@@ -1,12 +1,9 @@
 """A daemon that watches simulated GPUs by a test's own rules, and can be killed and started again."""
 
-import json
 import signal
 import subprocess
 
-import pytest
-
-from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, wait_until
 from sim_world import World
 
 # Begins and ends with a fault of the simulated GPU, at the next reading.
@@ -96,6 +93,12 @@ class AlertsYard:
     def history(self):
         return self.get("alerts/history?limit=1000")["alerts"]
 
+    def noted(self, sink):
+        """Waits until the disk has that the sink took all that it was told: then no later life of the
+        daemon tells it again."""
+        waiting = f"SELECT id FROM alert_outbox WHERE sink = '{sink}'"
+        wait_until(lambda: self.daemon.kept(waiting) == [], f"{sink}'s answers to be noted")
+
     def sink(self, name):
         return next(one for one in self.get("sinks")["sinks"] if one["name"] == name)
 
@@ -121,18 +124,3 @@ class AlertsYard:
         self.release(gpu)
         wait_until(lambda: not [one for one in self.firing() if one["gpu"]
                                 and one["gpu"]["index"] == gpu], f"the end of GPU {gpu}'s alerts")
-
-
-@pytest.fixture
-def alerts_yard(tmp_path, daemon):
-    """alerts_yard(rules_and_sinks, gpus=2): started"""
-    started = []
-
-    def start(alerts, gpus=1):
-        started.append(AlertsYard(tmp_path, daemon, gpus, alerts))
-        started[-1].start()
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.world.end()

@@ -4,15 +4,11 @@ import json
 import os
 import pty
 import subprocess
-import tempfile
-from pathlib import Path
 
-import jsonschema
 import pytest
 
-from conftest import PATIENCE, clean_environment, program_for_others
-from sim_world import World
-from test_cli_schema import committed, strict
+from program import PATIENCE, clean_environment, program_for_others
+from schemas import validate
 
 GROUP = "games"  # one that every Debian has and nobody needs
 
@@ -49,8 +45,7 @@ class Yard:
         done = self.go(*arguments, "--json", **who)
         assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
         answer = json.loads(done.stdout)
-        jsonschema.validate(answer, strict(json.loads(committed(schema))),
-                            cls=jsonschema.Draft202012Validator)
+        validate(answer, schema)
         return answer
 
     def writes(self):
@@ -61,29 +56,6 @@ class Yard:
 
     def settings(self, gpu=0):
         return self.world.gpu(gpu)["settings"]
-
-
-@pytest.fixture
-def open_place():
-    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
-        os.chmod(place, 0o755)
-        yield Path(place)
-
-
-@pytest.fixture
-def yard(open_place, daemon):
-    """yard("enabled = false", "--model", "t4"): a daemon and its world; by default with control."""
-    worlds = []
-
-    def start(config=f'enabled = true\ngroup = "{GROUP}"\n', *fleet):
-        world = World(open_place)
-        worlds.append(world)
-        world.start(*(fleet or ("--gpus", "2")), "--load", "idle")
-        return Yard(open_place, daemon, world, config)
-
-    yield start
-    for world in worlds:
-        world.sim("stop")
 
 
 class Terminal:

@@ -8,7 +8,7 @@ import platform
 import socket
 import threading
 
-from conftest import PATIENCE
+from program import PATIENCE
 
 # setgroups, setresgid, setresuid, setfsuid: by number, because glibc's change every thread.
 CALLS = {"x86_64": (116, 119, 117, 122), "aarch64": (159, 149, 147, 151)}[platform.machine()]

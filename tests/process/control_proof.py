@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from conftest import PROGRAM
-from control_yard import ControlYard
+from program import PROGRAM
 
 BASE = 700000  # an H100's own power limit, mW
 GROUP = grp.getgrgid(100).gr_name  # some group, whose members may control
@@ -18,23 +17,6 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as oth
 
 def limit(watts, gpu=0):
     return (gpu, "power_limit", round(watts * 1000))
-
-
-@pytest.fixture
-def control(world, tmp_path):
-    """Yards: control() has a daemon that may control two idle H100s; a and b are users of its group."""
-    made = []
-
-    def make(*world_arguments, start=True, **options):
-        yard = ControlYard(world, tmp_path, *world_arguments, group=GROUP, **options)
-        made.append(yard)
-        yard.a = yard.caller(1000, groups=(100,))
-        yard.b = yard.caller(1001, groups=(100,))
-        return yard.start() if start else yard
-
-    yield make
-    for yard in made:
-        yard.end()
 
 
 def accepted(answer, outcome=None):

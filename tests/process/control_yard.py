@@ -2,16 +2,12 @@
 the driver's own log of.
 """
 
-import contextlib
 import os
-import shutil
 import signal
-import sqlite3
-import tempfile
 import time
 
-from conftest import PATIENCE, PROGRAM, Daemon, wait_until
 from control_client import Caller
+from program import PATIENCE, PROGRAM, Daemon, wait_until
 
 TABLES = ("control_holdings", "control_claims")  # of state.db
 
@@ -93,21 +89,15 @@ class ControlYard:
 
     def journal(self):
         """What the disk has of who wants what, to compare; None where it is just being written."""
-        with tempfile.TemporaryDirectory() as place:  # the daemon lets nobody else open the original
-            for name in ("state.db", "state.db-wal"):
-                shutil.copy(f"{self.daemon.state}/{name}", place)
-            try:
-                with contextlib.closing(sqlite3.connect(f"{place}/state.db")) as book:
-                    return [row for table in TABLES for row in book.execute(f"SELECT * FROM {table}")]
-            except sqlite3.DatabaseError:
-                return None
+        return self.daemon.kept(*(f"SELECT * FROM {table}" for table in TABLES))
 
     def quiet_journal(self):
         """The journal, when what follows the answers is on the disk, too: the audit, and how it stands."""
-        def quiet():
-            before = os.stat(f"{self.daemon.state}/state.db-wal").st_mtime_ns
-            time.sleep(0.25)  # that is kept within 100 ms
-            return os.stat(f"{self.daemon.state}/state.db-wal").st_mtime_ns == before
+        begun = time.time()
+
+        def quiet():  # that is kept within 100 ms
+            written = os.stat(f"{self.daemon.state}/state.db-wal").st_mtime
+            return time.time() - max(begun, written) > 0.25
         wait_until(quiet, "a quiet journal")
         return self.journal()
 

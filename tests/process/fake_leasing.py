@@ -9,9 +9,7 @@ import queue
 import socketserver
 import threading
 
-import pytest
-
-from conftest import PATIENCE
+from program import PATIENCE
 
 GPU = {"index": 3, "uuid": "GPU-0003", "pci_address": "00000000:03:00.0", "name": "NVIDIA H100",
        "utilization_percent": 0, "memory_used_bytes": 0}
@@ -75,6 +73,13 @@ class FakeLeasing:
         for stream in self.streams:
             stream.put(None)
         self.streams = []
+
+    def end(self):
+        """Lets go of whoever waits for an answer, too."""
+        self.answer_release = True
+        self.members_answered.set()
+        if os.path.exists(self.socket):
+            self.stop()
 
     def name(self):
         return self.claims[-1]["id"]
@@ -177,13 +182,3 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             ended = lease(self.leasing.claims[0]["id"], "ended", ending="released",
                           use=None if waiting else self.leasing.released_use)
             self.answer(200, {"schema": 1, "simulated": True, "lease": ended})
-
-
-@pytest.fixture
-def leasing(tmp_path):
-    one = FakeLeasing(tmp_path / "fake.sock")
-    yield one
-    one.answer_release = True
-    one.members_answered.set()
-    if os.path.exists(one.socket):
-        one.stop()

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from conftest import PATIENCE, PROGRAM, Daemon, wait_until
+from program import PATIENCE, PROGRAM, Daemon, wait_until
 from sim_world import World
 
 HOLDER = pathlib.Path(__file__).with_name("lease_holder.py")

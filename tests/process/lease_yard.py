@@ -5,12 +5,9 @@ import os
 import signal
 import subprocess
 
-import jsonschema
-import pytest
-
-from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, wait_until
+from schemas import validate
 from sim_world import World
-from test_cli_schema import committed, strict
 
 # Uses its GPUs as a program would that found them in CUDA_VISIBLE_DEVICES, until it ends.
 USE = f'"{PROGRAM}" sim attach --pid $$ --vram 2G --load 0.5; '
@@ -49,8 +46,7 @@ class LeaseYard:
 
     def json(self, schema, *arguments):
         answer = json.loads(self.must(*arguments, "--json"))
-        jsonschema.validate(answer, strict(json.loads(committed(schema))),
-                            cls=jsonschema.Draft202012Validator)
+        validate(answer, schema)
         return answer
 
     def start(self, *words, **options):
@@ -89,17 +85,3 @@ class LeaseYard:
                     pass
             one.communicate()
         self.world.end()
-
-
-@pytest.fixture
-def lease_yard(tmp_path, daemon):
-    """lease_yard(gpus=2)"""
-    started = []
-
-    def start(**options):
-        started.append(LeaseYard(tmp_path, daemon, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.end()

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from conftest import PROGRAM, clean_environment
+from program import PROGRAM, clean_environment
 
 BUILD = Path(os.environ.get("GPUYARD_BUILD", "build/release"))
 SOURCE = Path(os.environ.get("GPUYARD_SOURCE", "."))

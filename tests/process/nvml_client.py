@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from conftest import PATIENCE
+from program import PATIENCE
 
 INSIDE = r"""
 import ctypes, json, sys, threading

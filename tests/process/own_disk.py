@@ -1,20 +1,11 @@
-"""A disk of a test's own for a daemon's state, which can be filled."""
+"""Disks of a test's own for a daemon's state: one that can be filled, one that can be frozen."""
 
+import os
 import subprocess
 
 import pytest
 
-
-@pytest.fixture
-def own_disk(tmp_path):
-    """The state directory of a daemon in "yard"."""
-    state = tmp_path / "yard" / "state"
-    state.mkdir(parents=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs", state],
-                      capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root may mount a disk of its own")
-    yield state
-    subprocess.run(["umount", "-l", state], check=True)
+from program import wait_until
 
 
 def fill(disk):
@@ -27,3 +18,48 @@ def fill(disk):
         except OSError:
             pass
     return filler
+
+
+def quietly(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+class FrozenDisk:
+    """A small ext4 file system that can be frozen."""
+
+    def __init__(self, directory):
+        image, self.mount = directory / "image", directory / "mount"
+        self.mount.mkdir()
+        image.write_bytes(b"")
+        os.truncate(image, 16 << 20)
+        assert quietly("mkfs.ext4", "-q", str(image)).returncode == 0
+        mounted = quietly("mount", "-o", "loop", str(image), str(self.mount))
+        if mounted.returncode != 0:
+            pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+
+    def freeze(self):
+        assert quietly("fsfreeze", "-f", str(self.mount)).returncode == 0
+
+    def thaw(self):
+        return quietly("fsfreeze", "-u", str(self.mount))
+
+    def end(self):
+        self.thaw()
+        wait_until(lambda: quietly("umount", str(self.mount)).returncode == 0, "the file system to go")
+
+
+def stuck_threads(pid):
+    """Threads in uninterruptible sleep."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return []
+    found = []
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "D":
+                    found.append(task)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found

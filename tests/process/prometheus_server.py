@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -10,13 +9,15 @@ import urllib.request
 
 import pytest
 
+from program import free_port
+
 
 class Prometheus:
     """Scrapes and evaluates every second, so that a test need not wait for what happens."""
 
-    def __init__(self, directory, port):
+    def __init__(self, directory):
         self.directory = directory
-        self.port = port
+        self.port = free_port()
         self.process = None
 
     def start(self, *targets, rules=None):
@@ -61,12 +62,3 @@ class Prometheus:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-
-
-@pytest.fixture
-def prometheus(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = Prometheus(tmp_path, port)
-    yield server
-    server.stop()

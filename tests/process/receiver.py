@@ -8,8 +8,6 @@ import subprocess
 import threading
 import time
 
-import pytest
-
 
 def make_certificate(directory, names="DNS:localhost,IP:127.0.0.1"):
     """Paths of a certificate that nobody trusts by itself, and of its key."""
@@ -29,8 +27,7 @@ class Told:
         self.headers = {k.lower(): v for k, v in handler.headers.items()}
         self.text = body.decode()
         self.when = time.monotonic()
-        self.answered = None  # the status, once it has been sent whole
-        self.answered_at = None
+        self.answered = None  # the status, noted before it is sent: who has the answer finds it here
 
     def json(self):
         return json.loads(self.text)
@@ -78,17 +75,16 @@ class Receiver:
                 status, headers = answer if isinstance(answer, tuple) else (answer, {})
                 echo = (f"{decoded(self.headers)} {self.path} {dict(self.headers)} "
                         f"{body.decode()}").encode()
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(echo)))
-                self.end_headers()
+                told.answered = status
                 try:
+                    self.send_response(status)
+                    for name, value in headers.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(echo)))
+                    self.end_headers()
                     self.wfile.write(echo)
                 except OSError:  # whoever asked was killed
                     self.close_connection = True
-                    return
-                told.answered, told.answered_at = status, time.monotonic()
 
             def log_message(self, *_):
                 pass
@@ -110,7 +106,7 @@ class Receiver:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def taken(self):
-        """What it has answered with a success."""
+        """What it answers with a success, whether or not whoever asked lives to hear it."""
         return [told for told in list(self.told) if told.answered and told.answered < 300]
 
     def close(self):
@@ -118,19 +114,6 @@ class Receiver:
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
-
-
-@pytest.fixture
-def opened():
-    """Closes what a test puts in, last first."""
-    things = []
-
-    def add(thing):
-        things.append(thing)
-        return thing
-    yield add
-    for thing in reversed(things):
-        thing.close()
 
 
 def secret_file(directory, name, text):

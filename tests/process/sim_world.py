@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 
-import pytest
-
-from conftest import PATIENCE, PROGRAM, clean_environment
+from program import PATIENCE, PROGRAM, clean_environment
 
 
 class World:
@@ -159,10 +157,3 @@ class World:
         if keeper:
             os.kill(keeper, signal.SIGCONT)
         self.sim("stop")
-
-
-@pytest.fixture
-def world(tmp_path):
-    one = World(tmp_path)
-    yield one
-    one.end()

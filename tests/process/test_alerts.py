@@ -2,11 +2,10 @@
 work, told to its holder, capped - and comes back by the rule."""
 
 import json
-import time
 
 import pytest
-from conftest import wait_until
 from lease_yard import LeaseYard
+from program import read_until, wait_until
 
 # The built-in rules as they are, but quicker to clear.
 QUICK = """
@@ -78,7 +77,7 @@ def test_a_gpu_that_falls_off_the_bus_is_out_of_the_pool_within_two_ticks(start,
     assert run_now(yard, "--among", "1") != 0
     alert = wait_for(yard, "gpu-lost", 1)
     assert alert["level"] == "critical" and alert["severity"] == 100 and alert["quarantines"]
-    assert "ALERT [severity 100]: GPU 1 is lost" in yard.must("alerts") + yard.daemon.log()
+    yard.daemon.wait_for_log("ALERT [severity 100]: GPU 1 is lost")
     assert run_now(yard, "--among", "0") == 0  # the other one is as it was
 
 
@@ -86,18 +85,11 @@ def test_its_holder_is_told_and_keeps_running(start):
     yard = start(gpus=1)
     job = yard.hold()
     inject(yard, "--gpu", "0", "--lost")
-    said = []
-
-    def told():
-        line = job.stderr.readline()
-        said.append(line)
-        return "ALERT [severity 100]: GPU 0 is lost" in line
-    wait_until(told, f"the holder to be told: {said}")
+    said = read_until(job.stderr, "ALERT [severity 100]: GPU 0 is lost")
     assert job.poll() is None
-    assert "reset the GPU or restart the machine" in said[-1]
+    assert "reset the GPU or restart the machine" in said.splitlines()[-1]
     yard.must("alerts", "ack", str(wait_for(yard, "gpu-lost")["number"]))
-    line = job.stderr.readline()
-    assert "acknowledged by uid 0: GPU 0 is lost" in line and "ALERT" not in line
+    assert "ALERT" not in read_until(job.stderr, "acknowledged by uid 0: GPU 0 is lost")
 
 
 def test_it_comes_back_by_the_rule(start):
@@ -163,11 +155,11 @@ def test_a_silence_keeps_it_quiet_and_not_unseen(start):
     inject(yard, "--gpu", "0", "--lost")
     assert wait_for(yard, "gpu-lost")["silenced"]
     assert wait_until(lambda: 0 in withheld(yard), "the quarantine")
-    time.sleep(1.5)
+    yard.daemon.wait_for_readings(2)
     assert "ALERT" not in yard.daemon.log()
     assert [one["id"] for one in yard.json("silences", "alerts", "silences")["silences"]] == [silence["id"]]
     yard.must("alerts", "unsilence", silence["id"])
-    wait_until(lambda: "ALERT [severity 100]: GPU 0 is lost" in yard.daemon.log(), "it to be said")
+    yard.daemon.wait_for_log("ALERT [severity 100]: GPU 0 is lost")
     gone = yard.go("alerts", "unsilence", silence["id"])
     assert gone.returncode == 6
 

@@ -13,9 +13,9 @@ import pytest
 
 import alertmanager
 from alertmanager import Alertmanager
-from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
-from conftest import wait_until
-from receiver import Receiver, opened, secret_file  # noqa: F401
+from alerts_yard import brake, webhook
+from program import wait_until
+from receiver import Receiver, secret_file
 
 
 def said_of(receiver):

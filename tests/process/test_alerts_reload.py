@@ -1,8 +1,8 @@
 """SIGHUP: other rules and sinks come into force as a whole or not at all, and nothing that waits is lost."""
 
-from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
-from conftest import wait_until
-from receiver import Receiver, opened  # noqa: F401
+from alerts_yard import brake, webhook
+from program import wait_until
+from receiver import Receiver
 
 
 def statuses(receiver):
@@ -51,6 +51,7 @@ def test_a_rule_that_is_gone_ends_its_alert_and_says_why(alerts_yard, opened):
     assert past["other"]["ending"] == "its rule was switched off"
     wait_until(lambda: sorted(statuses(desk)) == [
         (rule, status) for rule in ("one", "other") for status in ("firing", "resolved")], "the ends")
+    yard.noted("desk")
     yard.restart(9)
     assert yard.firing() == [] and len(desk.told) == 4
 
@@ -69,6 +70,8 @@ def test_who_heard_that_it_began_hears_that_it_is_over_whatever_the_rules_are_by
                 webhook("usual", usual, 'min_level = "critical"'))
     wait_until(lambda: words(named, "gone") == ["firing", "resolved"], "its end")
     wait_until(lambda: words(named, "goes_on") == ["firing"], "the other, at who is to hear of it now")
+    for sink in ("named", "usual"):
+        yard.noted(sink)
     yard.restart(9)
     yard.clear(0)
     for receiver in (named, usual):
@@ -87,8 +90,9 @@ def test_other_sinks_at_the_next_start_are_told_what_fires_and_those_that_are_go
     yard.rules(brake("brake") + webhook("fresh", fresh))
     yard.start()
     line = f"Sink down: a notice of alert brake/{yard.world.uuid(0)} was not delivered: "
-    wait_until(lambda: line in yard.daemon.log(), "the log to say so")
+    yard.daemon.wait_for_log(line)
     wait_until(lambda: statuses(fresh) == [("brake", "firing")], "what fires already at the new sink")
+    yard.noted("down")
     yard.restart(9)  # and that is that
     assert line not in yard.daemon.log() and down.url() not in yard.log()
 

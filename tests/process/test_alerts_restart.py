@@ -3,18 +3,16 @@ what people said of alerts is still so.
 """
 
 import random
-import shutil
 import signal
-import sqlite3
 import threading
 import time
 from collections import Counter
 
 import pytest
 
-from alerts_yard import alerts_yard, brake, webhook  # noqa: F401
-from conftest import PATIENCE, wait_until
-from receiver import Receiver, opened  # noqa: F401
+from alerts_yard import brake, webhook
+from program import PATIENCE, wait_until
+from receiver import Receiver
 
 # A GPU each.
 PENDING, TOLD, UNTOLD, ACKNOWLEDGED, SILENCED, QUARANTINED, OVER = range(7)
@@ -53,6 +51,7 @@ def test_whatever_an_alert_was_it_still_is(alerts_yard, opened, number, record_p
     yard.must("alerts", "ack", str(acknowledged["number"]), "--note", "on my way")
     before = {one["gpu"]["index"]: one for one in yard.firing()}
     ended = yard.history()
+    yard.noted("desk")
     tried = {told.headers["x-gpuyard-delivery"] for told in down.told}
 
     yard.end(number)
@@ -94,23 +93,7 @@ def test_whatever_an_alert_was_it_still_is(alerts_yard, opened, number, record_p
     assert sorted(numbers) == list(range(1, 8))
 
 
-def waiting_in(state, place):
-    """Ids of the notices whose delivery a daemon that is dead has not noted."""
-    copy = place / f"copy{time.monotonic_ns()}"
-    copy.mkdir()
-    for end in ("", "-wal"):
-        try:
-            shutil.copy(f"{state}/state.db{end}", copy / f"state.db{end}")
-        except FileNotFoundError:
-            pass
-    database = sqlite3.connect(copy / "state.db")
-    try:
-        return {row[0] for row in database.execute("SELECT id FROM alert_outbox")}
-    finally:
-        database.close()
-
-
-def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, tmp_path, record_property):
+def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, record_property):
     record_property("contract", "C17")
     seed = random.randrange(2**32)
     dice = random.Random(seed)
@@ -128,7 +111,7 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, tmp_path
             gpu = dice.randrange(gpus)
             on[gpu] = not on[gpu]
             (yard.brake if on[gpu] else yard.release)(gpu)
-            time.sleep(dice.uniform(0, 0.5))
+            time.sleep(dice.uniform(0, 0.5))  # whenever it is: that is what is tested
 
     for life in range(10):
         process = yard.daemon.process
@@ -144,7 +127,8 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, tmp_path
             until = time.monotonic() + dice.uniform(0.1, 1.6)
             live(lambda until=until: time.monotonic() > until)
         yard.end(signal.SIGKILL)
-        lives.append((time.monotonic(), waiting_in(yard.daemon.state, tmp_path)))
+        waiting = yard.daemon.kept("SELECT id FROM alert_outbox")  # whose delivery it has not noted
+        lives.append((time.monotonic(), {row[0] for row in waiting}))
         yard.start()
     for gpu in range(gpus):
         yard.release(gpu)

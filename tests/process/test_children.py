@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import PROGRAM, Daemon, clean_environment, wait_until
+from program import PROGRAM, Daemon, clean_environment, wait_until
 
 
 def descriptors(pid):
@@ -72,15 +72,14 @@ def test_the_driver_host_has_the_descriptor_limit_the_daemon_was_started_with(da
     assert resource.prlimit(host, resource.RLIMIT_NOFILE) == usual
 
 
-def test_after_an_upgrade_in_place_the_daemon_still_starts_its_own_driver_host(tmp_path, monkeypatch):
+def test_after_an_upgrade_in_place_the_daemon_still_starts_its_own_driver_host(tmp_path):
     build = os.path.dirname(os.path.abspath(PROGRAM))
     program = tmp_path / "gpuyard"
     shutil.copy(PROGRAM, program)
     (tmp_path / "sim").symlink_to(build + "/sim")
-    monkeypatch.setattr("conftest.PROGRAM", str(program))
     place = tmp_path / "d"
     place.mkdir()
-    yard = Daemon(place, "--simulate", "1")
+    yard = Daemon(place, "--simulate", "1", program=str(program))
     try:
         yard.ready()
         first = yard.driver_host()

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-from conftest import PROGRAM, clean_environment
+from program import PROGRAM, clean_environment
 
 
 def test_devices_shows_a_simulated_fleet_without_any_daemon(run):

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PROGRAM, clean_environment
+from program import PROGRAM, clean_environment
 
 
 def rows(text):

@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 

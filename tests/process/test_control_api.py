@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from conftest import wait_until
 from control_yard import ControlYard
-from sim_world import World, world  # noqa: F401 - a fixture
+from program import wait_until
+from sim_world import World
 
 GROUP = grp.getgrgid(100)
 BASE = "/api/gpu/manage"
@@ -247,7 +247,7 @@ def test_whoever_listens_hears_how_changes_end(yard):
     assert answer.changes()[0]["operation"] in stream
 
 
-def test_control_is_off_unless_it_is_switched_on(world, tmp_path, record_property):  # noqa: F811
+def test_control_is_off_unless_it_is_switched_on(world, tmp_path, record_property):
     record_property("contract", "E15")
     yard = ControlYard(world, tmp_path)
     yard.config.write_text("")

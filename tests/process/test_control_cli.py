@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from conftest import PROGRAM, wait_until
-from cli_yard import GROUP, Terminal, open_place, yard  # noqa: F401
+from cli_yard import GROUP, Terminal
+from program import PROGRAM, wait_until
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -40,7 +40,7 @@ def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
         assert "enabled = true" in done.stderr
 
 
-def test_control_that_is_off_refuses_and_names_the_key(yard):  # noqa: F811
+def test_control_that_is_off_refuses_and_names_the_key(yard):
     one = yard("enabled = false")
     for words in [words for some in SETTERS.values() for words in some]:
         done = one.go(*words)
@@ -49,7 +49,7 @@ def test_control_that_is_off_refuses_and_names_the_key(yard):  # noqa: F811
     assert one.writes() == []
 
 
-def test_control_that_is_off_still_shows(yard):  # noqa: F811
+def test_control_that_is_off_still_shows(yard):
     one = yard("enabled = false")
     for words in SHOWS:
         done = one.go(*words)
@@ -59,7 +59,7 @@ def test_control_that_is_off_still_shows(yard):  # noqa: F811
 
 
 @pytest.mark.parametrize("words", [words for some in SETTERS.values() for words in some])
-def test_where_nobody_can_be_asked_a_change_needs_yes(yard, words):  # noqa: F811
+def test_where_nobody_can_be_asked_a_change_needs_yes(yard, words):
     one = yard()
     done = one.go(*words[:-1])
     assert done.returncode == 2 and done.stdout == "" and "--yes" in done.stderr
@@ -69,7 +69,7 @@ def test_where_nobody_can_be_asked_a_change_needs_yes(yard, words):  # noqa: F81
 @pytest.mark.parametrize("answer, code", [(b"y\n", 0), (b"Yes\n", 0), (b"n\n", 1), (b"\n", 1),
                                           (b"yesterday\n", 1), (b"\x04", 1),
                                           (b"\x03", -signal.SIGINT)])
-def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):  # noqa: F811
+def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):
     one = yard()
     terminal = Terminal(one, "power", "0", "300", "--for", "1h")
     assert terminal.answer(answer) == code, terminal.text
@@ -81,7 +81,7 @@ def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):  # noqa: F
     assert len(one.writes()) == (1 if code == 0 else 0)
 
 
-def test_on_a_terminal_what_cannot_work_is_not_asked(yard):  # noqa: F811
+def test_on_a_terminal_what_cannot_work_is_not_asked(yard):
     one = yard()
     terminal = Terminal(one, "power", "0", "3000")
     assert terminal.end() == 2
@@ -89,7 +89,7 @@ def test_on_a_terminal_what_cannot_work_is_not_asked(yard):  # noqa: F811
     assert one.writes() == []
 
 
-def test_a_dry_run_says_what_would_happen_and_writes_nothing(yard):  # noqa: F811
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(yard):
     one = yard()
     planned = one.must("power", "0,1", "300W", "--dry-run", "--for", "30m")
     assert re.match(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n"
@@ -101,7 +101,7 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(yard):  # noqa: F81
     assert one.writes() == [] and one.limit() == 700
 
 
-def test_a_limit_is_set_shown_and_restored(yard):  # noqa: F811
+def test_a_limit_is_set_shown_and_restored(yard):
     one = yard()
     assert one.must("power", "0", "300", "--yes") == "GPU 0: power limit 300 W (was 700 W)\n"
     assert one.limit(0) == 300 and one.limit(1) == 700
@@ -114,7 +114,7 @@ def test_a_limit_is_set_shown_and_restored(yard):  # noqa: F811
     assert one.limit() == 700
 
 
-def test_a_time_that_is_over_puts_it_back(yard):  # noqa: F811
+def test_a_time_that_is_over_puts_it_back(yard):
     one = yard()
     line = one.must("power", "0", "300", "--for", "1s", "--yes")
     assert re.fullmatch(r"GPU 0: power limit 300 W \(was 700 W\), until [-0-9: ]+\n", line)
@@ -135,14 +135,14 @@ def test_a_time_that_is_over_puts_it_back(yard):  # noqa: F811
     (("persistence", "0", "maybe"), "on or off"),
     (("restore",), "say which GPUs"),
 ])
-def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(yard, words, message):  # noqa: F811
+def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(yard, words, message):
     one = yard()
     done = one.go(*words, "--yes")
     assert done.returncode == 2 and message in done.stderr, done.stderr
     assert one.writes() == []
 
 
-def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):  # noqa: F811
+def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):
     one = yard()
     address = one.world.gpu(1)["pci_address"][4:].lower()
     for name in ("1", one.world.uuid(1), address):
@@ -155,7 +155,7 @@ def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):  # n
     assert one.limit(0) == 700
 
 
-def test_all_is_a_name_for_all(yard):  # noqa: F811
+def test_all_is_a_name_for_all(yard):
     one = yard()
     assert len(one.must("power", "all", "300", "--yes").splitlines()) == 2
     assert one.limit(0) == one.limit(1) == 300
@@ -163,7 +163,7 @@ def test_all_is_a_name_for_all(yard):  # noqa: F811
     assert one.limit(0) == one.limit(1) == 700
 
 
-def test_every_setting_is_set_and_put_back(yard):  # noqa: F811
+def test_every_setting_is_set_and_put_back(yard):
     one = yard()
     before = one.settings()
     line = one.must("clocks", "0", "--gpu", "1200,1500", "--memory", "2619", "--yes")
@@ -185,7 +185,7 @@ def test_every_setting_is_set_and_put_back(yard):  # noqa: F811
     assert one.settings() == before
 
 
-def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):  # noqa: F811
+def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):
     one = yard()
     one.world.lose(1)
     done = one.go("power", "all", "300", "--yes")
@@ -197,7 +197,7 @@ def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):  # noqa: F811
     assert answer["changes"][1]["error"]["code"] == "device_lost"
 
 
-def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):  # noqa: F811
+def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):
     one = yard()
     one.must("power", "1", "300", "--yes")
     one.world.inject(1, "--call", "power_limits", "--never-returns")
@@ -207,7 +207,7 @@ def test_a_gpu_that_does_not_answer_is_shown_with_what_is_known(yard):  # noqa: 
     assert "power limit: the GPU has not answered in time\n" in table
 
 
-def test_all_or_none(yard):  # noqa: F811
+def test_all_or_none(yard):
     one = yard()
     one.world.inject(1, "--call", "set_power_limit", "--code", "999")
     done = one.go("power", "all", "300", "--atomic", "--yes")
@@ -217,14 +217,14 @@ def test_all_or_none(yard):  # noqa: F811
     assert "300 W" not in one.must("power", "0")
 
 
-def test_what_a_model_lacks_is_exit_code_3(yard):  # noqa: F811
+def test_what_a_model_lacks_is_exit_code_3(yard):
     one = yard('enabled = true', "--model", "rtx4090")
     done = one.go("ecc", "0", "on", "--yes")
     unsupported = done.returncode == 3 and "upported" in done.stderr
     assert unsupported, done.stdout + done.stderr
 
 
-def test_nobody_vouches_for_tcp(yard):  # noqa: F811
+def test_nobody_vouches_for_tcp(yard):
     one = yard()
     address = f"127.0.0.1:{one.daemon.port}"
     done = one.go("power", "0", "300", "--yes", "--socket", address)
@@ -234,7 +234,7 @@ def test_nobody_vouches_for_tcp(yard):  # noqa: F811
 
 
 @needs_root
-def test_who_is_not_in_the_group_is_told_how_to_get_there(yard):  # noqa: F811
+def test_who_is_not_in_the_group_is_told_how_to_get_there(yard):
     one = yard()
     for words in (("power", "0", "300", "--yes"), ("clocks", "0", "--gpu", "1200", "--yes"),
                   ("restore", "--all", "--yes"), ("audit",)):
@@ -246,7 +246,7 @@ def test_who_is_not_in_the_group_is_told_how_to_get_there(yard):  # noqa: F811
 
 
 @needs_root
-def test_the_lowest_of_several_limits_is_in_force(yard):  # noqa: F811
+def test_the_lowest_of_several_limits_is_in_force(yard):
     one = yard()
     member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
     one.must("power", "0", "300", "--yes", **member)
@@ -259,7 +259,7 @@ def test_the_lowest_of_several_limits_is_in_force(yard):  # noqa: F811
 
 
 @needs_root
-def test_what_somebody_else_has_is_his_but_for_force(yard):  # noqa: F811
+def test_what_somebody_else_has_is_his_but_for_force(yard):
     one = yard()
     member = {"uid": NOBODY, "groups": [grp.getgrnam(GROUP).gr_gid]}
     one.must("clocks", "0", "--gpu", "1200", "--yes", "--for", "1h", **member)
@@ -274,7 +274,7 @@ def test_what_somebody_else_has_is_his_but_for_force(yard):  # noqa: F811
     assert one.limit() == 700 and one.settings()["locked_sm_mhz"] == []
 
 
-def test_nobody_waits_with_no_wait(yard):  # noqa: F811
+def test_nobody_waits_with_no_wait(yard):
     one = yard()
     answer = one.json("changes", "power", "0", "300", "--yes", "--no-wait")
     assert [change["outcome"] for change in answer["changes"]] == ["queued"]
@@ -288,7 +288,7 @@ def test_nobody_waits_with_no_wait(yard):  # noqa: F811
     assert one.go("operations", "no-such").returncode == 6
 
 
-def test_everything_is_in_the_audit_log(yard):  # noqa: F811
+def test_everything_is_in_the_audit_log(yard):
     one = yard()
     one.must("power", "0", "300", "--yes")
     one.go("power", "1", "9000", "--yes")
@@ -300,7 +300,7 @@ def test_everything_is_in_the_audit_log(yard):  # noqa: F811
     assert len(table.splitlines()) == 2 and "restored" in table
 
 
-def test_clearing_and_resetting(yard):  # noqa: F811
+def test_clearing_and_resetting(yard):
     command = json.dumps([PROGRAM if os.path.isabs(PROGRAM) else os.path.abspath(PROGRAM), "sim",
                           "reset", "--gpu", "{index}"])
     one = yard(f"enabled = true\nreset_command = {command}\n")
@@ -310,13 +310,13 @@ def test_clearing_and_resetting(yard):  # noqa: F811
     assert one.json("changes", "reset", "0", "--dry-run")["changes"][0]["outcome"] == "planned"
 
 
-def test_a_daemon_that_may_not_itself_is_exit_code_4(yard):  # noqa: F811
+def test_a_daemon_that_may_not_itself_is_exit_code_4(yard):
     one = yard("enabled = true", "--gpus", "1", "--setters", "nobody")
     done = one.go("power", "0", "300", "--yes")
     assert done.returncode == 4 and "ermission" in done.stderr, done.stderr
 
 
-def test_a_reset_is_waited_for_to_its_end(yard):  # noqa: F811
+def test_a_reset_is_waited_for_to_its_end(yard):
     command = json.dumps(["sh", "-c", 'sleep 1; echo "no such GPU" >&2; exit 3'])
     one = yard(f"enabled = true\nreset_command = {command}\n")
     began = time.monotonic()

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, wait_until
-from control_proof import BASE, accepted, as_root, control, gone, limit, wanted_of  # noqa: F401
-from sim_world import world  # noqa: F401
+from control_proof import BASE, accepted, as_root, gone, limit, wanted_of
+from program import PROGRAM, wait_until
 
 pytestmark = as_root
 
@@ -147,7 +146,8 @@ def test_killed_before_it_is_known_what_there_was_nothing_is_written_and_nothing
     yard = control()
     world.hang(0, "power_limits")
     asked = yard.a.power(0, 300, wait=False)
-    time.sleep(0.3)  # into the look
+    wait_until(lambda: yard.daemon.get("/api/gpu/manage/operations").json()["operations"][0]["state"]
+               == "running", "the look at what there is")
     yard.kill()
     assert asked.result() is None
     world.heal(0)
@@ -271,7 +271,7 @@ def test_killed_at_any_time_the_next_daemon_knows_what_is_wanted(control, seed):
                 asked_for.add(watts * 1000)
             pending.append((key, watts, caller.power(gpu, watts, wait=False) if watts is not None else
                             caller.delete(gpu, "power-limit", wait=False)))
-            time.sleep(chance.choice((0, 0, 0.002, 0.01)))
+            time.sleep(chance.choice((0, 0, 0.002, 0.01)))  # however many are under way: that is tested
         yard.kill()
         for key, watts, one in pending:
             answer = one.result()

@@ -7,10 +7,9 @@ import time
 
 import pytest
 
-from conftest import PATIENCE, PROGRAM, wait_until
-from control_proof import accepted, as_root, control, gone, limit, resetting  # noqa: F401
+from control_proof import accepted, as_root, gone, limit, resetting
 from nvml_client import Client
-from sim_world import world  # noqa: F401
+from program import PATIENCE, PROGRAM, wait_until
 
 pytestmark = as_root
 

@@ -10,7 +10,6 @@ import threading
 import pytest
 
 from control_yard import ControlYard
-from sim_world import world  # noqa: F401
 
 GPUS = 4
 REQUESTS = 10_000

@@ -8,11 +8,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from conftest import program_for_others
-from control_proof import BASE, accepted, as_root, control, gone, limit  # noqa: F401
+from control_proof import BASE, accepted, as_root, gone, limit
 from control_yard import ControlYard
 from nvml_client import Client
-from sim_world import World, world  # noqa: F401
+from program import program_for_others
+from sim_world import World
 
 pytestmark = as_root
 

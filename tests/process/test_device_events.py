@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from conftest import PROGRAM, wait_until
-from sim_world import world  # noqa: F401 - a fixture
+from program import PROGRAM, wait_until
 
 SIMULATED = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
 WARM_UP = 45  # an Xid that no test looks for
@@ -30,11 +29,14 @@ def count(yard, gpu, xid):
 
 def listening(yard, gpu=0):
     """Waits until the driver-host waits for events: what happened before is nobody's news."""
-    def heard():
-        inject(yard, "--gpu", str(gpu), "--xid", str(WARM_UP))
-        time.sleep(0.3)
-        return count(yard, gpu, WARM_UP) > 0
-    wait_until(heard, "the first event to be told")
+    return until_told(yard, gpu, WARM_UP, "the first event to be told")
+
+
+def until_told(yard, gpu, xid, what):
+    """Makes that Xid happen again and again until one more of them is counted."""
+    before = count(yard, gpu, xid)
+    wait_until(lambda: count(yard, gpu, xid) > before or inject(yard, "--gpu", str(gpu), "--xid", str(xid)),
+               what, every=0.3)
     return yard
 
 
@@ -72,7 +74,7 @@ def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
     assert f"\ngpuyard_gpu_xid_errors_total{labels} 1\n" in text
     seen = re.search(rf"gpuyard_gpu_xid_last_seen_timestamp_seconds{re.escape(labels)} (\S+)", text)
     assert before - 1 < float(seen.group(1)) < time.time() + 1
-    assert "GPU 1: Xid 79: The GPU has fallen off the bus." in yard.log()
+    yard.wait_for_log("GPU 1: Xid 79: The GPU has fallen off the bus.")
     page = run("devices", "1", "--socket", yard.socket).stdout
     assert re.search(r"Xid 79 \(1 time, last \S+\): The GPU has fallen off the bus\.", page)
 
@@ -80,17 +82,16 @@ def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
 def test_memory_errors_are_events_too(daemon):
     yard = listening(daemon("--simulate", "1"))
     inject(yard, "--gpu", "0", "--ecc-corrected", "1")
-    wait_until(lambda: "GPU 0: A memory error was corrected." in yard.log(), "the event")
+    yard.wait_for_log("GPU 0: A memory error was corrected.")
     inject(yard, "--gpu", "0", "--ecc-uncorrected", "1")
-    wait_until(lambda: "GPU 0: A memory error could not be corrected." in yard.log(), "the event")
+    yard.wait_for_log("GPU 0: A memory error could not be corrected.")
 
 
 def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
     yard = listening(daemon("--simulate", "2"))
     inject(yard, "--gpu", "1", "--lost")
-    wait_until(lambda: "GPU 1: The GPU is not available. (GPU is lost)" in yard.log(), "the loss")
-    wait_until(lambda: (inject(yard, "--gpu", "0", "--xid", "13"), time.sleep(0.3),
-                        count(yard, 0, 13) > 0)[-1], "an event of the other GPU")
+    yard.wait_for_log("GPU 1: The GPU is not available. (GPU is lost)")
+    until_told(yard, 0, 13, "an event of the other GPU")
     assert yard.log().count("GPU is lost)") == 1
 
 
@@ -105,7 +106,7 @@ def test_what_both_sources_tell_is_counted_once(daemon, tmp_path):
     wait_until(lambda: count(yard, 1, 31) == 3, "three Xids")
     write(f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 13, Graphics Exception\n")
     wait_until(lambda: count(yard, 1, 13) == 1, "the one that only the kernel tells")
-    time.sleep(1.5)  # another snapshot
+    yard.wait_for_readings(2)
     assert count(yard, 1, 31) == 3
     assert yard.log().count("GPU 1: Xid 31: ") == 3
     assert "python3" not in yard.log() and "4711" not in yard.log()
@@ -139,9 +140,7 @@ def test_counts_survive_the_driver_host(daemon):
     old = yard.driver_host()
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: yard.driver_host() not in (None, old), "another driver-host")
-    warm = count(yard, 0, WARM_UP)
-    wait_until(lambda: (inject(yard, "--gpu", "0", "--xid", str(WARM_UP)), time.sleep(0.3),
-                        count(yard, 0, WARM_UP) > warm)[-1], "events of the new driver-host")
+    until_told(yard, 0, WARM_UP, "events of the new driver-host")
     assert count(yard, 0, 13) == 1
 
 
@@ -152,7 +151,8 @@ def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_pro
         [PROGRAM, "sim", "run", "--world", yard.state + "/world", "--gpu", "0", "--", "sleep", "60"],
         env=yard.environment)
     try:
-        gpu = lambda: yard.get("/api/gpu/devices/0").json()  # noqa: E731
+        def gpu():
+            return yard.get("/api/gpu/devices/0").json()
         wait_until(lambda: any(one["pid"] == worker.pid for one in gpu()["processes"] or []),
                    "the process to be listed")
         assert gpu()["health"] == "healthy"
@@ -166,7 +166,7 @@ def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_pro
 
 
 def test_a_gpu_that_the_driver_does_not_count_any_more_is_unhealthy_until_it_is_back(
-        daemon, world, record_property):  # noqa: F811
+        daemon, world, record_property):
     record_property("contract", "A10")
     world.start("--model", "h100:2")
     yard = daemon("--nvml", SIMULATED, GPUYARD_SIM_WORLD=str(world.directory))

@@ -13,7 +13,7 @@ import time
 import jsonschema
 import pytest
 from chromium import Chromium
-from conftest import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, wait_until
 
 LISTENERS = 1000
 

@@ -4,8 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from conftest import command_line, wait_until
-from prometheus_server import prometheus  # noqa: F401 - a fixture
+from program import command_line, wait_until
 
 DASHBOARD = json.loads(
     (Path(__file__).parents[2] / "packaging/grafana/gpuyard.json").read_text())

@@ -9,7 +9,6 @@ import subprocess
 
 import pytest
 
-from sim_world import world  # noqa: F401
 
 WHOLE = os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1")
 # Without these there is no list of GPUs at all.
@@ -39,7 +38,7 @@ def half(tmp_path):
 
 
 @pytest.fixture
-def devices(world, run):  # noqa: F811
+def devices(world, run):
     """gpuyard's list through a library that lacks something."""
     world.start("--gpus", "2", "--load", "steady:0.8")
 
@@ -96,7 +95,7 @@ def test_without_a_list_of_gpus_it_says_so_and_does_not_crash(devices, half, nam
     assert "Function Not Found" in said or "not found" in said.lower() or names[0] in said, said
 
 
-def test_a_daemon_on_half_a_library_serves_and_a_whole_one_beside_it_too(daemon, half, world):  # noqa: F811
+def test_a_daemon_on_half_a_library_serves_and_a_whole_one_beside_it_too(daemon, half, world):
     world.start("--gpus", "2", "--load", "steady:0.8")
     place = {"GPUYARD_SIM_WORLD": str(world.directory)}
     poor = daemon("--nvml", half(["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature",

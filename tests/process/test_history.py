@@ -12,8 +12,7 @@ import time
 
 import pytest
 
-from conftest import wait_until
-from sim_world import world  # noqa: F401
+from program import wait_until
 
 HISTORY = "/api/gpu/devices/0/history?metric=power_draw"
 HOUR = 3_600_000
@@ -75,13 +74,13 @@ def test_what_cannot_be_answered_is_a_400_that_helps(daemon, query, says):
     assert answer.status == 400 and says in answer.json()["error"]["message"], answer.text
 
 
-def test_a_gpu_that_was_lost_has_a_gap_and_goes_on(daemon, world):  # noqa: F811
+def test_a_gpu_that_was_lost_has_a_gap_and_goes_on(daemon, world):
     world.start("--gpus", "2")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_for_readings(yard, 3)
     world.must("inject", "--gpu", "0", "--lost")
     before = len(values(readings(yard)))
-    time.sleep(3)
+    yard.wait_for_readings(3)
     assert len(values(readings(yard))) <= before + 1, "an old value is no new point"
     world.must("inject", "--gpu", "0", "--clear")
     history = wait_for_readings(yard, before + 3)

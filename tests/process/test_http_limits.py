@@ -3,7 +3,7 @@
 import os
 import socket
 
-from conftest import PATIENCE, wait_until
+from program import PATIENCE, wait_until
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

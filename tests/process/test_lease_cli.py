@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM, wait_until
-from lease_yard import USE, lease_yard  # noqa: F401
+from lease_yard import USE
+from program import PROGRAM, wait_until
 
 
 def taken(yard, *words):
@@ -17,7 +17,7 @@ def taken(yard, *words):
     return lines[0], dict(line.split("=", 1) for line in lines[1:])
 
 
-def test_leases_says_who_holds_what(lease_yard):  # noqa: F811
+def test_leases_says_who_holds_what(lease_yard):
     yard = lease_yard(gpus=2)
     one = yard.hold("--note", "thesis")
     lease = yard.leases()[0]
@@ -27,7 +27,7 @@ def test_leases_says_who_holds_what(lease_yard):  # noqa: F811
     assert "thesis" in table and "held" in table and "These GPUs are simulated." in table
 
 
-def test_the_queue_says_why_somebody_waits(lease_yard):  # noqa: F811
+def test_the_queue_says_why_somebody_waits(lease_yard):
     yard = lease_yard()
     assert "Nobody waits." in yard.must("queue")
     yard.hold("--max-time", "1h")
@@ -39,7 +39,7 @@ def test_the_queue_says_why_somebody_waits(lease_yard):  # noqa: F811
     assert "second" in text and waiting["place"]["text"] in text
 
 
-def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):  # noqa: F811
+def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):
     yard = lease_yard()
     name, variables = taken(yard, "--ttl", "1h")
     assert variables["CUDA_VISIBLE_DEVICES"] == yard.world.uuid(0)
@@ -53,7 +53,7 @@ def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):  # no
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):  # noqa: F811
+def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):
     yard = lease_yard()
     script = (f'eval "$("{PROGRAM}" lease take --quiet --ttl 1h --export)"; '
               f'echo $CUDA_VISIBLE_DEVICES; "{PROGRAM}" lease release >&2')
@@ -63,7 +63,7 @@ def test_what_is_exported_is_what_a_shell_evaluates(lease_yard):  # noqa: F811
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_an_old_fence_is_refused(lease_yard):  # noqa: F811
+def test_an_old_fence_is_refused(lease_yard):
     yard = lease_yard()
     name, variables = taken(yard, "--ttl", "1h")
     stale = str(int(variables["GPUYARD_FENCE"]) - 1)
@@ -74,7 +74,7 @@ def test_an_old_fence_is_refused(lease_yard):  # noqa: F811
     yard.must("lease", "release", GPUYARD_LEASE=name, GPUYARD_FENCE=variables["GPUYARD_FENCE"])
 
 
-def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):  # noqa: F811
+def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):
     yard = lease_yard()
     for words in (("show", "nonsense"), ("release", "nonsense"), ("renew", "nonsense", "--ttl", "1h")):
         done = yard.go("lease", *words)
@@ -82,7 +82,7 @@ def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):  # noqa: F811
     assert yard.go("lease", "show").returncode == 2
 
 
-def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):  # noqa: F811
+def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):
     yard = lease_yard()
     squatter = subprocess.Popen(["sleep", "600"])
     try:
@@ -102,7 +102,7 @@ def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):  # n
     wait_until(lambda: yard.leases() == [], "its lease to end with it")
 
 
-def test_a_cordoned_gpu_is_not_handed_out(lease_yard):  # noqa: F811
+def test_a_cordoned_gpu_is_not_handed_out(lease_yard):
     yard = lease_yard()
     withheld = yard.json("cordon", "cordon", "0", "--reason", "new fan")["withheld"]
     assert [one["why"] for one in withheld] == ["cordoned"]
@@ -112,7 +112,7 @@ def test_a_cordoned_gpu_is_not_handed_out(lease_yard):  # noqa: F811
     assert yard.go("run", "--no-wait", "--", "true").returncode == 0
 
 
-def test_an_administrator_ends_what_does_not_drain(lease_yard):  # noqa: F811
+def test_an_administrator_ends_what_does_not_drain(lease_yard):
     if os.geteuid() != 0:
         pytest.skip("only root is an administrator for sure")
     yard = lease_yard()
@@ -124,7 +124,7 @@ def test_an_administrator_ends_what_does_not_drain(lease_yard):  # noqa: F811
     assert "an administrator ended the lease" in err
 
 
-def test_usage_counts_what_was_leased(lease_yard):  # noqa: F811
+def test_usage_counts_what_was_leased(lease_yard):
     yard = lease_yard()
     yard.must("run", "--", "sh", "-c", f"{USE} sleep 3")
     for by in ("user", "day", "gpu", "lease"):
@@ -135,7 +135,7 @@ def test_usage_counts_what_was_leased(lease_yard):  # noqa: F811
     assert len(lines) >= 2 and re.match(r"\w+,", lines[0])
 
 
-def test_nobody_else_ends_a_lease(lease_yard, tmp_path):  # noqa: F811
+def test_nobody_else_ends_a_lease(lease_yard, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     yard = lease_yard()

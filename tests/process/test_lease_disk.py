@@ -10,10 +10,9 @@ import subprocess
 
 import pytest
 
-from conftest import wait_until
 from control_client import Caller
-from own_disk import fill, own_disk  # noqa: F401
-from sim_world import world  # noqa: F401
+from own_disk import fill
+from program import wait_until
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 NO_ROOM = (4000, resource.RLIM_INFINITY)  # less than one page of the journal

@@ -6,9 +6,8 @@ import socket
 import time
 
 import pytest
-from conftest import PATIENCE, wait_until
 from control_client import connect
-from sim_world import world  # noqa: F401
+from program import PATIENCE, wait_until
 
 ALICE, BOB = 61001, 61002
 
@@ -39,7 +38,7 @@ def leases(yard):
 
 
 @pytest.fixture
-def yard(daemon, world):  # noqa: F811
+def yard(daemon, world):
     world.start("--gpus", "1", "--load", "idle")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: yard.get("/api/gpu/load").status == 200

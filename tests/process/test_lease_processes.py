@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from conftest import wait_until
 from control_client import Caller
-from sim_world import world  # noqa: F401
+from program import wait_until
 
 LEASES = "/api/gpu/leases"
 

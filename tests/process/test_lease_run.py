@@ -5,12 +5,11 @@ import os
 import signal
 import time
 
-import jsonschema
 import pytest
 
-from conftest import PATIENCE, PROGRAM, wait_until
-from lease_yard import USE, lease_yard  # noqa: F401
-from test_cli_schema import committed, strict
+from lease_yard import USE
+from program import PATIENCE, read_until, wait_until
+from schemas import validate
 
 
 def end_of(process):
@@ -18,7 +17,7 @@ def end_of(process):
     return process.returncode, out, err
 
 
-def test_a_command_runs_on_its_gpu_and_gives_it_back(lease_yard):  # noqa: F811
+def test_a_command_runs_on_its_gpu_and_gives_it_back(lease_yard):
     yard = lease_yard(gpus=2)
     code, out, err = end_of(yard.start("--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES {uuids}; exit 42"))
     assert code == 42 and out.split()[0] == out.split()[1] and out.split()[0] in (
@@ -27,19 +26,19 @@ def test_a_command_runs_on_its_gpu_and_gives_it_back(lease_yard):  # noqa: F811
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_a_summary_has_joules_memory_and_utilisation(lease_yard, tmp_path):  # noqa: F811
+def test_a_summary_has_joules_memory_and_utilisation(lease_yard, tmp_path):
     yard = lease_yard()
     file = tmp_path / "summary.json"
     code, _, err = end_of(yard.start("--summary", str(file), "--", "sh", "-c", f"{USE} sleep 6"))
     summary = json.loads(file.read_text())
-    jsonschema.validate(summary, strict(json.loads(committed("run"))), cls=jsonschema.Draft202012Validator)
+    validate(summary, "run")
     use = summary["lease"]["use"]
     assert code == 0 and summary["simulated"]
     assert use["energy_mj"] > 0 and use["peak_memory_bytes"] > 0 and use["mean_utilization_percent"] > 0, use
     assert "J" in err and "GiB" in err and "%" in err
 
 
-def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp_path):  # noqa: F811
+def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp_path):
     yard = lease_yard()
     log = tmp_path / "log"
     first = yard.hold()
@@ -58,7 +57,7 @@ def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp
     assert log.read_text().split() == [word for name in "abc" for word in ("begin", name, "end", name)]
 
 
-def test_no_free_gpu_is_exit_code_7(lease_yard):  # noqa: F811
+def test_no_free_gpu_is_exit_code_7(lease_yard):
     yard = lease_yard()
     yard.hold()
     for words in (("--no-wait",), ("--wait", "1s")):
@@ -69,12 +68,12 @@ def test_no_free_gpu_is_exit_code_7(lease_yard):  # noqa: F811
 
 @pytest.mark.parametrize("words", [("--model", "A100"), ("-n", "9"), ("--among", "7"),
                                    ("--min-free", "900G")])
-def test_what_can_never_be_is_exit_code_2_with_the_reason(lease_yard, words):  # noqa: F811
+def test_what_can_never_be_is_exit_code_2_with_the_reason(lease_yard, words):
     done = lease_yard().go("run", *words, "--", "echo", "ran")
     assert (done.returncode, done.stdout) in ((2, ""), (6, "")) and done.stderr, done.stderr
 
 
-def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):  # noqa: F811
+def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):
     yard = lease_yard()
     yard.hold()
     one = yard.start("--", "echo", "ran")
@@ -85,13 +84,13 @@ def test_who_gives_up_waiting_is_out_of_the_queue(lease_yard):  # noqa: F811
     assert yard.queue()["waiting"] == []
 
 
-def test_the_gpu_of_a_launcher_that_was_killed_is_not_given_away_under_its_command(lease_yard):  # noqa: F811
+def test_the_gpu_of_a_launcher_that_was_killed_is_not_given_away_under_its_command(lease_yard):
     yard = lease_yard()
     one = yard.hold()
     one.kill()
     one.wait()
     wait_until(lambda: [lease["state"] for lease in yard.leases()] == ["draining"], "it to drain")
-    time.sleep(1)
+    yard.daemon.wait_for_readings(2)
     assert yard.go("run", "--no-wait", "--", "echo", "ran").returncode == 7
     os.kill(one.held_pid, signal.SIGKILL)
     done = yard.go("run", "--wait", "20s", "--", "echo", "ran")
@@ -99,7 +98,7 @@ def test_the_gpu_of_a_launcher_that_was_killed_is_not_given_away_under_its_comma
 
 
 @pytest.mark.parametrize("way", ["setsid sh -c", "sh -c"])
-def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):  # noqa: F811
+def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):
     yard = lease_yard()
     mark = tmp_path / "left"
     # Twice forked: nobody of the command's is its parent any more.
@@ -114,12 +113,12 @@ def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):
     assert yard.go("run", "--wait", "20s", "--", "true").returncode == 0
 
 
-def test_the_stdout_of_the_command_is_its_own(lease_yard):  # noqa: F811
+def test_the_stdout_of_the_command_is_its_own(lease_yard):
     done = lease_yard().go("run", "--", "printf", "a\\nb")
     assert (done.returncode, done.stdout) == (0, "a\nb")
 
 
-def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):  # noqa: F811
+def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):
     yard = lease_yard()
     go = tmp_path / "go"
     one = yard.hold(script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
@@ -137,7 +136,7 @@ def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon): 
     wait_until(lambda: yard.leases() == [], "the lease to end")
 
 
-def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_path, daemon):  # noqa: F811
+def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_path, daemon):
     yard = lease_yard()
     go = tmp_path / "go"
     one = yard.hold("--among", "0", script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
@@ -149,19 +148,17 @@ def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_pat
     daemon(directory=yard.daemon.directory, GPUYARD_SIM_WORLD=str(yard.world.directory))
     found = wait_until(lambda: yard.queue()["squatters"], "the command to be found outside any lease")
     assert found[0]["pid"] == one.held_pid
-    while "has lost what it knew of leases" not in (line := one.stderr.readline()):
-        assert line, "it ended and had not said it"
+    read_until(one.stderr, "has lost what it knew of leases")
     wait_until(lambda: yard.leases() == [] and yard.queue()["waiting"] == [], "the second claim to be gone")
     go.touch()
     code, _, err = end_of(one)
     assert code == 3, err
 
 
-def test_signals_while_it_runs_reach_the_command(lease_yard, tmp_path):  # noqa: F811
+def test_signals_while_it_runs_reach_the_command(lease_yard, tmp_path):
     yard = lease_yard()
     mark = tmp_path / "mark"
     one = yard.start("--", "sh", "-c", f"trap 'exit 9' USR1; echo >{mark}; while :; do sleep 0.02; done")
     wait_until(mark.exists, "the command")
-    time.sleep(0.1)
     one.send_signal(signal.SIGUSR1)
     assert end_of(one)[0] == 9

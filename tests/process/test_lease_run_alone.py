@@ -13,16 +13,15 @@ import sys
 import termios
 import time
 
-import jsonschema
 import pytest
 
-from conftest import PATIENCE, PROGRAM, children, clean_environment, wait_until
-from fake_leasing import GPU, leasing, place  # noqa: F401
-from test_cli_schema import committed, strict
+from fake_leasing import GPU, place
+from program import PATIENCE, PROGRAM, children, clean_environment, command_line, read_until, wait_until
+from schemas import validate
 
 
 @pytest.fixture
-def launch(tmp_path, leasing):  # noqa: F811
+def launch(tmp_path, leasing):
     """Starts `gpuyard run WORDS`; it is killed after the test."""
     started = []
 
@@ -41,7 +40,7 @@ def launch(tmp_path, leasing):  # noqa: F811
 
 
 @pytest.fixture
-def granted(launch, leasing):  # noqa: F811
+def granted(launch, leasing):
     """The same with its lease granted at once."""
     def go(*words, **options):
         one = launch(*words, **options)
@@ -65,7 +64,7 @@ def appears(path):
                       f"{path.name} to be written")
 
 
-def test_what_is_claimed_is_what_was_said(launch, leasing):  # noqa: F811
+def test_what_is_claimed_is_what_was_said(launch, leasing):
     launch("-n", "2", "--min-free", "20G", "--model", "H100", "--among", "0,GPU-1", "--max-time", "2h",
            "--wait", "1h", "--note", "thesis", "--", "true")
     wish = leasing.next_claim()
@@ -75,7 +74,7 @@ def test_what_is_claimed_is_what_was_said(launch, leasing):  # noqa: F811
         "max_time_s": 7200, "wait_s": 3600, "binding": "run", "note": "thesis", "stream": True}
 
 
-def test_the_command_finds_its_gpus_in_its_environment_and_its_words(granted, leasing):  # noqa: F811
+def test_the_command_finds_its_gpus_in_its_environment_and_its_words(granted, leasing):
     code, out, _ = end_of(granted("--", "sh", "-c", "env; echo $0", "device={uuids}:{indices}"))
     variables = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
     assert code == 0
@@ -90,20 +89,20 @@ def test_the_command_finds_its_gpus_in_its_environment_and_its_words(granted, le
 @pytest.mark.parametrize("command, code", [
     (("true",), 0), (("sh", "-c", "exit 42"), 42), (("sh", "-c", "kill -TERM $$"), 128 + 15),
     (("sh", "-c", "kill -KILL $$"), 128 + 9), (("/nowhere/command",), 127), (("/etc/passwd",), 126)])
-def test_the_exit_status_is_the_commands(granted, leasing, command, code):  # noqa: F811
+def test_the_exit_status_is_the_commands(granted, leasing, command, code):
     done, out, err = end_of(granted("--", *command))
     assert (done, out) == (code, ""), err
     assert len(leasing.released) == 1
     assert ("running" in err) == (code in (126, 127))
 
 
-def test_no_instruction_of_the_command_runs_before_the_daemon_knows_it(granted, leasing):  # noqa: F811
+def test_no_instruction_of_the_command_runs_before_the_daemon_knows_it(granted, leasing):
     code, out, _ = end_of(granted("--", "sh", "-c", "echo $$"))
     assert code == 0
     assert leasing.members == [{"pid": int(out), "fence": 7}]
 
 
-def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tmp_path):  # noqa: F811
+def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tmp_path):
     leasing.refuse["member"] = (409, "conflict", "the fence is another grant's")
     mark = path_of(tmp_path, "mark")
     code, out, err = end_of(granted("--", "touch", str(mark)))
@@ -115,7 +114,7 @@ def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tm
 UNAVAILABLE = (503, "unavailable", "it is still being looked at who holds what")
 
 
-def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_starts(granted, leasing):  # noqa: F811
+def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_starts(granted, leasing):
     leasing.refuse["member"] = UNAVAILABLE
     one = granted("--", "echo", "ran")
     wait_until(lambda: len(leasing.members) >= 2, "it to be asked again")
@@ -125,7 +124,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_before_the_command_sta
     assert all(member == leasing.members[0] for member in leasing.members)
 
 
-def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_same(launch, leasing):  # noqa: F811
+def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_same(launch, leasing):
     leasing.members_answered.clear()
     one = launch("--", "echo", "ran")
     leasing.next_claim()
@@ -140,7 +139,7 @@ def test_a_daemon_that_is_restarted_before_the_command_starts_starts_it_all_the_
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("asking_again", [False, True])
-def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, leasing, tmp_path, number,  # noqa: F811
+def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, leasing, tmp_path, number,
                                                                     asking_again):
     mark = path_of(tmp_path, "mark")
     if asking_again:
@@ -156,7 +155,7 @@ def test_who_is_ended_before_the_command_starts_gives_the_lease_back(granted, le
     assert not mark.exists() and len(leasing.released) == 1
 
 
-def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted, leasing):  # noqa: F811
+def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted, leasing):
     leasing.members_answered.clear()
     one = granted("--", "echo", "ran")
     wait_until(lambda: leasing.members, "the command to be told of")
@@ -165,7 +164,7 @@ def test_a_command_that_is_killed_before_it_starts_is_seen_to_have_ended(granted
     assert end_of(one)[:2] == (128 + signal.SIGKILL, "")
 
 
-def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(granted, leasing):  # noqa: F811
+def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(granted, leasing):
     leasing.refuse["release"] = UNAVAILABLE
     one = granted("--", "sh", "-c", "exit 3")
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
@@ -174,7 +173,7 @@ def test_a_daemon_that_is_busy_with_itself_is_asked_again_to_end_the_lease(grant
     assert code == 3 and "asking again" in err and "1.5 kJ" in err
 
 
-def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_status(granted, leasing):  # noqa: F811
+def test_who_does_not_want_to_wait_for_the_end_of_the_lease_has_the_commands_status(granted, leasing):
     leasing.refuse["release"] = UNAVAILABLE
     one = granted("--", "sh", "-c", "exit 3")
     wait_until(lambda: len(leasing.released) >= 2, "it to be asked again")
@@ -191,12 +190,12 @@ def test_a_summary_says_what_was_used(granted, tmp_path):
     for part in ("GPU 3 (H100)", "1.5 kJ", "5.0 GiB", "87 %"):
         assert part in err, err
     summary = json.loads(file.read_text())
-    jsonschema.validate(summary, strict(json.loads(committed("run"))), cls=jsonschema.Draft202012Validator)
+    validate(summary, "run")
     assert summary["exit_code"] == 3 and summary["simulated"]
     assert summary["lease"]["use"]["energy_mj"] == 1500000
 
 
-def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):  # noqa: F811
+def test_what_nobody_measured_is_said_to_be_unknown(granted, leasing):
     leasing.released_use = leasing.released_use | {"energy_mj": None, "peak_memory_bytes": None,
                                                    "mean_utilization_percent": None}
     _, _, err = end_of(granted("--", "true"))
@@ -208,7 +207,7 @@ def test_quiet_says_nothing(granted):
     assert end_of(granted("--quiet", "--", "true")) == (0, "", "")
 
 
-def test_a_summary_that_cannot_be_written_is_said_before_anybody_waits(launch, leasing):  # noqa: F811
+def test_a_summary_that_cannot_be_written_is_said_before_anybody_waits(launch, leasing):
     code, out, err = end_of(launch("--summary", "/nowhere/summary.json", "--", "true"))
     assert code != 0 and out == ""
     assert "/nowhere/summary.json" in err and leasing.claims == []
@@ -249,7 +248,7 @@ def test_the_command_inherits_nothing_that_is_ours(granted):
     assert int(blocked, 16) == 0
 
 
-def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):  # noqa: F811
+def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
     one = launch("--no-wait", "--", "echo", "ran")
     assert leasing.next_claim()["wait_s"] == 0
     leasing.tell("ended", ending="none_free", gpus=[])
@@ -258,24 +257,23 @@ def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):  # noqa: F
     assert "cannot be had now" in err and "gpuyard queue" in err
 
 
-def test_patience_that_ends_is_exit_code_7_and_says_why(launch, leasing):  # noqa: F811
+def test_patience_that_ends_is_exit_code_7_and_says_why(launch, leasing):
     one = launch("--wait", "1s", "--", "echo", "ran")
     leasing.next_claim()
     leasing.tell("waiting", place=place(2, "all GPUs are in use"))
-    time.sleep(0.1)
     leasing.tell("ended", ending="gave_up", gpus=[])
     code, out, err = end_of(one)
     assert (code, out) == (7, "")
     assert "in vain" in err and "all GPUs are in use" in err
 
 
-def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):  # noqa: F811
+def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):
     leasing.refuse["claim"] = (400, "invalid", "no GPU here is an A100")
     code, out, err = end_of(launch("--model", "A100", "--", "echo", "ran"))
     assert (code, out) == (2, "") and "no GPU here is an A100" in err
 
 
-def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):  # noqa: F811
+def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
@@ -287,7 +285,7 @@ def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):  #
     assert all(claim == first for claim in leasing.claims)
 
 
-def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):  # noqa: F811
+def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()
     code, out, err = end_of(launch("--no-wait", "--", "echo", "ran"))
@@ -297,7 +295,7 @@ def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):  
 
 @pytest.mark.parametrize("name, note", [("a" + "\u00e4" * 120, "a" + "\u00e4" * 99),
                                         (b"\xff\xfe" * 60, "\ufffd" * 66)])
-def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_path, name, note):  # noqa: F811
+def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_path, name, note):
     command = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
     os.symlink("/bin/true", command)
     launch("--", command)
@@ -313,7 +311,7 @@ def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, number):  # noqa: F811
+def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, number):
     one = launch("--", "echo", "ran")
     wish = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
@@ -323,7 +321,7 @@ def test_who_is_ended_while_waiting_gives_up_the_claim_first(launch, leasing, nu
     assert leasing.released == [f"/api/gpu/leases/{wish['id']}"]
 
 
-def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same(launch, leasing):  # noqa: F811
+def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same(launch, leasing):
     one = launch("--", "echo", "ran")
     leasing.next_claim()
     leasing.answer_release = False
@@ -334,7 +332,7 @@ def test_who_is_ended_while_waiting_for_a_daemon_that_is_stuck_ends_all_the_same
     assert time.monotonic() - began < 5
 
 
-def test_nohup_is_meant(launch, leasing):  # noqa: F811
+def test_nohup_is_meant(launch, leasing):
     one = launch("--", "echo", "ran", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     leasing.next_claim()
     one.send_signal(signal.SIGHUP)
@@ -342,7 +340,7 @@ def test_nohup_is_meant(launch, leasing):  # noqa: F811
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):  # noqa: F811
+def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
@@ -353,7 +351,7 @@ def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):  # noqa: 
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, leasing, tmp_path):  # noqa: F811
+def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; echo done")
     appears(mark)
@@ -367,11 +365,10 @@ def test_the_command_runs_on_without_the_daemon_and_with_the_next_one(granted, l
     assert "the command runs on" in err and "is back" in err
 
 
-def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing):  # noqa: F811
+def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing):
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
-    time.sleep(0.2)
     leasing.stop()
     leasing.start()
     assert leasing.next_claim() == first
@@ -382,7 +379,7 @@ def test_a_claim_that_the_daemon_lost_is_made_again_and_said_so(launch, leasing)
     assert (code, out) == (0, "ran\n") and "has lost this claim" in err, err
 
 
-def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_path):  # noqa: F811
+def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
     appears(mark)
@@ -399,31 +396,30 @@ def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_p
     assert code == 5 and "has lost what it knew of leases" in err and "the command runs on" in err, err
 
 
-def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):  # noqa: F811
+def test_the_command_outlives_the_daemon_and_what_it_used_is_not_known(granted, leasing, tmp_path):
     mark, go, file = (path_of(tmp_path, name) for name in ("mark", "go", "summary"))
     one = granted("--summary", str(file), "--", "sh", "-c",
                   f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 4")
     appears(mark)
     leasing.stop()
     go.touch()
-    wait_until(lambda: not children(one.pid), "the command to end")
-    time.sleep(0.2)
+    said = read_until(one.stderr, "asking again")
     one.send_signal(signal.SIGINT)  # else it is asked again for half a minute
     code, out, err = end_of(one)
+    err = said + err
     assert (code, out) == (4, "") and "giving up the lease" in err and "what it used is not known" in err
     assert json.loads(file.read_text())["lease"]["use"] is None
 
 
-def test_who_loses_the_lease_is_told_and_the_command_is_left_alone(granted, leasing, tmp_path):  # noqa: F811
+def test_who_loses_the_lease_is_told_and_the_command_is_left_alone(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
     appears(mark)
     leasing.tell("draining", ending="forced", why="maintenance")
-    time.sleep(0.3)
+    read_until(one.stderr, "an administrator ended the lease: maintenance")
     assert one.poll() is None
     go.touch()
-    code, _, err = end_of(one)
-    assert code == 5 and "an administrator ended the lease: maintenance" in err
+    assert end_of(one)[0] == 5
 
 
 def test_what_is_left_behind_is_said(granted, tmp_path):
@@ -469,6 +465,19 @@ class Shell:
             self.text += os.read(self.terminal, 4096).decode()
         return self.text
 
+    def foreground(self):
+        """The process group that has the terminal."""
+        return os.tcgetpgrp(self.terminal)
+
+    def wait_until_it_waits(self):
+        """For what it began, and so does a script in it: a shell that is just about to fork may not hear
+        of Ctrl-C."""
+        def waits(pid):
+            with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+                return file.read() == "do_wait"
+        shells = [self.pid, *(child for child in children(self.pid) if "bash" in command_line(child))]
+        wait_until(lambda: all(map(waits, shells)), "the shells to wait")
+
     def end(self):
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
@@ -476,20 +485,20 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path, leasing):  # noqa: F811
+def shell(tmp_path, leasing):
     one = Shell(clean_environment(tmp_path, GPUYARD_SOCKET=leasing.socket))
     yield one
     one.end()
 
 
-def run_in(shell, leasing, words, grant=True):  # noqa: F811
+def run_in(shell, leasing, words, grant=True):
     shell.type(f"{PROGRAM} run {words}\n")
     leasing.next_claim()
     if grant:
         leasing.grant()
 
 
-def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):  # noqa: F811
+def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):
     run_in(shell, leasing, "-- sh -c 'echo be''gun; read line; echo got $line'")
     shell.until("begun")
     shell.type("\x1a")
@@ -503,12 +512,12 @@ def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):  # noqa: F811
     shell.until("code=0")
 
 
-def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):  # noqa: F811
+def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):
     shell.type(f"for i in 1 2 3; do {PROGRAM} run -- sh -c 'echo be''gun; exec sleep 60'; done; echo co''de=$?\n")
     leasing.next_claim()
     leasing.grant()
     shell.until("begun")
-    time.sleep(0.5)  # a shell that is just about to fork may not hear it
+    shell.wait_until_it_waits()
     shell.type("\x03")
     shell.until("gpuyard: ")
     shell.type("echo co''de=$?\n")
@@ -516,7 +525,7 @@ def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):  # noqa: 
     assert len(leasing.claims) == 1
 
 
-def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):  # noqa: F811
+def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):
     run_in(shell, leasing, "-- echo ran", grant=False)
     leasing.tell("waiting", place=place(3, "all GPUs are in use"))
     shell.until("waiting for a GPU: place 3, all GPUs are in use")
@@ -529,7 +538,7 @@ def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):  # noqa: F811
     assert leasing.released == [f"/api/gpu/leases/{leasing.name()}"]
 
 
-def test_a_pipeline_keeps_its_terminal(shell, leasing):  # noqa: F811
+def test_a_pipeline_keeps_its_terminal(shell, leasing):
     shell.type(f"{PROGRAM} run --quiet -- echo ran | sh -c 'read x </dev/tty; cat; echo $x'\n")
     leasing.next_claim()
     leasing.grant()
@@ -538,14 +547,14 @@ def test_a_pipeline_keeps_its_terminal(shell, leasing):  # noqa: F811
     assert "ran" in shell.until("typed")
 
 
-def in_a_script(shell, leasing, script):  # noqa: F811
+def in_a_script(shell, leasing, script):
     """As a user's script would run it: a shell without job control above it."""
     shell.type(f"bash -c '{script}'; echo co''de=$?\n")
     leasing.next_claim()
     leasing.grant()
 
 
-def test_a_script_and_its_commands_share_the_terminal(shell, leasing):  # noqa: F811
+def test_a_script_and_its_commands_share_the_terminal(shell, leasing):
     in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- head -n 1; head -n 1; exit 8")
     wait_until(lambda: leasing.members, "the command to begin")
     shell.type("one\n")
@@ -556,7 +565,7 @@ def test_a_script_and_its_commands_share_the_terminal(shell, leasing):  # noqa: 
     shell.until("code=8")
 
 
-def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_path):  # noqa: F811
+def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_path):
     go = path_of(tmp_path, "go")
     in_a_script(shell, leasing,
                 f"(read x </dev/tty; echo got $x; touch {go}) & "
@@ -567,10 +576,10 @@ def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_pat
     shell.until("code=0")
 
 
-def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):  # noqa: F811
+def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):
     in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; sleep 60\"; echo went on")
     shell.until("begun")
-    time.sleep(0.5)  # a shell that is just about to fork may not hear it
+    shell.wait_until_it_waits()
     shell.type("\x03")
     assert "went on" not in shell.until("$ ")
     shell.type("echo co''de=$?\n")
@@ -578,25 +587,25 @@ def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):  # noqa: F8
     assert len(leasing.released) == 1
 
 
-def test_ctrl_z_stops_a_script_and_the_command_in_it(shell, leasing):  # noqa: F811
+def test_ctrl_z_stops_a_script_and_the_command_in_it(shell, leasing):
     in_a_script(shell, leasing,
                 f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; read line; echo got \\$line\"; exit 8")
     shell.until("begun")
-    time.sleep(0.5)
+    shell.wait_until_it_waits()
+    group = shell.foreground()
     shell.type("\x1a")
     shell.until("Stopped")
     shell.until("$ ")
-    time.sleep(0.5)
     shell.type("fg >/dev/null; echo co''de=$?\n")
-    time.sleep(0.5)
+    wait_until(lambda: shell.foreground() == group, "the script to have the terminal again")
     shell.type("hello\n")
     shell.until("got hello")
     shell.until("code=8")
 
 
-def test_the_command_has_the_terminal(shell, leasing):  # noqa: F811
-    run_in(shell, leasing, "-- bash --norc --noprofile -i")
-    time.sleep(0.2)
+def test_the_command_has_the_terminal(shell, leasing):
+    run_in(shell, leasing, "-- env PS1=inn''er: bash --norc --noprofile -i")
+    shell.until("inner:")
     shell.type("echo in''side; exit 6\n")
     assert "no job control" not in shell.until("inside")
     shell.until("gpuyard: ")
@@ -605,7 +614,7 @@ def test_the_command_has_the_terminal(shell, leasing):  # noqa: F811
 
 
 @pytest.fixture
-def take(tmp_path, leasing):  # noqa: F811
+def take(tmp_path, leasing):
     """`gpuyard lease take WORDS`, its stdout as a shell would redirect it."""
     def go(*words, to="", stdout=subprocess.PIPE):
         environment = clean_environment(tmp_path, GPUYARD_SOCKET=leasing.socket)
@@ -615,7 +624,7 @@ def take(tmp_path, leasing):  # noqa: F811
     return go
 
 
-def test_a_lease_that_is_taken_is_told(take, leasing):  # noqa: F811
+def test_a_lease_that_is_taken_is_told(take, leasing):
     for words, first in (((), leasing.name), (("--export",), lambda: "export CUDA_VISIBLE_DEVICES='GPU-0003'"),
                          (("--json",), lambda: "{")):
         done = take(*words)
@@ -625,13 +634,13 @@ def test_a_lease_that_is_taken_is_told(take, leasing):  # noqa: F811
 
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("words", [(), ("--quiet", "--export"), ("--json",)])
-def test_a_lease_whose_name_nobody_can_be_told_is_given_back(take, leasing, to, words):  # noqa: F811
+def test_a_lease_whose_name_nobody_can_be_told_is_given_back(take, leasing, to, words):
     done = take(*words, to=to)
     assert done.returncode == 1 and "nothing was taken" in done.stderr, done
     assert leasing.released == [f"/api/gpu/leases/{leasing.name()}?fence=7"]
 
 
-def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):  # noqa: F811
+def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):
     reading, writing = os.pipe()
     os.close(reading)
     done = take(stdout=writing)
@@ -640,7 +649,7 @@ def test_a_lease_whose_reader_is_gone_is_given_back(take, leasing):  # noqa: F81
     assert len(leasing.released) == 1
 
 
-def test_a_lease_that_cannot_be_shown_is_given_back(take, leasing):  # noqa: F811
+def test_a_lease_that_cannot_be_shown_is_given_back(take, leasing):
     leasing.refuse["show"] = (500, "internal", "no room")
     done = take("--json")
     assert done.returncode == 1 and done.stdout == "" and "no room" in done.stderr, done

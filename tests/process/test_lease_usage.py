@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from conftest import wait_until
-from sim_world import world  # noqa: F401
+from program import wait_until
 
 USAGE = "/api/gpu/usage"
 LEASES = "/api/gpu/leases"

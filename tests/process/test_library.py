@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM, clean_environment, wait_until
 from library_world import BUILD, EXAMPLES, SOURCE, output, start_world, status, stop_world
+from program import PROGRAM, clean_environment, wait_until
 
 TOTAL = "85520809984"  # bytes of a simulated H100
 

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from conftest import clean_environment, wait_until
 from library_world import EXAMPLES, heat, output, start_world, started, status, stop_world
+from program import clean_environment, wait_until
 
 
 @pytest.fixture

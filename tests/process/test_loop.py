@@ -7,9 +7,8 @@ import socket
 import threading
 import time
 
-from conftest import PATIENCE, wait_until
-from sim_world import world  # noqa: F401
-from test_stuck_in_kernel import frozen, stuck_threads  # noqa: F401
+from own_disk import stuck_threads
+from program import PATIENCE, wait_until
 
 CROWD = 400
 PROMPT = 2  # seconds: what waits for any of these would not come back at all
@@ -59,7 +58,7 @@ def reading_count(yard):
     return yard.get("/api/gpu/devices/0/history?metric=power_draw&since=5m").json()["summary"]["readings"]
 
 
-def on(frozen, tmp_path, daemon, *arguments, **environment):  # noqa: F811
+def on(frozen, tmp_path, daemon, *arguments, **environment):
     """A daemon whose state lies on the file system that can be frozen."""
     place = tmp_path / "yard"
     place.mkdir()
@@ -69,7 +68,7 @@ def on(frozen, tmp_path, daemon, *arguments, **environment):  # noqa: F811
     return daemon(*arguments, directory=place, **environment)
 
 
-def test_a_disk_that_stands_still_holds_up_nobody(daemon, frozen, tmp_path):  # noqa: F811
+def test_a_disk_that_stands_still_holds_up_nobody(daemon, frozen, tmp_path):
     yard = on(frozen, tmp_path, daemon, "--simulate", "2")
     wait_until(lambda: reading_count(yard) >= 2, "some history")
     frozen.freeze()
@@ -83,7 +82,7 @@ def test_a_disk_that_stands_still_holds_up_nobody(daemon, frozen, tmp_path):  # 
     assert "corrupt" not in yard.log()
 
 
-def test_everything_at_once(daemon, frozen, tmp_path, world):  # noqa: F811
+def test_everything_at_once(daemon, frozen, tmp_path, world):
     world.start("--gpus", "4")
     yard = on(frozen, tmp_path, daemon, GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: reading_count(yard) >= 2, "some history")

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from conftest import PATIENCE, PROGRAM, UnixConnection, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, UnixConnection, clean_environment, wait_until
 
 
 def inject(yard, *arguments):
@@ -97,7 +97,7 @@ def test_one_lost_gpu_among_eight_is_listed_beside_seven_good_ones(daemon, recor
     assert all(sick[key] is None for key in ("total_memory_mb", "free_memory_mb", "used_memory_mb",
                                              "utilization_percent", "temperature_c"))
     assert all(gpu["is_available"] for gpu in body["devices"] if gpu["index"] != 3)
-    wait_until(lambda: "Error querying GPU device 3: GPU is lost" in yard.log(), "the log line")
+    yard.wait_for_log("Error querying GPU device 3: GPU is lost")
     wait_until(lambda: 'gpu_responsive{device="3"} 0' in yard.get("/metrics").text, "the metric")
     inject(yard, "--gpu", "3", "--clear")
     assert yard.get("/api/gpu/devices").json()["devices"][3]["is_available"] is True
@@ -119,7 +119,7 @@ def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_prope
     yard = daemon("--simulate", "2")
     inject(yard, "--gpu", "0", "--call", "utilization_rates", "--code", "999")
     line = "Error querying GPU device 0: Unknown Error"
-    wait_until(lambda: line in yard.log(), "the log line")
+    yard.wait_for_log(line)
     for _ in range(20):
         yard.get("/api/gpu/devices")
     assert yard.log().count(line) == 1
@@ -266,7 +266,7 @@ def test_a_closed_terminal_ends_the_daemon_cleanly(daemon):
 def test_without_a_terminal_a_hangup_is_no_end(daemon):
     yard = daemon("--simulate", "1", preexec_fn=os.setsid)
     yard.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "read again" in yard.log(), "the configuration to be read again")
+    yard.wait_for_log("read again")
     assert yard.process.poll() is None
 
 

@@ -13,7 +13,7 @@ import signal
 
 import pytest
 
-from conftest import wait_until
+from program import wait_until
 
 GPUS = 4
 ROUNDS = 6
@@ -122,7 +122,7 @@ def test_unknown_is_never_zero_on_any_face(yard, world, run, seed, record_proper
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """One world and one daemon for all rounds."""
-    from conftest import Daemon
+    from program import Daemon
     from sim_world import World
     place = tmp_path_factory.mktemp("everywhere")
     one = World(place)

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from conftest import clean_environment, wait_until
 from alertmanager import Alertmanager
-from receiver import Receiver, make_certificate, opened, secret_file  # noqa: F401
+from program import clean_environment, wait_until
+from receiver import Receiver, make_certificate, secret_file
 
 DRIVER = os.environ.get("GPUYARD_NOTIFY_DRIVER", "build/release/src/notify/notify_driver")
 
@@ -168,7 +168,7 @@ def test_a_sink_that_hangs_holds_up_no_other(tmp_path, opened):
         tmp_path, f'[sink.hangs]\nkind = "webhook"\nurl = "{hangs.url()}"\ntimeout_s = 1\n'
         f'[sink.works]\nkind = "webhook"\nurl = "{works.url()}"\n[sink.log]\nkind = "log"\n'))
     driver.tell(*(notice(f"n-{i}", i) for i in range(10)))
-    driver.hear(*(f"delivered works n-{i}" for i in range(10)))
+    driver.hear(*(f"delivered {sink} n-{i}" for sink in ("works", "log") for i in range(10)))
     assert "ALERT [severity 85]: GPU 9 is at 91 °C\n" in driver.everything_said()
     assert driver.figures()["hangs"]["queued"] == 10
     wait_until(lambda: len(hangs.told) > 1, "another try after its deadline")

@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from conftest import wait_until
-from sim_world import world  # noqa: F401
+from program import wait_until
 from test_events_stream import Stream as EventStream
 
 
@@ -44,7 +43,7 @@ def test_all_gpus_have_their_turn(daemon):
     stream.close()
 
 
-def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, record_property):  # noqa: F811
+def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, record_property):
     record_property("contract", "B19")
     world.start("--gpus", "2")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))

@@ -4,13 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, PROGRAM, Daemon, wait_until
-from sim_world import world  # noqa: F401
+from program import PATIENCE, Daemon, wait_until
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -36,14 +34,6 @@ def sleepers():
     for one in started:
         one.kill()
         one.communicate()
-
-
-@pytest.fixture
-def open_place():
-    """A directory that every user of the machine may enter."""
-    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
-        os.chmod(place, 0o755)
-        yield Path(place)
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from conftest import command_line, wait_until
-from prometheus_server import prometheus  # noqa: F401 - a fixture
+from program import command_line, wait_until
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]

@@ -5,8 +5,7 @@ import shutil
 import socket
 import subprocess
 
-from conftest import wait_until
-from prometheus_server import prometheus  # noqa: F401 - a fixture
+from program import wait_until
 
 # What the panels of Grafana's dashboard 12239 draw, as its variables are when all is chosen.
 CHOSEN = '{instance=~".*", gpu=~".*"}'

@@ -6,8 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from conftest import command_line, wait_until
-from prometheus_server import prometheus  # noqa: F401 - a fixture
+from program import command_line, wait_until
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "packaging/prometheus/gpuyard.rules.yml"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, clean_environment, wait_until
+from program import PROGRAM, clean_environment, wait_until
 from proofs import record
 
 NAME = "real NVML"

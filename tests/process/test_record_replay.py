@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, clean_environment, wait_until
-from sim_world import world  # noqa: F401
+from program import PROGRAM, clean_environment, wait_until
 
 # Two GPUs for 24 s: the first is given more to do at 8 s, the second is lost from 13 s to 19 s.
 RECORDING = str(Path(__file__).parent.parent / "data" / "lost_for_a_while.rec")
@@ -74,7 +73,7 @@ def test_a_driver_host_that_dies_goes_on_where_it_was(daemon):
                and devices[1]["condition"] == "unavailable", "the loss, not the beginning")
 
 
-def test_what_is_recorded_is_what_was_there(world, run, tmp_path):  # noqa: F811
+def test_what_is_recorded_is_what_was_there(world, run, tmp_path):
     world.start("--gpus", "2", "--load", "steady:0.5")
     path = str(tmp_path / "a.rec")
     done = run("record", path, "--for", "2s", "--local", GPUYARD_SIM_WORLD=str(world.directory))

@@ -3,7 +3,7 @@
 import json
 import signal
 
-from conftest import wait_until
+from program import wait_until
 
 NOT_ON_AN_H100 = {"fan_speed_percent", "retired_pages_single_bit",
                   "retired_pages_double_bit", "retired_pages_pending", "throttle_time_sw_thermal_seconds",

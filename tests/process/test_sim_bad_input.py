@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, PROGRAM, program_for_others, wait_until
-from sim_world import World, world  # noqa: F401
+from program import PATIENCE, program_for_others, wait_until
+from sim_world import World
 
 LAYOUT_VERSION_AT = 8
 BOOT_ID_AT = 24

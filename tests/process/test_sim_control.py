@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, program_for_others, wait_until
 from nvml_client import Client
-from sim_world import World, world  # noqa: F401
+from program import PATIENCE, program_for_others, wait_until
+from sim_world import World
 
 DEFAULT = 700000  # an H100's power limit
 

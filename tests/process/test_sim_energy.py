@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-from sim_world import world  # noqa: F401
 
 # The A100's power reading is of the moment; other models of its age and younger ones average it.
 MODEL = "a100"
@@ -45,7 +44,7 @@ def test_the_energy_counter_is_the_integral_of_the_power_readings(world):
          str(SECONDS), str(HERTZ)], env=world.environment, stdout=subprocess.PIPE)
     # Load that changes while it is watched is the point.
     for load in ("steady:1", "steady:0.3", "training", "idle"):
-        time.sleep(SECONDS / 5)
+        time.sleep(SECONDS / 5)  # how long a load lasts is part of the integral
         world.must("load", "--gpu", "0", load)
     output, _ = sampler.communicate(timeout=60)
     assert sampler.returncode == 0

@@ -5,9 +5,8 @@ import os
 
 import pytest
 
-from conftest import wait_until
 from nvml_client import Client
-from sim_world import world  # noqa: F401
+from program import wait_until
 
 UNINITIALIZED, NO_PERMISSION, NOT_FOUND, DRIVER_NOT_LOADED = 1, 4, 6, 9
 LOST, RESET_REQUIRED, MISMATCH, UNKNOWN = 15, 16, 18, 999

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE, wait_until
-from sim_world import world  # noqa: F401
+from program import PATIENCE, wait_until
 
 GIB = 1 << 30
 
@@ -142,7 +141,7 @@ def test_ten_thousand_synthetic_processes_cost_little(world):
         with open(f"/proc/{keeper}/schedstat", encoding="ascii") as file:
             return int(file.read().split()[0]) / 1e9
     before, began = cpu_seconds(), time.monotonic()
-    time.sleep(1)
+    time.sleep(1)  # what it uses in a second is what is tested
     share = (cpu_seconds() - before) / (time.monotonic() - began)
     assert share < 0.05, f"the keeper takes {share:.1%} of a core"
     world.must("attach", "--synthetic", "0", "--gpu", "5")

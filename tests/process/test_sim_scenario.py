@@ -6,7 +6,6 @@ import pathlib
 import pytest
 
 from nvml_client import Client
-from sim_world import world  # noqa: F401
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "scenarios"
 GIB = 1 << 30

@@ -3,55 +3,17 @@ a loop device is frozen under it. Needs root, a loop device and fsfreeze; skippe
 """
 
 import os
-import shutil
 import subprocess
 import time
 
 import pytest
 
-from conftest import children, command_line, wait_until
-from sim_world import world  # noqa: F401
+from own_disk import stuck_threads
+from program import children, command_line, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHOLE = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
 PROMPT = 10  # seconds; an end that waits for the stuck thread would never come
-
-
-def quietly(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-class Frozen:
-    """A small ext4 file system that can be frozen."""
-
-    def __init__(self, directory):
-        image, self.mount = directory / "image", directory / "mount"
-        self.mount.mkdir()
-        image.write_bytes(b"")
-        os.truncate(image, 16 << 20)
-        assert quietly("mkfs.ext4", "-q", str(image)).returncode == 0
-        mounted = quietly("mount", "-o", "loop", str(image), str(self.mount))
-        if mounted.returncode != 0:
-            pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-
-    def freeze(self):
-        assert quietly("fsfreeze", "-f", str(self.mount)).returncode == 0
-
-    def thaw(self):
-        return quietly("fsfreeze", "-u", str(self.mount))
-
-    def end(self):
-        self.thaw()
-        wait_until(lambda: quietly("umount", str(self.mount)).returncode == 0, "the file system to go")
-
-
-@pytest.fixture
-def frozen(tmp_path):
-    if os.geteuid() != 0 or not all(map(shutil.which, ("fsfreeze", "mkfs.ext4", "mount", "g++"))):
-        pytest.skip("freezing a file system needs root, mkfs.ext4 and fsfreeze")
-    one = Frozen(tmp_path)
-    yield one
-    one.end()
 
 
 @pytest.fixture
@@ -60,23 +22,6 @@ def library(tmp_path):
     subprocess.run(["g++", "-shared", "-fPIC", "-o", str(path), f"{HERE}/stuck_nvml.cpp", WHOLE,
                     f"-Wl,-rpath,{os.path.dirname(WHOLE)}"], check=True, timeout=120)
     return str(path)
-
-
-def stuck_threads(pid):
-    """Threads in uninterruptible sleep."""
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except FileNotFoundError:
-        return []
-    found = []
-    for task in tasks:
-        try:
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] == "D":
-                    found.append(task)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
 
 
 def conditions(yard):
@@ -88,7 +33,7 @@ def is_stuck(yard):
 
 
 def test_a_daemon_ends_and_another_starts_beside_a_thread_that_cannot_be_killed(
-        daemon, frozen, library, world, tmp_path):  # noqa: F811
+        daemon, frozen, library, world, tmp_path):
     world.start("--gpus", "2", "--load", "steady:0.5")
     place = tmp_path / "yard"
     options = {"GPUYARD_SIM_WORLD": str(world.directory), "STUCK_FILE": str(frozen.mount / "x")}
