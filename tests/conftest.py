@@ -2,11 +2,26 @@
 file where it is shared.
 """
 
+import signal
 import subprocess
 
 import pytest
 
 from program import PATIENCE, PROGRAM, Daemon, clean_environment
+
+
+LONGEST = 200  # seconds; after 300 CTest kills pytest, which then can neither say where nor clean up
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    """A test that waits for ever, as for a line that nobody writes, fails there."""
+    def too_long(*_):
+        pytest.fail(f"it took more than {LONGEST} s")
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
 
 
 @pytest.fixture

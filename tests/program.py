@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,14 @@ def clean_environment(directory, **extra):
         "XDG_STATE_HOME": str(directory),
         "XDG_CONFIG_HOME": str(directory),
     } | extra
+
+
+@contextlib.contextmanager
+def open_directory():
+    """A directory that every user of the machine may enter: pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
+        os.chmod(place, 0o755)
+        yield Path(place)
 
 
 def program_for_others(directory):
@@ -162,6 +171,14 @@ class Daemon:
         finally:
             connection.close()
 
+    def sim(self, *arguments):
+        """`gpuyard sim ...` on the GPUs that it simulates itself; what that prints."""
+        done = subprocess.run([PROGRAM, "sim", *arguments], capture_output=True, text=True, check=False,
+                              env=self.environment | {"GPUYARD_SIM_WORLD": self.state + "/world"},
+                              timeout=PATIENCE)
+        assert done.returncode == 0, f"sim {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
     def driver_host(self):
         """The pid of the driver-host, or None."""
         for child in children(self.process.pid):
@@ -183,6 +200,15 @@ class Daemon:
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(PATIENCE)
+
+
+def runs(pid):
+    """Whether it still does anything: one that nobody has reaped does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def children(pid):

@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from program import PATIENCE, clean_environment, program_for_others
+from program import PATIENCE, Daemon, clean_environment, program_for_others
 from schemas import validate
+from sim_world import World
 
 GROUP = "games"  # one that every Debian has and nobody needs
 
@@ -16,18 +17,22 @@ GROUP = "games"  # one that every Debian has and nobody needs
 class Yard:
     """A daemon that may control a world, in a place that every user of the machine may enter."""
 
-    def __init__(self, place, daemon, world, config):
-        self.place = place
-        self.world = world
+    def __init__(self, place, config=f'enabled = true\ngroup = "{GROUP}"\n', *fleet):
+        self.world = World(place)
+        self.world.start(*(fleet or ("--gpus", "2")), "--load", "idle")
         self.program = program_for_others(place)
         file = place / "gpuyard.toml"
         file.write_text("[control]\n" + config, encoding="utf-8")
         directory = place / "daemon"
         directory.mkdir()
-        self.daemon = daemon("--config", str(file), directory=directory,
-                             GPUYARD_SIM_WORLD=str(world.directory))
+        self.daemon = Daemon(directory, "--config", str(file),
+                             GPUYARD_SIM_WORLD=str(self.world.directory)).ready()
         os.chmod(directory, 0o755)
         self.environment = clean_environment(place, GPUYARD_SOCKET=self.daemon.socket, TZ="UTC")
+
+    def end(self):
+        self.daemon.kill()
+        self.world.end()
 
     def go(self, *arguments, uid=None, groups=(), **environment):
         who = {} if uid is None else {"user": uid, "group": uid, "extra_groups": groups}

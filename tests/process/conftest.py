@@ -3,8 +3,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +12,15 @@ from control_yard import ControlYard
 from fake_leasing import FakeLeasing
 from lease_yard import LeaseYard
 from own_disk import FrozenDisk
+from program import open_directory
 from prometheus_server import Prometheus
 from sim_world import World
 
 
 @pytest.fixture
 def open_place():
-    """A directory that every user of the machine may enter."""
-    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
-        os.chmod(place, 0o755)
-        yield Path(place)
+    with open_directory() as place:
+        yield place
 
 
 @pytest.fixture
@@ -44,6 +41,13 @@ def world(tmp_path):
     one = World(tmp_path)
     yield one
     one.end()
+
+
+@pytest.fixture
+def yard(world, daemon):
+    """A daemon on a world of two idle GPUs."""
+    world.start("--gpus", "2", "--load", "idle")
+    return daemon(GPUYARD_SIM_WORLD=str(world.directory))
 
 
 @pytest.fixture

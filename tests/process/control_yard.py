@@ -7,7 +7,7 @@ import signal
 import time
 
 from control_client import Caller
-from program import PATIENCE, PROGRAM, Daemon, wait_until
+from program import PATIENCE, PROGRAM, Daemon, runs, wait_until
 
 TABLES = ("control_holdings", "control_claims")  # of state.db
 
@@ -17,15 +17,6 @@ def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30
     return ("[control]\nenabled = true\n"
             f'on_stop = "{on_stop}"\ngroup = "{group}"\n'
             f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n")
-
-
-def runs(pid):
-    """Whether it still does anything: one that nobody has reaped does not."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 class ControlYard:

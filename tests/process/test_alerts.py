@@ -164,14 +164,14 @@ def test_a_silence_keeps_it_quiet_and_not_unseen(start):
     assert gone.returncode == 6
 
 
-def test_everybody_may_look_and_only_control_may_act(start):
-    yard = start(gpus=1)
+def test_everybody_may_look_and_only_control_may_act(shared):
+    yard = shared("--simulate", "1")
     for path in ("/api/gpu/alerts", "/api/gpu/alerts/history", "/api/gpu/rules", "/api/gpu/sinks",
                  "/api/gpu/silences"):
-        assert yard.daemon.get(path).status == 200
+        assert yard.get(path).status == 200
     for path, body in (("/api/gpu/alerts/1/acknowledge", {}), ("/api/gpu/silences", {"for_s": 1}),
                        ("/api/gpu/alerts/test", {})):
-        assert yard.daemon.get(path, method="POST", body=body).status == 403
+        assert yard.get(path, method="POST", body=body).status == 403
 
 
 @pytest.mark.parametrize("body, why", [
@@ -180,9 +180,8 @@ def test_everybody_may_look_and_only_control_may_act(start):
     ({"for_s": 1, "gpu": "7"}, "7"), ({"for_s": 1, "comment": "x" * 201}, "/comment"),
     ({"for_s": 1, "gpus": "0"}, "unknown field"),
 ])
-def test_a_silence_that_makes_no_sense_is_refused(start, body, why):
-    yard = start(gpus=1)
-    answer = yard.daemon.get("/api/gpu/silences", unix=True, method="POST", body=body)
+def test_a_silence_that_makes_no_sense_is_refused(shared, body, why):
+    answer = shared("--simulate", "1").get("/api/gpu/silences", unix=True, method="POST", body=body)
     assert answer.status in (400, 404)
     assert why in answer.json()["error"]["message"]
 

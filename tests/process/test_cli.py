@@ -56,8 +56,8 @@ def test_a_table_has_the_same_numbers_in_every_locale(run):
         assert "GiB" in text and not re.search(r"\d,\d", text), text
 
 
-def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(daemon, run):
-    yard = daemon("--simulate", "3")
+def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(shared, run):
+    yard = shared("--simulate", "3")
     world = {"GPUYARD_SIM_WORLD": yard.state + "/world"}
 
     def uuids(*arguments, **environment):
@@ -71,12 +71,12 @@ def test_the_daemon_and_the_local_driver_tell_of_the_same_gpus(daemon, run):
     assert uuids("--socket", f"http://127.0.0.1:{yard.port}") == through_daemon
 
 
-def test_a_daemon_in_the_usual_place_is_found_by_itself(daemon, tmp_path):
+def test_a_daemon_in_the_usual_place_is_found_by_itself(shared, tmp_path):
     if os.geteuid() == 0:
         place = None  # root's usual place is the system's; a test must not touch it
     else:
         place = tmp_path / "gpuyard" / "gpuyard.sock"
-    yard = daemon("--simulate", "1")
+    yard = shared("--simulate", "3")
     environment = clean_environment(tmp_path)
     if place is None:
         environment["GPUYARD_SOCKET"] = yard.socket
@@ -96,8 +96,8 @@ def test_driver_shows_the_versions(run):
     assert body["nvml_version"] == "12.535.104"
 
 
-def test_every_face_of_a_simulated_yard_says_so(daemon, run):
-    yard = daemon("--simulate", "1")
+def test_every_face_of_a_simulated_yard_says_so(shared, run):
+    yard = shared("--simulate", "3")
     assert "simulated" in run("driver", "--socket", yard.socket).stdout
     assert json.loads(run("driver", "--socket", yard.socket, "--json").stdout)["simulated"] is True
     assert "simulated" in run("devices", "--socket", yard.socket).stdout

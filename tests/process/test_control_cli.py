@@ -1,5 +1,6 @@
 """The verbs that change GPUs, against a real daemon: what they say, what they write, what they refuse."""
 
+import contextlib
 import grp
 import json
 import os
@@ -9,8 +10,8 @@ import time
 
 import pytest
 
-from cli_yard import GROUP, Terminal
-from program import PROGRAM, wait_until
+from cli_yard import GROUP, Terminal, Yard
+from program import PROGRAM, open_directory, wait_until
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -31,6 +32,37 @@ SETTERS = {
 SHOWS = [("power",), ("clocks", "0"), ("persistence",), ("compute-mode", "0"), ("ecc",)]
 
 
+@contextlib.contextmanager
+def started(*options):
+    with open_directory() as place:
+        one = Yard(place, *options)
+        try:
+            yield one
+        finally:
+            one.end()
+
+
+@pytest.fixture
+def yard():
+    """yard("enabled = false", "--model", "t4"): a daemon and its world; by default with control."""
+    with contextlib.ExitStack() as ends:
+        yield lambda *options: ends.enter_context(started(*options))
+
+
+@pytest.fixture(scope="module")
+def untouched():
+    """The one that tests share in which nothing is changed, whatever is asked for."""
+    with started() as one:
+        yield one
+        assert one.writes() == []
+
+
+@pytest.fixture(scope="module")
+def switched_off():
+    with started("enabled = false") as one:
+        yield one
+
+
 @pytest.mark.parametrize("verb", sorted(SETTERS) + ["audit", "operations"])
 def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
     for words in SETTERS.get(verb, [(verb,)]):
@@ -40,37 +72,34 @@ def test_without_a_daemon_is_exit_code_5_that_says_how_to_start_one(run, verb):
         assert "enabled = true" in done.stderr
 
 
-def test_control_that_is_off_refuses_and_names_the_key(yard):
-    one = yard("enabled = false")
+def test_control_that_is_off_refuses_and_names_the_key(switched_off):
     for words in [words for some in SETTERS.values() for words in some]:
-        done = one.go(*words)
+        done = switched_off.go(*words)
         assert done.returncode == 4 and done.stdout == "", words
         assert "enabled" in done.stderr and "control" in done.stderr, done.stderr
-    assert one.writes() == []
+    assert switched_off.writes() == []
 
 
-def test_control_that_is_off_still_shows(yard):
-    one = yard("enabled = false")
+def test_control_that_is_off_still_shows(switched_off):
     for words in SHOWS:
-        done = one.go(*words)
+        done = switched_off.go(*words)
         assert done.returncode == 0 and "H100 80GB HBM3" in done.stdout, words
         assert "enabled" in done.stderr, "a note says that nothing can be changed"
-    assert one.json("management", "power")["enabled"] is False
+    assert switched_off.json("management", "power")["enabled"] is False
 
 
 @pytest.mark.parametrize("words", [words for some in SETTERS.values() for words in some])
-def test_where_nobody_can_be_asked_a_change_needs_yes(yard, words):
-    one = yard()
-    done = one.go(*words[:-1])
+def test_where_nobody_can_be_asked_a_change_needs_yes(untouched, words):
+    done = untouched.go(*words[:-1])
     assert done.returncode == 2 and done.stdout == "" and "--yes" in done.stderr
-    assert one.writes() == []
+    assert untouched.writes() == []
 
 
 @pytest.mark.parametrize("answer, code", [(b"y\n", 0), (b"Yes\n", 0), (b"n\n", 1), (b"\n", 1),
                                           (b"yesterday\n", 1), (b"\x04", 1),
                                           (b"\x03", -signal.SIGINT)])
-def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):
-    one = yard()
+def test_on_a_terminal_only_yes_changes_anything(yard, untouched, answer, code):
+    one = untouched if code else yard()
     terminal = Terminal(one, "power", "0", "300", "--for", "1h")
     assert terminal.answer(answer) == code, terminal.text
     assert re.search(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until ", terminal.text)
@@ -81,24 +110,22 @@ def test_on_a_terminal_only_yes_changes_anything(yard, answer, code):
     assert len(one.writes()) == (1 if code == 0 else 0)
 
 
-def test_on_a_terminal_what_cannot_work_is_not_asked(yard):
-    one = yard()
-    terminal = Terminal(one, "power", "0", "3000")
+def test_on_a_terminal_what_cannot_work_is_not_asked(untouched):
+    terminal = Terminal(untouched, "power", "0", "3000")
     assert terminal.end() == 2
     assert "[y/N]" not in terminal.text and "200 W to 700 W" in terminal.text
-    assert one.writes() == []
+    assert untouched.writes() == []
 
 
-def test_a_dry_run_says_what_would_happen_and_writes_nothing(yard):
-    one = yard()
-    planned = one.must("power", "0,1", "300W", "--dry-run", "--for", "30m")
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(untouched):
+    planned = untouched.must("power", "0,1", "300W", "--dry-run", "--for", "30m")
     assert re.match(r"GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n"
                     r"GPU 1 H100 80GB HBM3: power limit 700 W -> 300 W, until .*\n", planned)
-    refused = one.go("power", "0", "9000", "--dry-run")
+    refused = untouched.go("power", "0", "9000", "--dry-run")
     assert refused.returncode == 2 and "200 W to 700 W" in refused.stderr
-    plan = one.json("changes", "clocks", "all", "--gpu", "1200,1500", "--dry-run")
+    plan = untouched.json("changes", "clocks", "all", "--gpu", "1200,1500", "--dry-run")
     assert [change["outcome"] for change in plan["changes"]] == ["planned", "planned"]
-    assert one.writes() == [] and one.limit() == 700
+    assert untouched.writes() == [] and untouched.limit() == 700
 
 
 def test_a_limit_is_set_shown_and_restored(yard):
@@ -135,11 +162,10 @@ def test_a_time_that_is_over_puts_it_back(yard):
     (("persistence", "0", "maybe"), "on or off"),
     (("restore",), "say which GPUs"),
 ])
-def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(yard, words, message):
-    one = yard()
-    done = one.go(*words, "--yes")
+def test_a_mistake_is_exit_code_2_and_says_what_would_be_right(untouched, words, message):
+    done = untouched.go(*words, "--yes")
     assert done.returncode == 2 and message in done.stderr, done.stderr
-    assert one.writes() == []
+    assert untouched.writes() == []
 
 
 def test_a_gpu_has_several_names_and_one_that_is_none_is_exit_code_6(yard):
@@ -224,25 +250,23 @@ def test_what_a_model_lacks_is_exit_code_3(yard):
     assert unsupported, done.stdout + done.stderr
 
 
-def test_nobody_vouches_for_tcp(yard):
-    one = yard()
-    address = f"127.0.0.1:{one.daemon.port}"
-    done = one.go("power", "0", "300", "--yes", "--socket", address)
-    assert done.returncode == 4 and "token" in done.stderr and one.writes() == []
-    assert one.go("power", "--socket", address).returncode == 0
-    assert one.go("audit", "--socket", address).returncode == 4
+def test_nobody_vouches_for_tcp(untouched):
+    address = f"127.0.0.1:{untouched.daemon.port}"
+    done = untouched.go("power", "0", "300", "--yes", "--socket", address)
+    assert done.returncode == 4 and "token" in done.stderr and untouched.writes() == []
+    assert untouched.go("power", "--socket", address).returncode == 0
+    assert untouched.go("audit", "--socket", address).returncode == 4
 
 
 @needs_root
-def test_who_is_not_in_the_group_is_told_how_to_get_there(yard):
-    one = yard()
+def test_who_is_not_in_the_group_is_told_how_to_get_there(untouched):
     for words in (("power", "0", "300", "--yes"), ("clocks", "0", "--gpu", "1200", "--yes"),
                   ("restore", "--all", "--yes"), ("audit",)):
-        done = one.go(*words, uid=NOBODY)
+        done = untouched.go(*words, uid=NOBODY)
         assert done.returncode == 4 and done.stdout == "", words
         assert f"usermod -aG {GROUP} nobody" in done.stderr, done.stderr
-    assert one.writes() == []
-    assert one.go("power", uid=NOBODY).returncode == 0, "everybody may look"
+    assert untouched.writes() == []
+    assert untouched.go("power", uid=NOBODY).returncode == 0, "everybody may look"
 
 
 @needs_root

@@ -4,9 +4,6 @@ of itself.
 """
 
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 from control_proof import BASE, accepted, as_root, gone, limit
 from control_yard import ControlYard
@@ -123,16 +120,15 @@ def test_what_is_refused_never_reaches_the_driver(control, world):
     assert yard.writes(ok_only=False) == [(0, "gpu_locked_clocks", 600, 1200)]
 
 
-def test_a_driver_that_wants_root_refuses_a_daemon_that_is_not(record_property):
+def test_a_driver_that_wants_root_refuses_a_daemon_that_is_not(open_place, record_property):
     record_property("contract", "B17")
-    place = Path(tempfile.mkdtemp(prefix="gpuyard-control-"))  # pytest's own are closed to others
-    there = World(place)
-    program = place / "as_nobody"
+    there = World(open_place)
+    program = open_place / "as_nobody"
     program.write_text("#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups "
-                       f"'{program_for_others(place)}' \"$@\"\n")
+                       f"'{program_for_others(open_place)}' \"$@\"\n")
     program.chmod(0o755)
-    os.chown(place, 65534, 65534)
-    yard = ControlYard(there, place, "--gpus", "1", "--setters", "root", program=str(program))
+    os.chown(open_place, 65534, 65534)
+    yard = ControlYard(there, open_place, "--gpus", "1", "--setters", "root", program=str(program))
     try:
         yard.start(wait=False)
         yard.daemon.ready()
@@ -145,4 +141,3 @@ def test_a_driver_that_wants_root_refuses_a_daemon_that_is_not(record_property):
     finally:
         yard.end()
         there.end()
-        shutil.rmtree(place)

@@ -14,11 +14,6 @@ SIMULATED = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim
 WARM_UP = 45  # an Xid that no test looks for
 
 
-def inject(yard, *arguments):
-    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", *arguments],
-                   env=yard.environment, check=True, timeout=30)
-
-
 def xid_errors(yard, gpu):
     return {one["xid"]: one for one in yard.get(f"/api/gpu/devices/{gpu}").json()["xid_errors"]}
 
@@ -35,8 +30,12 @@ def listening(yard, gpu=0):
 def until_told(yard, gpu, xid, what):
     """Makes that Xid happen again and again until one more of them is counted."""
     before = count(yard, gpu, xid)
-    wait_until(lambda: count(yard, gpu, xid) > before or inject(yard, "--gpu", str(gpu), "--xid", str(xid)),
-               what, every=0.3)
+    def counted():
+        if count(yard, gpu, xid) > before:
+            return True
+        yard.sim("inject", "--gpu", str(gpu), "--xid", str(xid))
+        return False
+    wait_until(counted, what, every=0.3)
     return yard
 
 
@@ -65,7 +64,7 @@ def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
     assert 'gpuyard_gpu_xid_errors_total{device="1"' not in yard.get("/metrics").text
     before = time.time()
     began = time.monotonic()
-    inject(yard, "--gpu", "1", "--xid", "79")
+    yard.sim("inject", "--gpu", "1", "--xid", "79")
     wait_until(lambda: count(yard, 1, 79) == 1, "the Xid")
     assert time.monotonic() - began < 2
     uuid = yard.get("/api/gpu/devices/1").json()["uuid"]
@@ -81,15 +80,15 @@ def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
 
 def test_memory_errors_are_events_too(daemon):
     yard = listening(daemon("--simulate", "1"))
-    inject(yard, "--gpu", "0", "--ecc-corrected", "1")
+    yard.sim("inject", "--gpu", "0", "--ecc-corrected", "1")
     yard.wait_for_log("GPU 0: A memory error was corrected.")
-    inject(yard, "--gpu", "0", "--ecc-uncorrected", "1")
+    yard.sim("inject", "--gpu", "0", "--ecc-uncorrected", "1")
     yard.wait_for_log("GPU 0: A memory error could not be corrected.")
 
 
 def test_a_gpu_that_is_lost_is_an_event_and_the_others_events_go_on(daemon):
     yard = listening(daemon("--simulate", "2"))
-    inject(yard, "--gpu", "1", "--lost")
+    yard.sim("inject", "--gpu", "1", "--lost")
     yard.wait_for_log("GPU 1: The GPU is not available. (GPU is lost)")
     until_told(yard, 0, 13, "an event of the other GPU")
     assert yard.log().count("GPU is lost)") == 1
@@ -101,7 +100,7 @@ def test_what_both_sources_tell_is_counted_once(daemon, tmp_path):
     told = (f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 31, pid=4711, name=python3, Ch 00000008, "
             "MMU Fault\n")
     for _ in range(3):
-        inject(yard, "--gpu", "1", "--xid", "31")
+        yard.sim("inject", "--gpu", "1", "--xid", "31")
         write(told)
     wait_until(lambda: count(yard, 1, 31) == 3, "three Xids")
     write(f"4,1,1000,-;NVRM: Xid (PCI:{slot(yard, 1)}): 13, Graphics Exception\n")
@@ -135,7 +134,7 @@ def test_a_log_that_cannot_be_read_is_said_once_and_costs_nothing_else(daemon, t
 
 def test_counts_survive_the_driver_host(daemon):
     yard = listening(daemon("--simulate", "1"))
-    inject(yard, "--gpu", "0", "--xid", "13")
+    yard.sim("inject", "--gpu", "0", "--xid", "13")
     wait_until(lambda: count(yard, 0, 13) == 1, "the Xid")
     old = yard.driver_host()
     os.kill(old, signal.SIGKILL)
@@ -156,7 +155,7 @@ def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_pro
         wait_until(lambda: any(one["pid"] == worker.pid for one in gpu()["processes"] or []),
                    "the process to be listed")
         assert gpu()["health"] == "healthy"
-        inject(yard, "--gpu", "0", "--xid", "94")
+        yard.sim("inject", "--gpu", "0", "--xid", "94")
         wait_until(lambda: gpu()["health"] == "degraded", "the verdict")
         assert any("contained ECC error" in reason for reason in gpu()["health_reasons"])
     finally:

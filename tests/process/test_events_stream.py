@@ -81,8 +81,8 @@ def test_a_listener_is_told_all_there_is_and_then_what_happens(daemon):
     stream.close()
 
 
-def test_snapshots_come_every_second_in_the_detail_asked_for(daemon):
-    yard = daemon("--simulate", "2")
+def test_snapshots_come_every_second_in_the_detail_asked_for(shared):
+    yard = shared("--simulate", "2")
     for detail, has in (("summary", "temperature_core_c"), ("full", "readings")):
         stream = Stream(yard, f"samples={detail}&gpus=1")
         first, second = stream.until("snapshot"), stream.until("snapshot")
@@ -137,8 +137,8 @@ def test_a_stop_of_the_daemon_ends_streams_at_once(daemon):
     assert time.monotonic() - began < 3
 
 
-def test_curl_reads_it_over_both_doors(daemon):
-    yard = daemon("--simulate", "1")
+def test_curl_reads_it_over_both_doors(shared):
+    yard = shared("--simulate", "2")
     url = f"http://127.0.0.1:{yard.port}/api/gpu/events?follow=false"
     for arguments in ([url], ["--http1.0", url],
                       ["--unix-socket", yard.socket, "http://localhost/api/gpu/events?follow=false"]):
@@ -261,8 +261,8 @@ def test_readers_that_never_read_cost_the_others_nothing(daemon):
     stream.close()
 
 
-def test_half_requests_and_requests_behind_a_stream_are_harmless(daemon):
-    yard = daemon("--simulate", "1")
+def test_half_requests_and_requests_behind_a_stream_are_harmless(shared):
+    yard = shared("--simulate", "2")
     request = b"GET /api/gpu/events?samples=none HTTP/1.1\r\nHost: localhost\r\n\r\n"
     half = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
     half.sendall(request[:30])
@@ -371,10 +371,10 @@ def test_the_verb_follows_across_a_restart_of_the_daemon(daemon, tmp_path):
     assert "does not know what followed event" in messages
 
 
-def test_the_verb_says_what_is_wrong(daemon, run):
+def test_the_verb_says_what_is_wrong(shared, run):
     nobody = run("events")
     assert nobody.returncode == 5 and "gpuyard serve" in nobody.stderr
     assert run("events", "--socket", "/nonexistent/a.sock", "--follow").returncode == 5
-    yard = daemon("--simulate", "1")
+    yard = shared("--simulate", "2")
     assert run("events", "--socket", yard.socket, "--gpu", "7").returncode == 6
     assert run("events", "--socket", yard.socket, "--since", "nonsense").returncode == 2

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from program import command_line, wait_until
+from program import wait_until
 
 DASHBOARD = json.loads(
     (Path(__file__).parents[2] / "packaging/grafana/gpuyard.json").read_text())
@@ -59,11 +59,10 @@ def test_panels_use_the_chosen_data_source_node_and_gpu():
             assert 'device=~"$gpu"' in selector, (title, expression)
 
 
-def test_every_panel_shows_something_of_a_simulated_yard(daemon, run, prometheus):
+def test_every_panel_shows_something_of_a_simulated_yard(daemon, prometheus):
     yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
-    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
     prometheus.start(yard.port)
-    assert run("sim", "inject", "--gpu", "0", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    yard.sim("inject", "--gpu", "0", "--xid", "79")
     wait_until(lambda: prometheus.query("gpuyard_alert_severity"), "the alert of the Xid")
     wait_until(lambda: prometheus.query("gpuyard_gpu_gpm_tensor_percent"), "the slow tier")
     wait_until(lambda: prometheus.query("rate(gpuyard_gpu_energy_joules_total[10s])"), "a rate")

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from sim_world import World
+
 
 WHOLE = os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1")
 # Without these there is no list of GPUs at all.
@@ -37,11 +39,17 @@ def half(tmp_path):
     return lambda names: without(names, tmp_path / "libnvidia-ml.so.1")
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Which no test changes."""
+    one = World(tmp_path_factory.mktemp("world"))
+    yield one.start("--gpus", "2", "--load", "steady:0.8")
+    one.end()
+
+
 @pytest.fixture
 def devices(world, run):
     """gpuyard's list through a library that lacks something."""
-    world.start("--gpus", "2", "--load", "steady:0.8")
-
     def listed(library, *arguments):
         return run("devices", "--local", "--json", "--nvml", library, *arguments,
                    GPUYARD_SIM_WORLD=str(world.directory))
@@ -96,7 +104,6 @@ def test_without_a_list_of_gpus_it_says_so_and_does_not_crash(devices, half, nam
 
 
 def test_a_daemon_on_half_a_library_serves_and_a_whole_one_beside_it_too(daemon, half, world):
-    world.start("--gpus", "2", "--load", "steady:0.8")
     place = {"GPUYARD_SIM_WORLD": str(world.directory)}
     poor = daemon("--nvml", half(["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature",
                                   "nvmlDeviceGetTemperatureV"]), **place)

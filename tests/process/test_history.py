@@ -53,8 +53,8 @@ def test_each_reading_is_there_in_order_with_its_unit(daemon):
     assert history["summary"]["readings"] == len(values(history))
 
 
-def test_csv_is_the_same_history(daemon):
-    yard = daemon("--simulate", "1")
+def test_csv_is_the_same_history(shared):
+    yard = shared("--simulate", "2")
     wait_for_readings(yard, 3)
     answer = yard.get(HISTORY, headers={"Accept": "text/csv"})
     assert answer.headers["content-type"].startswith("text/csv")
@@ -69,8 +69,8 @@ def test_csv_is_the_same_history(daemon):
     ("metric=power&since=tomorrow", "2026-01-31T12:00:00Z"), ("metric=serial", "no history"),
     ("metric=power&points=0", "1 to 20000"), ("", "metric is missing"),
 ])
-def test_what_cannot_be_answered_is_a_400_that_helps(daemon, query, says):
-    answer = daemon("--simulate", "1").get(f"/api/gpu/devices/0/history?{query}")
+def test_what_cannot_be_answered_is_a_400_that_helps(shared, query, says):
+    answer = shared("--simulate", "2").get(f"/api/gpu/devices/0/history?{query}")
     assert answer.status == 400 and says in answer.json()["error"]["message"], answer.text
 
 
@@ -209,8 +209,8 @@ def test_a_month_is_answered_and_the_loop_does_not_wait(daemon):
     assert slow and count and slow[1] == count[1], "the loop was never late by a tenth of a second"
 
 
-def test_the_command_line_shows_draws_and_exports(daemon, run):
-    yard = daemon("--simulate", "2")
+def test_the_command_line_shows_draws_and_exports(shared, run):
+    yard = shared("--simulate", "2")
     wait_for_readings(yard, 4)
     where = {"GPUYARD_SOCKET": yard.socket, "LC_ALL": "C.UTF-8"}
     table = run("history", "--metric", "power", "--since", "5m", **where)
@@ -231,8 +231,8 @@ def test_the_command_line_shows_draws_and_exports(daemon, run):
     assert {row["index"] for row in rows} == {"0", "1"}
 
 
-def test_what_the_command_line_cannot_do_has_its_exit_code(daemon, run):
-    yard = daemon("--simulate", "1")
+def test_what_the_command_line_cannot_do_has_its_exit_code(shared, run):
+    yard = shared("--simulate", "2")
     where = {"GPUYARD_SOCKET": yard.socket}
     ambiguous = run("history", "--metric", "temperature_", **where)
     assert ambiguous.returncode == 2 and "temperature_memory_celsius" in ambiguous.stderr

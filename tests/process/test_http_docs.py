@@ -19,9 +19,9 @@ def page_or_skip(yard):
     return answer
 
 
-def test_the_page_shows_every_route_and_asks_nobody_else(daemon, tmp_path, record_property):
+def test_the_page_shows_every_route_and_asks_nobody_else(shared, tmp_path, record_property):
     record_property("contract", "E12")
-    yard = daemon("--simulate", "2")
+    yard = shared("--simulate", "8")
     page_or_skip(yard)
     origin = f"http://127.0.0.1:{yard.port}"
     with Chromium(tmp_path) as browser:
@@ -52,8 +52,8 @@ def test_the_page_shows_every_route_and_asks_nobody_else(daemon, tmp_path, recor
     proofs.record(PROOF, "ran")
 
 
-def test_the_page_is_kept_by_the_browser_and_comes_packed_or_plain(daemon):
-    yard = daemon("--simulate", "1")
+def test_the_page_is_kept_by_the_browser_and_comes_packed_or_plain(shared):
+    yard = shared("--simulate", "8")
     page = page_or_skip(yard)
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -116,8 +116,8 @@ def test_real_answers_fit_their_schemas_and_look_like_their_examples(daemon, tmp
     assert compared >= 6
 
 
-def test_large_answers_are_packed_for_who_accepts_it(daemon):
-    yard = daemon("--simulate", "8")
+def test_large_answers_are_packed_for_who_accepts_it(shared):
+    yard = shared("--simulate", "8")
     import http.client
     connection = http.client.HTTPConnection("127.0.0.1", yard.port, timeout=30)
     connection.request("GET", "/metrics", headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})

@@ -38,12 +38,15 @@ def leases(yard):
 
 
 @pytest.fixture
-def yard(daemon, world):
-    world.start("--gpus", "1", "--load", "idle")
-    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+def yard(shared):
+    """The same daemon for all, with one GPU that is free again after each test."""
+    yard = shared("--simulate", "1")
     wait_until(lambda: yard.get("/api/gpu/load").status == 200
                and yard.get("/api/gpu/load").json()["capacity"] == 1, "a GPU to lease")
-    return yard
+    yield yard
+    for lease in leases(yard):
+        yard.get(f"/api/gpu/leases/{lease['id']}", unix=True, method="DELETE")
+    wait_until(lambda: leases(yard) == [] and queue(yard)["pending_claimers"] == 0, "the GPU to be free")
 
 
 def test_the_load_is_reported_and_streamed(yard, record_property):

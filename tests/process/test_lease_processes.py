@@ -23,13 +23,6 @@ if os.fork() == 0:
 
 
 @pytest.fixture
-def yard(world, daemon):
-    """A daemon on a world of two idle GPUs."""
-    world.start("--gpus", "2", "--load", "idle")
-    return daemon(GPUYARD_SIM_WORLD=str(world.directory))
-
-
-@pytest.fixture
 def processes():
     """Starts processes that wait: children of this one, or with no living parent."""
     pids = []

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -227,8 +226,7 @@ def test_the_daemon_judges_its_gpus_by_the_configured_temperatures(daemon, tmp_p
     assert re.fullmatch(r"temperature \d+ C is above -5 C", gpus[1]["health_reasons"][0])
     assert gpus[0]["health"] == "healthy" and gpus[0]["health_reasons"] == []
     assert 'gpuyard_gpu_health{device="1"} 2\n' in yard.get("/metrics").text
-    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", "--gpu", "0",
-                    "--lost"], env=yard.environment, check=True, timeout=30)
+    yard.sim("inject", "--gpu", "0", "--lost")
     wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"][0]["health"] == "unhealthy",
                "the lost GPU to be unhealthy")
     wait_until(lambda: 'gpuyard_gpu_health{device="0"} 2\n' in yard.get("/metrics").text,

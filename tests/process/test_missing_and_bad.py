@@ -14,11 +14,6 @@ import pytest
 from program import PATIENCE, PROGRAM, UnixConnection, clean_environment, wait_until
 
 
-def inject(yard, *arguments):
-    subprocess.run([PROGRAM, "sim", "inject", "--world", yard.state + "/world", *arguments],
-                   env=yard.environment, check=True, timeout=30)
-
-
 # ---- no driver
 
 
@@ -88,7 +83,7 @@ def test_a_simulated_library_without_a_world_is_a_driver_not_loaded(run, tmp_pat
 def test_one_lost_gpu_among_eight_is_listed_beside_seven_good_ones(daemon, record_property):
     record_property("contract", "E2 E6 E9 A13")
     yard = daemon("--simulate", "8")
-    inject(yard, "--gpu", "3", "--lost")
+    yard.sim("inject", "--gpu", "3", "--lost")
     body = yard.get("/api/gpu/devices").json()
     assert body["count"] == 8
     sick = body["devices"][3]
@@ -99,14 +94,14 @@ def test_one_lost_gpu_among_eight_is_listed_beside_seven_good_ones(daemon, recor
     assert all(gpu["is_available"] for gpu in body["devices"] if gpu["index"] != 3)
     yard.wait_for_log("Error querying GPU device 3: GPU is lost")
     wait_until(lambda: 'gpu_responsive{device="3"} 0' in yard.get("/metrics").text, "the metric")
-    inject(yard, "--gpu", "3", "--clear")
+    yard.sim("inject", "--gpu", "3", "--clear")
     assert yard.get("/api/gpu/devices").json()["devices"][3]["is_available"] is True
 
 
 def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
     record_property("contract", "E2 A8")
     yard = daemon("--simulate", "8")
-    inject(yard, "--gpu", "5", "--call", "utilization_rates", "--code", "3")
+    yard.sim("inject", "--gpu", "5", "--call", "utilization_rates", "--code", "3")
     gpu = yard.get("/api/gpu/devices").json()["devices"][5]
     assert gpu["utilization_percent"] is None and gpu["is_available"] is True
     wait_until(lambda: 'gpu_utilization_percent{device="5"}' not in yard.get("/metrics").text,
@@ -117,7 +112,7 @@ def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
 def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_property):
     record_property("contract", "E9")
     yard = daemon("--simulate", "2")
-    inject(yard, "--gpu", "0", "--call", "utilization_rates", "--code", "999")
+    yard.sim("inject", "--gpu", "0", "--call", "utilization_rates", "--code", "999")
     line = "Error querying GPU device 0: Unknown Error"
     yard.wait_for_log(line)
     for _ in range(20):
@@ -128,7 +123,7 @@ def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_prope
 def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
     record_property("contract", "E2 A13")
     yard = daemon("--simulate", "8")
-    inject(yard, "--gpu", "2", "--call", "any", "--never-returns")
+    yard.sim("inject", "--gpu", "2", "--call", "any", "--never-returns")
     body = yard.get("/api/gpu/devices").json()
     assert body["devices"][2]["is_available"] is False
     assert sum(gpu["is_available"] for gpu in body["devices"]) == 7
@@ -143,7 +138,7 @@ def test_a_gpu_that_never_answers_holds_up_nobody(daemon, record_property):
 def test_a_gpu_that_does_not_open_does_not_take_the_others_with_it(daemon, record_property):
     record_property("contract", "A13 E6")
     yard = daemon("--simulate", "4")
-    inject(yard, "--gpu", "2", "--call", "any", "--never-returns")
+    yard.sim("inject", "--gpu", "2", "--call", "any", "--never-returns")
     os.kill(yard.driver_host(), signal.SIGKILL)
     wait_until(lambda: sum(gpu["is_available"]
                            for gpu in yard.get("/api/gpu/devices").json()["devices"]) == 3,
@@ -154,14 +149,14 @@ def test_a_gpu_that_does_not_open_does_not_take_the_others_with_it(daemon, recor
 
 def test_a_gpu_that_would_not_open_recovers_by_itself(daemon):
     yard = daemon("--simulate", "2")
-    inject(yard, "--gpu", "1", "--call", "identity", "--code", "999")
+    yard.sim("inject", "--gpu", "1", "--call", "identity", "--code", "999")
     os.kill(yard.driver_host(), signal.SIGKILL)
 
     def broken():
         devices = yard.get("/api/gpu/devices").json()["devices"]
         return devices[0]["is_available"] and devices[1]["error_message"] == "Unknown Error"
     wait_until(broken, "the GPU to be broken")
-    inject(yard, "--gpu", "1", "--clear")
+    yard.sim("inject", "--gpu", "1", "--clear")
     wait_until(lambda: yard.get("/api/gpu/devices").json()["devices"][1]["is_available"],
                "the GPU to be opened again")
 
@@ -170,10 +165,10 @@ def test_a_replaced_driver_means_a_new_session(daemon):
     yard = daemon("--simulate", "2")
     host = yard.driver_host()
     for gpu in "01":
-        inject(yard, "--gpu", gpu, "--call", "any", "--code", "18")
+        yard.sim("inject", "--gpu", gpu, "--call", "any", "--code", "18")
     wait_until(lambda: yard.driver_host() not in (None, host), "another driver-host")
     for gpu in "01":
-        inject(yard, "--gpu", gpu, "--clear")
+        yard.sim("inject", "--gpu", gpu, "--clear")
     wait_until(lambda: all(gpu["is_available"]
                            for gpu in yard.get("/api/gpu/devices").json()["devices"]),
                "the GPUs to be back")
@@ -276,13 +271,11 @@ def test_a_dead_keeper_is_a_driver_that_is_gone_and_a_new_one_is_picked_up(daemo
     wait_until(lambda: yard.get("/api/gpu/driver").json() == {"detail": "Driver Not Loaded"},
                "the driver to be gone")
     assert yard.get("/ready").status == 503
-    subprocess.run([PROGRAM, "sim", "start", "--gpus", "2", "--world", yard.state + "/world"],
-                   env=yard.environment, check=True, capture_output=True, timeout=30)
+    yard.sim("start", "--gpus", "2")
     try:
         wait_until(lambda: yard.get("/ready").status == 200, "the new world to be found")
     finally:
-        subprocess.run([PROGRAM, "sim", "stop", "--world", yard.state + "/world"],
-                       env=yard.environment, check=True, timeout=30)
+        yard.sim("stop")
 
 
 def test_a_killed_driver_host_is_replaced(daemon):

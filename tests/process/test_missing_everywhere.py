@@ -13,7 +13,8 @@ import signal
 
 import pytest
 
-from program import wait_until
+from program import Daemon, wait_until
+from sim_world import World
 
 GPUS = 4
 ROUNDS = 6
@@ -120,25 +121,22 @@ def test_unknown_is_never_zero_on_any_face(yard, world, run, seed, record_proper
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def both(tmp_path_factory):
     """One world and one daemon for all rounds."""
-    from program import Daemon
-    from sim_world import World
     place = tmp_path_factory.mktemp("everywhere")
     one = World(place)
     one.start("--model", "h100:2,rtx4090,t4", "--load", "steady:0.5")
     yard = Daemon(place, GPUYARD_SIM_WORLD=str(one.directory)).ready()
     yield one, yard
-    yard.process.kill()
-    yard.process.wait()
+    yard.kill()
     one.end()
 
 
 @pytest.fixture
-def world(shared):
-    return shared[0]
+def world(both):
+    return both[0]
 
 
 @pytest.fixture
-def yard(shared):
-    return shared[1]
+def yard(both):
+    return both[1]

@@ -18,9 +18,9 @@ def samples(stream, count):
     return [stream.next()[2] for _ in range(count)]
 
 
-def test_the_first_value_comes_at_once_and_then_as_often_as_asked(daemon, record_property):
+def test_the_first_value_comes_at_once_and_then_as_often_as_asked(shared, record_property):
     record_property("contract", "B19")
-    yard = daemon("--simulate", "2")
+    yard = shared("--simulate", "4")
     began = time.monotonic()
     stream = Stream(yard, "gpus=0&hz=50")
     first = stream.next()
@@ -35,8 +35,8 @@ def test_the_first_value_comes_at_once_and_then_as_often_as_asked(daemon, record
     stream.close()
 
 
-def test_all_gpus_have_their_turn(daemon):
-    yard = daemon("--simulate", "4")
+def test_all_gpus_have_their_turn(shared):
+    yard = shared("--simulate", "4")
     stream = Stream(yard, "hz=100")
     heard = samples(stream, 80)
     assert {sample["index"] for sample in heard} == {0, 1, 2, 3}
@@ -60,8 +60,8 @@ def test_a_gpu_that_does_not_answer_says_so_and_holds_up_nobody(daemon, world, r
     stream.close()
 
 
-def test_a_stuck_listener_costs_the_others_nothing(daemon):
-    yard = daemon("--simulate", "1")
+def test_a_stuck_listener_costs_the_others_nothing(shared):
+    yard = shared("--simulate", "4")
     stuck = Stream(yard, "hz=100")
     stream = Stream(yard, "hz=100")
     heard = samples(stream, 200)
@@ -75,8 +75,8 @@ def test_a_stuck_listener_costs_the_others_nothing(daemon):
     ("hz=often", 400, "hz"), ("gpus=7", 404, "7"), ("gpus=0,abc", 404, "abc"),
     ("rate=5", 400, "rate"),
 ])
-def test_a_wrong_request_is_told_what_is_wrong(daemon, query, status, says):
-    answer = daemon("--simulate", "1").get(f"/api/gpu/stream/power?{query}")
+def test_a_wrong_request_is_told_what_is_wrong(shared, query, status, says):
+    answer = shared("--simulate", "4").get(f"/api/gpu/stream/power?{query}")
     assert answer.status == status and says in answer.json()["error"]["message"], answer.text
 
 

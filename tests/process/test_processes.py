@@ -36,13 +36,6 @@ def sleepers():
         one.communicate()
 
 
-@pytest.fixture
-def yard(world, daemon):
-    """A daemon on a world of two idle GPUs."""
-    world.start("--gpus", "2", "--load", "idle")
-    return daemon(GPUYARD_SIM_WORLD=str(world.directory))
-
-
 def attach(world, pid, gpu=1):
     world.must("attach", "--pid", str(pid), "--gpu", str(gpu), "--vram", "2G", "--load", "0.5")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from program import command_line, wait_until
+from program import wait_until
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS = ["a100", "h100", "h200", "l40s", "rtx4090", "t4"]
@@ -30,8 +30,8 @@ def test_the_four_agreed_families_carry_the_device_alone(daemon, record_property
         assert 'uuid="GPU-' in samples(text, f"{prefix}_gpu_info")[0][0]
 
 
-def test_the_metrics_agree_with_the_snapshot(daemon):
-    yard = daemon("--simulate", "1")
+def test_the_metrics_agree_with_the_snapshot(shared):
+    yard = shared("--simulate", "4")
 
     def same_generation():
         before = yard.get("/api/gpu/snapshot").json()
@@ -55,9 +55,9 @@ def shape(text, device):
     return [line.rsplit(" ", 1)[0] + " *" if moving.search(line) else line for line in lines]
 
 
-def test_the_series_of_each_model_are_the_committed_ones(daemon):
+def test_the_series_of_each_model_are_the_committed_ones(shared):
     """GPUYARD_WRITE_GOLDEN=1 writes them anew."""
-    yard = daemon("--simulate", "6", "--model", ",".join(MODELS))
+    yard = shared("--simulate", "6", "--model", ",".join(MODELS))
     # The performance monitors compare two samples of the slow tier.
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
     text = yard.get("/metrics").text
@@ -69,14 +69,11 @@ def test_the_series_of_each_model_are_the_committed_ones(daemon):
         assert found == golden.read_text(), model
 
 
-def test_ten_thousand_processes_cost_no_series(daemon, run):
+def test_ten_thousand_processes_cost_no_series(daemon):
     yard = daemon("--simulate", "1")
-    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
     before = len(shape(yard.get("/metrics").text, 0))
-    added = run("sim", "attach", "--synthetic", "10000", "--gpu", "0", "--vram", "1M",
-                GPUYARD_SIM_WORLD=world)
-    assert added.returncode == 0, added.stderr
+    yard.sim("attach", "--synthetic", "10000", "--gpu", "0", "--vram", "1M")
     wait_until(lambda: 'gpuyard_gpu_processes_compute{device="0"} 10000' in
                yard.get("/metrics").text, "the processes to be counted")
     assert len(shape(yard.get("/metrics").text, 0)) == before
@@ -84,10 +81,10 @@ def test_ten_thousand_processes_cost_no_series(daemon, run):
     assert len(listed) == 1024  # the rest is counted
 
 
-def test_promtool_finds_nothing_to_say(daemon):
+def test_promtool_finds_nothing_to_say(shared):
     promtool = shutil.which("promtool")
     assert promtool, "install the package prometheus"
-    yard = daemon("--simulate", "6", "--model", ",".join(MODELS))
+    yard = shared("--simulate", "6", "--model", ",".join(MODELS))
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
     text = yard.get("/metrics").text
     checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True,
@@ -99,11 +96,10 @@ def in_openmetrics(yard):
     return yard.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
 
-def test_openmetrics_are_what_their_parser_reads(daemon, run):
+def test_openmetrics_are_what_their_parser_reads(daemon):
     yard = daemon("--simulate", "6", "--model", ",".join(MODELS), "--metrics-dialect", "both")
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
-    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
-    assert run("sim", "inject", "--gpu", "0", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    yard.sim("inject", "--gpu", "0", "--xid", "79")
     wait_until(lambda: "xid_errors_total" in yard.get("/metrics").text, "the Xid to be counted")
     answer = in_openmetrics(yard)
     assert answer.headers["content-type"] == (
@@ -117,12 +113,11 @@ def test_openmetrics_are_what_their_parser_reads(daemon, run):
     assert families["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"].type == "unknown"
 
 
-def test_what_is_wrong_is_a_series_without_its_text(daemon, run, prometheus):
+def test_what_is_wrong_is_a_series_without_its_text(daemon, prometheus):
     yard = daemon("--simulate", "2")
-    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
     prometheus.start(yard.port)
     assert samples(yard.get("/metrics").text, "gpuyard_alert_firing") == []
-    assert run("sim", "inject", "--gpu", "1", "--xid", "79", GPUYARD_SIM_WORLD=world).returncode == 0
+    yard.sim("inject", "--gpu", "1", "--xid", "79")
     wait_until(lambda: prometheus.query('gpuyard_alert_firing{rule="xid-fatal"}'), "the alert")
     labels = prometheus.query('gpuyard_alert_firing{rule="xid-fatal"}')[0]["metric"]
     assert (labels["device"], labels["level"]) == ("1", "critical")
@@ -138,8 +133,8 @@ def test_what_is_wrong_is_a_series_without_its_text(daemon, run, prometheus):
     assert len(families["gpuyard_alerts"].samples) == 12
 
 
-def test_both_formats_have_the_same_series(daemon):
-    yard = daemon("--simulate", "2")
+def test_both_formats_have_the_same_series(shared):
+    yard = shared("--simulate", "4")
 
     def names(text):
         return [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
@@ -147,9 +142,9 @@ def test_both_formats_have_the_same_series(daemon):
     assert names(in_openmetrics(yard).text) == names(yard.get("/metrics").text)
 
 
-def test_a_real_prometheus_scrapes_us(daemon, prometheus, record_property):
+def test_a_real_prometheus_scrapes_us(shared, prometheus, record_property):
     record_property("contract", "C14")
-    query = prometheus.start(daemon("--simulate", "4").port).query
+    query = prometheus.start(shared("--simulate", "4").port).query
     wait_until(lambda: query('up{job="gpuyard"} == 1'), "the target to be up")
     for family in CONTRACT:
         assert len(query(f"gpuyard_{family}")) == 4, family
@@ -159,8 +154,8 @@ def test_a_real_prometheus_scrapes_us(daemon, prometheus, record_property):
                "joules to flow")
 
 
-def test_a_real_prometheus_is_given_openmetrics(daemon, prometheus):
-    prometheus.start(daemon("--simulate", "1").port)
+def test_a_real_prometheus_is_given_openmetrics(shared, prometheus):
+    prometheus.start(shared("--simulate", "4").port)
     wait_until(lambda: prometheus.query('up{job="gpuyard"} == 1'), "the target to be up")
     # Only OpenMetrics tells a unit, and names a counter's family without _total.
     about = prometheus.ask("targets/metadata", metric="gpuyard_gpu_energy_joules")

@@ -33,8 +33,8 @@ def wait_for_all_readings_of(prometheus, gpus):
                "the slow tier of all GPUs")
 
 
-def test_the_panels_of_the_dcgm_dashboard_have_one_series_for_each_gpu(daemon, prometheus):
-    prometheus.start(daemon("--simulate", "4", "--metrics-dialect", "dcgm-4.8").port)
+def test_the_panels_of_the_dcgm_dashboard_have_one_series_for_each_gpu(shared, prometheus):
+    prometheus.start(shared("--simulate", "4", "--metrics-dialect", "dcgm-4.8").port)
     wait_for_all_readings_of(prometheus, 4)
     for expression in PANELS:
         found = prometheus.query(expression)
@@ -51,8 +51,8 @@ def test_the_panels_of_the_dcgm_dashboard_have_one_series_for_each_gpu(daemon, p
         assert set(found[0]["metric"]) - {"__name__", "job", "instance"} == LABELS, field
 
 
-def test_readings_agree_in_both_dialects(daemon, prometheus):
-    prometheus.start(daemon("--simulate", "2", "--metrics-dialect", "both").port)
+def test_readings_agree_in_both_dialects(shared, prometheus):
+    prometheus.start(shared("--simulate", "2", "--metrics-dialect", "both").port)
     ours_in_theirs = {
         "gpu_sm_clock_hertz / 1e6": "DEV_SM_CLOCK",
         "gpu_temperature_celsius": "DEV_GPU_TEMP",
@@ -71,8 +71,8 @@ def test_readings_agree_in_both_dialects(daemon, prometheus):
         assert len(found) == 2 and all(float(one["value"][1]) < 1e-3 for one in found), (ours, found)
 
 
-def test_labels_are_those_of_the_exporter(daemon):
-    yard = daemon("--simulate", "1", "--metrics-dialect", "dcgm-4.8")
+def test_labels_are_those_of_the_exporter(shared):
+    yard = shared("--simulate", "4", "--metrics-dialect", "dcgm-4.8")
     text = yard.get("/metrics").text
     labels = dict(re.findall(r'(\w+)="([^"]*)"',
                              re.search(r"^DCGM_FI_DEV_GPU_TEMP\{(.*)\}", text, re.M).group(1)))
@@ -85,8 +85,8 @@ def test_labels_are_those_of_the_exporter(daemon):
     assert "gpuyard_gpu_temperature_celsius" not in text and "gpuyard_gpu_info{" in text
 
 
-def test_promtool_only_dislikes_the_names_that_are_not_ours(daemon):
-    yard = daemon("--simulate", "1", "--metrics-dialect", "both")
+def test_promtool_only_dislikes_the_names_that_are_not_ours(shared):
+    yard = shared("--simulate", "2", "--metrics-dialect", "both")
     checked = subprocess.run([shutil.which("promtool"), "check", "metrics"],
                              input=yard.get("/metrics").text, text=True, capture_output=True,
                              timeout=30, check=False)

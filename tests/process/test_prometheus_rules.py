@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from program import command_line, wait_until
+from program import wait_until
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "packaging/prometheus/gpuyard.rules.yml"
@@ -98,27 +98,22 @@ def test_rules_say_what_the_built_in_ones_say():
                              expression), name
 
 
-def test_alerts_fire_in_a_real_prometheus_when_a_simulated_gpu_breaks(daemon, run, prometheus):
+def test_alerts_fire_in_a_real_prometheus_when_a_simulated_gpu_breaks(daemon, prometheus):
     """The shipped file as it is; Prometheus looks every second, and `for` is as it stands there."""
     yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
-    world = re.search(r"--directory (\S+)", command_line(yard.keeper())).group(1)
-
-    def sim(*arguments):
-        done = run("sim", *arguments, GPUYARD_SIM_WORLD=world)
-        assert done.returncode == 0, done.stderr
-    sim("load", "--gpu", "all", "idle")
+    yard.sim("load", "--gpu", "all", "idle")
     prometheus.start(yard.port, rules=RULES)
     wait_until(lambda: prometheus.query("gpuyard_gpu_temperature_celsius < 60"), "a first scrape")
     groups = prometheus.ask("rules")["groups"]
     assert sum(len(group["rules"]) for group in groups) == len(ALERTS)
-    sim("load", "--gpu", "1", "steady:1")
-    sim("inject", "--gpu", "1", "--heat", "100")
-    sim("inject", "--gpu", "0", "--xid", "79")
-    sim("inject", "--gpu", "2", "--lost")
-    sim("inject", "--gpu", "3", "--power-brake")
+    yard.sim("load", "--gpu", "1", "steady:1")
+    yard.sim("inject", "--gpu", "1", "--heat", "100")
+    yard.sim("inject", "--gpu", "0", "--xid", "79")
+    yard.sim("inject", "--gpu", "2", "--lost")
+    yard.sim("inject", "--gpu", "3", "--power-brake")
     expected = {("GpuHot", "1"), ("GpuXidFatal", "0"), ("GpuLost", "2"), ("GpuPowerBrake", "3")}
     wait_until(lambda: expected <= prometheus.firing(), f"{expected} to fire")
     assert ("GpuHot", "3") not in prometheus.firing()
     assert ("GpuyardDown", None) not in prometheus.firing()
-    sim("inject", "--gpu", "3", "--clear")
+    yard.sim("inject", "--gpu", "3", "--clear")
     wait_until(lambda: ("GpuPowerBrake", "3") not in prometheus.firing(), "the brake to be let go")

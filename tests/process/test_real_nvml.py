@@ -3,6 +3,7 @@ there is one. Where the two drift apart, one of them fails here. Read-only: noth
 """
 
 import csv
+import functools
 import json
 import os
 import re
@@ -57,6 +58,7 @@ class Yard:
         return [(gpu["uuid"], gpu["name"], float(gpu["memory.total"]))
                 for gpu in nvidia_smi("uuid", "name", "memory.total")]
 
+    @functools.cache
     def ask(self):
         done = subprocess.run([sys.executable, BY_HAND, self.library], env=self.clean,
                               capture_output=True, text=True, timeout=120)
@@ -74,9 +76,9 @@ def nvidia_smi(*fields):
     return [dict(zip(fields, (cell.strip() for cell in row))) for row in csv.reader(out.splitlines())]
 
 
-@pytest.fixture(params=[pytest.param(kind, marks=marks) for kind, marks in KIND.items()])
-def machine(request, tmp_path):
-    one = Yard(request.param, tmp_path)
+@pytest.fixture(scope="module", params=[pytest.param(kind, marks=marks) for kind, marks in KIND.items()])
+def machine(request, tmp_path_factory):
+    one = Yard(request.param, tmp_path_factory.mktemp("machine"))
     yield one
     one.stop()
 

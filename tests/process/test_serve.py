@@ -3,7 +3,7 @@
 import json
 import signal
 
-from program import wait_until
+from program import runs, wait_until
 
 NOT_ON_AN_H100 = {"fan_speed_percent", "retired_pages_single_bit",
                   "retired_pages_double_bit", "retired_pages_pending", "throttle_time_sw_thermal_seconds",
@@ -13,9 +13,9 @@ DEVICE_FIELDS = ["index", "name", "total_memory_mb", "free_memory_mb", "used_mem
                  "utilization_percent", "temperature_c", "is_available", "error_message"]
 
 
-def test_devices_are_listed_with_every_field(daemon, record_property):
+def test_devices_are_listed_with_every_field(shared, record_property):
     record_property("contract", "E2 E7")
-    answer = daemon("--simulate", "4").get("/api/gpu/devices")
+    answer = shared("--simulate", "4").get("/api/gpu/devices")
     assert answer.status == 200
     body = answer.json()
     assert list(body) == ["devices", "count"]
@@ -31,9 +31,9 @@ def test_devices_are_listed_with_every_field(daemon, record_property):
         assert 15 <= gpu["temperature_c"] <= 95
 
 
-def test_devices_are_read_anew_for_every_request(daemon, record_property):
+def test_devices_are_read_anew_for_every_request(shared, record_property):
     record_property("contract", "E1")
-    yard = daemon("--simulate", "8")
+    yard = shared("--simulate", "4")
     seen = set()
 
     def changed():
@@ -43,16 +43,16 @@ def test_devices_are_read_anew_for_every_request(daemon, record_property):
     wait_until(changed, "three different fresh answers")
 
 
-def test_the_driver_tells_its_versions(daemon, record_property):
+def test_the_driver_tells_its_versions(shared, record_property):
     record_property("contract", "E4 E7")
-    answer = daemon("--simulate", "1").get("/api/gpu/driver")
+    answer = shared("--simulate", "4").get("/api/gpu/driver")
     assert answer.status == 200
     assert answer.json() == {"driver_version": "535.104.05", "cuda_driver_version": "12.2",
                              "nvml_version": "12.535.104"}
 
 
-def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(daemon):
-    body = daemon("--simulate", "2").get("/api/gpu/snapshot", unix=True).json()
+def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(shared):
+    body = shared("--simulate", "4").get("/api/gpu/snapshot", unix=True).json()
     assert body["schema"] == 1
     assert body["simulated"] is True
     assert body["driver_initialised"] is True
@@ -65,19 +65,19 @@ def test_the_snapshot_is_the_full_picture_and_says_that_it_is_simulated(daemon):
     assert {key for key in gpu["missing"] if not key.startswith("gpm_")} == NOT_ON_AN_H100
 
 
-def test_one_gpu_is_found_by_index_uuid_and_pci_address(daemon):
-    yard = daemon("--simulate", "3")
+def test_one_gpu_is_found_by_index_uuid_and_pci_address(shared):
+    yard = shared("--simulate", "4")
     gpu = yard.get("/api/gpu/devices/2").json()
     assert gpu["index"] == 2
     for name in (gpu["uuid"], gpu["pci_address"], "0000" + gpu["pci_address"]):
         assert yard.get(f"/api/gpu/devices/{name}").json()["uuid"] == gpu["uuid"]
-    missing = yard.get("/api/gpu/devices/3")
+    missing = yard.get("/api/gpu/devices/4")
     assert missing.status == 404
-    assert missing.json()["error"]["message"] == "GPU index 3 is out of range"
+    assert missing.json()["error"]["message"] == "GPU index 4 is out of range"
 
 
-def test_energy_grows_and_the_snapshot_moves_on(daemon):
-    yard = daemon("--simulate", "1")
+def test_energy_grows_and_the_snapshot_moves_on(shared):
+    yard = shared("--simulate", "4")
     first = yard.get("/api/gpu/snapshot").json()
 
     def later():
@@ -88,18 +88,18 @@ def test_energy_grows_and_the_snapshot_moves_on(daemon):
     wait_until(later, "energy to grow")
 
 
-def test_alive_and_ready(daemon):
-    yard = daemon("--simulate", "1")
+def test_alive_and_ready(shared):
+    yard = shared("--simulate", "4")
     assert yard.get("/health").json()["status"] == "ok"
     ready = yard.get("/ready")
     assert ready.status == 200
     assert ready.json() == {"ready": True, "reason": "serving a simulated fleet",
-                            "cuda_available": True, "gpus": 1, "simulated": True}
+                            "cuda_available": True, "gpus": 4, "simulated": True}
 
 
-def test_the_description_lists_every_route_with_its_schema(daemon, record_property):
+def test_the_description_lists_every_route_with_its_schema(shared, record_property):
     record_property("contract", "E3 E8")
-    yard = daemon("--simulate", "1")
+    yard = shared("--simulate", "4")
     document = yard.get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"
     devices = document["paths"]["/api/gpu/devices"]["get"]
@@ -122,8 +122,8 @@ def test_the_description_lists_every_route_with_its_schema(daemon, record_proper
             assert yard.get(path, unix=True).status == 200, path
 
 
-def test_what_is_not_there_and_what_is_not_allowed_is_said(daemon):
-    yard = daemon("--simulate", "1")
+def test_what_is_not_there_and_what_is_not_allowed_is_said(shared):
+    yard = shared("--simulate", "4")
     assert yard.get("/api/gpu/nothing").status == 404
     wrong = yard.get("/api/gpu/devices", method="POST")
     assert wrong.status == 405 and wrong.headers["allow"] == "GET"
@@ -132,8 +132,8 @@ def test_what_is_not_there_and_what_is_not_allowed_is_said(daemon):
     assert unknown.json()["error"]["message"] == 'unknown parameter "fresh"'
 
 
-def test_a_web_page_of_another_host_cannot_reach_us(daemon):
-    yard = daemon("--simulate", "1")
+def test_a_web_page_of_another_host_cannot_reach_us(shared):
+    yard = shared("--simulate", "4")
     assert yard.get("/api/gpu/devices", headers={"Host": "evil.example"}).status == 421
     assert yard.get("/api/gpu/devices", headers={"Host": f"localhost:{yard.port}"}).status == 200
 
@@ -152,23 +152,15 @@ def test_sigterm_and_ctrl_c_end_it_cleanly(daemon, record_property):
         host, keeper = yard.driver_host(), yard.keeper()
         assert host and keeper
         assert yard.stop(number) == 0
-        wait_until(lambda: not alive(host) and not alive(keeper), "its children to end")
+        wait_until(lambda: not runs(host) and not runs(keeper), "its children to end")
         assert not list(yard.directory.glob("*.sock")), "the socket file is left behind"
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_killed_it_leaves_no_child_behind(daemon):
     yard = daemon("--simulate", "2")
     host, keeper = yard.driver_host(), yard.keeper()
     yard.stop(signal.SIGKILL)
-    wait_until(lambda: not alive(host) and not alive(keeper), "its children to end")
+    wait_until(lambda: not runs(host) and not runs(keeper), "its children to end")
 
 
 def test_the_greeting_shows_the_gpus_and_the_urls(daemon):
@@ -181,9 +173,9 @@ def test_the_greeting_shows_the_gpus_and_the_urls(daemon):
     assert "These GPUs are simulated." in text
 
 
-def test_the_fleet_found_is_logged(daemon, record_property):
+def test_the_fleet_found_is_logged(shared, record_property):
     record_property("contract", "E9")
-    assert "NVML initialized successfully. Found 2 GPU(s)" in daemon("--simulate", "2").log()
+    assert "NVML initialized successfully. Found 4 GPU(s)" in shared("--simulate", "4").log()
 
 
 def test_the_same_fleet_has_the_same_uuids_in_every_run(daemon):
@@ -193,8 +185,8 @@ def test_the_same_fleet_has_the_same_uuids_in_every_run(daemon):
     assert first == second and len(set(first)) == 3
 
 
-def test_numbers_are_plain_json(daemon):
-    text = daemon("--simulate", "1").get("/api/gpu/snapshot").text
+def test_numbers_are_plain_json(shared):
+    text = shared("--simulate", "4").get("/api/gpu/snapshot").text
     for bad in ("NaN", "Infinity"):
         assert bad not in text
     json.loads(text, parse_constant=lambda name: 1 / 0)

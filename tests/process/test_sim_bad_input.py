@@ -5,9 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -155,13 +153,11 @@ def test_a_stopped_keeper_hangs_nobody_and_its_neighbour_moves_on(world, tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
-def test_another_user_may_look_but_not_touch():
-    place = Path(tempfile.mkdtemp(prefix="gpuyard-sim-"))  # pytest's own are closed to others
-    place.chmod(0o755)
-    world = World(place)
+def test_another_user_may_look_but_not_touch(open_place):
+    world = World(open_place)
     try:
         world.start("--gpus", "1")
-        program = program_for_others(place)
+        program = program_for_others(open_place)
         as_nobody = {"env": world.environment, "user": 65534, "group": 65534, "extra_groups": [],
                      "capture_output": True, "text": True, "timeout": PATIENCE, "check": False}
         assert subprocess.run([program, "sim", "status"], **as_nobody).returncode == 0
@@ -173,7 +169,6 @@ def test_another_user_may_look_but_not_touch():
         assert not world.gpu(0)["lost"]
     finally:
         world.end()
-        shutil.rmtree(place)
 
 
 def test_a_client_that_is_killed_or_stopped_in_the_middle_of_reading_harms_nobody(world):

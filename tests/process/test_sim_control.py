@@ -3,11 +3,8 @@ what puts settings back."""
 
 import os
 import pwd
-import shutil
 import signal
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -61,26 +58,23 @@ def test_so_does_a_scenario(world, client, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("setters, allowed", [("owner", False), ("root", False), ("everyone", True),
                                               ("nobody", False)])
-def test_another_user_is_told_apart(setters, allowed):
-    place = Path(tempfile.mkdtemp(prefix="gpuyard-sim-"))  # pytest's own are closed to others
-    place.chmod(0o755)
-    world = World(place)
+def test_another_user_is_told_apart(open_place, setters, allowed):
+    world = World(open_place)
     try:
         world.start("--gpus", "1", "--setters", setters)
-        program_for_others(place)
+        program_for_others(open_place)
         nobody = pwd.getpwnam("nobody")
         script = ("import ctypes, sys\n"
                   "nvml = ctypes.CDLL(sys.argv[1]); assert nvml.nvmlInit_v2() == 0\n"
                   "gpu = ctypes.c_void_p(); nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu))\n"
                   "print(nvml.nvmlDeviceSetPowerManagementLimit(gpu, 300000))\n")
-        done = subprocess.run(["/usr/bin/python3", "-c", script, str(place / "bin/sim/libnvidia-ml.so.1")],
+        done = subprocess.run(["/usr/bin/python3", "-c", script, str(open_place / "bin/sim/libnvidia-ml.so.1")],
                               env=world.environment, user=nobody.pw_uid, group=nobody.pw_gid, cwd="/",
                               extra_groups=[], capture_output=True, text=True, timeout=PATIENCE, check=True)
         assert done.stdout.strip() == ("0" if allowed else "4")
         assert [write["uid"] for write in world.write_log()] == [nobody.pw_uid]
     finally:
         world.end()
-        shutil.rmtree(place)
 
 
 def test_the_log_says_of_every_write_what_when_whose_and_how_it_was_answered(world, client):
