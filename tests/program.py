@@ -36,7 +36,7 @@ def clean_environment(directory, **extra):
 @contextlib.contextmanager
 def open_directory():
     """A directory that every user of the machine may enter: pytest's own are closed to others."""
-    with tempfile.TemporaryDirectory(prefix="gpuyard-test-") as place:
+    with tempfile.TemporaryDirectory(prefix="gpuyard-test-", ignore_cleanup_errors=True) as place:
         os.chmod(place, 0o755)
         yield Path(place)
 

@@ -3,18 +3,15 @@
 import grp
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from fleet import World, close
 from powercap import Powercap
-from program import UnixConnection, wait_until
+from program import UnixConnection, open_directory, wait_until
 from proofs import record
 from zeus_facade import GROUP, Facade
 
@@ -244,9 +241,7 @@ def test_cpu_energy_goes_on_when_its_counters_go_round(facade, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the part of other users")
 def test_what_one_user_set_another_does_not_change(facade, record_property):
-    place = Path(tempfile.mkdtemp(prefix="gpuyard-zeus-"))
-    place.chmod(0o755)
-    try:
+    with open_directory() as place:
         yard = facade(directory=place)
         target = "/gpu/set_power_limit?gpu_ids=0&block=true&power_limit_mw="
         assert as_user(1001, yard.socket, target + "300000") == (200, "")
@@ -258,8 +253,6 @@ def test_what_one_user_set_another_does_not_change(facade, record_property):
         assert as_user(1002, yard.socket, target.replace("ids=0", "ids=1") + "400000")[0] == 200
         status, why = as_user(1003, yard.socket, target + "300000", groups=[])
         assert status == 403 and f'group \\"{GROUP}\\"' in why, why
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def as_user(uid, path, target, groups=(grp.getgrnam(GROUP).gr_gid,)):

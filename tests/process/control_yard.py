@@ -7,7 +7,7 @@ import signal
 import time
 
 from control_client import Caller
-from program import PATIENCE, PROGRAM, Daemon, runs, wait_until
+from program import PROGRAM, Daemon, runs, wait_until
 
 TABLES = ("control_holdings", "control_claims")  # of state.db
 
@@ -66,8 +66,7 @@ class ControlYard:
     def kill(self):
         """SIGKILL, whatever it does; its driver-host goes by itself."""
         host = self.daemon.driver_host()
-        self.daemon.process.kill()
-        self.daemon.process.wait(PATIENCE)
+        self.daemon.kill()
         wait_until(lambda: host is None or not runs(host), "the driver-host to end")
         for caller in self.callers.values():
             caller.close()
@@ -123,6 +122,5 @@ class ControlYard:
         return wait_until(standing, "nothing to be owed")
 
     def end(self):
-        if self.daemon is not None and self.daemon.process.poll() is None:
-            self.daemon.process.kill()
-            self.daemon.process.wait()
+        if self.daemon is not None:
+            self.daemon.kill()

@@ -57,8 +57,7 @@ class Torture:
                  str(self.seed * 100_000 + self.started), str(self.most), str(until)]))
 
     def kill_the_daemon(self):
-        self.daemon.process.kill()
-        self.daemon.process.wait(PATIENCE)
+        self.daemon.kill()
         self.start_daemon()
 
     def stop_the_daemon(self):

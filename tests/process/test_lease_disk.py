@@ -33,8 +33,7 @@ class Yard:
                    and self.daemon.get("/api/gpu/load").json()["capacity"] == 4, "GPUs to lease")
 
     def restart(self):
-        self.daemon.process.kill()
-        self.daemon.process.wait()
+        self.daemon.kill()
         self.caller.close()
         self.daemon = self.start()
 

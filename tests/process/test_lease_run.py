@@ -123,8 +123,7 @@ def test_a_command_runs_on_under_the_next_daemon(lease_yard, tmp_path, daemon):
     go = tmp_path / "go"
     one = yard.hold(script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
     fence = yard.leases()[0]["fence"]
-    yard.daemon.process.kill()
-    yard.daemon.process.wait()
+    yard.daemon.kill()
     daemon(directory=yard.daemon.directory, GPUYARD_SIM_WORLD=str(yard.world.directory))
     held = wait_until(yard.leases, "the lease to be found again")
     assert held[0]["state"] == "held" and held[0]["fence"] == fence
@@ -140,8 +139,7 @@ def test_a_lease_whose_record_was_removed_is_said_to_be_lost(lease_yard, tmp_pat
     yard = lease_yard()
     go = tmp_path / "go"
     one = yard.hold("--among", "0", script=f"sh -c 'until [ -e {go} ]; do sleep 0.02; done; exit 3'")
-    yard.daemon.process.kill()
-    yard.daemon.process.wait()
+    yard.daemon.kill()
     for file in os.listdir(yard.daemon.state):
         if file.startswith("state.db"):
             os.unlink(os.path.join(yard.daemon.state, file))

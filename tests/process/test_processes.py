@@ -155,8 +155,7 @@ def test_arguments_are_for_their_own_user_and_for_administrators(world, open_pla
         # Neither who it is: a label for each process would be a series for each.
         assert str(process.pid) not in yard.get("/metrics").text
     finally:
-        yard.process.kill()
-        yard.process.wait()
+        yard.kill()
 
 
 def unified_mount():
