@@ -3,8 +3,6 @@
 import json
 import os
 
-import jsonschema
-
 COMMITTED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "schema")
 
 
@@ -25,4 +23,5 @@ def strict(schema):
 
 def validate(answer, name):
     """By the schema of that name, which has to name every field."""
+    import jsonschema  # not for every file of tests: it takes a tenth of a second
     jsonschema.validate(answer, strict(json.loads(committed(name))), cls=jsonschema.Draft202012Validator)

@@ -7,7 +7,8 @@ import time
 
 import pytest
 from control_client import connect
-from program import PATIENCE, wait_until
+from program import PATIENCE, Daemon, wait_until
+from sim_world import World
 
 ALICE, BOB = 61001, 61002
 
@@ -37,10 +38,20 @@ def leases(yard):
     return yard.get("/api/gpu/leases").json()["leases"]
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    place = tmp_path_factory.mktemp("one")
+    world = World(place).start("--gpus", "1", "--load", "idle")
+    daemon = Daemon(place, GPUYARD_SIM_WORLD=str(world.directory))
+    yield daemon
+    daemon.kill()
+    world.end()
+
+
 @pytest.fixture
-def yard(shared):
-    """The same daemon for all, with one GPU that is free again after each test."""
-    yard = shared("--simulate", "1")
+def yard(one):
+    """The same daemon for all, whose one GPU is free again after each test."""
+    yard = one.ready()
     wait_until(lambda: yard.get("/api/gpu/load").status == 200
                and yard.get("/api/gpu/load").json()["capacity"] == 1, "a GPU to lease")
     yield yard
