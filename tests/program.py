@@ -202,13 +202,18 @@ class Daemon:
         return self.process.wait(PATIENCE)
 
 
-def runs(pid):
-    """Whether it still does anything: one that nobody has reaped does not."""
+def state_of(pid):
+    """The kernel's letter for it, or None."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return None
+
+
+def runs(pid):
+    """Whether it still does anything: one that nobody has reaped does not."""
+    return state_of(pid) not in (None, "Z")
 
 
 def children(pid):

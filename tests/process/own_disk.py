@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from program import wait_until
+from program import state_of, wait_until
 
 
 def fill(disk):
@@ -54,12 +54,4 @@ def stuck_threads(pid):
         tasks = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
         return []
-    found = []
-    for task in tasks:
-        try:
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] == "D":
-                    found.append(task)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
+    return [task for task in tasks if state_of(f"{pid}/task/{task}") == "D"]

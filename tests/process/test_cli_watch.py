@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from program import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PATIENCE, PROGRAM, clean_environment, state_of, wait_until
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -143,11 +143,7 @@ def test_suspending_gives_the_screen_back_and_going_on_takes_it_again(terminal):
     watch = terminal(80, "watch", "--simulate", "1", "--interval", "60s")
     watch.until("simulated")
     watch.process.send_signal(signal.SIGTSTP)
-
-    def state():
-        with open(f"/proc/{watch.process.pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0]
-    wait_until(lambda: watch.read().endswith(LEAVE) and state() == "T", "it to stop")
+    wait_until(lambda: watch.read().endswith(LEAVE) and state_of(watch.process.pid) == "T", "it to stop")
     watch.process.send_signal(signal.SIGCONT)
     wait_until(lambda: watch.read().count(ENTER) == 2, "it to go on")
 

@@ -144,6 +144,7 @@ def test_a_daemon_that_is_stopped_keeps_its_books(daemon, still, tmp_path):
     joules = call(yard, "GET", f"{WINDOWS}/{window['id']}").json()["joules"]
     assert yard.stop() == 0
     yard = serving(daemon, still, directory=place)
+    wait_until(lambda: report(yard)["notes"] == [], "the books to be read")
     assert abs(end(yard, window)["joules"] - joules) < EXACT
     assert report(yard)["gpus"][0]["accounts"]["daemon_down_joules"] == 0
 

@@ -16,7 +16,8 @@ import time
 import pytest
 
 from fake_leasing import GPU, place
-from program import PATIENCE, PROGRAM, children, clean_environment, command_line, read_until, wait_until
+from program import (PATIENCE, PROGRAM, children, clean_environment, command_line, read_until, state_of,
+                     wait_until)
 from schemas import validate
 
 
@@ -257,14 +258,16 @@ def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
     assert "cannot be had now" in err and "gpuyard queue" in err
 
 
-def test_patience_that_ends_is_exit_code_7_and_says_why(launch, leasing):
-    one = launch("--wait", "1s", "--", "echo", "ran")
-    leasing.next_claim()
+def test_patience_that_ends_is_exit_code_7_and_says_why(shell, leasing):
+    run_in(shell, leasing, "--wait 1s -- echo ran", grant=False)
     leasing.tell("waiting", place=place(2, "all GPUs are in use"))
+    shell.until("place 2")  # it has heard why
+    shell.text = ""
     leasing.tell("ended", ending="gave_up", gpus=[])
-    code, out, err = end_of(one)
-    assert (code, out) == (7, "")
-    assert "in vain" in err and "all GPUs are in use" in err
+    text = shell.until("$ ")
+    assert "in vain" in text and "all GPUs are in use" in text and "ran" not in text
+    shell.type("echo co''de=$?\n")
+    shell.until("code=7")
 
 
 def test_what_is_impossible_is_exit_code_2_with_the_reason(launch, leasing):
@@ -469,13 +472,20 @@ class Shell:
         """The process group that has the terminal."""
         return os.tcgetpgrp(self.terminal)
 
+    def below(self):
+        """All processes that it began, and those that these began."""
+        found = children(self.pid)
+        for pid in found:
+            found += children(pid)
+        return found
+
     def wait_until_it_waits(self):
         """For what it began, and so does a script in it: a shell that is just about to fork may not hear
         of Ctrl-C."""
         def waits(pid):
             with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
                 return file.read() == "do_wait"
-        shells = [self.pid, *(child for child in children(self.pid) if "bash" in command_line(child))]
+        shells = [self.pid, *(pid for pid in self.below() if command_line(pid).startswith("bash"))]
         wait_until(lambda: all(map(waits, shells)), "the shells to wait")
 
     def end(self):
@@ -596,6 +606,7 @@ def test_ctrl_z_stops_a_script_and_the_command_in_it(shell, leasing):
     shell.type("\x1a")
     shell.until("Stopped")
     shell.until("$ ")
+    wait_until(lambda: all(state_of(pid) == "T" for pid in shell.below()), "all of them to stop")
     shell.type("fg >/dev/null; echo co''de=$?\n")
     wait_until(lambda: shell.foreground() == group, "the script to have the terminal again")
     shell.type("hello\n")
