@@ -1,6 +1,6 @@
 """One process that wants GPUs again and again, as a job would: it claims, takes a lock on each GPU that
 it was told to have, and gives it back; or leaves a child behind, or dies. What it did is in its own log,
-and nothing of it comes from the daemon.
+and nothing of it comes from the daemon. It sleeps as long as a job would work.
 
 The locks are the judge: the kernel lets one process at a time have each, and takes it from the dead.
 """

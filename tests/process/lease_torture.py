@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Chaos for leases: many processes that want GPUs, while the daemon, the simulated driver's keeper and
 the processes themselves are killed, stopped and continued, and the disk is full at times. Afterwards
-the holders' own logs, the kernel's locks and the journal must agree that no GPU was ever two's.
+the holders' own logs, the kernel's locks and the journal must agree that no GPU was ever two's. Its
+pauses are of random length: chaos is what is tested.
 """
 
 import argparse

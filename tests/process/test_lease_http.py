@@ -7,8 +7,7 @@ import time
 
 import pytest
 from control_client import connect
-from program import PATIENCE, Daemon, wait_until
-from sim_world import World
+from program import PATIENCE, wait_until
 
 ALICE, BOB = 61001, 61002
 
@@ -38,26 +37,13 @@ def leases(yard):
     return yard.get("/api/gpu/leases").json()["leases"]
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory):
-    place = tmp_path_factory.mktemp("one")
-    world = World(place).start("--gpus", "1", "--load", "idle")
-    daemon = Daemon(place, GPUYARD_SIM_WORLD=str(world.directory))
-    yield daemon
-    daemon.kill()
-    world.end()
-
-
 @pytest.fixture
-def yard(one):
-    """The same daemon for all, whose one GPU is free again after each test."""
-    yard = one.ready()
+def yard(daemon, world):
+    world.start("--gpus", "1", "--load", "idle")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
     wait_until(lambda: yard.get("/api/gpu/load").status == 200
                and yard.get("/api/gpu/load").json()["capacity"] == 1, "a GPU to lease")
-    yield yard
-    for lease in leases(yard):
-        yard.get(f"/api/gpu/leases/{lease['id']}", unix=True, method="DELETE")
-    wait_until(lambda: leases(yard) == [] and queue(yard)["pending_claimers"] == 0, "the GPU to be free")
+    return yard
 
 
 def test_the_load_is_reported_and_streamed(yard, record_property):
