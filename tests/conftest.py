@@ -10,6 +10,10 @@ import pytest
 from program import PATIENCE, PROGRAM, Daemon, clean_environment
 
 
+# A shell has these ignored in what it runs in the background, and so would every program of a test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 LONGEST = 200  # seconds; after 300 CTest kills pytest, which then can neither say where nor clean up
 
 
