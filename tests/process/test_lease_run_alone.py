@@ -479,13 +479,13 @@ class Shell:
             found += children(pid)
         return found
 
-    def wait_until_it_waits(self):
-        """For what it began, and so does a script in it: a shell that is just about to fork may not hear
+    def wait_until_it_waits(self, *others):
+        """For what it began, and so do a script in it and other shells: one that is just about to fork may not hear
         of Ctrl-C."""
         def waits(pid):
             with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
                 return file.read() == "do_wait"
-        shells = [self.pid, *(pid for pid in self.below() if command_line(pid).startswith("bash"))]
+        shells = [self.pid, *(pid for pid in self.below() if command_line(pid).startswith(("bash", *others)))]
         wait_until(lambda: all(map(waits, shells)), "the shells to wait")
 
     def end(self):
@@ -589,7 +589,7 @@ def test_who_waits_for_us_may_use_the_terminal_meanwhile(shell, leasing, tmp_pat
 def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):
     in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; sleep 60\"; echo went on")
     shell.until("begun")
-    shell.wait_until_it_waits()
+    shell.wait_until_it_waits("sh ")
     shell.type("\x03")
     assert "went on" not in shell.until("$ ")
     shell.type("echo co''de=$?\n")
