@@ -112,6 +112,7 @@ void Reader::read_optional(const boost::json::value& from, const Shape& shape, v
 void Reader::read_list(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* values = from.if_array();
   if (values == nullptr) return complain("must be an array");
+  if (shape.add == nullptr) throw std::logic_error("a list that is only written is read");
   shape.clear(to);
   std::size_t index = 0;
   for (const auto& value : *values) {

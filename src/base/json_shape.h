@@ -266,11 +266,13 @@ constexpr Shape make_shape() {
             .put = &shapes::put_optional<Value>};
   } else if constexpr (is_vector<T>) {
     using Value = typename T::value_type;
-    return {.kind = Kind::list,
-            .inner = &shape_of<Value>,
-            .clear = &shapes::clear<T>,
-            .add = &shapes::add_element<Value>,
-            .put = &shapes::put_list<Value>};
+    Shape list{.kind = Kind::list, .inner = &shape_of<Value>, .put = &shapes::put_list<Value>};
+    // Nothing can point to an element of a vector<bool>: such a list is written only.
+    if constexpr (!std::is_same_v<Value, bool>) {
+      list.clear = &shapes::clear<T>;
+      list.add = &shapes::add_element<Value>;
+    }
+    return list;
   } else if constexpr (is_string_map<T>) {
     using Value = typename T::mapped_type;
     return {.kind = Kind::map,

@@ -15,6 +15,8 @@
 namespace gpuyard::cli {
 namespace {
 
+using AlertsAction = AlertsVerb::Action;
+
 constexpr int kUnmet = 7;  // exit code: what was asked for did not come true
 
 std::optional<std::string> unless_empty(const std::string& text) {
@@ -110,34 +112,34 @@ void add_subject(Options sub, AlertsVerb& verb) {
 Options add_alerts(Options program, AlertsVerb& verb) {
   const Options alerts = program.verb("alerts", "Show what is wrong, and look after it");
   add_showing(alerts, verb.socket, verb.json, verb.color);
-  const auto action = [&](Action what, const char* name, const char* summary) {
+  const auto action = [&](AlertsAction what, const char* name, const char* summary) {
     const Options sub = alerts.verb(name, summary).sets(verb.action, what);
     add_showing(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
-  const Options history = action(Action::history, "history", "Show what was wrong");
+  const Options history = action(AlertsAction::history, "history", "Show what was wrong");
   add_subject(history, verb);
   history.option("--limit", verb.limit, "At most so many, the newest first (100)")
       .type_name("N")
       .range(1, 1000);
-  const Options ack = action(Action::acknowledge, "ack", "Say that you look after one");
+  const Options ack = action(AlertsAction::acknowledge, "ack", "Say that you look after one");
   ack.option("number", verb.number, "Of the alert").type_name("NUMBER").required();
   ack.option("--note", verb.note, "What is done about it").type_name("TEXT");
   const Options silence =
-      action(Action::silence, "silence", "Have nobody told of some for a while");
+      action(AlertsAction::silence, "silence", "Have nobody told of some for a while");
   add_subject(silence, verb);
   silence.option("--for", verb.length, "So long: 30m, 8h, 2d").type_name("TIME").required();
   silence.option("--comment", verb.note, "Why").type_name("TEXT");
-  action(Action::silences, "silences", "Show what nobody is told of");
-  action(Action::unsilence, "unsilence", "End a silence")
+  action(AlertsAction::silences, "silences", "Show what nobody is told of");
+  action(AlertsAction::unsilence, "unsilence", "End a silence")
       .option("id", verb.id, "Of the silence")
       .type_name("ID")
       .required();
-  const Options rules = action(Action::rules, "rules", "Show when what is an alert");
+  const Options rules = action(AlertsAction::rules, "rules", "Show when what is an alert");
   rules.flag("--toml", verb.toml, "Print the built-in rules as TOML, without a daemon")
       .excludes(rules.find("--json"));
-  action(Action::sinks, "sinks", "Show where alerts go, and whether they arrive");
-  action(Action::test, "test", "Send a test to where alerts go")
+  action(AlertsAction::sinks, "sinks", "Show where alerts go, and whether they arrive");
+  action(AlertsAction::test, "test", "Send a test to where alerts go")
       .option("--sink", verb.sink, "Only to this one")
       .type_name("NAME");
   return alerts;
@@ -151,25 +153,24 @@ int run(const AlertsVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "only a daemon watches for alerts, and none is running here");
   if (!daemon) return complain_about_alerts(daemon.error());
-  using Action = AlertsVerb::Action;
   switch (verb.action) {
-    case Action::list:
+    case AlertsAction::list:
       return list(verb, *daemon);
-    case Action::history:
+    case AlertsAction::history:
       return history(verb, *daemon);
-    case Action::acknowledge:
+    case AlertsAction::acknowledge:
       return acknowledge(verb, *daemon);
-    case Action::silence:
+    case AlertsAction::silence:
       return silence(verb, *daemon);
-    case Action::silences:
+    case AlertsAction::silences:
       return silences(verb, client::call(*daemon, protocol::kSilencesNow));
-    case Action::unsilence:
+    case AlertsAction::unsilence:
       return silences(verb, client::call(*daemon, protocol::kUnsilence, {verb.id}));
-    case Action::rules:
+    case AlertsAction::rules:
       return rules(verb, *daemon);
-    case Action::sinks:
+    case AlertsAction::sinks:
       return sinks(verb, *daemon);
-    case Action::test:
+    case AlertsAction::test:
       break;
   }
   return test(verb, *daemon);
