@@ -33,7 +33,10 @@ duration() {
 # remember_build PRESET STEPS SECONDS - a handful of steps says nothing about a whole build.
 remember_build() {
   (($2 >= 20)) || return 0
-  mkdir -p "$build_times" && echo "$2 $3" >"$build_times/$1" || true # only a forecast
+  # It is only a forecast: where it cannot be kept, the next one guesses.
+  if mkdir -p "$build_times"; then
+    echo "$2 $3" >"$build_times/$1" || true
+  fi
 }
 
 # show_steps LOG - reads what Ninja says: all of it goes to the log, warnings and progress to
