@@ -133,14 +133,19 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, record_p
     for gpu in range(gpus):
         yard.release(gpu)
     wait_until(lambda: not yard.firing(), "the end of all")
-    wait_until(lambda: not yard.sink("desk")["queued"], f"the last words (seed {seed})")
 
-    told = [one for one in yard.history() if one["told"]]
-    assert len(told) > 3, f"seed {seed}: too little happened"
-    heard = Counter((body["key"], body["started_at"], body["status"])
-                    for body in {t.headers["x-gpuyard-delivery"]: t.json() for t in desk.told}.values())
+    def told():
+        return [one for one in yard.history() if one["told"]]
+
+    def bodies():
+        return {t.headers["x-gpuyard-delivery"]: t.json() for t in desk.told}.values()
+
+    # The last words wait for the disk before they wait for the sink.
+    wait_until(lambda: len(bodies()) >= 2 * len(told()), f"the last words (seed {seed})")
+    assert len(told()) > 3, f"seed {seed}: too little happened"
+    heard = Counter((body["key"], body["started_at"], body["status"]) for body in bodies())
     wanted = Counter((f"brake/{one['gpu']['uuid']}", one["fired"], status)
-                     for one in told for status in ("firing", "resolved"))
+                     for one in told() for status in ("firing", "resolved"))
     # No alert is left out, and no two deliveries say the same of one.
     assert heard == wanted, f"seed {seed}"
     numbers = [one["number"] for one in yard.history()]
