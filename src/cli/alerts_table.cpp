@@ -16,7 +16,7 @@ using protocol::Alert;
 
 // Which columns go first where there is not room for all.
 struct AlertColumn {
-  enum Drops : int { never, endings, rules, since };
+  enum Drops : int { never, endings, rule_names, since };
 };
 
 Tone tone_of(AlertLevel level) {
@@ -83,7 +83,7 @@ std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Scre
                      {"SEVERITY", true},
                      {"GPU", true},
                      {"SINCE", false, AlertColumn::since},
-                     {"RULE", false, AlertColumn::rules},
+                     {"RULE", false, AlertColumn::rule_names},
                      {"WHAT"}}};
   for (const Alert& alert : alerts.alerts) {
     const Tone tone = tone_of(alert.level);
@@ -115,7 +115,7 @@ std::string history_text(const protocol::AlertHistory& history, WallTime now,
                      {"GPU", true},
                      {"FROM", false, AlertColumn::since},
                      {"UNTIL"},
-                     {"RULE", false, AlertColumn::rules},
+                     {"RULE", false, AlertColumn::rule_names},
                      {"WHAT"},
                      {"ENDED BECAUSE", false, AlertColumn::endings}}};
   for (const Alert& alert : history.alerts) {
@@ -152,7 +152,7 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
                      {"LOOKS AT"},
                      {"TRIPS", true},
                      {"HOLDS", true, AlertColumn::since},
-                     {"CLEARS", true, AlertColumn::rules},
+                     {"CLEARS", true, AlertColumn::rule_names},
                      {"FOR", true, AlertColumn::since},
                      {"SEVERITY", true},
                      {"DOES"}}};
@@ -179,7 +179,7 @@ std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
 std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
   FittedTable table{{{"SINK"},
                      {"KIND"},
-                     {"WHERE", false, AlertColumn::rules},
+                     {"WHERE", false, AlertColumn::rule_names},
                      {"FROM LEVEL", false, AlertColumn::since},
                      {"WAITING", true},
                      {"DELIVERED", true},

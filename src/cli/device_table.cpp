@@ -28,10 +28,10 @@ struct DeviceColumn {
   enum Drops : int {
     never,
     names,
-    power,
+    power_draw,
     processes,
     throttling,
-    clocks,
+    sm_clock,
     bars,
     pci_addresses,
     uuids
@@ -162,8 +162,8 @@ std::string device_table(const protocol::Snapshot& snapshot, const Screen& scree
       [&](const Device& device) { return memory_cell(device, screen); });
   add(table, snapshot, {"TEMP", true},
       [&](const Device& device) { return temperature_cell(device, screen); });
-  add(table, snapshot, {"POWER", true, DeviceColumn::power}, power_cell);
-  add(table, snapshot, {"SM CLOCK", true, DeviceColumn::clocks}, number(Metric::clock_sm));
+  add(table, snapshot, {"POWER", true, DeviceColumn::power_draw}, power_cell);
+  add(table, snapshot, {"SM CLOCK", true, DeviceColumn::sm_clock}, number(Metric::clock_sm));
   add_errors(table, snapshot);
   add(table, snapshot, {"PROCS", true, DeviceColumn::processes}, processes_cell);
   add(table, snapshot, {"THROTTLED BY", false, DeviceColumn::throttling}, throttle_cell);

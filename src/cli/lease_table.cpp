@@ -16,7 +16,7 @@ using State = gpuyard::lease::State;
 
 // Which columns go first where there is not room for all.
 struct LeaseColumn {
-  enum Drops : int { never, ids, notes, idle, peak, use, energy, pids };
+  enum Drops : int { never, ids, comments, idle, peak, use, energy, pids };
 };
 
 const std::string kUnknown(kNothing);
@@ -122,7 +122,7 @@ std::string lease_table(const protocol::Leases& leases, WallTime now, const Scre
                      {"UTIL", true, LeaseColumn::use},
                      {"IDLE", true, LeaseColumn::idle},
                      {"ENERGY", true, LeaseColumn::energy},
-                     {"NOTE", false, LeaseColumn::notes},
+                     {"NOTE", false, LeaseColumn::comments},
                      {"ID", false, LeaseColumn::ids}}};
   for (const Lease& lease : leases.leases) {
     const std::string idle = idle_text(lease.use);
@@ -176,12 +176,12 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   std::string key = printable(usage.by);
   for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   FittedTable table{{{key},
-                     {"LEASES", true, LeaseColumn::notes},
+                     {"LEASES", true, LeaseColumn::comments},
                      {"GPU-HOURS", true},
                      {"ENERGY", true, LeaseColumn::energy},
                      {"MEAN UTIL", true, LeaseColumn::use},
                      {"PEAK MEMORY", true, LeaseColumn::peak},
-                     {"REMARKS", false, LeaseColumn::notes}}};
+                     {"REMARKS", false, LeaseColumn::comments}}};
   for (const protocol::UsageRow& row : usage.rows) add_usage(table, row, printable(row.key));
   if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
   std::string text = table.text(screen);

@@ -12,7 +12,9 @@
 namespace gpuyard::cli {
 namespace {
 
-enum Drop { never, places, shares, kinds, times };
+struct ProcessColumn {
+  enum Drops : int { never, places, shares, kinds, times };
+};
 
 // "2026-01-31 12:00" of "2026-01-31T12:00:01.250Z"
 std::string since_text(const protocol::Process& process) {
@@ -92,11 +94,11 @@ std::string process_table(const ProcessAnswer& answer, const Screen& screen) {
   FittedTable table{{{"GPU", true},
                      {"PID", true},
                      {"USER"},
-                     {"KIND", false, kinds},
-                     {"SM", true, shares},
+                     {"KIND", false, ProcessColumn::kinds},
+                     {"SM", true, ProcessColumn::shares},
                      {"MEMORY", true},
-                     {"SINCE (UTC)", false, times},
-                     {"UNIT, CONTAINER OR JOB", false, places},
+                     {"SINCE (UTC)", false, ProcessColumn::times},
+                     {"UNIT, CONTAINER OR JOB", false, ProcessColumn::places},
                      {"COMMAND"}}};
   for (const ListedProcess& process : answer.processes) {
     const auto cells = cells_of(process);

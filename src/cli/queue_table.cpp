@@ -13,7 +13,7 @@ namespace {
 
 // Which columns go first where there is not room for all.
 struct QueueColumn {
-  enum Drops : int { never, ids, notes, since, expected };
+  enum Drops : int { never, ids, comments, since, expected };
 };
 
 std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
@@ -24,7 +24,7 @@ std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime 
                      {"SINCE", false, QueueColumn::since},
                      {"EXPECTED", true, QueueColumn::expected},
                      {"WHY"},
-                     {"NOTE", false, QueueColumn::notes},
+                     {"NOTE", false, QueueColumn::comments},
                      {"ID", false, QueueColumn::ids}}};
   for (const protocol::Lease& lease : waiting) {
     const auto& place = lease.place;

@@ -7,9 +7,9 @@ namespace gpuyard::notify {
 
 MakeWorker worker_threads(Loop& loop) {
   return [&loop](const std::string& name) {
-    constexpr std::size_t kLongestName = 15;
+    constexpr std::size_t kLongestThreadName = 15;
     // What ends us waits for nobody: a sink that hangs may take as long as it likes.
-    return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kLongestName),
+    return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kLongestThreadName),
                                           Duration::zero());
   };
 }

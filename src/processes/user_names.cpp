@@ -15,7 +15,7 @@ namespace gpuyard::processes {
 
 Result<std::string> look_up_user(uid_t uid) {
   constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;
-  constexpr std::size_t kLongestName = 256;
+  constexpr std::size_t kLongestUserName = 256;
   std::vector<char> room(4096);
   passwd entry{};
   passwd* found = nullptr;
@@ -29,7 +29,7 @@ Result<std::string> look_up_user(uid_t uid) {
                                                 std::generic_category().message(failed))};
   }
   if (found == nullptr) return Error{Errc::not_found, fmt::format("user {} has no name here", uid)};
-  return valid_text(entry.pw_name, kLongestName);
+  return valid_text(entry.pw_name, kLongestUserName);
 }
 
 Result<gid_t> look_up_group(const std::string& name) {
