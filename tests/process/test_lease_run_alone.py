@@ -485,8 +485,10 @@ class Shell:
         def waits(pid):
             with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
                 return file.read() == "do_wait"
-        shells = [self.pid, *(pid for pid in self.below() if command_line(pid).startswith(("bash", *others)))]
-        wait_until(lambda: all(map(waits, shells)), "the shells to wait")
+        # Asked anew each time: a shell may become its last command.
+        def shells():
+            return [self.pid, *(pid for pid in self.below() if command_line(pid).startswith(("bash", *others)))]
+        wait_until(lambda: all(map(waits, shells())), "the shells to wait")
 
     def end(self):
         os.kill(self.pid, signal.SIGKILL)
