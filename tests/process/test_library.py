@@ -12,10 +12,6 @@ from program import PROGRAM, clean_environment, wait_until
 
 TOTAL = "85520809984"  # bytes of a simulated H100
 
-# Programs that are not sanitized cannot load a library that is.
-plain = pytest.mark.skipif(bool(os.environ.get("GPUYARD_SANITIZE")),
-                           reason="a sanitized library is for sanitized programs")
-
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
@@ -51,7 +47,6 @@ def consume(prefix, program, world):
 # ---- what is installed
 
 
-@plain
 def test_only_the_public_names_leave_the_library():
     library = BUILD / "libgpuyard.so.0"
     exported = output("nm", "-DC", "--defined-only", library).splitlines()
@@ -62,7 +57,6 @@ def test_only_the_public_names_leave_the_library():
     assert "libgpuyard.so.0]" in output("readelf", "-d", library)
 
 
-@plain
 def test_the_library_leaves_the_process_alone():
     wanted = output("nm", "-D", "--undefined-only", BUILD / "libgpuyard.so.0")
     names = set(re.findall(r" U (\w+)", wanted))
@@ -74,7 +68,6 @@ def test_the_library_leaves_the_process_alone():
                         "chdir", "umask"}
 
 
-@plain
 def test_a_tree_that_was_moved_runs_its_program_and_its_simulation(prefix, tmp_path):
     shown = output(prefix / "bin" / "gpuyard", "devices", "--simulate", "2",
                    env=clean_environment(tmp_path))
@@ -94,7 +87,6 @@ def test_public_headers_stand_alone(tmp_path):
 # ---- somebody else's project
 
 
-@plain
 def test_a_cmake_project_finds_it_and_brings_its_own_libraries(prefix, world, tmp_path):
     build = tmp_path / "consumer"
     output("cmake", "-S", SOURCE / "tests" / "consumer", "-B", build, "-G", "Ninja",
@@ -105,7 +97,6 @@ def test_a_cmake_project_finds_it_and_brings_its_own_libraries(prefix, world, tm
     consume(prefix, build / "consumer", world)
 
 
-@plain
 @pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
 def test_pkg_config_finds_it(prefix, world, tmp_path, compiler):
     if shutil.which(compiler) is None:
@@ -118,7 +109,6 @@ def test_pkg_config_finds_it(prefix, world, tmp_path, compiler):
     consume(prefix, program, world)
 
 
-@plain
 def test_the_examples_are_a_project_of_their_own(prefix, tmp_path):
     build = tmp_path / "examples"
     output("cmake", "-S", SOURCE / "examples", "-B", build, "-G", "Ninja",

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# ./yard check [--all] - every check, in an order that fails early. A failing stage does
-# not stop the ones after it; the list of failures comes at the end.
+# ./yard check [--all] - every check, in an order that fails early. A failing stage does not stop
+# the ones after it; the list of failures comes at the end.
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
