@@ -2,15 +2,26 @@
 # `*_test.cpp` files one test program `<room>_test`. Both are listed by name, never globbed.
 #
 #   gpuyard_room(device SOURCES catalog.cpp ... TESTS catalog_test.cpp ... LINKS gpuyard_base
-#                TEST_LINKS gpuyard_x THREADS)
+#                TEST_LINKS gpuyard_x WITH base THREADS)
 #
-# THREADS labels the tests `threads`: ThreadSanitizer runs those.
+# THREADS labels the tests `threads`: ThreadSanitizer runs those. WITH names an earlier room: a unity
+# build compiles a small room together with that one, because most of its own batch would be the
+# same headers again.
 function(gpuyard_room room)
-  cmake_parse_arguments(ARG "THREADS" "" "SOURCES;TESTS;LINKS;TEST_LINKS" ${ARGN})
-  add_library(gpuyard_${room} STATIC ${ARG_SOURCES})
-  target_include_directories(gpuyard_${room} PUBLIC ${PROJECT_SOURCE_DIR}/include
-    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/simulator)
-  target_link_libraries(gpuyard_${room} PUBLIC gpuyard_flags ${ARG_LINKS})
+  cmake_parse_arguments(ARG "THREADS" "WITH" "SOURCES;TESTS;LINKS;TEST_LINKS" ${ARGN})
+  if(ARG_WITH AND CMAKE_UNITY_BUILD)
+    set(library gpuyard_${ARG_WITH})
+    list(REMOVE_ITEM ARG_LINKS ${library})
+    target_sources(${library} PRIVATE ${ARG_SOURCES})
+    add_library(gpuyard_${room} INTERFACE)
+    target_link_libraries(gpuyard_${room} INTERFACE ${library})
+  else()
+    set(library gpuyard_${room})
+    add_library(${library} STATIC ${ARG_SOURCES})
+    target_include_directories(${library} PUBLIC ${PROJECT_SOURCE_DIR}/include
+      ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/simulator)
+  endif()
+  target_link_libraries(${library} PUBLIC gpuyard_flags ${ARG_LINKS})
   if(ARG_TESTS)
     gpuyard_test(${room}_test SOURCES ${ARG_TESTS} LINKS gpuyard_${room} ${ARG_TEST_LINKS})
     if(ARG_THREADS)

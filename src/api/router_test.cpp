@@ -363,5 +363,17 @@ TEST_F(RouterTest, EventsOfAGpuMayBeAwaitedWhileThereIsNoDriver) {
   EXPECT_EQ(get("/api/gpu/events", {{"gpus", "7"}}).status, 200);
 }
 
+TEST(Match, FindsTheNamedSegments) {
+  EXPECT_EQ(match("/a/{x}/b/{y}", "/a/1/b/2"), (NamedValues{{"x", "1"}, {"y", "2"}}));
+  EXPECT_EQ(match("/a", "/a"), NamedValues{});
+  EXPECT_EQ(match("/", "/"), NamedValues{});
+}
+
+TEST(Match, RefusesWhatIsShorterLongerOrEmpty) {
+  for (const char* path : {"", "/", "/a", "/a/", "/a/1/", "/a/1/b", "a/1", "/b/1", "/a//"}) {
+    EXPECT_EQ(match("/a/{x}", path), std::nullopt) << path;
+  }
+}
+
 }  // namespace
 }  // namespace gpuyard::api

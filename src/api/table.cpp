@@ -60,4 +60,25 @@ http::Response render_error(const protocol::RouteInfo& route, const Error& error
   return {http_status_of(error.code), "application/json", std::move(body)};
 }
 
+void refuse(const protocol::RouteInfo& route, http::Reply& reply, const Error& error) {
+  reply(render_error(route, error));
+}
+
+void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status,
+                const json::Shape& shape, const void* answer) {
+  std::string body;
+  json::put(body, shape, answer);
+  reply(http::Response(status, std::string(route.produces), std::move(body)));
+}
+
+Result<void> read_asked(const Asked& asked, const json::Shape& of_parameters, void* parameters,
+                        const json::Shape* of_body, void* body) {
+  if (auto read = read_parameters(asked.parameters, of_parameters, parameters); !read) return read;
+  if (of_body == nullptr) return {};
+  const std::string_view text = asked.body.empty() ? "{}" : std::string_view(asked.body);
+  auto read = json::read(text, *of_body, body, json::UnknownFields::refuse);
+  if (!read) return std::move(read).error().in("body");
+  return {};
+}
+
 }  // namespace gpuyard::api

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "api/examples.h"
-#include "api/parameters.h"
 #include "api/principal.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/parameters.h"
 #include "http/message.h"
 #include "protocol/route.h"
 
@@ -33,13 +33,9 @@ struct Asked {
   std::string accept = {};  // of a route that also_produces something else
 };
 
-template <class Body>
-Result<Body> read_body(const std::string& text) {
-  if constexpr (std::is_same_v<Body, protocol::NoBody>) return Body{};  // whatever it brings
-  auto body = json::from_json<Body>(text.empty() ? "{}" : text);
-  if (!body) return std::move(body).error().in("body");
-  return body;
-}
+void refuse(const protocol::RouteInfo&, http::Reply&, const Error&);
+void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
+                const void* answer);
 
 // Answers one call, once, now or later.
 template <class Answer>
@@ -59,11 +55,11 @@ class Responder {
   void operator()(const Result<Answer>& answer) { (*this)(answer, route_->status); }
 
   void operator()(const Result<Answer>& answer, int status) {
-    if (!answer) return reply_(render_error(*route_, answer.error()));
+    if (!answer) return refuse(*route_, reply_, answer.error());
     if constexpr (std::is_same_v<Answer, protocol::Text>) {
       reply_(http::Response(status, answer->content_type, answer->body));
     } else {
-      reply_(http::Response(status, std::string(route_->produces), json::to_json(*answer)));
+      reply_json(*route_, reply_, status, json::shape_of<Answer>, &*answer);
     }
   }
 
@@ -84,6 +80,11 @@ struct BoundRoute {
   std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call = {};
 };
 
+// What was asked, into new records of these shapes. Without a shape of the body: whatever it
+// brings.
+Result<void> read_asked(const Asked&, const json::Shape& of_parameters, void* parameters,
+                        const json::Shape* of_body, void* body);
+
 // `handler` takes all there is: context, what was asked, parameters, body and responder.
 template <class Params, class Answer, class Body, class Handler>
 BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
@@ -95,21 +96,20 @@ BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler
   if constexpr (!std::is_same_v<Answer, protocol::Text>) {
     bound.answer = &json::shape_of<Answer>;
     bound.decode = [](std::string_view text) -> Result<void> {
-      auto answer = json::from_json<Answer>(text);
-      if (!answer) return std::move(answer).error();
-      return {};
+      Answer answer{};
+      return json::read(text, json::shape_of<Answer>, &answer, json::UnknownFields::refuse);
     };
     if constexpr (HasExample<Answer>) {
       bound.example = [] { return json::to_json(example_of(std::type_identity<Answer>{})); };
     }
   }
-  bound.call = [handler](Context& context, const protocol::RouteInfo& info, const Asked& asked,
-                         http::Reply reply) {
-    auto parameters = read_parameters<Params>(asked.parameters);
-    if (!parameters) return reply(render_error(info, parameters.error()));
-    auto body = read_body<Body>(asked.body);
-    if (!body) return reply(render_error(info, body.error()));
-    handler(context, asked, *parameters, *body, Responder<Answer>(info, std::move(reply)));
+  bound.call = [handler, of_body = bound.body](Context& context, const protocol::RouteInfo& info,
+                                               const Asked& asked, http::Reply reply) {
+    Params parameters{};
+    Body body{};
+    const auto read = read_asked(asked, json::shape_of<Params>, &parameters, of_body, &body);
+    if (!read) return refuse(info, reply, read.error());
+    handler(context, asked, parameters, body, Responder<Answer>(info, std::move(reply)));
   };
   return bound;
 }

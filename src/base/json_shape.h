@@ -94,7 +94,8 @@ struct Shape {
   void (*clear)(void* whole) = nullptr;
   // An optional's value, a list's next element, a map's value of that name.
   void* (*add)(void* whole, std::string_view name) = nullptr;
-  // own, as far as it can; put also of optional, list, map
+  const void* (*held)(const void* whole) = nullptr;  // an optional's value, or null
+  // own, as far as it can; put also of list, map
   void (*put)(std::string& out, const void* from) = nullptr;
   void (*read)(const boost::json::value&, void* to, const std::string& path, Problems&) = nullptr;
   void (*describe)(boost::json::object& out) = nullptr;
@@ -160,13 +161,9 @@ void* emplace(void* whole, std::string_view) {
   return &static_cast<std::optional<T>*>(whole)->emplace();
 }
 template <class T>
-void put_optional(std::string& out, const void* from) {
-  const auto& value = *static_cast<const std::optional<T>*>(from);
-  if (value) {
-    put(out, shape_of<T>, &*value);
-  } else {
-    out += "null";
-  }
+const void* held(const void* whole) {
+  const auto& value = *static_cast<const std::optional<T>*>(whole);
+  return value ? &*value : nullptr;
 }
 
 template <class Container>
@@ -263,7 +260,7 @@ constexpr Shape make_shape() {
             .inner = &shape_of<Value>,
             .clear = &shapes::reset<Value>,
             .add = &shapes::emplace<Value>,
-            .put = &shapes::put_optional<Value>};
+            .held = &shapes::held<Value>};
   } else if constexpr (is_vector<T>) {
     using Value = typename T::value_type;
     Shape list{.kind = Kind::list, .inner = &shape_of<Value>, .put = &shapes::put_list<Value>};

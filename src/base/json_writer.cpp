@@ -126,6 +126,9 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::word:
       return put_word(out, shape, shape.get_word(from));
     case Kind::optional:
+      if (const void* value = shape.held(from)) return put(out, *shape.inner, value);
+      out += "null";
+      return;
     case Kind::list:
     case Kind::map:
     case Kind::own:

@@ -15,6 +15,12 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+// spdlog formats by a template of fmt that has no such line of its own; third_party/fmt_impl.cpp
+// has it.
+extern template void fmt::detail::vformat_to(buffer<char>&, fmt::string_view,
+                                             fmt::basic_format_args<fmt::buffer_context<char>>,
+                                             fmt::detail::locale_ref);
+
 namespace gpuyard::log {
 namespace {
 

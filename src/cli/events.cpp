@@ -76,7 +76,7 @@ class Follower {
     request.since = last_.empty() ? std::string(protocol::kOldest) : last_;
     if (!verb_.gpu.empty()) request.gpus = verb_.gpu;
     http::ClientRequest asked;
-    asked.target = client::target_of(protocol::kEvents.pattern, client::named_values(request));
+    asked.target = client::target_of(protocol::kEvents.pattern, named_values(request));
     return http::EventReader::open(daemon_, std::move(asked), client::kAnswerDeadline);
   }
 

@@ -36,8 +36,8 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
 int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   const auto& route = protocol::kUsage;
   const auto text =
-      client::exchange(daemon, route, client::target_of(route.pattern, client::named_values(query)),
-                       "", client::kAnswerDeadline);
+      client::exchange(daemon, route, client::target_of(route.pattern, named_values(query)), "",
+                       client::kAnswerDeadline);
   if (!text) return complain_about_leasing(text.error());
   print(*text);
   return 0;

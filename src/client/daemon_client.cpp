@@ -85,4 +85,11 @@ Error error_of(const http::ClientResponse& response) {
   return error;
 }
 
+Result<void> read_answer(const http::Endpoint& daemon, std::string_view text,
+                         const json::Shape& shape, void* to) {
+  const auto read = json::read(text, shape, to, json::UnknownFields::ignore);
+  if (read) return {};
+  return Error{Errc::internal, "the answer of " + daemon.text() + ": " + read.error().message};
+}
+
 }  // namespace gpuyard::client

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "api/parameters.h"
+#include "base/parameters.h"
 
 namespace gpuyard::zeus {
 namespace {
@@ -12,7 +12,7 @@ using Handler = void (*)(Context&, const Parameters&, const Call&);
 
 template <class Parameters, Handler<Parameters> handler>
 void checked(Context& context, const Call& call) {
-  const auto parameters = api::read_parameters<Parameters>(call.request.query);
+  const auto parameters = read_parameters<Parameters>(call.request.query);
   if (!parameters) return call.answer.refuse(400, parameters.error().message);
   handler(context, *parameters, call);
 }

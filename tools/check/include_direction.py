@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str] | None] = {
     "andon": {"base", "device"},
     "metrics": {"base", "device"},
     "api": {"base", "device", "andon", "energy", "control", "lease", "protocol", "telemetry", "history", "http", "metrics"},
-    "zeus": {"base", "device", "cpu", "http", "api/parameters.h"},
+    "zeus": {"base", "device", "cpu", "http"},
     "sim": {"base", "nvml/abi.h"},
     "sim_nvml": {"base", "sim", "nvml/abi.h"},
     "library": {"base", "device", "andon", "energy", "lease", "protocol", "nvml", "driver", "recording", "http",

@@ -1,13 +1,11 @@
-#include "api/parameters.h"
+#include "base/parameters.h"
 
 #include <cstdint>
 #include <optional>
 
 #include <gtest/gtest.h>
 
-#include "api/router.h"
-
-namespace gpuyard::api {
+namespace gpuyard {
 
 struct Words {
   std::string id;
@@ -89,17 +87,15 @@ TEST(Parameters, OfARouteWithoutAnyMustBeNone) {
   EXPECT_FALSE(read_parameters<Nothing>({{"id", "x"}}));
 }
 
-TEST(Match, FindsTheNamedSegments) {
-  EXPECT_EQ(match("/a/{x}/b/{y}", "/a/1/b/2"), (NamedValues{{"x", "1"}, {"y", "2"}}));
-  EXPECT_EQ(match("/a", "/a"), NamedValues{});
-  EXPECT_EQ(match("/", "/"), NamedValues{});
-}
-
-TEST(Match, RefusesWhatIsShorterLongerOrEmpty) {
-  for (const char* path : {"", "/", "/a", "/a/", "/a/1/", "/a/1/b", "a/1", "/b/1", "/a//"}) {
-    EXPECT_EQ(match("/a/{x}", path), std::nullopt) << path;
-  }
+TEST(Parameters, AreWrittenAsTheyAreRead) {
+  const Words words{.id = "GPU \"1\"", .limit = 7, .ratio = 0.5, .follow = false};
+  const NamedValues named = named_values(words);
+  EXPECT_EQ(
+      named,
+      (NamedValues{{"id", "GPU \"1\""}, {"limit", "7"}, {"ratio", "0.5"}, {"follow", "false"}}));
+  EXPECT_EQ(read_parameters<Words>(named)->ratio, 0.5);
+  EXPECT_EQ(named_values(Words{"x", {}, {}, {}}), (NamedValues{{"id", "x"}}));
 }
 
 }  // namespace
-}  // namespace gpuyard::api
+}  // namespace gpuyard

@@ -1,0 +1,131 @@
+#include "base/parameters.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+namespace gpuyard {
+namespace {
+
+using json::Kind;
+using json::Shape;
+
+template <class T>
+bool read_number(const std::string& text, void* to) {
+  T value{};
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return false;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return false;  // "nan"
+  }
+  *static_cast<T*>(to) = value;
+  return true;
+}
+
+bool read_number(Kind kind, const std::string& text, void* to) {
+  switch (kind) {
+    case Kind::int8:
+      return read_number<std::int8_t>(text, to);
+    case Kind::int16:
+      return read_number<std::int16_t>(text, to);
+    case Kind::int32:
+      return read_number<std::int32_t>(text, to);
+    case Kind::int64:
+      return read_number<std::int64_t>(text, to);
+    case Kind::uint8:
+      return read_number<std::uint8_t>(text, to);
+    case Kind::uint16:
+      return read_number<std::uint16_t>(text, to);
+    case Kind::uint32:
+      return read_number<std::uint32_t>(text, to);
+    case Kind::uint64:
+      return read_number<std::uint64_t>(text, to);
+    case Kind::number:
+      return read_number<double>(text, to);
+    default:
+      throw std::logic_error("a parameter is a text, a word, a number or a yes");
+  }
+}
+
+Result<void> read_parameter(const std::string& name, const std::string& text, const Shape& shape,
+                            void* to) {
+  switch (shape.kind) {
+    case Kind::optional:
+      return read_parameter(name, text, *shape.inner, shape.add(to, {}));
+    case Kind::text:
+      if (text.empty()) return Error{Errc::invalid, "parameter " + name + " is empty"};
+      *static_cast<std::string*>(to) = text;
+      return {};
+    case Kind::boolean:
+      if (text != "true" && text != "false") {
+        return Error{Errc::invalid, "parameter " + name + " must be true or false"};
+      }
+      *static_cast<bool*>(to) = text == "true";
+      return {};
+    case Kind::word: {
+      const auto word = std::ranges::find(shape.words, text, &json::Word::text);
+      if (word == shape.words.end()) {
+        return Error{Errc::invalid, "parameter " + name + " cannot be \"" + text + "\""};
+      }
+      shape.set_word(to, word->value);
+      return {};
+    }
+    default:
+      if (read_number(shape.kind, text, to)) return {};
+      return Error{Errc::invalid,
+                   "parameter " + name + " must be a number in range, not \"" + text + "\""};
+  }
+}
+
+}  // namespace
+
+Result<void> read_parameters(const NamedValues& given, const Shape& shape, void* to) {
+  std::size_t used = 0;
+  for (const json::Field& field : shape.fields) {
+    bool seen = false;
+    for (const auto& [name, text] : given) {
+      if (name != field.name) continue;
+      ++used;
+      if (std::exchange(seen, true)) {
+        return Error{Errc::invalid, "parameter " + name + " is repeated"};
+      }
+      if (auto read = read_parameter(name, text, *field.shape, field.in(to)); !read) return read;
+    }
+    if (!seen && field.shape->kind != Kind::optional) {
+      return Error{Errc::invalid, "parameter " + std::string(field.name) + " is missing"};
+    }
+  }
+  if (used == given.size()) return {};
+  for (const auto& [name, text] : given) {
+    if (std::ranges::find(shape.fields, name, &json::Field::name) == shape.fields.end()) {
+      return Error{Errc::invalid, "unknown parameter \"" + name + "\""};
+    }
+  }
+  return {};
+}
+
+NamedValues named_values(const Shape& shape, const void* from) {
+  NamedValues out;
+  for (const json::Field& field : shape.fields) {
+    // Only where the field is: nothing is written through it.
+    const void* value = field.in(const_cast<void*>(from));
+    const Shape* kind = field.shape;
+    if (kind->kind == Kind::optional) {
+      value = kind->held(value);
+      kind = kind->inner;
+    }
+    if (value == nullptr) continue;
+    std::string text;
+    if (kind->kind == Kind::text) {
+      text = *static_cast<const std::string*>(value);
+    } else {
+      json::put(text, *kind, value);
+      std::erase(text, '"');  // around a word
+    }
+    out.emplace_back(field.name, std::move(text));
+  }
+  return out;
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,35 @@
+// Parameters of a request, names with texts, as records; both ways by json::shape_of.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json_shape.h"
+#include "base/result.h"
+
+namespace gpuyard {
+
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+// `to` points to a new record of this shape. Strictly: an unknown, repeated, missing or malformed
+// parameter is an error that names it.
+Result<void> read_parameters(const NamedValues& given, const json::Shape&, void* to);
+
+template <Record T>
+Result<T> read_parameters(const NamedValues& given) {
+  T parameters{};
+  const auto read = read_parameters(given, json::shape_of<T>, &parameters);
+  if (!read) return read.error();
+  return parameters;
+}
+
+// An optional that is empty is left out.
+NamedValues named_values(const json::Shape&, const void* from);
+
+template <Record T>
+NamedValues named_values(const T& record) {
+  return named_values(json::shape_of<T>, &record);
+}
+
+}  // namespace gpuyard
