@@ -130,7 +130,7 @@ class KilledCreator {
     writing.reset();
     std::array<char, 32> text{};
     EXPECT_GT(::read(reading.get(), text.data(), text.size() - 1), 0);
-    keeper_ = std::atoi(text.data());
+    keeper_ = static_cast<pid_t>(std::strtol(text.data(), nullptr, 10));
   }
   void kill() const {
     ::kill(creator_, SIGKILL);

@@ -34,7 +34,7 @@ void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number
     if (rule == nullptr || !rule->over) continue;
     track.not_clear_before = now + *rule->over;
     if (!std::holds_alternative<EventSource>(rule->source)) continue;
-    for (double n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
+    for (int n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
       track.occurrences.add(now, alert.xid);
     }
   }

@@ -203,10 +203,10 @@ void restore_all(Context& context, const Asked& asked, const protocol::ManagedGp
 
 void clear_ecc(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                const protocol::ClearEccWish& wish, ChangesResponder respond) {
-  auto counter = protocol::counter_of(wish);
+  const auto counter = protocol::counter_of(wish);
   change(context, asked, gpus.id, wish,
          counter ? Result<control::Action>(control::Action(ClearEcc{*counter}))
-                 : Result<control::Action>(std::move(counter).error().in("body")),
+                 : Result<control::Action>(Error(counter.error()).in("body")),
          std::move(respond));
 }
 

@@ -119,7 +119,7 @@ std::optional<protocol::Withheld> withheld_of(const Context& context, const Devi
 }
 
 std::string resolving(const Context& context, const lease::Seen& process, const Viewer& viewer) {
-  const auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
+  auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
   if (viewer.uid == process.uid) return adopt;
   const auto name = context.user_name ? context.user_name(process.uid) : std::nullopt;
   return name ? fmt::format("sudo -u {} {}", *name, adopt)

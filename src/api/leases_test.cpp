@@ -8,7 +8,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

@@ -93,7 +93,8 @@ TEST_F(UsageRoute, UsersHaveTheirNamesOnceTheyAreKnown) {
   context_.user_name = [&](std::uint32_t) {
     return known ? std::optional<std::string>("alice") : std::nullopt;
   };
-  context_.learn_users = [&](const std::vector<std::uint32_t>& uids, std::function<void()> done) {
+  context_.learn_users = [&](const std::vector<std::uint32_t>& uids,
+                             const std::function<void()>& done) {
     EXPECT_EQ(uids, std::vector<std::uint32_t>{1000});
     known = true;
     done();

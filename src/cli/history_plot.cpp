@@ -176,10 +176,10 @@ std::string history_plot(const History& history, const TimeSpan& span, const Plo
   const Range range = range_of(history);
   std::vector<std::string> labels(size.rows);
   labels.front() = amount_text(range.high, history.unit);
-  labels[size.rows / 2] =
-      amount_text(range.high - (range.high - range.low) * static_cast<double>(size.rows / 2) /
-                                   static_cast<double>(size.rows - 1),
-                  history.unit);
+  const std::size_t middle = size.rows / 2;
+  labels[middle] = amount_text(range.high - (range.high - range.low) * static_cast<double>(middle) /
+                                                static_cast<double>(size.rows - 1),
+                               history.unit);
   labels.back() = amount_text(range.low, history.unit);
   std::size_t margin = 0;
   for (const std::string& label : labels) margin = std::max(margin, width_of(label));

@@ -17,7 +17,7 @@ protocol::History ramp(int points) {
   history.step_ms = 1000;
   for (int i = 0; i < points; ++i) {
     const double value = 100.0 * i / (points - 1);
-    history.points.push_back({i * 1000, value, value, value});
+    history.points.push_back({std::int64_t{1000} * i, value, value, value});
   }
   return history;
 }

@@ -12,7 +12,7 @@ constexpr std::array kUnits = {
     UnitInfo{"_percent", 1, 1, "%", "%", 1},
     UnitInfo{"_percent", 1000, 1e-3, "%", "parts of 1", 100'000},
     UnitInfo{"_celsius", 1, 1, "C", "C", 1},
-    UnitInfo{"_bytes", 1, 1, "B", "MiB", 1024 * 1024},
+    UnitInfo{"_bytes", 1, 1, "B", "MiB", std::int64_t{1024} * 1024},
     UnitInfo{"_bytes_per_second", 1, 1, "B/s", "KiB/s", 1024},
     UnitInfo{"_w", 1000, 1e-3, "W", "W", 1000},
     UnitInfo{"_j", 1000, 1e-3, "J", "mJ", 1},

@@ -68,7 +68,7 @@ TEST_F(LookupTest, MorePointsThanWantedBecomeStepsOfARoundLength) {
 }
 
 TEST_F(LookupTest, SomeHoursAreTens) {
-  const Answer answer = history::answer(after(5 * 3600, 2 * 3600), store_);
+  const Answer answer = history::answer(after(5LL * 3600, 2LL * 3600), store_);
   EXPECT_EQ(answer.resolution, Resolution::ten_seconds);
   EXPECT_EQ(answer.step_ms, kTensMs);
   EXPECT_NEAR(static_cast<double>(answer.points.size()), 720, 1);

@@ -17,9 +17,9 @@ struct UnitOfTime {
 };
 constexpr std::array kUnits = {UnitOfTime{"ms", 1},           UnitOfTime{"s", 1000},
                                UnitOfTime{"m", 60'000},       UnitOfTime{"h", kHourMs},
-                               UnitOfTime{"d", 24 * kHourMs}, UnitOfTime{"w", 7 * 24 * kHourMs}};
+                               UnitOfTime{"d", 24 * kHourMs}, UnitOfTime{"w", kHourMs * 24 * 7}};
 
-constexpr std::int64_t kLongestMs = 100 * 365 * 24 * kHourMs;
+constexpr std::int64_t kLongestMs = kHourMs * 24 * 365 * 100;
 
 // A decimal number; `rest` is what follows it.
 std::optional<double> number(std::string_view text, std::string_view& rest) {

@@ -77,13 +77,14 @@ TEST(Series, ALateReadingAndTheNextAreBothKept) {
 
 TEST(Series, AnHourOfReadingsAndADayOfTensAreKept) {
   Series series = one();
-  constexpr std::int64_t kDay = 24 * 3600;
+  constexpr std::int64_t kHour = 3600;
+  constexpr std::int64_t kDay = 24 * kHour;
   const std::int64_t start = 1'000'000;
-  for (std::int64_t i = 0; i < kDay + 2 * 3600; ++i) {
+  for (std::int64_t i = 0; i < kDay + 2 * kHour; ++i) {
     series.feed(start + i * kSecond, i % 90);
     if (i % 60 == 0) series.forget(start + i * kSecond);
   }
-  const std::int64_t now = start + (kDay + 2 * 3600) * kSecond;
+  const std::int64_t now = start + (kDay + 2 * kHour) * kSecond;
   const auto readings = series.readings(0).points(0, INT64_MAX);
   EXPECT_GE(readings.size(), 3600U);
   EXPECT_LE(readings.size(), 3600U + 2 * kBlockPoints);
@@ -105,7 +106,7 @@ TEST(Series, ACounterIsKeptLikeAnythingElse) {
   Series series = one();
   std::vector<std::int64_t> joules;
   for (int i = 0; i < 400; ++i) {
-    joules.push_back(45'000'000'000 + i * 612'345 + i % 7);
+    joules.push_back(45'000'000'000 + i * 612'345LL + i % 7);
     series.feed(1'000'000 + i * kSecond, joules.back());
   }
   const auto points = series.readings(0).points(0, INT64_MAX);

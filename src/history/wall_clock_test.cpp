@@ -41,7 +41,7 @@ TEST(WallClock, JitterBetweenTheTwoClocksMovesNothing) {
 
 TEST(WallClock, AClockThatIsSetAgainAndAgainIsRememberedInBounds) {
   WallClock clock("boot");
-  for (int i = 0; i < 100; ++i) clock.note(boot(i * 1000), wall(i % 2 == 0 ? 0 : 10 * kHour));
+  for (int i = 0; i < 100; ++i) clock.note(boot(i * 1000LL), wall(i % 2 == 0 ? 0 : 10 * kHour));
   EXPECT_EQ(clock.run().steps.size(), kMaxClockSteps);
 }
 

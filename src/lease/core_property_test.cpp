@@ -269,7 +269,9 @@ const auto kAnything =
 void hold(const Fairness& fairness) {
   auto params = rc::detail::configuration().testParams;
   const char* times = std::getenv("GPUYARD_CASES");
-  params.maxSuccess = kCases * std::max(1, times != nullptr ? std::atoi(times) : 1);
+  params.maxSuccess =
+      kCases *
+      std::max(1, times != nullptr ? static_cast<int>(std::strtol(times, nullptr, 10)) : 1);
   const auto result = rc::detail::checkTestable(
       [&] {
         Node node(fairness);

@@ -13,7 +13,8 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
   ++life_;
   under_way_.reset();
   next_ = {};
-  auto heard = [weak = std::weak_ptr(self_), life = life_, loaded](Result<Kept> kept) {
+  auto heard = [weak = std::weak_ptr(self_), life = life_,
+                loaded = std::move(loaded)](Result<Kept> kept) {
     const auto self = weak.lock();
     if (self && (*self)->life_ == life) loaded(std::move(kept));
   };

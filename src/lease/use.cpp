@@ -56,9 +56,9 @@ void UseBook::tick() {
   keep();
 }
 
-void UseBook::begin(Holding holding) {
+void UseBook::begin(const Holding& holding) {
   if (!is_open()) return;  // it is found at the opening
-  count_.begin(std::move(holding));
+  count_.begin(holding);
   read_edge();
 }
 

@@ -54,7 +54,7 @@ class UseBook {
   // Keeps all once more.
   void stop();
 
-  void begin(Holding);
+  void begin(const Holding&);
   void end(std::string_view lease, TimePoint at);
   void observe(const UseReadings&);
 

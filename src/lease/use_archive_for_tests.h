@@ -46,7 +46,7 @@ class FakeUseArchive final : public UseArchive {
   bool ask(UseQuestion question, std::vector<UseRow> more,
            std::function<void(Result<UseAnswer>)> answered) override {
     if (full) return false;
-    asked = std::move(question);
+    asked = question;
     unkept = std::move(more);
     loop_.post([this, answered = std::move(answered)] { answered(answer); });
     return true;

@@ -67,13 +67,12 @@ void UseCount::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
   }
 }
 
-void UseCount::open(std::vector<Holding> found, bool simulated) {
+void UseCount::open(const std::vector<Holding>& found, bool simulated) {
   open_ = true;
   simulated_ = simulated;
-  for (Holding& holding : found) {
-    const std::string lease = holding.lease;
-    begin(std::move(holding));
-    for (auto& [gpu, share] : holders_.find(lease)->second.shares) share.held_until.reset();
+  for (const Holding& holding : found) {
+    begin(holding);
+    for (auto& [gpu, share] : holders_.find(holding.lease)->second.shares) share.held_until.reset();
   }
 }
 
@@ -101,7 +100,7 @@ void UseCount::restore(const std::vector<UseRow>& rows) {
   }
 }
 
-void UseCount::begin(Holding holding) {
+void UseCount::begin(const Holding& holding) {
   const auto [place, added] = holders_.try_emplace(holding.lease);
   if (!added) return;
   Holder& holder = place->second;

@@ -80,13 +80,13 @@ class UseCount {
 
   // Until then readings are only where counting begins: who has what is not known yet. `found`:
   // held since before this, perhaps since before this daemon.
-  void open(std::vector<Holding> found, bool simulated);
+  void open(const std::vector<Holding>& found, bool simulated);
   bool is_open() const { return open_; }
   // What an earlier daemon kept: of leases that were found, of others that are over, and of none.
   void restore(const std::vector<UseRow>&);
 
   // What is known already is left as it is, and so is what is not.
-  void begin(Holding);
+  void begin(const Holding&);
   void end(std::string_view lease, TimePoint at);
   void observe(const UseReadings&);
 

@@ -62,7 +62,7 @@ class UseCountTest : public ::testing::Test {
     count_.observe({at(second), wall(at(second)), {reading(second, percent)}});
   }
   void ticks(double from, double until) {
-    for (double second = from; second <= until; ++second) tick(second);
+    for (int i = 0; from + i <= until; ++i) tick(from + i);
   }
   void pass(double second) { count_.observe({at(second), wall(at(second))}); }
   Use use(double second, const std::string& lease = "a") {
@@ -164,7 +164,7 @@ TEST_F(UseCountTest, AGpuThatComesBackUnderTheLeaseTellsWhatItUsedMeanwhile) {
 
 TEST_F(UseCountTest, TimeWithoutAReadingIsNoUtilisationOfZero) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
-  for (double second = 1; second <= 10; ++second) tick(second, 80);
+  for (int second = 1; second <= 10; ++second) tick(second, 80);
   pass(60);
   tick(100, 80);
   tick(101, 20);

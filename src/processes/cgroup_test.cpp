@@ -95,8 +95,8 @@ TEST(Cgroup, APodOfTheSystemdDriver) {
   for (const std::string quality : {"-burstable", "-besteffort", ""}) {
     std::string slice = "kubepods";
     slice.append(quality).append("-pod").append(kUidOfSlice);
-    const auto placement =
-        unified("/kubepods.slice/" + slice + ".slice/cri-containerd-" + kId + ".scope");
+    slice.insert(0, "/kubepods.slice/").append(".slice/cri-containerd-").append(kId);
+    const auto placement = unified(slice.append(".scope"));
     EXPECT_EQ(placement.pod, kUid) << quality;
     expect_container(placement, kId, "containerd");
   }

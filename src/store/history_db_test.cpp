@@ -16,7 +16,6 @@
 namespace gpuyard::store {
 namespace {
 
-using history::Bucket;
 using history::DaemonRun;
 using history::kHourMs;
 using history::kMinuteMs;
@@ -133,10 +132,10 @@ TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {
   HistoryDb db(path(), kLimit);
   DaemonRun present = run("boot", 0, 0);
   for (int day = 0; day < 20; ++day) {
-    present.last_ms = (day + 1) * 24 * kHourMs;
+    present.last_ms = (day + 1) * kHourMs * 24;
     std::vector<Minutes> put;
     for (std::uint16_t i = 0; i < 20; ++i) {
-      Minutes some = minutes(day * 24 * kHourMs, present.last_ms);
+      Minutes some = minutes(day * kHourMs * 24, present.last_ms);
       some.of.element = i;
       put.push_back(std::move(some));
     }
