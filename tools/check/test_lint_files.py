@@ -1,79 +1,116 @@
 import json
-import subprocess
 
 import pytest
 
-from lint_files import main
+import lint_files
+from lint_files import KNOWN, main
+
+# Notes what it is asked of, and dislikes sources with a BAD in them.
+TIDY = """#!/bin/bash
+source="${@: -1}"
+echo "${source##*/}" >>"${0%/*}/asked"
+! grep -n BAD "$source"
+"""
 
 
 @pytest.fixture
-def tree(tmp_path):
-    """A repository of two sources, where b.cpp includes a header."""
-    (tmp_path / "src/base").mkdir(parents=True)
-    (tmp_path / "src/base/a.cpp").write_text("int a;\n")
-    (tmp_path / "src/base/b.cpp").write_text('#include "base/b.h"\n')
-    (tmp_path / "src/base/b.h").write_text("#pragma once\n")
-    (tmp_path / "cc.json").write_text(json.dumps(
-        [{"directory": str(tmp_path), "file": name, "command": ""}
-         for name in ("src/base/a.cpp", "src/base/b.cpp", "build/made.cpp")]))
-    git(tmp_path, "init", "-q")
-    commit(tmp_path)
-    return tmp_path
+def tree(tmp_path, monkeypatch):
+    """A source by itself, and one that sees a header by way of another."""
+    root = tmp_path.resolve()
+    for name, text in {"src/base/a.cpp": "int a;\n", "src/base/b.cpp": '#include "base/b.h"\n',
+                       "src/base/b.h": "#include <gpuyard/c.h>\n", "include/gpuyard/c.h": "#pragma once\n",
+                       ".clang-tidy": "Checks: a\n", "tools/check/requirements.txt": "", "clang-tidy": TIDY, KNOWN: ""}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "clang-tidy").chmod(0o755)
+    monkeypatch.setattr(lint_files, "TIDY", (str(root / "clang-tidy"),))
+    compiled(root, "src/base/a.cpp", "src/base/b.cpp", "build/made.cpp")
+    return root
 
 
-def git(root, *arguments):
-    subprocess.run(["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@example.org",
-                    *arguments], check=True, capture_output=True)
+def compiled(root, *names):
+    (root / "compile_commands.json").write_text(json.dumps(
+        [{"directory": str(root), "file": name, "command": f"g++ -I{root}/src -I{root}/include -c {name}"}
+         for name in names]))
 
 
-def commit(root):
-    git(root, "add", ".")
-    git(root, "commit", "-q", "--allow-empty", "-m", "x")
+def lint(tree, *arguments):
+    """The exit status, and the sources that clang-tidy was asked of."""
+    lint_files.text_hash.cache_clear()
+    lint_files.included.cache_clear()
+    asked = tree / "asked"
+    asked.write_text("")
+    return main([str(tree), "2", *arguments], tree), sorted(asked.read_text().split())
 
 
-def chosen(tree, capfd, *arguments):
-    assert main([str(tree / "cc.json"), *arguments], tree.resolve()) == 0
-    return [name for name in capfd.readouterr().out.split("\0") if name]
+def test_what_was_found_clean_is_not_looked_at_again(tree):
+    assert lint(tree, "--record") == (0, ["a.cpp", "b.cpp"])
+    assert lint(tree, "--record") == (0, [])
+    assert lint(tree) == (0, [])
 
 
-def test_a_first_commit_is_all_new(tree, capfd):
-    assert chosen(tree, capfd) == ["src/base/a.cpp", "src/base/b.cpp"]
+def test_only_a_run_that_records_writes(tree):
+    assert lint(tree) == lint(tree) == (0, ["a.cpp", "b.cpp"])
+    assert (tree / KNOWN).read_text() == ""
 
 
-def test_only_the_last_commit_counts_without_a_remote(tree, capfd):
-    commit(tree)
-    assert chosen(tree, capfd) == []
-    (tree / "src/base/a.cpp").write_text("int b;\n")
-    commit(tree)
-    assert chosen(tree, capfd) == ["src/base/a.cpp"]
+@pytest.mark.parametrize("changed, again", [
+    ("src/base/a.cpp", ["a.cpp"]), ("src/base/b.h", ["b.cpp"]), ("include/gpuyard/c.h", ["b.cpp"]),
+    (".clang-tidy", ["a.cpp", "b.cpp"]), ("tools/check/requirements.txt", ["a.cpp", "b.cpp"])])
+def test_a_change_brings_those_that_see_it(tree, changed, again):
+    lint(tree, "--record")
+    (tree / changed).write_text((tree / changed).read_text() + "// changed\n")
+    assert lint(tree) == (0, again)
 
 
-def test_what_is_not_committed_counts(tree, capfd):
-    commit(tree)
-    (tree / "src/base/a.cpp").write_text("int c;\n")
-    assert chosen(tree, capfd) == ["src/base/a.cpp"]
+def test_a_file_that_was_moved_is_still_clean(tree):
+    lint(tree, "--record")
+    (tree / "src/core").mkdir()
+    (tree / "src/base/a.cpp").rename(tree / "src/core/other.cpp")
+    compiled(tree, "src/core/other.cpp", "src/base/b.cpp")
+    assert lint(tree) == (0, [])
 
 
-def test_a_changed_header_brings_its_includers(tree, capfd):
-    commit(tree)
-    (tree / "src/base/b.h").write_text("#pragma once\nint b();\n")
-    assert chosen(tree, capfd) == ["src/base/b.cpp"]
+def test_what_is_not_clean_fails_until_it_is(tree, capfd):
+    (tree / "src/base/a.cpp").write_text("int BAD;\n")
+    assert lint(tree, "--record") == (1, ["a.cpp", "b.cpp"])
+    assert "1:int BAD;" in capfd.readouterr().out
+    assert lint(tree, "--record") == (1, ["a.cpp"])
+    (tree / "src/base/a.cpp").write_text("int good;\n")
+    assert lint(tree, "--record") == (0, ["a.cpp"])
 
 
-def test_a_branch_counts_from_where_it_left_main(tree, capfd):
-    commit(tree)
-    git(tree, "update-ref", "refs/remotes/origin/main", "HEAD")
-    (tree / "src/base/a.cpp").write_text("int d;\n")
-    commit(tree)
-    commit(tree)
-    assert chosen(tree, capfd) == ["src/base/a.cpp"]
+def test_hashes_are_sorted_and_dropped_with_their_source(tree):
+    (tree / KNOWN).write_text("ffffffffffffffff\n0000000000000000\n")
+    lint(tree, "--record")
+    lines = (tree / KNOWN).read_text().splitlines()
+    assert len(lines) == 2 and lines == sorted(lines) and "0000000000000000" not in lines
+    compiled(tree, "src/base/b.cpp")
+    lint(tree, "--record")
+    assert len((tree / KNOWN).read_text().splitlines()) == 1
 
 
-def test_all_is_all(tree, capfd):
-    commit(tree)
-    assert len(chosen(tree, capfd, "--all")) == 2
+def test_a_run_that_was_stopped_goes_on(tree, monkeypatch):
+    found = lint_files.lint_all
+
+    def stopped(root, build, names, jobs):
+        yield from found(root, build, names[:1], jobs)
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch:
+        patch.setattr(lint_files, "lint_all", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            lint(tree, "--record")
+    assert lint(tree, "--record") == (0, ["b.cpp"])
+
+
+def test_too_many_unknown_sources_fail_at_once(tree, monkeypatch, capfd):
+    monkeypatch.setattr(lint_files, "LIMIT", 1)
+    assert lint(tree) == (1, [])
+    assert "run ./yard check --all" in capfd.readouterr().out
+    assert lint(tree, "--record") == (0, ["a.cpp", "b.cpp"])
+    assert lint(tree) == (0, [])
 
 
 def test_compile_commands_without_our_sources_fail(tree):
-    (tree / "cc.json").write_text("[]")
-    assert main([str(tree / "cc.json")], tree) == 1
+    compiled(tree, "build/made.cpp")
+    assert lint(tree) == (1, [])

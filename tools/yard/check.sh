@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# ./yard check [--all] - every check, in an order that fails early. A failing stage does not stop
-# the ones after it; the list of failures comes at the end.
+# ./yard check [--all | --lint] - every check, in an order that fails early. A failing stage does
+# not stop the ones after it; the list of failures comes at the end.
 
 # shellcheck source=tools/yard/stages.sh
 source tools/yard/stages.sh
@@ -50,9 +50,8 @@ check_tools() {
 # it configured, not built.
 check_tidy() {
   configure dev
-  python3 tools/check/lint_files.py build/dev/compile_commands.json "$@" |
-    xargs -0 -r -n 1 -P "$(build_jobs)" \
-      clang-tidy-19 -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option
+  prepare_venv build/lint-venv tools/check/requirements.txt
+  python3 tools/check/lint_files.py build/dev "$(build_jobs)" "$@"
 }
 
 # Builds the programs of tests that mutants/ names.
@@ -70,8 +69,12 @@ check_coroutines() {
 yard_check() {
   case ${1:-} in
     '') check_everything ;;
-    --all) check_everything --all ;;
-    *) die "check takes --all or nothing" ;;
+    --all) check_everything --record ;;
+    --lint)
+      shown_stage "check packages" check_packages
+      shown_stage "tidy" check_tidy --record
+      ;;
+    *) die "check takes --all, --lint or nothing" ;;
   esac
   if ((${#failed_stages[@]} > 0)); then
     printf 'check: FAILED:'
@@ -82,8 +85,8 @@ yard_check() {
   printf 'check: all stages passed\n'
 }
 
-# check_everything [--all] - with the word, lints every source and makes the mistakes of mutants/:
-# much time, not for every change.
+# check_everything [--record] - with the word, lints every source and notes those that are clean,
+# and makes the mistakes of mutants/: much time, not for every change.
 check_everything() {
   shown_stage "check packages" check_packages
   stage "format" check_format
@@ -106,7 +109,7 @@ check_everything() {
   else
     shown_stage "fuzz" run_fuzz
   fi
-  stage "tidy" check_tidy "$@"
+  shown_stage "tidy" check_tidy "$@"
   stage "coroutines" check_coroutines
   (($# > 0)) || return 0
   shown_stage "mutants build" build_mutants

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Debian packages by name: tools/packages/<group>.txt, one a line, `#` starts a comment.
-# Only what is missing is installed, so a second run never calls apt.
+# Debian packages by name: tools/packages/<group>.txt, one a line, `#` starts a comment; and packages
+# from PyPI. Only what is missing is installed, so a second run calls neither apt nor pip.
 
 # packages_of GROUP... - the names, one a line.
 packages_of() {
@@ -47,4 +47,16 @@ install_packages() {
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends \
     -o DPkg::Lock::Timeout=120 "${missing[@]}" >/dev/null ||
     die "apt could not install: ${missing[*]} (gpuyard is built on Debian 12)"
+}
+
+# prepare_venv VENV REQUIREMENTS - a Python of its own with packages from PyPI, once for each set of
+# versions.
+prepare_venv() {
+  local venv=$1 requirements=$2 wanted
+  wanted=$(sha256sum "$requirements")
+  [[ ! -f $venv/.requirements || $(<"$venv/.requirements") != "$wanted" ]] || return 0
+  python3 -m venv --clear "$venv"
+  "$venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet \
+    --requirement "$requirements" || die "what $requirements names could not be installed from PyPI"
+  printf '%s\n' "$wanted" >"$venv/.requirements"
 }
