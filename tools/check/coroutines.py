@@ -5,7 +5,8 @@
 
 A full expression that holds a co_await and also an aggregate or braced temporary, or a lambda with
 captures, destroys that temporary twice. So src/http writes one co_await per statement and gives it
-named locals; this runs clang-query over src/http to see that it does. Not seen by the matcher:
+named locals; this runs clang-query over the coroutines of src/http to see that it does; over those
+in a header by way of the source of that name. Not seen by the matcher:
 an aggregate written with parentheses, `Agg(a, b)`. We do not write that form.
 docs/decisions/005-no-coroutines-outside-http.md has the whole story.
 """
@@ -44,6 +45,12 @@ def judge(build: Path, files: list[Path]) -> list[str]:
     return problems
 
 
+def coroutines_in(folder: Path) -> list[Path]:
+    texts = {file: file.read_text(encoding="utf-8") for file in folder.rglob("*.*")
+             if file.suffix in (".h", ".cpp")}
+    return sorted({file.with_suffix(".cpp") for file, text in texts.items() if "co_await" in text})
+
+
 def main(arguments: list[str]) -> int:
     if not arguments:
         print(__doc__, file=sys.stderr)
@@ -51,9 +58,9 @@ def main(arguments: list[str]) -> int:
     build = Path(arguments[0])
     if not (build / "compile_commands.json").is_file():
         return report("coroutines", [f"{build}/compile_commands.json is not there"], "")
-    files = [Path(name) for name in arguments[1:]] or sorted((ROOT / "src/http").rglob("*.cpp"))
+    files = [Path(name) for name in arguments[1:]] or coroutines_in(ROOT / "src/http")
     if not files:
-        return report("coroutines", ["src/http has no source; this would pass on anything"], "")
+        return report("coroutines", ["src/http has no coroutine; this would pass on anything"], "")
     return report("coroutines", judge(build, files), f"{len(files)} files of src/http")
 
 

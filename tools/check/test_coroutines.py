@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from coroutines import main
+from coroutines import coroutines_in, main
 
 pytestmark = pytest.mark.skipif(shutil.which("clang-query-19") is None, reason="needs clang-tools-19")
 
@@ -73,3 +73,9 @@ def test_a_file_that_does_not_parse_fails(check, capsys):
 
 def test_no_compile_commands_fails(tmp_path):
     assert main([str(tmp_path)]) == 1
+
+
+def test_a_header_is_looked_at_by_way_of_its_source(tmp_path):
+    for name, text in {"a.cpp": "co_await x;", "b.h": "co_await x;", "b.cpp": "", "c.cpp": "", "c.h": ""}.items():
+        (tmp_path / name).write_text(text)
+    assert coroutines_in(tmp_path) == [tmp_path / "a.cpp", tmp_path / "b.cpp"]
