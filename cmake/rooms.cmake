@@ -38,5 +38,5 @@ function(gpuyard_test name)
   # A test runs once for each time it is compiled: optimising it costs more than it saves.
   target_compile_options(${name} PRIVATE -O0)
   add_test(NAME ${name} COMMAND ${name} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)  # for a hang; a busy machine needs time
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
 endfunction()

@@ -128,6 +128,16 @@ TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
   }
 }
 
+TEST_F(Description, EveryParameterIsAYesANumberATextOrAWord) {
+  for (const BoundRoute& route : table()) {
+    for (const json::Field& field : route.parameters->fields) {
+      const bool optional = field.shape->kind == json::Kind::optional;
+      const json::Kind kind = optional ? field.shape->inner->kind : field.shape->kind;
+      EXPECT_TRUE(kind <= json::Kind::word) << route.info.pattern << ": " << field.name;
+    }
+  }
+}
+
 TEST_F(Description, TheExampleOfAStreamIsOne) {
   std::string_view stream = text_example(protocol::kEvents);
   EXPECT_TRUE(stream.ends_with("\n\n"));
