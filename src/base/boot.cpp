@@ -53,9 +53,15 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   constexpr int kParent = 2;
   constexpr int kThreads = 18;
   constexpr int kStart = 20;
+  constexpr int kMemory = 21;
+  constexpr int kEnvironmentEnd = 49;
   const bool whole = parse_field(rest, kParent, stat.parent) &&
                      parse_field(rest, kThreads, stat.threads) &&
                      parse_field(rest, kStart, stat.start_ticks);
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t environment_end = 0;
+  stat.loading = parse_field(rest, kMemory, memory_bytes) && memory_bytes > 0 &&
+                 parse_field(rest, kEnvironmentEnd, environment_end) && environment_end == 0;
   return whole ? std::optional(std::move(stat)) : std::nullopt;
 }
 

@@ -24,6 +24,9 @@ struct ProcessStat {
   std::uint32_t parent = 0;
   std::uint32_t threads = 0;
   std::uint64_t start_ticks = 0;
+  // It has memory and no environment in it: the kernel is about to run its program. Of a process
+  // whose memory is hidden this says nothing.
+  bool loading = false;
 };
 
 // Empty for what is not the text of such a file.

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +111,32 @@ TEST_F(Whose, ANewProgramHasANewEnvironment) {
              .start_ticks = kAWhileAgo,
              .command = "python3",
              .environment = "GPUYARD_LEASE=lease-a"});
+  EXPECT_THAT(alive(), ElementsAre(10));
+}
+
+TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
+  ProcTree::Process process{.pid = 10,
+                            .start_ticks = kAWhileAgo,
+                            .environment = "GPUYARD_LEASE=lease-a",
+                            .loading = true};
+  proc_.put(process);
+  process.loading = false;
+  const std::jthread kernel([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    proc_.load(process);
+  });
+  EXPECT_THAT(alive(), ElementsAre(10));
+}
+
+TEST_F(Whose, AProgramThatIsBeingLoadedForEverIsAskedAgainNextTime) {
+  ProcTree::Process process{.pid = 10,
+                            .start_ticks = kAWhileAgo,
+                            .environment = "GPUYARD_LEASE=lease-a",
+                            .loading = true};
+  proc_.put(process);
+  EXPECT_THAT(alive(), IsEmpty());
+  process.loading = false;
+  proc_.put(process);
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 

@@ -31,6 +31,7 @@ class ProcTree {
     std::string cgroup = "0::/user.slice/user-1000.slice/session-3.scope\n";
     std::string environment = "PATH=/bin";  // the last entry's end is added
     std::string numbers = {};               // in each PID namespace; "": this alone
+    bool loading = false;                   // its program: there is no environment yet
   };
 
   void put(const Process& process) {
@@ -43,12 +44,21 @@ class ProcTree {
                             process.uid, process.uid, numbers_of(process)));
     root_.write(place + "/cmdline", process.cmdline);
     root_.write(place + "/cgroup", process.cgroup);
-    root_.write(place + "/environ", process.environment + std::string(1, '\0'));
+    root_.write(place + "/environ",
+                process.loading ? "" : process.environment + std::string(1, '\0'));
+  }
+  // The environment is there, and then the kernel says so.
+  void load(const Process& process) {
+    write(at(process.pid) + "/environ", process.environment + std::string(1, '\0'));
+    write(at(process.pid) + "/stat.new", stat_of(process));
+    std::filesystem::rename(at(process.pid) + "/stat.new", at(process.pid) + "/stat");
   }
   static std::string stat_of(const Process& process) {
-    return fmt::format("{} ({}) {} {} 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 {} 0 {} 3133440 412\n",
-                       process.pid, process.command, process.state, process.parent, process.threads,
-                       process.start_ticks);
+    return fmt::format(
+        "{} ({}) {} {} 1 1 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 {} 0 {} 3133440 412 "
+        "18446744073709551615 1 1 1 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 {} 0\n",
+        process.pid, process.command, process.state, process.parent, process.threads,
+        process.start_ticks, process.loading ? 0 : 140'728'065'290'201);
   }
   static std::string numbers_of(const Process& process) {
     return process.numbers.empty() ? std::to_string(process.pid) : process.numbers;

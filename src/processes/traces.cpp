@@ -1,6 +1,8 @@
 #include "processes/traces.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/boot.h"
@@ -11,11 +13,35 @@
 namespace gpuyard::processes {
 namespace {
 
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// A program gets its environment last of all, after the files that close on exec are closed
+// (fs/exec.c, begin_new_exec; fs/binfmt_elf.c, create_elf_tables): who waited for these may look,
+// or have died, before there is one.
+bool wait_until_loaded(const UniqueFd& process, SteadyTime until) {
+  for (;;) {
+    const auto stat = read_stat(process);
+    if (!stat || stat->state == 'D') return false;
+    if (!stat->loading) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+SteadyTime patience() {
+  constexpr std::chrono::milliseconds kLongestLoading{100};  // it is microseconds on an idle core
+  return std::chrono::steady_clock::now() + kLongestLoading;
+}
+
 // Reading it waits for a lock of the process's memory, which one that hangs inside a driver may
-// hold for ever.
-std::string read_mark(const UniqueFd& process, bool in_kernel) {
+// hold for ever. Nothing of one that has no environment yet.
+std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, SteadyTime until) {
   if (in_kernel) return "";
-  const auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
+  auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
+  if (environment && environment->empty()) {
+    if (!wait_until_loaded(process, until)) return std::nullopt;
+    environment = beginning_of(process, "environ", kMostEnvironmentBytes);
+  }
   return environment ? mark_in(*environment) : "";
 }
 
@@ -24,7 +50,8 @@ Result<Traces> traces_of(const UniqueFd& process, bool in_kernel) {
   if (!status) return status.error();
   const auto owner = owner_in(*status);
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
-  Traces traces{.uid = owner->effective, .marked = read_mark(process, in_kernel)};
+  Traces traces{.uid = owner->effective,
+                .marked = read_mark(process, in_kernel, patience()).value_or("")};
   if (const auto cgroup = read_cgroup(process)) traces.container = placement_of(*cgroup).container;
   traces.leads_container = traces.container && leads_pid_namespace(*status);
   return traces;
@@ -81,6 +108,7 @@ std::map<std::uint32_t, std::string> Marks::read(const ProcessTable& table, Time
                                                  TimePoint now) {
   std::map<std::uint32_t, Known> newest;
   std::map<std::uint32_t, std::string> marks;
+  const SteadyTime until = patience();
   for (const ProcessRow& row : table.rows) {
     const auto& [pid, started] = row.process;
     if (row.ended || row.in_kernel || started < since) continue;
@@ -91,7 +119,9 @@ std::map<std::uint32_t, std::string> Marks::read(const ProcessTable& table, Time
     if (same && started + kYoung < now) {
       one = std::move(known->second);
     } else if (const auto process = open_process(proc_root_, pid)) {
-      one.mark = read_mark(*process, false);
+      auto mark = read_mark(*process, false, until);
+      if (!mark) continue;
+      one.mark = *std::move(mark);
     }
     if (!one.mark.empty()) marks.emplace(pid, one.mark);
     newest.emplace(pid, std::move(one));

@@ -5,18 +5,43 @@ and nothing of it comes from the daemon. It sleeps as long as a job would work.
 The locks are the judge: the kernel lets one process at a time have each, and takes it from the dead.
 """
 
+import contextlib
 import fcntl
 import http.client
 import json
 import os
+import pathlib
 import random
 import socket
+import subprocess
 import sys
 import time
 import uuid
 
 LONGEST_HOLD = 0.08  # seconds
 LEFT_BEHIND = 0.4    # seconds that a child of the dead keeps its GPUs
+CHILD = """
+import contextlib, socket, sys, time
+parent = socket.socket(fileno=int(sys.argv[1]))
+with contextlib.suppress(OSError):
+    parent.send(b".")
+    if socket.recv_fds(parent, 1, 16)[1]:
+        parent.send(b".")
+        time.sleep(float(sys.argv[2]))
+"""
+
+
+def who_has(path):
+    """The processes that have the file open, and which lease each names; for whoever reads a failure."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(os.readlink(link) == path for link in (process / "fd").iterdir()):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                marks = [word for word in (process / "environ").read_bytes().split(b"\0")
+                         if word.startswith(b"GPUYARD_LEASE=")]
+                found.append(repr((process.name, words[:3], marks)))
+    return found
 
 
 class Connection(http.client.HTTPConnection):
@@ -87,7 +112,8 @@ class Holder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self.note("TAKEN", lease=lease["id"], gpu=gpu["uuid"], fence=lease["fence"])
+                self.note("TAKEN", lease=lease["id"], gpu=gpu["uuid"], fence=lease["fence"],
+                          by=who_has(lock.name))
             self.locks.append(lock)
         self.note("granted", lease=lease["id"], fence=lease["fence"],
                   gpus=[gpu["uuid"] for gpu in lease["gpus"]])
@@ -97,22 +123,22 @@ class Holder:
             lock.close()
         self.locks = []
 
-    def leave_a_child(self, lease):
-        """It says whose it is as a job's processes do, by its environment, which is its own from exec on."""
-        child = "import sys, time; time.sleep(float(sys.argv[1]))"
-        descriptors = [lock.fileno() for lock in self.locks]
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, True)
-        ready, started = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            os.execve(sys.executable, [sys.executable, "-c", child, str(LEFT_BEHIND)],
-                      os.environ | {"GPUYARD_LEASE": lease["id"]})
-        # The pipe's writing end closes when exec has happened.
-        os.close(started)
-        os.read(ready, 1)
-        os.close(ready)
+    def start_a_child(self, lease):
+        """It says whose it is as a job's processes do, by its environment, and waits for the locks. It
+        starts before there are any: what is killed between fork and exec leaves a process that nobody
+        can tell from others."""
+        ours, its = socket.socketpair()
+        with its:
+            child = subprocess.Popen([sys.executable, "-c", CHILD, str(its.fileno()), str(LEFT_BEHIND)],
+                                     pass_fds=[its.fileno()], start_new_session=True,
+                                     env=os.environ | {"GPUYARD_LEASE": lease["id"]})
+        ours.recv(1)
+        return child.pid, ours
+
+    def leave(self, child, lease):
+        pid, connection = child
+        socket.send_fds(connection, [b"!"], [lock.fileno() for lock in self.locks])
+        connection.recv(1)
         self.note("left behind", lease=lease["id"], child=pid)
         os.kill(os.getpid(), 9)
 
@@ -120,14 +146,15 @@ class Holder:
         lease = self.claim(self.chance.randint(1, most))
         if lease is None:
             return
+        end = self.chance.random()
+        child = self.start_a_child(lease) if 0.05 <= end < 0.1 else None
         self.take(lease)
         time.sleep(self.chance.uniform(0, LONGEST_HOLD))
-        end = self.chance.random()
+        if child:
+            self.leave(child, lease)
         if end < 0.05:
             self.note("dies", lease=lease["id"])
             os.kill(os.getpid(), 9)
-        if end < 0.1:
-            self.leave_a_child(lease)
         self.note("releases", lease=lease["id"])
         self.let_go()
         self.ask("DELETE", f"/api/gpu/leases/{lease['id']}?fence={lease['fence']}")

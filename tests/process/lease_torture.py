@@ -119,7 +119,7 @@ class Torture:
         for name, line in lines:
             self.count(line["what"])
             if line["what"] == "TAKEN":
-                wrong.append(f"{name}: {line['gpu']} was somebody else's, fence {line['fence']}")
+                wrong.append(f"{name}: {line['gpu']} was somebody else's, fence {line['fence']}, now of {line['by']}")
             if line["what"] == "refused":
                 wrong.append(f"{name}: {line}")
             if line["what"] == "granted":
