@@ -45,10 +45,11 @@ def processes(yard, gpu=1, **options):
 
 
 def known(yard, pid, gpu=1):
-    """What the daemon tells of the process as soon as it was looked up."""
+    """What the daemon tells of the process as soon as it and its user's name were looked up."""
     def found():
         listed = [one for one in processes(yard, gpu, unix=True) if one["pid"] == pid]
-        return listed and "process" not in listed[0]["missing"] and listed[0]
+        missing = listed[0]["missing"] if listed else {"process": "it is not listed"}
+        return "process" not in missing and "not looked up yet" not in missing.get("user", "") and listed[0]
     return wait_until(found, f"{pid} to be known")
 
 
@@ -62,8 +63,8 @@ def test_a_process_has_an_owner_at_every_face(world, yard, sleepers, run):
     assert one["arguments"][-1] == SECRET and name in os.path.realpath(one["arguments"][0])
     ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
     assert one["started_after_boot_ms"] == ticks * 1000 // os.sysconf("SC_CLK_TCK")
-    wait_until(lambda: known(yard, process.pid)["user"], "the user's name")
-    user = known(yard, process.pid)["user"]
+    user = one["user"]
+    assert user
 
     shared = {key: value for key, value in known(yard, process.pid).items() if key != "arguments"}
     for path in ("/api/gpu/devices/1", "/api/gpu/snapshot"):
