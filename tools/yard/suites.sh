@@ -21,8 +21,7 @@ run_tests() {
   shift 2
   rm -rf "$reports"
   mkdir -p "$reports"
-  # Most of them wait most of the time, and none asserts how long something takes.
-  ctest --preset "$preset" --no-tests=error --parallel 2 "$@"
+  ctest --preset "$preset" "$@"
 }
 
 # build_tests PRESET - of tsan only the programs of tests labelled `threads`, unless one of these
