@@ -60,6 +60,13 @@ class Whose : public ::testing::Test {
     const Evidence evidence = reader_.read(lessees_, {}, Numbers::of_simulation, kNow);
     return pids_of(Membership(lessees_, evidence).alive(0));
   }
+  // A process of the lease that has no environment yet.
+  static ProcTree::Process loading() {
+    return {.pid = 10,
+            .start_ticks = kAWhileAgo,
+            .environment = "GPUYARD_LEASE=lease-a",
+            .loading = true};
+  }
   static ProcessKey known(std::uint32_t pid) { return {pid, started(kAWhileAgo + pid)}; }
 
   ProcTree proc_;
@@ -115,10 +122,7 @@ TEST_F(Whose, ANewProgramHasANewEnvironment) {
 }
 
 TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
-  ProcTree::Process process{.pid = 10,
-                            .start_ticks = kAWhileAgo,
-                            .environment = "GPUYARD_LEASE=lease-a",
-                            .loading = true};
+  ProcTree::Process process = loading();
   proc_.put(process);
   process.loading = false;
   const std::jthread kernel([&] {
@@ -129,10 +133,7 @@ TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
 }
 
 TEST_F(Whose, AProgramThatIsBeingLoadedForEverIsAskedAgainNextTime) {
-  ProcTree::Process process{.pid = 10,
-                            .start_ticks = kAWhileAgo,
-                            .environment = "GPUYARD_LEASE=lease-a",
-                            .loading = true};
+  ProcTree::Process process = loading();
   proc_.put(process);
   EXPECT_THAT(alive(), IsEmpty());
   process.loading = false;

@@ -13,29 +13,27 @@
 namespace gpuyard::processes {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
 // A program gets its environment last of all, after the files that close on exec are closed
 // (fs/exec.c, begin_new_exec; fs/binfmt_elf.c, create_elf_tables): who waited for these may look,
 // or have died, before there is one.
-bool wait_until_loaded(const UniqueFd& process, SteadyTime until) {
+bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
   for (;;) {
     const auto stat = read_stat(process);
     if (!stat || stat->state == 'D') return false;
     if (!stat->loading) return true;
-    if (std::chrono::steady_clock::now() >= until) return false;
+    if (BootClock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-SteadyTime patience() {
+TimePoint patience() {
   constexpr std::chrono::milliseconds kLongestLoading{100};  // it is microseconds on an idle core
-  return std::chrono::steady_clock::now() + kLongestLoading;
+  return BootClock::now() + kLongestLoading;
 }
 
 // Reading it waits for a lock of the process's memory, which one that hangs inside a driver may
 // hold for ever. Nothing of one that has no environment yet.
-std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, SteadyTime until) {
+std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, TimePoint until) {
   if (in_kernel) return "";
   auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
   if (environment && environment->empty()) {
@@ -108,7 +106,7 @@ std::map<std::uint32_t, std::string> Marks::read(const ProcessTable& table, Time
                                                  TimePoint now) {
   std::map<std::uint32_t, Known> newest;
   std::map<std::uint32_t, std::string> marks;
-  const SteadyTime until = patience();
+  const TimePoint until = patience();
   for (const ProcessRow& row : table.rows) {
     const auto& [pid, started] = row.process;
     if (row.ended || row.in_kernel || started < since) continue;

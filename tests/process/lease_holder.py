@@ -128,6 +128,7 @@ class Holder:
         starts before there are any: what is killed between fork and exec leaves a process that nobody
         can tell from others."""
         ours, its = socket.socketpair()
+        ours.settimeout(20)
         with its:
             child = subprocess.Popen([sys.executable, "-c", CHILD, str(its.fileno()), str(LEFT_BEHIND)],
                                      pass_fds=[its.fileno()], start_new_session=True,
