@@ -107,8 +107,8 @@ std::vector<std::string> Meter::notes() const {
   std::vector<std::string> notes = archive_.notes();
   if (!adopted_) {
     notes.emplace_back(
-        "what was counted before this daemon started is not known yet, and nothing is kept: the "
-        "state is not readable");
+        "what was counted before this daemon started is not known, and nothing is kept, until "
+        "the state is read");
   }
   return notes;
 }

@@ -37,7 +37,7 @@ def report(yard):
     return call(yard, "GET", "/api/gpu/energy").json()
 
 
-def has_books(yard, gpus):
+def has_readings(yard, gpus):
     """Until every GPU was read once."""
     wait_until(lambda: len(report(yard)["gpus"]) == gpus, "the first readings of energy")
     return yard
@@ -56,7 +56,9 @@ def still(world):
 
 
 def serving(daemon, world, **options):
-    return has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory), **options), 2)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory), **options), 2)
+    wait_until(lambda: report(yard)["notes"] == [], "the books to be read")
+    return yard
 
 
 # ---- windows
@@ -85,7 +87,7 @@ def test_a_window_is_what_the_world_counted_in_the_same_time(daemon, still):
 
 def test_mean_and_peak_are_those_of_the_time_that_passed(daemon, world):
     world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
-    yard = has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
     wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
     window = begin(yard)
     before = world.gpu(0)["energy_joules"]
@@ -144,7 +146,6 @@ def test_a_daemon_that_is_stopped_keeps_its_books(daemon, still, tmp_path):
     joules = call(yard, "GET", f"{WINDOWS}/{window['id']}").json()["joules"]
     assert yard.stop() == 0
     yard = serving(daemon, still, directory=place)
-    wait_until(lambda: report(yard)["notes"] == [], "the books to be read")
     assert abs(end(yard, window)["joules"] - joules) < EXACT
     assert report(yard)["gpus"][0]["accounts"]["daemon_down_joules"] == 0
 
@@ -176,7 +177,7 @@ def test_a_driver_that_is_loaded_anew_begins_an_epoch(daemon, still):
 def test_a_gpu_without_a_counter_is_estimated_by_its_power(daemon, world):
     world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
     world.inject(0, "--call", "total_energy", "--code", "3")
-    yard = has_books(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
     wait_until(lambda: world.gpu(0)["power_w"] > 390, "full power")
     window, before = begin(yard), world.gpu(0)["energy_joules"]
     wait_until(lambda: world.gpu(0)["energy_joules"] > before + 1600, "four seconds of it")
@@ -193,7 +194,6 @@ def test_a_gpu_without_a_counter_is_estimated_by_its_power(daemon, world):
 def test_a_full_disk_is_said_and_stops_nothing(daemon, still):
     yard = serving(daemon, still)
     begin(yard)
-    assert report(yard)["notes"] == []
     size = os.path.getsize(yard.state + "/state.db-wal")
     resource.prlimit(yard.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
@@ -216,7 +216,7 @@ def test_a_corrupt_state_is_put_aside_and_said(daemon, still, tmp_path):
     for file in glob.glob(yard.state + "/state.db*"):
         with open(file, "wb") as broken:
             broken.write(b"broken" * 2000)
-    yard = serving(daemon, still, directory=place)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(still.directory), directory=place), 2)
     wait_until(lambda: any("was corrupt" in note for note in report(yard)["notes"]), "the note")
     assert glob.glob(yard.state + "/state.db.corrupt-*")
     assert end(yard, begin(yard))["gpus"]
@@ -229,7 +229,7 @@ def test_the_state_of_a_newer_gpuyard_is_left_alone(daemon, still, tmp_path):
     with sqlite3.connect(yard.state + "/state.db") as database:
         database.execute("PRAGMA user_version=99")
     database.close()
-    yard = serving(daemon, still, directory=place)
+    yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(still.directory), directory=place), 2)
     wait_until(lambda: any("layout 99" in note for note in report(yard)["notes"]), "the note")
     window, before = begin(yard), still.joules(0)
     still.must("step", "5s")
