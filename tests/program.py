@@ -54,14 +54,15 @@ def program_for_others(directory):
 
 
 def wait_until(condition, what, every=0.02):
-    """Polls until condition() is true and returns its value; fails the test after PATIENCE."""
+    """Polls until condition() is true and returns its value; fails the test after PATIENCE. `what` is
+    a text, or what makes one then."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(every)
-    pytest.fail(f"waited {PATIENCE} s for {what}")
+    pytest.fail(f"waited {PATIENCE} s for {what() if callable(what) else what}")
 
 
 def read_until(stream, words):

@@ -21,8 +21,8 @@ constexpr Duration kLongestRetry = std::chrono::seconds(2);
 constexpr Duration kListening = std::chrono::milliseconds(250);
 // A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
-// How long a daemon that has just been started may have no answer.
-constexpr Duration kFirstAnswer = std::chrono::seconds(10);
+// How long a daemon that has just been started, or waits for its disk, may have no answer.
+constexpr Duration kFirstAnswer = std::chrono::seconds(30);
 // Of one that is not streamed: how often somebody who waits hears of his place.
 constexpr double kAnswerWithin = 2;
 
@@ -44,8 +44,9 @@ http::ClientRequest ClaimFeed::request() const {
 bool ClaimFeed::is_patient(const Error& why) const {
   if (!passes(why)) return false;
   if (heard_) return true;
-  // A queue that is full is no daemon that has yet to find its feet.
-  return there_ && why.code != Errc::busy && BootClock::now() - began_ < kFirstAnswer;
+  // A queue that is full is no daemon that has yet to find its feet; one that is late is there.
+  const bool slow = why.code == Errc::timed_out || (there_ && why.code != Errc::busy);
+  return slow && BootClock::now() - began_ < kFirstAnswer;
 }
 
 Error ClaimFeed::broken_off(const Error& why) const {

@@ -46,6 +46,7 @@ class FakeLeasing:
         self.polled = "held"  # what a claim without a stream is answered
         self.members_answered = threading.Event()
         self.members_answered.set()
+        self.silent = 0  # so many claims are not answered
         self.refuse = {}  # "claim", "member", "release", "power": (status, code, message)
         self.released_use = USE
         self.answer_release = True
@@ -139,7 +140,12 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
                                   "lease": lease(self.leasing.name(), "held")})
             return
         self.leasing.claims.append(wish)
-        if self.refused("claim"):
+        if self.leasing.silent > 0:
+            self.leasing.silent -= 1
+            self.leasing.arrived.put(wish)
+            threading.Event().wait(PATIENCE)
+            self.close_connection = True
+        elif self.refused("claim"):
             self.leasing.arrived.put(wish)
         elif wish.get("stream"):
             self.stream()

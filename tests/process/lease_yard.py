@@ -73,7 +73,8 @@ class LeaseYard:
 
     def wait_for_waiting(self, count):
         return wait_until(lambda: len(found := self.queue()["waiting"]) == count and found,
-                          f"{count} to wait")
+                          lambda: f"{count} to wait; leases {self.leases()}, queue {self.queue()}, ended "
+                                  f"{[(one.args, *one.communicate()) for one in self.running if one.poll()]}")
 
     def end(self):
         for one in self.running:

@@ -288,6 +288,15 @@ def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):
     assert all(claim == first for claim in leasing.claims)
 
 
+def test_a_daemon_whose_disk_is_slow_is_asked_again(launch, leasing):
+    leasing.silent = 1
+    one = launch("--", "echo", "ran")
+    first = leasing.next_claim()
+    assert leasing.next_claim() == first
+    leasing.grant()
+    assert end_of(one)[:2] == (0, "ran\n")
+
+
 def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()
