@@ -10,10 +10,10 @@ namespace gpuyard::history {
 namespace {
 
 // The step that most have, if more than half have one.
-std::int64_t usual_step(const std::vector<std::int64_t>& steps) {
-  std::int64_t candidate = 0;
+std::uint64_t usual_step(const std::vector<std::uint64_t>& steps) {
+  std::uint64_t candidate = 0;
   std::size_t lead = 0;
-  for (const std::int64_t step : steps) {
+  for (const std::uint64_t step : steps) {
     if (lead == 0) candidate = step;
     if (step == candidate) {
       ++lead;
@@ -27,9 +27,9 @@ std::int64_t usual_step(const std::vector<std::int64_t>& steps) {
 void put_times(std::string& out, const std::vector<std::int64_t>& times) {
   put_varint(out, times.size());
   put_signed(out, times.front());
-  std::vector<std::int64_t> steps;
-  for (std::size_t i = 1; i < times.size(); ++i) steps.push_back(times[i] - times[i - 1]);
-  const std::int64_t usual = usual_step(steps);
+  std::vector<std::uint64_t> steps;
+  for (std::size_t i = 1; i < times.size(); ++i) steps.push_back(distance(times[i - 1], times[i]));
+  const std::uint64_t usual = usual_step(steps);
   std::string exceptions;
   std::size_t count = 0;
   std::size_t next = 0;
@@ -37,10 +37,10 @@ void put_times(std::string& out, const std::vector<std::int64_t>& times) {
     if (steps[i] == usual) continue;
     ++count;
     put_varint(exceptions, i - next);
-    put_varint(exceptions, static_cast<std::uint64_t>(steps[i]));
+    put_varint(exceptions, steps[i]);
     next = i + 1;
   }
-  put_varint(out, static_cast<std::uint64_t>(usual));
+  put_varint(out, usual);
   put_varint(out, count);
   out += exceptions;
 }

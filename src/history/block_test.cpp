@@ -138,6 +138,11 @@ TEST(Block, TimesThatStandStillOrLeaveTheirTypeAreRefused) {
   EXPECT_FALSE(decode<Point>(with_step(0, UINT64_MAX)));
 }
 
+TEST(Block, ASpanOfTimeBeyondItsTypeComesBack) {
+  const std::vector<Point> points = {{-31, 1}, {kMost - 30, 2}, {kMost, 3}};
+  EXPECT_EQ(decode<Point>(encode(std::span<const Point>(points))), points);
+}
+
 TEST(Block, AMaxBelowItsMinIsRefused) {
   std::string bytes;
   put_varint(bytes, 1);
