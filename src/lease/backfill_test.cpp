@@ -164,19 +164,48 @@ TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
 }
 
-TEST(Backfill, BehindSixtyFourClassesNobodyPassesAnybody) {
+// Each waits for GPU 0, and for another.
+Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
+  Terms terms = desk.only(slots({0, other}), 2);
+  terms.owner = owner;
+  return terms;
+}
+
+TEST(Backfill, BehindSixtyFourClassesAllIsKeptForWhoeverComesNext) {
   Desk desk(80);
   const Ticket all = desk.claim(desk.only(slots({0})));
   for (Slot slot = 1; slot <= Core::kMostHeads; ++slot) {
-    EXPECT_TRUE(desk.waits(desk.claim(desk.only(slots({0, slot}), 2))));
+    EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, slot, static_cast<std::uint32_t>(slot)))));
   }
-  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({70}))))) << "64 classes wait side by side";
-  EXPECT_TRUE(desk.waits(desk.claim(desk.only(slots({0, 71}), 2))));
-  const Ticket behind = desk.claim(desk.only(slots({72})));
+  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({1}))))) << "64 classes may be passed";
+  EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, 71, 71))));
+  const Ticket behind = desk.claim(desk.only(slots({71})));
   EXPECT_TRUE(desk.waits(behind));
   EXPECT_EQ(desk.outlook(behind).why, Hindrance::behind_earlier);
+  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({72}))))) << "nobody before it could use it";
   desk.release(all);
   EXPECT_TRUE(desk.held(behind));
+}
+
+TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
+  Desk desk(20);
+  desk.claim(desk.only(slots({0})));
+  constexpr std::uint32_t kGreedy = 7;
+  for (Slot slot = 1; slot <= Core::kMostHeadsOfOwner; ++slot) desk.claim(two_of(desk, slot, kGreedy));
+  const Ticket ninth = desk.claim(two_of(desk, 9, kGreedy));
+  for (unsigned i = 0; i < 2 * Core::kPasses; ++i) {
+    const Ticket other = desk.claim(desk.only(slots({9})));
+    EXPECT_TRUE(desk.held(other));
+    desk.release(other);
+  }
+  EXPECT_EQ(desk.core.find(ninth)->passed, 0U);
+}
+
+TEST(Backfill, WhoCannotBeginStopsNobodyWhoDoesNotWait) {
+  Desk desk(2);
+  desk.in_service(1, false);
+  EXPECT_TRUE(desk.waits(desk.claim(2)));
+  EXPECT_TRUE(desk.try_claim(1));
 }
 
 }  // namespace

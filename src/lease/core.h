@@ -127,14 +127,17 @@ struct Outlook {
 // (c) nobody can say when that is, the earlier one wants more than one GPU, and fewer than kPasses
 //     claims have passed it so.
 // Against whom that holds: the first that waits of each class, which is a set of GPUs it could use
-// and the memory it wants free. What is passed by (b) is not kept waiting longer by it.
+// and the memory it wants free; of an owner the first kMostHeadsOfOwner classes, so that nobody stops
+// the others by wanting many things at once. What is passed by (b) is not kept waiting longer by it.
 class Core {
  public:
   static constexpr unsigned kPasses = 16;
   // Whoever holds GPUs longer than he said passes nobody by (b) for so long.
   static constexpr Duration kTrustLost = std::chrono::hours(24);
-  // So many classes wait side by side; behind more of them nobody passes anybody.
+  // So many classes wait side by side; whoever wants something else has all to himself that he
+  // could use.
   static constexpr std::size_t kMostHeads = 64;
+  static constexpr std::size_t kMostHeadsOfOwner = 8;
 
   explicit Core(Fairness fairness = {}) : fairness_(fairness) {}
 
@@ -211,7 +214,8 @@ class Core {
   void schedule(TimePoint now, Effects&);
   bool serve_next(TimePoint now, Effects&);
   GpuSet choose(const Claim&, const Round&) const;
-  bool wait(Claim&, Round&) const;
+  bool may_begin(const Terms&, const GpuSet& open, const GpuSet& in_service) const;
+  void wait(Claim&, Round&) const;
   static void note_passes(const GpuSet&, const Round&, Effects&);
   bool may_pass(const Claim&, const Head&, TimePoint now) const;
   bool shut(const Head&) const;

@@ -109,7 +109,7 @@ struct Moment {
     return patient ? Pass::by_patience : Pass::no;
   }
 
-  // The first of each class who keep something back from a later claim.
+  // The first of each class who keep something back from a later claim: of an owner eight.
   std::vector<Ticket> firsts_before(Ticket ticket) const {
     std::vector<Ticket> firsts;
     for (const auto& [earlier, claim] : waiting) {
@@ -119,7 +119,9 @@ struct Moment {
         const Terms& others = waiting.at(other).terms;
         return others.eligible == terms.eligible && others.min_free_bytes == terms.min_free_bytes;
       });
-      if (first) firsts.push_back(earlier);
+      const auto of_owner = std::ranges::count_if(
+          firsts, [&](Ticket other) { return waiting.at(other).terms.owner == terms.owner; });
+      if (first && of_owner < 8) firsts.push_back(earlier);
     }
     return firsts;
   }
@@ -161,7 +163,7 @@ struct Moment {
   GpuSet left_by_all_who_wait(const Terms& terms) const {
     GpuSet left = usable(terms);
     for (const auto& [ticket, claim] : waiting) {
-      if (!too_much_for_owner(claim.terms)) left &= ~usable(claim.terms);
+      if (keeps_back(claim)) left &= ~usable(claim.terms);
     }
     return left;
   }

@@ -18,15 +18,17 @@ struct Core::Round {
   GpuSet in_service;
   GpuSet kept;  // for heads that nobody may pass
   std::vector<Head> heads;
+  GpuSet beyond;  // what those could use now who come after kMostHeads others: nobody else has it
 };
 
 std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
   if (!open_ || !possible(terms) || over_quota(terms)) return std::nullopt;
   const GpuSet free = open_gpus();
+  const GpuSet in_service_now = in_service();
   GpuSet left = usable(terms, free);
   for (const auto& [ticket, earlier] : waiting_) {
     if (left.count() < terms.count) return std::nullopt;
-    if (!over_quota(earlier.terms)) left &= ~usable(earlier.terms, free);
+    if (may_begin(earlier.terms, free, in_service_now)) left &= ~usable(earlier.terms, free);
   }
   if (left.count() < terms.count) return std::nullopt;
   return grant_new(terms, place(gpus_, left, terms.count), now);
@@ -43,7 +45,7 @@ void Core::schedule(TimePoint now, Effects& effects) {
 
 // The first in the queue who may have GPUs now gets them, if there is one.
 bool Core::serve_next(TimePoint now, Effects& effects) {
-  Round round{now, open_gpus(), in_service(), {}, {}};
+  Round round{now, open_gpus(), in_service(), {}, {}, {}};
   for (auto here = waiting_.begin(); here != waiting_.end(); ++here) {
     if ((round.open & ~round.kept).none()) return false;
     Claim& claim = here->second;
@@ -55,7 +57,7 @@ bool Core::serve_next(TimePoint now, Effects& effects) {
       grant(waiting_.extract(here), gpus, now);
       return true;
     }
-    if (!wait(claim, round)) return false;
+    wait(claim, round);
   }
   return false;
 }
@@ -74,7 +76,7 @@ void Core::note_passes(const GpuSet& gpus, const Round& round, Effects& effects)
 
 // What it gets; nothing if it has to wait. What nobody waits with comes first.
 GpuSet Core::choose(const Claim& claim, const Round& round) const {
-  const GpuSet reach = usable(claim.terms, round.open);
+  const GpuSet reach = usable(claim.terms, round.open) & ~round.beyond;
   if (reach.count() < claim.terms.count) return {};
   GpuSet untouched = reach;
   GpuSet mine = reach;
@@ -86,21 +88,32 @@ GpuSet Core::choose(const Claim& claim, const Round& round) const {
   return from.count() < claim.terms.count ? GpuSet{} : place(gpus_, from, claim.terms.count);
 }
 
-// It keeps back what it could use, if it is the first of its class and could begin at all. False:
-// nobody after it may be served.
-bool Core::wait(Claim& claim, Round& round) const {
+// Whether it would have its GPUs if everybody let go.
+bool Core::may_begin(const Terms& terms, const GpuSet& open, const GpuSet& in_service) const {
+  return !over_quota(terms) && attainable(terms, open, in_service).count() >= terms.count;
+}
+
+// It keeps back what it could use, if it is the first of its class and could begin at all, and its
+// owner does not keep back enough already.
+void Core::wait(Claim& claim, Round& round) const {
   const Terms& terms = claim.terms;
-  const bool first = std::ranges::none_of(round.heads, [&](const Head& head) {
+  std::size_t of_owner = 0;
+  for (const Head& head : round.heads) {
     const Terms& other = head.claim->terms;
-    return other.eligible == terms.eligible && other.min_free_bytes == terms.min_free_bytes;
-  });
-  if (!first || attainable(terms, round.open, round.in_service).count() < terms.count) return true;
-  if (round.heads.size() == kMostHeads) return false;
+    if (other.eligible == terms.eligible && other.min_free_bytes == terms.min_free_bytes) return;
+    if (other.owner == terms.owner) ++of_owner;
+  }
+  if (of_owner >= kMostHeadsOfOwner) return;
+  if (!may_begin(terms, round.open, round.in_service)) return;
   const GpuSet reach = usable(terms, round.open);
+  if (round.heads.size() == kMostHeads) {
+    round.beyond |= reach;
+    round.kept |= reach;
+    return;
+  }
   const bool enough = reach.count() >= terms.count;
   round.heads.push_back({&claim, reach, enough ? std::nullopt : reservation(claim, reach)});
   if (shut(round.heads.back())) round.kept |= reach;
-  return true;
 }
 
 bool Core::may_pass(const Claim& claim, const Head& head, TimePoint now) const {
