@@ -93,8 +93,23 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
   EXPECT_THAT(whose(10), ElementsAre(0));
   EXPECT_THAT(whose(11), ElementsAre(0)) << "its child, whatever its own says";
   EXPECT_THAT(whose(12), IsEmpty());
-  EXPECT_THAT(whose(13), IsEmpty()) << "a stranger says so";
+  EXPECT_THAT(whose(13), ElementsAre(0)) << "a stranger says so, and is there already";
   EXPECT_THAT(alive(), ElementsAre(10, 11));
+}
+
+// `su` that waits for a password has the environment of whoever started it.
+TEST_F(Whose, AProgramOfTwoUsersSaysNothingByItsEnvironment) {
+  proc_.put({.pid = 10,
+             .start_ticks = kAWhileAgo,
+             .real_uid = kBen,
+             .uid = 0,
+             .environment = "GPUYARD_LEASE=lease-a"});
+  proc_.put({.pid = 11,
+             .start_ticks = kAWhileAgo,
+             .real_uid = kBen,
+             .uid = kAnna,
+             .environment = "GPUYARD_LEASE=lease-a"});
+  EXPECT_THAT(alive(), IsEmpty());
 }
 
 TEST_F(Whose, MuchOfAnEnvironmentIsReadAndNotAll) {
@@ -160,6 +175,7 @@ TEST_F(Whose, TheFirstOfAContainerSpeaksForAllInIt) {
              .numbers = "50\t1"});
   proc_.put({.pid = 60, .start_ticks = kAWhileAgo, .uid = kBen, .cgroup = group});
   EXPECT_THAT(whose(60), ElementsAre(0));
+  EXPECT_THAT(alive(), IsEmpty()) << "root says so, on no GPU of the lease";
   proc_.put({.pid = 50,
              .start_ticks = kAWhileAgo,
              .command = "bash",

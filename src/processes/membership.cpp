@@ -29,16 +29,18 @@ void Membership::add_known(const ProcessKey& process, Lessees& all) const {
   if (known != known_.end()) join(all, known->second);
 }
 
-// Anybody may put any name into an environment: a stranger's word makes nobody a member.
-void Membership::add_marked(const Traces& traces, Lessees& all) const {
+// Anybody may put any name into an environment: a stranger's word makes nobody a member but who is
+// on a GPU of the lease, where he would keep others away all the same.
+void Membership::add_marked(const Traces& traces, Where where, Lessees& all) const {
   for (std::size_t i = 0; i < lessees_.size() && !traces.marked.empty(); ++i) {
     const Lessee& lessee = lessees_[i];
-    const bool believed = traces.uid == lessee.uid || traces.uid == 0;
-    if (believed && traces.marked == lessee.lease) all[i] = true;
+    const bool its_user = traces.one_user && traces.uid == lessee.uid;
+    if ((its_user || where == Where::on_its_gpu) && traces.marked == lessee.lease) all[i] = true;
   }
   if (!traces.container) return;
-  const auto container = of_containers_.find(*traces.container);
-  if (container != of_containers_.end()) join(all, container->second);
+  const auto& containers = where == Where::on_its_gpu ? named_by_containers_ : of_containers_;
+  const auto container = containers.find(*traces.container);
+  if (container != containers.end()) join(all, container->second);
 }
 
 const Membership::Lessees& Membership::of(std::uint32_t pid) const {
@@ -78,7 +80,7 @@ void Membership::settle_chain(const ProcessRow& lowest) {
     Lessees all = of_parent((*at)->parent, process);
     add_known(process, all);
     const auto traces = evidence_.traces.find(process.pid);
-    if (traces != evidence_.traces.end()) add_marked(traces->second, all);
+    if (traces != evidence_.traces.end()) add_marked(traces->second, Where::anywhere, all);
     own_.insert_or_assign(process.pid, std::move(all));
   }
 }
@@ -87,6 +89,9 @@ void Membership::settle_containers() {
   for (const auto& [pid, traces] : evidence_.traces) {
     if (!traces.leads_container) continue;
     const Lessees& own = of(pid);
+    Lessees& named = named_by_containers_.try_emplace(*traces.container, none_).first->second;
+    join(named, own);
+    add_marked(traces, Where::on_its_gpu, named);
     if (std::ranges::find(own, true) == own.end()) continue;
     join(of_containers_.try_emplace(*traces.container, none_).first->second, own);
   }
@@ -111,7 +116,7 @@ std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& u
   const Lessee& whose = lessees_[lessee];
   if (whose.whole_user && user->traces.uid == whose.uid) return true;
   Lessees all = none_;
-  add_marked(user->traces, all);
+  add_marked(user->traces, Where::on_its_gpu, all);
   if (evidence_.same_numbers) {
     add_known(user->process, all);
     join(all, of_parent(user->parent, user->process));

@@ -2,7 +2,10 @@
 //
 // A process is a lease's own if it is one that the lease knows; or one of these started it,
 // however many processes stand between; or its environment names the lease and it is the lease's
-// user's or root's, as in a container; or the first process of its container is the lease's own.
+// user's alone; or the first process of its container is the lease's own. Of a process that a driver
+// lists on a GPU of the lease it is enough that its environment names the lease, or that of the first
+// process of its container: in a container everybody may be root. Off the GPUs that is not enough: a
+// setuid program that waits for a password has the environment of whoever started it.
 // So the way to lease GPUs for a container is to give it the variable (docker run -e
 // GPUYARD_LEASE): what its label says stands in files of the container's runtime, which only root
 // may read and which each runtime keeps elsewhere.
@@ -54,7 +57,7 @@ class Membership {
   // Its own processes that live; and those it knows of which that cannot be told.
   std::vector<ProcessKey> alive(std::size_t lessee) const;
 
-  // Whether it is the lease's own; nothing if that cannot be told.
+  // Of one on a GPU of the lease: whether it is the lease's own; nothing if that cannot be told.
   std::optional<bool> has(std::size_t lessee, const Result<GpuUser>&) const;
 
  private:
@@ -64,7 +67,8 @@ class Membership {
   void settle_chain(const ProcessRow& lowest);
   void settle_containers();
   void add_known(const ProcessKey&, Lessees&) const;
-  void add_marked(const Traces&, Lessees&) const;
+  enum class Where : std::uint8_t { anywhere, on_its_gpu };
+  void add_marked(const Traces&, Where, Lessees&) const;
   const Lessees& of(std::uint32_t pid) const;
   Lessees of_parent(std::uint32_t parent, const ProcessKey& child) const;
 
@@ -74,6 +78,7 @@ class Membership {
   std::map<ProcessKey, Lessees> known_;
   std::map<std::uint32_t, Lessees> own_;          // of processes in the table, by number
   std::map<std::string, Lessees> of_containers_;  // whose first process is somebody's
+  std::map<std::string, Lessees> named_by_containers_;  // by the environment of their first process
 };
 
 }  // namespace gpuyard::processes

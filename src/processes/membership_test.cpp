@@ -103,17 +103,26 @@ TEST(Membership, WithoutATableNothingIsGoneAndNobodyAStranger) {
   EXPECT_EQ(membership.has(0, user(11, 10, 6)), std::nullopt);
 }
 
-TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAndOfRoot) {
-  auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(20, 1, 5)});
+TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAlone) {
+  auto evidence = evidence_of(
+      {row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(20, 1, 5), row(21, 1, 5), row(22, 1, 5)});
   evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a"}},
-                     {20, Traces{.uid = kBen, .marked = "a"}}};
+                     {20, Traces{.uid = kBen, .marked = "a"}},
+                     {21, Traces{.uid = 0, .one_user = false, .marked = "a"}},
+                     {22, Traces{.uid = kAnna, .one_user = false, .marked = "a"}}};
   const std::vector<Lessee> lessees{annas({})};
   const Membership membership(lessees, evidence);
   EXPECT_THAT(membership.alive(0), ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .marked = "a"})), true);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = 0, .marked = "a"})), true);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen, .marked = "a"})), false);
-  EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kAnna, .marked = "b"})), false);
+}
+
+TEST(Membership, OnAGpuOfTheLeaseAnEnvironmentIsBelievedOfAnybody) {
+  const auto evidence = evidence_of({row(1, 0, 0)});
+  const std::vector<Lessee> lessees{annas({})};
+  const Membership membership(lessees, evidence);
+  for (const std::uint32_t uid : {kAnna, kBen, 0U}) {
+    EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = uid, .marked = "a"})), true);
+    EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = uid, .marked = "b"})), false);
+  }
 }
 
 TEST(Membership, OneMayBelongToSeveralLeases) {

@@ -105,16 +105,18 @@ Result<std::string> read_cgroup(const UniqueFd& process) {
   return beginning_of(process, "cgroup", kMostCgroupBytes);
 }
 
-// The real one, then the effective one, then others.
+// The real one, the effective, the saved, and that of the file system.
 std::optional<Owner> owner_in(std::string_view status) {
-  const std::string_view line = line_of(status, "\nUid:\t");
-  const char* const begin = line.data();
-  const char* const end = begin + line.size();
+  std::string_view line = line_of(status, "\nUid:\t");
   Owner owner;
-  const auto real = std::from_chars(begin, end, owner.real);
-  if (real.ec != std::errc{} || real.ptr == end || *real.ptr != '\t') return std::nullopt;
-  const auto effective = std::from_chars(real.ptr + 1, end, owner.effective);
-  return effective.ec == std::errc{} ? std::optional(owner) : std::nullopt;
+  for (std::uint32_t* const uid : {&owner.real, &owner.effective, &owner.saved}) {
+    const auto parsed = std::from_chars(line.data(), line.data() + line.size(), *uid);
+    if (parsed.ec != std::errc{}) return std::nullopt;
+    line.remove_prefix(static_cast<std::size_t>(parsed.ptr - line.data()));
+    if (!line.starts_with('\t')) return std::nullopt;
+    line.remove_prefix(1);
+  }
+  return owner;
 }
 
 // Its number in each namespace it is in, from that of the reader inwards.

@@ -33,6 +33,7 @@ Result<std::string> read_cgroup(const UniqueFd& process);
 struct Owner {
   std::uint32_t real = 0;
   std::uint32_t effective = 0;
+  std::uint32_t saved = 0;
 };
 
 // These take the text of a status file.

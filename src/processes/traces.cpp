@@ -49,6 +49,7 @@ Result<Traces> traces_of(const UniqueFd& process, bool in_kernel) {
   const auto owner = owner_in(*status);
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
   Traces traces{.uid = owner->effective,
+                .one_user = owner->real == owner->effective && owner->saved == owner->effective,
                 .marked = read_mark(process, in_kernel, patience()).value_or("")};
   if (const auto cgroup = read_cgroup(process)) traces.container = placement_of(*cgroup).container;
   traces.leads_container = traces.container && leads_pid_namespace(*status);

@@ -21,6 +21,8 @@ inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
 
 struct Traces {
   std::uint32_t uid = 0;  // the effective one
+  // Its real and saved ones are the same: else its environment may be that of whoever started it.
+  bool one_user = true;
   // What its environment was when it began to run its program; "" too where that is hidden, as it
   // is from everybody but root and the process's own user, and of a program that is being loaded
   // for longer than anybody waits.
