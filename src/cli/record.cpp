@@ -23,11 +23,15 @@ namespace {
 
 Result<UniqueFd> create(const RecordVerb& verb) {
   if (verb.file == "-") return UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (verb.force ? O_TRUNC : O_EXCL);
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (verb.force ? O_TRUNC | O_NOFOLLOW : O_EXCL);
   UniqueFd file(::open(verb.file.c_str(), how, 0644));
   if (file) return file;
   if (errno == EEXIST) {
     return Error{Errc::conflict, verb.file + " is there already; --force replaces it"};
+  }
+  if (errno == ELOOP) {
+    return Error{Errc::conflict, verb.file + " is a link, which anybody may have put there; "
+                                             "name the file that it leads to"};
   }
   return system_error("creating " + verb.file);
 }

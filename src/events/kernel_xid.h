@@ -15,7 +15,7 @@ struct KernelRecord {
   Duration stamp;  // since boot, by the kernel's own clock
   std::string_view message;
 };
-// Nothing: no such record; also the further lines of one, which begin with a space.
+// Nothing: no record of the kernel's own; also the further lines of one, which begin with a space.
 std::optional<KernelRecord> parse_record(std::string_view line);
 
 struct KernelXid {

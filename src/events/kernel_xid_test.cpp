@@ -53,6 +53,14 @@ TEST(KernelXid, ARecordHasAHeadAndAMessage) {
   EXPECT_EQ(parse_record("6,1,2,c,caller=T1;x")->message, "x");
 }
 
+// The kernel gives what others write another facility than its own.
+TEST(KernelXid, ARecordThatTheKernelDidNotWriteIsNone) {
+  for (const char* line : {"12,1234,567890123,-;NVRM: Xid (PCI:0000:3b:00): 79, x", "8,1,2,-;x"}) {
+    EXPECT_FALSE(parse_record(line)) << line;
+  }
+  EXPECT_TRUE(parse_record("7,1,2,-;x"));
+}
+
 TEST(KernelXid, WhatIsNoRecordIsNone) {
   for (const char* line : {"", ";", " SUBSYSTEM=pci", "4,1234;x", "4,1234,5,-", "a,1,2,-;x",
                            "4,1,-7,-;x", "4,1,9223372036854775807,-;x"}) {

@@ -131,6 +131,16 @@ def test_a_recording_cut_in_the_middle_is_played_up_to_there_and_said(run, tmp_p
     assert "the recording breaks off in this line; it is played up to there" in done.stderr
 
 
+def test_force_follows_no_link(run, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    link = tmp_path / "a.rec"
+    link.symlink_to(kept)
+    done = run("record", str(link), "--force", "--simulate", "1", "--for", "1s")
+    assert done.returncode == 7 and "is a link" in done.stderr
+    assert kept.read_text() == "mine"
+
+
 @pytest.mark.parametrize("arguments, code, said", [
     (["replay", "/etc/passwd"], 2, "this is no recording of gpuyard's"),
     (["replay", "/nowhere/a.rec"], 6, "/nowhere/a.rec: No such file"),
