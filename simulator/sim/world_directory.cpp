@@ -16,6 +16,15 @@ std::string from_environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+// Of that kind, and nobody but root and this user can put something else there: a link would lead
+// anywhere.
+bool is_ours_alone(const std::string& path, mode_t kind) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != kind) return false;
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  return (info.st_uid == 0 || info.st_uid == ::geteuid()) && (info.st_mode & kOthersWrite) == 0;
+}
+
 std::string own_directory() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -39,9 +48,8 @@ std::string own_nvml_path(const std::string& directory) {
 
 std::string nvml_path_of(const std::string& directory) {
   std::string own = own_nvml_path(directory);
-  struct stat info{};
-  const bool there = ::stat(own.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-  return there && (info.st_uid == 0 || info.st_uid == ::geteuid()) ? own : whole_nvml_path();
+  const bool trusted = is_ours_alone(directory, S_IFDIR) && is_ours_alone(own, S_IFREG);
+  return trusted ? own : whole_nvml_path();
 }
 
 std::string simulated_nvml_path() {

@@ -13,7 +13,8 @@ std::string default_world_directory();
 std::string whole_nvml_path();
 
 // What shows the world in this directory: its own library, if it has one in which functions are
-// missing and it is root's or this user's; else the whole one.
+// missing, and library and directory are root's or this user's and nobody else's to write; else the
+// whole one.
 std::string nvml_path_of(const std::string& directory);
 std::string own_nvml_path(const std::string& directory);
 
