@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "device/lost.h"
 #include "device/topology.h"
 
 namespace gpuyard::daemon {
@@ -20,19 +21,6 @@ struct Withholding {
 std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
   const std::int64_t* const value = device.sample.number(metric);
   return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
-bool says_lost(const Missing* why) {
-  return why != nullptr && why->reason == MissingReason::device_lost;
-}
-
-// Only what the driver itself calls lost: one that it cannot open now may be in use all the same.
-// Other readings may be of before it was lost, as they are not all read at once.
-bool is_lost(const DeviceState& device) {
-  if (device.condition != DeviceCondition::unavailable) return false;
-  if (device.info.fault) return says_lost(&*device.info.fault);
-  return std::ranges::any_of(device.sample.readings(),
-                             [](const Reading& reading) { return says_lost(reading.missing()); });
 }
 
 bool was_read(const DeviceState& device, Metric metric) {

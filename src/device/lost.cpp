@@ -1,11 +1,22 @@
 #include "device/lost.h"
 
-namespace gpuyard {
+#include <algorithm>
 
+namespace gpuyard {
+namespace {
+
+bool says_lost(const Missing* why) {
+  return why != nullptr && why->reason == MissingReason::device_lost;
+}
+
+}  // namespace
+
+// Other readings may be of before it was lost, as they are not all read at once.
 bool is_lost(const DeviceState& device) {
   if (device.condition != DeviceCondition::unavailable) return false;
-  const auto& fault = device.info.fault;
-  return fault ? fault->reason == MissingReason::device_lost : lost(device.sample) != nullptr;
+  if (device.info.fault) return says_lost(&*device.info.fault);
+  return std::ranges::any_of(device.sample.readings(),
+                             [](const Reading& reading) { return says_lost(reading.missing()); });
 }
 
 }  // namespace gpuyard

@@ -1,11 +1,12 @@
-// Whether a GPU is gone, as rules and metrics are to say with one voice.
+// Whether a GPU is gone, as leases, rules and metrics are to say with one voice.
 #pragma once
 
 #include "device/snapshot.h"
 
 namespace gpuyard {
 
-// The driver says so. A GPU that only does not answer is not lost, however bad its health.
+// The driver says so of any reading. A GPU that only does not answer is not lost, however bad its
+// health; nor is one that cannot be opened now: it may be in use all the same.
 bool is_lost(const DeviceState&);
 
 }  // namespace gpuyard

@@ -22,6 +22,12 @@ TEST(Lost, IsWhatTheDriverSaysIsGone) {
   EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
 }
 
+TEST(Lost, IsSoThoughASlowReadingIsOfBeforeIt) {
+  DeviceState gone = answering(MissingReason::device_lost);
+  gone.sample.set({Metric::memory_total, 0, {}, std::int64_t{80}});
+  EXPECT_TRUE(is_lost(gone));
+}
+
 TEST(Lost, IsNoGpuThatOnlyDoesNotAnswer) {
   DeviceState hung = device_state({}, {}, kPowerOnly, {});
   hung.health.verdict = Health::unhealthy;
