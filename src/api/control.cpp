@@ -78,8 +78,17 @@ Result<control::Asker> asker_under(Context& context, const Asked& asked, const U
     context.control->note_refusal(asker, "a change for lease " + *under.lease, valid.error());
     return std::move(valid).error();
   }
-  asker.owner = lease::owner_of(*under.lease);
+  asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
+  asker.lessee = fmt::format("uid {}", context.leases->find(*under.lease)->uid);
   return asker;
+}
+
+// What waits for its turn may outlive the lease that it is asked for.
+control::Right right_of(const Context& context, const Under& under) {
+  if (!under.lease) return {};
+  return [&leases = *context.leases, under](const DeviceId& gpu) {
+    return leases.may_use(*under.lease, under.fence, gpu);
+  };
 }
 
 void change(Context& context, const Asked& asked, const std::string& gpus,
@@ -94,6 +103,7 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
   request.force = how.force.value_or(false);
   request.atomic = how.atomic.value_or(false);
   request.dry_run = how.dry_run.value_or(false);
+  request.right = right_of(context, under);
   if (!how.wait.value_or(true)) return answer(context, context.control->send(request), respond);
   // Shared, because a std::function must be copyable; answered once all the same.
   const auto shared = std::make_shared<ChangesResponder>(std::move(respond));

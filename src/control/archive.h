@@ -44,10 +44,15 @@ class Archive {
   virtual std::vector<std::string> notes() const = 0;
 
   static constexpr Duration kSoon = std::chrono::milliseconds(100);
-  // So many entries of the audit are kept.
+  // So many entries of the audit are kept, each source for itself: whoever may do little pushes
+  // out nothing of those who may do more.
   static constexpr std::int64_t kAuditKept = 10'000;
-  // Of them, refusals: whoever may do nothing shall not push out what was done.
+  static constexpr std::int64_t kLeaseChangesKept = kAuditKept / 2;
   static constexpr std::int64_t kRefusalsKept = 1000;
+  // Those of administrators, however many there are, for so long; a clock that is wrong takes none
+  // of the newest kAuditKept away.
+  static constexpr std::chrono::days kAdministratorsKept{90};
+  static constexpr std::int64_t kMostOfAdministrators = 10 * kAuditKept;
 };
 
 }  // namespace gpuyard::control

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/describe.hpp>
+
 #include "base/clock.h"
 #include "device/device.h"
 
@@ -29,6 +31,11 @@ struct AuditEntry {
   std::optional<std::string> error;
   bool forced = false;
   Duration took{};
+  // Whose doing it is. Each kind has a share of its own of what is kept (Archive), so that none
+  // pushes out another's.
+  enum class Source : std::uint8_t { user, administrator, lease, refused };
+  BOOST_DESCRIBE_NESTED_ENUM(Source, user, administrator, lease, refused)
+  Source source = Source::user;
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };

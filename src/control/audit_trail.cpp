@@ -14,12 +14,20 @@ std::optional<std::string> words(const std::optional<Setting>& setting) {
   return setting ? std::optional(text_of(*setting)) : std::nullopt;
 }
 
+AuditEntry::Source source_of(const Asker& asker) {
+  if (asker.admin && asker.owner != kOurselves) return AuditEntry::Source::administrator;
+  return asker.principal.empty() ? AuditEntry::Source::user : AuditEntry::Source::lease;
+}
+
 }  // namespace
 
 void AuditTrail::note(const DeviceInfo& gpu, const Order& order, const Change& change,
                       TimePoint began) {
   AuditEntry entry;
-  entry.by = order.asker.owner;
+  if (change.error) entry.error = change.error->message;
+  if (entry.error && !order.asker.admin && !admit(order.asker, *entry.error)) return;
+  entry.source = source_of(order.asker);
+  entry.by = order.asker.name();
   entry.request_id = order.asker.request_id;
   entry.action = text_of(order.job);
   entry.gpu = gpu.id;
@@ -27,32 +35,41 @@ void AuditTrail::note(const DeviceInfo& gpu, const Order& order, const Change& c
   entry.before = words(change.before);
   entry.after = words(change.after);
   entry.outcome = enum_name(change.outcome);
-  if (change.error) entry.error = change.error->message;
   entry.forced = order.force;
   entry.took = loop_.now() - began;
   save(std::move(entry));
 }
 
 void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
-  const TimePoint now = loop_.now();
-  if (now - minute_ >= std::chrono::minutes(1)) {
-    minute_ = now;
-    refusals_ = 0;
-  }
-  if (++refusals_ > kRefusals) {
-    ++left_out_;
-    return;
-  }
   AuditEntry entry;
-  entry.by = asker.owner;
+  entry.error = why.message;
+  if (!admit(asker, *entry.error)) return;
+  entry.source = AuditEntry::Source::refused;
+  entry.by = asker.name();
   entry.request_id = asker.request_id;
   entry.action = action;
   entry.outcome = AuditEntry::kRefused;
-  entry.error = why.message;
-  if (const auto left_out = std::exchange(left_out_, 0); left_out > 0) {
-    *entry.error += fmt::format(" (and {} refusals before, which are not noted)", left_out);
-  }
   save(std::move(entry));
+}
+
+bool AuditTrail::admit(const Asker& asker, std::string& error) {
+  const TimePoint now = loop_.now();
+  if (now - minute_ >= std::chrono::minutes(1)) {
+    minute_ = now;
+    std::erase_if(persons_, [](const auto& one) { return one.second.left_out == 0; });
+    for (auto& [person, minute] : persons_) minute.noted = 0;
+  }
+  const bool room = persons_.size() < kMostPersons || persons_.contains(asker.person());
+  Minute& minute = persons_[room ? asker.person() : std::string()];
+  if (minute.noted == kRefusals) {
+    ++minute.left_out;
+    return false;
+  }
+  ++minute.noted;
+  if (const auto left_out = std::exchange(minute.left_out, 0); left_out > 0) {
+    error += fmt::format(" (and {} refusals before, which are not noted)", left_out);
+  }
+  return true;
 }
 
 void AuditTrail::save(AuditEntry entry) {

@@ -97,6 +97,10 @@ void Control::on_fleet(const Fleet& fleet) {
   expire_in_time();
 }
 
+void Control::drop_lapsed() {
+  for (const auto& [id, desk] : desks_) desk->drop_lapsed();
+}
+
 void Control::on_reply(const CommandReply& reply) {
   if (auto look = looks_.extract(reply.id)) {
     const auto seen = reply.failure ? Result<SettingState>(reply.failure->error())

@@ -68,11 +68,16 @@ class Control {
   // One listener, told of every operation that is over.
   void on_operation(std::function<void(const Operation&)> told) { told_ = std::move(told); }
 
+  // Some right may have ended: what waits without one is refused.
+  void drop_lapsed();
+
   void on_fleet(const Fleet&);
   void on_reply(const CommandReply&);
   void on_host_down();
 
   const Policy& policy() const { return policy_; }
+  // False: what was kept is not read yet.
+  bool loaded() const { return loaded_; }
   const Holding* holding(const DeviceId&, SettingKind) const;
   const Operations& operations() const { return operations_; }
   Archive& archive() { return archive_; }

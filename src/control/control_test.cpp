@@ -207,6 +207,52 @@ TEST_F(ControlTest, AFullQueueSaysBusy) {
   EXPECT_EQ(world.writes.size(), Desk::kMostWaiting + 1);
 }
 
+// Changes for a lease that ends meanwhile.
+class LapsingTest : public ControlTest {
+ protected:
+  Request wish(std::int64_t milliwatts) {
+    Asker asker{"lease:x", false, "r", daemon.loop.now(), "uid 7", "uid 7"};
+    Request request{asker, {"GPU-0"}, Put{power_limit(milliwatts), {}}};
+    request.right = [this](const DeviceId&) -> Result<void> {
+      if (held) return {};
+      return Error{Errc::conflict, "the lease x is over"};
+    };
+    return request;
+  }
+
+  bool held = true;
+};
+
+TEST_F(LapsingTest, WhatWaitsWithoutARightIsRefused) {
+  daemon.hold_replies = true;
+  for (const int watts : {300, 310, 320}) {
+    ASSERT_TRUE(daemon.control().send(wish(watts * 1000)).ok());
+  }
+  daemon.settle();
+  held = false;
+  daemon.control().drop_lapsed();
+  const auto all = daemon.control().operations().all();
+  const auto lapsed = [](const Operation& one) {
+    return one.change.error && one.change.error->code == Errc::conflict;
+  };
+  EXPECT_EQ(std::ranges::count_if(all, lapsed), 2);
+  daemon.release_replies();
+  EXPECT_TRUE(world.writes.empty());
+}
+
+TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
+  daemon.hold_replies = true;  // it is looked what is there
+  ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
+  daemon.settle();
+  held = false;
+  daemon.release_replies();
+  EXPECT_TRUE(world.writes.empty());
+  EXPECT_TRUE(world.disk.empty());
+  ASSERT_FALSE(world.audit.empty());
+  EXPECT_EQ(world.audit.back().by, "uid 7 under lease:x of uid 7");
+  EXPECT_EQ(world.audit.back().error, "the lease x is over");
+}
+
 TEST_F(ControlTest, AHostThatGoesDownAnswersWhatWasUnderWay) {
   RecordProperty("contract", "B12");
   daemon.hold_replies = true;
@@ -296,6 +342,49 @@ TEST(Control, RefusalsAreNotedAFewAMinute) {
   daemon.pass(minutes(1));
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
   EXPECT_NE(world.audit.back().error->find("70 refusals"), std::string::npos);
+}
+
+TEST(Control, NobodyIsHiddenByTheRefusalsOfOthers) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
+  daemon.put("b", power_limit(300'000), {}, "GPU-9");
+  EXPECT_EQ(world.audit.size(), AuditTrail::kRefusals + 1U);
+  EXPECT_EQ(world.audit.back().by, "b");
+  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused);
+}
+
+TEST(Control, FailedChangesAreNotedAFewAMinuteButForAdministrators) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  const auto fail = [&](const Asker& asker) {
+    for (int i = 0; i < 100; ++i) {
+      daemon.ask({asker, {"GPU-0"}, Put{power_limit(1'000), {}}});
+    }
+    return std::exchange(world.audit, {}).size();
+  };
+  const Asker tenant{"lease:x", false, "r", {}, "uid 7", "uid 7"};
+  EXPECT_EQ(fail(tenant), static_cast<std::size_t>(AuditTrail::kRefusals));
+  EXPECT_EQ(fail({"uid 7"}), 0U);  // whichever way he asks
+  EXPECT_EQ(fail({"uid 0", true}), 100U);
+}
+
+TEST(Control, TheAuditKnowsWhoseDoingItWas) {
+  World world = World::with_gpus(1);
+  Daemon daemon(world);
+  daemon.greet();
+  const auto source = [&](const Asker& asker) {
+    daemon.ask({asker, {"GPU-0"}, Put{power_limit(300'000), {}}});
+    return world.audit.back().source;
+  };
+  EXPECT_EQ(source({"uid 7"}), AuditEntry::Source::user);
+  EXPECT_EQ(source({"uid 0", true}), AuditEntry::Source::administrator);
+  EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), AuditEntry::Source::lease);
+  EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}),
+            AuditEntry::Source::administrator);
+  EXPECT_EQ(source({kOurselves, true}), AuditEntry::Source::user);
 }
 
 }  // namespace

@@ -56,6 +56,22 @@ void Desk::take_own(Job job) {
   go_on();
 }
 
+void Desk::drop_lapsed() {
+  std::vector<std::pair<Order, Error>> lapsed;
+  std::deque<Order> kept;
+  for (Order& order : queue_) {
+    const auto right = order.right ? order.right(gpu_.id) : Result<void>();
+    if (right) {
+      kept.push_back(std::move(order));
+    } else {
+      lapsed.emplace_back(std::move(order), right.error());
+    }
+  }
+  queue_ = std::move(kept);
+  // Who hears of it may ask for something else.
+  for (const auto& [order, why] : lapsed) refuse(order, why);
+}
+
 void Desk::go_on() {
   if (turn_ || queue_.empty() || !office_.may_begin(queue_.front())) return;
   order_ = std::move(queue_.front());
@@ -95,15 +111,25 @@ void Desk::command(Command command, std::function<void(const Heard&)> then) {
   asked_ = {++office_.last_command, gpu_.id, std::move(command), order_->asker.request_id,
             order_->asker.received};
   then_ = std::move(then);
-  sent_ = office_.hands.command(asked_);
+  auto why = obstacle(asked_.command);
+  sent_ = !why && office_.hands.command(asked_);
   if (sent_) return;
+  if (!why) {
+    why = {Errc::unavailable, "the driver-host is away; nothing was changed, ask again"};
+  }
   CommandReply refused;
   refused.id = asked_.id;
-  refused.failure =
-      CommandFailure{Errc::unavailable, "the driver-host is away; nothing was changed, ask again"};
+  refused.failure = CommandFailure{why->code, why->message};
   begin_soon_ = office_.loop.call_at(office_.loop.now(), [this, refused] {
     if (then_ && refused.id == asked_.id) hear({refused});
   });
+}
+
+// The right may have ended while the disk was asked.
+std::optional<Error> Desk::obstacle(const Command& command) const {
+  if (!order_->right || std::holds_alternative<Look>(command)) return std::nullopt;
+  const auto right = order_->right(gpu_.id);
+  return right ? std::nullopt : std::optional(right.error());
 }
 
 void Desk::on_reply(const CommandReply& reply) {

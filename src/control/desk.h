@@ -47,6 +47,8 @@ class Desk final : private Table {
   void submit(Order);
   // Of ourselves; the same again while it waits is the same.
   void take_own(Job);
+  // Refuses what waits and has lost its right.
+  void drop_lapsed();
   // What waits may begin now.
   void go_on();
   bool idle() const { return turn_ == nullptr; }
@@ -78,6 +80,7 @@ class Desk final : private Table {
   void reset(bool dry_run, std::function<void(const Result<void>&)> then) override;
   void over(std::optional<Change>) override;
 
+  std::optional<Error> obstacle(const Command&) const;
   void hear(const Heard&);
   void keep(SettingKind, When);
   void keep_later();

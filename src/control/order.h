@@ -43,6 +43,7 @@ struct Order {
   bool force = false;
   bool dry_run = false;
   bool exclusive = false;
+  Right right = {};
   std::string operation = {};
   // Once, with the claims as they were; may be empty.
   std::function<void(const Change&, std::vector<Claim> claims_before)> done = {};

@@ -24,10 +24,16 @@ Order order_of(const Request& request, Job job) {
   order.force = request.force;
   order.dry_run = request.dry_run;
   order.exclusive = request.exclusive;
+  order.right = request.right;
   return order;
 }
 
 }  // namespace
+
+std::string Asker::name() const {
+  if (principal.empty()) return owner;
+  return fmt::format("{} under {} of {}", principal, owner, lessee);
+}
 
 Result<void> check_request(const Request& request) {
   if (request.gpus.empty() || request.gpus.size() > kMostGpus) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,7 +11,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
-#include "base/error.h"
+#include "base/result.h"
 #include "control/holding.h"
 #include "device/command.h"
 
@@ -18,11 +19,21 @@ namespace gpuyard::control {
 
 // Who wants it. An owner replaces his own claims.
 struct Asker {
-  std::string owner;   // "uid 1000", "zeus:1000"
+  std::string owner;   // "uid 1000", "zeus:1000", "lease:ID"
   bool admin = false;  // may say `force`
   std::string request_id = {};
   TimePoint received{};
+  // Of a lease: who asks, and whose lease it is, "uid 0" and "uid 1002".
+  std::string principal = {};
+  std::string lessee = {};
+
+  // Who is asked why: "uid 0 under lease ID of uid 1002".
+  std::string name() const;
+  const std::string& person() const { return principal.empty() ? owner : principal; }
 };
+
+// Whether the asker may still change that GPU. Empty: nothing takes that right away.
+using Right = std::function<Result<void>(const DeviceId&)>;
 
 struct Put {
   Setting setting;
@@ -47,6 +58,8 @@ struct Request {
   bool atomic = false;     // of several GPUs: all, or none
   bool dry_run = false;    // only say what would happen
   bool exclusive = false;  // not beside other owners, even where a setting can be shared
+  // Asked again right before the driver is: what was asked for may have waited behind others.
+  Right right = {};
 };
 
 enum class Outcome : std::uint8_t {

@@ -44,6 +44,7 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
     if (before == lease::State::held && now.state != lease::State::held) settings_.look();
     if (told_) told_(now, before);
   });
+  leases_.on_drained([this](const lease::Lease& lease) { return settings_.left(lease); });
   leases_.on_squatter(
       [this](const DeviceId& gpu, const lease::Seen& one) { tell_of_squatter(gpu, one); });
 }

@@ -2,8 +2,11 @@
 // what is set, instead of remembering what is owed.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/loop.h"
 #include "control/control.h"
@@ -22,6 +25,8 @@ class LeaseSettings {
 
   // Some lease may be over. Cheap: at each reading.
   void look();
+  // What is still set of the GPUs of a lease that drains, for people; nothing: all is put back.
+  std::optional<std::string> left(const lease::Lease&) const;
 
  private:
   std::set<std::string> orphans(const DeviceId&) const;

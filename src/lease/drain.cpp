@@ -47,9 +47,7 @@ std::optional<std::string> DrainBook::left(const Lease& lease, const Sight& sigh
                : fmt::format("pid {} and {} more still run", all.front().pid, all.size() - 1);
   }
   for (const DeviceId& gpu : lease.gpus) {
-    // What is not there any more holds nobody's memory; it is not handed out either.
-    const auto withheld = gpus.withheld(gpu);
-    if (withheld && withheld->first == "lost") continue;
+    if (gpus.lost(gpu)) continue;
     if (auto why = left_on(lease, gpu, sight)) return why;
   }
   return std::nullopt;

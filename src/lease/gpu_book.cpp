@@ -68,6 +68,11 @@ bool GpuBook::fit(const DeviceId& id) const {
   return gpu != gpus_.end() && gpu->second.withheld.empty();
 }
 
+bool GpuBook::lost(const DeviceId& id) const {
+  const auto gpu = gpus_.find(id);
+  return gpu == gpus_.end() || gpu->second.withheld == "lost";
+}
+
 void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
   if (outside.empty()) {
     outside_.erase(gpu);

@@ -52,6 +52,8 @@ class GpuBook {
   std::vector<DeviceId> not_looked_at() const;
   // Known, and not withheld for what it is itself.
   bool fit(const DeviceId&) const;
+  // Not there any more, or not to be reached: it holds nobody's memory, and nobody gets it.
+  bool lost(const DeviceId&) const;
   // Who uses it outside any lease.
   void seen(const DeviceId&, std::vector<Seen>);
   // What of its memory is used but for drawing, newer than know() may have told it.

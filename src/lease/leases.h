@@ -116,6 +116,12 @@ class Leases {
     told_ = std::move(told);
   }
 
+  // One listener, asked what else is left of a lease that drains once its processes are gone and
+  // their memory is free; nothing: its GPUs are another's.
+  void on_drained(std::function<std::optional<std::string>(const Lease&)> left) {
+    left_beside_ = std::move(left);
+  }
+
   // One listener, told of each process that is found on a GPU outside any lease.
   void on_squatter(std::function<void(const DeviceId&, const Seen&)> told) {
     squatter_told_ = std::move(told);
@@ -217,6 +223,7 @@ class Leases {
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;
+  std::function<std::optional<std::string>(const Lease&)> left_beside_;
   std::function<void(const DeviceId&, const Seen&)> squatter_told_;
   struct Signal {
     int number = 0;

@@ -242,7 +242,8 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   if (!lease || lease->state != State::draining) return;
   const auto& alive = sight.alive.at(id);
   alive_[id] = alive;
-  const auto left = drains_.left(*lease, sight, gpus_);
+  auto left = drains_.left(*lease, sight, gpus_);
+  if (!left && left_beside_) left = left_beside_(*lease);
   const std::string reason = reason_of(*lease);
   if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
   if (const auto signal = signals_.find(id); signal != signals_.end()) {

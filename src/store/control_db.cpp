@@ -116,6 +116,7 @@ AuditEntry audit_entry_of(const Statement& row) {
   entry.error = optional_text(row, 10);
   entry.forced = row.integer(11) != 0;
   entry.took = Duration(row.integer(12));
+  entry.source = enum_from_name<AuditEntry::Source>(row.text(13)).value_or(entry.source);
   return entry;
 }
 
@@ -157,8 +158,35 @@ Result<void> put_holding(Database& database, const Holding& holding) {
   return put_claims(database, holding);
 }
 
+// Of one source: what is older than so many others of it, and than that time.
+Result<void> prune_audit(Database& database, AuditEntry::Source source, std::int64_t kept,
+                         std::int64_t before_ms = INT64_MAX) {
+  auto prune = database.prepare(
+      "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT number FROM "
+      "control_audit WHERE source = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)");
+  if (!prune) return std::move(prune).error();
+  return prune->bind(1, enum_name(source)).bind(2, kept).bind(3, before_ms).run();
+}
+
+Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
+  using control::Archive;
+  switch (entry.source) {
+    case AuditEntry::Source::user:
+      return prune_audit(database, entry.source, Archive::kAuditKept);
+    case AuditEntry::Source::lease:
+      return prune_audit(database, entry.source, Archive::kLeaseChangesKept);
+    case AuditEntry::Source::refused:
+      return prune_audit(database, entry.source, Archive::kRefusalsKept);
+    case AuditEntry::Source::administrator:
+      break;
+  }
+  auto done = prune_audit(database, entry.source, Archive::kAuditKept,
+                          ms(entry.at - Archive::kAdministratorsKept));
+  return done ? prune_audit(database, entry.source, Archive::kMostOfAdministrators) : done;
+}
+
 Result<void> put_audit(Database& database, const AuditEntry& entry) {
-  auto put = database.prepare("INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?)");
+  auto put = database.prepare("INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   if (!put) return std::move(put).error();
   put->bind(1, ms(entry.at)).bind(2, entry.by).bind(3, entry.request_id).bind(4, entry.action);
   put->bind(5, entry.gpu);
@@ -168,19 +196,9 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
   put->bind(9, entry.outcome);
   bind_text(*put, 10, entry.error);
   put->bind(11, std::int64_t{entry.forced}).bind(12, std::int64_t{entry.took.count()});
+  put->bind(13, enum_name(entry.source));
   if (auto done = put->run(); !done) return done;
-  if (entry.outcome == control::AuditEntry::kRefused) {
-    auto oldest = database.prepare(
-        "DELETE FROM control_audit WHERE outcome = ?1 AND number <= (SELECT number FROM "
-        "control_audit WHERE outcome = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)");
-    if (!oldest) return std::move(oldest).error();
-    oldest->bind(1, control::AuditEntry::kRefused).bind(2, control::Archive::kRefusalsKept);
-    if (auto done = oldest->run(); !done) return done;
-  }
-  auto prune = database.prepare(
-      "DELETE FROM control_audit WHERE number <= (SELECT max(number) FROM control_audit) - ?");
-  if (!prune) return std::move(prune).error();
-  return prune->bind(1, control::Archive::kAuditKept).run();
+  return prune_audit_for(database, entry);
 }
 
 }  // namespace
@@ -227,7 +245,7 @@ Result<std::vector<AuditEntry>> load_audit(Database& database,
                                            const control::AuditQuestion& question) {
   auto rows = database.prepare(
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
-      "error, forced, took_ns FROM control_audit "
+      "error, forced, took_ns, source FROM control_audit "
       "WHERE (?1 = '' OR gpu = ?1) AND number < ?2 ORDER BY number DESC LIMIT ?3");
   if (!rows) return std::move(rows).error();
   rows->bind(1, question.gpu).bind(2, question.before.value_or(INT64_MAX)).bind(3, question.limit);

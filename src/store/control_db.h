@@ -45,6 +45,14 @@ CREATE TABLE control_audit(
   took_ns INTEGER NOT NULL);
 )";
 
+// Of each entry of the audit, whose doing it was: each kind is kept for itself.
+inline constexpr const char* kAuditSources = R"(
+ALTER TABLE control_audit ADD COLUMN source TEXT NOT NULL DEFAULT 'user';
+UPDATE control_audit SET source = 'refused' WHERE outcome = 'refused';
+UPDATE control_audit SET source = 'administrator' WHERE source = 'user' AND by = 'uid 0';
+CREATE INDEX control_audit_by_source ON control_audit(source, number);
+)";
+
 // A holding of a kind or with a value that this program does not know is an error: it would be left
 // in force for ever.
 Result<std::vector<control::Holding>> load_control(Database&);

@@ -1,5 +1,8 @@
 #include "store/control_db.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
@@ -85,6 +88,22 @@ class ControlDbTest : public ::testing::Test {
     return entries;
   }
 
+  // So many entries of each source, of 1970.
+  void fill_audit(std::int64_t each) {
+    const std::string fill = fmt::format(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
+        "INSERT INTO control_audit SELECT NULL,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0,source "
+        "FROM n, (SELECT 'user' AS source UNION ALL SELECT 'administrator' UNION ALL "
+        "SELECT 'lease' UNION ALL SELECT 'refused')",
+        each);
+    ASSERT_TRUE(store_.run([fill](Database& database) { return database.execute(fill); },
+                           [](const Result<void>&) {}));
+    worker_.run_all();
+  }
+  std::int64_t kept_of(AuditEntry::Source source) {
+    return std::ranges::count(ask({"", 100'000, {}}), source, &AuditEntry::source);
+  }
+
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
@@ -141,19 +160,35 @@ TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
   EXPECT_EQ(earlier[0].action, "one");
 }
 
-TEST_F(ControlDbTest, TheAuditIsBounded) {
-  ASSERT_TRUE(store_.run(
-      [](Database& database) {
-        return database.execute(
-            "INSERT INTO control_audit VALUES(20000,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0);"
-            "INSERT INTO control_audit "
-            "VALUES(9999,0,'','','oldest','',NULL,NULL,NULL,'',NULL,0,0)");
-      },
-      [](const Result<void>&) {}));
-  save({{}, {}, audit("new", "GPU-0")});
-  const auto all = ask({"", 10, {}});
-  ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(all[0].action, "old");
+TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
+  using Source = AuditEntry::Source;
+  using control::Archive;
+  fill_audit(Archive::kAuditKept);
+  AuditEntry entry = audit("new", "GPU-0");
+  entry.at = WallTime(std::chrono::days(100));
+  for (const Source source :
+       {Source::user, Source::administrator, Source::lease, Source::refused}) {
+    entry.source = source;
+    save({{}, {}, entry});
+  }
+  EXPECT_EQ(kept_of(Source::user), Archive::kAuditKept);
+  EXPECT_EQ(kept_of(Source::administrator), Archive::kAuditKept);
+  EXPECT_EQ(kept_of(Source::lease), Archive::kAuditKept / 2);
+  EXPECT_EQ(kept_of(Source::refused), Archive::kRefusalsKept);
+  EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
+}
+
+TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
+  using control::Archive;
+  fill_audit(Archive::kAuditKept);
+  AuditEntry entry = audit("new", "GPU-0");
+  entry.source = AuditEntry::Source::administrator;
+  entry.at = WallTime(std::chrono::days(89));
+  save({{}, {}, entry});
+  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept + 1);
+  entry.at = WallTime(std::chrono::days(91));
+  save({{}, {}, entry});
+  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept);
 }
 
 TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {

@@ -14,7 +14,7 @@
 namespace gpuyard::store {
 
 inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
-                                            kAlertTables};
+                                            kAlertTables, kAuditSources};
 
 // A file of its own: a question about a year would hold up what a grant waits for.
 inline constexpr std::array kUsageLayout = {kLeaseUseTables};
