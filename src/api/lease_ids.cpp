@@ -23,7 +23,6 @@ Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
 }  // namespace
 
 Result<std::string> lease_named(const lease::Leases& leases, std::string_view name) {
-  if (leases.knows(name)) return std::string(name);
   std::vector<std::string> live;
   std::vector<std::string> over;
   const auto& all = leases.leases();
@@ -33,6 +32,9 @@ Result<std::string> lease_named(const lease::Leases& leases, std::string_view na
       (one->second.state == lease::State::ended ? over : live).push_back(one->first);
     }
   }
+  // No id is the beginning of another since one may not be chosen so; of older ones neither is
+  // meant more than the other.
+  if (live.size() + over.size() <= 1 && leases.knows(name)) return std::string(name);
   const std::vector<std::string>& meant = live.empty() ? over : live;
   if (meant.size() == 1) return meant.front();
   if (meant.size() > 1) return ambiguous(name, meant);

@@ -39,7 +39,7 @@ class News : public LeaseRoutes {
 };
 
 TEST_F(News, EachChangeOfALeaseIsTold) {
-  held(R"({"id":"train-1","note":"secret"})", process(10));
+  held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
   auto told = take(*feed_);
   ASSERT_EQ(told.size(), 1U);  // asked and granted, which went to the disk together
   EXPECT_THAT(told[0], testing::StartsWith("id: e-1\nevent: lease\ndata: "));
@@ -48,7 +48,7 @@ TEST_F(News, EachChangeOfALeaseIsTold) {
   EXPECT_EQ(held.uid, kAlice);
   EXPECT_THAT(told.back(), Not(HasSubstr("secret")));  // anybody may listen
   EXPECT_EQ(held.pid, std::nullopt);
-  del("/api/gpu/leases/train-1", process(10));
+  del("/api/gpu/leases/train-1-of-many-leases", process(10));
   pass(milliseconds(500));
   told = take(*feed_);
   ASSERT_FALSE(told.empty());
@@ -56,7 +56,7 @@ TEST_F(News, EachChangeOfALeaseIsTold) {
 }
 
 TEST_F(News, ALeaseEventIsToldAgainToWhoComesBack) {
-  held(R"({"id":"train-1"})", process(10));
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
   protocol::EventsRequest request;
   request.last_event_id = "e-0";
   request.samples = protocol::SampleDetail::none;
@@ -98,14 +98,14 @@ TEST_F(News, MetricsAreOfThisMoment) {
     return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
   };
   EXPECT_EQ(line("leases_held"), "gpuyard_leases_held 0");
-  held(R"({"id":"train-1"})", process(10));
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
   const auto waits = claim(R"({"gpus":2})", process(11, kBob));
   EXPECT_EQ(line("gpu_leased{device=\"0\"}"), "gpuyard_gpu_leased{device=\"0\"} 1");
   EXPECT_EQ(line("gpu_leased{device=\"1\"}"), "gpuyard_gpu_leased{device=\"1\"} 0");
   EXPECT_EQ(line("leases_held"), "gpuyard_leases_held 1");
   EXPECT_EQ(line("lease_waiting"), "gpuyard_lease_waiting 1");
   EXPECT_EQ(line("lease_grants_total"), "gpuyard_lease_grants_total 1");
-  EXPECT_THAT(get("/metrics")->text(), Not(HasSubstr("train-1")));
+  EXPECT_THAT(get("/metrics")->text(), Not(HasSubstr("train-1-of-many-leases")));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_F(Queues, TheLoadReportIsExactlyWhatWasPromised) {
             R"({"gpu_pool":[{"index":0,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false},)"
             R"({"index":1,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false}],)"
             R"("pending_claimers":0,"capacity":2})");
-  held(R"({"id":"one"})", process(10));
+  held(R"({"id":"one-of-many-leases"})", process(10));
   const auto waits = claim(R"({"gpus":2})", process(11, kBob));
   const auto load = json::from_json<protocol::Load>(get("/api/gpu/load")->text());
   ASSERT_TRUE(load);
@@ -42,26 +42,26 @@ TEST_F(Queues, TheLoadReportIsExactlyWhatWasPromised) {
 }
 
 TEST_F(Queues, ListsWhoHoldsInTheOrderOfTheGrants) {
-  held(R"({"id":"zebra"})", process(10));
-  held(R"({"id":"apple"})", process(11, kBob));
+  held(R"({"id":"zebra-of-many-leases"})", process(10));
+  held(R"({"id":"apple-of-many-leases"})", process(11, kBob));
   const auto all = json::from_json<protocol::Leases>(get(kLeases)->text());
   ASSERT_TRUE(all) << all.error().message;
   ASSERT_EQ(all->leases.size(), 2U);
-  EXPECT_EQ(all->leases[0].id, "zebra");
-  EXPECT_EQ(all->leases[1].id, "apple");
+  EXPECT_EQ(all->leases[0].id, "zebra-of-many-leases");
+  EXPECT_EQ(all->leases[1].id, "apple-of-many-leases");
   EXPECT_EQ(all->leases[1].user, std::nullopt);  // the name is not known: the number is
   EXPECT_EQ(all->leases[1].uid, kBob);
 }
 
 TEST_F(Queues, ListsWhoWaitsInOrderWithWhyAndWhatToDo) {
-  held(R"({"id":"a","gpus":2})", process(10));
-  const auto first = claim(R"({"id":"z-first","gpus":2})", process(11, kBob));
-  const auto second = claim(R"({"id":"b-second"})", process(12, kBob));
+  held(R"({"id":"a-of-many-leases","gpus":2})", process(10));
+  const auto first = claim(R"({"id":"z-first-of-many-leases","gpus":2})", process(11, kBob));
+  const auto second = claim(R"({"id":"b-second-of-many-leases"})", process(12, kBob));
   const auto now = queue();
   EXPECT_EQ(now.pending_claimers, 2);
   ASSERT_EQ(now.waiting.size(), 2U);
-  EXPECT_EQ(now.waiting[0].id, "z-first");
-  EXPECT_EQ(now.waiting[1].id, "b-second");
+  EXPECT_EQ(now.waiting[0].id, "z-first-of-many-leases");
+  EXPECT_EQ(now.waiting[1].id, "b-second-of-many-leases");
   EXPECT_EQ(now.waiting[1].place->position, 2);
   EXPECT_EQ(now.waiting[0].place->text,
             "it needs 2 of the 2 GPUs that fit, and others have: GPU 0, GPU 1 (alice). `gpuyard "
@@ -135,15 +135,15 @@ TEST_F(Queues, TooLittleMemoryIsSaid) {
 }
 
 TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {
-  held(R"({"id":"a"})", process(10));
-  const auto both = claim(R"({"gpus":2,"id":"both"})", process(11, kBob));
+  held(R"({"id":"a-of-many-leases"})", process(10));
+  const auto both = claim(R"({"gpus":2,"id":"both-of-many-leases"})", process(11, kBob));
   for (std::uint32_t pid = 100; pid < 100 + lease::Core::kPasses; ++pid) {
     const auto passes = claim(R"({"max_time_s":10})", process(pid, kBob));
     ASSERT_EQ(passes->lease().state, lease::State::held);
     del("/api/gpu/leases/" + passes->lease().id, process(pid, kBob));
     pass(seconds(1));
   }
-  const auto late = claim(R"({"id":"late"})", process(12, kBob));
+  const auto late = claim(R"({"id":"late-of-many-leases"})", process(12, kBob));
   const auto now = queue();
   ASSERT_EQ(now.waiting.size(), 2U);
   EXPECT_EQ(now.waiting[1].place->why, "behind_earlier");

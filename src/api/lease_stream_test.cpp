@@ -45,8 +45,8 @@ class LeaseStreams : public LeaseRoutes {
 };
 
 TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
-  held(R"({"id":"first"})", process(10));
-  const auto feed = stream(R"({"id":"second","stream":true})", process(11, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  const auto feed = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
   int woken = 0;
   feed->on_more([&] { ++woken; });
   auto lease = next(*feed);
@@ -56,7 +56,7 @@ TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
   EXPECT_EQ(lease->place->position, 1);
   EXPECT_FALSE(next(*feed));
 
-  del("/api/gpu/leases/first", process(10));
+  del("/api/gpu/leases/first-of-many-leases", process(10));
   pass(milliseconds(500));
   EXPECT_GT(woken, 0);
   lease = next(*feed);
@@ -65,7 +65,7 @@ TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
   EXPECT_FALSE(lease->place);
   EXPECT_FALSE(feed->over());
 
-  del("/api/gpu/leases/second", process(11, kBob));
+  del("/api/gpu/leases/second-of-many-leases", process(11, kBob));
   pass(milliseconds(500));
   lease = next(*feed);
   ASSERT_TRUE(lease);
@@ -75,12 +75,12 @@ TEST_F(LeaseStreams, ALeaseIsToldAtOnceAndAtEachChange) {
 }
 
 TEST_F(LeaseStreams, APlaceIsToldAgainOnlyWhenItIsAnother) {
-  held(R"({"id":"first","max_time_s":600})", process(10));
-  const auto ahead = claim(R"({"id":"ahead"})", process(11, kBob));
-  const auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
+  const auto ahead = claim(R"({"id":"ahead-of-many-leases"})", process(11, kBob));
+  const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   ASSERT_EQ(next(*feed)->place->position, 2);
   EXPECT_EQ(events_in(seconds(20), *feed), 0U);
-  del("/api/gpu/leases/ahead", process(11, kBob));
+  del("/api/gpu/leases/ahead-of-many-leases", process(11, kBob));
   pass(milliseconds(1100));
   const auto moved = next(*feed);
   ASSERT_TRUE(moved);
@@ -88,8 +88,8 @@ TEST_F(LeaseStreams, APlaceIsToldAgainOnlyWhenItIsAnother) {
 }
 
 TEST_F(LeaseStreams, APlaceThatChangesAllTheTimeIsToldOnceASecond) {
-  held(R"({"id":"first"})", process(10));
-  const auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   next(*feed);
   std::size_t events = 0;
   for (int i = 0; i < 40; ++i) {  // 4 seconds, in which the holder's name changes all the time
@@ -101,7 +101,7 @@ TEST_F(LeaseStreams, APlaceThatChangesAllTheTimeIsToldOnceASecond) {
 }
 
 TEST_F(LeaseStreams, OneLookServesAllStreams) {
-  held(R"({"id":"first"})", process(10));
+  held(R"({"id":"first-of-many-leases"})", process(10));
   std::vector<std::shared_ptr<http::Feed>> feeds;
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
     feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
@@ -118,35 +118,35 @@ TEST_F(LeaseStreams, OneLookServesAllStreams) {
 }
 
 TEST_F(LeaseStreams, WhoWaitsOnAStreamKeepsHisPlaceAsLongAsItIsThere) {
-  held(R"({"id":"first"})", process(10));
-  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   pass(10 * lease::Leases::kReconnect);
-  EXPECT_EQ(world_.state("me"), State::waiting);
+  EXPECT_EQ(world_.state("me-of-many-leases"), State::waiting);
   feed.reset();
   pass(lease::Leases::kReconnect + seconds(2));
-  EXPECT_EQ(world_.state("me"), State::ended);
+  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
 }
 
 TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
-  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   EXPECT_EQ(next(*feed)->state, State::held);
   pass(seconds(60));
-  EXPECT_EQ(world_.state("me"), State::held);
+  EXPECT_EQ(world_.state("me-of-many-leases"), State::held);
   feed.reset();
   pass(lease::Leases::kGrace + seconds(3));
-  EXPECT_EQ(world_.state("me"), State::ended);
+  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
 }
 
 TEST_F(LeaseStreams, WhoLeavesBeforeTheFirstAnswerIsForgottenSoon) {
   const auto call =
-      ask(http::Method::post, kLeases, R"({"id":"me","stream":true})", process(12, kBob));
+      ask(http::Method::post, kLeases, R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   call->answer.reset();  // the session had no client to send it to
   pass(lease::Leases::kGrace + seconds(3));
-  EXPECT_EQ(world_.state("me"), State::ended);
+  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
 }
 
 TEST_F(LeaseStreams, AStreamOfWhatCannotBeHadSaysSoAndIsOver) {
-  held(R"({"id":"first"})", process(10));
+  held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
   EXPECT_EQ(next(*feed)->ending, lease::Ending::none_free);
   EXPECT_TRUE(feed->over());
@@ -158,8 +158,8 @@ TEST_F(LeaseStreams, ANoteIsInItsOwnersStream) {
 }
 
 TEST_F(LeaseStreams, MayOutliveTheLeasesAndWhatTheyStandOn) {
-  held(R"({"id":"first"})", process(10));
-  auto feed = stream(R"({"id":"me","stream":true})", process(12, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   next(*feed);
   world_.kill();
   feed.reset();

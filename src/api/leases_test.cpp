@@ -20,8 +20,8 @@ class OneGpu : public LeaseRoutes {
 
 TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
   const auto lease =
-      held(R"({"id":"train-1","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
-  EXPECT_EQ(lease.id, "train-1");
+      held(R"({"id":"train-1-of-many-leases","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
+  EXPECT_EQ(lease.id, "train-1-of-many-leases");
   EXPECT_EQ(lease.binding, lease::Binding::process);
   EXPECT_EQ(lease.uid, kAlice);
   EXPECT_EQ(lease.user, "alice");
@@ -38,25 +38,25 @@ TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
 }
 
 TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
-  held(R"({"id":"train-1"})", process(10));
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
   for (const auto& [method, path] :
        {std::pair(http::Method::post, std::string(kLeases)),
         std::pair(http::Method::post, kLeases + std::string("/adopt")),
-        std::pair(http::Method::del, kLeases + std::string("/train-1")),
-        std::pair(http::Method::post, kLeases + std::string("/train-1/renew")),
+        std::pair(http::Method::del, kLeases + std::string("/train-1-of-many-leases")),
+        std::pair(http::Method::post, kLeases + std::string("/train-1-of-many-leases/renew")),
         std::pair(http::Method::put, std::string("/api/gpu/manage/0/cordon"))}) {
     const auto refused = ask(method, path, "{}", over_tcp());
     EXPECT_EQ(refused->status(), 403) << path;
     EXPECT_THAT(refused->message(), HasSubstr("TCP is read-only until there are tokens"));
   }
-  for (const char* path : {kLeases, "/api/gpu/leases/train-1", "/api/gpu/queue", "/api/gpu/load"}) {
+  for (const char* path : {kLeases, "/api/gpu/leases/train-1-of-many-leases", "/api/gpu/queue", "/api/gpu/load"}) {
     EXPECT_EQ(get(path)->status(), 200) << path;
   }
 }
 
 TEST_F(LeaseRoutes, WhatRunsThereIsItsOwnersBusiness) {
-  held(R"({"id":"train-1","note":"train.py --secret"})", process(10));
-  const std::string path = "/api/gpu/leases/train-1";
+  held(R"({"id":"train-1-of-many-leases","note":"train.py --secret"})", process(10));
+  const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   EXPECT_EQ(get(path, process(11, kAlice))->lease().note, "train.py --secret");
   EXPECT_EQ(get(path, process(12, 0))->lease().note, "train.py --secret");
   const auto bobs = get(path, process(13, kBob))->lease();
@@ -72,19 +72,19 @@ TEST_F(LeaseRoutes, WhatRunsThereIsItsOwnersBusiness) {
 }
 
 TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
-  held(R"({"id":"first"})", process(10));
-  const auto second = claim(R"({"id":"second"})", process(11, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
   pass(seconds(20));
   EXPECT_FALSE(second->answered());
-  EXPECT_EQ(del("/api/gpu/leases/first", process(10))->status(), 200);
+  EXPECT_EQ(del("/api/gpu/leases/first-of-many-leases", process(10))->status(), 200);
   pass(seconds(1));
   ASSERT_TRUE(second->answered());
   EXPECT_EQ(second->lease().state, State::held);
 }
 
 TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
-  held(R"({"id":"first","max_time_s":600})", process(10));
-  const auto second = claim(R"({"id":"second","answer_within_s":2})", process(11, kBob));
+  held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
+  const auto second = claim(R"({"id":"second-of-many-leases","answer_within_s":2})", process(11, kBob));
   pass(milliseconds(1999));
   EXPECT_FALSE(second->answered());
   pass(milliseconds(1));
@@ -97,28 +97,28 @@ TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   EXPECT_THAT(lease.place->text,
               HasSubstr("1 of the 1 GPUs that fit, and others have: GPU 0 (alice)"));
   EXPECT_NEAR(lease.place->expected_s.value_or(0), 598, 0.1);
-  const auto again = claim(R"({"id":"second","answer_within_s":0})", process(11, kBob));
+  const auto again = claim(R"({"id":"second-of-many-leases","answer_within_s":0})", process(11, kBob));
   EXPECT_EQ(again->status(), 200);
-  EXPECT_EQ(again->lease().id, "second");
-  EXPECT_EQ(claim(R"({"id":"second","gpus":1,"model":"h100"})", process(11, kBob))->status(), 409);
-  EXPECT_EQ(claim(R"({"id":"second"})", process(10))->status(), 409);  // not his
+  EXPECT_EQ(again->lease().id, "second-of-many-leases");
+  EXPECT_EQ(claim(R"({"id":"second-of-many-leases","gpus":1,"model":"h100"})", process(11, kBob))->status(), 409);
+  EXPECT_EQ(claim(R"({"id":"second-of-many-leases"})", process(10))->status(), 409);  // not his
 }
 
 TEST_F(LeaseRoutes, AClaimIsMadeAgainForTheGpusThatItNamedAtFirst) {
-  const auto first = held(R"({"id":"train-1","among":[0]})", process(10));
+  const auto first = held(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));
   Fleet fleet;
   fleet.devices.push_back(world_.fleet[1].info);
   fleet.devices[0].index = 0;
   telemetry_.on_fleet(fleet);
   pass(milliseconds(300));
-  const auto again = claim(R"({"id":"train-1","among":[0]})", process(10));  // another has it now
+  const auto again = claim(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));  // another has it now
   ASSERT_EQ(again->status(), 200) << again->text();
   EXPECT_EQ(again->lease().gpus.at(0).uuid, first.gpus.at(0).uuid);
 }
 
 TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
-  held(R"({"id":"first"})", process(10));
-  const auto second = claim(R"({"id":"second","answer_within_s":60})", process(11, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  const auto second = claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
   pass(seconds(59));
   EXPECT_FALSE(second->answered());
   pass(seconds(1));
@@ -126,16 +126,16 @@ TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
 }
 
 TEST_F(OneGpu, WhoWaitsAndLeavesLosesHisPlaceAfterAWhile) {
-  held(R"({"id":"first"})", process(10));
-  const auto second = claim(R"({"id":"second"})", process(11, kBob));
+  held(R"({"id":"first-of-many-leases"})", process(10));
+  const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
   pass(seconds(10));
   second->presence->leave();
   pass(lease::Leases::kReconnect - seconds(1));
-  EXPECT_EQ(world_.state("second"), State::waiting);
+  EXPECT_EQ(world_.state("second-of-many-leases"), State::waiting);
   pass(seconds(3));
-  EXPECT_EQ(world_.state("second"), State::ended);
+  EXPECT_EQ(world_.state("second-of-many-leases"), State::ended);
   EXPECT_NE(second->status(), 200);
-  EXPECT_EQ(get("/api/gpu/leases/second")->lease().ending, lease::Ending::unreachable);
+  EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().ending, lease::Ending::unreachable);
 }
 
 TEST_F(OneGpu, WhoAsksNotToWaitHearsThatNoneIsFree) {
@@ -173,23 +173,36 @@ TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
   EXPECT_EQ(refused->status(), 400);
 }
 
+TEST_F(LeasesTest, NobodyChoosesAnIdThatIsMistakenForAnothers) {
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
+  for (const char* const body : {R"({"id":"train-1-of-many-leases-2"})",  // it begins with the other
+                                 R"({"id":"train-1-of-many-l"})"}) {      // the other with it
+    const auto refused = claim(body, process(11, kBob));
+    EXPECT_EQ(refused->status(), 409) << body;
+    EXPECT_THAT(refused->message(), HasSubstr("choose another"));
+  }
+  for (const char* const body : {R"({"id":"too-short-an-id"})", R"({"id":"--help-is-an-option"})"}) {
+    EXPECT_EQ(claim(body, process(11, kBob))->status(), 400) << body;
+  }
+}
+
 TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
-  held(R"({"id":"alpha-1"})", process(10));
-  held(R"({"id":"alpha-2"})", process(10));
+  held(R"({"id":"alpha-1-of-many-leases"})", process(10));
+  held(R"({"id":"alpha-2-of-many-leases"})", process(10));
   const auto both = get("/api/gpu/leases/alpha");
   EXPECT_EQ(both->status(), 409);
-  EXPECT_THAT(both->message(), HasSubstr("alpha-1, alpha-2"));
+  EXPECT_THAT(both->message(), HasSubstr("alpha-1-of-many-leases, alpha-2-of-many-leases"));
   EXPECT_EQ(get("/api/gpu/leases/alp")->status(), 404);  // too short
-  EXPECT_EQ(get("/api/gpu/leases/alpha-2")->lease().id, "alpha-2");
-  EXPECT_EQ(del("/api/gpu/leases/alpha-2", process(10))->status(), 200);
+  EXPECT_EQ(get("/api/gpu/leases/alpha-2-of-many-leases")->lease().id, "alpha-2-of-many-leases");
+  EXPECT_EQ(del("/api/gpu/leases/alpha-2-of-many-leases", process(10))->status(), 200);
   pass(seconds(1));
-  EXPECT_EQ(get("/api/gpu/leases/alpha-")->lease().id, "alpha-1");  // the only one that is not over
+  EXPECT_EQ(get("/api/gpu/leases/alpha-")->lease().id, "alpha-1-of-many-leases");  // the only one that is not over
   EXPECT_EQ(del("/api/gpu/leases/beta", process(10))->status(), 404);
 }
 
 TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
-  held(R"({"id":"train-1"})", process(10));
-  const std::string path = "/api/gpu/leases/train-1";
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
+  const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   const auto bobs = del(path, process(11, kBob));
   EXPECT_EQ(bobs->status(), 403);
   EXPECT_THAT(bobs->message(), HasSubstr("uid 1000"));
@@ -206,14 +219,14 @@ TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
 }
 
 TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {
-  held(R"({"id":"train-1"})", process(10));
-  const auto forced = del("/api/gpu/leases/train-1?force=true&reason=node%20goes", process(12, 0));
+  held(R"({"id":"train-1-of-many-leases"})", process(10));
+  const auto forced = del("/api/gpu/leases/train-1-of-many-leases?force=true&reason=node%20goes", process(12, 0));
   EXPECT_EQ(forced->lease().ending, lease::Ending::forced);
 }
 
 TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
-  const auto lease = held(R"({"id":"night","binding":"detached","ttl_s":60})", process(10));
-  const std::string path = "/api/gpu/leases/night/renew";
+  const auto lease = held(R"({"id":"night-of-many-leases","binding":"detached","ttl_s":60})", process(10));
+  const std::string path = "/api/gpu/leases/night-of-many-leases/renew";
   const auto renewed = post(path, R"({"ttl_s":3600,"fence":1})", process(10));
   EXPECT_EQ(renewed->status(), 200) << renewed->text();
   EXPECT_GT(renewed->lease().until, lease.until);
@@ -224,13 +237,13 @@ TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
 }
 
 TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
-  held(R"({"id":"train-1","binding":"run"})", process(10));
+  held(R"({"id":"train-1-of-many-leases","binding":"run"})", process(10));
   process(20);
   world_.ground.running.at(20).identity.parent = 10;
   process(21, kBob);
-  const std::string path = "/api/gpu/leases/train-1/processes";
+  const std::string path = "/api/gpu/leases/train-1-of-many-leases/processes";
   EXPECT_EQ(post(path, R"({"pid":20,"fence":1})", process(10))->status(), 200);
-  EXPECT_EQ(world_.leases->find("train-1")->processes.size(), 2U);
+  EXPECT_EQ(world_.leases->find("train-1-of-many-leases")->processes.size(), 2U);
   EXPECT_EQ(post(path, R"({"pid":21})", process(10))->status(), 403);
   EXPECT_EQ(post(path, R"({"pid":99})", process(10))->status(), 404);
   EXPECT_EQ(post(path, R"({"pid":0})", process(10))->status(), 400);
@@ -272,7 +285,7 @@ TEST_F(LeaseRoutes, ADiskThatFailsIsSaidAndNothingIsGranted) {
 
 TEST_F(LeaseRoutes, AnyBodyIsAnsweredOnceAndLeavesTheDaemonAsItWas) {
   const std::string whole =
-      R"({"id":"x","gpus":2,"min_free_bytes":1,"model":"h","among":[0,"GPU-1"],"max_time_s":6.5,)"
+      R"({"id":"x-of-many-leases","gpus":2,"min_free_bytes":1,"model":"h","among":[0,"GPU-1"],"max_time_s":6.5,)"
       R"("wait_s":0,"binding":"detached","ttl_s":60,"note":"n","answer_within_s":0})";
   const std::vector<std::string> pieces = {"null", "-1",   "1e308", "[]",
                                            "{}",   "\"\"", "true",  "\\u0000"};

@@ -91,7 +91,7 @@ Result<NamedLease> named_lease(const std::string& id) {
     return Error{Errc::invalid,
                  "which lease? GPUYARD_LEASE is not set; `gpuyard leases` shows all"};
   }
-  if (auto valid = gpuyard::lease::check_id(named.id); !valid) return std::move(valid).error();
+  if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
   const std::string_view fence = variable("GPUYARD_FENCE");
   std::uint64_t number = 0;
   const auto parsed = std::from_chars(fence.data(), fence.data() + fence.size(), number);

@@ -86,6 +86,15 @@ void Journal::after(Done done) {
   touch();
 }
 
+bool Journal::knows_like(std::string_view id) const {
+  const auto next = decided_.upper_bound(id);
+  if (next != decided_.end() && next->first.starts_with(id)) return true;
+  for (std::size_t length = kShortestId; length < id.size(); ++length) {
+    if (decided_.contains(id.substr(0, length))) return true;
+  }
+  return false;
+}
+
 const Lease* Journal::find(std::string_view id) const {
   const auto found = decided_.find(id);
   return found == decided_.end() ? nullptr : &found->second;

@@ -49,6 +49,8 @@ class Journal {
   const std::map<std::string, Lease, std::less<>>& decided() const { return decided_; }
   const std::map<std::string, Lease, std::less<>>& kept() const { return kept_; }
   const Lease* find(std::string_view id) const;
+  // Whether the id of another lease begins with this one, or this one with that.
+  bool knows_like(std::string_view id) const;
 
   // Forgets leases that are over so long that asking again is a new claim.
   void forget_old();

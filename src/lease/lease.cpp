@@ -34,14 +34,25 @@ std::string_view lease_of(std::string_view owner) {
   return owner.starts_with(kOwnerPrefix) ? owner.substr(kOwnerPrefix.size()) : std::string_view();
 }
 
-Result<void> check_id(std::string_view id) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
+Result<void> check_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  constexpr std::size_t kLongest = 64;
-  if (!id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), fits)) return {};
-  return Error{Errc::invalid, "the id of a lease is 1 to 64 letters, digits, '-' and '_'"};
+  const auto fits = [&](char c) { return plain(c) || c == '-' || c == '_'; };
+  const bool sized = !name.empty() && name.size() <= kLongestId;
+  if (sized && plain(name.front()) && std::all_of(name.begin(), name.end(), fits)) return {};
+  return Error{Errc::invalid,
+               fmt::format("a lease is named by 1 to {} letters, digits, '-' and '_', a letter or "
+                           "digit first",
+                           kLongestId)};
+}
+
+Result<void> check_id(std::string_view id) {
+  if (id.size() >= kShortestId && check_name(id)) return {};
+  return Error{Errc::invalid,
+               fmt::format("the id of a lease is {} to {} letters, digits, '-' and '_', a letter "
+                           "or digit first",
+                           kShortestId, kLongestId)};
 }
 
 Error no_such_lease(std::string_view id) {

@@ -113,7 +113,12 @@ std::string_view lease_of(std::string_view owner);
 // Why a wish makes no sense whatever GPUs there are.
 Result<void> check(const Wish&);
 Error no_such_lease(std::string_view id);
-// 1 to 64 letters, digits, '-' and '_'.
+// A name of a lease, its id or the beginning of it: 1 to 64 letters, digits, '-' and '_', and no
+// '-' or '_' first, so that it is no option.
+Result<void> check_name(std::string_view name);
+// An id that somebody chooses: long enough not to be the short name of another's.
 Result<void> check_id(std::string_view id);
+inline constexpr std::size_t kShortestId = 16;
+inline constexpr std::size_t kLongestId = 64;
 
 }  // namespace gpuyard::lease

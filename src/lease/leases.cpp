@@ -51,9 +51,7 @@ void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const
     if (held && !is_gone(caller)) unheard_.erase(id);
     asker(std::move(lease));
   };
-  auto valid = check_id(id);
-  if (valid) valid = check(wish);
-  if (!valid) return refuse(valid.error(), answer);
+  if (auto valid = check(wish); !valid) return refuse(valid.error(), answer);
   if (journal_.find(id) || wish.binding == Binding::detached) {
     return decide(caller, std::nullopt, id, wish, answer);
   }
@@ -76,6 +74,11 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                     const std::string& id, const Wish& wish, const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
   if (const Lease* known = journal_.find(id)) return repeat(caller, *known, wish, answer);
+  if (journal_.knows_like(id)) {
+    return refuse({Errc::conflict, "the id of another lease begins with this one, or this one with "
+                                   "that; choose another"},
+                  answer);
+  }
   const Terms terms = terms_of(caller.uid, wish);
   if (auto possible = core_.possible(terms); !possible) return refuse(possible.error(), answer);
   Lease lease;

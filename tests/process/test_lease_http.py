@@ -74,6 +74,7 @@ def test_a_claim_over_tcp_is_refused_with_the_way_out(yard):
 def test_bodies_that_are_no_claims_are_refused_and_leave_nothing(yard):
     for body in [b"{", b"[]", b"null", b'"x"', b'{"gpus":"1"}', b'{"gpus":1e400}', b'{"gpus":[1]}',
                  b'{"wait_s":null,"wait_s":1,"x":2}', b'{"id":"' + b"x" * 65 + b'"}',
+                 b'{"id":"' + b"x" * 15 + b'"}', b'{"id":"--a-long-option--"}',
                  b'{"note":"' + b"x" * 201 + b'"}', b'{"note":"\xff\xfe"}', b"[" * 1000,
                  b'{"among":[' + b"0," * 300 + b"0]}"]:
         with connect(yard.socket) as client:
@@ -111,21 +112,21 @@ def test_who_leaves_before_reading_a_word_of_a_stream_gives_it_up(yard):
 
 
 def test_who_waits_and_leaves_keeps_nobody_from_the_gpu(yard):
-    holder = claim(yard, {"id": "holder", "stream": True}, ALICE)
+    holder = claim(yard, {"id": "who-holds-the-gpu", "stream": True}, ALICE)
     wait_until(lambda: len(leases(yard)) == 1, "the first lease")
-    vanished = claim(yard, {"id": "vanished", "stream": True}, BOB)
+    vanished = claim(yard, {"id": "who-vanishes-early", "stream": True}, BOB)
     wait_until(lambda: queue(yard)["pending_claimers"] == 1, "one to wait")
-    stays = claim(yard, {"id": "stays", "stream": True}, BOB)
-    wait_until(lambda: [one["id"] for one in queue(yard)["waiting"]] == ["vanished", "stays"],
+    stays = claim(yard, {"id": "who-stays-and-waits", "stream": True}, BOB)
+    wait_until(lambda: [one["id"] for one in queue(yard)["waiting"]] == ["who-vanishes-early", "who-stays-and-waits"],
                "two to wait")
     vanished.close()
     holder.close()
-    wait_until(lambda: [one["id"] for one in leases(yard)] == ["stays"], "the one that stayed")
+    wait_until(lambda: [one["id"] for one in leases(yard)] == ["who-stays-and-waits"], "the one that stayed")
     stays.close()
 
 
 def test_a_claim_that_is_asked_for_again_is_the_same(yard):
-    body = {"id": "again", "binding": "detached", "ttl_s": 60}
+    body = {"id": "asked-for-again-1", "binding": "detached", "ttl_s": 60}
     first = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
     again = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
     assert first["state"] == again["state"] == "held"
