@@ -173,7 +173,7 @@ TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
   EXPECT_EQ(refused->status(), 400);
 }
 
-TEST_F(LeasesTest, NobodyChoosesAnIdThatIsMistakenForAnothers) {
+TEST_F(LeaseRoutes, NobodyChoosesAnIdThatIsMistakenForAnothers) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   for (const char* const body : {R"({"id":"train-1-of-many-leases-2"})",  // it begins with the other
                                  R"({"id":"train-1-of-many-l"})"}) {      // the other with it

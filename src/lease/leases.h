@@ -74,6 +74,7 @@ class Leases {
   // Longer, and people are told.
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
   static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
+  static constexpr std::size_t kMostAdoptingOfOwner = 8;  // that are not answered yet
   static constexpr std::size_t kMostWaiting = 20'000;
   static constexpr std::size_t kMostWaitingOfOwner = 1000;
 
@@ -146,6 +147,12 @@ class Leases {
   std::vector<std::string> notes() const;
 
  private:
+  struct Adopter {
+    Caller caller;
+    Identity who;
+    std::string note;
+    Answer answer;
+  };
   enum class Standing : std::uint8_t {
     idle,      // not started, or stopped
     loading,   // nobody knows yet what was kept
@@ -179,8 +186,9 @@ class Leases {
   void try_now(const Caller&, const std::optional<Identity>& holder, Lease, const Terms&,
                const Answer&);
   void repeat(const Caller&, const Lease& known, const Wish&, const Answer&);
-  void adopt_on(const Caller&, const Identity&, const std::string& note, const Sight&,
-                const Answer&);
+  void look_for_adopters();
+  void adopt_on(const Adopter&, const Sight&);
+  std::optional<Error> bar_to_adopting(const Adopter&, const GpuSet& used) const;
   void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
@@ -244,6 +252,8 @@ class Leases {
   std::optional<Error> trouble_;
   bool looking_ = false;
   bool looking_at_new_ = false;
+  std::vector<Adopter> adopters_;  // whose GPUs the next look will tell
+  bool looking_for_adopters_ = false;
   bool drain_looking_ = false;
   TimePoint opened_{};
   std::optional<TimePoint> tick_at_;

@@ -131,35 +131,75 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
     if (found->uid != caller.uid && !caller.admin) {
       return refuse({Errc::denied, "that process is somebody else's"}, answer);
     }
-    std::vector<DeviceId> all;
-    for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
-    observer_.look(
-        suspects(false), all, true,
-        [weak = std::weak_ptr(self_), caller, who = *found, note, answer](const Sight& sight) {
-          if (const auto self = weak.lock()) {
-            (*self)->adopt_on(caller, who, note, sight, answer);
-          }
-        });
+    const auto his = [&](const Adopter& one) { return one.caller.uid == caller.uid; };
+    if (std::count_if(adopters_.begin(), adopters_.end(), his) >=
+        static_cast<std::ptrdiff_t>(kMostAdoptingOfOwner)) {
+      return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
+                                             "again in a second",
+                                             kMostAdoptingOfOwner)},
+                    answer);
+    }
+    adopters_.push_back({caller, *found, note, answer});
+    look_for_adopters();
   });
 }
 
-void Leases::adopt_on(const Caller& caller, const Identity& who, const std::string& note,
-                      const Sight& sight, const Answer& answer) {
+// One look at a time for all of them: a flood of them delays nobody's drain.
+void Leases::look_for_adopters() {
+  if (adopters_.empty() || std::exchange(looking_for_adopters_, true)) return;
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
+  observer_.look(
+      suspects(false), all, true,
+      [weak = std::weak_ptr(self_), adopters = std::exchange(adopters_, {})](const Sight& sight) {
+        const auto self = weak.lock();
+        if (!self) return;
+        (*self)->looking_for_adopters_ = false;
+        for (const Adopter& adopter : adopters) (*self)->adopt_on(adopter, sight);
+        (*self)->look_for_adopters();
+      });
+}
+
+// Whoever waits has a better right to a GPU than who has begun to use it since without a lease.
+std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSet& used) const {
+  for (const DeviceId& gpu : gpus_.names(used)) {
+    if (gpus_.fit(gpu) && gpus_.cordons().count(gpu) == 0) continue;
+    return Error{Errc::conflict,
+                 fmt::format("{} is not handed out: {}", gpu, gpus_.withheld(gpu)->second)};
+  }
+  const Identity& who = adopter.who;
+  if (adopter.caller.admin) return std::nullopt;
+  if (exceeds_quota(who.uid, used.count())) {
+    return Error{Errc::conflict, fmt::format("one user may have {} GPUs at a time",
+                                             policy_.fairness.most_gpus_of_owner)};
+  }
+  for (const auto& [ticket, claim] : core_.waiting()) {
+    if (claim.terms.owner == who.uid || (claim.terms.eligible & used).none()) continue;
+    const auto id = by_ticket_.find(ticket);
+    const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
+    if (lease == nullptr || lease->asked >= who.process.started) continue;
+    return Error{Errc::conflict,
+                 fmt::format("uid {} waited for these GPUs when pid {} began, so that it stays "
+                             "outside any lease; end it and wait, or ask an administrator to adopt "
+                             "it",
+                             lease->uid, who.process.pid)};
+  }
+  return std::nullopt;
+}
+
+void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
+  const auto& [caller, who, note, answer] = adopter;
   if (auto why = closed_to_claims()) return refuse(*why, answer);
   GpuSet used;
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto slot = gpus_.slots().find(gpu);
     if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
     const bool there = std::any_of(list->begin(), list->end(), [&](const Seen& one) {
-      return one.pid == who.process.pid && one.verdict == Seen::Verdict::outsider;
+      return one.pid == adopter.who.process.pid && one.verdict == Seen::Verdict::outsider;
     });
     if (there) used.set(slot->second);
   }
-  if (!caller.admin && exceeds_quota(who.uid, used.count())) {
-    return refuse({Errc::conflict, fmt::format("one user may have {} GPUs at a time",
-                                               policy_.fairness.most_gpus_of_owner)},
-                  answer);
-  }
+  if (auto why = bar_to_adopting(adopter, used)) return refuse(*why, answer);
   const auto ticket = core_.adopt(who.uid, used, loop_.now());
   if (!ticket) {
     return refuse(

@@ -116,6 +116,78 @@ TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   EXPECT_EQ(world.state(lease->id), State::ended);
 }
 
+class Adopting : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kSquatter = 66;
+
+  Adopting() { world.ground.start(10, 2000); }
+  void squat(const DeviceId& gpu) {
+    world.ground.start(kSquatter);
+    world.ground.running.at(kSquatter).gpus = {gpu};
+    world.leases->on_processes();
+    world.loop.run_posted();
+  }
+  Result<Lease> adopt() {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->adopt(world.ground.caller(kSquatter), kSquatter, "", answer);
+    });
+  }
+
+  World world{2};
+};
+
+TEST_F(Adopting, TakesNoGpuThatIsNotHandedOut) {
+  squat("GPU-1");
+  world.leases->cordon({0, true}, {"GPU-1"}, "broken fan", [](const Result<void>&) {});
+  const auto cordoned = adopt();
+  ASSERT_FALSE(cordoned);
+  EXPECT_NE(cordoned.error().message.find("broken fan"), std::string::npos);
+  world.leases->uncordon({0, true}, {"GPU-1"}, [](const Result<void>&) {});
+  world.fleet[1].withheld = "quarantined";
+  world.fleet[1].text = "alert 7 stopped the line";
+  world.leases->on_gpus(world.fleet);
+  const auto quarantined = adopt();
+  ASSERT_FALSE(quarantined);
+  EXPECT_NE(quarantined.error().message.find("alert 7"), std::string::npos);
+}
+
+TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
+  world.ground.start(11, 2000);
+  Wish both;
+  both.gpus = 2;
+  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
+  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  world.loop.advance(seconds(1));
+  squat("GPU-1");  // as soon as it is free
+  world.release(10, "a");
+  world.ground.stop(10);
+  world.loop.advance(seconds(1));
+  ASSERT_EQ(world.state("a"), State::ended);
+  const auto passed = adopt();
+  ASSERT_FALSE(passed);
+  EXPECT_NE(passed.error().message.find("uid 2000 waited"), std::string::npos);
+  world.release(11, "b");
+  EXPECT_TRUE(adopt()) << "nobody waits any more";
+}
+
+TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
+  squat("GPU-1");
+  std::size_t answered = 0;
+  std::size_t busy = 0;
+  const std::size_t looks_before = world.ground.looks;
+  for (int i = 0; i < 100; ++i) {
+    world.leases->adopt(world.ground.caller(kSquatter), kSquatter, "",
+                        [&](const Result<Lease>& lease) {
+                          ++answered;
+                          if (!lease && lease.error().code == Errc::busy) ++busy;
+                        });
+  }
+  world.loop.run_posted();
+  EXPECT_EQ(answered, 100U);
+  EXPECT_EQ(busy, 100 - 1 - Leases::kMostAdoptingOfOwner);  // the first has its look
+  EXPECT_LE(world.ground.looks - looks_before, 2U);
+}
+
 TEST(Leases, AGpuThatCannotBeReadYetIsLookedAtWhenItCan) {
   World world(2);
   world.ground.start(10);

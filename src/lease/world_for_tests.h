@@ -125,6 +125,7 @@ class FakeGround final : public Observer {
 
   void look(std::vector<Suspect> suspects, std::vector<DeviceId> gpus, bool,
             std::function<void(Sight)> seen) override {
+    ++looks;
     loop_.post([this, suspects, gpus, seen] { seen(sight(suspects, gpus)); });
   }
 
@@ -161,6 +162,7 @@ class FakeGround final : public Observer {
   }
 
   std::map<std::uint32_t, Running> running;
+  std::size_t looks = 0;          // that were asked for
   std::set<DeviceId> unreadable;  // GPUs that say nothing of their processes
   std::int64_t used_bytes = 0;
   bool slow = false;  // nobody can be identified in time
