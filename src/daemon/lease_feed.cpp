@@ -10,8 +10,10 @@
 namespace gpuyard::daemon {
 namespace {
 
-lease::Policy policy_of(const config::Config::Lease& config) {
+lease::Policy policy_of(const config::Config::Lease& config,
+                        const processes::SubordinateUids& uids) {
   lease::Policy policy;
+  policy.person = [&uids](std::uint32_t uid) { return uids.person(uid); };
   policy.fairness.strict = config.fair == config::Config::Lease::Fair::strict;
   policy.fairness.most_gpus_of_owner = static_cast<unsigned>(config.most_gpus_per_user);
   policy.end_overdue = config.end_overdue;
@@ -31,14 +33,15 @@ TimePoint newest_list(const Snapshot& snapshot) {
 
 LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
                      control::Control& control, events::Journal& journal, store::StateStore& state,
-                     const config::Config& config, bool recorded)
+                     const config::Config& config, const processes::SubordinateUids& uids,
+                     bool recorded)
     : loop_(loop),
       telemetry_(telemetry),
       journal_(journal),
       observer_(loop, query, telemetry,
                 {.proc_root = config.processes.proc_root, .recorded = recorded}),
       books_(loop, state),
-      leases_(loop, observer_, books_, policy_of(config.lease), boot_id()),
+      leases_(loop, observer_, books_, policy_of(config.lease, uids), boot_id()),
       settings_(loop, control, leases_) {
   leases_.on_change([this](const lease::Lease& now, lease::State before) {
     if (before == lease::State::held && now.state != lease::State::held) settings_.look();

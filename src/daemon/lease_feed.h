@@ -8,6 +8,7 @@
 #include "daemon/lease_settings.h"
 #include "events/journal.h"
 #include "lease/leases.h"
+#include "processes/subordinate_uids.h"
 #include "store/lease_db.h"
 #include "telemetry/telemetry.h"
 
@@ -17,7 +18,8 @@ class LeaseFeed {
  public:
   // These outlive the feed. `recorded`: the driver's lists are a recording's.
   LeaseFeed(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
-            store::StateStore&, const config::Config&, bool recorded);
+            store::StateStore&, const config::Config&, const processes::SubordinateUids&,
+            bool recorded);
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }

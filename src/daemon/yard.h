@@ -79,6 +79,9 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   EnergyFeed energy_;
   ControlFeed control_;
   ThreadWorker lease_looks_;  // which no slow name service holds up
+  // Asked once, before the loop turns: a name service may be slow.
+  const processes::SubordinateUids subordinate_uids_ =
+      processes::SubordinateUids::of_this_machine();
   LeaseFeed leases_;
   ThreadWorker usage_;
   store::StateStore usage_books_;

@@ -31,9 +31,9 @@ bool is_gone(const Caller& caller) {
 Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, std::string boot_id)
     : loop_(loop),
       observer_(observer),
-      policy_(policy),
+      policy_(std::move(policy)),
       boot_id_(std::move(boot_id)),
-      core_(draining(policy.fairness)),
+      core_(draining(policy_.fairness)),
       gpus_(core_),
       journal_(loop, archive,
                {[this](const Lease& now, State before) { tell(now, before); },
@@ -95,7 +95,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   Effects effects;
   lease.ticket = core_.claim(terms, loop_.now(), effects);
   by_ticket_[lease.ticket] = id;
-  ++waiting_of_[caller.uid];
+  ++waiting_of_[terms.owner];
   journal_.put(lease, "asked", caller.name());
   journal_.counters(core_.last_ticket(), core_.last_fence());
   if (holder) holders_.bind(id, *holder);
@@ -117,7 +117,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   }
   lease.ticket = *ticket;
   by_ticket_[lease.ticket] = lease.id;
-  ++waiting_of_[lease.uid];
+  ++waiting_of_[terms.owner];
   journal_.put(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   on_granted(*core_.find(*ticket));
@@ -139,8 +139,12 @@ void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
   answer_when_kept(known.id, answer);
 }
 
+std::uint32_t Leases::person(std::uint32_t uid) const {
+  return policy_.person ? policy_.person(uid) : uid;
+}
+
 Result<void> Leases::room_for(std::uint32_t uid) const {
-  const auto own = waiting_of_.find(uid);
+  const auto own = waiting_of_.find(person(uid));
   const bool too_many_own = own != waiting_of_.end() && own->second >= kMostWaitingOfOwner;
   if (!too_many_own && core_.waiting().size() < kMostWaiting) return {};
   return Error{Errc::busy, fmt::format("{} claims wait already{}; try again later",
@@ -150,7 +154,7 @@ Result<void> Leases::room_for(std::uint32_t uid) const {
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {
   Terms terms;
-  terms.owner = uid;
+  terms.owner = person(uid);
   terms.count = wish.gpus;
   terms.eligible = gpus_.eligible(wish);
   terms.min_free_bytes = wish.min_free_bytes;
@@ -235,7 +239,7 @@ void Leases::end(Lease lease, Ending ending, const std::string& by, const std::s
 }
 
 void Leases::waits_no_more(std::uint32_t uid) {
-  const auto found = waiting_of_.find(uid);
+  const auto found = waiting_of_.find(person(uid));
   if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
 }
 

@@ -26,6 +26,8 @@ namespace gpuyard::lease {
 
 struct Policy {
   Fairness fairness;
+  // Who is behind a uid: what is counted for each user is counted for that one. Empty: himself.
+  std::function<std::uint32_t(std::uint32_t uid)> person = {};
   bool end_overdue = false;  // a lease that is held longer than was said is ended
 };
 
@@ -190,6 +192,7 @@ class Leases {
   void adopt_on(const Adopter&, const Sight&);
   std::optional<Error> bar_to_adopting(const Adopter&, const GpuSet& used) const;
   void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
+  std::uint32_t person(std::uint32_t uid) const;
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
   void end(Lease, Ending, const std::string& by, const std::string& why = {});
@@ -227,7 +230,7 @@ class Leases {
   Presence presence_;
   DrainBook drains_;
   std::map<Ticket, std::string> by_ticket_;
-  std::map<std::uint32_t, std::size_t> waiting_of_;
+  std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;

@@ -131,7 +131,9 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
     if (found->uid != caller.uid && !caller.admin) {
       return refuse({Errc::denied, "that process is somebody else's"}, answer);
     }
-    const auto his = [&](const Adopter& one) { return one.caller.uid == caller.uid; };
+    const auto his = [&](const Adopter& one) {
+      return person(one.caller.uid) == person(caller.uid);
+    };
     if (std::count_if(adopters_.begin(), adopters_.end(), his) >=
         static_cast<std::ptrdiff_t>(kMostAdoptingOfOwner)) {
       return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
@@ -174,7 +176,7 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSe
                                              policy_.fairness.most_gpus_of_owner)};
   }
   for (const auto& [ticket, claim] : core_.waiting()) {
-    if (claim.terms.owner == who.uid || (claim.terms.eligible & used).none()) continue;
+    if (claim.terms.owner == person(who.uid) || (claim.terms.eligible & used).none()) continue;
     const auto id = by_ticket_.find(ticket);
     const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
     if (lease == nullptr || lease->asked >= who.process.started) continue;
@@ -200,7 +202,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
     if (there) used.set(slot->second);
   }
   if (auto why = bar_to_adopting(adopter, used)) return refuse(*why, answer);
-  const auto ticket = core_.adopt(who.uid, used, loop_.now());
+  const auto ticket = core_.adopt(person(who.uid), used, loop_.now());
   if (!ticket) {
     return refuse(
         {Errc::conflict, fmt::format("pid {} uses no GPU that is in no lease", who.process.pid)},
@@ -217,7 +219,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   lease.asked_wall = loop_.wall();
   lease.processes.push_back(who.process);
   by_ticket_[lease.ticket] = lease.id;
-  ++waiting_of_[lease.uid];
+  ++waiting_of_[person(lease.uid)];
   journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
@@ -232,7 +234,7 @@ bool Leases::exceeds_quota(std::uint32_t uid, std::size_t more) const {
   if (most == 0) return false;
   std::size_t held = more;
   for (const auto& [ticket, claim] : core_.live()) {
-    if (claim.terms.owner == uid) held += claim.gpus.count();
+    if (claim.terms.owner == person(uid)) held += claim.gpus.count();
   }
   return held > most;
 }

@@ -116,6 +116,21 @@ TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   EXPECT_EQ(world.state(lease->id), State::ended);
 }
 
+TEST(Leases, TheSubordinateUidsOfAUserShareHisQuota) {
+  Policy policy;
+  policy.fairness.most_gpus_of_owner = 1;
+  policy.person = [](std::uint32_t uid) { return uid >= 100'000 ? 1000U : uid; };
+  World world(2, policy);
+  world.ground.start(10, 1000);
+  world.ground.start(11, 100'001);
+  world.ground.start(12, 2000);
+  EXPECT_EQ(world.claim(10, "a")->state, State::held);
+  EXPECT_EQ(world.claim(11, "b")->state, State::waiting);
+  EXPECT_EQ(world.claim(12, "c")->state, State::held);
+  EXPECT_EQ(world.leases->outlooks(1).at(0).outlook.why, Hindrance::quota);
+  EXPECT_EQ(world.leases->find("b")->uid, 100'001U) << "he is who he is, and counts with the other";
+}
+
 class Adopting : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kSquatter = 66;

@@ -64,7 +64,7 @@ void Leases::on_loaded(Result<Kept> kept) {
       restore(lease);
     } else if (lease.overdue && lease.ended_wall) {
       const Duration ago = loop_.wall() - *lease.ended_wall;
-      core_.restore_mistrust(lease.uid, loop_.now() + Core::kTrustLost - ago);
+      core_.restore_mistrust(person(lease.uid), loop_.now() + Core::kTrustLost - ago);
     }
   }
   first_load_ = false;
@@ -82,7 +82,7 @@ void Leases::restore(const Lease& kept) {
     return journal_.put(lease, "ended", "the machine was started anew");
   }
   by_ticket_[lease.ticket] = lease.id;
-  if (lease.state == State::waiting) ++waiting_of_[lease.uid];
+  if (lease.state == State::waiting) ++waiting_of_[person(lease.uid)];
   restore_in_core(lease);
   if (lease.until && first_load_ && lease.state == State::held) {
     lease.until = std::max(*lease.until, loop_.now() + kLeastAfterRestart);

@@ -16,6 +16,9 @@ namespace gpuyard::processes {
 // Asks the system: Errc::not_found for a number that is nobody's. May wait for the network.
 Result<std::string> look_up_user(uid_t);
 
+// The number of a user. May wait for the network.
+Result<uid_t> look_up_uid(const std::string& name);
+
 // The number of a group. May wait for the network.
 Result<gid_t> look_up_group(const std::string& name);
 
