@@ -8,13 +8,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/unique_fd.h"
+#include "base/worker.h"
 
 namespace gpuyard {
 namespace {
@@ -57,6 +62,52 @@ SpawnPlan spawn_plan(const CommandPlan& plan, int output) {
           .own_session = true};
 }
 
+// One of CommandRun::kMostStarting, as long as it lives.
+class Place {
+ public:
+  Place() { ++taken_; }
+  ~Place() { --taken_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  static bool none_left() { return taken_ >= CommandRun::kMostStarting; }
+
+ private:
+  static inline std::atomic<int> taken_ = 0;
+};
+
+// A command that is being started, between the thread that does it and the loop that waits.
+class Start {
+ public:
+  // By the thread. False: nobody waits any more, and it is dead.
+  bool hand_over(const Result<pid_t>& child) {
+    {
+      const std::lock_guard lock(mutex_);
+      child_ = child;
+      if (!given_up_) return true;
+    }
+    if (child) {
+      ::kill(-*child, SIGKILL);
+      ::waitpid(*child, nullptr, 0);
+    }
+    return false;
+  }
+  // The child, if there is one already.
+  std::optional<pid_t> give_up() {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    return child_ && *child_ ? std::optional(**child_) : std::nullopt;
+  }
+  Result<pid_t> take() {
+    const std::lock_guard lock(mutex_);
+    return *child_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Result<pid_t>> child_;
+  bool given_up_ = false;
+};
+
 }  // namespace
 
 // Lives as long as its CommandRun, or until its process is reaped.
@@ -74,12 +125,16 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 
   void abandon() {
     ended_ = nullptr;
+    give_up_starting();
     leave_behind();
     if (pidfd_) ::kill(-pid_, SIGKILL);
   }
 
  private:
   Result<void> try_start(const CommandPlan& plan);
+  void on_started(Duration deadline, Duration grace);
+  void on_never_started();
+  void give_up_starting();
   void read_some();
   std::size_t read_once();
   void on_deadline(Duration grace);
@@ -91,6 +146,8 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   Loop& loop_;
   Ended ended_;
   TimePoint began_;
+  std::optional<ThreadWorker> starter_;
+  std::shared_ptr<Start> start_;  // as long as it is being started
   pid_t pid_ = 0;
   UniqueFd pidfd_;  // empty: nothing runs, or not any more
   UniqueFd output_;
@@ -104,25 +161,67 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 
 Result<void> CommandRun::Process::try_start(const CommandPlan& plan) {
   if (plan.argv.empty()) return Error{Errc::invalid, "there is no command"};
+  if (Place::none_left()) {
+    return Error{Errc::busy, fmt::format("{} commands wait to be started; is their file system "
+                                         "there?",
+                                         kMostStarting)};
+  }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
   output_.reset(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  const auto theirs = std::make_shared<const UniqueFd>(ends[1]);
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);  // of our end alone
-  const auto child = spawn(spawn_plan(plan, theirs.get()));
-  if (!child) return child.error();
+  try {
+    starter_.emplace(loop_, "command", Duration::zero());
+  } catch (const std::system_error& error) {  // too many threads
+    return Error{Errc::unavailable, error.what()};
+  }
+  start_ = std::make_shared<Start>();
+  starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<Place>(),
+                  theirs, plan]() -> Worker::Afterwards {
+    if (!start->hand_over(spawn(spawn_plan(plan, theirs->get())))) return nullptr;
+    return [weak, deadline = plan.deadline, grace = plan.grace] {
+      if (const auto self = weak.lock()) self->on_started(deadline, grace);
+    };
+  });
+  timer_ = loop_.call_after(plan.start_within, [this] { on_never_started(); });
+  return {};
+}
+
+void CommandRun::Process::on_never_started() {
+  give_up_starting();
+  leave_behind();
+  if (pidfd_) ::kill(-pid_, SIGKILL);
+  end({.end = CommandOutcome::End::not_started,
+       .why = "its file was not read in time; is its file system there?"});
+}
+
+// What is started all the same is killed by the thread; what just was, by the caller.
+void CommandRun::Process::give_up_starting() {
+  const auto start = std::exchange(start_, nullptr);
+  const auto child = start ? start->give_up() : std::nullopt;
+  if (!child) return;
+  pid_ = *child;
+  pidfd_ = open_pidfd(pid_);
+}
+
+void CommandRun::Process::on_started(Duration deadline, Duration grace) {
+  const auto start = std::exchange(start_, nullptr);
+  if (!start) return;  // given up meanwhile
+  starter_.reset();
+  const auto child = start->take();
+  if (!child) return end({.end = CommandOutcome::End::not_started, .why = child.error().message});
   pid_ = *child;
   pidfd_ = open_pidfd(pid_);
   if (!pidfd_) {
-    auto error = system_error("watching " + plan.argv.front());
+    const auto why = system_error("watching the command").message;
     ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
-    return error;
+    return end({.end = CommandOutcome::End::not_started, .why = why});
   }
   exited_ = loop_.watch(pidfd_.get(), [this] { on_exit(); });
   readable_ = loop_.watch(output_.get(), [this] { read_some(); });
-  timer_ = loop_.call_after(plan.deadline, [this, grace = plan.grace] { on_deadline(grace); });
-  return {};
+  timer_ = loop_.call_after(deadline, [this, grace] { on_deadline(grace); });
 }
 
 // 0: there is nothing more, or not now.

@@ -1,5 +1,6 @@
 // A command that an administrator configured, run beside the loop: its arguments as they are and no
-// shell, with a deadline, and the end of what it said.
+// shell, with a deadline, and the end of what it said. A thread of its own starts it, for the file
+// of a program may be on a disk that does not answer.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,9 @@ struct CommandPlan {
   std::vector<std::string> argv;  // the program first: a path, or a name that PATH knows
   // On top of our own environment.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  Duration deadline = std::chrono::seconds(60);
+  // One that is not started by then is not started; if it is all the same, it is killed.
+  Duration start_within = std::chrono::seconds(5);
+  Duration deadline = std::chrono::seconds(60);  // from its start on
   // From SIGTERM, which it gets at its deadline, to SIGKILL.
   Duration grace = std::chrono::seconds(2);
 };
@@ -49,8 +52,12 @@ class [[nodiscard]] CommandRun {
  public:
   using Ended = std::function<void(const CommandOutcome&)>;
 
+  // So many commands of a program wait for a file system that does not let them start; more are
+  // not started.
+  static constexpr int kMostStarting = 16;
+
   // `ended` runs once, on the loop, unless this is destroyed first - which it may be in there. At
-  // the latest a second after deadline and grace: a process that even SIGKILL does not end is left
+  // the latest a second after all these times: a process that even SIGKILL does not end is left
   // behind.
   CommandRun(Loop& loop, const CommandPlan& plan, Ended ended);
   CommandRun(CommandRun&&) noexcept = default;

@@ -1,19 +1,23 @@
 #include "base/command_run.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/poll_loop_for_tests.h"
+#include "base/unique_fd.h"
 
 namespace gpuyard {
 namespace {
@@ -104,6 +108,32 @@ TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {
             "could not be started: starting /nowhere/reset-gpu: No such file or directory");
   EXPECT_EQ(outcome_of({.argv = {"no-such-program-of-any-kind"}}).end, End::not_started);
   EXPECT_EQ(outcome_of({.argv = {}}).end, End::not_started);
+}
+
+// As on a disk that does not answer: whoever opens the file waits until the lease is given back.
+TEST_F(CommandRunTest, AProgramWhoseFileCannotBeReadHoldsUpNobody) {
+  const std::string path = scratch();
+  std::ofstream(path) << "#!/bin/sh\nsleep 1000\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ::fcntl(file.get(), F_SETSIG, SIGURG);  // which is ignored
+  ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_WRLCK), 0);
+  CommandPlan plan{.argv = {path}};
+  plan.start_within = 200ms;
+  TimePoint last = loop_.now();
+  Duration longest_turn{};
+  std::function<void()> tick = [&] {
+    longest_turn = std::max(longest_turn, loop_.now() - std::exchange(last, loop_.now()));
+    timer_ = loop_.call_after(10ms, tick);
+  };
+  tick();
+  const auto outcome = outcome_of(plan);
+  EXPECT_EQ(outcome.end, End::not_started);
+  EXPECT_NE(outcome.why.find("file system"), std::string::npos) << outcome.why;
+  EXPECT_LT(longest_turn, 150ms);
+  ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_UNLCK), 0);
+  // What starts after all is killed, and reaped by the thread.
+  EXPECT_TRUE(loop_.run_until([] { return ::waitpid(-1, nullptr, WNOHANG) < 0; }, kPatience));
 }
 
 TEST_F(CommandRunTest, AnArgumentIsAnArgumentWhateverIsInIt) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/loop.h"
@@ -18,7 +20,8 @@ class PollLoop final : public Loop {
   TimePoint now() const override { return BootClock::now(); }
   WallTime wall() const override { return wall_now(); }
   void post(std::function<void()> work) override {
-    state_->timers.emplace(Key{now(), next_++}, std::move(work));
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(work));
   }
   Subscription call_at(TimePoint when, std::function<void()> work) override {
     const Key key{when, next_++};
@@ -55,7 +58,13 @@ class PollLoop final : public Loop {
     std::map<std::uint64_t, std::pair<int, std::function<void()>>> watches;
   };
 
+  std::vector<std::function<void()>> take_posted() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(posted_, {});
+  }
+
   void turn(TimePoint end) {
+    for (const auto& work : take_posted()) work();
     std::vector<pollfd> fds;
     std::vector<std::uint64_t> ids;
     for (const auto& [id, watch] : state_->watches) {
@@ -78,6 +87,8 @@ class PollLoop final : public Loop {
     }
   }
 
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t next_ = 0;
 };
