@@ -1,6 +1,7 @@
 #include "lease/journal.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace gpuyard::lease {
 
@@ -155,18 +156,28 @@ void Journal::lose(const Error& why) {
 void Journal::forget_old() {
   const WallTime horizon =
       loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(Archive::kKeptFor);
-  std::vector<std::pair<WallTime, std::string>> ended;
+  struct Ended {
+    WallTime at;
+    std::string id;
+    std::uint32_t uid = 0;
+    std::size_t place = 0;  // among those of its user, from the newest on
+  };
+  std::vector<Ended> all;
   for (const auto& [id, lease] : kept_) {
     const Lease* decided = find(id);
     const bool over = lease.state == State::ended && decided && decided->state == State::ended;
-    if (over && lease.ended_wall) ended.emplace_back(*lease.ended_wall, id);
+    if (over && lease.ended_wall) all.push_back({*lease.ended_wall, id, lease.uid});
   }
-  std::sort(ended.begin(), ended.end());
-  const std::size_t too_many = ended.size() - std::min(ended.size(), kMostEnded);
-  for (std::size_t i = 0; i < ended.size(); ++i) {
-    if (i >= too_many && ended[i].first > horizon) break;
-    decided_.erase(ended[i].second);
-    kept_.erase(ended[i].second);
+  if (all.size() > kMostEnded) {
+    std::ranges::sort(all, std::greater(), &Ended::at);
+    std::map<std::uint32_t, std::size_t> places;
+    for (Ended& one : all) one.place = places[one.uid]++;
+    std::ranges::stable_sort(all, {}, &Ended::place);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < kMostEnded && all[i].at > horizon) continue;
+    decided_.erase(all[i].id);
+    kept_.erase(all[i].id);
   }
 }
 

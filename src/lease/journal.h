@@ -54,7 +54,8 @@ class Journal {
 
   // Forgets leases that are over so long that asking again is a new claim.
   void forget_old();
-  // So many that are over are known at most.
+  // So many that are over are known at most; of the users who have most of them the oldest go, so
+  // that nobody pushes out those of others.
   static constexpr std::size_t kMostEnded = 20'000;
 
  private:

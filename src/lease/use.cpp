@@ -99,8 +99,7 @@ std::vector<UseRow> UseBook::unkept() const {
 void UseBook::keep() {
   if (keeping_ || unkept_.empty()) return;
   const auto rows = std::make_shared<const std::vector<UseRow>>(unkept());
-  const Day today = std::chrono::floor<std::chrono::days>(loop_.wall());
-  keeping_ = archive_.save(*rows, today,
+  keeping_ = archive_.save(*rows,
                            [alive = std::weak_ptr(self_), this, rows](const Result<void>& kept) {
                              if (!alive.expired()) on_kept(*rows, kept);
                            });

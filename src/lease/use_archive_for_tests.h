@@ -32,7 +32,7 @@ class FakeUseArchive final : public UseArchive {
     });
     return true;
   }
-  bool save(std::vector<UseRow> some, Day,
+  bool save(std::vector<UseRow> some,
             std::function<void(const Result<void>&)> saved) override {
     if (full) return false;
     ++saves;

@@ -41,6 +41,9 @@ struct UseRow {
   std::uint32_t uid = 0;
   bool simulated = false;
   Tally tally = {};
+  // Of a lease that is over and used next to nothing: it is added to the row of all such leases of
+  // its user. Its first row counts as a lease there, its others as none.
+  std::optional<std::int64_t> folded = {};
 
   friend bool operator==(const UseRow&, const UseRow&) = default;
 };
@@ -88,16 +91,15 @@ class UseArchive {
  public:
   virtual ~UseArchive() = default;
 
-  // So long are rows kept.
+  // So many days on which something was counted are kept: by their number, so that a clock that
+  // is wrong forgets no more of them than it makes.
   static constexpr std::chrono::days kKeptFor{400};
 
   // The rows of these leases and of none, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
                     std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
-  // Each in the place of what was kept of that day, lease and GPU. `today`: what is too old then is
-  // forgotten.
-  virtual bool save(std::vector<UseRow>, Day today,
-                    std::function<void(const Result<void>&)> saved) = 0;
+  // Each in the place of what was kept of that day, lease and GPU. What is too old is forgotten.
+  virtual bool save(std::vector<UseRow>, std::function<void(const Result<void>&)> saved) = 0;
   // As if `unkept` were saved, which it is not.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
                    std::function<void(Result<UseAnswer>)> answered) = 0;

@@ -78,11 +78,13 @@ void UseCount::open(const std::vector<Holding>& found, bool simulated) {
 
 void UseCount::restore(const std::vector<UseRow>& rows) {
   std::map<std::string, std::map<DeviceId, Tally>> over;
+  std::map<std::string, std::uint32_t> uids;
   for (const UseRow& row : rows) {
     if (row.simulated != simulated_) continue;
     const auto holder = holders_.find(row.lease);
     if (holder == holders_.end()) {
       over[row.lease][row.gpu].add(row.tally);
+      uids[row.lease] = row.uid;
     } else {
       holder->second.shares[row.gpu].days[row.day].tally.add(row.tally);
     }
@@ -90,7 +92,7 @@ void UseCount::restore(const std::vector<UseRow>& rows) {
   for (const auto& [lease, gpus] : over) {
     std::vector<Tally> tallies;
     for (const auto& [gpu, tally] : gpus) tallies.push_back(tally);
-    remember(lease, summary_of(tallies));
+    remember(lease, uids[lease], summary_of(tallies));
   }
   for (auto& [lease, holder] : holders_) {
     for (auto& [gpu, share] : holder.shares) {
@@ -280,22 +282,45 @@ void UseCount::close(const std::string& lease, Holder& holder) {
     if (share.days.empty()) share.days[day_of(*holder.ended)].changed = true;
     tallies.push_back(total(share));
   }
+  const Use use = summary_of(tallies);
+  const bool small = use.held < kSmallHeld && use.energy_mj.value_or(0) < kSmallEnergyMj;
+  if (small) touch(holder);
+  const std::size_t first = over_rows_.size();
   put_changed(lease, holder, over_rows_);
-  remember(lease, summary_of(tallies));
+  for (std::size_t i = first; small && i < over_rows_.size(); ++i) {
+    over_rows_[i].folded = i == first ? 1 : 0;
+  }
+  remember(lease, holder.uid, use);
 }
 
-void UseCount::remember(std::string lease, Use use) {
+// All of it is to be kept again.
+void UseCount::touch(Holder& holder) {
+  for (auto& [id, share] : holder.shares) {
+    for (auto& [day, line] : share.days) line.changed = true;
+  }
+}
+
+void UseCount::remember(const std::string& lease, std::uint32_t uid, Use use) {
   if (!remembered_.insert_or_assign(lease, Remembered{use, now_}).second) return;
-  order_.push_back(std::move(lease));
+  order_[uid].push_back(lease);
 }
 
 void UseCount::forget_old() {
-  while (!order_.empty()) {
-    const auto oldest = remembered_.find(order_.front());
-    if (order_.size() <= kMostRemembered && now_ - oldest->second.since <= kRemembered) return;
-    remembered_.erase(oldest);
-    order_.pop_front();
+  const auto forget_first_of = [&](std::deque<std::string>& leases) {
+    remembered_.erase(leases.front());
+    leases.pop_front();
+  };
+  for (auto& [uid, leases] : order_) {
+    while (!leases.empty() && now_ - remembered_.find(leases.front())->second.since > kRemembered) {
+      forget_first_of(leases);
+    }
   }
+  while (remembered_.size() > kMostRemembered) {
+    forget_first_of(std::ranges::max_element(order_, {}, [](const auto& one) {
+                      return one.second.size();
+                    })->second);
+  }
+  std::erase_if(order_, [](const auto& one) { return one.second.empty(); });
 }
 
 void UseCount::put_changed(const std::string& lease, const Holder& holder,

@@ -74,7 +74,11 @@ class UseCount {
   // So long does a lease that is over wait for a reading from after its end. What the GPU used in
   // its last moments and tells later is nobody's then.
   static constexpr Duration kPatience = std::chrono::seconds(5);
-  // So long, and so many of them, are leases known that are over.
+  // Held for less, and with less used, a lease has no row of its own.
+  static constexpr Duration kSmallHeld = std::chrono::seconds(10);
+  static constexpr std::int64_t kSmallEnergyMj = 1000;
+  // So long, and so many of them, are leases known that are over; of the user who has most of them
+  // the oldest are forgotten first.
   static constexpr Duration kRemembered = std::chrono::hours(24);
   static constexpr std::size_t kMostRemembered = 20'000;
 
@@ -148,7 +152,8 @@ class UseCount {
   bool waits(const std::string& lease, const Holder&) const;
   void close(const std::string& lease, Holder&);
   void close_all();
-  void remember(std::string lease, Use);
+  static void touch(Holder&);
+  void remember(const std::string& lease, std::uint32_t uid, Use);
   void forget_old();
   void put_changed(const std::string& lease, const Holder&, std::vector<UseRow>&) const;
   Day day_of(TimePoint) const;
@@ -164,7 +169,7 @@ class UseCount {
   std::map<DeviceId, Gpu> gpus_;
   std::map<std::string, Holder, std::less<>> holders_{{"", {}}};
   std::map<std::string, Remembered, std::less<>> remembered_;
-  std::deque<std::string> order_;  // of remembered_, oldest first
+  std::map<std::uint32_t, std::deque<std::string>> order_;  // of remembered_ by user, oldest first
   std::vector<UseRow> over_rows_;
 };
 

@@ -68,20 +68,16 @@ Result<void> HistoryDb::write(const DaemonRun& present,
     return {};
   });
   if (!done) return done;
-  return forget(present.last_ms + present.wall_offset_ms);
+  return forget(present.last_ms);
 }
 
-Result<void> HistoryDb::forget(std::int64_t wall_ms) {
-  // Also where the clock was set back.
-  if (forgot_wall_ms_ != INT64_MIN && std::abs(wall_ms - forgot_wall_ms_) < history::kHourMs) {
-    return {};
-  }
-  forgot_wall_ms_ = wall_ms;
-  for (std::int64_t before_ms = wall_ms - history::kMinutesKeptMs; before_ms < wall_ms;
-       before_ms += kDayMs) {
-    auto gone = tables_->database().transaction([&] { return tables_->forget_before(before_ms); });
+Result<void> HistoryDb::forget(std::int64_t now_ms) {
+  if (forgot_ms_ != INT64_MIN && std::abs(now_ms - forgot_ms_) < history::kHourMs) return {};
+  forgot_ms_ = now_ms;
+  for (std::int64_t kept_ms = history::kMinutesKeptMs; kept_ms > 0; kept_ms -= kDayMs) {
+    auto gone = tables_->database().transaction([&] { return tables_->forget_beyond(kept_ms); });
     if (!gone) return gone;
-    const auto bytes = tables_->bytes_used();
+    const auto bytes = tables_->database().bytes_used();
     if (!bytes) return bytes.error();
     if (*bytes <= max_bytes_) break;
   }
@@ -133,7 +129,7 @@ std::vector<std::string> HistoryDb::notes() const {
 void HistoryDb::failed(const Error& error) {
   if (tables_) tables_->database().distrust();
   tables_.reset();
-  forgot_wall_ms_ = INT64_MIN;
+  forgot_ms_ = INT64_MIN;
   if (trouble_.empty()) {
     log::warning("history: {}; what is in memory goes on, and the disk is tried again",
                  error.message);
@@ -143,7 +139,7 @@ void HistoryDb::failed(const Error& error) {
 
 void HistoryDb::move_aside(const std::string& why) {
   tables_.reset();
-  forgot_wall_ms_ = INT64_MIN;
+  forgot_ms_ = INT64_MIN;
   const std::string aside = path_ + ".aside";
   std::error_code ignored;
   for (const char* suffix : {"-wal", "-shm"}) std::filesystem::remove(path_ + suffix, ignored);

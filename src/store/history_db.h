@@ -36,7 +36,7 @@ class HistoryDb final : public history::Store {
                                           const history::SeriesKey&, std::int64_t from_wall_ms,
                                           std::int64_t until_wall_ms);
   // What a month or the limit of bytes leaves no room for goes, once an hour.
-  Result<void> forget(std::int64_t wall_ms);
+  Result<void> forget(std::int64_t now_ms);
   // Closes, so that the next call begins anew; what is damaged is moved aside.
   void failed(const Error&);
   void move_aside(const std::string& why);
@@ -44,7 +44,7 @@ class HistoryDb final : public history::Store {
   std::string path_;
   std::int64_t max_bytes_;
   std::optional<HistoryTables> tables_;
-  std::int64_t forgot_wall_ms_ = INT64_MIN;
+  std::int64_t forgot_ms_ = INT64_MIN;
   std::string moved_;    // why there is another file beside it
   std::string trouble_;  // why nothing is written now
 };

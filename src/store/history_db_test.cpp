@@ -116,15 +116,30 @@ TEST_F(HistoryDbTest, AnEarlierRunOfTheBootIsToldByTheClockAsItIsNow) {
   EXPECT_EQ(all(db, run("boot", 4 * kHourMs, 5 * kHourMs)).back().run.steps, present.steps);
 }
 
-TEST_F(HistoryDbTest, AfterAMonthItIsForgotten) {
+TEST_F(HistoryDbTest, AfterAMonthThatWasRecordedItIsForgotten) {
   HistoryDb db(path());
-  ASSERT_TRUE(db.put(run("old", 0, kHourMs, kOffset), {minutes(0, kHourMs)}));
-  const std::int64_t later = kOffset + history::kMinutesKeptMs - kHourMs;
-  const DaemonRun present = run("new", 0, 10 * kHourMs, later);
-  ASSERT_TRUE(db.put(present, {minutes(0, 10 * kHourMs)}));
+  ASSERT_TRUE(db.put(run("oldest", 0, kHourMs), {minutes(0, kHourMs)}));
+  ASSERT_TRUE(db.put(run("old", 0, 2 * kHourMs), {minutes(0, 2 * kHourMs)}));
+  constexpr std::int64_t kNow = history::kMinutesKeptMs - kHourMs;
+  const DaemonRun present = run("new", 0, kNow);
+  ASSERT_TRUE(db.put(present, {minutes(kNow - kHourMs, kNow)}));
   const auto past = all(db, present);
-  ASSERT_EQ(past.size(), 1U);
-  EXPECT_EQ(past[0].run.boot_id, "new");
+  ASSERT_EQ(past.size(), 2U);
+  EXPECT_EQ(past[0].run.boot_id, "old") << "an hour of it is within the month";
+  EXPECT_EQ(past[1].run.boot_id, "new");
+}
+
+TEST_F(HistoryDbTest, AWallClockThatIsWrongForgetsNothing) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put(run("old", 0, kHourMs), {minutes(0, kHourMs)}));
+  const std::int64_t years = 10 * 365 * 24 * kHourMs;
+  for (const std::int64_t wrong : {years, -years}) {
+    const DaemonRun present = run("wrong" + std::to_string(wrong), 0, kHourMs, kOffset + wrong);
+    ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
+  }
+  const DaemonRun present = run("right again", 0, 3 * kHourMs);
+  ASSERT_TRUE(db.put(present, {}));
+  EXPECT_EQ(count(db, present), 180U);
 }
 
 TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {

@@ -1,6 +1,7 @@
 #include "store/history_tables.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "history/block.h"
 #include "history/series.h"
@@ -58,14 +59,6 @@ Result<HistoryTables> HistoryTables::in(Database database) {
   if (made) made = tables.database_.set_layout(kLayout);
   if (!made) return std::move(made).error();
   return tables;
-}
-
-Result<std::int64_t> HistoryTables::number(const char* query) {
-  auto statement = database_.prepare(query);
-  if (!statement) return std::move(statement).error();
-  const auto row = statement->step();
-  if (!row) return row.error();
-  return *row ? statement->integer(0) : 0;
 }
 
 Result<std::int64_t> HistoryTables::present(const DaemonRun& present) {
@@ -155,7 +148,7 @@ Result<std::int64_t> HistoryTables::make_series(const history::SeriesKey& key) {
       !made) {
     return std::move(made).error();
   }
-  return number("SELECT last_insert_rowid()");
+  return database_.number("SELECT last_insert_rowid()");
 }
 
 Result<void> HistoryTables::put(std::int64_t run_id, const history::Minutes& minutes) {
@@ -198,7 +191,7 @@ Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const histor
   }
 }
 
-Result<void> HistoryTables::forget_before(std::int64_t wall_ms) {
+Result<void> HistoryTables::forget_beyond(std::int64_t kept_ms) {
   const auto all = runs();
   if (!all) return all.error();
   auto series = database_.prepare("SELECT id FROM series");
@@ -211,8 +204,9 @@ Result<void> HistoryTables::forget_before(std::int64_t wall_ms) {
     if (!*row) break;
     ids.push_back(series->integer(0));
   }
-  for (const StoredRun& one : *all) {
-    const std::int64_t before_ms = wall_ms - one.run.wall_offset_ms - kHourMs;
+  for (const StoredRun& one : *all | std::views::reverse) {
+    const std::int64_t before_ms = kept_ms > 0 ? one.run.last_ms - kept_ms - kHourMs : INT64_MAX;
+    kept_ms -= one.run.last_ms - one.run.first_ms;
     if (span_begin(one.run.first_ms, kHourMs) >= before_ms) continue;
     // By series: that is how the table is sorted, and then no row is looked at that stays.
     for (const std::int64_t id : ids) {
@@ -226,16 +220,6 @@ Result<void> HistoryTables::forget_before(std::int64_t wall_ms) {
   }
   return database_.execute(
       "DELETE FROM series WHERE NOT EXISTS(SELECT 1 FROM minutes WHERE series=series.id)");
-}
-
-Result<std::int64_t> HistoryTables::bytes_used() {
-  const auto pages = number("PRAGMA page_count");
-  const auto unused = number("PRAGMA freelist_count");
-  const auto size = number("PRAGMA page_size");
-  for (const auto* each : {&pages, &unused, &size}) {
-    if (!*each) return each->error();
-  }
-  return (*pages - *unused) * *size;
 }
 
 }  // namespace gpuyard::store

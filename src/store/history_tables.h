@@ -35,10 +35,9 @@ class HistoryTables {
   Result<std::vector<history::Bucket>> get(std::int64_t run, const history::SeriesKey&,
                                            std::int64_t from_ms, std::int64_t until_ms);
 
-  // Forgets the hours that ended by this time of the wall clock, runs of which nothing is left, and
-  // series that no run has any more.
-  Result<void> forget_before(std::int64_t wall_ms);
-  Result<std::int64_t> bytes_used();
+  // Forgets the hours before the newest `kept_ms` of the time that runs recorded, runs of which
+  // nothing is left, and series that no run has any more. No wall clock has a say in it.
+  Result<void> forget_beyond(std::int64_t kept_ms);
 
  private:
   explicit HistoryTables(Database database) : database_(std::move(database)) {}
@@ -48,8 +47,6 @@ class HistoryTables {
   Result<std::int64_t> make_series(const history::SeriesKey&);
   Result<void> put_steps(std::int64_t run, const std::vector<history::ClockStep>&);
   Result<std::vector<history::ClockStep>> steps_of(std::int64_t run);
-  Result<std::int64_t> number(const char* query);
-
   Database database_;
 };
 

@@ -1,5 +1,6 @@
 #include "store/lease_db.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -272,6 +273,24 @@ TEST_F(LeaseDbTest, WhatIsOverIsBounded) {
   ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases) + 1);
   EXPECT_EQ(kept.front().id, "11");
   EXPECT_EQ(kept.back().id, "goes on");
+}
+
+TEST_F(LeaseDbTest, NobodyPushesOutWhatIsOverOfOthers) {
+  ASSERT_TRUE(load());
+  lease::Entry many;
+  many.leases.push_back(ended("his, long over", 1, loop_.wall() + milliseconds(1)));
+  many.leases.back().uid = 2000;
+  const auto count = static_cast<std::uint64_t>(kMostEndedLeases) + 10;
+  for (lease::Ticket ticket = 2; ticket <= count; ++ticket) {
+    many.leases.push_back(ended(std::to_string(ticket), ticket,
+                                loop_.wall() + milliseconds(static_cast<std::int64_t>(ticket))));
+  }
+  ASSERT_TRUE(save(many));
+  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(lease::Entry{}));
+  const auto kept = load()->leases;
+  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases));
+  EXPECT_TRUE(std::ranges::any_of(
+      kept, [](const lease::Lease& one) { return one.id == "his, long over"; }));
 }
 
 TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {

@@ -57,17 +57,19 @@ Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
   return {};
 }
 
-// What ended long ago; and, not each time because it counts, of the rest what is too many.
+// What ended long ago; and, not each time because it counts, of the rest what is too many: the
+// oldest of the users who have most.
 Result<void> forget_ended(Database& database, std::uint64_t number, WallTime now) {
   auto old = database.prepare("DELETE FROM leases WHERE state = 'ended' AND ended_ms < ?");
   if (!old) return std::move(old).error();
   if (auto done = old->bind(1, forgotten_before(now)).run(); !done) return done;
   if (number % kEntriesBetweenCounts != 0) return {};
   auto many = database.prepare(
-      "DELETE FROM leases WHERE state = 'ended' AND ended_ms < (SELECT ended_ms FROM leases "
-      "WHERE state = 'ended' ORDER BY ended_ms DESC LIMIT 1 OFFSET ?)");
+      "DELETE FROM leases WHERE id IN (SELECT id FROM (SELECT id, ended_ms, row_number() OVER "
+      "(PARTITION BY uid ORDER BY ended_ms DESC) AS place FROM leases WHERE state = 'ended') "
+      "ORDER BY place, ended_ms DESC LIMIT -1 OFFSET ?)");
   if (!many) return std::move(many).error();
-  return many->bind(1, kMostEndedLeases - 1).run();
+  return many->bind(1, kMostEndedLeases).run();
 }
 
 // Never back: what a lease on the disk has was given out.

@@ -68,8 +68,27 @@ Grouping grouping_of(UseBy by) {
 // The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
 constexpr const char* kSums =
     "TOTAL(held_ns) AS held, TOTAL(counted_ns), TOTAL(energy_mj), TOTAL(estimated_mj), "
-    "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), COUNT(DISTINCT lease) FROM lease_use "
+    "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), "
+    "COUNT(DISTINCT CASE WHEN lease NOT GLOB 'folded:*' THEN lease END) + "
+    "COALESCE(SUM(CASE WHEN lease GLOB 'folded:*' THEN leases END), 0) FROM lease_use "
     "WHERE day>=? AND simulated=? AND ";
+
+// A row for several leases grows by what is added to it.
+constexpr const char* kAdd =
+    " ON CONFLICT(day, lease, gpu, simulated) DO UPDATE SET held_ns=held_ns+excluded.held_ns, "
+    "counted_ns=counted_ns+excluded.counted_ns, energy_mj=energy_mj+excluded.energy_mj, "
+    "estimated_mj=estimated_mj+excluded.estimated_mj, watched_ns=watched_ns+excluded.watched_ns, "
+    "busy_ns=busy_ns+excluded.busy_ns, leases=leases+excluded.leases, "
+    "peak_bytes=MAX(COALESCE(peak_bytes, excluded.peak_bytes), "
+    "COALESCE(excluded.peak_bytes, peak_bytes))";
+
+// Whose rows may share one: of leases, of days before the newest two, in which one may still grow.
+constexpr const char* kFoldable =
+    "lease<>'' AND lease NOT GLOB 'folded:*' AND day < (SELECT MAX(day) FROM lease_use WHERE day < "
+    "(SELECT MAX(day) FROM lease_use))";
+
+// A file that grew too large is made smaller by so many of these steps at a time.
+constexpr int kFoldsAtOnce = 8;
 
 UseSum sum_of(const Statement& row, UseBy by) {
   constexpr double kNanoseconds = 1e9;
@@ -132,26 +151,82 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
   return rows;
 }
 
+namespace {
+
+Result<void> put_row(Statement& put, const UseRow& row, std::string_view lease,
+                     std::int64_t leases) {
+  const Tally& tally = row.tally;
+  put.bind(1, number_of(row.day)).bind(2, lease).bind(3, row.gpu);
+  put.bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
+  put.bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
+  put.bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
+  put.bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
+  bind_optional(put, 12, tally.peak_bytes);
+  return put.bind(13, leases).run();
+}
+
+}  // namespace
+
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
-  auto put = database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
-  if (!put) return std::move(put).error();
+  auto put =
+      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  auto add = database.prepare(
+      fmt::format("INSERT INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?){}", kAdd));
+  auto drop =
+      database.prepare("DELETE FROM lease_use WHERE day=? AND lease=? AND gpu=? AND simulated=?");
+  for (auto* each : {&put, &add, &drop}) {
+    if (!*each) return std::move(*each).error();
+  }
   for (const UseRow& row : rows) {
-    const Tally& tally = row.tally;
-    put->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
-    put->bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
-    put->bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
-    put->bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
-    put->bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
-    bind_optional(*put, 12, tally.peak_bytes);
-    if (auto done = put->run(); !done) return done;
+    Result<void> done;
+    if (row.folded) {
+      drop->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
+      done = drop->bind(4, std::int64_t{row.simulated}).run();
+      if (done) done = put_row(*add, row, fmt::format("folded:{}", row.uid), *row.folded);
+    } else {
+      done = put_row(*put, row, row.lease, 1);
+    }
+    if (!done) return done;
   }
   return {};
 }
 
-Result<void> forget_use(Database& database, Day before) {
-  auto remove = database.prepare("DELETE FROM lease_use WHERE day<?");
+Result<void> forget_use(Database& database, std::int64_t days) {
+  auto remove = database.prepare(
+      "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
+      "SELECT MAX(day), 1 FROM lease_use UNION ALL SELECT (SELECT MAX(day) FROM lease_use WHERE "
+      "day < newest.day), place + 1 FROM newest WHERE day IS NOT NULL AND place < ?1) "
+      "SELECT day FROM newest WHERE place = ?1)");
   if (!remove) return std::move(remove).error();
-  return remove->bind(1, number_of(before)).run();
+  return remove->bind(1, days).run();
+}
+
+Result<bool> fold_oldest_use(Database& database) {
+  auto most = database.prepare(
+      fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
+                  "ORDER BY COUNT(*) DESC LIMIT 1",
+                  kFoldable));
+  if (!most) return std::move(most).error();
+  const auto found = most->step();
+  if (!found) return found.error();
+  if (!*found) return false;
+  const std::int64_t uid = most->integer(0);
+  const std::int64_t day = most->integer(1);
+  // A lease of several GPUs is counted at the first of them.
+  auto fold = database.prepare(fmt::format(
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, SUM(held_ns), "
+      "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
+      "MAX(peak_bytes), COUNT(*) FILTER (WHERE gpu = (SELECT MIN(other.gpu) FROM lease_use AS other "
+      "WHERE other.day = lease_use.day AND other.lease = lease_use.lease)) FROM lease_use "
+      "WHERE uid = ?1 AND day = ?2 AND {} GROUP BY gpu, simulated{}",
+      kFoldable, kAdd));
+  auto drop = database.prepare(
+      fmt::format("DELETE FROM lease_use WHERE uid = ?1 AND day = ?2 AND {}", kFoldable));
+  for (auto* each : {&fold, &drop}) {
+    if (!*each) return std::move(*each).error();
+    if (auto done = (*each)->bind(1, uid).bind(2, day).run(); !done) return std::move(done).error();
+  }
+  return true;
 }
 
 Result<UseAnswer> sum_use(Database& database, const UseQuestion& question,
@@ -175,15 +250,34 @@ bool LeaseUseDb::load(Day since, std::set<std::string> leases,
       std::move(loaded));
 }
 
-bool LeaseUseDb::save(std::vector<UseRow> rows, Day today,
-                      std::function<void(const Result<void>&)> saved) {
+bool LeaseUseDb::save(std::vector<UseRow> rows, std::function<void(const Result<void>&)> saved) {
   return store_.run(
-      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)),
-       oldest = today - kKeptFor](Database& database) -> Result<void> {
-        if (auto done = forget_use(database, oldest); !done) return done;
+      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)), most = most_bytes_,
+       folds = folds_](Database& database) -> Result<void> {
+        if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
+        for (int i = 0; i < kFoldsAtOnce; ++i) {
+          const auto bytes = database.bytes_used();
+          if (!bytes) return bytes.error();
+          if (*bytes <= most) break;
+          *folds = true;
+          const auto folded = fold_oldest_use(database);
+          if (!folded) return folded.error();
+          if (!*folded) break;
+        }
         return save_use(database, *rows);
       },
       std::move(saved));
+}
+
+std::vector<std::string> LeaseUseDb::notes() const {
+  auto notes = store_.notes();
+  if (*folds_) {
+    notes.push_back(fmt::format(
+        "usage.db has reached {} MiB: of the users with most leases, those of old days share a row "
+        "for each day and GPU",
+        most_bytes_ >> 20));
+  }
+  return notes;
 }
 
 bool LeaseUseDb::ask(UseQuestion question, std::vector<UseRow> unkept,

@@ -1,6 +1,9 @@
 // What was used under leases, in usage.db.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "lease/use_books.h"
 #include "store/state_store.h"
 
@@ -24,29 +27,44 @@ CREATE TABLE lease_use(
   PRIMARY KEY(day, lease, gpu, simulated)) STRICT, WITHOUT ROWID;
 )";
 
+// How many leases a row is of, where they share one: its `lease` is "folded:UID" then.
+inline constexpr const char* kFoldedUse =
+    "ALTER TABLE lease_use ADD COLUMN leases INTEGER NOT NULL DEFAULT 1;";
+
 Result<std::vector<lease::UseRow>> load_use(Database&, lease::Day since,
                                             const std::set<std::string>& leases);
 Result<void> save_use(Database&, const std::vector<lease::UseRow>&);
-Result<void> forget_use(Database&, lease::Day before);
+// But for the newest `days` on which something was used.
+Result<void> forget_use(Database&, std::int64_t days);
+// Of whoever has most rows, those of his oldest day become one for each GPU. False: there are only
+// rows of the newest days, which may change.
+Result<bool> fold_oldest_use(Database&);
 // As if `unkept` were kept, which it is not. Inside a transaction.
 Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
                                  const std::vector<lease::UseRow>& unkept);
 
 class LeaseUseDb final : public lease::UseArchive {
  public:
+  // Beyond this, leases of old days share rows.
+  static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+
   // The store outlives this.
-  explicit LeaseUseDb(StateStore& store) : store_(store) {}
+  explicit LeaseUseDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
+      : store_(store), most_bytes_(most_bytes) {}
 
   bool load(lease::Day since, std::set<std::string> leases,
             std::function<void(Result<std::vector<lease::UseRow>>)> loaded) override;
-  bool save(std::vector<lease::UseRow>, lease::Day today,
+  bool save(std::vector<lease::UseRow>,
             std::function<void(const Result<void>&)> saved) override;
   bool ask(lease::UseQuestion, std::vector<lease::UseRow> unkept,
            std::function<void(Result<lease::UseAnswer>)> answered) override;
-  std::vector<std::string> notes() const override { return store_.notes(); }
+  std::vector<std::string> notes() const override;
 
  private:
   StateStore& store_;
+  const std::int64_t most_bytes_;
+  // Set by the worker: it was too large.
+  std::shared_ptr<std::atomic<bool>> folds_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace gpuyard::store

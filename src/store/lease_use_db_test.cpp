@@ -43,10 +43,9 @@ class LeaseUseDbTest : public ::testing::Test {
     worker_.run_all();
     return rows;
   }
-  void save(std::vector<UseRow> rows, Day today = kToday) {
+  void save(std::vector<UseRow> rows) {
     bool saved = false;
-    EXPECT_TRUE(
-        db_.save(std::move(rows), today, [&](const Result<void>& done) { saved = done.ok(); }));
+    EXPECT_TRUE(db_.save(std::move(rows), [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
@@ -89,11 +88,70 @@ TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
             (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
 }
 
-TEST_F(LeaseUseDbTest, RowsAreForgottenAfterFourHundredDays) {
-  save({row(kToday - days(400), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
+TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
+  std::vector<UseRow> rows;
+  for (int day = 0; day <= 400; ++day) {
+    rows.push_back(row(kToday - days(day), "a", "GPU-0", 1, 1));
+  }
+  save(rows);
+  save({});
+  const auto kept = load(Day{}, {"a"});
+  ASSERT_EQ(kept.size(), 400U);
+  EXPECT_EQ(kept.front().day, kToday - days(399));
+}
+
+TEST_F(LeaseUseDbTest, AClockThatIsWrongForgetsNothing) {
+  save({row(kToday - days(300), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
+  for (const int wrong : {4000, 4001, -19'000}) save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
+  save({});
   EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
-  save({}, kToday + days(1));
-  EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 1U);
+}
+
+TEST_F(LeaseUseDbTest, LeasesThatUsedNextToNothingShareARow) {
+  std::vector<UseRow> rows;
+  for (int i = 0; i < 1000; ++i) {
+    for (const auto* const gpu : {"GPU-0", "GPU-1"}) {
+      UseRow small{kToday, "tiny-" + std::to_string(i), gpu, 1000, false, {}};
+      small.tally.held = small.tally.counted = std::chrono::milliseconds(3);
+      small.tally.energy_mj = 200;
+      small.folded = gpu == std::string("GPU-0") ? 1 : 0;
+      rows.push_back(small);
+    }
+  }
+  UseRow before = rows.front();  // it was kept once while it was held
+  before.folded.reset();
+  save({before, row(kToday, "large", "GPU-0", 1000, 1)});
+  save(rows);
+  EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 0U);
+  const auto sums = ask({UseBy::user, kToday, false}).sums;
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].leases, 1001);
+  EXPECT_EQ(sums[0].energy_mj, 2000 * 200 + 360'000'000);
+  const auto by_lease = ask({UseBy::lease, kToday, false}, {rows.at(0)});
+  EXPECT_EQ(keys(by_lease), "large folded:1000 ");
+  EXPECT_EQ(by_lease.sums[1].leases, 1001) << "one more is not kept yet";
+}
+
+TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
+  LeaseUseDb small{store_, 0};
+  std::vector<UseRow> rows;
+  for (int day = 0; day < 5; ++day) {
+    for (int i = 0; i < 20; ++i) {
+      rows.push_back(row(kToday - days(day), "his-" + std::to_string(i), "GPU-0", 1000, 1));
+    }
+    rows.push_back(row(kToday - days(day), "hers", "GPU-0", 1001, 1));
+  }
+  save(rows);
+  const auto before = ask({UseBy::user, Day{}, false});
+  EXPECT_TRUE(small.notes().empty());
+  EXPECT_TRUE(small.save({}, [](const Result<void>&) {}));
+  worker_.run_all();
+  const auto after = ask({UseBy::user, Day{}, false});
+  ASSERT_EQ(after.sums.size(), 2U);
+  EXPECT_EQ(after.sums[0].energy_mj, before.sums[0].energy_mj);
+  EXPECT_EQ(after.sums[0].held_s, before.sums[0].held_s);
+  EXPECT_EQ(load(Day{}, {"his-0"}).size(), 2U) << "the newest two days stay as they are";
+  EXPECT_EQ(small.notes().size(), 1U);
 }
 
 TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {

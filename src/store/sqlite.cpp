@@ -253,6 +253,24 @@ std::int64_t Database::rows_changed() const {
   return sqlite3_changes64(database_.get());
 }
 
+Result<std::int64_t> Database::number(std::string_view query) {
+  auto statement = prepare(query);
+  if (!statement) return std::move(statement).error();
+  const auto row = statement->step();
+  if (!row) return row.error();
+  return *row ? statement->integer(0) : 0;
+}
+
+Result<std::int64_t> Database::bytes_used() {
+  const auto pages = number("PRAGMA page_count");
+  const auto unused = number("PRAGMA freelist_count");
+  const auto size = number("PRAGMA page_size");
+  for (const auto* each : {&pages, &unused, &size}) {
+    if (!*each) return each->error();
+  }
+  return (*pages - *unused) * *size;
+}
+
 Result<std::int64_t> Database::layout() {
   auto query = prepare("PRAGMA user_version");
   if (!query) return std::move(query).error();

@@ -101,6 +101,10 @@ class Database {
   Result<void> execute(const char* statements);
   Result<Statement> prepare(std::string_view statement);
   std::int64_t rows_changed() const;
+  // The first column of the first row; 0 if there is none.
+  Result<std::int64_t> number(std::string_view query);
+  // Of pages that something is in.
+  Result<std::int64_t> bytes_used();
 
   // PRAGMA user_version: which layout this is. 0: a new database.
   Result<std::int64_t> layout();
