@@ -30,6 +30,9 @@ using NewsKind = client::ClaimNews::Kind;
 // A daemon that is being restarted is back by then.
 constexpr Duration kInsists = std::chrono::seconds(30);
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
+// What the GPUs used last is counted a moment after the lease is over.
+constexpr Duration kSettles = std::chrono::seconds(3);
+constexpr Duration kLooksAgain = std::chrono::milliseconds(25);
 
 void replace_all(std::string& text, std::string_view what, const std::string& with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
@@ -257,13 +260,23 @@ void LeasedRun::release() {
     // The end of the command may be seen before the reason for it is heard.
     const bool by_others = ending == Ending::forced || ending == Ending::expired;
     if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
-    return;
+    return wait_for_its_use();
   }
   lease_.use.reset();  // it was of some moment before
   if (!lost_) {
     notes_.push_back(printable(answer.error().message));
     complain(std::move(answer).error().in("giving up the lease"),
              "  The daemon sees by itself that the command has ended.");
+  }
+}
+
+void LeasedRun::wait_for_its_use() {
+  const TimePoint until = BootClock::now() + kSettles;
+  while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
+    if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is left
+    auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
+    if (!answer) return;
+    lease_.use = std::move(answer->lease.use);
   }
 }
 

@@ -43,6 +43,8 @@ class LeasedRun {
   void remark_alert(const protocol::Alert&);
   // The lease as it was when it ended, as far as somebody says.
   void release();
+  // Until its last moments are counted, as far as that comes soon.
+  void wait_for_its_use();
   void say_summary() const;
   void write_summary(int exit_code) const;
   void remark(const std::string&);

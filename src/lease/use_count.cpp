@@ -301,6 +301,7 @@ void UseCount::touch(Holder& holder) {
 }
 
 void UseCount::remember(const std::string& lease, std::uint32_t uid, Use use) {
+  use.settled = true;
   if (!remembered_.insert_or_assign(lease, Remembered{use, now_}).second) return;
   order_[uid].push_back(lease);
 }

@@ -62,6 +62,7 @@ struct Use {
   std::optional<std::int64_t> peak_bytes = {};  // those of its GPUs, added up
   // Since when none of its GPUs did anything; zero: one does. Nothing: not known, or it is over.
   std::optional<Duration> idle = {};
+  bool settled = false;  // it is over, and all of it was counted
 
   friend bool operator==(const Use&, const Use&) = default;
 };

@@ -68,10 +68,11 @@ struct LeaseUse {
   std::optional<std::int64_t> peak_memory_bytes;  // the peaks of its GPUs, added up
   std::optional<double> idle_s;  // since when no GPU of it did anything; 0: one does
   double energy_unknown_s = 0;   // time of its GPUs, added up, that energy_mj says nothing of
+  bool settled = false;          // it is over, and its last moments are counted
 };
 BOOST_DESCRIBE_STRUCT(LeaseUse, (),
                       (held_s, energy_mj, energy_estimated, mean_utilization_percent,
-                       peak_memory_bytes, idle_s, energy_unknown_s))
+                       peak_memory_bytes, idle_s, energy_unknown_s, settled))
 
 struct Lease {
   std::string id;

@@ -70,6 +70,7 @@ LeaseUse lease_use_of(const lease::Use& use) {
   out.peak_memory_bytes = use.peak_bytes;
   if (use.idle) out.idle_s = to_seconds(*use.idle);
   out.energy_unknown_s = to_seconds(use.unknown);
+  out.settled = use.settled;
   return out;
 }
 
