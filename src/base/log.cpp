@@ -15,6 +15,8 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "base/printable.h"
+
 // spdlog formats by a template of fmt that has no such line of its own; third_party/fmt_impl.cpp
 // has it.
 extern template void fmt::detail::vformat_to(buffer<char>&, fmt::string_view,
@@ -94,8 +96,9 @@ void capture(Capture capture) {
 
 void write(Level level, std::string_view text) {
   if (!enabled(level)) return;
-  if (const Capture capture = g_capture) return capture(level, text);
-  logger().log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
+  const std::string shown = printable(text);
+  if (const Capture capture = g_capture) return capture(level, shown);
+  logger().log(spdlog_level(level), spdlog::string_view_t(shown.data(), shown.size()));
 }
 
 }  // namespace gpuyard::log

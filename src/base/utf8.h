@@ -1,6 +1,8 @@
 // What is valid UTF-8, for text that comes from drivers and strangers.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -31,6 +33,16 @@ constexpr std::size_t utf8_sequence_length(std::string_view text) {
     return within(1, low, high) && within(2, 0x80, 0xBF) && within(3, 0x80, 0xBF) ? 4 : 0;
   }
   return 0;
+}
+
+// Of one well-formed sequence.
+constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
+  constexpr std::array<std::uint32_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t code = static_cast<unsigned char>(sequence.front()) & kLeadBits[sequence.size()];
+  for (const char c : sequence.substr(1)) {
+    code = (code << 6U) | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return code;
 }
 
 }  // namespace gpuyard

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "cli/fitted_table.h"
 #include "cli/lease_text.h"
 #include "cli/moment.h"
 #include "cli/reading_text.h"
-#include "cli/text_width.h"
 
 namespace gpuyard::cli {
 namespace {

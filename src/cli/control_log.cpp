@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/control_text.h"
 #include "cli/fitted_table.h"
 #include "cli/reading_text.h"
-#include "cli/text_width.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/fitted_table.h"
 #include "cli/moment.h"
 #include "cli/reading_text.h"
-#include "cli/text_width.h"
 
 namespace gpuyard::cli {
 namespace {

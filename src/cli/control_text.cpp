@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/moment.h"
-#include "cli/text_width.h"
 #include "cli/words.h"
 #include "device/setting.h"
 

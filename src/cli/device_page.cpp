@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/device_groups.h"
 #include "cli/fitted_table.h"
 #include "cli/process_table.h"

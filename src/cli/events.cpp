@@ -5,12 +5,12 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/printable.h"
 #include "cli/answers.h"
 #include "cli/reading.h"
 #include "cli/screen.h"
 #include "cli/shared_options.h"
 #include "cli/terminal.h"
-#include "cli/text_width.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
 

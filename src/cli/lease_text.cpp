@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/reading_text.h"
-#include "cli/text_width.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "base/files.h"
 #include "base/json_writer.h"
+#include "base/printable.h"
 #include "cli/control_asking.h"
 #include "cli/control_words.h"
 #include "cli/exit_codes.h"
 #include "cli/lease_request.h"
 #include "cli/lease_text.h"
 #include "cli/terminal.h"
-#include "cli/text_width.h"
 #include "client/daemon_client.h"
 #include "protocol/routes.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <ctime>
 
-#include "cli/text_width.h"
+#include "base/printable.h"
 
 namespace gpuyard::cli {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/text_width.h"
+#include "base/printable.h"
 #include "cli/words.h"
 
 namespace gpuyard::cli {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/fitted_table.h"
 #include "cli/reading_text.h"
 #include "cli/text_width.h"

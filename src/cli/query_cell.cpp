@@ -9,8 +9,8 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/printable.h"
 #include "cli/reading_text.h"
-#include "cli/text_width.h"
 
 namespace gpuyard::cli {
 namespace {

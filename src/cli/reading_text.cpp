@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/text_width.h"
+#include "base/printable.h"
 
 namespace gpuyard::cli {
 namespace {

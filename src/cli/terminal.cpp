@@ -34,19 +34,35 @@ void print(std::string_view text) {
   std::_Exit(complain(printed.error()));
 }
 
+namespace {
+
+// Of several lines: an error may be a stranger's words in ours.
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const std::size_t end = text.find('\n');
+    out += printable(text.substr(0, end));
+    if (end == text.npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
 int complain(const Error& error) {
   return complain(error, "");
 }
 
 int complain(const Error& error, std::string_view advice) {
-  std::string text = fmt::format("gpuyard: {}\n", error.message);
+  std::string text = fmt::format("gpuyard: {}\n", printable_lines(error.message));
   if (!advice.empty()) text += fmt::format("{}\n", advice);
   static_cast<void>(write_all(STDERR_FILENO, text).ok());  // there is nowhere else to say it
   return exit_code_of(error.code);
 }
 
 void say(std::string_view text) {
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", text)).ok());
+  static_cast<void>(write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", printable_lines(text))).ok());
 }
 
 std::string Table::text() const {

@@ -25,17 +25,8 @@ constexpr std::array kTwo = {
     CodePoints{0xFF00, 0xFF60},   CodePoints{0xFFE0, 0xFFE6},  CodePoints{0x1F300, 0x1F64F},
     CodePoints{0x1F900, 0x1F9FF}, CodePoints{0x20000, 0x3FFFD}};
 
-std::uint32_t code_point(std::string_view sequence) {
-  constexpr std::array<std::uint32_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  std::uint32_t code = static_cast<unsigned char>(sequence.front()) & kLeadBits[sequence.size()];
-  for (const char c : sequence.substr(1)) {
-    code = (code << 6U) | (static_cast<unsigned char>(c) & 0x3FU);
-  }
-  return code;
-}
-
 std::size_t width_of_character(std::string_view sequence) {
-  const std::uint32_t code = code_point(sequence);
+  const std::uint32_t code = utf8_code_point(sequence);
   const auto within = [&](const CodePoints& range) {
     return code >= range.first && code <= range.last;
   };
@@ -114,24 +105,6 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   }
   lines.emplace_back(text);
   return lines;
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence_length(text);
-    const auto lead = static_cast<unsigned char>(text.front());
-    const bool control =
-        lead < 0x20 || lead == 0x7F ||
-        (length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
-    if (length == 0 || control) {
-      out += '?';
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out;
 }
 
 }  // namespace gpuyard::cli

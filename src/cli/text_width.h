@@ -21,8 +21,4 @@ std::string cut_to(std::string_view text, std::size_t width, bool utf8);
 // Lines of at most `width` columns, broken at blanks. A word that is longer is cut in pieces.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
-// What a stranger named, without control characters: an escape sequence in a process's name must
-// not reach the terminal.
-std::string printable(std::string_view text);
-
 }  // namespace gpuyard::cli

@@ -44,14 +44,5 @@ TEST(Wrapped, AWordThatIsTooLongIsCutInPieces) {
   EXPECT_EQ(wrapped("\u6f22\u5b57", 1), (Lines{"\xe6", "\xbc", "\xa2", "\xe5", "\xad", "\x97"}));
 }
 
-TEST(Printable, NoEscapeSequenceOfAStrangerReachesTheTerminal) {
-  EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a?[2Jb?c?");
-  EXPECT_EQ(printable("\xc2\x9b"
-                      "2J"),
-            "?2J");  // the one-character form
-  EXPECT_EQ(printable("\xff"), "?");
-  EXPECT_EQ(printable("K\u00F6ln"), "K\u00F6ln");
-}
-
 }  // namespace
 }  // namespace gpuyard::cli

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "base/printable.h"
 #include "cli/device_table.h"
 #include "cli/gpu_selection.h"
 #include "cli/live_screen.h"

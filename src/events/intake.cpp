@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/record.h"
 #include "device/pci.h"
 #include "device/xid_table.h"
@@ -15,15 +16,6 @@ namespace {
 
 constexpr std::size_t kMostWords = 256;
 constexpr Duration kLookForRefused = std::chrono::seconds(1);
-
-// A source's words, as far as they can be shown: a driver may say anything.
-std::string printable(std::string_view words) {
-  std::string text(words.substr(0, kMostWords));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
 
 std::string_view meaning_of(EventKind kind) {
   switch (kind) {
@@ -79,7 +71,7 @@ Severity severity_of(const DeviceEvent& event) {
 std::string sentence_of(const DeviceEvent& event) {
   std::string text(meaning_of(event.kind));
   if (event.xid) text = fmt::format("Xid {}: {}", *event.xid, xid_row(*event.xid).meaning);
-  const std::string words = printable(event.text);
+  const std::string words = printable(std::string_view(event.text).substr(0, kMostWords));
   if (words.empty() || text.find(words) != text.npos) return text;
   return text.empty() ? words : fmt::format("{} ({})", text, words);
 }
