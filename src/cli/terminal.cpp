@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "cli/fitted_table.h"
 
 namespace gpuyard::cli {

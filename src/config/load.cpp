@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/trusted_file.h"
 #include "base/third_party/toml.h"
 #include "config/keys.h"
 
@@ -140,6 +141,8 @@ std::vector<std::string> files_read(const Environment& environment, const std::s
 Result<Config> load(const Environment& environment, const std::string& file) {
   Config config;
   for (const std::string& path : files_read(environment, file)) {
+    // It names the library that a daemon loads.
+    if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;
     if (!text) return Error{Errc::invalid, text.error().message};

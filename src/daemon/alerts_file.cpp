@@ -6,6 +6,7 @@
 
 #include "andon/rule_reader.h"
 #include "base/files.h"
+#include "base/trusted_file.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -65,6 +66,10 @@ bool is_sink_of_command(const std::string& sink) {
 Result<AlertsFile> read_alerts(const config::Config& config) {
   AlertsFile alerts{config.alerts.file, andon::built_in_rules(), {}};
   if (!alerts.file.empty()) {
+    // Its rules and sinks run commands.
+    if (auto trusted = check_trusted_by_root(alerts.file); !trusted) {
+      return std::move(trusted).error().in("alerts.file");
+    }
     const auto text = read_file(alerts.file, kMostBytes);
     if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().message};
     auto rules = with_rules(std::move(alerts.rules), *text, alerts.file);
