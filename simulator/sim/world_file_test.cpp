@@ -85,6 +85,28 @@ TEST_F(WorldFileTest, ATruncatedFileIsRefused) {
   }
 }
 
+TEST_F(WorldFileTest, AFileThatIsMadeShorterIsADeadWorld) {
+  const auto reader = WorldReader::open(directory_.path());
+  ASSERT_TRUE(reader);
+  const auto record = *reader->record(0);
+  for (const std::uintmax_t length : {sizeof(WorldFile) - 1, std::size_t{4096}, std::size_t{0}}) {
+    std::filesystem::resize_file(path(), length);
+    EXPECT_FALSE(reader->alive());
+    EXPECT_FALSE(reader->record(0));
+    EXPECT_FALSE(reader->moment(0));
+    EXPECT_FALSE(reader->processes(0, record));
+    EXPECT_TRUE(reader->writes().empty());
+    EXPECT_EQ(reader->event_count(), 0U);
+    EXPECT_STREQ(reader->identity(3).uuid, world_.gpus[3].identity.uuid);
+  }
+}
+
+TEST_F(WorldFileTest, AStrangersWorldIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ASSERT_EQ(::chown(path().c_str(), 65534, 65534), 0);
+  EXPECT_EQ(refusal().code, Errc::denied);
+}
+
 TEST_F(WorldFileTest, AnotherMagicIsRefused) {
   overwrite(offsetof(WorldHeader, magic), 'X');
   EXPECT_EQ(refusal().code, Errc::invalid);

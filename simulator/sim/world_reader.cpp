@@ -72,6 +72,11 @@ Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens)
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return invalid(path, "not a regular file");
   }
+  if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
+    return Error{Errc::denied, path + ": it belongs to uid " + std::to_string(info.st_uid) +
+                                   ", who could end everybody who reads it; worlds are root's or "
+                                   "one's own"};
+  }
   if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldHeader)) {
     return invalid(path, "truncated: no complete header");
   }
@@ -85,18 +90,16 @@ Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens)
   }
   const void* mapped = ::mmap(nullptr, sizeof(WorldFile), PROT_READ, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) return cannot_open(path);
-  WorldReader reader(directory, static_cast<const WorldFile*>(mapped), header.gpu_count);
+  WorldReader reader(directory, std::move(file), static_cast<const WorldFile*>(mapped), header);
   if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
-  if (opens == Opens::the_driver) {
-    hold(file);
-    reader.held_ = std::move(file);
-  }
+  if (opens == Opens::the_driver) hold(reader.fd_);
   return reader;
 }
 
 Result<void> WorldReader::resolve_models() {
   for (std::uint32_t gpu = 0; gpu < gpu_count_; ++gpu) {
-    const std::string key(text_of(file_->identities[gpu].model));
+    identities_[gpu] = file_->identities[gpu];
+    const std::string key(text_of(identities_[gpu].model));
     models_[gpu] = find_model(key);
     if (models_[gpu] == nullptr) return Error{Errc::invalid, "unknown GPU model " + key};
   }
@@ -105,16 +108,25 @@ Result<void> WorldReader::resolve_models() {
 
 WorldReader::WorldReader(WorldReader&& other) noexcept
     : directory_(std::move(other.directory_)),
+      fd_(std::move(other.fd_)),
       file_(std::exchange(other.file_, nullptr)),
       gpu_count_(other.gpu_count_),
-      models_(other.models_),
-      held_(std::move(other.held_)) {}
+      keeper_pid_(other.keeper_pid_),
+      identities_(other.identities_),
+      models_(other.models_) {}
 
 WorldReader::~WorldReader() {
   if (file_ != nullptr) ::munmap(const_cast<WorldFile*>(file_), sizeof(WorldFile));
 }
 
+bool WorldReader::is_whole() const {
+  struct stat info{};
+  return ::fstat(fd_.get(), &info) == 0 &&
+         static_cast<std::uint64_t>(info.st_size) >= sizeof(WorldFile);
+}
+
 bool WorldReader::alive() const {
+  if (!is_whole()) return false;
   const std::uint64_t published = load_word(file_->slots[generation() & 1].published_ns);
   const std::uint64_t now = boot_time_ns();
   return now < published || now - published < kStaleAfterNs;
@@ -125,6 +137,7 @@ template <class Copy>
 bool WorldReader::copy_slot(Copy&& copy) const {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (attempt > 0) ::sched_yield();
+    if (!is_whole()) return false;
     const std::uint64_t before = generation();
     const WorldSlot& slot = file_->slots[before & 1];
     const std::uint64_t published = load_word(slot.published_ns);

@@ -28,9 +28,11 @@ enum class Opens { the_file, the_driver };
 // kMaxAttempts times.
 class WorldReader {
  public:
-  // Checks the file: magic, layout version, size, boot, fleet. Errc::not_found: no world there;
-  // Errc::unavailable: it is from another boot; Errc::invalid: not a world this program
-  // understands. Whether its keeper still lives is for alive() to say.
+  // Checks the file: owner, magic, layout version, size, boot, fleet. Errc::not_found: no world
+  // there; Errc::denied: it is a stranger's, neither root's nor ours; Errc::unavailable: it is from
+  // another boot; Errc::invalid: not a world this program understands. Whether its keeper still
+  // lives is for alive() to say. A file that is made shorter later is a dead world (but for the
+  // instant in which a read is under way: its owner ends a reader so, and no stranger can).
   static Result<WorldReader> open(const std::string& directory, Opens opens = Opens::the_file);
 
   WorldReader(WorldReader&& other) noexcept;
@@ -38,14 +40,14 @@ class WorldReader {
   ~WorldReader();
 
   std::uint32_t gpu_count() const { return gpu_count_; }
-  std::int32_t keeper_pid() const { return file_->header.keeper_pid; }
-  std::uint64_t generation() const { return load_word(file_->generation); }
+  std::int32_t keeper_pid() const { return keeper_pid_; }
+  std::uint64_t generation() const { return is_whole() ? load_word(file_->generation) : 0; }
 
   // The keeper published within the last 2 s.
   bool alive() const;
 
   // `gpu` < gpu_count(), which counts the unplugged ones too.
-  const Identity& identity(std::uint32_t gpu) const { return file_->identities[gpu]; }
+  const Identity& identity(std::uint32_t gpu) const { return identities_[gpu]; }
   const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
 
   // The directory it was opened with: where the keeper's socket is.
@@ -62,30 +64,39 @@ class WorldReader {
 
   // Setter calls, resets and driver changes, of all GPUs, the oldest first: at most the last
   // kWritesKept of the write_count() that there were.
-  std::uint64_t write_count() const { return load_word(file_->writes.count); }
+  std::uint64_t write_count() const { return is_whole() ? load_word(file_->writes.count) : 0; }
   std::vector<WriteRecord> writes() const;
 
   // Events of all GPUs since the one with this sequence number (0: since the world began), the
   // oldest first; those overwritten meanwhile are missing. event_count() is the newest one's
   // number.
-  std::uint64_t event_count() const { return load_word(file_->events.count); }
+  std::uint64_t event_count() const { return is_whole() ? load_word(file_->events.count) : 0; }
   std::vector<EventRecord> events_after(std::uint64_t sequence) const;
 
  private:
   static constexpr int kMaxAttempts = 1000;
 
-  WorldReader(std::string directory, const WorldFile* file, std::uint32_t gpu_count)
-      : directory_(std::move(directory)), file_(file), gpu_count_(gpu_count) {}
+  WorldReader(std::string directory, UniqueFd fd, const WorldFile* file,
+              const WorldHeader& header)
+      : directory_(std::move(directory)),
+        fd_(std::move(fd)),
+        file_(file),
+        gpu_count_(header.gpu_count),
+        keeper_pid_(header.keeper_pid) {}
   Result<void> resolve_models();
+  // Beyond the end of a file no memory is behind the mapping.
+  bool is_whole() const;
   template <class Copy>
   bool copy_slot(Copy&& copy) const;
 
   std::string directory_;
 
+  UniqueFd fd_;  // of who opens the driver, with the lock that says so
   const WorldFile* file_;
   std::uint32_t gpu_count_;
+  std::int32_t keeper_pid_;
+  std::array<Identity, kMaxGpus> identities_{};
   std::array<const Model*, kMaxGpus> models_{};
-  UniqueFd held_;  // of who opens the driver, with the lock that says so
 };
 
 }  // namespace gpuyard::sim

@@ -56,6 +56,7 @@ std::optional<std::vector<ProcessUse>> WorldReader::processes(std::uint32_t gpu,
   std::vector<ProcessUse> out;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (attempt > 0) ::sched_yield();
+    if (!is_whole()) return std::nullopt;
     const std::uint64_t before = load_word(file_->process_generation);
     const ProcessTable& table = file_->processes[before & 1];
     const std::uint64_t range = load_word(table.ranges[gpu]);
@@ -75,11 +76,11 @@ std::optional<std::vector<ProcessUse>> WorldReader::processes(std::uint32_t gpu,
 }
 
 std::vector<WriteRecord> WorldReader::writes() const {
-  return entries_after(file_->writes, 0);
+  return is_whole() ? entries_after(file_->writes, 0) : std::vector<WriteRecord>();
 }
 
 std::vector<EventRecord> WorldReader::events_after(std::uint64_t sequence) const {
-  return entries_after(file_->events, sequence);
+  return is_whole() ? entries_after(file_->events, sequence) : std::vector<EventRecord>();
 }
 
 }  // namespace gpuyard::sim
