@@ -45,6 +45,7 @@ struct Config {
     std::string socket;
     std::vector<std::string> listen;
     std::string rapl_root = "/sys/class/powercap";
+    bool cpu_over_tcp = false;
 
     bool on() const { return !socket.empty() || !listen.empty(); }
   } zeus;

@@ -156,6 +156,11 @@ constexpr std::array kKeys = {
         "/sys/class/powercap is mounted.",
         Type::text, &get_member<&Config::zeus, &Config::Zeus::rapl_root>,
         &set_member<&Config::zeus, &Config::Zeus::rapl_root>},
+    Key{"zeus", "cpu_over_tcp", false,
+        "Whether anybody who may connect over TCP reads the energy of CPUs, in whole joules and "
+        "once a second. Finer, it tells what they compute: that is for Unix sockets.",
+        Type::boolean, &get_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>,
+        &set_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>},
     Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},

@@ -45,7 +45,8 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
       authority_(authority),
       config_(config),
       cpus_(loop, query, config.zeus.rapl_root),
-      facade_({loop, *this, *this, cpus_, version}),
+      coarse_cpus_(loop, cpus_),
+      facade_({loop, *this, *this, cpus_, coarse_cpus_, config.zeus.cpu_over_tcp, version}),
       server_(
           loop,
           [this](http::Request request, http::Reply reply) {

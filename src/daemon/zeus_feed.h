@@ -42,6 +42,7 @@ class ZeusFeed final : private zeus::Gpus, private zeus::Control {
   const api::Authority authority_;
   const config::Config& config_;
   cpu::Watch cpus_;
+  zeus::CoarseCpus coarse_cpus_;
   zeus::Facade facade_;
   http::Server server_;
 };

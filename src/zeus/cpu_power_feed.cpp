@@ -23,10 +23,11 @@ std::optional<std::int64_t> known(const std::optional<Result<std::int64_t>>& pow
 
 }  // namespace
 
-CpuPowerFeed::CpuPowerFeed(Loop& loop, cpu::Watch& watch, const std::vector<std::uint32_t>& cpus)
+CpuPowerFeed::CpuPowerFeed(Loop& loop, const CpuSight& sight,
+                           const std::vector<std::uint32_t>& cpus)
     : loop_(loop) {
   for (const std::uint32_t id : cpus) waiting_.push_back({id, std::nullopt});
-  listening_ = watch.listen([this](const cpu::Energies& energies) { hear(energies); });
+  listening_ = sight.listen([this](const cpu::Energies& energies) { hear(energies); });
 }
 
 void CpuPowerFeed::hear(const cpu::Energies& energies) {

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "cpu/power.h"
-#include "cpu/watch.h"
 #include "http/feed.h"
+#include "zeus/handlers.h"
 
 namespace gpuyard::zeus {
 
 class CpuPowerFeed final : public http::Feed {
  public:
-  // Reads all CPUs every Watch::kPeriod for as long as the feed lives, and tells of these.
-  CpuPowerFeed(Loop&, cpu::Watch&, const std::vector<std::uint32_t>& cpus);
+  // Hears of all CPUs for as long as the feed lives, and tells of these.
+  CpuPowerFeed(Loop&, const CpuSight&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;
   // As for GPUs.

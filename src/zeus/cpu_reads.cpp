@@ -103,15 +103,37 @@ std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& ans
 
 }  // namespace
 
+Result<void> may_see_cpus(const Context& context, const http::Request& request) {
+  if (context.cpu_over_tcp || request.peer.kind == http::Peer::Kind::unix_socket) return {};
+  return Error{Errc::denied,
+               "the energy of CPUs tells what they compute, so that over TCP there is none; with "
+               "[zeus] cpu_over_tcp = true in gpuyard's configuration whole joules are told, once "
+               "a second"};
+}
+
+CpuSight sight_of(Context& context, const http::Request& request) {
+  if (request.peer.kind != http::Peer::Kind::unix_socket) {
+    CoarseCpus& cpus = context.coarse_cpus;
+    return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
+            [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
+            CoarseCpus::kPeriod};
+  }
+  cpu::Watch& cpus = context.cpus;
+  return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
+          [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
+          cpu::Watch::kPeriod};
+}
+
 void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& call) {
   const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
   if (!ids) return call.answer.refuse(ids.error());
-  context.cpus.fresh([answer = call.answer, ids = *ids, wish](const Result<cpu::Energies>& read) {
-    if (!read) return answer.refuse(500, read.error().message);
-    const auto found = gather<CpuEnergy>(
-        ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
-    if (found) answer.json(*found);
-  });
+  sight_of(context, call.request)
+      .fresh([answer = call.answer, ids = *ids, wish](const Result<cpu::Energies>& read) {
+        if (!read) return answer.refuse(500, read.error().message);
+        const auto found = gather<CpuEnergy>(
+            ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
+        if (found) answer.json(*found);
+      });
 }
 
 // Two readings, and the time between them.
@@ -121,10 +143,12 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
   struct Measuring {
     Ids ids;
     Answer answer;
+    CpuSight cpus;
     cpu::Energies first;
     Subscription pause;
   };
-  const auto measuring = std::make_shared<Measuring>(Measuring{*ids, call.answer, {}, {}});
+  const auto measuring = std::make_shared<Measuring>(
+      Measuring{*ids, call.answer, sight_of(context, call.request), {}, {}});
   const auto end = [&context, measuring](const Result<cpu::Energies>& read) {
     if (!read) return measuring->answer.refuse(500, read.error().message);
     const auto powers = cpu::power_between(measuring->first, *read);
@@ -134,12 +158,12 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
     measuring->answer.json(
         CpuPowers{context.loop.wall().time_since_epoch().count(), *std::move(found)});
   };
-  context.cpus.fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
+  measuring->cpus.fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
     if (!read) return measuring->answer.refuse(500, read.error().message);
     measuring->first = *read;
-    measuring->pause = context.loop.call_after(cpu::Watch::kPeriod, [&context, measuring, end] {
+    measuring->pause = context.loop.call_after(measuring->cpus.period, [measuring, end] {
       measuring->pause.reset();
-      context.cpus.fresh(end);
+      measuring->cpus.fresh(end);
     });
   });
 }
@@ -147,8 +171,8 @@ void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
 void stream_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
   const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
   if (!ids) return call.answer.refuse(ids.error());
-  call.answer.send(
-      http::event_stream(std::make_shared<CpuPowerFeed>(context.loop, context.cpus, *ids)));
+  call.answer.send(http::event_stream(
+      std::make_shared<CpuPowerFeed>(context.loop, sight_of(context, call.request), *ids)));
 }
 
 }  // namespace gpuyard::zeus

@@ -97,5 +97,32 @@ TEST_F(CpuReads, AStuckWorkerIsAnErrorAfterAWhile) {
   }
 }
 
+class OverTcp : public CpuReads {
+ protected:
+  OverTcp() { peer_ = http::Peer{}; }
+  Facade open_{{loop_, gpus_, control_, cpus_, coarse_cpus_, true, "1.2.3"}};
+};
+
+TEST_F(OverTcp, ThereAreNoCpusUnlessItIsSwitchedOn) {
+  for (const char* target : {kEnergy, "/cpu/get_power", "/cpu/stream_power"}) {
+    const auto answer = get(target);
+    EXPECT_EQ(answer.status, 403) << target;
+    EXPECT_THAT(text(answer), testing::HasSubstr("cpu_over_tcp"));
+  }
+  EXPECT_THAT(got("/discover"), testing::HasSubstr(R"("cpus":[])"));
+}
+
+TEST_F(OverTcp, ThereAreWholeJoulesOnceASecond) {
+  served_ = &open_;
+  cpu::RaplTree::set(tree_.package(0), 7'999'999);
+  EXPECT_EQ(got(kEnergy), R"({"0":{"cpu_energy_uj":7000000,"dram_energy_uj":0},)"
+                          R"("1":{"cpu_energy_uj":3000000,"dram_energy_uj":null}})");
+  cpu::RaplTree::set(tree_.package(0), 9'000'000);
+  loop_.advance(CoarseCpus::kPeriod - milliseconds(1));
+  EXPECT_THAT(got(kEnergy), testing::HasSubstr(R"("cpu_energy_uj":7000000)"));
+  loop_.advance(milliseconds(1));
+  EXPECT_THAT(got(kEnergy), testing::HasSubstr(R"("cpu_energy_uj":9000000)"));
+}
+
 }  // namespace
 }  // namespace gpuyard::zeus

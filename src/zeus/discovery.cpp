@@ -62,11 +62,11 @@ void put_cpus(Discovery& to, const cpu::Energies& energies) {
   }
 }
 
-Discovery discovery_of(const Context& context) {
+Discovery discovery_of(const Context& context, bool sees_cpus) {
   const auto snapshot = context.gpus.latest();
   Discovery discovery;
   put_gpus(discovery, *snapshot);
-  put_cpus(discovery, context.cpus.latest());
+  if (sees_cpus) put_cpus(discovery, context.cpus.latest());
   auto& groups = discovery.enabled_api_groups;
   if (context.control.enabled()) groups.emplace_back(name_of(Group::gpu_control));
   groups.emplace_back(name_of(Group::gpu_read));
@@ -85,7 +85,10 @@ void when_cpus_are_known(Context& context, std::function<void()> then) {
 
 void discover(Context& context, const Nothing&, const Call& call) {
   when_cpus_are_known(context,
-                      [&context, answer = call.answer] { answer.json(discovery_of(context)); });
+                      [&context, answer = call.answer,
+                       sees_cpus = may_see_cpus(context, call.request).ok()] {
+                        answer.json(discovery_of(context, sees_cpus));
+                      });
 }
 
 void get_time(Context& context, const Nothing&, const Call& call) {

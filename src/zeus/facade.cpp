@@ -24,6 +24,7 @@ http::Response wrong_method(const http::Request& request, http::Method allowed) 
 
 // Whether this client may have the group's routes at all.
 Result<void> permitted(const Context& context, Group group, const http::Request& request) {
+  if (group == Group::cpu_read) return may_see_cpus(context, request);
   if (group != Group::gpu_control) return {};
   if (auto on = context.control.enabled(); !on) return on;
   return context.control.permits(request);

@@ -10,6 +10,7 @@
 #include "cpu/watch.h"
 #include "http/message.h"
 #include "zeus/answer.h"
+#include "zeus/coarse_cpus.h"
 #include "zeus/yard.h"
 
 namespace gpuyard::zeus {
@@ -19,8 +20,20 @@ struct Context {
   Gpus& gpus;
   Control& control;
   cpu::Watch& cpus;
+  CoarseCpus& coarse_cpus;
+  bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
   std::string version;
 };
+
+// CPUs as one client may see them.
+struct CpuSight {
+  std::function<void(cpu::Watch::Answer)> fresh;
+  std::function<Subscription(cpu::Watch::Heard)> listen;
+  Duration period{};  // of what is heard
+};
+CpuSight sight_of(Context&, const http::Request&);
+// Errc::denied, saying what would let it.
+Result<void> may_see_cpus(const Context&, const http::Request&);
 
 struct Nothing {};
 BOOST_DESCRIBE_STRUCT(Nothing, (), ())

@@ -142,7 +142,7 @@ class FacadeTest : public ::testing::Test {
     request.received = loop_.now();
     ASSERT_TRUE(http::decode_target(request));
     answers_.clear();
-    facade_.handle(std::move(request), http::Reply([this](http::Response answer) {
+    served_->handle(std::move(request), http::Reply([this](http::Response answer) {
                      answers_.push_back(std::move(answer));
                    }));
     settle();
@@ -173,7 +173,9 @@ class FacadeTest : public ::testing::Test {
   cpu::RaplTree tree_;
   ManualWorker worker_;
   cpu::Watch cpus_{loop_, worker_, tree_.root()};
-  Facade facade_{{loop_, gpus_, control_, cpus_, "1.2.3"}};
+  CoarseCpus coarse_cpus_{loop_, cpus_};
+  Facade facade_{{loop_, gpus_, control_, cpus_, coarse_cpus_, false, "1.2.3"}};
+  Facade* served_ = &facade_;
   http::Peer peer_ = user(1000);
   std::vector<http::Response> answers_;
 };
