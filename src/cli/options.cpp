@@ -5,9 +5,12 @@
 #include <map>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/completion.h"
+#include "cli/terminal.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -44,6 +47,71 @@ void refuse_empty_values(const CLI::App& app) {
     }
   }
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
+}
+
+// The verb that was given last, and the words that lead to it. Groups of options have no name.
+struct Given {
+  const CLI::App* verb;
+  std::string above;  // "gpuyard lease"
+  std::string path() const {
+    return above.empty() ? verb->get_name() : above + " " + verb->get_name();
+  }
+};
+
+Given given_verb(const CLI::App& program) {
+  Given given{&program, ""};
+  for (bool deeper = true; deeper;) {
+    const auto below = given.verb->get_subcommands();
+    const auto named = std::ranges::find_if(
+        below, [](const CLI::App* verb) { return !verb->get_name().empty(); });
+    deeper = named != below.end();
+    if (deeper) given = {*named, given.path()};
+  }
+  return given;
+}
+
+void add_options(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+}
+
+// What may stand where a word does that is not known.
+std::vector<std::string> known_words(const CLI::App& verb, bool option) {
+  std::vector<std::string> names;
+  if (option) add_options(verb, names);
+  for (const CLI::App* below : verb.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!below->get_name().empty() && !option) names.push_back(below->get_name());
+    if (below->get_name().empty() && option) add_options(*below, names);
+  }
+  return names;
+}
+
+// Why a word was left over, and which one may have been meant.
+std::string said_of(const CLI::App& program, std::string word) {
+  const Given given = given_verb(program);
+  const bool option = word.starts_with('-');
+  if (option) word.erase(std::min(word.find('='), word.size()));
+  const auto known = known_words(*given.verb, option);
+  std::string text;
+  if (option) {
+    text = fmt::format("`{}` has no option {}", given.path(), word);
+  } else if (!known.empty()) {
+    text = fmt::format("`{}` has no verb {}", given.path(), word);
+  } else {
+    text = fmt::format("`{}` takes no \"{}\"", given.path(), word);
+  }
+  const auto meant = nearest(word, {known.begin(), known.end()});
+  return meant.empty() ? text : fmt::format("{}; did you mean {}?", text, meant);
+}
+
+// Of the verb that was given last: CLI11's own line.
+std::string usage_of(const CLI::App& program) {
+  const Given given = given_verb(program);
+  const std::string help = given.verb->help(given.above);
+  const std::size_t begin = std::min(help.find("Usage:"), help.size());
+  const std::string line = help.substr(begin, help.find('\n', begin) - begin);
+  return fmt::format("  {}\n  `{} --help` says more.", line, given.path());
 }
 
 CompletableVerb completable(const CLI::App& app) {
@@ -117,6 +185,10 @@ Option Option::sets_enum(EnumField field, int value) const {
 
 Options Options::verb(const std::string& name, const char* help) const {
   return Options(app_->add_subcommand(name, help));
+}
+
+Options Options::group(const char* heading) const {
+  return Options(app_->group(heading));
 }
 
 Options Options::requires_verb() const {
@@ -204,7 +276,11 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
     refuse_empty_values(*app_);
   } catch (const CLI::ParseError& error) {
     // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
-    return app_->exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);
+    const auto unknown = app_->remaining(true);
+    if (error.get_exit_code() == 0 || unknown.empty()) {
+      return app_->exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);
+    }
+    return complain({Errc::invalid, said_of(*app_, unknown.front())}, usage_of(*app_));
   }
   return std::nullopt;
 }

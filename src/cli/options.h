@@ -80,6 +80,7 @@ class Options {
   explicit Options(CLI::App* app) : app_(app) {}
 
   Options verb(const std::string& name, const char* help) const;
+  Options group(const char* heading) const;      // under which the help shows this verb
   Options requires_verb() const;                 // one of the verbs below must follow
   Options alternatives(const char* name) const;  // options of which one must be given
   bool given() const;
