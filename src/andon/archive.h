@@ -47,7 +47,7 @@ struct Kept {
 
 struct HistoryQuestion {
   std::string rule = {};                     // empty: any
-  DeviceId gpu = {};                         // empty: any
+  std::string gpus = {};                     // their ids with commas; empty: any
   std::optional<std::uint64_t> before = {};  // numbers below this one
   std::int64_t limit = 100;
 };

@@ -37,6 +37,19 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
   return found->front().id;
 }
 
+// Their ids with commas; also of those that are not there any more.
+Result<std::string> gpus_asked_for(const Context& context, std::string_view names) {
+  std::string ids;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    const auto gpu = gpu_named(context, std::string(name), any_uuid);
+    if (!gpu) return gpu.error();
+    ids.append(ids.empty() ? "" : ",").append(*gpu);
+  }
+  return ids;
+}
+
 Result<void> check_rule(const Context& context, const std::string& name) {
   if (name.empty() || find_rule(context.alerts->engine().rules(), name) != nullptr) return {};
   return Error{Errc::not_found,
@@ -86,9 +99,9 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
   if (question.limit < 1 || question.limit > protocol::kMostAlertHistory) {
     return respond(Error{Errc::invalid, "parameter limit must be from 1 to 1000"});
   }
-  const auto gpu = gpu_named(context, query.gpu.value_or(""), any_uuid);
-  if (!gpu) return respond(gpu.error());
-  question.gpu = *gpu;
+  auto gpus = gpus_asked_for(context, query.gpu.value_or(""));
+  if (!gpus) return respond(std::move(gpus).error());
+  question.gpus = *std::move(gpus);
   question.rule = query.rule.value_or("");
   question.before = query.before;
   const auto shared = std::make_shared<Responder<protocol::AlertHistory>>(std::move(respond));

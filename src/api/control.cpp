@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/gpu_names.h"
 #include "api/handlers.h"
@@ -265,8 +266,7 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
   if (query.gpu) {
     auto ids = ids_named(*context.telemetry.latest(), *query.gpu);
     if (!ids) return respond(std::move(ids).error());
-    if (ids->size() != 1) return respond(Error{Errc::invalid, "gpu: one GPU, or leave it out"});
-    question.gpu = ids->front();
+    question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
   const auto shared = std::make_shared<Responder<protocol::Audit>>(std::move(respond));
   const bool asked = context.control->archive().audit(

@@ -9,6 +9,7 @@
 #include "cli/shared_options.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "cli/words.h"
 #include "client/daemon_client.h"
 #include "protocol/alert_routes.h"
 
@@ -46,7 +47,7 @@ int list(const AlertsVerb& verb, const http::Endpoint& daemon) {
 int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   protocol::AlertHistoryQuery query;
   query.rule = unless_empty(verb.rule);
-  query.gpu = unless_empty(verb.gpu);
+  query.gpu = unless_empty(verb.gpus);
   query.limit = verb.limit;
   return show(verb, client::call(daemon, protocol::kAlertHistory, query), [&](const auto& past) {
     return history_text(past, wall_now(), Screen::of_stdout(verb.color));
@@ -61,18 +62,28 @@ int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
       });
 }
 
+int silence(const AlertsVerb& verb, const http::Endpoint& daemon,
+            const protocol::SilenceWish& wish) {
+  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
+              [&](const protocol::Silence& one) {
+                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
+              });
+}
+
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length = seconds_of(verb.length, "--for");
   if (!length) return complain(length.error());
   protocol::SilenceWish wish;
   wish.for_s = *length;
   wish.rule = unless_empty(verb.rule);
-  wish.gpu = unless_empty(verb.gpu);
   wish.comment = unless_empty(verb.note);
-  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
-              [&](const protocol::Silence& one) {
-                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
-              });
+  if (verb.gpus.empty()) return silence(verb, daemon, wish);
+  // A silence is of one GPU or of all.
+  for (std::string& gpu : split(verb.gpus, ',')) {
+    wish.gpu = std::move(gpu);
+    if (const int failed = silence(verb, daemon, wish); failed != 0) return failed;
+  }
+  return 0;
 }
 
 int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
@@ -103,8 +114,7 @@ int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
 
 void add_subject(Options sub, AlertsVerb& verb) {
   sub.option("--rule", verb.rule, "Of this rule; else any").type_name("NAME");
-  sub.option("--gpu", verb.gpu, "Of this GPU: index, UUID or PCI address; else any")
-      .type_name("GPU");
+  add_gpus_option(sub, verb.gpus, "Of these GPUs: indexes, UUIDs or PCI addresses; else any");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Options add_audit(Options program, AuditVerb& verb) {
   const Options audit =
       program.verb("audit", "Show who changed what of the GPUs, and who was refused");
   add_showing(audit, verb.socket, verb.json, verb.color);
-  audit.option("gpu", verb.gpu, "Index, UUID or PCI address; else all").type_name("GPU");
+  add_gpus(audit, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
   audit.option("-n,--limit", verb.limit, "The newest N (50)")
       .type_name("N")
       .range(1, kMostAuditLines);
@@ -40,7 +40,7 @@ int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
   if (!daemon) return complain_without_daemon(daemon.error());
   protocol::AuditQuery query;
-  if (!verb.gpu.empty()) query.gpu = verb.gpu;
+  if (!verb.gpus.empty()) query.gpu = verb.gpus;
   query.limit = verb.limit;
   const auto audit = client::call(*daemon, protocol::kAudit, query);
   if (!audit) return complain_about_control(audit.error(), *daemon);

@@ -7,20 +7,26 @@ namespace {
 
 using Subject = ControlVerb::Subject;
 
-constexpr const char* kSomeGpus = "Indexes, UUIDs or PCI addresses with commas, or all";
-
-// `gpus` is the positional.
 struct AddedVerb {
   Options options;
   Option gpus;
 };
 
+// Where a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: there they take commas alone.
+enum class Followed : bool { by_nothing, by_a_value };
+
 AddedVerb add_verb(Options program, ControlVerb& verb, Subject subject, const char* summary,
-                   const char* gpus_help = kSomeGpus, const char* gpus_name = "GPU,...") {
+                   Followed followed = Followed::by_nothing) {
   verb.subject = subject;
   const Options sub = program.verb(std::string(name_of(subject)), summary);
   add_showing(sub, verb.socket, verb.json, verb.color);
-  const Option gpus = sub.option("gpus", verb.gpus, gpus_help).type_name(gpus_name);
+  const Option gpus =
+      followed == Followed::by_a_value
+          ? sub.option("gpus,--gpus", verb.gpus,
+                       "Indexes, UUIDs or PCI addresses with commas, or all")
+                .type_name("GPU,...")
+          : sub.list("gpus,--gpus", verb.gpus, "Indexes, UUIDs or PCI addresses, or all")
+                .type_name("GPU ...");
   sub.flag("--dry-run", verb.dry_run, "Only say what would be changed");
   sub.flag("--yes", verb.yes, "Do not ask");
   sub.flag("--no-wait", verb.no_wait, "Do not wait until it is done");
@@ -43,7 +49,7 @@ Option add_lifetime(Options sub, ControlVerb& verb) {
 // Those of one value.
 Options add_setting(Options program, ControlVerb& verb, Subject subject, const char* summary,
                     const char* value_name, const char* value_help) {
-  const Options sub = add_verb(program, verb, subject, summary).options;
+  const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
   const Option value = sub.option("value", verb.value, value_help).type_name(value_name);
   add_lifetime(sub, verb).needs(value);
   sub.flag("--restore", verb.restore, "Give up what you wanted of it").excludes(value);
@@ -105,8 +111,7 @@ Options add_ecc(Options program, ControlVerb& verb) {
 
 Options add_reset(Options program, ControlVerb& verb) {
   const auto [reset, gpus] =
-      add_verb(program, verb, Subject::reset, "Reset one GPU that nobody uses",
-               "Index, UUID or PCI address", "GPU");
+      add_verb(program, verb, Subject::reset, "Reset one GPU that nobody uses");
   gpus.required();
   return reset;
 }

@@ -45,13 +45,13 @@ Result<protocol::Snapshot> look_closely(client::Source& source) {
 
 Result<protocol::Snapshot> ask(const DevicesVerb& verb, client::Source& source) {
   if (verb.json) return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
-  return verb.gpu.empty() ? source.snapshot(kTableProbes, client::Owners::not_needed)
+  return verb.gpus.empty() ? source.snapshot(kTableProbes, client::Owners::not_needed)
                           : look_closely(source);
 }
 
 std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
   const Screen screen = Screen::of_stdout(verb.color);
-  if (verb.gpu.empty()) return device_table(snapshot, screen);
+  if (verb.gpus.empty()) return device_table(snapshot, screen);
   std::string text;
   for (const protocol::Device& device : snapshot.devices) {
     if (!text.empty()) text += "\n";
@@ -65,8 +65,7 @@ std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot)
 Options add_devices(Options program, DevicesVerb& verb) {
   const Options devices = program.verb("devices", "Show the GPUs, or one of them in full");
   add_source(devices, verb.source);
-  devices.option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
-      .type_name("GPU");
+  add_gpus(devices, verb.gpus, "These in full: indexes, UUIDs or PCI addresses");
   devices.flag("--json", verb.json, "Print JSON");
   add_color(devices, verb.color);
   return devices;
@@ -77,8 +76,8 @@ int run(const DevicesVerb& verb) {
   if (!open) return show_nothing(verb, open.error());
   auto snapshot = ask(verb, *open->source);
   if (!snapshot) return show_nothing(verb, snapshot.error());
-  if (!verb.gpu.empty() && snapshot->driver_initialised) {
-    if (const auto kept = keep_only(*snapshot, verb.gpu); !kept) return complain(kept.error());
+  if (!verb.gpus.empty() && snapshot->driver_initialised) {
+    if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
   }
   if (verb.json) print(json::to_json(*snapshot) + "\n");
   if (!snapshot->driver_initialised) {

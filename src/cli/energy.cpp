@@ -119,7 +119,7 @@ Options add_energy(Options program, EnergyVerb& verb) {
   const Options energy = program.verb("energy", "Show what the GPUs used, or what a command uses");
   add_source(energy, verb.source);
   const Option command = energy.command(verb.command, "What to run and measure, after --");
-  energy.option("--gpu,--gpus", verb.gpus, "Measure these GPUs: indexes, UUIDs or PCI addresses")
+  add_gpus_option(energy, verb.gpus, "Measure these GPUs: indexes, UUIDs or PCI addresses")
       .type_name("GPU")
       .needs(command);
   energy.option("--report", verb.report, "Write what was measured as JSON to FILE (-: stdout)")

@@ -74,7 +74,7 @@ class Follower {
     request.samples = protocol::SampleDetail::none;
     request.follow = verb_.follow;
     request.since = last_.empty() ? std::string(protocol::kOldest) : last_;
-    if (!verb_.gpu.empty()) request.gpus = verb_.gpu;
+    if (!verb_.gpus.empty()) request.gpus = verb_.gpus;
     http::ClientRequest asked;
     asked.target = client::target_of(protocol::kEvents.pattern, named_values(request));
     return http::EventReader::open(daemon_, std::move(asked), client::kAnswerDeadline);
@@ -141,8 +141,7 @@ Options add_events(Options program, EventsVerb& verb) {
   add_socket(events, verb.source.socket);
   events.flag("--follow", verb.follow, "Go on with what happens");
   events.option("--since", verb.since, "Only what followed the event with this id").type_name("ID");
-  events.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
-      .type_name("GPU");
+  add_gpus(events, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
   events.flag("--json", verb.json, "Print a line of JSON for each event");
   add_color(events, verb.color);
   return events;

@@ -29,7 +29,7 @@ std::vector<std::string> split_all(const std::vector<std::string>& given) {
 
 // Those named, or all that are there.
 Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::Endpoint& daemon) {
-  if (!verb.gpus.empty()) return split_all(verb.gpus);
+  if (!verb.gpus.empty()) return split(verb.gpus, ',');
   const auto snapshot = client::call(daemon, protocol::kSnapshot);
   if (!snapshot) return snapshot.error();
   std::vector<std::string> gpus;
@@ -166,7 +166,7 @@ int complain_about_daemon(const Error& error) {
 Options add_history(Options program, HistoryVerb& verb) {
   using enum HistoryVerb::Charset;
   const Options history = program.verb("history", "Show what a reading of the GPUs was");
-  history.option("gpu", verb.gpus, "Indexes, UUIDs or PCI addresses; else all").type_name("GPU");
+  add_gpus(history, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
   history.option("--socket", verb.socket, "Ask the daemon at PATH or ADDRESS:PORT");
   history.option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
       .type_name("NAME,...");

@@ -46,9 +46,7 @@ int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
 Options add_cordoning(Options program, CordonVerb& verb, const char* name, const char* summary) {
   const Options sub = program.verb(name, summary);
   add_socket(sub, verb.socket);
-  sub.option("gpus", verb.gpus, "Indexes, UUIDs or PCI addresses with commas, or all")
-      .type_name("GPU,...")
-      .required();
+  add_gpus(sub, verb.gpus, "Indexes, UUIDs or PCI addresses, or all").required();
   sub.flag("--json", verb.json, "Print JSON");
   return sub;
 }

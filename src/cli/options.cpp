@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -222,6 +223,15 @@ template Option Options::option(const char*, std::uint64_t&, const char*) const;
 template Option Options::option(const char*, std::optional<int>&, const char*) const;
 template Option Options::option(const char*, std::optional<double>&, const char*) const;
 template Option Options::option(const char*, std::optional<std::uint32_t>&, const char*) const;
+
+Option Options::list(const char* names, std::string& field, const char* help) const {
+  const auto join = [&field](const std::vector<std::string>& words) {
+    field = fmt::format("{}", fmt::join(words, ","));
+  };
+  CLI::Option* option = app_->add_option_function<std::vector<std::string>>(names, join, help);
+  if (!option->get_positional()) option->allow_extra_args(false);
+  return Option(option);
+}
 
 Option Options::command(std::vector<std::string>& words, const char* help) const {
   return Option(transform(app_->add_option(kCommand, words, help), [](std::string& word) {

@@ -102,6 +102,9 @@ class Options {
     for (const auto& [word, value] : words) numbers.emplace_back(word, static_cast<int>(value));
     return enum_option(names, EnumField(field), numbers, help);
   }
+  // Words that come with commas or blanks between them, or each with an option of its own: one text
+  // with commas.
+  Option list(const char* names, std::string& field, const char* help) const;
   // Somebody else's command: its words are taken as they are.
   Option command(std::vector<std::string>& words, const char* help) const;
 

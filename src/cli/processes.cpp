@@ -12,7 +12,7 @@ namespace gpuyard::cli {
 namespace {
 
 Result<ProcessAnswer> ask(client::Source& source, const ProcessesVerb& verb) {
-  const auto snapshot = look_at(source, verb.gpu, {Probe::processes}, client::Owners::looked_up);
+  const auto snapshot = look_at(source, verb.gpus, {Probe::processes}, client::Owners::looked_up);
   if (!snapshot) return snapshot.error();
   auto answer = ask_processes(source, *snapshot);
   if (answer && !verb.user.empty()) {
@@ -39,8 +39,7 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
 Options add_processes(Options program, ProcessesVerb& verb) {
   const Options processes = program.verb("processes", "Show who uses the GPUs");
   add_source(processes, verb.source);
-  processes.option("gpu", verb.gpu, "Index, UUID or PCI address; several with commas")
-      .type_name("GPU");
+  add_gpus(processes, verb.gpus, "These only: indexes, UUIDs or PCI addresses");
   processes.option("--user", verb.user, "Only this user's, by name or number").type_name("USER");
   processes.flag("--json", verb.json, "Print JSON");
   add_color(processes, verb.color);

@@ -79,7 +79,7 @@ Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Que
                         bool first) {
   const bool who = verb.action == QueryVerb::Action::processes;
   const auto owners = who ? client::Owners::looked_up : client::Owners::not_needed;
-  auto snapshot = look_at(source, verb.gpu, query.wanted, owners);
+  auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
   if (!snapshot) return std::move(snapshot).error();
   const Queried queried{*std::move(snapshot)};
   CsvStyle csv = query.format.csv;
@@ -130,8 +130,7 @@ Options add_query(Options program, QueryVerb& verb) {
   add_source(query, verb.source);
   query.option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
       .type_name("NAME,...");
-  query.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
-      .type_name("GPU");
+  add_gpus(query, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
   const Option format = query.option("--format", verb.format, "csv[,noheader][,nounits], or json");
   query.flag("--json", verb.format, "json", "The same as --format json").excludes(format);
   const Option interval =
@@ -153,7 +152,7 @@ Options add_smi(Options program, QueryVerb& verb) {
       .sets(verb.action, Action::processes)
       .excludes(gpus);
   smi.option("--format", verb.format, "csv[,noheader][,nounits]");
-  smi.option("-i,--id", verb.gpu, "These GPUs only").type_name("GPU");
+  smi.list("-i,--id,--gpus", verb.gpus, "These GPUs only").type_name("GPU,...");
   const Option seconds = smi.option("-l,--loop", verb.interval, "Again after so many seconds");
   smi.option("--loop-ms", verb.interval, "Again after so many milliseconds")
       .unit("ms")

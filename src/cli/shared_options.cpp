@@ -75,6 +75,14 @@ void add_filters(Options verb, LeaseFilters& wanted) {
   add_note(verb, wanted.note);
 }
 
+Option add_gpus(Options verb, std::string& gpus, const char* help) {
+  return verb.list("gpus,--gpus,--gpu", gpus, help).type_name("GPU ...");
+}
+
+Option add_gpus_option(Options verb, std::string& gpus, const char* help) {
+  return verb.list("--gpus,--gpu", gpus, help).type_name("GPU,...");
+}
+
 Option add_note(Options verb, std::string& note) {
   return verb.option("--note", note, "What it is for, for others to read").type_name("TEXT");
 }

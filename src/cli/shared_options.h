@@ -25,6 +25,10 @@ void add_position(Options verb, const char* from_name, std::string& from, const 
 
 // Which GPUs a lease is to have.
 void add_filters(Options verb, LeaseFilters& wanted);
+// Which GPUs, as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses with
+// commas or blanks.
+Option add_gpus(Options verb, std::string& gpus, const char* help);
+Option add_gpus_option(Options verb, std::string& gpus, const char* help);
 Option add_note(Options verb, std::string& note);
 
 }  // namespace gpuyard::cli

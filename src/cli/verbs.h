@@ -46,14 +46,14 @@ struct SourceFlags {
 struct DevicesVerb {
   SourceFlags source;
   bool json = false;
-  std::string gpu;  // empty: the table of all
+  std::string gpus;  // empty: the table of all
   ColorWish color = ColorWish::automatic;
 };
 
 struct WatchVerb {
   SourceFlags source;
   bool json = false;
-  std::string gpu;
+  std::string gpus;
   ColorWish color = ColorWish::automatic;
   std::string interval = "1s";
   std::uint64_t count = 0;  // 0: until it is ended
@@ -81,14 +81,14 @@ struct EventsVerb {
   bool json = false;
   bool follow = false;
   std::string since;  // empty: all that the daemon knows
-  std::string gpu;
+  std::string gpus;
   ColorWish color = ColorWish::automatic;
 };
 
 struct HistoryVerb {
   enum class Charset { automatic, braille, block, ascii };
   std::string socket;
-  std::vector<std::string> gpus;  // none: all
+  std::string gpus;  // with commas; empty: all
   std::vector<std::string> metrics = {"power"};
   std::string element;
   std::string since = "1h";
@@ -105,7 +105,7 @@ struct QueryVerb {
   enum class Action { gpus, processes, list } action = Action::gpus;
   SourceFlags source;
   std::vector<std::string> fields;
-  std::string gpu;
+  std::string gpus;
   std::string format = "csv";
   std::string interval;  // empty: once
   std::uint64_t count = 0;
@@ -114,7 +114,7 @@ struct QueryVerb {
 struct ProcessesVerb {
   SourceFlags source;
   bool json = false;
-  std::string gpu;   // empty: all
+  std::string gpus;   // empty: all
   std::string user;  // a name or a number; empty: everybody's
   ColorWish color = ColorWish::automatic;
 };
@@ -151,7 +151,7 @@ struct ControlVerb {
 
 struct AuditVerb {
   std::string socket;
-  std::string gpu;  // empty: all
+  std::string gpus;  // empty: all
   std::int64_t limit = 50;
   bool json = false;
   ColorWish color = ColorWish::automatic;
@@ -233,7 +233,7 @@ struct AlertsVerb {
   std::uint64_t number = 0;  // of an alert
   std::string note;
   std::string rule;
-  std::string gpu;
+  std::string gpus;
   std::string length;  // of a silence: "2h"
   std::string id;      // of a silence
   std::string sink;

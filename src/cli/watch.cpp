@@ -160,8 +160,8 @@ Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
     return init_failed(snapshot->driver_error.value_or("unknown reason"));
   }
   Queried queried{*std::move(snapshot)};
-  if (verb.gpu.empty()) return queried;
-  if (auto kept = keep_only(queried.snapshot, verb.gpu); !kept) return std::move(kept).error();
+  if (verb.gpus.empty()) return queried;
+  if (auto kept = keep_only(queried.snapshot, verb.gpus); !kept) return std::move(kept).error();
   return queried;
 }
 
@@ -182,8 +182,7 @@ Options add_watch(Options program, WatchVerb& verb) {
   watch.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
       .type_name("TIME");
   watch.option("--count", verb.count, "End after N looks").type_name("N");
-  watch.option("--gpu", verb.gpu, "These GPUs only: indexes, UUIDs or PCI addresses")
-      .type_name("GPU");
+  add_gpus_option(watch, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
   watch.flag("--json", verb.json, "Print a line of JSON for each look");
   add_color(watch, verb.color);
   return watch;

@@ -41,7 +41,7 @@ struct AuditEntry {
 };
 
 struct AuditQuestion {
-  DeviceId gpu = {};  // empty: all
+  std::string gpus = {};  // their ids with commas; empty: all
   std::int64_t limit = 100;
   std::optional<std::int64_t> before = {};  // entries with a lower number
 };

@@ -303,7 +303,7 @@ template <>
 inline constexpr About about<&protocol::AlertHistoryQuery::rule>{"Only of this rule."};
 template <>
 inline constexpr About about<&protocol::AlertHistoryQuery::gpu>{
-    "Only of this GPU: index, UUID or PCI address."};
+    "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."};
 template <>
 inline constexpr About about<&protocol::AlertHistoryQuery::before>{
     "Only of lower numbers than this."};

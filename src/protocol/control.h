@@ -198,7 +198,7 @@ struct Operations {
 BOOST_DESCRIBE_STRUCT(Operations, (), (schema, operations))
 
 struct AuditQuery {
-  std::optional<std::string> gpu;      // index, UUID or PCI address
+  std::optional<std::string> gpu;      // indexes, UUIDs or PCI addresses with commas
   std::optional<std::int64_t> limit;   // the newest so many; 100 unless said
   std::optional<std::int64_t> before;  // entries older than this number
 };

@@ -246,9 +246,9 @@ Result<std::vector<AuditEntry>> load_audit(Database& database,
   auto rows = database.prepare(
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
       "error, forced, took_ns, source FROM control_audit "
-      "WHERE (?1 = '' OR gpu = ?1) AND number < ?2 ORDER BY number DESC LIMIT ?3");
+      "WHERE (?1 = '' OR instr(',' || ?1 || ',', ',' || gpu || ',') > 0) AND number < ?2 ORDER BY number DESC LIMIT ?3");
   if (!rows) return std::move(rows).error();
-  rows->bind(1, question.gpu).bind(2, question.before.value_or(INT64_MAX)).bind(3, question.limit);
+  rows->bind(1, question.gpus).bind(2, question.before.value_or(INT64_MAX)).bind(3, question.limit);
   std::vector<AuditEntry> entries;
   auto read =
       each_row(*rows, [&](const Statement& row) { entries.push_back(audit_entry_of(row)); });
