@@ -6,6 +6,7 @@
 
 #include "api/handlers.h"
 #include "base/json_writer.h"
+#include "device/bounds.h"
 #include "history/remembered.h"
 #include "protocol/history.h"
 
@@ -83,6 +84,7 @@ struct Named {
   std::string uuid;
   protocol::History about;
   bool known = true;  // else the store may know it
+  Sample now = {};    // nothing, if it is not there
 };
 
 Result<Named> named(const Context& context, const std::string& id) {
@@ -94,6 +96,7 @@ Result<Named> named(const Context& context, const std::string& id) {
     out.uuid = (*device)->info.uuid;
     out.about.index = (*device)->info.index;
     out.about.name = (*device)->info.name;
+    out.now = (*device)->sample;
     return out;
   }
   if (id.starts_with("GPU-")) {
@@ -155,6 +158,11 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
   auto gpu = named(context, query.id);
   if (!gpu) return respond(std::move(gpu).error());
   question->uuid = gpu->uuid;
+  const Row& row = *question->row;
+  if (const auto bound = upper_bound_of(row.metric, gpu->now)) {
+    gpu->about.bound = static_cast<double>(*bound) /
+                       static_cast<double>(unit_info(row.unit).json_divisor);
+  }
   const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
   context.history->ask(*question, renderer(*std::move(gpu), *csv),
                        [answer, csv = *csv](Result<std::string> text) {

@@ -117,7 +117,7 @@ std::string text_of(const HistoryVerb& verb, const std::vector<std::vector<Histo
     for (const History& one : of_metric) {
       if (one.points.empty()) continue;
       out += history_plot(one, span, plot_size(screen, all.size() * of_metric.size()), charset,
-                          screen);
+                          screen, verb.zoom ? PlotRange::zoomed : PlotRange::whole);
     }
   }
   return out;
@@ -177,7 +177,9 @@ Options add_history(Options program, HistoryVerb& verb) {
   history.option("--step", verb.step, "Length of time for each point: 10s, 5m").type_name("TIME");
   const Option json = history.flag("--json", verb.json, "Print JSON");
   const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);
-  history.flag("--plot", verb.plot, "Draw it").excludes(json).excludes(csv);
+  const Option plot = history.flag("--plot", verb.plot, "Draw it").excludes(json).excludes(csv);
+  history.flag("--zoom", verb.zoom, "Draw what it varied by, not all from 0 to its bound")
+      .needs(plot);
   history
       .option("--charset", verb.charset,
               {{"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}},

@@ -88,17 +88,19 @@ struct Range {
   double high = 1;
 };
 
-// From 0, where that leaves half of the height to the values.
-Range range_of(const History& history) {
-  if (history.unit == "%") return {0, 100};
+// Without a bound from 0, where that leaves half of the height to the values.
+Range range_of(const History& history, PlotRange wish) {
   Range range{INFINITY, -INFINITY};
   for (const HistoryPoint& point : history.points) {
     if (!point.mean) continue;
     range.low = std::min(range.low, *point.min);
     range.high = std::max(range.high, *point.max);
   }
-  if (!(range.low <= range.high)) return {};
-  if (range.low >= 0 && range.low <= range.high / 2) range.low = 0;
+  if (!(range.low <= range.high)) return {0, history.bound.value_or(1)};
+  if (wish == PlotRange::whole && history.bound && range.low >= 0) {
+    return {0, std::max(range.high, *history.bound)};
+  }
+  if (wish == PlotRange::whole && range.low >= 0 && range.low <= range.high / 2) range.low = 0;
   if (range.low == range.high) return {range.low - 1, range.high + 1};
   return range;
 }
@@ -172,8 +174,8 @@ std::string heading_of(const History& history) {
 }  // namespace
 
 std::string history_plot(const History& history, const TimeSpan& span, const PlotSize& size,
-                         PlotCharset charset, const Screen& screen) {
-  const Range range = range_of(history);
+                         PlotCharset charset, const Screen& screen, PlotRange wish) {
+  const Range range = range_of(history, wish);
   std::vector<std::string> labels(size.rows);
   labels.front() = amount_text(range.high, history.unit);
   const std::size_t middle = size.rows / 2;

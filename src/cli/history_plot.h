@@ -15,8 +15,12 @@ struct PlotSize {
   std::size_t rows = 12;     // without the lines above and below
 };
 
+// What of a reading that has a bound is drawn: from 0 to that, so that a steady one is a line; or
+// what it varied by.
+enum class PlotRange : bool { whole, zoomed };
+
 // Ends with a newline. Times are local.
 std::string history_plot(const protocol::History&, const TimeSpan&, const PlotSize&, PlotCharset,
-                         const Screen&);
+                         const Screen&, PlotRange = PlotRange::whole);
 
 }  // namespace gpuyard::cli

@@ -14,6 +14,7 @@ protocol::History ramp(int points) {
   history.name = "NVIDIA H100";
   history.metric = "utilization_gpu_percent";
   history.unit = "%";
+  history.bound = 100;
   history.step_ms = 1000;
   for (int i = 0; i < points; ++i) {
     const double value = 100.0 * i / (points - 1);
@@ -62,6 +63,31 @@ TEST(HistoryPlot, AStepIsDrawnFromItsLeastToItsGreatest) {
   for (std::size_t row = 1; row <= 5; ++row) {
     EXPECT_NE(lines[row].find("##########"), std::string::npos) << lines[row];
   }
+}
+
+TEST(HistoryPlot, ASteadyReadingIsALineBelowItsBoundUnlessZoomedIn) {
+  protocol::History history = ramp(100);
+  history.unit = "W";
+  history.bound = 700;
+  for (std::size_t i = 0; i < history.points.size(); ++i) {
+    auto& point = history.points[i];
+    point.min = point.mean = point.max = 654 + static_cast<double>(i % 15);
+  }
+  const auto whole = drawn(history, PlotCharset::ascii, {60, 8});
+  EXPECT_EQ(whole[1].find("700 W"), 0U) << whole[1];
+  EXPECT_NE(whole[8].find("0 W +"), std::string::npos) << whole[8];
+  for (std::size_t row = 2; row <= 8; ++row) {
+    EXPECT_EQ(whole[row].find('#'), std::string::npos) << whole[row];
+  }
+  const std::string zoomed = history_plot(history, span_of({history}), {60, 8}, PlotCharset::ascii,
+                                          Screen{}, PlotRange::zoomed);
+  EXPECT_EQ(split(zoomed, '\n').at(1).find("668 W"), 0U) << zoomed;
+}
+
+TEST(HistoryPlot, WhatExceedsItsBoundIsDrawnAllTheSame) {
+  protocol::History history = ramp(2);
+  history.bound = 50;
+  EXPECT_EQ(drawn(history, PlotCharset::ascii, {60, 8})[1].find("100 %"), 0U);
 }
 
 TEST(HistoryPlot, HasColourOnlyOnAScreenThatHas) {

@@ -97,6 +97,7 @@ struct HistoryVerb {
   bool json = false;
   bool csv = false;
   bool plot = false;
+  bool zoom = false;
   Charset charset = Charset::automatic;
   ColorWish color = ColorWish::automatic;
 };

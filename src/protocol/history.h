@@ -60,13 +60,14 @@ struct History {
   std::string since;
   std::string until;
   std::string covers_since;
+  std::optional<double> bound;
   HistorySummary summary;
   std::vector<std::string> notes;
   std::vector<HistoryPoint> points;
 };
 BOOST_DESCRIBE_STRUCT(History, (),
                       (schema, simulated, index, uuid, name, metric, element, unit, counter,
-                       resolution, step_ms, since, until, covers_since, summary, notes, points))
+                       resolution, step_ms, since, until, covers_since, bound, summary, notes, points))
 
 // A line for each point; what is null is empty.
 inline constexpr const char* kHistoryCsvHeader =
@@ -143,6 +144,10 @@ inline constexpr About about<&protocol::History::step_ms>{
 template <>
 inline constexpr About about<&protocol::History::covers_since>{
     "Nothing of this resolution is kept from before."};
+template <>
+inline constexpr About about<&protocol::History::bound>{
+    "What the GPU says now that it cannot exceed, or should not: its power limit, say. Null: there "
+    "is none, or it is not known."};
 template <>
 inline constexpr About about<&protocol::History::notes>{
     "What a reader should know: since when there is anything, a clock that was set, a disk that is "
