@@ -156,6 +156,7 @@ void Yard::show_use() {
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
   server_.allow_hosts(server.allowed_hosts);
+  server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); });
   for (const std::string& text : server.listen) {
     const auto endpoint = http::parse_endpoint(text);
     if (!endpoint) return endpoint.error();

@@ -25,6 +25,12 @@ struct Limits {
   // out.
   std::size_t streams = 1024;      // per listener
   std::size_t all_streams = 2048;  // of all listeners together
+  // Of them, what one user or one address on TCP may have at all listeners. Where there is no room
+  // left, whoever has most gives way to who has less.
+  std::size_t connections_of_one = 512;
+  std::size_t streams_of_one = 256;
+  // Beyond all these, of connections and of streams at each listener: for root and for our own user.
+  std::size_t kept_places = 32;
 
   Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond

@@ -1,13 +1,20 @@
 #include "http/listener.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "base/log.h"
 #include "http/peer_groups.h"
@@ -52,8 +59,21 @@ std::string local_address_of(const UniqueFd& client) {
   return from_socket_address(local).address;
 }
 
-std::string too_many_connections() {
-  Response response = error_response(503, "busy", "too many connections are open; try again later");
+// On TCP an address; of IPv6 the network that one subscriber has.
+std::string network_of(const SocketAddress& from) {
+  const Endpoint endpoint = from_socket_address(from);
+  if (from.family() != AF_INET6) return endpoint.address;
+  in6_addr address = reinterpret_cast<const sockaddr_in6*>(&from.storage)->sin6_addr;
+  constexpr std::size_t kNetworkBytes = 8;
+  std::fill(address.s6_addr + kNetworkBytes, std::end(address.s6_addr), std::uint8_t{0});
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  return ::inet_ntop(AF_INET6, &address, text.data(), text.size()) != nullptr ? text.data()
+                                                                               : endpoint.address;
+}
+
+std::string refusal(std::string_view why) {
+  Response response = error_response(503, "busy", why);
+  response.headers.push_back({"Retry-After", "1"});
   std::string bytes;
   put_head(bytes, response, {.keep_alive = false});
   return bytes + *response.body;
@@ -112,11 +132,11 @@ bool Listener::cannot_accept(int code) {
 
 void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
-  if (taken >= site_->limits.connections && !site_->make_room(seats_.get())) {
-    return turn_away(client);
-  }
   Arrival arrival;
   arrival.peer = peer_of(client, from, bound_);
+  arrival.party = party_of(arrival.peer, from);
+  const Site::Room room = site_->room_for(arrival.party, seats_.get(), taken);
+  if (room != Site::Room::there) return turn_away(client, room);
   arrival.seat = seats_;
   if (bound_.kind == Endpoint::Kind::tcp) {
     arrival.local_address = local_address_of(client);
@@ -126,8 +146,17 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   serve_socket(site_, std::move(client), std::move(arrival));
 }
 
-void Listener::turn_away(const UniqueFd& client) {
-  static const std::string answer = too_many_connections();
+Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
+  if (peer.kind == Peer::Kind::tcp) return {network_of(from), false};
+  const uid_t person = site_->person ? site_->person(peer.uid) : peer.uid;
+  return {fmt::format("uid {}", person), peer.uid == 0 || peer.uid == ::geteuid()};
+}
+
+void Listener::turn_away(const UniqueFd& client, Site::Room room) {
+  static const std::string full = refusal("too many connections are open; try again later");
+  static const std::string own_full = refusal(
+      "you have as many connections open as one may have; close some, or try again later");
+  const std::string& answer = room == Site::Room::own ? own_full : full;
   ++site_->counters.refused;
   // As far as it goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

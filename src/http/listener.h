@@ -21,7 +21,8 @@ class Listener {
   bool accept_one();
   bool cannot_accept(int code);
   void welcome(UniqueFd client, const SocketAddress& from);
-  void turn_away(const UniqueFd& client);
+  Party party_of(const Peer&, const SocketAddress& from) const;
+  void turn_away(const UniqueFd& client, Site::Room);
 
   std::shared_ptr<Site> site_;
   UniqueFd socket_;

@@ -56,6 +56,10 @@ void Server::allow_hosts(std::vector<std::string> names) {
   state_->site->allowed_hosts = std::move(names);
 }
 
+void Server::share_by(std::function<uid_t(uid_t)> person) {
+  state_->site->person = std::move(person);
+}
+
 Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {
   const Endpoint asked = Endpoint::tcp(address, port);
   auto socket = listen_on_tcp(asked);

@@ -41,6 +41,9 @@ class Server {
   // that was connected to; all others get 421, so that no web page can reach us by DNS rebinding.
   void allow_hosts(std::vector<std::string> names);
 
+  // Who is behind a user, where several share what one may have.
+  void share_by(std::function<uid_t(uid_t)> person);
+
   // A literal address; port 0 picks a free one. Errc::conflict if another program has it.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
 

@@ -5,6 +5,8 @@
 #include <exception>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "http/content_coding.h"
 #include "http/deadline.h"
@@ -53,13 +55,25 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (sender_) sender_->stop();
   }
 
-  std::optional<TimePoint> waiting_since() const override {
-    const bool clients_turn = phase_ == Phase::idle || phase_ == Phase::reading;
-    return clients_turn && !gone_ ? std::optional(waiting_since_) : std::nullopt;
+  Doing doing() const override {
+    if (gone_) return Doing::ending;
+    switch (phase_) {
+      case Phase::idle:
+      case Phase::reading:
+        return Doing::waiting;
+      case Phase::handling:
+        return Doing::answering;
+      case Phase::streaming:
+        return Doing::streaming;
+      case Phase::writing:
+      case Phase::lingering:
+        break;
+    }
+    return Doing::ending;
   }
-
+  TimePoint waiting_since() const override { return waiting_since_; }
   const void* seat() const override { return arrival_.seat.get(); }
-  bool streams() const override { return sender_ != nullptr; }
+  const Party& party() const override { return arrival_.party; }
 
   void abort() override {
     gone_ = true;
@@ -251,8 +265,15 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   // Also refuses it.
   bool may_stream() {
     response_->close = true;
-    if (site_->may_stream(seat())) return true;
-    refuse(error_response(503, "busy", "too many streams are open; try again later"));
+    const Site::Room room = site_->room_to_stream(*this);
+    if (room == Site::Room::there) return true;
+    refuse(error_response(
+        503, "busy",
+        room == Site::Room::own
+            ? fmt::format("{} has {} streams open, the most that one may have; end some, or ask "
+                          "for an answer without a stream",
+                          party().name, site_->limits.streams_of_one)
+            : "too many streams are open; try again later"));
     return false;
   }
 

@@ -182,7 +182,7 @@ TEST_F(SessionStream, IsRefusedOverTheLimitOfAllListenersToo) {
 
 TEST_F(SessionStream, KeepsItsSeatWhenOthersWantOne) {
   begin();
-  EXPECT_FALSE(site_->make_room(nullptr));
+  EXPECT_EQ(site_->room_for({"uid 2"}, nullptr, site_->limits.connections), Site::Room::nobody);
   EXPECT_EQ(say("still"), framed("still"));
 }
 

@@ -17,20 +17,33 @@
 
 namespace gpuyard::http {
 
+// Who shares what one user may have: a user on a Unix socket, an address on TCP.
+struct Party {
+  std::string name;         // "uid 1000", "192.0.2.7"
+  bool privileged = false;  // root, or our own user: places are kept for them
+};
+
 // A running session as its server sees it.
 class Connection {
  public:
+  enum class Doing : std::uint8_t {
+    waiting,    // for its client to send
+    answering,  // until there is something to say
+    streaming,  // a response that has no end
+    ending,     // what it has left is written, or it is gone
+  };
+
   virtual ~Connection() = default;
   // Ends now if no request has begun to arrive, else after its response.
   virtual void finish() = 0;
   // Ends without another byte.
   virtual void abort() = 0;
-  // Since when the client has had its turn to send; nothing while it is our turn.
-  virtual std::optional<TimePoint> waiting_since() const = 0;
+  virtual Doing doing() const = 0;
+  // Of one that waits: since when.
+  virtual TimePoint waiting_since() const = 0;
   // The seat it was given at its listener.
   virtual const void* seat() const = 0;
-  // It sends a response that has no end.
-  virtual bool streams() const = 0;
+  virtual const Party& party() const = 0;
 };
 
 // What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
@@ -44,6 +57,7 @@ struct Site {
   const Limits limits;
   Handler handler;
   std::vector<std::string> allowed_hosts;
+  std::function<uid_t(uid_t)> person;  // who is behind a user; empty: himself
   Counters counters;
   GzipCache packed;  // bodies that several responses share
   std::uint64_t next_request = 1;
@@ -53,16 +67,30 @@ struct Site {
 
   void add(Connection& connection);
   void remove(Connection& connection);
-  // Ends the connection that has waited longest for its client among those of one listener, so that
-  // idle ones cannot keep others out. False: all are being answered.
-  bool make_room(const void* seat);
-  // Whether one more response without an end may begin at this listener.
-  bool may_stream(const void* seat) const;
+
+  enum class Room : std::uint8_t {
+    there,   // perhaps because another connection was ended
+    own,     // the party has all that one may have
+    nobody,  // there is none, and nobody has more than the party would
+  };
+  // For one more connection of that party at a listener of which so many seats are taken.
+  Room room_for(const Party&, const void* seat, std::size_t taken);
+  // For this connection's response, which has no end.
+  Room room_to_stream(const Connection&);
+
+ private:
+  using Which = std::function<bool(const Connection&)>;
+  // Ends one of those of the party that has most of them, if that is more than `than`.
+  bool take_from_most(const Which& which, std::size_t than);
+  // Ends the one that has waited longest for its client.
+  bool end_idle(const Which& which);
+  std::size_t count(const Which& which) const;
 };
 
 // What is known of a client when it arrives.
 struct Arrival {
   Peer peer;
+  Party party = {};
   std::string local_address;         // the literal it connected to; "" on a Unix socket
   std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
 };

@@ -1,0 +1,146 @@
+// What one user may have of a server's connections and streams, and who gives way to whom.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/manual_loop.h"
+#include "http/site.h"
+
+namespace gpuyard::http {
+namespace {
+
+using Doing = Connection::Doing;
+using Room = Site::Room;
+
+constexpr int kSeat = 0;
+constexpr int kOtherSeat = 0;
+
+class FakeConnection final : public Connection {
+ public:
+  FakeConnection(Site& site, Party party, Doing doing, TimePoint since, const void* seat)
+      : site_(site), party_(std::move(party)), doing_(doing), since_(since), seat_(seat) {
+    site_.add(*this);
+  }
+  ~FakeConnection() override { site_.remove(*this); }
+  FakeConnection(const FakeConnection&) = delete;
+  FakeConnection& operator=(const FakeConnection&) = delete;
+
+  void finish() override { abort(); }
+  void abort() override { doing_ = Doing::ending; }
+  Doing doing() const override { return doing_; }
+  TimePoint waiting_since() const override { return since_; }
+  const void* seat() const override { return seat_; }
+  const Party& party() const override { return party_; }
+
+ private:
+  Site& site_;
+  Party party_;
+  Doing doing_;
+  TimePoint since_;
+  const void* seat_;
+};
+
+class Shares : public ::testing::Test {
+ protected:
+  static Limits small() {
+    Limits limits;
+    limits.connections = 8;
+    limits.connections_of_one = 6;
+    limits.streams = 6;
+    limits.all_streams = 10;
+    limits.streams_of_one = 5;
+    limits.kept_places = 2;
+    return limits;
+  }
+  FakeConnection& open(const std::string& who, Doing doing = Doing::answering,
+                       const void* seat = &kSeat) {
+    const bool root = who == "uid 0";
+    return open_.emplace_back(*site_, Party{who, root}, doing, TimePoint(Duration(++opened_)), seat);
+  }
+  void open(const std::string& who, int count, Doing doing) {
+    for (int i = 0; i < count; ++i) open(who, doing);
+  }
+  std::size_t alive(const std::string& who) const {
+    return static_cast<std::size_t>(std::ranges::count_if(open_, [&](const FakeConnection& one) {
+      return one.party().name == who && one.doing() != Doing::ending;
+    }));
+  }
+  Room room(const std::string& who) {
+    std::size_t taken = 0;
+    for (const FakeConnection& one : open_) taken += one.doing() != Doing::ending ? 1 : 0;
+    return site_->room_for({who, who == "uid 0"}, &kSeat, taken);
+  }
+
+  IoLoop io_;
+  ManualLoop time_;
+  std::shared_ptr<Site> site_ = std::make_shared<Site>(io_, time_, nullptr, small());
+  std::deque<FakeConnection> open_;
+  int opened_ = 0;
+};
+
+TEST_F(Shares, NobodyHasMoreThanOneMayHave) {
+  open("uid 1", 6, Doing::answering);
+  EXPECT_EQ(room("uid 1"), Room::own);
+  EXPECT_EQ(room("uid 2"), Room::there);
+  EXPECT_EQ(alive("uid 1"), 6U) << "there was room";
+}
+
+TEST_F(Shares, HisOwnIdleConnectionGivesWayFirst) {
+  open("uid 1", 5, Doing::answering);
+  FakeConnection& idle = open("uid 1", Doing::waiting);
+  EXPECT_EQ(room("uid 1"), Room::there);
+  EXPECT_EQ(idle.doing(), Doing::ending);
+}
+
+TEST_F(Shares, WhoHasMostGivesWayToWhoHasLess) {
+  open("uid 1", 6, Doing::answering);
+  open("uid 2", 2, Doing::answering);
+  EXPECT_EQ(room("uid 3"), Room::there);
+  EXPECT_EQ(alive("uid 1"), 5U);
+  EXPECT_EQ(alive("uid 2"), 2U);
+}
+
+TEST_F(Shares, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
+  for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
+  EXPECT_EQ(room("uid 9"), Room::nobody);
+  EXPECT_EQ(room("uid 1"), Room::nobody);
+  open_.pop_back();
+  FakeConnection& idle = open("uid 8", Doing::waiting);
+  EXPECT_EQ(room("uid 9"), Room::there);
+  EXPECT_EQ(idle.doing(), Doing::ending);
+}
+
+TEST_F(Shares, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
+  for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
+  EXPECT_EQ(room("uid 0"), Room::there);
+  open("uid 0", 2, Doing::answering);
+  EXPECT_EQ(room("uid 0"), Room::nobody);
+  EXPECT_EQ(room("uid 9"), Room::nobody);
+  EXPECT_EQ(alive("uid 0"), 2U);
+}
+
+TEST_F(Shares, NobodyHasMoreStreamsThanOneMayHave) {
+  open("uid 1", 5, Doing::streaming);
+  EXPECT_EQ(site_->room_to_stream(open("uid 1")), Room::own);
+  EXPECT_EQ(site_->room_to_stream(open("uid 2")), Room::there);
+}
+
+TEST_F(Shares, WhoHasMostStreamsGivesWayAtTheFullListener) {
+  open("uid 1", 5, Doing::streaming);
+  open("uid 2", 1, Doing::streaming);
+  EXPECT_EQ(site_->room_to_stream(open("uid 2")), Room::there);
+  EXPECT_EQ(alive("uid 1"), 4U);
+  for (int uid = 3; uid <= 4; ++uid) open("uid " + std::to_string(uid), Doing::streaming);
+  EXPECT_EQ(site_->room_to_stream(open("uid 0")), Room::there);
+  EXPECT_EQ(alive("uid 1"), 4U) << "a place was kept";
+}
+
+TEST_F(Shares, AnotherListenerHasRoomOfItsOwn) {
+  open("uid 1", 5, Doing::streaming);
+  open("uid 2", 1, Doing::streaming);
+  EXPECT_EQ(site_->room_to_stream(open("uid 3", Doing::answering, &kOtherSeat)), Room::there);
+  EXPECT_EQ(alive("uid 1"), 5U);
+}
+
+}  // namespace
+}  // namespace gpuyard::http
