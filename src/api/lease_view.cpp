@@ -60,7 +60,8 @@ lease::Caller caller_of(const Asked& asked) {
   // What changes leases has a scope above TCP's, so the kernel vouched for somebody.
   return {asked.principal.uid.value_or(static_cast<uid_t>(-1)),
           asked.principal.scope >= protocol::Scope::admin,
-          static_cast<std::uint32_t>(asked.peer.pid), asked.peer.process};
+          // One that is gone may have left its number to another.
+          asked.peer.process ? static_cast<std::uint32_t>(asked.peer.pid) : 0, asked.peer.process};
 }
 
 std::string person(const Context& context, std::uint32_t uid) {

@@ -49,6 +49,21 @@ Result<void> set_temperature(Config& config, const Value& value) {
   return {};
 }
 
+template <auto Member>
+Value get_share(const Config& config) {
+  return config.shares.*Member;
+}
+template <auto Member>
+Result<void> set_share(Config& config, const Value& value) {
+  constexpr std::int64_t kMost = 1'000'000;
+  const auto share = std::get<std::int64_t>(value);
+  if (share < 1 || share > kMost) {
+    return Error{Errc::invalid, fmt::format("can be from 1 to {}, not {}", kMost, share)};
+  }
+  config.shares.*Member = share;
+  return {};
+}
+
 std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -161,6 +176,18 @@ constexpr std::array kKeys = {
         "once a second. Finer, it tells what they compute: that is for Unix sockets.",
         Type::boolean, &get_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>,
         &set_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>},
+    Key{"shares", "connections", false,
+        "How many connections one user may have open, or one address on TCP.", Type::integer,
+        &get_share<&Shares::connections>, &set_share<&Shares::connections>},
+    Key{"shares", "streams", false, "How many of them may be streams.", Type::integer,
+        &get_share<&Shares::streams>, &set_share<&Shares::streams>},
+    Key{"shares", "waiting_claims", false, "How many claims of one user may wait for GPUs.",
+        Type::integer, &get_share<&Shares::waiting_claims>, &set_share<&Shares::waiting_claims>},
+    Key{"shares", "claims_a_minute", false, "How many claims one user may make in a minute.",
+        Type::integer, &get_share<&Shares::claims_a_minute>, &set_share<&Shares::claims_a_minute>},
+    Key{"shares", "changes_a_minute", false,
+        "How many changes of GPUs' settings one user may ask for in a minute.", Type::integer,
+        &get_share<&Shares::changes_a_minute>, &set_share<&Shares::changes_a_minute>},
     Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
         &get_member<&Config::metrics, &Config::Metrics::prefix>,
         &set_member<&Config::metrics, &Config::Metrics::prefix>},

@@ -28,6 +28,7 @@ Control::Control(Loop& loop, Hands& hands, Archive& archive, Policy policy, std:
                     std::move(then));
               }},
       trail_(loop, archive),
+      changes_of_(static_cast<double>(policy.changes_a_minute)),
       operations_(std::move(epoch)),
       resetting_(loop, hands) {}
 
@@ -135,7 +136,7 @@ void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
   looks_[id] = {gpu, kind, {std::move(seen)}};
 }
 
-Result<void> Control::may_ask(const Request& request) const {
+Result<void> Control::may_ask(const Request& request) {
   if (!policy_.enabled) {
     return Error{Errc::denied,
                  "control is switched off here: an administrator can set \"enabled = true\" under "
@@ -145,6 +146,15 @@ Result<void> Control::may_ask(const Request& request) const {
     return Error{Errc::denied, "force is for administrators: root, or the user gpuyard runs as"};
   }
   if (auto checked = check_request(request); !checked) return checked;
+  const auto wait = request.asker.admin
+                        ? std::nullopt
+                        : changes_of_.take(request.asker.person(), loop_.now());
+  if (wait) {
+    return Error{Errc::busy,
+                 fmt::format("one user may ask for {} changes in a minute; ask again in {} s",
+                             policy_.changes_a_minute,
+                             std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+  }
   if (!loaded_) {
     return Error{Errc::unavailable,
                  unloaded_ ? "what was set before cannot be read: " + unloaded_->message

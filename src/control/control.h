@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/shares.h"
+#include "base/token_bucket.h"
 #include "control/audit_trail.h"
 #include "control/desk.h"
 #include "control/gathering.h"
@@ -21,6 +23,7 @@ namespace gpuyard::control {
 struct Policy {
   bool enabled = false;
   bool restore_on_stop = false;  // else settings stay in force while no daemon runs
+  std::int64_t changes_a_minute = Shares().changes_a_minute;  // of one who is no administrator
 };
 
 class Control {
@@ -93,7 +96,7 @@ class Control {
   using Prepared = std::vector<std::pair<Desk*, Order>>;
 
   Result<Prepared> prepare(const Request&);
-  Result<void> may_ask(const Request&) const;
+  Result<void> may_ask(const Request&);
   void load();
   void on_loaded(Result<std::vector<Holding>>);
   void answer_early();
@@ -112,6 +115,7 @@ class Control {
   const Policy policy_;
   Office office_;
   AuditTrail trail_;
+  RateOfEach<std::string> changes_of_;  // by person
   Operations operations_;
   std::function<void(const Operation&)> told_;
   Resetting resetting_;

@@ -11,8 +11,10 @@
 namespace gpuyard::daemon {
 namespace {
 
-control::Policy policy_of(const config::Config::Control& config) {
-  return {config.enabled, config.on_stop == config::Config::Control::OnStop::restore};
+control::Policy policy_of(const config::Config& config) {
+  return {config.control.enabled,
+          config.control.on_stop == config::Config::Control::OnStop::restore,
+          config.shares.changes_a_minute};
 }
 
 std::string expanded(std::string text, const DeviceInfo& gpu) {
@@ -51,11 +53,11 @@ Error reset_failed(const CommandOutcome& outcome) {
 
 ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
                          const telemetry::Telemetry& telemetry, store::StateStore& state,
-                         const config::Config::Control& config, std::string epoch)
+                         const config::Config& config, std::string epoch)
     : loop_(loop),
       host_(host),
       telemetry_(telemetry),
-      config_(config),
+      config_(config.control),
       books_(loop, state),
       control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {}
 

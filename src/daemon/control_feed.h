@@ -19,7 +19,7 @@ class ControlFeed final : private control::Hands {
  public:
   // These outlive the feed.
   ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
-              const config::Config::Control&, std::string epoch);
+              const config::Config&, std::string epoch);
 
   control::Control& control() { return control_; }
   void on_fleet(const Fleet&);

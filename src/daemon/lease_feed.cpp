@@ -5,14 +5,17 @@
 #include <fmt/format.h>
 
 #include "base/boot.h"
+#include "daemon/descriptor_budget.h"
 #include "daemon/lease_gpus.h"
 
 namespace gpuyard::daemon {
 namespace {
 
-lease::Policy policy_of(const config::Config::Lease& config,
-                        const processes::SubordinateUids& uids) {
+lease::Policy policy_of(const config::Config& whole, const processes::SubordinateUids& uids) {
+  const config::Config::Lease& config = whole.lease;
   lease::Policy policy;
+  policy.shares = whole.shares;
+  policy.most_waiting = most_waiting_claims(descriptor_limit());
   policy.person = [&uids](std::uint32_t uid) { return uids.person(uid); };
   policy.fairness.strict = config.fair == config::Config::Lease::Fair::strict;
   policy.fairness.most_gpus_of_owner = static_cast<unsigned>(config.most_gpus_per_user);
@@ -41,7 +44,7 @@ LeaseFeed::LeaseFeed(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
       observer_(loop, query, telemetry,
                 {.proc_root = config.processes.proc_root, .recorded = recorded}),
       books_(loop, state),
-      leases_(loop, observer_, books_, policy_of(config.lease, uids), boot_id()),
+      leases_(loop, observer_, books_, policy_of(config, uids), boot_id()),
       settings_(loop, control, leases_) {
   leases_.on_change([this](const lease::Lease& now, lease::State before) {
     if (before == lease::State::held && now.state != lease::State::held) settings_.look();

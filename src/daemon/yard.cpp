@@ -7,6 +7,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "config/keys.h"
+#include "daemon/descriptor_budget.h"
 #include "http/endpoint.h"
 #include "processes/user_names.h"
 #include "protocol/control.h"
@@ -97,7 +98,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       store_(loop, "store"),
       state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
       energy_(loop, telemetry_, state_),
-      control_(loop, host_, telemetry_, state_, options.config.control, journal_.epoch()),
+      control_(loop, host_, telemetry_, state_, options.config, journal_.epoch()),
       lease_looks_(loop, "lease"),
       leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
               subordinate_uids_, options.driver.replay.has_value()),
@@ -125,9 +126,12 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       alert_news_(context_),
       authority_(authority_of(options.config)),
       router_(context_, authority_),
-      server_(loop, [this](http::Request request, http::Reply reply) {
-        router_.handle(std::move(request), std::move(reply));
-      }) {
+      server_(
+          loop,
+          [this](http::Request request, http::Reply reply) {
+            router_.handle(std::move(request), std::move(reply));
+          },
+          limits_of(options.config, descriptor_limit())) {
   context_.metrics_dialect = dialect_of(options.config.metrics.dialect);
   show_use();
   if (options.config.zeus.on()) {
@@ -156,6 +160,10 @@ void Yard::show_use() {
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
   server_.allow_hosts(server.allowed_hosts);
+  // Who claims GPUs is bound to a process.
+  server_.ask_process_of([](const http::Request& request) {
+    return request.method == http::Method::post && request.path.starts_with("/api/gpu/leases");
+  });
   server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); });
   for (const std::string& text : server.listen) {
     const auto endpoint = http::parse_endpoint(text);

@@ -5,14 +5,15 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "daemon/descriptor_budget.h"
 #include "daemon/serve.h"
 #include "http/endpoint.h"
 
 namespace gpuyard::daemon {
 namespace {
 
-http::Limits limits() {
-  http::Limits limits;
+http::Limits limits(const config::Config& config) {
+  http::Limits limits = limits_of(config, descriptor_limit());
   limits.heartbeat = zeus::kHeartbeat;
   return limits;
 }
@@ -52,7 +53,7 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
           [this](http::Request request, http::Reply reply) {
             facade_.handle(std::move(request), std::move(reply));
           },
-          limits()) {}
+          limits(config)) {}
 
 Result<std::vector<std::string>> ZeusFeed::listen() {
   std::vector<std::string> places;

@@ -7,17 +7,10 @@
 
 namespace gpuyard {
 
-void EventLimit::fill(Bucket& bucket, TimePoint now) const {
-  const std::chrono::duration<double> passed = now - bucket.filled;
-  bucket.left = std::min(burst_, bucket.left + std::max(0.0, passed.count()) * each_second_);
-  bucket.filled = now;
-}
-
 bool EventLimit::admit(const DeviceId& device, TimePoint now) {
-  Bucket& bucket = buckets_.try_emplace(device, Bucket{burst_, now}).first->second;
-  fill(bucket, now);
-  if (bucket.left < 1) return ++bucket.refused, false;
-  bucket.left -= 1;
+  Bucket& bucket =
+      buckets_.try_emplace(device, Bucket{{burst_, each_second_, now}}).first->second;
+  if (bucket.tokens.take(now)) return ++bucket.refused, false;
   return true;
 }
 
@@ -25,8 +18,7 @@ std::vector<DeviceEvent> EventLimit::take_refused(EventSource source, TimePoint 
   std::vector<DeviceEvent> told;
   for (auto& [device, bucket] : buckets_) {
     if (bucket.refused == 0) continue;
-    fill(bucket, now);
-    if (bucket.left < 1) continue;
+    if (!bucket.tokens.has_one(now)) continue;
     const std::uint64_t count = std::exchange(bucket.refused, 0);
     DeviceEvent lost{device, EventKind::events_lost, source, now, {}, {}, ""};
     lost.text = fmt::format("{} more {} not passed on: too many at once", count,

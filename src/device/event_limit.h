@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/token_bucket.h"
 #include "device/event.h"
 
 namespace gpuyard {
@@ -27,11 +27,9 @@ class EventLimit {
 
  private:
   struct Bucket {
-    double left;
-    TimePoint filled;
+    TokenBucket tokens;
     std::uint64_t refused = 0;
   };
-  void fill(Bucket&, TimePoint now) const;
 
   const double burst_;
   const double each_second_;

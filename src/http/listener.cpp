@@ -43,7 +43,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
     peer.gid = credentials.gid;
     peer.groups = peer_groups(client.get(), credentials.gid);
     peer.pid = credentials.pid;
-    peer.process = peer_process(client.get(), credentials.pid);
+    if (!knows_peer_process()) peer.process = peer_process(client.get(), credentials.pid);
   }
   return peer;
 }
@@ -138,6 +138,11 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   const Site::Room room = site_->room_for(arrival.party, seats_.get(), taken);
   if (room != Site::Room::there) return turn_away(client, room);
   arrival.seat = seats_;
+  if (bound_.kind == Endpoint::Kind::unix_socket && knows_peer_process()) {
+    arrival.open_process = [socket = client.get(), pid = arrival.peer.pid] {
+      return peer_process(socket, pid);
+    };
+  }
   if (bound_.kind == Endpoint::Kind::tcp) {
     arrival.local_address = local_address_of(client);
     const int on = 1;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 namespace gpuyard::http {
@@ -22,6 +23,21 @@ int open_by_number(pid_t pid) {
 }
 
 }  // namespace
+
+bool knows_peer_process() {
+  static const bool known = [] {
+    std::array<int, 2> pair{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return false;
+    const UniqueFd one(pair[0]);
+    const UniqueFd other(pair[1]);
+    int fd = -1;
+    socklen_t length = sizeof fd;
+    const bool asked = ::getsockopt(one.get(), SOL_SOCKET, kPeerPidfd, &fd, &length) == 0;
+    const UniqueFd process(fd);
+    return asked || errno != ENOPROTOOPT;
+  }();
+  return known;
+}
 
 std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid) {
   int fd = -1;

@@ -56,6 +56,10 @@ void Server::allow_hosts(std::vector<std::string> names) {
   state_->site->allowed_hosts = std::move(names);
 }
 
+void Server::ask_process_of(std::function<bool(const Request&)> wants_process) {
+  state_->site->wants_process = std::move(wants_process);
+}
+
 void Server::share_by(std::function<uid_t(uid_t)> person) {
   state_->site->person = std::move(person);
 }

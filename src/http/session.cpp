@@ -195,6 +195,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     Request request = parser_.take();
     wishes_ = wishes_of(request);
     if (request.method == Method::head) request.method = Method::get;
+    const bool wanted = !site_->wants_process || site_->wants_process(request);
+    if (wanted && !arrival_.peer.process && arrival_.open_process) {
+      arrival_.peer.process = arrival_.open_process();
+    }
     request.peer = arrival_.peer;
     request.id = serial_ = site_->next_request++;
     request.received = site_->time.now();

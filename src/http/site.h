@@ -58,6 +58,8 @@ struct Site {
   Handler handler;
   std::vector<std::string> allowed_hosts;
   std::function<uid_t(uid_t)> person;  // who is behind a user; empty: himself
+  // Whose peer's process is asked for, which takes a descriptor. Empty: everybody's.
+  std::function<bool(const Request&)> wants_process;
   Counters counters;
   GzipCache packed;  // bodies that several responses share
   std::uint64_t next_request = 1;
@@ -91,6 +93,8 @@ struct Site {
 struct Arrival {
   Peer peer;
   Party party = {};
+  // Of the peer, for as long as the connection is open; see peer_process.h.
+  std::function<std::shared_ptr<const UniqueFd>()> open_process = {};
   std::string local_address;         // the literal it connected to; "" on a Unix socket
   std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
 };

@@ -40,7 +40,8 @@ Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, 
                 [this](const Error& why) { on_lost(why); }}),
       holders_(loop, observer,
                [this](const std::string& id, const Process& process) { on_gone(id, process); }),
-      presence_(loop) {
+      presence_(loop),
+      claims_of_(static_cast<double>(policy_.shares.claims_a_minute)) {
   core_.close();
 }
 
@@ -79,6 +80,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                                    "that; choose another"},
                   answer);
   }
+  if (auto slow = check_rate(caller); !slow) return refuse(slow.error(), answer);
   const Terms terms = terms_of(caller.uid, wish);
   if (auto possible = core_.possible(terms); !possible) return refuse(possible.error(), answer);
   Lease lease;
@@ -145,11 +147,23 @@ std::uint32_t Leases::person(std::uint32_t uid) const {
 
 Result<void> Leases::room_for(std::uint32_t uid) const {
   const auto own = waiting_of_.find(person(uid));
-  const bool too_many_own = own != waiting_of_.end() && own->second >= kMostWaitingOfOwner;
-  if (!too_many_own && core_.waiting().size() < kMostWaiting) return {};
+  const auto most_own = static_cast<std::size_t>(policy_.shares.waiting_claims);
+  const bool too_many_own = own != waiting_of_.end() && own->second >= most_own;
+  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting);
+  if (!too_many_own && core_.waiting().size() < most) return {};
   return Error{Errc::busy, fmt::format("{} claims wait already{}; try again later",
                                        too_many_own ? own->second : core_.waiting().size(),
                                        too_many_own ? " for this user" : "")};
+}
+
+Result<void> Leases::check_rate(const Caller& caller) {
+  if (caller.admin) return {};
+  const auto wait = claims_of_.take(person(caller.uid), loop_.now());
+  if (!wait) return {};
+  return Error{Errc::busy,
+               fmt::format("one user may make {} claims in a minute; ask again in {} s",
+                           policy_.shares.claims_a_minute,
+                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/shares.h"
+#include "base/token_bucket.h"
 #include "base/unique_fd.h"
 #include "lease/archive.h"
 #include "lease/core.h"
@@ -26,9 +28,11 @@ namespace gpuyard::lease {
 
 struct Policy {
   Fairness fairness;
+  Shares shares;
   // Who is behind a uid: what is counted for each user is counted for that one. Empty: himself.
   std::function<std::uint32_t(std::uint32_t uid)> person = {};
-  bool end_overdue = false;  // a lease that is held longer than was said is ended
+  std::size_t most_waiting = SIZE_MAX;  // claims of all together; at most Leases::kMostWaiting
+  bool end_overdue = false;             // a lease that is held longer than was said is ended
 };
 
 // Who calls, as the kernel says.
@@ -78,7 +82,6 @@ class Leases {
   static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
   static constexpr std::size_t kMostAdoptingOfOwner = 8;  // that are not answered yet
   static constexpr std::size_t kMostWaiting = 20'000;
-  static constexpr std::size_t kMostWaitingOfOwner = 1000;
 
   // These outlive it.
   Leases(Loop&, Observer&, Archive&, Policy, std::string boot_id);
@@ -201,6 +204,8 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(std::uint32_t uid) const;
+  // Of a new claim; it counts.
+  Result<void> check_rate(const Caller&);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
@@ -231,6 +236,7 @@ class Leases {
   DrainBook drains_;
   std::map<Ticket, std::string> by_ticket_;
   std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
+  RateOfEach<std::uint32_t> claims_of_;               // the same
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;

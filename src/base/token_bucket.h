@@ -1,0 +1,85 @@
+// How often something may happen: so many at once, and so many a second from then on. Pure state.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+
+#include "base/clock.h"
+
+namespace gpuyard {
+
+class TokenBucket {
+ public:
+  TokenBucket(double burst, double each_second, TimePoint now)
+      : burst_(burst), each_second_(each_second), left_(burst), filled_(now) {}
+
+  // Nothing: there was one, and it is taken. Else so long until there is.
+  std::optional<Duration> take(TimePoint now) {
+    fill(now);
+    if (left_ >= 1) {
+      left_ -= 1;
+      return std::nullopt;
+    }
+    const std::chrono::duration<double> until((1 - left_) / each_second_);
+    return std::chrono::ceil<Duration>(until);
+  }
+  bool has_one(TimePoint now) {
+    fill(now);
+    return left_ >= 1;
+  }
+  bool is_full(TimePoint now) {
+    fill(now);
+    return left_ >= burst_;
+  }
+
+ private:
+  void fill(TimePoint now) {
+    const std::chrono::duration<double> passed = now - filled_;
+    left_ = std::min(burst_, left_ + std::max(0.0, passed.count()) * each_second_);
+    filled_ = now;
+  }
+
+  double burst_;
+  double each_second_;
+  double left_;
+  TimePoint filled_;
+};
+
+// The same for each of many: so many a minute, which may come at once. It knows no more of them
+// than kMost; whoever comes then shares the bucket of all who do.
+template <class Key>
+class RateOfEach {
+ public:
+  static constexpr std::size_t kMost = 1024;
+
+  explicit RateOfEach(double a_minute) : a_minute_(a_minute) {}
+
+  // As TokenBucket::take().
+  std::optional<Duration> take(const Key& who, TimePoint now) {
+    auto found = buckets_.find(who);
+    if (found == buckets_.end() && buckets_.size() >= kMost) {
+      std::erase_if(buckets_, [&](auto& one) { return one.second.is_full(now); });
+      if (buckets_.size() >= kMost) return take_shared(now);
+    }
+    if (found == buckets_.end()) found = buckets_.emplace(who, bucket(now)).first;
+    return found->second.take(now);
+  }
+
+ private:
+  TokenBucket bucket(TimePoint now) const {
+    constexpr double kSecondsOfMinute = 60;
+    return {a_minute_, a_minute_ / kSecondsOfMinute, now};
+  }
+  std::optional<Duration> take_shared(TimePoint now) {
+    if (!shared_) shared_ = bucket(now);
+    return shared_->take(now);
+  }
+
+  double a_minute_;
+  std::map<Key, TokenBucket> buckets_;
+  std::optional<TokenBucket> shared_;
+};
+
+}  // namespace gpuyard

@@ -1,0 +1,42 @@
+#include "base/token_bucket.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(TokenBucket, GivesABurstAndThenAsManyASecond) {
+  TimePoint now{};
+  TokenBucket bucket(3, 2, now);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(bucket.take(now));
+  EXPECT_EQ(bucket.take(now), milliseconds(500));
+  now += milliseconds(500);
+  EXPECT_FALSE(bucket.take(now));
+  EXPECT_TRUE(bucket.take(now));
+  now += seconds(100);
+  EXPECT_TRUE(bucket.is_full(now));
+}
+
+TEST(RateOfEach, OneDoesNotUseUpAnothers) {
+  RateOfEach<int> rates(60);
+  const TimePoint now{};
+  for (int i = 0; i < 60; ++i) EXPECT_FALSE(rates.take(1, now));
+  EXPECT_EQ(rates.take(1, now), seconds(1));
+  EXPECT_FALSE(rates.take(2, now));
+}
+
+TEST(RateOfEach, KnowsABoundedNumberAndForgetsThoseWhoHaveAllAgain) {
+  RateOfEach<std::size_t> rates(60);
+  TimePoint now{};
+  for (std::size_t who = 0; who < RateOfEach<std::size_t>::kMost; ++who) rates.take(who, now);
+  for (int i = 0; i < 60; ++i) EXPECT_FALSE(rates.take(5000, now)) << "the share of all others";
+  EXPECT_TRUE(rates.take(6000, now));
+  now += seconds(60);
+  EXPECT_FALSE(rates.take(6000, now));
+}
+
+}  // namespace
+}  // namespace gpuyard
