@@ -74,12 +74,18 @@ std::vector<ClaimNews> ClaimFeed::take() {
 }
 
 void ClaimFeed::follow(const std::stop_token& stop) {
-  const bool streamed = wish_.stream.value_or(false);
+  bool streamed = wish_.stream.value_or(false);
   Duration retry = kFirstRetry;
   while (!stop.stop_requested()) {
     const bool was_away = away_;
     const auto ended = streamed ? stream(stop) : poll(stop);
     if (ended) return;
+    // All streams may be taken where a claim is not too much.
+    if (streamed && !heard_ && ended.error().code == Errc::busy) {
+      streamed = false;
+      wish_.stream = false;
+      continue;
+    }
     if (!is_patient(ended.error())) {
       tell({.kind = Kind::refused, .error = ended.error()});
       return;

@@ -46,6 +46,7 @@ class FakeLeasing:
         self.polled = "held"  # what a claim without a stream is answered
         self.members_answered = threading.Event()
         self.members_answered.set()
+        self.no_streams = False  # all are taken
         self.silent = 0  # so many claims are not answered
         self.refuse = {}  # "claim", "member", "release", "power": (status, code, message)
         self.released_use = USE
@@ -145,6 +146,8 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             self.leasing.arrived.put(wish)
             threading.Event().wait(PATIENCE)
             self.close_connection = True
+        elif wish.get("stream") and self.leasing.no_streams:
+            self.answer(503, {"error": {"code": "busy", "message": "too many streams are open"}})
         elif self.refused("claim"):
             self.leasing.arrived.put(wish)
         elif wish.get("stream"):

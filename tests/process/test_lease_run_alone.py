@@ -297,6 +297,13 @@ def test_a_daemon_whose_disk_is_slow_is_asked_again(launch, leasing):
     assert end_of(one)[:2] == (0, "ran\n")
 
 
+def test_where_all_streams_are_taken_the_claim_is_made_without_one(launch, leasing):
+    leasing.no_streams = True
+    assert end_of(launch("--", "echo", "ran"))[:2] == (0, "ran\n")
+    assert [claim["stream"] for claim in leasing.claims] == [True, False]
+    assert leasing.claims[0]["id"] == leasing.claims[1]["id"]
+
+
 def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()
