@@ -30,6 +30,9 @@ bj::value refer(bj::value schema, bj::object& shared) {
   return bj::object{{"$ref", "#/components/schemas/" + name}};
 }
 
+// What a segment of a path may be: printable ASCII, but neither of the two that a path resolves.
+constexpr std::string_view kPathWord = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
+
 bj::array parameters_of(const BoundRoute& route) {
   bj::array parameters;
   const bj::object schema = json::schema(*route.parameters);
@@ -44,6 +47,9 @@ bj::array parameters_of(const BoundRoute& route) {
                                 : in_header ? "header"
                                             : "query"},
                          {"required", required}};
+    if (in_path && !field.at("type").is_array() && field.at("type") == "string") {
+      field["pattern"] = kPathWord;
+    }
     if (const auto* description = field.if_contains("description")) {
       parameter["description"] = *description;
       field.erase("description");

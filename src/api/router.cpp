@@ -102,7 +102,11 @@ std::optional<NamedValues> match(std::string_view pattern, std::string_view path
 
 void Router::handle(http::Request request, http::Reply reply) {
   std::string allowed;
+  // A path that is a route's own word for word is not also another's with a name in it.
+  const bool literal = std::ranges::any_of(
+      table(), [&](const BoundRoute& route) { return route.info.pattern == request.path; });
   for (const BoundRoute& route : table()) {
+    if (literal && route.info.pattern != request.path) continue;
     auto parameters = match(route.info.pattern, request.path);
     if (!parameters) continue;
     if (route.info.method != name_of(request.method)) {

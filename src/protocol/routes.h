@@ -329,6 +329,6 @@ inline constexpr Route<NoParams, Text> kDocs{{"GET", "/docs", "Observability", S
 
 inline constexpr Route<AssetName, Text> kDocsAsset{
     {"GET", "/docs/{file}", "Observability", Scope::open, "What the page at /docs is made of.",
-     ErrorShape::standard, "application/octet-stream", kNeedsAsset}};
+     ErrorShape::standard, "*/*", kNeedsAsset}};
 
 }  // namespace gpuyard::protocol
