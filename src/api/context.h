@@ -12,6 +12,7 @@
 #include "api/alert_sinks.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
+#include "api/power_stream.h"
 #include "base/histogram.h"
 #include "control/control.h"
 #include "device/process_facts.h"
@@ -74,6 +75,7 @@ struct Context {
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
+  PowerChunks power_chunks = {};
 };
 
 inline bool simulated(const Context& context) {

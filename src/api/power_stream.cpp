@@ -31,8 +31,8 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
 }  // namespace
 
 PowerFeed::PowerFeed(telemetry::Telemetry& telemetry, const std::vector<DeviceInfo>& gpus,
-                     Duration period)
-    : telemetry_(telemetry) {
+                     Duration period, PowerChunks& shared)
+    : telemetry_(telemetry), shared_(shared) {
   for (const DeviceInfo& gpu : gpus) {
     const std::size_t place = gpus_.size();
     gpus_.push_back({gpu, std::nullopt, 0});
@@ -54,9 +54,13 @@ http::Chunk PowerFeed::next() {
     turn_ = (turn_ + 1) % gpus_.size();
     const auto reading = std::exchange(waiting.reading, std::nullopt);
     if (!reading) continue;
-    protocol::PowerSample sample = sample_of(waiting.gpu, *reading, *telemetry_.latest());
-    sample.skipped = std::exchange(waiting.skipped, 0);
-    return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
+    const std::uint64_t skipped = std::exchange(waiting.skipped, 0);
+    const auto render = [&] {
+      protocol::PowerSample sample = sample_of(waiting.gpu, *reading, *telemetry_.latest());
+      sample.skipped = skipped;
+      return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
+    };
+    return skipped > 0 ? render() : shared_[waiting.gpu.id].of(reading->taken, render);
   }
   return {};
 }
@@ -72,7 +76,8 @@ void get_power_stream(Context& context, const protocol::PowerStreamRequest& requ
   const auto gpus = gpus_named(*context.telemetry.latest(), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1 / hz));
-  respond.as_is(http::event_stream(std::make_shared<PowerFeed>(context.telemetry, *gpus, period)));
+  respond.as_is(http::event_stream(std::make_shared<PowerFeed>(
+      context.telemetry, *gpus, period, context.power_chunks)));
 }
 
 }  // namespace

@@ -13,10 +13,14 @@
 
 namespace gpuyard::api {
 
+using PowerChunks = std::map<DeviceId, http::SharedChunk>;
+
 class PowerFeed final : public http::Feed {
  public:
-  // Reads these GPUs every `period` for as long as the feed lives.
-  PowerFeed(telemetry::Telemetry&, const std::vector<DeviceInfo>& gpus, Duration period);
+  // Reads these GPUs every `period` for as long as the feed lives. What it tells is rendered once
+  // for all listeners that `shared` is given to.
+  PowerFeed(telemetry::Telemetry&, const std::vector<DeviceInfo>& gpus, Duration period,
+            PowerChunks& shared);
 
   http::Chunk next() override;
 
@@ -30,6 +34,7 @@ class PowerFeed final : public http::Feed {
   void hear(std::size_t gpu, const Reading&);
 
   telemetry::Telemetry& telemetry_;
+  PowerChunks& shared_;
   std::vector<Waiting> gpus_;
   std::size_t turn_ = 0;  // whose turn it is, so that none is starved by those before it
   std::vector<Subscription> listening_;

@@ -18,7 +18,9 @@ BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
 }  // namespace
 
 // A client takes a power that is null for a broken event: what is not known is not told.
-GpuPowerFeed::GpuPowerFeed(Gpus& gpus, const std::vector<DeviceInfo>& wanted) : gpus_(gpus) {
+GpuPowerFeed::GpuPowerFeed(Gpus& gpus, const std::vector<DeviceInfo>& wanted,
+                           GpuPowerChunks& shared)
+    : gpus_(gpus), shared_(shared) {
   for (const DeviceInfo& gpu : wanted) {
     const std::size_t place = waiting_.size();
     waiting_.push_back({gpu.index, std::nullopt});
@@ -36,10 +38,12 @@ http::Chunk GpuPowerFeed::next() {
     turn_ = (turn_ + 1) % waiting_.size();
     const auto reading = std::exchange(one.reading, std::nullopt);
     if (!reading) continue;
-    const auto newest = gpus_.latest();
-    const auto when =
-        newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - reading->taken);
-    return http::event_chunk("", json::to_json(GpuPower{when, one.index, *reading->number()}));
+    return shared_[one.index].of(reading->taken, [&] {
+      const auto newest = gpus_.latest();
+      const auto when =
+          newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - reading->taken);
+      return http::event_chunk("", json::to_json(GpuPower{when, one.index, *reading->number()}));
+    });
   }
   return {};
 }

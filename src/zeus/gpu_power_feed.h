@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "http/feed.h"
-#include "zeus/yard.h"
+#include "zeus/handlers.h"
 
 namespace gpuyard::zeus {
 
@@ -16,8 +16,9 @@ class GpuPowerFeed final : public http::Feed {
  public:
   static constexpr Duration kPeriod = std::chrono::milliseconds(50);  // zeusd's, unless it is told
 
-  // Reads these GPUs every kPeriod for as long as the feed lives.
-  GpuPowerFeed(Gpus&, const std::vector<DeviceInfo>&);
+  // Reads these GPUs every kPeriod for as long as the feed lives. What it tells is rendered once
+  // for all listeners that `shared` is given to.
+  GpuPowerFeed(Gpus&, const std::vector<DeviceInfo>&, GpuPowerChunks& shared);
 
   http::Chunk next() override;
   // Its clients come back at once after an end, and only after a while when the connection breaks.
@@ -30,6 +31,7 @@ class GpuPowerFeed final : public http::Feed {
   };
 
   Gpus& gpus_;
+  GpuPowerChunks& shared_;
   std::vector<Waiting> waiting_;
   std::size_t turn_ = 0;  // whose turn it is, so that none is starved by those before it
   std::vector<Subscription> listening_;

@@ -3,17 +3,21 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "base/record.h"
 #include "cpu/watch.h"
+#include "http/feed.h"
 #include "http/message.h"
 #include "zeus/answer.h"
 #include "zeus/coarse_cpus.h"
 #include "zeus/yard.h"
 
 namespace gpuyard::zeus {
+
+using GpuPowerChunks = std::map<std::uint32_t, http::SharedChunk>;  // by index
 
 struct Context {
   Loop& loop;
@@ -23,6 +27,7 @@ struct Context {
   CoarseCpus& coarse_cpus;
   bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
   std::string version;
+  GpuPowerChunks power_chunks = {};
 };
 
 // CPUs as one client may see them.
