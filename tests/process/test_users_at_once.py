@@ -1,0 +1,24 @@
+"""A short time of users who take whatever they can get; ./yard torture --users has a long one."""
+
+import os
+
+import pytest
+
+from users_at_once import all_at_once
+
+SECONDS = float(os.environ.get("GPUYARD_USERS_SECONDS", "20"))
+# What a grant takes that waits for nothing but a drain, on a machine with two cores that others use too.
+GRANTED_WITHIN = 10
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+def test_nobody_takes_it_from_the_others():
+    found = all_at_once(SECONDS)
+    assert found["fourth"]["refused"] == {}, found["seed"]
+    assert found["root"]["refused"] == {}, found["seed"]
+    waits = found["fourth"]["waits"]
+    assert len(waits) > SECONDS / 4 and max(waits) < GRANTED_WITHIN, (found["seed"], max(waits), len(waits))
+    assert max(found["root"]["waits"]) < GRANTED_WITHIN, found["seed"]
+    for uid, told in found["attackers"].items():
+        assert sum(told.values()) > SECONDS, (uid, told)
+    assert found["after"]["rss_kib"] < found["before"]["rss_kib"] + 64 * 1024, found

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Three users who take whatever they can get, a fourth who wants one GPU again and again, and root: on one
+daemon, at once. Whoever is granted what the rules allow, and how long everybody waited, is counted. Needs
+root, to be all of them. What an attacker does next is random: chaos is what is tested.
+"""
+
+import argparse
+import collections
+import contextlib
+import http.client
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from program import PATIENCE, Daemon, wait_until
+from sim_world import World
+
+ATTACKERS = (1001, 1002, 1003)
+FOURTH = 1004
+LEASES = "/api/gpu/leases"
+CONFIG = """
+[lease]
+most_gpus_per_user = 1
+[server]
+listen = ["127.0.0.1:0"]
+"""
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=PATIENCE):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def ask(path, method, target, body=None, timeout=PATIENCE):
+    """Status and document; 0 and why, where there was no answer."""
+    connection = Connection(path, timeout)
+    try:
+        connection.request(method, target, None if body is None else json.dumps(body))
+        answer = connection.getresponse()
+        text = answer.read()
+        with contextlib.suppress(ValueError):
+            return answer.status, json.loads(text)
+        return answer.status, {}
+    except (OSError, http.client.HTTPException) as error:
+        return 0, {"error": {"code": type(error).__name__}}
+    finally:
+        connection.close()
+
+
+class Attacker:
+    """One user without any right. Counts what he did, and what he was told."""
+
+    def __init__(self, path, uid, until, seed):
+        self.path = path
+        self.uid = uid
+        self.until = until
+        self.chance = random.Random(f"{seed} {uid}")
+        self.open = []
+        self.waiting = []
+        self.children = []
+        self.told = collections.Counter()
+
+    def ask(self, what, method, target, body=None):
+        status, document = ask(self.path, method, target, body, timeout=5)
+        code = document.get("error", {}).get("code", "") if isinstance(document, dict) else ""
+        self.told[f"{what} {status} {code}".strip()] += 1
+        return status, document
+
+    def socket(self):
+        try:
+            one = socket.socket(socket.AF_UNIX)
+            one.settimeout(0.5)
+            one.connect(self.path)
+        except OSError:
+            self.told["connect refused"] += 1
+            return None
+        self.open.append(one)
+        del self.open[:-600]
+        return one
+
+    def claim_and_release(self):
+        status, answer = self.ask("claim", "POST", LEASES,
+                                  {"binding": "detached", "ttl_s": 60, "wait_s": 0})
+        if status == 200 and answer["lease"]["state"] == "held":
+            self.ask("release", "DELETE", f"{LEASES}/{answer['lease']['id']}")
+
+    def wait_in_many_classes(self):
+        for _ in range(20):
+            status, answer = self.ask("waiting claim", "POST", LEASES, {
+                "binding": "detached", "ttl_s": 60, "gpus": self.chance.choice([1, 2, 4]),
+                "min_free_bytes": self.chance.randrange(1 << 30), "answer_within_s": 0})
+            if status == 200:
+                self.waiting.append(answer["lease"]["id"])
+
+    def give_up_some(self):
+        for name in self.waiting[:30]:
+            self.ask("cancel", "DELETE", f"{LEASES}/{name}")
+        del self.waiting[:30]
+
+    def hold_streams(self):
+        for _ in range(40):
+            if one := self.socket():
+                with contextlib.suppress(OSError):
+                    one.sendall(b"GET /api/gpu/stream/power?hz=100 HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    def sit_idle(self):
+        for _ in range(100):
+            self.socket()
+
+    def send_half(self):
+        for half in (b"GET /api/gpu/queue HT", b"POST /api/gpu/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{",
+                     b"\x16\x03\x01\x00", b"G" * 40_000):
+            if one := self.socket():
+                with contextlib.suppress(OSError):
+                    one.sendall(half)
+
+    def flood(self):
+        for _ in range(20):
+            self.ask("queue", "GET", "/api/gpu/queue")
+        self.ask("metrics", "GET", "/metrics")
+
+    def adopt(self):
+        for _ in range(20):
+            self.ask("adopt", "POST", f"{LEASES}/adopt", {"pid": os.getpid()})
+
+    def set_something(self):
+        for _ in range(10):
+            self.ask("change", "PUT", "/api/gpu/management/0/power-limit", {"power_limit_mw": 300_000})
+
+    def send_nonsense(self):
+        for body in ({"gpus": -1}, {"id": "--help"}, {"id": "x" * 99}, [], {"among": [0] * 300}):
+            self.ask("nonsense", "POST", LEASES, body)
+
+    def mark_what_is_roots(self):
+        """A program that runs as root, with a mark of ours in its environment: su, waiting for a password."""
+        su = shutil.which("su")
+        if su is None or len(self.children) >= 5:
+            return
+        self.children.append(subprocess.Popen(
+            [su, "root"], env={"GPUYARD_LEASE": self.waiting[-1] if self.waiting else "0123456789abcdef"},
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def run(self):
+        deeds = [self.claim_and_release, self.claim_and_release, self.wait_in_many_classes, self.give_up_some,
+                 self.hold_streams, self.sit_idle, self.send_half, self.flood, self.adopt, self.set_something,
+                 self.send_nonsense, self.mark_what_is_roots]
+        while time.monotonic() < self.until:
+            self.chance.choice(deeds)()
+        for child in self.children:
+            child.communicate()
+        return dict(self.told)
+
+
+def attack(path, uid, until, seed):
+    return Attacker(path, uid, until, seed).run()
+
+
+def want_one(path, _uid, until, _seed):
+    """How long each claim of one GPU waited, and what was refused."""
+    waits, refused = [], collections.Counter()
+    while time.monotonic() < until:
+        began = time.monotonic()
+        status, answer = ask(path, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "answer_within_s": 20})
+        if status != 200 or answer["lease"]["state"] != "held":
+            refused[f"{status} {answer}"] += 1
+            continue
+        waits.append(time.monotonic() - began)
+        ask(path, "DELETE", f"{LEASES}/{answer['lease']['id']}")
+    return {"waits": waits, "refused": dict(refused)}
+
+
+def look_on(path, _uid, until, _seed):
+    """How long root waited for an answer, and what was refused."""
+    waits, refused = [], collections.Counter()
+    while time.monotonic() < until:
+        for target in ("/api/gpu/queue", "/api/gpu/load", "/metrics"):
+            began = time.monotonic()
+            status, answer = ask(path, "GET", target)
+            waits.append(time.monotonic() - began)
+            if status != 200:
+                refused[f"{target} {status} {answer}"] += 1
+    return {"waits": waits, "refused": dict(refused)}
+
+
+def as_user(uid, deed, path, until, seed, answers):
+    if uid != 0:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    answers.put((uid, deed(path, uid, until, seed)))
+
+
+def state_of(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    memory = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+    return {"rss_kib": memory, "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
+
+
+def all_at_once(seconds, seed=None):
+    """What each of them was told; how the daemon was before and after."""
+    seed = random.randrange(1_000_000) if seed is None else seed
+    place = pathlib.Path(tempfile.mkdtemp(prefix="gpuyard-users-"))
+    place.chmod(0o755)  # pytest's own are root's alone
+    world = World(place)
+    daemon = None
+    try:
+        world.start("--gpus", "4", "--load", "idle")
+        config = place / "gpuyard.toml"
+        config.write_text(CONFIG)
+        daemon = Daemon(place, "--config", str(config), GPUYARD_SIM_WORLD=str(world.directory)).ready()
+        wait_until(lambda: ask(daemon.socket, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "wait_s": 0})[0]
+                   == 200, "leases")
+        before = state_of(daemon.process.pid)
+        until = time.monotonic() + seconds
+        answers = multiprocessing.get_context("fork").Queue()
+        people = [multiprocessing.get_context("fork").Process(
+            target=as_user, args=(uid, deed, daemon.socket, until, seed, answers))
+            for uid, deed in [(uid, attack) for uid in ATTACKERS] + [(FOURTH, want_one), (0, look_on)]]
+        for one in people:
+            one.start()
+        heard = dict(answers.get(timeout=seconds + 2 * PATIENCE) for _ in people)
+        for one in people:
+            one.join(PATIENCE)
+        wait_until(lambda: state_of(daemon.process.pid)["descriptors"] <= before["descriptors"] + 8,
+                   "the connections to end")
+        return {"seed": seed, "before": before, "after": state_of(daemon.process.pid), "fourth": heard[FOURTH],
+                "root": heard[0], "attackers": {uid: heard[uid] for uid in ATTACKERS}}
+    finally:
+        if daemon is not None:
+            daemon.stop()
+        world.end()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int)
+    given = parser.parse_args()
+    found = all_at_once(given.minutes * 60, given.seed)
+    for who in ("fourth", "root"):
+        waits = found[who].pop("waits")
+        found[who] |= {"answers": len(waits), "p50_ms": round(percentile(waits, 0.5) * 1000, 1),
+                       "p99_ms": round(percentile(waits, 0.99) * 1000, 1),
+                       "longest_ms": round(max(waits, default=0) * 1000, 1)}
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
