@@ -42,6 +42,7 @@ struct RenderedOnce {
 };
 
 class AlertNews;
+class QueueText;
 
 struct Context {
   telemetry::Telemetry& telemetry;
@@ -75,6 +76,7 @@ struct Context {
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
+  std::shared_ptr<QueueText> queue_text = {};    // made when it is first wanted
   PowerChunks power_chunks = {};
 };
 

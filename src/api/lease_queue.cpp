@@ -3,12 +3,10 @@
 
 #include "api/gpu_names.h"
 #include "api/handlers.h"
-#include "api/lease_reasons.h"
+#include "api/queue_text.h"
 
 namespace gpuyard::api {
 namespace {
-
-constexpr std::size_t kMostWaitingShown = 1000;
 
 std::vector<protocol::Withheld> withheld_among(const Context& context,
                                                const std::vector<DeviceId>& gpus) {
@@ -47,30 +45,8 @@ void get_leases(Context& context, const Asked& asked, const NoParams&,
 
 void get_queue(Context& context, const Asked& asked, const NoParams&,
                Responder<protocol::Queue> respond) {
-  const Viewer viewer = viewer_of(asked.principal);
-  const lease::Leases& leases = *context.leases;
-  protocol::Queue queue;
-  queue.simulated = simulated(context);
-  queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
-  for (const lease::WaitingOutlook& one : leases.outlooks(kMostWaitingShown)) {
-    const lease::Lease* lease = leases.find(one.lease);
-    if (lease == nullptr || lease->state != lease::State::waiting) continue;
-    queue.waiting.push_back(view_of(context, *lease, viewer));
-    queue.waiting.back().place = place_of(context, *lease, one.outlook, viewer);
-  }
-  for (const auto& [gpu, outside] : leases.gpus().outside()) {
-    for (const lease::Seen& process : outside) {
-      if (process.verdict != lease::Seen::Verdict::outsider) continue;
-      queue.squatters.push_back(squatter_of(context, gpu, process, viewer));
-    }
-  }
-  std::ranges::sort(queue.squatters, {},
-                    [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
-  std::vector<DeviceId> all;
-  for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
-  queue.withheld = withheld_among(context, all);
-  queue.notes = leases.notes();
-  respond(std::move(queue));
+  if (!context.queue_text) context.queue_text = std::make_shared<QueueText>();
+  respond.rendered(context.queue_text->of(context, viewer_of(asked.principal)));
 }
 
 void get_load(Context& context, const NoParams&, Responder<protocol::Load> respond) {
