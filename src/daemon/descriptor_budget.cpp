@@ -9,6 +9,7 @@ namespace {
 
 constexpr rlim_t kForConnections = 2;  // one of so many
 constexpr rlim_t kForClaims = 4;
+constexpr rlim_t kOfClaim = 2;  // its process, and what watches that
 constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
 
 // Where the daemon listens: the socket of the API and the one for leases among them.
@@ -36,7 +37,7 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
 }
 
 std::size_t most_waiting_claims(rlim_t descriptors) {
-  return std::min<std::size_t>(descriptors / kForClaims, lease::Leases::kMostWaiting);
+  return std::min<std::size_t>(descriptors / kForClaims / kOfClaim, lease::Leases::kMostWaiting);
 }
 
 }  // namespace gpuyard::daemon

@@ -200,9 +200,13 @@ Subscription IoLoop::call_at(TimePoint when, std::function<void()> work) {
 Subscription IoLoop::watch(int fd, std::function<void()> readable) {
   UniqueFd around = epoll_around(fd);
   if (!around) {
-    log::error("cannot watch descriptor {}: {}", fd, std::generic_category().message(errno));
+    // Once, for whoever has none left tries again and again.
+    if (!std::exchange(cannot_watch_, true)) {
+      log::error("cannot watch descriptor {}: {}", fd, std::generic_category().message(errno));
+    }
     return {};
   }
+  cannot_watch_ = false;
   const auto watch = std::make_shared<Watch>(core_->io, std::move(around), std::move(readable));
   watch->wait();
   return watch->subscription();

@@ -42,6 +42,7 @@ class IoLoop final : public Loop {
   Core& core() { return *core_; }
 
  private:
+  bool cannot_watch_ = false;  // it was said
   std::unique_ptr<Core> core_;
 };
 
