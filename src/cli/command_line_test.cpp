@@ -144,7 +144,7 @@ TEST(CommandLine, EachThingThatCanBeSetHasAVerb) {
 
 TEST(CommandLine, AuditTakesTheNewest) {
   const auto audit = verb<AuditVerb>({"audit", "2", "-n", "5"});
-  EXPECT_EQ(audit.gpu, "2");
+  EXPECT_EQ(audit.gpus, "2");
   EXPECT_EQ(audit.limit, 5);
   EXPECT_EQ(end_of({"audit", "-n", "0"}).code, 2);
   EXPECT_EQ(verb<OperationsVerb>({"operations", "17"}).id, "17");
@@ -191,7 +191,7 @@ TEST(CommandLine, DevicesTakesItsFlags) {
 
 TEST(CommandLine, DevicesMayNameOneGpuAndItsColours) {
   const auto devices = verb<DevicesVerb>({"devices", "GPU-1", "--color", "never"});
-  EXPECT_EQ(devices.gpu, "GPU-1");
+  EXPECT_EQ(devices.gpus, "GPU-1");
   EXPECT_EQ(devices.color, ColorWish::never);
   EXPECT_EQ(end_of({"devices", "--color", "blue"}).code, 2);
   EXPECT_EQ(end_of({"devices", ""}).code, 2) << "an unset variable is not all GPUs";
@@ -203,7 +203,7 @@ TEST(CommandLine, WatchTakesItsRhythm) {
   EXPECT_EQ(watch.fields, (std::vector<std::string>{"name", "power.draw"}));
   EXPECT_EQ(watch.interval, "2s");
   EXPECT_EQ(watch.count, 3U);
-  EXPECT_EQ(watch.gpu, "0,1");
+  EXPECT_EQ(watch.gpus, "0,1");
 }
 
 TEST(CommandLine, QueryTakesFieldsAndAFormat) {
@@ -222,7 +222,7 @@ TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
   const auto query = verb<QueryVerb>(
       {"smi", "--query-gpu=name,uuid", "--format=csv,noheader", "-i", "1", "-l", "5"});
   EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
-  EXPECT_EQ(query.gpu, "1");
+  EXPECT_EQ(query.gpus, "1");
   EXPECT_EQ(query.interval, "5");
   const auto apps = verb<QueryVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
   EXPECT_EQ(apps.action, QueryVerb::Action::processes);
@@ -342,10 +342,10 @@ TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
 
 TEST(CommandLine, ProcessesMayBeOfSomeGpusAndOneUser) {
   const auto processes = verb<ProcessesVerb>({"processes", "0,3", "--user", "alice", "--json"});
-  EXPECT_EQ(processes.gpu, "0,3");
+  EXPECT_EQ(processes.gpus, "0,3");
   EXPECT_EQ(processes.user, "alice");
   EXPECT_TRUE(processes.json);
-  EXPECT_TRUE(verb<ProcessesVerb>({"processes"}).gpu.empty());
+  EXPECT_TRUE(verb<ProcessesVerb>({"processes"}).gpus.empty());
 }
 
 TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
@@ -395,6 +395,113 @@ TEST(CommandLine, WhatBelongsToACallNeedsTheCall) {
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--code", "15"}).code, 2);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--never-returns"}).code, 2);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--call", "x", "--latency-ms", "-5"}).code, 2);
+}
+
+TEST(CommandLine, AnUnknownWordIsNamedWithTheNearestKnownAndTheUsage) {
+  const auto verb = end_of({"histroy"});
+  EXPECT_EQ(verb.code, 2);
+  EXPECT_NE(verb.err.find("`gpuyard` has no verb histroy; did you mean history?"),
+            std::string::npos)
+      << verb.err;
+  const auto option = end_of({"history", "--metrc", "power"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_NE(option.err.find("`gpuyard history` has no option --metrc; did you mean --metric?"),
+            std::string::npos)
+      << option.err;
+  EXPECT_NE(option.err.find("Usage: gpuyard history"), std::string::npos) << option.err;
+  EXPECT_NE(option.err.find("`gpuyard history --help` says more"), std::string::npos);
+  const auto below = end_of({"lease", "tkae"});
+  EXPECT_NE(below.err.find("`gpuyard lease` has no verb tkae; did you mean take?"),
+            std::string::npos)
+      << below.err;
+  EXPECT_NE(end_of({"version", "please"}).err.find("`gpuyard version` takes no \"please\""),
+            std::string::npos);
+}
+
+TEST(CommandLine, HelpBeginsWithWhatANewcomerNeedsAndGroupsTheRest) {
+  const std::string help = end_of({"--help"}).out;
+  std::size_t at = 0;
+  for (const char* heading : {"First steps:", "Watching:", "Sharing:", "Accounting:", "Setting:",
+                              "Andon:", "The daemon and the program:"}) {
+    const std::size_t found = help.find(heading);
+    EXPECT_NE(found, std::string::npos) << heading << help;
+    EXPECT_GT(found, at) << heading;
+    at = found;
+  }
+  EXPECT_LT(help.find("  devices "), help.find("Watching:"));
+}
+
+// A row for each verb that takes GPUs: what follows it, and how the words arrive.
+struct GpusCase {
+  Words verb;
+  bool as_argument = true;
+  bool with_blanks = true;  // no value may follow
+  Words after = {};
+};
+
+std::string gpus_of(const Words& words) {
+  const auto parsed = parse(words);
+  const Verb* chosen = std::get_if<Verb>(&parsed);
+  if (chosen == nullptr) return "not parsed";
+  return std::visit(
+      [](const auto& any) -> std::string {
+        if constexpr (requires { std::string(any.gpus); }) {
+          return any.gpus;
+        } else {
+          return "no GPUs";
+        }
+      },
+      *chosen);
+}
+
+Words joined(Words words, const Words& more, const Words& after) {
+  words.insert(words.end(), more.begin(), more.end());
+  words.insert(words.end(), after.begin(), after.end());
+  return words;
+}
+
+TEST(CommandLine, EveryVerbNamesGpusAlike) {
+  const std::vector<GpusCase> cases = {
+      {{"devices"}},
+      {{"processes"}},
+      {{"history"}},
+      {{"events"}},
+      {{"query", "--fields", "name"}},
+      {{"audit"}},
+      {{"cordon"}, true, true, {"--reason", "x"}},
+      {{"uncordon"}},
+      {{"clocks"}},
+      {{"restore"}},
+      {{"reset"}},
+      {{"power"}, true, false},
+      {{"persistence"}, true, false},
+      {{"compute-mode"}, true, false},
+      {{"ecc"}, true, false},
+      {{"watch"}, false},
+      {{"smi", "--query-gpu", "name"}, false},
+      {{"alerts", "history"}, false},
+      {{"alerts", "silence", "--for", "1h"}, false},
+      {{"energy"}, false, false, {"--", "train"}},
+  };
+  for (const auto& [verb, as_argument, with_blanks, after] : cases) {
+    const std::string name = testing::PrintToString(verb);
+    EXPECT_EQ(gpus_of(joined(verb, {"--gpus", "0,GPU-1,0000:03:00.0"}, after)),
+              "0,GPU-1,0000:03:00.0")
+        << name;
+    if (as_argument) EXPECT_EQ(gpus_of(joined(verb, {"0,GPU-1"}, after)), "0,GPU-1") << name;
+    if (as_argument && with_blanks) {
+      EXPECT_EQ(gpus_of(joined(verb, {"0", "GPU-1,2"}, after)), "0,GPU-1,2") << name;
+    }
+    if (!as_argument) {
+      EXPECT_EQ(gpus_of(joined(verb, {"--gpus", "0", "--gpus", "1"}, after)), "0,1") << name;
+    }
+  }
+  const auto power = verb<ControlVerb>({"power", "0", "1"});
+  EXPECT_EQ(power.gpus, "0");
+  EXPECT_EQ(power.value, "1");
+  const auto clocks = verb<ControlVerb>({"clocks", "0", "1", "--gpu", "1200,1500"});
+  EXPECT_EQ(clocks.gpus, "0,1");
+  EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
 }
 
 }  // namespace
