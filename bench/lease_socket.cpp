@@ -65,7 +65,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
   RoundTrips releases;
   for (int round = 0; round <= rounds; ++round) {
     const bool counted = round > 0;  // but for the first, which warms up
-    const auto id = [&](int gpu) { return fmt::format("grant-{}-{}", round, gpu); };
+    const auto id = [&](int gpu) { return fmt::format("a-grant-{:06}-{:03}", round, gpu); };
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = claim_of(id(gpu));
       if (!counted) {
@@ -88,7 +88,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
 void take_all(const Connection& holder) {
   constexpr int kTimes = 500;
   for (int i = 0; i < kTimes; ++i) {
-    const auto answer = ask_patiently(holder, claim_of(fmt::format("holder-{}", i)));
+    const auto answer = ask_patiently(holder, claim_of(fmt::format("who-holds-all-{:04}", i)));
     if (answer.find(R"("state":"held")") != answer.npos) continue;
     const std::string load = holder.ask(request_of("GET /api/gpu/load"));
     if (load.find(R"("leased":false)") == load.npos) return;
@@ -108,7 +108,7 @@ int crowd(const std::string& socket, int clients, int rounds) {
       threads.emplace_back([&, client] {
         const Connection server(socket);
         for (int round = 0; round < rounds; ++round) {
-          const std::string id = fmt::format("crowd-{}-{}", client, round);
+          const std::string id = fmt::format("of-a-crowd-{:03}-{:06}", client, round);
           claims[static_cast<std::size_t>(client)].add(
               [&] { return says(server.ask(claim_of(id)), R"("state":"waiting")"); });
           if (!says(server.ask(release_of(id)), "HTTP/1.1 200 ")) fail("a place was not given up");

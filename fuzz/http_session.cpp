@@ -83,7 +83,7 @@ class Exchange {
     if (action == 'f') pipe_.finish();
     if (action == 'v') pipe_.vanish();
     if (action == 'k') finish_all();
-    if (action == 'm') site_->make_room(nullptr);
+    if (action == 'm') site_->room_for({}, nullptr, site_->limits.connections);
     if (action == 'e') happen();
     if (action == 'E') end_streams();
     turn();

@@ -57,6 +57,8 @@ struct Context {
   Loop* loop = nullptr;                    // of control and leases
   lease::Leases* leases = nullptr;         // only a test of other routes goes without
   bool holders_may_control = true;         // set power and clocks of the GPUs of their leases
+  // Who is behind a user, where several share what one may have; empty: himself.
+  std::function<std::uint32_t(std::uint32_t uid)> person_behind = {};
   // A user's name, if it is known by now; asking never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
   // What was used under a lease until now; nothing before its grant.

@@ -61,15 +61,19 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
 }
 
 // Who asks control.
-control::Asker asker_of(const Asked& asked) {
-  return {asked.principal.name(), asked.principal.scope >= protocol::Scope::admin, asked.request_id,
-          asked.received};
+control::Asker asker_of(const Context& context, const Asked& asked) {
+  control::Asker asker{asked.principal.name(), asked.principal.scope >= protocol::Scope::admin,
+                       asked.request_id, asked.received};
+  if (context.person_behind && asked.principal.uid) {
+    asker.person = fmt::format("uid {}", context.person_behind(*asked.principal.uid));
+  }
+  return asker;
 }
 
 // With a lease it is the lease that wants it.
 Result<control::Asker> asker_under(Context& context, const Asked& asked, const Under& under,
                                    const std::vector<DeviceId>& gpus) {
-  control::Asker asker = asker_of(asked);
+  control::Asker asker = asker_of(context, asked);
   if (!under.lease) {
     if (!asked.unless_holder) return asker;
     context.control->note_refusal(asker, "a change without a lease", *asked.unless_holder);

@@ -64,7 +64,8 @@ std::string QueueText::render(Context& context, const Viewer& viewer) const {
   std::string waiting;
   for (const Row& row : rows_) {
     const lease::Lease* lease = context.leases->find(row.lease);
-    if (lease == nullptr) continue;  // it is over, and forgotten
+    // What is told again may have changed since it was looked at.
+    if (lease == nullptr || lease->state != lease::State::waiting) continue;
     if (!waiting.empty()) waiting += ',';
     const std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
     if (viewer.owns(row.uid) || shared.empty()) {

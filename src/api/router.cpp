@@ -54,8 +54,11 @@ void note_refusal(Context& context, const Principal& principal, const http::Requ
                   const std::string& request_id, const protocol::RouteInfo& route,
                   const Error& why) {
   if (context.control == nullptr || route.scope < protocol::Scope::control) return;
-  context.control->note_refusal({principal.name(), false, request_id, request.received},
-                                fmt::format("{} {}", route.method, request.path), why);
+  control::Asker asker{principal.name(), false, request_id, request.received};
+  if (context.person_behind && principal.uid) {
+    asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
+  }
+  context.control->note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 
 http::Response not_found(const http::Request& request) {

@@ -203,6 +203,9 @@ void CommandRun::Process::give_up_starting() {
   if (!child) return;
   pid_ = *child;
   pidfd_ = open_pidfd(pid_);
+  if (pidfd_) return;
+  ::kill(-pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
 }
 
 void CommandRun::Process::on_started(Duration deadline, Duration grace) {

@@ -54,7 +54,7 @@ class [[nodiscard]] CommandRun {
 
   // So many commands of a program wait for a file system that does not let them start; more are
   // not started.
-  static constexpr int kMostStarting = 16;
+  static constexpr int kMostStarting = 64;
 
   // `ended` runs once, on the loop, unless this is destroyed first - which it may be in there. At
   // the latest a second after all these times: a process that even SIGKILL does not end is left

@@ -79,7 +79,11 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   wish.comment = unless_empty(verb.note);
   if (verb.gpus.empty()) return silence(verb, daemon, wish);
   // A silence is of one GPU or of all.
-  for (std::string& gpu : split(verb.gpus, ',')) {
+  auto gpus = split(verb.gpus, ',');
+  if (std::ranges::count(gpus, "") > 0) {
+    return complain({Errc::invalid, "--gpus: a list of GPUs with an empty name in it"});
+  }
+  for (std::string& gpu : gpus) {
     wish.gpu = std::move(gpu);
     if (const int failed = silence(verb, daemon, wish); failed != 0) return failed;
   }

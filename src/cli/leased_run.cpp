@@ -260,7 +260,9 @@ void LeasedRun::release() {
     // The end of the command may be seen before the reason for it is heard.
     const bool by_others = ending == Ending::forced || ending == Ending::expired;
     if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
-    return wait_for_its_use();
+    // What was left behind may use the GPUs for long.
+    if (left_.empty()) wait_for_its_use();
+    return;
   }
   lease_.use.reset();  // it was of some moment before
   if (!lost_) {
@@ -275,7 +277,7 @@ void LeasedRun::wait_for_its_use() {
   while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
     if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is left
     auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
-    if (!answer) return;
+    if (!answer || !answer->lease.use) return;
     lease_.use = std::move(answer->lease.use);
   }
 }

@@ -118,7 +118,7 @@ std::string usage_of(const CLI::App& program) {
 CompletableVerb completable(const CLI::App& app) {
   CompletableVerb verb{app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) continue;
+    if (!option->nonpositional()) continue;
     CompletableOption words{{}, option->get_description(), option->get_items_expected_max() > 0};
     for (const auto& name : option->get_lnames()) words.names.push_back("--" + name);
     for (const auto& name : option->get_snames()) words.names.push_back("-" + name);

@@ -81,7 +81,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
     const auto ended = streamed ? stream(stop) : poll(stop);
     if (ended) return;
     // All streams may be taken where a claim is not too much.
-    if (streamed && !heard_ && ended.error().code == Errc::busy) {
+    if (streamed && !granted_ && ended.error().code == Errc::busy) {
       streamed = false;
       wish_.stream = false;
       continue;

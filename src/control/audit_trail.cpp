@@ -16,7 +16,7 @@ std::optional<std::string> words(const std::optional<Setting>& setting) {
 
 AuditEntry::Source source_of(const Asker& asker) {
   if (asker.admin && asker.owner != kOurselves) return AuditEntry::Source::administrator;
-  return asker.principal.empty() ? AuditEntry::Source::user : AuditEntry::Source::lease;
+  return asker.owner.starts_with("lease:") ? AuditEntry::Source::lease : AuditEntry::Source::user;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void AuditTrail::note(const DeviceInfo& gpu, const Order& order, const Change& c
 void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
   AuditEntry entry;
   entry.error = why.message;
-  if (!admit(asker, *entry.error)) return;
+  if (!asker.admin && !admit(asker, *entry.error)) return;
   entry.source = AuditEntry::Source::refused;
   entry.by = asker.name();
   entry.request_id = asker.request_id;
@@ -56,11 +56,14 @@ bool AuditTrail::admit(const Asker& asker, std::string& error) {
   const TimePoint now = loop_.now();
   if (now - minute_ >= std::chrono::minutes(1)) {
     minute_ = now;
-    std::erase_if(persons_, [](const auto& one) { return one.second.left_out == 0; });
+    // Who was refused too often is known for one more minute, to say how often.
+    std::erase_if(persons_, [](const auto& one) {
+      return one.second.left_out == 0 || one.second.noted == 0;
+    });
     for (auto& [person, minute] : persons_) minute.noted = 0;
   }
-  const bool room = persons_.size() < kMostPersons || persons_.contains(asker.person());
-  Minute& minute = persons_[room ? asker.person() : std::string()];
+  const bool room = persons_.size() < kMostPersons || persons_.contains(asker.counted());
+  Minute& minute = persons_[room ? asker.counted() : std::string()];
   if (minute.noted == kRefusals) {
     ++minute.left_out;
     return false;

@@ -146,9 +146,10 @@ Result<void> Control::may_ask(const Request& request) {
     return Error{Errc::denied, "force is for administrators: root, or the user gpuyard runs as"};
   }
   if (auto checked = check_request(request); !checked) return checked;
-  const auto wait = request.asker.admin
+  const bool puts_back = std::holds_alternative<Restore>(request.action);
+  const auto wait = request.asker.admin || puts_back
                         ? std::nullopt
-                        : changes_of_.take(request.asker.person(), loop_.now());
+                        : changes_of_.take(request.asker.counted(), loop_.now());
   if (wait) {
     return Error{Errc::busy,
                  fmt::format("one user may ask for {} changes in a minute; ask again in {} s",

@@ -253,6 +253,20 @@ TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   EXPECT_EQ(world.audit.back().error, "the lease x is over");
 }
 
+TEST_F(LapsingTest, WhatIsGivenUpIsPutBackWhoeverHasTheRightThen) {
+  ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
+  daemon.settle();
+  ASSERT_EQ(world.power("GPU-0").lowest, 300'000);
+  daemon.hold_replies = true;
+  Request back = wish(0);
+  back.action = Restore{SettingKind::power_limit};
+  ASSERT_TRUE(daemon.control().send(back).ok());
+  daemon.settle();
+  held = false;
+  daemon.release_replies();
+  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+}
+
 TEST_F(ControlTest, AHostThatGoesDownAnswersWhatWasUnderWay) {
   RecordProperty("contract", "B12");
   daemon.hold_replies = true;

@@ -125,9 +125,11 @@ void Desk::command(Command command, std::function<void(const Heard&)> then) {
   });
 }
 
-// The right may have ended while the disk was asked.
+// The right may have ended while the disk was asked. Giving something up needs none.
 std::optional<Error> Desk::obstacle(const Command& command) const {
-  if (!order_->right || std::holds_alternative<Look>(command)) return std::nullopt;
+  const bool takes =
+      !std::holds_alternative<Look>(command) && !std::holds_alternative<Restore>(order_->job);
+  if (!order_->right || !takes) return std::nullopt;
   const auto right = order_->right(gpu_.id);
   return right ? std::nullopt : std::optional(right.error());
 }

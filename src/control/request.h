@@ -26,10 +26,15 @@ struct Asker {
   // Of a lease: who asks, and whose lease it is, "uid 0" and "uid 1002".
   std::string principal = {};
   std::string lessee = {};
+  // Who is behind the user who asks, where several share what one may have.
+  std::string person = {};
 
-  // Who is asked why: "uid 0 under lease ID of uid 1002".
+  // As the audit has it: "uid 0 under lease ID of uid 1002".
   std::string name() const;
-  const std::string& person() const { return principal.empty() ? owner : principal; }
+  // Under whose name it is counted how often he asks.
+  const std::string& counted() const {
+    return !person.empty() ? person : !principal.empty() ? principal : owner;
+  }
 };
 
 // Whether the asker may still change that GPU. Empty: nothing takes that right away.

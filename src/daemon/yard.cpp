@@ -136,7 +136,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
   show_use();
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
-                  options.version);
+                  subordinate_uids_, options.version);
   }
 }
 
@@ -150,6 +150,7 @@ void Yard::show_use() {
     const auto use = use_.book().of(lease.id);
     return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
   };
+  context_.person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); };
   context_.user_name = [this](std::uint32_t uid) { return users_.name_of(uid); };
   context_.learn_users = [this](const std::vector<std::uint32_t>& uids,
                                 std::function<void()> done) {
@@ -164,7 +165,11 @@ Result<void> Yard::listen() {
   server_.ask_process_of([](const http::Request& request) {
     return request.method == http::Method::post && request.path.starts_with("/api/gpu/leases");
   });
-  server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); });
+  // On the socket for leases root may be a container's.
+  server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); },
+                   [this](const http::Peer& peer) {
+                     return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
+                   });
   for (const std::string& text : server.listen) {
     const auto endpoint = http::parse_endpoint(text);
     if (!endpoint) return endpoint.error();

@@ -40,11 +40,13 @@ std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
 
 ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& telemetry,
                    control::Control& control, const api::Authority& authority,
-                   const config::Config& config, const std::string& version)
+                   const config::Config& config, const processes::SubordinateUids& uids,
+                   const std::string& version)
     : telemetry_(telemetry),
       control_(control),
       authority_(authority),
       config_(config),
+      uids_(uids),
       cpus_(loop, query, config.zeus.rapl_root),
       coarse_cpus_(loop, cpus_),
       facade_({loop, *this, *this, cpus_, coarse_cpus_, config.zeus.cpu_over_tcp, version}),
@@ -58,6 +60,8 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
 Result<std::vector<std::string>> ZeusFeed::listen() {
   std::vector<std::string> places;
   server_.allow_hosts(config_.server.allowed_hosts);
+  server_.ask_process_of([](const http::Request&) { return false; });
+  server_.share_by([this](uid_t uid) { return uids_.person(uid); });
   for (const std::string& text : config_.zeus.listen) {
     const auto endpoint = http::parse_endpoint(text);
     if (!endpoint) return endpoint.error();
@@ -120,6 +124,7 @@ void ZeusFeed::order(zeus::Order order,
   control::Request request;
   request.asker = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
                    order.received};
+  request.asker.person = fmt::format("uid {}", uids_.person(order.uid));
   for (const DeviceInfo& gpu : order.gpus) request.gpus.push_back(gpu.id);
   request.exclusive = true;
   if (order.setting) {

@@ -12,6 +12,7 @@
 #include "cpu/watch.h"
 #include "http/loop.h"
 #include "http/server.h"
+#include "processes/subordinate_uids.h"
 #include "telemetry/telemetry.h"
 #include "zeus/facade.h"
 
@@ -21,7 +22,8 @@ class ZeusFeed final : private zeus::Gpus, private zeus::Control {
  public:
   // These outlive the feed.
   ZeusFeed(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
-           const api::Authority&, const config::Config&, const std::string& version);
+           const api::Authority&, const config::Config&, const processes::SubordinateUids&,
+           const std::string& version);
 
   // Returns the places where it listens.
   Result<std::vector<std::string>> listen();
@@ -41,6 +43,7 @@ class ZeusFeed final : private zeus::Gpus, private zeus::Control {
   control::Control& control_;
   const api::Authority authority_;
   const config::Config& config_;
+  const processes::SubordinateUids& uids_;
   cpu::Watch cpus_;
   zeus::CoarseCpus coarse_cpus_;
   zeus::Facade facade_;

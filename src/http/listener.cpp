@@ -154,7 +154,8 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
 Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
   if (peer.kind == Peer::Kind::tcp) return {network_of(from), false};
   const uid_t person = site_->person ? site_->person(peer.uid) : peer.uid;
-  return {fmt::format("uid {}", person), peer.uid == 0 || peer.uid == ::geteuid()};
+  const bool ours = peer.uid == 0 || peer.uid == ::geteuid();
+  return {fmt::format("uid {}", person), site_->privileged ? site_->privileged(peer) : ours};
 }
 
 void Listener::turn_away(const UniqueFd& client, Site::Room room) {

@@ -60,8 +60,10 @@ void Server::ask_process_of(std::function<bool(const Request&)> wants_process) {
   state_->site->wants_process = std::move(wants_process);
 }
 
-void Server::share_by(std::function<uid_t(uid_t)> person) {
+void Server::share_by(std::function<uid_t(uid_t)> person,
+                      std::function<bool(const Peer&)> privileged) {
   state_->site->person = std::move(person);
+  state_->site->privileged = std::move(privileged);
 }
 
 Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {

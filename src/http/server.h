@@ -45,8 +45,10 @@ class Server {
   // as the connection is open. Of all, unless this is said.
   void ask_process_of(std::function<bool(const Request&)> wants_process);
 
-  // Who is behind a user, where several share what one may have.
-  void share_by(std::function<uid_t(uid_t)> person);
+  // Who is behind a user, where several share what one may have; and for whom places are kept: root
+  // and our own user, unless this is said.
+  void share_by(std::function<uid_t(uid_t)> person,
+                std::function<bool(const Peer&)> privileged = nullptr);
 
   // A literal address; port 0 picks a free one. Errc::conflict if another program has it.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);

@@ -28,7 +28,7 @@ TEST_F(AnyServer, ServesSeveralDoorsAndTellsThemApart) {
 
 TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimitWhenAllAreBeingAnswered) {
   hold_ = true;
-  Server server(loop_, handler(), Limits{.connections = 2});
+  Server server(loop_, handler(), Limits{.connections = 2, .kept_places = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient first(loop_, on_unix());
   RawClient second(loop_, on_unix());
@@ -44,7 +44,7 @@ TEST_F(AnyServer, TurnsAwayConnectionsOverItsLimitWhenAllAreBeingAnswered) {
 }
 
 TEST_F(AnyServer, LetsTheLongestWaitingConnectionGoWhenItIsFull) {
-  Server server(loop_, handler(), Limits{.connections = 2});
+  Server server(loop_, handler(), Limits{.connections = 2, .kept_places = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient oldest(loop_, on_unix());
   EXPECT_TRUE(settle([&] { return server.counters().active == 1; }));

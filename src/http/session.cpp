@@ -62,10 +62,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       case Phase::reading:
         return Doing::waiting;
       case Phase::handling:
+      case Phase::writing:  // perhaps to a client that does not read
         return Doing::answering;
       case Phase::streaming:
         return Doing::streaming;
-      case Phase::writing:
       case Phase::lingering:
         break;
     }
@@ -247,7 +247,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   awaitable<bool> respond() {
-    if (response_->feed && may_stream() && !head_only()) {
+    if (response_->feed && may_stream()) {
       co_await send_feed();
       co_return false;
     }
@@ -269,6 +269,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   // Also refuses it.
   bool may_stream() {
     response_->close = true;
+    if (head_only()) return false;  // which has no body
     const Site::Room room = site_->room_to_stream(*this);
     if (room == Site::Room::there) return true;
     refuse(error_response(

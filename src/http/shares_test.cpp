@@ -1,7 +1,10 @@
 // What one user may have of a server's connections and streams, and who gives way to whom.
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <deque>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/manual_loop.h"
 #include "http/site.h"
@@ -108,6 +111,15 @@ TEST_F(Shares, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
   FakeConnection& idle = open("uid 8", Doing::waiting);
   EXPECT_EQ(room("uid 9"), Room::there);
   EXPECT_EQ(idle.doing(), Doing::ending);
+}
+
+TEST_F(Shares, AnIdleOneOfSomebodyWhoHasLessStays) {
+  open("uid 1", 5, Doing::answering);
+  FakeConnection& light = open("uid 2", Doing::waiting);
+  open("uid 0", 2, Doing::waiting);
+  EXPECT_EQ(room("uid 1"), Room::nobody);
+  EXPECT_EQ(light.doing(), Doing::waiting);
+  EXPECT_EQ(alive("uid 0"), 2U);
 }
 
 TEST_F(Shares, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {

@@ -61,8 +61,16 @@ Site::Room Site::room_for(const Party& party, const void* seat, std::size_t take
   }
   if (taken < limits.connections + (party.privileged ? limits.kept_places : 0)) return Room::there;
   const std::size_t own_here = count([&](const Connection& one) { return own(one) && here(one); });
-  if (take_from_most(here, own_here + 1) || end_idle(here)) return Room::there;
-  return Room::nobody;
+  if (take_from_most(here, own_here + 1)) return Room::there;
+  // An idle one of his own, or of somebody who has as many.
+  const auto gives_way = [&](const Connection& one) {
+    if (!here(one) || one.party().privileged) return false;
+    const auto of_party = [&](const Connection& other) {
+      return here(other) && other.party().name == one.party().name;
+    };
+    return own(one) || count(of_party) > own_here;
+  };
+  return end_idle(gives_way) ? Room::there : Room::nobody;
 }
 
 Site::Room Site::room_to_stream(const Connection& wants) {

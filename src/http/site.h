@@ -28,9 +28,9 @@ class Connection {
  public:
   enum class Doing : std::uint8_t {
     waiting,    // for its client to send
-    answering,  // until there is something to say
+    answering,  // until there is something to say, and until it is said
     streaming,  // a response that has no end
-    ending,     // what it has left is written, or it is gone
+    ending,     // it said all, or is gone
   };
 
   virtual ~Connection() = default;
@@ -58,6 +58,7 @@ struct Site {
   Handler handler;
   std::vector<std::string> allowed_hosts;
   std::function<uid_t(uid_t)> person;  // who is behind a user; empty: himself
+  std::function<bool(const Peer&)> privileged;  // empty: root and our own user
   // Whose peer's process is asked for, which takes a descriptor. Empty: everybody's.
   std::function<bool(const Request&)> wants_process;
   Counters counters;

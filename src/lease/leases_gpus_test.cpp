@@ -174,14 +174,14 @@ TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
   ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
   world.loop.advance(seconds(1));
   squat("GPU-1");  // as soon as it is free
-  world.release(10, "a");
+  ASSERT_TRUE(world.release(10, "a"));
   world.ground.stop(10);
   world.loop.advance(seconds(1));
   ASSERT_EQ(world.state("a"), State::ended);
   const auto passed = adopt();
   ASSERT_FALSE(passed);
   EXPECT_NE(passed.error().message.find("uid 2000 waited"), std::string::npos);
-  world.release(11, "b");
+  ASSERT_TRUE(world.release(11, "b"));
   EXPECT_TRUE(adopt()) << "nobody waits any more";
 }
 

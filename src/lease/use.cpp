@@ -99,18 +99,24 @@ std::vector<UseRow> UseBook::unkept() const {
 void UseBook::keep() {
   if (keeping_ || unkept_.empty()) return;
   const auto rows = std::make_shared<const std::vector<UseRow>>(unkept());
-  keeping_ = archive_.save(*rows,
-                           [alive = std::weak_ptr(self_), this, rows](const Result<void>& kept) {
-                             if (!alive.expired()) on_kept(*rows, kept);
-                           });
+  const auto folds = std::make_shared<const std::vector<UseRow>>(std::exchange(to_fold_, {}));
+  keeping_ = archive_.save(
+      *rows, *folds, [alive = std::weak_ptr(self_), this, rows, folds](const Result<void>& kept) {
+        if (!alive.expired()) on_kept(*rows, *folds, kept);
+      });
+  if (!keeping_) to_fold_ = *folds;
 }
 
-void UseBook::on_kept(const std::vector<UseRow>& rows, const Result<void>& kept) {
+void UseBook::on_kept(const std::vector<UseRow>& rows, const std::vector<UseRow>& folded,
+                      const Result<void>& kept) {
   keeping_ = false;
+  if (!kept) std::ranges::copy(folded, std::back_inserter(to_fold_));
   if (!kept) return;  // the archive says what is wrong with it; tried again with what comes next
   for (const UseRow& row : rows) {
     const auto same = unkept_.find({row.day, row.lease, row.gpu});
-    if (same != unkept_.end() && same->second == row) unkept_.erase(same);
+    if (same == unkept_.end() || same->second != row) continue;
+    unkept_.erase(same);
+    if (row.folds_as) to_fold_.push_back(row);
   }
   keep();
 }

@@ -74,7 +74,8 @@ class UseBook {
   void read_edge();
   void collect(std::vector<UseRow>);
   void keep();
-  void on_kept(const std::vector<UseRow>&, const Result<void>&);
+  void on_kept(const std::vector<UseRow>&, const std::vector<UseRow>& folded,
+               const Result<void>&);
   std::vector<UseRow> unkept() const;
 
   Loop& loop_;
@@ -86,6 +87,7 @@ class UseBook {
   bool keeping_ = false;
   std::size_t lost_ = 0;
   std::map<Key, UseRow> unkept_;
+  std::vector<UseRow> to_fold_;  // which are kept
   Subscription timer_;
   Subscription retry_;
   // Callbacks that come after the book has gone find this empty.

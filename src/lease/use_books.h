@@ -41,9 +41,9 @@ struct UseRow {
   std::uint32_t uid = 0;
   bool simulated = false;
   Tally tally = {};
-  // Of a lease that is over and used next to nothing: it is added to the row of all such leases of
-  // its user. Its first row counts as a lease there, its others as none.
-  std::optional<std::int64_t> folded = {};
+  // Of a lease that is over and used next to nothing: once it is kept, it is made part of the row of
+  // all such leases of its user. Its first row counts as a lease there, its others as none.
+  std::optional<std::int64_t> folds_as = {};
 
   friend bool operator==(const UseRow&, const UseRow&) = default;
 };
@@ -99,7 +99,10 @@ class UseArchive {
   virtual bool load(Day since, std::set<std::string> leases,
                     std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
   // Each in the place of what was kept of that day, lease and GPU. What is too old is forgotten.
-  virtual bool save(std::vector<UseRow>, std::function<void(const Result<void>&)> saved) = 0;
+  // `folds` are rows that are kept, and become part of a row that their users' small leases share:
+  // asking for it once more changes nothing.
+  virtual bool save(std::vector<UseRow>, std::vector<UseRow> folds,
+                    std::function<void(const Result<void>&)> saved) = 0;
   // As if `unkept` were saved, which it is not.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
                    std::function<void(Result<UseAnswer>)> answered) = 0;

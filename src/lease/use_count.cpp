@@ -288,7 +288,7 @@ void UseCount::close(const std::string& lease, Holder& holder) {
   const std::size_t first = over_rows_.size();
   put_changed(lease, holder, over_rows_);
   for (std::size_t i = first; small && i < over_rows_.size(); ++i) {
-    over_rows_[i].folded = i == first ? 1 : 0;
+    over_rows_[i].folds_as = i == first ? 1 : 0;
   }
   remember(lease, holder.uid, use);
 }

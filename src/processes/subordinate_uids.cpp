@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kFile = "/etc/subuid";
 constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
 
-std::optional<uid_t> number_of(std::string_view text) {
+std::optional<uid_t> uid_in(std::string_view text) {
   uid_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = failed == std::errc{} && end == text.data() + text.size();
@@ -22,7 +22,7 @@ std::optional<uid_t> number_of(std::string_view text) {
 }
 
 // What comes before the separator, which is taken away with it; all, if there is none.
-std::string_view take_until(std::string_view& text, char separator) {
+std::string_view cut_at(std::string_view& text, char separator) {
   const std::size_t end = text.find(separator);
   const std::string_view taken = text.substr(0, end);
   text.remove_prefix(end == text.npos ? text.size() : end + 1);
@@ -30,7 +30,7 @@ std::string_view take_until(std::string_view& text, char separator) {
 }
 
 std::optional<uid_t> owner_of(std::string_view name, const SubordinateUids::LookUp& uid_of) {
-  if (const auto uid = number_of(name)) return uid;
+  if (const auto uid = uid_in(name)) return uid;
   const auto uid = uid_of(std::string(name));
   return uid ? std::optional(*uid) : std::nullopt;
 }
@@ -40,10 +40,10 @@ std::optional<uid_t> owner_of(std::string_view name, const SubordinateUids::Look
 SubordinateUids SubordinateUids::parse(std::string_view text, const LookUp& uid_of) {
   SubordinateUids all;
   while (!text.empty()) {
-    std::string_view line = take_until(text, '\n');
-    const std::string_view name = take_until(line, ':');
-    const auto first = number_of(take_until(line, ':'));
-    const auto count = number_of(line);
+    std::string_view line = cut_at(text, '\n');
+    const std::string_view name = cut_at(line, ':');
+    const auto first = uid_in(cut_at(line, ':'));
+    const auto count = uid_in(line);
     if (name.empty() || !first || !count || *count == 0 || *first == 0) continue;
     const uid_t last = *count - 1 > std::numeric_limits<uid_t>::max() - *first
                            ? std::numeric_limits<uid_t>::max()

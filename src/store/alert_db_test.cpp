@@ -16,7 +16,7 @@ Alert alert(std::uint64_t number) {
   Alert one;
   one.number = number;
   one.rule = "thermal";
-  one.gpu = "GPU-0";
+  one.gpus = "GPU-0";
   one.index = 3;
   one.gpu_name = "NVIDIA H100";
   one.pci_address = "0000:01:00.0";
@@ -98,8 +98,8 @@ TEST_F(AlertDbTest, WhatIsOverIsHistoryAndItsNumberIsNotGivenAgain) {
   EXPECT_EQ(history({.before = 2}), std::vector<std::uint64_t>{1});
   EXPECT_EQ(history({.limit = 1}), std::vector<std::uint64_t>{2});
   EXPECT_TRUE(history({.rule = "memory"}).empty());
-  EXPECT_TRUE(history({.gpu = "GPU-1"}).empty());
-  EXPECT_EQ(history({.rule = "thermal", .gpu = "GPU-0"}).size(), 2U);
+  EXPECT_TRUE(history({.gpus = "GPU-1"}).empty());
+  EXPECT_EQ(history({.rule = "thermal", .gpus = "GPU-0"}).size(), 2U);
 }
 
 TEST_F(AlertDbTest, OutgoingStaysInItsOrderUntilItIsDelivered) {

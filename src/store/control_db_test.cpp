@@ -96,7 +96,7 @@ class ControlDbTest : public ::testing::Test {
         "FROM n, (SELECT 'user' AS source UNION ALL SELECT 'administrator' UNION ALL "
         "SELECT 'lease' UNION ALL SELECT 'refused')",
         each);
-    ASSERT_TRUE(store_.run([fill](Database& database) { return database.execute(fill); },
+    ASSERT_TRUE(store_.run([fill](Database& database) { return database.execute(fill.c_str()); },
                            [](const Result<void>&) {}));
     worker_.run_all();
   }

@@ -82,10 +82,11 @@ constexpr const char* kAdd =
     "peak_bytes=MAX(COALESCE(peak_bytes, excluded.peak_bytes), "
     "COALESCE(excluded.peak_bytes, peak_bytes))";
 
-// Whose rows may share one: of leases, of days before the newest two, in which one may still grow.
+// Whose rows may share one: of leases that have none of the newest two days, in which theirs may
+// still grow.
 constexpr const char* kFoldable =
-    "lease<>'' AND lease NOT GLOB 'folded:*' AND day < (SELECT MAX(day) FROM lease_use WHERE day < "
-    "(SELECT MAX(day) FROM lease_use))";
+    "lease NOT GLOB 'folded:*' AND lease NOT IN (SELECT lease FROM lease_use WHERE day >= (SELECT "
+    "MAX(day) FROM lease_use WHERE day < (SELECT MAX(day) FROM lease_use))) AND lease<>''";
 
 // A file that grew too large is made smaller by so many of these steps at a time.
 constexpr int kFoldsAtOnce = 8;
@@ -151,42 +152,42 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
   return rows;
 }
 
-namespace {
-
-Result<void> put_row(Statement& put, const UseRow& row, std::string_view lease,
-                     std::int64_t leases) {
-  const Tally& tally = row.tally;
-  put.bind(1, number_of(row.day)).bind(2, lease).bind(3, row.gpu);
-  put.bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
-  put.bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
-  put.bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
-  put.bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
-  bind_optional(put, 12, tally.peak_bytes);
-  return put.bind(13, leases).run();
-}
-
-}  // namespace
-
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
   auto put =
-      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  auto add = database.prepare(
-      fmt::format("INSERT INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?){}", kAdd));
-  auto drop =
-      database.prepare("DELETE FROM lease_use WHERE day=? AND lease=? AND gpu=? AND simulated=?");
-  for (auto* each : {&put, &add, &drop}) {
+      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1)");
+  if (!put) return std::move(put).error();
+  for (const UseRow& row : rows) {
+    const Tally& tally = row.tally;
+    put->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
+    put->bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
+    put->bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
+    put->bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
+    put->bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
+    bind_optional(*put, 12, tally.peak_bytes);
+    if (auto done = put->run(); !done) return done;
+  }
+  return {};
+}
+
+Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
+  constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4";
+  auto add = database.prepare(fmt::format(
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, held_ns, "
+      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?5 FROM lease_use "
+      "WHERE {}{}",
+      kRow, kAdd));
+  auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
+  for (auto* each : {&add, &drop}) {
     if (!*each) return std::move(*each).error();
   }
   for (const UseRow& row : rows) {
-    Result<void> done;
-    if (row.folded) {
-      drop->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
-      done = drop->bind(4, std::int64_t{row.simulated}).run();
-      if (done) done = put_row(*add, row, fmt::format("folded:{}", row.uid), *row.folded);
-    } else {
-      done = put_row(*put, row, row.lease, 1);
+    for (auto* each : {&*add, &*drop}) {
+      each->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
+      each->bind(4, std::int64_t{row.simulated});
     }
-    if (!done) return done;
+    add->bind(5, row.folds_as.value_or(0));
+    if (auto done = add->run(); !done) return done;
+    if (auto done = drop->run(); !done) return done;
   }
   return {};
 }
@@ -212,12 +213,13 @@ Result<bool> fold_oldest_use(Database& database) {
   if (!*found) return false;
   const std::int64_t uid = most->integer(0);
   const std::int64_t day = most->integer(1);
-  // A lease of several GPUs is counted at the first of them.
+  // A lease is counted on its first day, at the first of its GPUs.
   auto fold = database.prepare(fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
-      "MAX(peak_bytes), COUNT(*) FILTER (WHERE gpu = (SELECT MIN(other.gpu) FROM lease_use AS other "
-      "WHERE other.day = lease_use.day AND other.lease = lease_use.lease)) FROM lease_use "
+      "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
+      "other.lease = lease_use.lease AND other.simulated = lease_use.simulated AND "
+      "(other.day, other.gpu) < (lease_use.day, lease_use.gpu))) FROM lease_use "
       "WHERE uid = ?1 AND day = ?2 AND {} GROUP BY gpu, simulated{}",
       kFoldable, kAdd));
   auto drop = database.prepare(
@@ -250,28 +252,50 @@ bool LeaseUseDb::load(Day since, std::set<std::string> leases,
       std::move(loaded));
 }
 
-bool LeaseUseDb::save(std::vector<UseRow> rows, std::function<void(const Result<void>&)> saved) {
+namespace {
+
+// Until the file is small enough, or there is nothing more that can be folded.
+Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
+                                   std::atomic<bool>& needed,
+                                   std::atomic<std::int64_t>& nothing_on) {
+  for (int i = 0; i < kFoldsAtOnce; ++i) {
+    const auto bytes = database.bytes_used();
+    if (!bytes) return bytes.error();
+    if (*bytes <= most) break;
+    const auto newest = database.number("SELECT MAX(day) FROM lease_use");
+    if (!newest) return newest.error();
+    if (nothing_on == *newest) break;  // until another day has begun
+    const auto folded = fold_oldest_use(database);
+    if (!folded) return folded.error();
+    if (*folded) {
+      needed = true;
+    } else {
+      nothing_on = *newest;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool LeaseUseDb::save(std::vector<UseRow> rows, std::vector<UseRow> folds,
+                      std::function<void(const Result<void>&)> saved) {
   return store_.run(
-      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)), most = most_bytes_,
-       folds = folds_](Database& database) -> Result<void> {
+      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)),
+       folds = std::make_shared<const std::vector<UseRow>>(std::move(folds)), most = most_bytes_,
+       folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
-        for (int i = 0; i < kFoldsAtOnce; ++i) {
-          const auto bytes = database.bytes_used();
-          if (!bytes) return bytes.error();
-          if (*bytes <= most) break;
-          *folds = true;
-          const auto folded = fold_oldest_use(database);
-          if (!folded) return folded.error();
-          if (!*folded) break;
-        }
-        return save_use(database, *rows);
+        if (auto done = fold_use(database, *folds); !done) return done;
+        auto done =
+            fold_what_is_too_much(database, most, folding->needed, folding->nothing_on);
+        return done ? save_use(database, *rows) : done;
       },
       std::move(saved));
 }
 
 std::vector<std::string> LeaseUseDb::notes() const {
   auto notes = store_.notes();
-  if (*folds_) {
+  if (folding_->needed) {
     notes.push_back(fmt::format(
         "usage.db has reached {} MiB: of the users with most leases, those of old days share a row "
         "for each day and GPU",

@@ -34,6 +34,8 @@ inline constexpr const char* kFoldedUse =
 Result<std::vector<lease::UseRow>> load_use(Database&, lease::Day since,
                                             const std::set<std::string>& leases);
 Result<void> save_use(Database&, const std::vector<lease::UseRow>&);
+// Rows that are kept become part of those that their users' small leases share.
+Result<void> fold_use(Database&, const std::vector<lease::UseRow>&);
 // But for the newest `days` on which something was used.
 Result<void> forget_use(Database&, std::int64_t days);
 // Of whoever has most rows, those of his oldest day become one for each GPU. False: there are only
@@ -54,7 +56,7 @@ class LeaseUseDb final : public lease::UseArchive {
 
   bool load(lease::Day since, std::set<std::string> leases,
             std::function<void(Result<std::vector<lease::UseRow>>)> loaded) override;
-  bool save(std::vector<lease::UseRow>,
+  bool save(std::vector<lease::UseRow>, std::vector<lease::UseRow> folds,
             std::function<void(const Result<void>&)> saved) override;
   bool ask(lease::UseQuestion, std::vector<lease::UseRow> unkept,
            std::function<void(Result<lease::UseAnswer>)> answered) override;
@@ -63,8 +65,11 @@ class LeaseUseDb final : public lease::UseArchive {
  private:
   StateStore& store_;
   const std::int64_t most_bytes_;
-  // Set by the worker: it was too large.
-  std::shared_ptr<std::atomic<bool>> folds_ = std::make_shared<std::atomic<bool>>(false);
+  struct Folding {
+    std::atomic<bool> needed = false;                // it was too large
+    std::atomic<std::int64_t> nothing_on{INT64_MIN};  // the newest day when there was nothing to fold
+  };
+  std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // the worker's
 };
 
 }  // namespace gpuyard::store

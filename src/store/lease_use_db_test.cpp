@@ -1,5 +1,6 @@
 #include "store/lease_use_db.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
@@ -43,9 +44,9 @@ class LeaseUseDbTest : public ::testing::Test {
     worker_.run_all();
     return rows;
   }
-  void save(std::vector<UseRow> rows) {
+  void save(std::vector<UseRow> rows, std::vector<UseRow> folds = {}) {
     bool saved = false;
-    EXPECT_TRUE(db_.save(std::move(rows), [&](const Result<void>& done) { saved = done.ok(); }));
+    EXPECT_TRUE(db_.save(std::move(rows), std::move(folds), [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
@@ -114,22 +115,23 @@ TEST_F(LeaseUseDbTest, LeasesThatUsedNextToNothingShareARow) {
       UseRow small{kToday, "tiny-" + std::to_string(i), gpu, 1000, false, {}};
       small.tally.held = small.tally.counted = std::chrono::milliseconds(3);
       small.tally.energy_mj = 200;
-      small.folded = gpu == std::string("GPU-0") ? 1 : 0;
+      small.folds_as = gpu == std::string("GPU-0") ? 1 : 0;
       rows.push_back(small);
     }
   }
-  UseRow before = rows.front();  // it was kept once while it was held
-  before.folded.reset();
-  save({before, row(kToday, "large", "GPU-0", 1000, 1)});
+  save({row(kToday, "large", "GPU-0", 1000, 1)});
   save(rows);
+  EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 2U) << "first it is kept";
+  save({}, rows);
+  save({}, rows);  // once more, as after an answer that was lost
   EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 0U);
   const auto sums = ask({UseBy::user, kToday, false}).sums;
   ASSERT_EQ(sums.size(), 1U);
   EXPECT_EQ(sums[0].leases, 1001);
   EXPECT_EQ(sums[0].energy_mj, 2000 * 200 + 360'000'000);
-  const auto by_lease = ask({UseBy::lease, kToday, false}, {rows.at(0)});
+  const auto by_lease = ask({UseBy::lease, kToday, false});
   EXPECT_EQ(keys(by_lease), "large folded:1000 ");
-  EXPECT_EQ(by_lease.sums[1].leases, 1001) << "one more is not kept yet";
+  EXPECT_EQ(by_lease.sums[1].leases, 1000);
 }
 
 TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
@@ -137,20 +139,24 @@ TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
   std::vector<UseRow> rows;
   for (int day = 0; day < 5; ++day) {
     for (int i = 0; i < 20; ++i) {
-      rows.push_back(row(kToday - days(day), "his-" + std::to_string(i), "GPU-0", 1000, 1));
+      rows.push_back(
+          row(kToday - days(day), fmt::format("his-{}-{}", day, i), "GPU-0", 1000, 1));
     }
     rows.push_back(row(kToday - days(day), "hers", "GPU-0", 1001, 1));
   }
   save(rows);
   const auto before = ask({UseBy::user, Day{}, false});
   EXPECT_TRUE(small.notes().empty());
-  EXPECT_TRUE(small.save({}, [](const Result<void>&) {}));
+  EXPECT_TRUE(small.save({}, {}, [](const Result<void>&) {}));
   worker_.run_all();
   const auto after = ask({UseBy::user, Day{}, false});
   ASSERT_EQ(after.sums.size(), 2U);
   EXPECT_EQ(after.sums[0].energy_mj, before.sums[0].energy_mj);
   EXPECT_EQ(after.sums[0].held_s, before.sums[0].held_s);
-  EXPECT_EQ(load(Day{}, {"his-0"}).size(), 2U) << "the newest two days stay as they are";
+  EXPECT_EQ(after.sums[0].leases, 100);
+  EXPECT_EQ(load(Day{}, {"his-2-0", "his-4-19"}).size(), 0U);
+  EXPECT_EQ(load(Day{}, {"his-0-0", "his-1-0"}).size(), 2U) << "of the newest two days";
+  EXPECT_EQ(load(Day{}, {"hers"}).size(), 5U) << "which goes on";
   EXPECT_EQ(small.notes().size(), 1U);
 }
 

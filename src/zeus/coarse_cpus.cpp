@@ -14,8 +14,9 @@ void coarsen(Result<std::int64_t>& energy_uj) {
 }  // namespace
 
 const cpu::Energies& CoarseCpus::take(const cpu::Energies& read) {
-  if (told_ && read.taken - told_->taken < kPeriod) return *told_;
+  if (told_ && loop_.now() - told_at_ < kPeriod) return *told_;
   told_ = read;
+  told_at_ = loop_.now();
   for (cpu::PackageEnergy& package : told_->packages) {
     coarsen(package.energy_uj);
     if (package.dram_uj) coarsen(*package.dram_uj);
@@ -24,7 +25,7 @@ const cpu::Energies& CoarseCpus::take(const cpu::Energies& read) {
 }
 
 void CoarseCpus::fresh(cpu::Watch::Answer answer) {
-  if (told_ && loop_.now() - told_->taken < kPeriod) {
+  if (told_ && loop_.now() - told_at_ < kPeriod) {
     return loop_.post([answer = std::move(answer), told = *told_] { answer(told); });
   }
   watch_.fresh([weak = std::weak_ptr(self_),
@@ -40,11 +41,11 @@ void CoarseCpus::fresh(cpu::Watch::Answer answer) {
 
 Subscription CoarseCpus::listen(cpu::Watch::Heard heard) {
   return watch_.listen([weak = std::weak_ptr(self_), heard = std::move(heard),
-                        last = TimePoint{}](const cpu::Energies& read) mutable {
+                        last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
     const auto self = weak.lock();
     if (!self) return;
     const cpu::Energies& told = (*self)->take(read);
-    if (std::exchange(last, told.taken) != told.taken) heard(told);
+    if (std::exchange(*last, told.taken) != told.taken) heard(told);
   });
 }
 

@@ -24,12 +24,13 @@ class CoarseCpus {
   Subscription listen(cpu::Watch::Heard);
 
  private:
-  // What is told now.
+  // What is told now: this, or what is not old enough yet.
   const cpu::Energies& take(const cpu::Energies& read);
 
   Loop& loop_;
   cpu::Watch& watch_;
   std::optional<cpu::Energies> told_;
+  TimePoint told_at_{};
   std::shared_ptr<CoarseCpus*> self_ = std::make_shared<CoarseCpus*>(this);
 };
 

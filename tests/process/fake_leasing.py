@@ -14,7 +14,7 @@ from program import PATIENCE
 GPU = {"index": 3, "uuid": "GPU-0003", "pci_address": "00000000:03:00.0", "name": "NVIDIA H100",
        "utilization_percent": 0, "memory_used_bytes": 0}
 USE = {"held_s": 1.0, "energy_mj": 1500000, "energy_estimated": False, "mean_utilization_percent": 87.0,
-       "peak_memory_bytes": 5 << 30, "idle_s": 0, "energy_unknown_s": 0}
+       "peak_memory_bytes": 5 << 30, "idle_s": 0, "energy_unknown_s": 0, "settled": True}
 
 
 def lease(name, state, **more):

@@ -289,8 +289,10 @@ def raise_descriptor_limit():
     return soft
 
 
-def test_a_thousand_listeners_all_hear_everything_and_one_more_is_refused(daemon):
-    yard = daemon("--simulate", "8")
+def test_a_thousand_listeners_all_hear_everything_and_one_more_is_refused(daemon, tmp_path):
+    config = tmp_path / "shares.toml"
+    config.write_text("[shares]\nconnections = 2000\nstreams = 2000\n")  # of one address
+    yard = daemon("--simulate", "8", "--config", str(config))
     soft = raise_descriptor_limit()
     selector = selectors.DefaultSelector()
     received = {}

@@ -100,7 +100,7 @@ class Attacker:
     def wait_in_many_classes(self):
         for _ in range(20):
             status, answer = self.ask("waiting claim", "POST", LEASES, {
-                "binding": "detached", "ttl_s": 60, "gpus": self.chance.choice([1, 2, 4]),
+                "binding": "detached", "ttl_s": 60, "among": self.chance.sample(range(4), 2),
                 "min_free_bytes": self.chance.randrange(1 << 30), "answer_within_s": 0})
             if status == 200:
                 self.waiting.append(answer["lease"]["id"])
@@ -138,7 +138,7 @@ class Attacker:
 
     def set_something(self):
         for _ in range(10):
-            self.ask("change", "PUT", "/api/gpu/management/0/power-limit", {"power_limit_mw": 300_000})
+            self.ask("change", "PUT", "/api/gpu/manage/0/power-limit", {"power_limit_mw": 300_000})
 
     def send_nonsense(self):
         for body in ({"gpus": -1}, {"id": "--help"}, {"id": "x" * 99}, [], {"among": [0] * 300}):
@@ -172,6 +172,7 @@ def want_one(path, _uid, until, _seed):
     """How long each claim of one GPU waited, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
+        time.sleep(0.1)
         began = time.monotonic()
         status, answer = ask(path, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "answer_within_s": 20})
         if status != 200 or answer["lease"]["state"] != "held":
@@ -221,8 +222,9 @@ def all_at_once(seconds, seed=None):
         config = place / "gpuyard.toml"
         config.write_text(CONFIG)
         daemon = Daemon(place, "--config", str(config), GPUYARD_SIM_WORLD=str(world.directory)).ready()
-        wait_until(lambda: ask(daemon.socket, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "wait_s": 0})[0]
-                   == 200, "leases")
+        probe = {"id": "the-first-of-root", "binding": "detached", "ttl_s": 60, "answer_within_s": 1}
+        wait_until(lambda: ask(daemon.socket, "POST", LEASES, probe)[0] == 200, "leases")
+        ask(daemon.socket, "DELETE", f"{LEASES}/{probe['id']}")
         before = state_of(daemon.process.pid)
         until = time.monotonic() + seconds
         answers = multiprocessing.get_context("fork").Queue()
