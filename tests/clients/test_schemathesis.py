@@ -1,0 +1,21 @@
+"""Every operation of /openapi.json, called with what the description allows and with what it does not: the
+answers are those it names (schemathesis, over TCP, where nothing may be changed).
+"""
+
+import pathlib
+import subprocess
+import sys
+
+SCHEMATHESIS = pathlib.Path(sys.executable).with_name("schemathesis")
+# An answer without an end is no answer that a client of one request may wait for.
+STREAMS = "^/api/gpu/(events|stream/.*)$"
+
+
+def test_the_description_is_what_the_daemon_does(daemon, tmp_path):
+    yard = daemon("--simulate", "2")
+    done = subprocess.run(
+        [SCHEMATHESIS, "run", f"http://127.0.0.1:{yard.port}/openapi.json", "--exclude-path-regex", STREAMS,
+         "--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--seed", "1", "--request-timeout",
+         "10", "--no-color"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
