@@ -76,8 +76,7 @@ class WorldReader {
  private:
   static constexpr int kMaxAttempts = 1000;
 
-  WorldReader(std::string directory, UniqueFd fd, const WorldFile* file,
-              const WorldHeader& header)
+  WorldReader(std::string directory, UniqueFd fd, const WorldFile* file, const WorldHeader& header)
       : directory_(std::move(directory)),
         fd_(std::move(fd)),
         file_(file),

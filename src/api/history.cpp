@@ -160,8 +160,8 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
   question->uuid = gpu->uuid;
   const Row& row = *question->row;
   if (const auto bound = upper_bound_of(row.metric, gpu->now)) {
-    gpu->about.bound = static_cast<double>(*bound) /
-                       static_cast<double>(unit_info(row.unit).json_divisor);
+    gpu->about.bound =
+        static_cast<double>(*bound) / static_cast<double>(unit_info(row.unit).json_divisor);
   }
   const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
   context.history->ask(*question, renderer(*std::move(gpu), *csv),

@@ -138,8 +138,8 @@ TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
 }
 
 TEST_F(LeaseStreams, WhoLeavesBeforeTheFirstAnswerIsForgottenSoon) {
-  const auto call =
-      ask(http::Method::post, kLeases, R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  const auto call = ask(http::Method::post, kLeases, R"({"id":"me-of-many-leases","stream":true})",
+                        process(12, kBob));
   call->answer.reset();  // the session had no client to send it to
   pass(lease::Leases::kGrace + seconds(3));
   EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);

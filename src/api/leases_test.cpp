@@ -19,8 +19,8 @@ class OneGpu : public LeaseRoutes {
 };
 
 TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
-  const auto lease =
-      held(R"({"id":"train-1-of-many-leases","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
+  const auto lease = held(
+      R"({"id":"train-1-of-many-leases","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
   EXPECT_EQ(lease.id, "train-1-of-many-leases");
   EXPECT_EQ(lease.binding, lease::Binding::process);
   EXPECT_EQ(lease.uid, kAlice);
@@ -49,7 +49,8 @@ TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
     EXPECT_EQ(refused->status(), 403) << path;
     EXPECT_THAT(refused->message(), HasSubstr("TCP is read-only until there are tokens"));
   }
-  for (const char* path : {kLeases, "/api/gpu/leases/train-1-of-many-leases", "/api/gpu/queue", "/api/gpu/load"}) {
+  for (const char* path :
+       {kLeases, "/api/gpu/leases/train-1-of-many-leases", "/api/gpu/queue", "/api/gpu/load"}) {
     EXPECT_EQ(get(path)->status(), 200) << path;
   }
 }
@@ -84,7 +85,8 @@ TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
 
 TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
-  const auto second = claim(R"({"id":"second-of-many-leases","answer_within_s":2})", process(11, kBob));
+  const auto second =
+      claim(R"({"id":"second-of-many-leases","answer_within_s":2})", process(11, kBob));
   pass(milliseconds(1999));
   EXPECT_FALSE(second->answered());
   pass(milliseconds(1));
@@ -97,10 +99,13 @@ TEST_F(OneGpu, AClaimThatWaitsLongIsAnsweredWithItsPlaceAndMayAskAgain) {
   EXPECT_THAT(lease.place->text,
               HasSubstr("1 of the 1 GPUs that fit, and others have: GPU 0 (alice)"));
   EXPECT_NEAR(lease.place->expected_s.value_or(0), 598, 0.1);
-  const auto again = claim(R"({"id":"second-of-many-leases","answer_within_s":0})", process(11, kBob));
+  const auto again =
+      claim(R"({"id":"second-of-many-leases","answer_within_s":0})", process(11, kBob));
   EXPECT_EQ(again->status(), 200);
   EXPECT_EQ(again->lease().id, "second-of-many-leases");
-  EXPECT_EQ(claim(R"({"id":"second-of-many-leases","gpus":1,"model":"h100"})", process(11, kBob))->status(), 409);
+  EXPECT_EQ(claim(R"({"id":"second-of-many-leases","gpus":1,"model":"h100"})", process(11, kBob))
+                ->status(),
+            409);
   EXPECT_EQ(claim(R"({"id":"second-of-many-leases"})", process(10))->status(), 409);  // not his
 }
 
@@ -111,14 +116,16 @@ TEST_F(LeaseRoutes, AClaimIsMadeAgainForTheGpusThatItNamedAtFirst) {
   fleet.devices[0].index = 0;
   telemetry_.on_fleet(fleet);
   pass(milliseconds(300));
-  const auto again = claim(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));  // another has it now
+  const auto again =
+      claim(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));  // another has it now
   ASSERT_EQ(again->status(), 200) << again->text();
   EXPECT_EQ(again->lease().gpus.at(0).uuid, first.gpus.at(0).uuid);
 }
 
 TEST_F(OneGpu, AnAnswerThatComesLateIsGivenOnceAfterAMinute) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto second = claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
+  const auto second =
+      claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
   pass(seconds(59));
   EXPECT_FALSE(second->answered());
   pass(seconds(1));
@@ -135,7 +142,8 @@ TEST_F(OneGpu, WhoWaitsAndLeavesLosesHisPlaceAfterAWhile) {
   pass(seconds(3));
   EXPECT_EQ(world_.state("second-of-many-leases"), State::ended);
   EXPECT_NE(second->status(), 200);
-  EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().ending, lease::Ending::unreachable);
+  EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().ending,
+            lease::Ending::unreachable);
 }
 
 TEST_F(OneGpu, WhoAsksNotToWaitHearsThatNoneIsFree) {
@@ -175,13 +183,15 @@ TEST_F(LeaseRoutes, WhatCannotBeGrantedAtAllIsSaidAtOnce) {
 
 TEST_F(LeaseRoutes, NobodyChoosesAnIdThatIsMistakenForAnothers) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
-  for (const char* const body : {R"({"id":"train-1-of-many-leases-2"})",  // it begins with the other
-                                 R"({"id":"train-1-of-many-l"})"}) {      // the other with it
+  for (const char* const body :
+       {R"({"id":"train-1-of-many-leases-2"})",  // it begins with the other
+        R"({"id":"train-1-of-many-l"})"}) {      // the other with it
     const auto refused = claim(body, process(11, kBob));
     EXPECT_EQ(refused->status(), 409) << body;
     EXPECT_THAT(refused->message(), HasSubstr("choose another"));
   }
-  for (const char* const body : {R"({"id":"too-short-an-id"})", R"({"id":"--help-is-an-option"})"}) {
+  for (const char* const body :
+       {R"({"id":"too-short-an-id"})", R"({"id":"--help-is-an-option"})"}) {
     EXPECT_EQ(claim(body, process(11, kBob))->status(), 400) << body;
   }
 }
@@ -196,7 +206,8 @@ TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
   EXPECT_EQ(get("/api/gpu/leases/alpha-2-of-many-leases")->lease().id, "alpha-2-of-many-leases");
   EXPECT_EQ(del("/api/gpu/leases/alpha-2-of-many-leases", process(10))->status(), 200);
   pass(seconds(1));
-  EXPECT_EQ(get("/api/gpu/leases/alpha-")->lease().id, "alpha-1-of-many-leases");  // the only one that is not over
+  EXPECT_EQ(get("/api/gpu/leases/alpha-")->lease().id,
+            "alpha-1-of-many-leases");  // the only one that is not over
   EXPECT_EQ(del("/api/gpu/leases/beta", process(10))->status(), 404);
 }
 
@@ -220,12 +231,14 @@ TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
 
 TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
-  const auto forced = del("/api/gpu/leases/train-1-of-many-leases?force=true&reason=node%20goes", process(12, 0));
+  const auto forced =
+      del("/api/gpu/leases/train-1-of-many-leases?force=true&reason=node%20goes", process(12, 0));
   EXPECT_EQ(forced->lease().ending, lease::Ending::forced);
 }
 
 TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
-  const auto lease = held(R"({"id":"night-of-many-leases","binding":"detached","ttl_s":60})", process(10));
+  const auto lease =
+      held(R"({"id":"night-of-many-leases","binding":"detached","ttl_s":60})", process(10));
   const std::string path = "/api/gpu/leases/night-of-many-leases/renew";
   const auto renewed = post(path, R"({"ttl_s":3600,"fence":1})", process(10));
   EXPECT_EQ(renewed->status(), 200) << renewed->text();

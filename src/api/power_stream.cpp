@@ -76,8 +76,8 @@ void get_power_stream(Context& context, const protocol::PowerStreamRequest& requ
   const auto gpus = gpus_named(*context.telemetry.latest(), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1 / hz));
-  respond.as_is(http::event_stream(std::make_shared<PowerFeed>(
-      context.telemetry, *gpus, period, context.power_chunks)));
+  respond.as_is(http::event_stream(
+      std::make_shared<PowerFeed>(context.telemetry, *gpus, period, context.power_chunks)));
 }
 
 }  // namespace

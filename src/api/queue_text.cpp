@@ -84,8 +84,8 @@ std::shared_ptr<const std::string> QueueText::of(Context& context, const Viewer&
   if (few) return std::make_shared<const std::string>(render(context, viewer));
   // For strangers, whoever is the first of them.
   const auto waits = [&] { return std::ranges::count(rows_, *viewer.uid, &Row::uid) > 0; };
-  const bool his_own =
-      viewer.local() && (viewer.admin || waits() || has_squatter(context.leases->gpus(), *viewer.uid));
+  const bool his_own = viewer.local() && (viewer.admin || waits() ||
+                                          has_squatter(context.leases->gpus(), *viewer.uid));
   const std::string sees = !viewer.local() ? "tcp"
                            : viewer.admin  ? "admin"
                            : his_own       ? std::to_string(*viewer.uid)

@@ -1,6 +1,6 @@
-// The answer to /api/gpu/queue. Where few wait it is made anew each time; where many do, a few times a
-// second for all who see the same, so that nobody keeps the loop busy by asking. Lives on the io
-// thread.
+// The answer to /api/gpu/queue. Where few wait it is made anew each time; where many do, a few
+// times a second for all who see the same, so that nobody keeps the loop busy by asking. Lives on
+// the io thread.
 #pragma once
 
 #include <map>

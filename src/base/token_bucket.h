@@ -17,7 +17,8 @@ class TokenBucket {
 
   // Nothing: there was one, and it is taken. Else so long until there is.
   std::optional<Duration> take(TimePoint now) {
-    fill(now);
+    left_ = left_at(now);
+    filled_ = now;
     if (left_ >= 1) {
       left_ -= 1;
       return std::nullopt;
@@ -25,20 +26,13 @@ class TokenBucket {
     const std::chrono::duration<double> until((1 - left_) / each_second_);
     return std::chrono::ceil<Duration>(until);
   }
-  bool has_one(TimePoint now) {
-    fill(now);
-    return left_ >= 1;
-  }
-  bool is_full(TimePoint now) {
-    fill(now);
-    return left_ >= burst_;
-  }
+  bool has_one(TimePoint now) const { return left_at(now) >= 1; }
+  bool is_full(TimePoint now) const { return left_at(now) >= burst_; }
 
  private:
-  void fill(TimePoint now) {
+  double left_at(TimePoint now) const {
     const std::chrono::duration<double> passed = now - filled_;
-    left_ = std::min(burst_, left_ + std::max(0.0, passed.count()) * each_second_);
-    filled_ = now;
+    return std::min(burst_, left_ + std::max(0.0, passed.count()) * each_second_);
   }
 
   double burst_;
@@ -60,7 +54,7 @@ class RateOfEach {
   std::optional<Duration> take(const Key& who, TimePoint now) {
     auto found = buckets_.find(who);
     if (found == buckets_.end() && buckets_.size() >= kMost) {
-      std::erase_if(buckets_, [&](auto& one) { return one.second.is_full(now); });
+      std::erase_if(buckets_, [&](const auto& one) { return one.second.is_full(now); });
       if (buckets_.size() >= kMost) return take_shared(now);
     }
     if (found == buckets_.end()) found = buckets_.emplace(who, bucket(now)).first;

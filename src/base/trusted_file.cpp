@@ -46,9 +46,10 @@ std::optional<std::string> fault_of(const std::string& place, const struct stat&
   const bool owners_alone = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
   const bool by_group = info.st_gid != 0 && (info.st_mode & S_IWGRP) != 0;
   if (link || owners_alone || !(by_group || (info.st_mode & S_IWOTH) != 0)) return std::nullopt;
-  return fmt::format("others may write to {}, which is root's (mode {:04o}); `chmod go-w {}` ends "
-                     "that",
-                     place, info.st_mode & 07777U, place);
+  return fmt::format(
+      "others may write to {}, which is root's (mode {:04o}); `chmod go-w {}` ends "
+      "that",
+      place, info.st_mode & 07777U, place);
 }
 
 std::string step_into(const std::string& place, const std::string& step) {

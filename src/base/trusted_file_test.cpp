@@ -27,8 +27,9 @@ class TrustedFile : public testing::Test {
   }
   static std::string fault(const std::string& path) {
     const auto trusted = check_trusted_by_root(path);
-    if (!trusted) EXPECT_EQ(trusted.error().code, Errc::invalid);
-    return trusted ? "" : trusted.error().message;
+    if (trusted) return "";
+    EXPECT_EQ(trusted.error().code, Errc::invalid);
+    return trusted.error().message;
   }
 
   const ScratchDirectory directory_;
@@ -42,7 +43,8 @@ TEST_F(TrustedFile, IsRootsAndNobodyElseMayWriteToIt) {
   EXPECT_EQ(fault(directory_.in("etc/none.toml")), "");
   ::chmod(file_.c_str(), 0666);
   EXPECT_EQ(fault(file_), file_ + ": it says what root runs, and others may write to " + file_ +
-                              ", which is root's (mode 0666); `chmod go-w " + file_ + "` ends that");
+                              ", which is root's (mode 0666); `chmod go-w " + file_ +
+                              "` ends that");
   ::chmod(file_.c_str(), 0664);
   EXPECT_EQ(fault(file_), "") << "in root's own group is nobody";
   ASSERT_EQ(::chown(file_.c_str(), 0, kStranger), 0);

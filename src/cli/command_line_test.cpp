@@ -164,8 +164,9 @@ TEST(CommandLine, HelpIsAnAnswerOnStdout) {
 }
 
 TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
-  for (const Words& words : {Words{}, Words{"no-such-verb"}, Words{"devices", "--no-such-flag"},
-                             Words{"power", "0", "300", "surplus"}, Words{"config"}, Words{"sim"}}) {
+  for (const Words& words :
+       {Words{}, Words{"no-such-verb"}, Words{"devices", "--no-such-flag"},
+        Words{"power", "0", "300", "surplus"}, Words{"config"}, Words{"sim"}}) {
     const Ended ended = end_of(words);
     EXPECT_EQ(ended.code, 2);
     EXPECT_EQ(ended.out, "");

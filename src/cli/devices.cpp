@@ -46,7 +46,7 @@ Result<protocol::Snapshot> look_closely(client::Source& source) {
 Result<protocol::Snapshot> ask(const DevicesVerb& verb, client::Source& source) {
   if (verb.json) return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
   return verb.gpus.empty() ? source.snapshot(kTableProbes, client::Owners::not_needed)
-                          : look_closely(source);
+                           : look_closely(source);
 }
 
 std::string text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -63,8 +63,8 @@ Given given_verb(const CLI::App& program) {
   Given given{&program, ""};
   for (bool deeper = true; deeper;) {
     const auto below = given.verb->get_subcommands();
-    const auto named = std::ranges::find_if(
-        below, [](const CLI::App* verb) { return !verb->get_name().empty(); });
+    const auto named =
+        std::ranges::find_if(below, [](const CLI::App* verb) { return !verb->get_name().empty(); });
     deeper = named != below.end();
     if (deeper) given = {*named, given.path()};
   }

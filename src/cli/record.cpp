@@ -30,8 +30,9 @@ Result<UniqueFd> create(const RecordVerb& verb) {
     return Error{Errc::conflict, verb.file + " is there already; --force replaces it"};
   }
   if (errno == ELOOP) {
-    return Error{Errc::conflict, verb.file + " is a link, which anybody may have put there; "
-                                             "name the file that it leads to"};
+    return Error{Errc::conflict, verb.file +
+                                     " is a link, which anybody may have put there; "
+                                     "name the file that it leads to"};
   }
   return system_error("creating " + verb.file);
 }

@@ -63,7 +63,8 @@ int complain(const Error& error, std::string_view advice) {
 }
 
 void say(std::string_view text) {
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", printable_lines(text))).ok());
+  static_cast<void>(
+      write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", printable_lines(text))).ok());
 }
 
 std::string Table::text() const {

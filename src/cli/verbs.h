@@ -115,7 +115,7 @@ struct QueryVerb {
 struct ProcessesVerb {
   SourceFlags source;
   bool json = false;
-  std::string gpus;   // empty: all
+  std::string gpus;  // empty: all
   std::string user;  // a name or a number; empty: everybody's
   ColorWish color = ColorWish::automatic;
 };

@@ -75,7 +75,7 @@ struct Config {
     bool may_control = true;              // holders may set power and clocks of their GPUs
     static constexpr std::int64_t kMostGpus = 256;
   } lease;
-  Shares shares;
+  Shares shares = {};
   // What is an alert, and who is told.
   struct Alerts {
     std::string file;  // load() fills an empty one with alerts.toml beside the configuration

@@ -241,7 +241,7 @@ constexpr std::array kKeys = {
         &set_level_value},
 };
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -257,13 +257,13 @@ std::string quoted(std::string_view text) {
 }
 
 std::string to_toml(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
   std::string out = "[";
   for (const std::string& element : std::get<Strings>(value)) {
     if (out.size() > 1) out += ", ";
-    out += quoted(element);
+    out += in_quotes(element);
   }
   return out + "]";
 }

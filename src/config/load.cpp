@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/trusted_file.h"
 #include "base/third_party/toml.h"
+#include "base/trusted_file.h"
 #include "config/keys.h"
 
 namespace gpuyard::config {

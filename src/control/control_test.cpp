@@ -396,8 +396,7 @@ TEST(Control, TheAuditKnowsWhoseDoingItWas) {
   EXPECT_EQ(source({"uid 7"}), AuditEntry::Source::user);
   EXPECT_EQ(source({"uid 0", true}), AuditEntry::Source::administrator);
   EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), AuditEntry::Source::lease);
-  EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}),
-            AuditEntry::Source::administrator);
+  EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), AuditEntry::Source::administrator);
   EXPECT_EQ(source({kOurselves, true}), AuditEntry::Source::user);
 }
 

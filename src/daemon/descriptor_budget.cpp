@@ -9,7 +9,7 @@ namespace {
 
 constexpr rlim_t kForConnections = 2;  // one of so many
 constexpr rlim_t kForClaims = 4;
-constexpr rlim_t kOfClaim = 2;  // its process, and what watches that
+constexpr rlim_t kOfClaim = 2;       // its process, and what watches that
 constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
 
 // Where the daemon listens: the socket of the API and the one for leases among them.
@@ -30,8 +30,7 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   limits.streams_of_one = static_cast<std::size_t>(config.shares.streams);
   const rlim_t each = descriptors / kForConnections / doors_of(config);
   const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
-  limits.connections =
-      std::clamp<std::size_t>(room, kFewest, limits.connections);
+  limits.connections = std::clamp<std::size_t>(room, kFewest, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);
   return limits;
 }

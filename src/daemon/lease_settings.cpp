@@ -1,8 +1,8 @@
 #include "daemon/lease_settings.h"
 
+#include <fmt/format.h>
 #include <boost/describe.hpp>
 #include <boost/mp11.hpp>
-#include <fmt/format.h>
 
 #include "base/log.h"
 #include "daemon/change_error.h"

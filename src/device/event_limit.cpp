@@ -8,8 +8,7 @@
 namespace gpuyard {
 
 bool EventLimit::admit(const DeviceId& device, TimePoint now) {
-  Bucket& bucket =
-      buckets_.try_emplace(device, Bucket{{burst_, each_second_, now}}).first->second;
+  Bucket& bucket = buckets_.try_emplace(device, Bucket{{burst_, each_second_, now}}).first->second;
   if (bucket.tokens.take(now)) return ++bucket.refused, false;
   return true;
 }

@@ -29,7 +29,8 @@ struct Limits {
   // left, whoever has most gives way to who has less.
   std::size_t connections_of_one = 512;
   std::size_t streams_of_one = 256;
-  // Beyond all these, of connections and of streams at each listener: for root and for our own user.
+  // Beyond all these, of connections and of streams at each listener: for root and for our own
+  // user.
   std::size_t kept_places = 32;
 
   Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word

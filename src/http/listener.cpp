@@ -68,7 +68,7 @@ std::string network_of(const SocketAddress& from) {
   std::fill(address.s6_addr + kNetworkBytes, std::end(address.s6_addr), std::uint8_t{0});
   std::array<char, INET6_ADDRSTRLEN> text{};
   return ::inet_ntop(AF_INET6, &address, text.data(), text.size()) != nullptr ? text.data()
-                                                                               : endpoint.address;
+                                                                              : endpoint.address;
 }
 
 std::string refusal(std::string_view why) {
@@ -160,8 +160,8 @@ Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
 
 void Listener::turn_away(const UniqueFd& client, Site::Room room) {
   static const std::string full = refusal("too many connections are open; try again later");
-  static const std::string own_full = refusal(
-      "you have as many connections open as one may have; close some, or try again later");
+  static const std::string own_full =
+      refusal("you have as many connections open as one may have; close some, or try again later");
   const std::string& answer = room == Site::Room::own ? own_full : full;
   ++site_->counters.refused;
   // As far as it goes without waiting; the client may also just see the connection end.

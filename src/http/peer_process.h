@@ -14,8 +14,8 @@ namespace gpuyard::http {
 // kernel gives none: then nobody is known to be there.
 std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid);
 
-// Whether the kernel knows the peer of a socket whenever it is asked (Linux 6.5). Before, its number
-// has to be looked up as soon as it has connected.
+// Whether the kernel knows the peer of a socket whenever it is asked (Linux 6.5). Before, its
+// number has to be looked up as soon as it has connected.
 bool knows_peer_process();
 
 }  // namespace gpuyard::http

@@ -41,8 +41,8 @@ class Server {
   // that was connected to; all others get 421, so that no web page can reach us by DNS rebinding.
   void allow_hosts(std::vector<std::string> names);
 
-  // Of whose requests the peer's process is asked for: a handle of it takes a descriptor for as long
-  // as the connection is open. Of all, unless this is said.
+  // Of whose requests the peer's process is asked for: a handle of it takes a descriptor for as
+  // long as the connection is open. Of all, unless this is said.
   void ask_process_of(std::function<bool(const Request&)> wants_process);
 
   // Who is behind a user, where several share what one may have; and for whom places are kept: root

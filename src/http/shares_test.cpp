@@ -58,7 +58,8 @@ class Shares : public ::testing::Test {
   FakeConnection& open(const std::string& who, Doing doing = Doing::answering,
                        const void* seat = &kSeat) {
     const bool root = who == "uid 0";
-    return open_.emplace_back(*site_, Party{who, root}, doing, TimePoint(Duration(++opened_)), seat);
+    return open_.emplace_back(*site_, Party{who, root}, doing, TimePoint(Duration(++opened_)),
+                              seat);
   }
   void open(const std::string& who, int count, Doing doing) {
     for (int i = 0; i < count; ++i) open(who, doing);

@@ -41,9 +41,8 @@ bool Site::take_from_most(const Which& which, std::size_t than) {
     const bool may_end = one->doing() != Connection::Doing::ending && !one->party().privileged;
     if (may_end && which(*one)) of_parties[one->party().name].push_back(one);
   }
-  const auto most = std::ranges::max_element(of_parties, {}, [](const auto& party) {
-    return party.second.size();
-  });
+  const auto most = std::ranges::max_element(of_parties, {},
+                                             [](const auto& party) { return party.second.size(); });
   if (most == of_parties.end() || most->second.size() <= than) return false;
   const auto is_of = [&](const Connection& one) {
     return one.party().name == most->first && which(one);
@@ -83,10 +82,10 @@ Site::Room Site::room_to_stream(const Connection& wants) {
   const auto here = [&](const Connection& one) {
     return streams(one) && one.seat() == wants.seat();
   };
-  const bool privileged = wants.party().privileged;
+  const bool has_kept_places = wants.party().privileged;
   const std::size_t own_streams = count(own);
-  if (!privileged && own_streams >= limits.streams_of_one) return Room::own;
-  const std::size_t more = privileged ? limits.kept_places : 0;
+  if (!has_kept_places && own_streams >= limits.streams_of_one) return Room::own;
+  const std::size_t more = has_kept_places ? limits.kept_places : 0;
   if (count(streams) >= limits.all_streams + more) {
     return take_from_most(streams, own_streams + 1) ? Room::there : Room::nobody;
   }

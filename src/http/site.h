@@ -57,7 +57,7 @@ struct Site {
   const Limits limits;
   Handler handler;
   std::vector<std::string> allowed_hosts;
-  std::function<uid_t(uid_t)> person;  // who is behind a user; empty: himself
+  std::function<uid_t(uid_t)> person;           // who is behind a user; empty: himself
   std::function<bool(const Peer&)> privileged;  // empty: root and our own user
   // Whose peer's process is asked for, which takes a descriptor. Empty: everybody's.
   std::function<bool(const Request&)> wants_process;

@@ -191,7 +191,8 @@ TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
   Desk desk(20);
   desk.claim(desk.only(slots({0})));
   constexpr std::uint32_t kGreedy = 7;
-  for (Slot slot = 1; slot <= Core::kMostHeadsOfOwner; ++slot) desk.claim(two_of(desk, slot, kGreedy));
+  for (Slot slot = 1; slot <= Core::kMostHeadsOfOwner; ++slot)
+    desk.claim(two_of(desk, slot, kGreedy));
   const Ticket ninth = desk.claim(two_of(desk, 9, kGreedy));
   for (unsigned i = 0; i < 2 * Core::kPasses; ++i) {
     const Ticket other = desk.claim(desk.only(slots({9})));

@@ -127,8 +127,9 @@ struct Outlook {
 // (c) nobody can say when that is, the earlier one wants more than one GPU, and fewer than kPasses
 //     claims have passed it so.
 // Against whom that holds: the first that waits of each class, which is a set of GPUs it could use
-// and the memory it wants free; of an owner the first kMostHeadsOfOwner classes, so that nobody stops
-// the others by wanting many things at once. What is passed by (b) is not kept waiting longer by it.
+// and the memory it wants free; of an owner the first kMostHeadsOfOwner classes, so that nobody
+// stops the others by wanting many things at once. What is passed by (b) is not kept waiting longer
+// by it.
 class Core {
  public:
   static constexpr unsigned kPasses = 16;

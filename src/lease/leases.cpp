@@ -76,8 +76,9 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   if (auto why = closed_to_claims()) return refuse(*why, answer);
   if (const Lease* known = journal_.find(id)) return repeat(caller, *known, wish, answer);
   if (journal_.knows_like(id)) {
-    return refuse({Errc::conflict, "the id of another lease begins with this one, or this one with "
-                                   "that; choose another"},
+    return refuse({Errc::conflict,
+                   "the id of another lease begins with this one, or this one with "
+                   "that; choose another"},
                   answer);
   }
   if (auto slow = check_rate(caller); !slow) return refuse(slow.error(), answer);
@@ -160,10 +161,9 @@ Result<void> Leases::check_rate(const Caller& caller) {
   if (caller.admin) return {};
   const auto wait = claims_of_.take(person(caller.uid), loop_.now());
   if (!wait) return {};
-  return Error{Errc::busy,
-               fmt::format("one user may make {} claims in a minute; ask again in {} s",
-                           policy_.shares.claims_a_minute,
-                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+  return Error{Errc::busy, fmt::format("one user may make {} claims in a minute; ask again in {} s",
+                                       policy_.shares.claims_a_minute,
+                                       std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {

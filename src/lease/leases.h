@@ -28,7 +28,7 @@ namespace gpuyard::lease {
 
 struct Policy {
   Fairness fairness;
-  Shares shares;
+  Shares shares = {};
   // Who is behind a uid: what is counted for each user is counted for that one. Empty: himself.
   std::function<std::uint32_t(std::uint32_t uid)> person = {};
   std::size_t most_waiting = SIZE_MAX;  // claims of all together; at most Leases::kMostWaiting
@@ -79,7 +79,7 @@ class Leases {
   static constexpr Duration kStale = std::chrono::seconds(2);
   // Longer, and people are told.
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
-  static constexpr std::size_t kMostMembers = 64;  // processes counted to a lease by name
+  static constexpr std::size_t kMostMembers = 64;         // processes counted to a lease by name
   static constexpr std::size_t kMostAdoptingOfOwner = 8;  // that are not answered yet
   static constexpr std::size_t kMostWaiting = 20'000;
 
@@ -236,7 +236,7 @@ class Leases {
   DrainBook drains_;
   std::map<Ticket, std::string> by_ticket_;
   std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
-  RateOfEach<std::uint32_t> claims_of_;               // the same
+  RateOfEach<std::uint32_t> claims_of_;              // the same
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;

@@ -41,8 +41,8 @@ struct UseRow {
   std::uint32_t uid = 0;
   bool simulated = false;
   Tally tally = {};
-  // Of a lease that is over and used next to nothing: once it is kept, it is made part of the row of
-  // all such leases of its user. Its first row counts as a lease there, its others as none.
+  // Of a lease that is over and used next to nothing: once it is kept, it is made part of the row
+  // of all such leases of its user. Its first row counts as a lease there, its others as none.
   std::optional<std::int64_t> folds_as = {};
 
   friend bool operator==(const UseRow&, const UseRow&) = default;

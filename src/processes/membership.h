@@ -2,10 +2,10 @@
 //
 // A process is a lease's own if it is one that the lease knows; or one of these started it,
 // however many processes stand between; or its environment names the lease and it is the lease's
-// user's alone; or the first process of its container is the lease's own. Of a process that a driver
-// lists on a GPU of the lease it is enough that its environment names the lease, or that of the first
-// process of its container: in a container everybody may be root. Off the GPUs that is not enough: a
-// setuid program that waits for a password has the environment of whoever started it.
+// user's alone; or the first process of its container is the lease's own. Of a process that a
+// driver lists on a GPU of the lease it is enough that its environment names the lease, or that of
+// the first process of its container: in a container everybody may be root. Off the GPUs that is
+// not enough: a setuid program that waits for a password has the environment of whoever started it.
 // So the way to lease GPUs for a container is to give it the variable (docker run -e
 // GPUYARD_LEASE): what its label says stands in files of the container's runtime, which only root
 // may read and which each runtime keeps elsewhere.
@@ -76,8 +76,8 @@ class Membership {
   const Evidence& evidence_;
   const Lessees none_;
   std::map<ProcessKey, Lessees> known_;
-  std::map<std::uint32_t, Lessees> own_;          // of processes in the table, by number
-  std::map<std::string, Lessees> of_containers_;  // whose first process is somebody's
+  std::map<std::uint32_t, Lessees> own_;                // of processes in the table, by number
+  std::map<std::string, Lessees> of_containers_;        // whose first process is somebody's
   std::map<std::string, Lessees> named_by_containers_;  // by the environment of their first process
 };
 

@@ -67,7 +67,8 @@ struct History {
 };
 BOOST_DESCRIBE_STRUCT(History, (),
                       (schema, simulated, index, uuid, name, metric, element, unit, counter,
-                       resolution, step_ms, since, until, covers_since, bound, summary, notes, points))
+                       resolution, step_ms, since, until, covers_since, bound, summary, notes,
+                       points))
 
 // A line for each point; what is null is empty.
 inline constexpr const char* kHistoryCsvHeader =

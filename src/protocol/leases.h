@@ -315,7 +315,8 @@ inline constexpr std::string_view schema_name<protocol::Usage> = "Usage";
 
 template <>
 inline constexpr About about<&protocol::LeaseWish::id>{
-    "Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the same "
+    "Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the "
+    "same "
     "claim made again with it is the same claim. No id of a lease begins with another's. Left out: "
     "a new one."};
 template <>

@@ -190,7 +190,8 @@ Result<std::vector<Alert>> load_alert_history(Database& database,
                                               const andon::HistoryQuestion& question) {
   auto rows = database.prepare("SELECT " + std::string(kAlertColumns) +
                                " FROM alerts WHERE (?1 = '' OR rule = ?1) AND (?2 = '' OR "
-                               "instr(',' || ?2 || ',', ',' || gpu || ',') > 0) AND number < ?3 ORDER BY number DESC LIMIT ?4");
+                               "instr(',' || ?2 || ',', ',' || gpu || ',') > 0) AND number < ?3 "
+                               "ORDER BY number DESC LIMIT ?4");
   if (!rows) return std::move(rows).error();
   const std::uint64_t before = question.before.value_or(INT64_MAX);
   rows->bind(1, question.rule).bind(2, question.gpus);

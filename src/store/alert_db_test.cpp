@@ -16,7 +16,7 @@ Alert alert(std::uint64_t number) {
   Alert one;
   one.number = number;
   one.rule = "thermal";
-  one.gpus = "GPU-0";
+  one.gpu = "GPU-0";
   one.index = 3;
   one.gpu_name = "NVIDIA H100";
   one.pci_address = "0000:01:00.0";

@@ -162,7 +162,8 @@ Result<void> put_holding(Database& database, const Holding& holding) {
 Result<void> prune_audit(Database& database, AuditEntry::Source source, std::int64_t kept,
                          std::int64_t before_ms = INT64_MAX) {
   auto prune = database.prepare(
-      "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT number FROM "
+      "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT number "
+      "FROM "
       "control_audit WHERE source = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)");
   if (!prune) return std::move(prune).error();
   return prune->bind(1, enum_name(source)).bind(2, kept).bind(3, before_ms).run();
@@ -246,7 +247,8 @@ Result<std::vector<AuditEntry>> load_audit(Database& database,
   auto rows = database.prepare(
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
       "error, forced, took_ns, source FROM control_audit "
-      "WHERE (?1 = '' OR instr(',' || ?1 || ',', ',' || gpu || ',') > 0) AND number < ?2 ORDER BY number DESC LIMIT ?3");
+      "WHERE (?1 = '' OR instr(',' || ?1 || ',', ',' || gpu || ',') > 0) AND number < ?2 ORDER BY "
+      "number DESC LIMIT ?3");
   if (!rows) return std::move(rows).error();
   rows->bind(1, question.gpus).bind(2, question.before.value_or(INT64_MAX)).bind(3, question.limit);
   std::vector<AuditEntry> entries;

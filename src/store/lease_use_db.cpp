@@ -153,8 +153,7 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
 }
 
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
-  auto put =
-      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1)");
+  auto put = database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1)");
   if (!put) return std::move(put).error();
   for (const UseRow& row : rows) {
     const Tally& tally = row.tally;
@@ -203,10 +202,10 @@ Result<void> forget_use(Database& database, std::int64_t days) {
 }
 
 Result<bool> fold_oldest_use(Database& database) {
-  auto most = database.prepare(
-      fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
-                  "ORDER BY COUNT(*) DESC LIMIT 1",
-                  kFoldable));
+  auto most =
+      database.prepare(fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
+                                   "ORDER BY COUNT(*) DESC LIMIT 1",
+                                   kFoldable));
   if (!most) return std::move(most).error();
   const auto found = most->step();
   if (!found) return found.error();
@@ -255,8 +254,7 @@ bool LeaseUseDb::load(Day since, std::set<std::string> leases,
 namespace {
 
 // Until the file is small enough, or there is nothing more that can be folded.
-Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
-                                   std::atomic<bool>& needed,
+Result<void> fold_what_is_too_much(Database& database, std::int64_t most, std::atomic<bool>& needed,
                                    std::atomic<std::int64_t>& nothing_on) {
   for (int i = 0; i < kFoldsAtOnce; ++i) {
     const auto bytes = database.bytes_used();
@@ -286,8 +284,7 @@ bool LeaseUseDb::save(std::vector<UseRow> rows, std::vector<UseRow> folds,
        folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
         if (auto done = fold_use(database, *folds); !done) return done;
-        auto done =
-            fold_what_is_too_much(database, most, folding->needed, folding->nothing_on);
+        auto done = fold_what_is_too_much(database, most, folding->needed, folding->nothing_on);
         return done ? save_use(database, *rows) : done;
       },
       std::move(saved));

@@ -66,8 +66,9 @@ class LeaseUseDb final : public lease::UseArchive {
   StateStore& store_;
   const std::int64_t most_bytes_;
   struct Folding {
-    std::atomic<bool> needed = false;                // it was too large
-    std::atomic<std::int64_t> nothing_on{INT64_MIN};  // the newest day when there was nothing to fold
+    std::atomic<bool> needed = false;  // it was too large
+    std::atomic<std::int64_t> nothing_on{
+        INT64_MIN};  // the newest day when there was nothing to fold
   };
   std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // the worker's
 };

@@ -46,7 +46,8 @@ class LeaseUseDbTest : public ::testing::Test {
   }
   void save(std::vector<UseRow> rows, std::vector<UseRow> folds = {}) {
     bool saved = false;
-    EXPECT_TRUE(db_.save(std::move(rows), std::move(folds), [&](const Result<void>& done) { saved = done.ok(); }));
+    EXPECT_TRUE(db_.save(std::move(rows), std::move(folds),
+                         [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
@@ -103,7 +104,8 @@ TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
 
 TEST_F(LeaseUseDbTest, AClockThatIsWrongForgetsNothing) {
   save({row(kToday - days(300), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
-  for (const int wrong : {4000, 4001, -19'000}) save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
+  for (const int wrong : {4000, 4001, -19'000})
+    save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
   save({});
   EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
 }
@@ -139,8 +141,7 @@ TEST_F(LeaseUseDbTest, AFileThatIsTooLargeFoldsOldDaysOfWhoeverHasMost) {
   std::vector<UseRow> rows;
   for (int day = 0; day < 5; ++day) {
     for (int i = 0; i < 20; ++i) {
-      rows.push_back(
-          row(kToday - days(day), fmt::format("his-{}-{}", day, i), "GPU-0", 1000, 1));
+      rows.push_back(row(kToday - days(day), fmt::format("his-{}-{}", day, i), "GPU-0", 1000, 1));
     }
     rows.push_back(row(kToday - days(day), "hers", "GPU-0", 1001, 1));
   }

@@ -28,15 +28,15 @@ void CoarseCpus::fresh(cpu::Watch::Answer answer) {
   if (told_ && loop_.now() - told_at_ < kPeriod) {
     return loop_.post([answer = std::move(answer), told = *told_] { answer(told); });
   }
-  watch_.fresh([weak = std::weak_ptr(self_),
-                answer = std::move(answer)](const Result<cpu::Energies>& read) {
-    const auto self = weak.lock();
-    if (self && read) {
-      answer((*self)->take(*read));
-    } else if (!read) {
-      answer(read.error());
-    }
-  });
+  watch_.fresh(
+      [weak = std::weak_ptr(self_), answer = std::move(answer)](const Result<cpu::Energies>& read) {
+        const auto self = weak.lock();
+        if (self && read) {
+          answer((*self)->take(*read));
+        } else if (!read) {
+          answer(read.error());
+        }
+      });
 }
 
 Subscription CoarseCpus::listen(cpu::Watch::Heard heard) {

@@ -84,11 +84,10 @@ void when_cpus_are_known(Context& context, std::function<void()> then) {
 }
 
 void discover(Context& context, const Nothing&, const Call& call) {
-  when_cpus_are_known(context,
-                      [&context, answer = call.answer,
-                       sees_cpus = may_see_cpus(context, call.request).ok()] {
-                        answer.json(discovery_of(context, sees_cpus));
-                      });
+  when_cpus_are_known(context, [&context, answer = call.answer,
+                                sees_cpus = may_see_cpus(context, call.request).ok()] {
+    answer.json(discovery_of(context, sees_cpus));
+  });
 }
 
 void get_time(Context& context, const Nothing&, const Call& call) {

@@ -146,8 +146,8 @@ void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& ca
 void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
   const auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
   if (!gpus) return call.answer.refuse(gpus.error());
-  call.answer.send(http::event_stream(std::make_shared<GpuPowerFeed>(
-      context.gpus, *gpus, context.power_chunks)));
+  call.answer.send(http::event_stream(
+      std::make_shared<GpuPowerFeed>(context.gpus, *gpus, context.power_chunks)));
 }
 
 }  // namespace gpuyard::zeus

@@ -143,8 +143,8 @@ class FacadeTest : public ::testing::Test {
     ASSERT_TRUE(http::decode_target(request));
     answers_.clear();
     served_->handle(std::move(request), http::Reply([this](http::Response answer) {
-                     answers_.push_back(std::move(answer));
-                   }));
+                      answers_.push_back(std::move(answer));
+                    }));
     settle();
   }
   http::Response get(const std::string& target) { return answer_to(http::Method::get, target); }
