@@ -1,6 +1,8 @@
 #include "api/lease_routes_for_tests.h"
 
+#include "api/queue_text.h"
 #include "base/json_reader.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::api {
 namespace {
@@ -148,6 +150,49 @@ TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {
   ASSERT_EQ(now.waiting.size(), 2U);
   EXPECT_EQ(now.waiting[1].place->why, "behind_earlier");
   EXPECT_THAT(now.waiting[1].place->text, HasSubstr("kept for a claim that came before"));
+}
+
+// More wait than are rendered anew for each who asks.
+class LongQueue : public Queues {
+ protected:
+  static constexpr std::uint32_t kWaiting = QueueText::kFew + 6;
+
+  LongQueue() {
+    held(R"({"id":"who-holds-them-all","gpus":2})", process(10));
+    for (std::uint32_t pid = 100; pid < 100 + kWaiting; ++pid) {
+      claim(R"({"note":"secret","binding":"detached","ttl_s":600,"answer_within_s":0})",
+            process(pid, pid % 2 == 0 ? kAlice : kBob));
+    }
+  }
+};
+
+TEST_F(LongQueue, EverybodySeesOfItWhatHeMaySee) {
+  constexpr std::uint32_t kStranger = 1002;
+  const std::vector<std::pair<http::Peer, std::uint32_t>> viewers = {
+      {process(20, kStranger), 0},       {over_tcp(), 0},
+      {process(21, 0), kWaiting},        {process(22, kAlice), kWaiting / 2},
+      {process(23, kBob), kWaiting / 2}, {process(24, kStranger), 0}};
+  for (const auto& [viewer, notes] : viewers) {
+    const auto now = queue(viewer);
+    ASSERT_EQ(now.waiting.size(), kWaiting);
+    EXPECT_EQ(now.pending_claimers, kWaiting);
+    EXPECT_EQ(std::ranges::count(now.waiting, std::string("secret"), &protocol::Lease::note),
+              notes);
+    for (auto one : {now.waiting[0], now.waiting[1], now.waiting[kWaiting - 1]}) {
+      EXPECT_TRUE(std::exchange(one.place, std::nullopt)) << one.id;
+      auto alone = get("/api/gpu/leases/" + one.id, viewer)->lease();
+      alone.place.reset();
+      EXPECT_EQ(json::to_json(one), json::to_json(alone));
+    }
+  }
+}
+
+TEST_F(LongQueue, IsToldAgainForAMomentAndNoLonger) {
+  const std::string first = get("/api/gpu/queue")->text();
+  del("/api/gpu/leases/" + queue().waiting.back().id, process(20, 0));
+  EXPECT_EQ(get("/api/gpu/queue")->text(), first);
+  pass(QueueText::kToldAgain);
+  EXPECT_EQ(queue().waiting.size(), kWaiting - 1);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(ServerStream, LimitsTheStreamsOfEachListenerAndAnswersOthers) {
         if (request.path == "/b") return reply(Response(200, "text/plain", "plain"));
         streaming()(request, std::move(reply));
       },
-      Limits{.streams = 1});
+      Limits{.streams = 1, .kept_places = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   ASSERT_TRUE(server.listen_unix(directory_.in("b.sock")));
   RawClient first(loop_, on_unix());

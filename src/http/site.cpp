@@ -63,11 +63,13 @@ Site::Room Site::room_for(const Party& party, const void* seat, std::size_t take
   if (take_from_most(here, own_here + 1)) return Room::there;
   // An idle one of his own, or of somebody who has as many.
   const auto gives_way = [&](const Connection& one) {
-    if (!here(one) || one.party().privileged) return false;
+    if (!here(one)) return false;
+    if (own(one)) return true;
+    if (one.party().privileged) return false;
     const auto of_party = [&](const Connection& other) {
       return here(other) && other.party().name == one.party().name;
     };
-    return own(one) || count(of_party) > own_here;
+    return count(of_party) > own_here;
   };
   return end_idle(gives_way) ? Room::there : Room::nobody;
 }

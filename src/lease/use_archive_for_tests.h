@@ -64,6 +64,11 @@ class FakeUseArchive final : public UseArchive {
     }
     return energy;
   }
+  std::set<std::string> leases() const {
+    std::set<std::string> all;
+    for (const auto& [key, row] : rows) all.insert(std::get<1>(key));
+    return all;
+  }
 
   std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
   std::vector<UseRow> unkept;

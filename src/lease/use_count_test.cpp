@@ -199,6 +199,34 @@ TEST_F(UseCountTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
   EXPECT_EQ(use(20).peak_bytes, 2'000'000'000) << "of both";
 }
 
+TEST_F(UseCountTest, WhatALeaseOfNextToNothingUsedIsToShareARow) {
+  ticks(1, 10);
+  count_.begin({"tiny", 1000, {"GPU-0", "GPU-1"}, at(10.5)});
+  count_.end("tiny", at(10.505));
+  count_.begin({"short", 1000, {"GPU-0"}, at(10.6)});
+  count_.end("short", at(10.9));
+  EXPECT_FALSE(use(10.95, "tiny").settled) << "nothing was read since";
+  ticks(11, 20);
+  EXPECT_TRUE(use(20, "tiny").settled);
+  Rows rows;
+  keep(count_, rows);
+  const Day day = std::chrono::floor<std::chrono::days>(kNoon);
+  EXPECT_EQ(rows.at({day, "tiny", "GPU-0"}).folds_as, 1);
+  EXPECT_EQ(rows.at({day, "tiny", "GPU-1"}).folds_as, 0) << "the same lease";
+  EXPECT_EQ(rows.at({day, "short", "GPU-0"}).folds_as, std::nullopt) << "it used 30 J";
+}
+
+TEST_F(UseCountTest, ALeaseOfTenSecondsHasARowOfItsOwnHoweverLittleItUsed) {
+  count_.begin({"a", 1000, {"GPU-1"}, at(1)});
+  ticks(1, 12);
+  count_.end("a", at(11));
+  ticks(13, 20);
+  Rows rows;
+  keep(count_, rows);
+  const Day day = std::chrono::floor<std::chrono::days>(kNoon);
+  EXPECT_EQ(rows.at({day, "a", "GPU-1"}).folds_as, std::nullopt);
+}
+
 TEST_F(UseCountTest, DaysAreThoseOfUtc) {
   const double midnight = 12 * 3600;
   tick(midnight - 1);

@@ -132,6 +132,23 @@ TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
   EXPECT_EQ(archive_.saves, saves) << "kept once";
 }
 
+TEST_F(UseBookTest, WhatIsToShareARowDoesSoOnceItIsKept) {
+  book_->open({});
+  tick(3);
+  begin("tiny");
+  end("tiny");
+  tick();
+  EXPECT_EQ(archive_.leases(), (std::set<std::string>{"tiny"})) << "first it is kept";
+  archive_.trouble = Error{Errc::unavailable, "disk full"};
+  tick(61);
+  archive_.trouble.reset();
+  tick(61);
+  EXPECT_EQ(archive_.leases(), (std::set<std::string>{"", "folded:1000"}));
+  const int saves = archive_.saves;
+  tick(61);
+  EXPECT_EQ(archive_.saves, saves + 1);
+}
+
 TEST_F(UseBookTest, AQuestionBringsWhatIsNotKeptYetAndWritesNothing) {
   book_->open({});
   begin("a");

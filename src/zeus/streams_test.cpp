@@ -44,6 +44,7 @@ TEST_F(Streams, OfPowerTellAllGpusInTurnAndOfEachTheNewest) {
     tell("GPU-2", power * 10);
   }
   EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":0,"power_mw":3})"));
+  loop_.advance(milliseconds(50));
   tell("GPU-0", std::int64_t{4});
   EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":2,"power_mw":30})"));
   EXPECT_THAT(next(*feed), testing::HasSubstr(R"("gpu_id":0,"power_mw":4})"));

@@ -1,5 +1,7 @@
 """SIGHUP: other rules and sinks come into force as a whole or not at all, and nothing that waits is lost."""
 
+import os
+
 from alerts_yard import brake, webhook
 from program import wait_until
 from receiver import Receiver
@@ -114,6 +116,9 @@ def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard
         assert why in said.split(f"{place}: ", 1)[1], said
         assert yard.get("rules") == rules and yard.firing() == [alert]
         assert [sink["name"] for sink in yard.get("sinks")["sinks"]] == sinks
+    if os.geteuid() == 0:
+        yard.file.chmod(0o666)
+        assert f"others may write to {yard.file}" in yard.reload()
     yard.file.unlink()
     assert f"{yard.file}" in yard.reload()
     assert yard.get("rules") == rules and yard.firing() == [alert]

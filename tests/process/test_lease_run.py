@@ -36,6 +36,9 @@ def test_a_summary_has_joules_memory_and_utilisation(lease_yard, tmp_path):
     assert code == 0 and summary["simulated"]
     assert use["energy_mj"] > 0 and use["peak_memory_bytes"] > 0 and use["mean_utilization_percent"] > 0, use
     assert "J" in err and "GiB" in err and "%" in err
+    rows = yard.daemon.get("/api/gpu/usage?by=lease").json()["rows"]
+    booked = next(row for row in rows if row["key"] == summary["lease"]["id"])
+    assert round(booked["energy_kwh"] * 3.6e9) == use["energy_mj"] and use["settled"], (booked, use)
 
 
 def test_three_on_one_gpu_run_one_after_the_other_in_their_order(lease_yard, tmp_path):

@@ -382,6 +382,19 @@ def test_a_bad_configuration_is_refused_with_its_line(run, tmp_path, text, said)
         assert f"{file}{said}" in result.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root trusts himself")
+def test_root_believes_no_file_that_others_may_change(run, tmp_path):
+    file, alerts = tmp_path / "gpuyard.toml", tmp_path / "alerts.toml"
+    file.write_text("")
+    alerts.write_text("")
+    for untrusted in (file, alerts):
+        file.chmod(0o600)
+        untrusted.chmod(0o646)
+        result = run("serve", "--simulate", "1", "--config", str(file))
+        assert result.returncode == 2
+        assert f"others may write to {untrusted}, which is root's (mode 0646); `chmod go-w {untrusted}`" in result.stderr
+
+
 def test_a_configuration_file_that_is_named_must_exist(run):
     result = run("config", "validate", "--config", "/nowhere/gpuyard.toml")
     assert result.returncode == 2 and "/nowhere/gpuyard.toml" in result.stderr
