@@ -38,8 +38,8 @@ std::string RoundTrips::text() const {
   const auto at = [&](double share) {
     return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
   };
-  return fmt::format(R"({{"rounds":{},"p50_us":{:.1f},"p99_us":{:.1f}}})", sorted.size(), at(0.5),
-                     at(0.99));
+  return fmt::format(R"({{"rounds":{},"p50_us":{:.1f},"p99_us":{:.1f},"longest_us":{:.1f}}})",
+                     sorted.size(), at(0.5), at(0.99), sorted.back());
 }
 
 Connection::Connection(const std::string& path)

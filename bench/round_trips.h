@@ -20,7 +20,7 @@ class RoundTrips {
   // Times `once`, which gives back whether it worked; only a round that is `counted` is kept.
   void add(const std::function<bool()>& once, bool counted = true);
   void add(const RoundTrips& others);
-  // {"rounds":N,"p50_us":...,"p99_us":...}
+  // {"rounds":N,"p50_us":...,"p99_us":...,"longest_us":...}
   std::string text() const;
 
  private:

@@ -12,11 +12,12 @@ from program import PROGRAM, Daemon, runs, wait_until
 TABLES = ("control_holdings", "control_claims")  # of state.db
 
 
-def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30):
+def config_text(on_stop="keep", group="", reset_command=None, reset_timeout_s=30, shares=None):
     words = ", ".join(f'"{word}"' for word in reset_command or [])
     return ("[control]\nenabled = true\n"
             f'on_stop = "{on_stop}"\ngroup = "{group}"\n'
-            f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n")
+            f"reset_command = [{words}]\nreset_timeout_s = {reset_timeout_s}\n"
+            "[shares]\n" + "".join(f"{name} = {most}\n" for name, most in (shares or {}).items()))
 
 
 class ControlYard:

@@ -110,7 +110,8 @@ class User:
 
 def test_ten_thousand_requests_leave_each_gpu_as_somebody_has_asked(world, tmp_path, record_property):
     record_property("contract", "B13")
-    yard = ControlYard(world, tmp_path, "--gpus", str(GPUS), "--load", "idle", group=GROUP)
+    yard = ControlYard(world, tmp_path, "--gpus", str(GPUS), "--load", "idle", group=GROUP,
+                       shares={"changes_a_minute": REQUESTS})
     try:
         yard.start()
         callers = [yard.root] + [yard.caller(1000 + i, groups=(100,)) for i in range(3)]

@@ -1,0 +1,149 @@
+"""What one user, or one address, may have at most: whoever takes it all is told so, and nobody else is kept
+from anything. docs/fairness.md has the numbers; here they are small ones.
+"""
+
+import grp
+import itertools
+import socket
+
+import pytest
+
+from control_client import Caller, connect
+from control_yard import ControlYard
+from program import PATIENCE
+from sim_world import World
+
+GROUP = grp.getgrgid(100).gr_name
+LEASES = "/api/gpu/leases"
+SHARES = {"connections": 30, "streams": 6, "waiting_claims": 5, "claims_a_minute": 20, "changes_a_minute": 10}
+STREAM = b"GET /api/gpu/stream/power HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def yard(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("world"))
+    yard = ControlYard(world, tmp_path_factory.mktemp("yard"), group=GROUP, shares=SHARES)
+    try:
+        yield yard.start()
+    finally:
+        yard.end()
+        world.end()
+
+
+@pytest.fixture
+def users(yard):
+    """Two who were not here before: one who takes all, and another."""
+    uids = map(next, (NUMBERS, NUMBERS))
+    callers = [Caller(yard.daemon.socket, uid, groups=(100,)) for uid in uids]
+    yield callers
+    for caller in callers:
+        caller.close()
+
+
+NUMBERS = itertools.count(61001)
+
+
+def over_tcp(yard, address):
+    return socket.create_connection(("127.0.0.1", yard.daemon.port), PATIENCE, (address, 0))
+
+
+def is_answered(caller):
+    return caller.ask("GET", "/api/gpu/load").status == 200
+
+
+def assert_busy(answer, *words):
+    assert (answer.status, answer.error()) == (503, "busy"), answer.text
+    for word in words:
+        assert word in answer.text
+
+
+def fill_connections(open_one):
+    """The oldest of too many gives way, for it waits for its client."""
+    opened = [open_one() for _ in range(SHARES["connections"] + 1)]
+    assert opened[0].recv(1) == b""
+    for one in opened[1:]:
+        one.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            one.recv(1)
+    return opened
+
+
+def test_connections_of_a_user(yard, users):
+    greedy, other = users
+    opened = fill_connections(lambda: connect(yard.daemon.socket, greedy.who["uid"]))
+    assert is_answered(other) and is_answered(yard.root)
+    for one in opened:
+        one.close()
+
+
+def test_connections_of_an_address(yard, users):
+    opened = fill_connections(lambda: over_tcp(yard, "127.0.0.2"))
+    with over_tcp(yard, "127.0.0.3") as other:
+        other.sendall(b"GET /api/gpu/load HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert other.recv(12) == b"HTTP/1.1 200"
+    assert is_answered(users[0])
+    for one in opened:
+        one.close()
+
+
+def begins_with(client, head):
+    client.sendall(STREAM)
+    return client.recv(len(head)) == head
+
+
+def fill_streams(open_one, open_other):
+    opened = [open_one() for _ in range(SHARES["streams"])]
+    assert all(begins_with(one, b"HTTP/1.1 200") for one in opened)
+    opened.append(open_one())
+    assert begins_with(opened[-1], b"HTTP/1.1 503")
+    assert b"has 6 streams open" in opened[-1].recv(4096)
+    opened.append(open_other())
+    assert begins_with(opened[-1], b"HTTP/1.1 200")
+    for one in opened:
+        one.close()
+
+
+def test_streams_of_a_user(yard, users):
+    fill_streams(*(lambda caller=caller: connect(yard.daemon.socket, caller.who["uid"]) for caller in users))
+
+
+def test_streams_of_an_address(yard):
+    fill_streams(lambda: over_tcp(yard, "127.0.0.4"), lambda: over_tcp(yard, "127.0.0.5"))
+
+
+def claim(caller, **wish):
+    return caller.ask("POST", LEASES, {"binding": "detached", "ttl_s": 60, "answer_within_s": 0} | wish)
+
+
+def release(caller, answers):
+    for answer in answers:
+        assert caller.ask("DELETE", f"{LEASES}/{answer.json()['lease']['id']}").status == 200
+
+
+def test_claims_that_wait_and_claims_of_a_minute(yard, users):
+    greedy, other = users
+    held = [claim(other, answer_within_s=5) for _ in range(2)]
+    assert [one.json()["lease"]["state"] for one in held] == ["held", "held"]
+    waiting = [claim(greedy) for _ in range(SHARES["waiting_claims"])]
+    assert [one.json()["lease"]["state"] for one in waiting] == ["waiting"] * len(waiting)
+    assert_busy(claim(greedy), "5 claims wait already for this user")
+    assert claim(other).json()["lease"]["state"] == "waiting"
+    release(greedy, waiting)
+    for _ in range(2 * SHARES["claims_a_minute"]):
+        last = claim(greedy, wait_s=0)
+        if last.status != 200:
+            break
+    assert_busy(last, "20 claims in a minute; ask again in 3 s")
+    assert claim(other, wait_s=0).status == 200 and claim(yard.root, wait_s=0).status == 200
+    release(other, held)
+
+
+def test_changes_of_a_minute(yard, users):
+    greedy, other = users
+    answers = [greedy.put("0", "power-limit", {"power_limit_mw": 300_000}) for _ in range(SHARES["changes_a_minute"] + 1)]
+    assert [one.status for one in answers[:-1]] == [200] * SHARES["changes_a_minute"]
+    assert_busy(answers[-1], "10 changes in a minute; ask again in 6 s")
+    assert greedy.delete("0", "power-limit").status == 200, "who gives up what he set is not kept from it"
+    assert other.put("0", "power-limit", {"power_limit_mw": 400_000}).status == 200
+    for _ in range(2 * SHARES["changes_a_minute"]):
+        assert yard.root.put("0", "power-limit", {"power_limit_mw": 500_000}).status == 200
