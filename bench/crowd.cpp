@@ -185,7 +185,7 @@ void make_claims(const Wish& wish) {
     const Disguise user(kFirstUser + static_cast<uid_t>(party));
     const Connection server(wish.socket);
     for (int i = 0; i < wish.claims; ++i) {
-      const std::string answer = server.ask(claim);
+      const std::string answer = ask_patiently(server, claim);
       if (!answer.starts_with("HTTP/1.1 200 ")) fail(answer);
     }
   }

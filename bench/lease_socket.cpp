@@ -48,17 +48,6 @@ void wait_until_free(const Connection& server) {
   fail("what was given back does not get free");
 }
 
-// A daemon that has just started answers 503 before it knows who is there.
-std::string ask_patiently(const Connection& server, const std::string& request) {
-  constexpr int kTimes = 500;
-  for (int i = 0; i < kTimes; ++i) {
-    const std::string answer = server.ask(request);
-    if (!answer.starts_with("HTTP/1.1 503 ")) return answer;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  fail("the daemon grants nothing: " + server.ask(request));
-}
-
 int grants(const std::string& socket, int gpus, int rounds) {
   const Connection server(socket);
   RoundTrips claims;

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -68,6 +69,16 @@ std::string Connection::ask(const std::string& request) const {
     const std::size_t body = std::strtoul(head.c_str() + length + kLength.size(), nullptr, 10);
     if (text.size() >= end + 4 + body) return text;
   }
+}
+
+std::string ask_patiently(const Connection& server, const std::string& request) {
+  constexpr int kTimes = 500;
+  for (int i = 0; i < kTimes; ++i) {
+    std::string answer = server.ask(request);
+    if (!answer.starts_with("HTTP/1.1 503 ")) return answer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  fail("the daemon does not get ready: " + server.ask(request));
 }
 
 std::string request_of(std::string_view line, std::string_view body) {

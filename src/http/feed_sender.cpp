@@ -1,6 +1,8 @@
 // Coroutines: one co_await per statement, its arguments named.
 #include "http/feed_sender.h"
 
+#include <utility>
+
 #include "http/event_stream.h"
 #include "http/loop_core.h"
 
@@ -38,6 +40,7 @@ asio::awaitable<bool> FeedSender::run() {
   gather();
   co_await send();
   while (!ending()) {
+    co_await site_.io.core().turns.next();
     gather();
     if (parts_.empty() && feed_.over()) break;
     if (parts_.empty()) {
@@ -108,8 +111,7 @@ void FeedSender::abort() {
 }
 
 void FeedSender::wake() {
-  more_ = true;
-  woken_.cancel();
+  if (!std::exchange(more_, true)) woken_.cancel();
 }
 
 void FeedSender::time_out() {

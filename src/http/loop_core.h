@@ -9,6 +9,7 @@
 
 #include "http/asio.h"
 #include "http/loop.h"
+#include "http/turns.h"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -42,6 +43,7 @@ struct IoLoop::Core {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   std::shared_ptr<TimerQueue> timers;  // shared for the weak_ptr of its subscriptions
+  Turns turns{io};
 };
 
 }  // namespace gpuyard::http

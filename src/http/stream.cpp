@@ -22,8 +22,8 @@ using boost::system::error_code;
 
 class SocketStream final : public Stream {
  public:
-  SocketStream(asio::io_context& io, const Protocol& protocol, int fd)
-      : socket_(io, protocol, fd), fd_(fd) {}
+  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd)
+      : turns_(core.turns), socket_(core.io, protocol, fd), fd_(fd) {}
 
   asio::awaitable<Io> read(std::span<char> space) override {
     error_code error;
@@ -36,13 +36,16 @@ class SocketStream final : public Stream {
   }
 
   asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
-    error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    std::array<asio::const_buffer, 2> parts;
-    parts[0] = asio::const_buffer(head.data(), head.size());
-    parts[1] = asio::const_buffer(body.data(), body.size());
-    const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
-    const Io io(!error, bytes);
+    if (body.size() > kAtOnceBytes) co_await turns_.next();
+    std::string_view piece = take_piece(body);
+    Io io = co_await write_piece(head, piece);
+    head = {};
+    while (io.ok && !body.empty()) {
+      co_await turns_.next();
+      piece = take_piece(body);
+      const Io more = co_await write_piece(head, piece);
+      io = Io(more.ok, io.bytes + more.bytes);
+    }
     co_return io;
   }
 
@@ -87,6 +90,26 @@ class SocketStream final : public Stream {
   }
 
  private:
+  // So little goes without waiting for a turn.
+  static constexpr std::size_t kAtOnceBytes = std::size_t{16} * 1024;
+
+  static std::string_view take_piece(std::string_view& body) {
+    const std::string_view piece = body.substr(0, Turns::kPieceBytes);
+    body.remove_prefix(piece.size());
+    return piece;
+  }
+  asio::awaitable<Io> write_piece(std::string_view head, std::string_view body) {
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    std::array<asio::const_buffer, 2> parts;
+    parts[0] = asio::const_buffer(head.data(), head.size());
+    parts[1] = asio::const_buffer(body.data(), body.size());
+    const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
+    const Io io(!error, bytes);
+    co_return io;
+  }
+
+  Turns& turns_;
   Protocol::socket socket_;
   const int fd_;                             // Asio tells it to no const stream
   std::vector<asio::const_buffer> buffers_;  // of the write_all() under way
@@ -99,7 +122,7 @@ std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket) {
   socklen_t length = sizeof local;
   ::getsockname(socket.get(), &local, &length);
   const Protocol protocol(local.sa_family, 0);
-  return std::make_unique<SocketStream>(loop.core().io, protocol, socket.release());
+  return std::make_unique<SocketStream>(loop.core(), protocol, socket.release());
 }
 
 }  // namespace gpuyard::http

@@ -93,7 +93,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   lease.asked_wall = loop_.wall();
   if (holder) lease.processes.push_back(holder->process);
   if (wish.patience == Duration::zero()) return try_now(caller, holder, lease, terms, answer);
-  if (auto room = room_for(caller.uid); !room) return refuse(room.error(), answer);
+  if (auto room = room_for(caller); !room) return refuse(room.error(), answer);
 
   Effects effects;
   lease.ticket = core_.claim(terms, loop_.now(), effects);
@@ -146,11 +146,12 @@ std::uint32_t Leases::person(std::uint32_t uid) const {
   return policy_.person ? policy_.person(uid) : uid;
 }
 
-Result<void> Leases::room_for(std::uint32_t uid) const {
-  const auto own = waiting_of_.find(person(uid));
+Result<void> Leases::room_for(const Caller& caller) const {
+  const auto own = waiting_of_.find(person(caller.uid));
   const auto most_own = static_cast<std::size_t>(policy_.shares.waiting_claims);
-  const bool too_many_own = own != waiting_of_.end() && own->second >= most_own;
-  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting);
+  const bool too_many_own = !caller.admin && own != waiting_of_.end() && own->second >= most_own;
+  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting) +
+                           (caller.admin ? kWaitingKeptForAdmins : 0);
   if (!too_many_own && core_.waiting().size() < most) return {};
   return Error{Errc::busy, fmt::format("{} claims wait already{}; try again later",
                                        too_many_own ? own->second : core_.waiting().size(),

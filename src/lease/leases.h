@@ -82,6 +82,7 @@ class Leases {
   static constexpr std::size_t kMostMembers = 64;         // processes counted to a lease by name
   static constexpr std::size_t kMostAdoptingOfOwner = 8;  // that are not answered yet
   static constexpr std::size_t kMostWaiting = 20'000;
+  static constexpr std::size_t kWaitingKeptForAdmins = 32;  // beyond that
 
   // These outlive it.
   Leases(Loop&, Observer&, Archive&, Policy, std::string boot_id);
@@ -203,7 +204,7 @@ class Leases {
   void waits_no_more(std::uint32_t uid);
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
-  Result<void> room_for(std::uint32_t uid) const;
+  Result<void> room_for(const Caller&) const;
   // Of a new claim; it counts.
   Result<void> check_rate(const Caller&);
   std::optional<Error> closed_to_changes() const;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three users who take whatever they can get, a fourth who wants one GPU again and again, and root: on one
-daemon, at once. Whoever is granted what the rules allow, and how long everybody waited, is counted. Needs
-root, to be all of them. What an attacker does next is random: chaos is what is tested.
+daemon, at once. What each of them is told is counted, and how long the fourth and root wait. Needs root, to
+be all of them. What an attacker does next is random: chaos is what is tested.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from program import PATIENCE, Daemon, wait_until
+from program import PATIENCE, Daemon, UnixConnection, wait_until
 from sim_world import World
 
 ATTACKERS = (1001, 1002, 1003)
@@ -33,20 +33,10 @@ listen = ["127.0.0.1:0"]
 """
 
 
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=PATIENCE):
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
 def ask(path, method, target, body=None, timeout=PATIENCE):
     """Status and document; 0 and why, where there was no answer."""
-    connection = Connection(path, timeout)
+    connection = UnixConnection(path)
+    connection.timeout = timeout
     try:
         connection.request(method, target, None if body is None else json.dumps(body))
         answer = connection.getresponse()
@@ -121,8 +111,8 @@ class Attacker:
             self.socket()
 
     def send_half(self):
-        for half in (b"GET /api/gpu/queue HT", b"POST /api/gpu/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{",
-                     b"\x16\x03\x01\x00", b"G" * 40_000):
+        body = b"POST /api/gpu/leases HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{"
+        for half in (b"GET /api/gpu/queue HT", body, b"\x16\x03\x01\x00", b"G" * 40_000):
             if one := self.socket():
                 with contextlib.suppress(OSError):
                     one.sendall(half)

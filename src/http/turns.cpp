@@ -1,0 +1,39 @@
+// Coroutines: one co_await per statement, its arguments named.
+#include "http/turns.h"
+
+#include <memory>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace gpuyard::http {
+
+asio::awaitable<void> Turns::next() {
+  auto begin = [this](auto resume) {
+    // Shared, because a std::function must be copyable; called once all the same.
+    const auto shared = std::make_shared<decltype(resume)>(std::move(resume));
+    add([shared] { std::move (*shared)(); });
+  };
+  const auto token = asio::use_awaitable;
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(begin, token);
+}
+
+void Turns::add(std::function<void()> resume) {
+  waiting_.push_back(std::move(resume));
+  if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
+}
+
+void Turns::give() {
+  const TimePoint end = BootClock::now() + kTogether;
+  do {
+    const auto resume = std::move(waiting_.front());
+    waiting_.pop_front();
+    resume();
+  } while (!waiting_.empty() && BootClock::now() < end);
+  giving_ = !waiting_.empty();
+  if (giving_) asio::post(io_, [this] { give(); });
+}
+
+}  // namespace gpuyard::http
