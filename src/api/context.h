@@ -6,18 +6,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "andon/board.h"
 #include "api/alert_sinks.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
-#include "api/power_stream.h"
 #include "base/histogram.h"
 #include "control/control.h"
 #include "device/process_facts.h"
 #include "energy/meter.h"
 #include "history/history.h"
+#include "http/channel.h"
 #include "lease/leases.h"
 #include "lease/use.h"
 #include "metrics/prometheus.h"
@@ -79,7 +80,8 @@ struct Context {
   RenderedOnce openapi = {};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
   std::shared_ptr<QueueText> queue_text = {};    // made when it is first wanted
-  PowerChunks power_chunks = {};
+  // Of one GPU, with the index it has, and so often: in milliseconds, so that there are not many.
+  http::Channels<std::tuple<DeviceId, std::uint32_t, std::chrono::milliseconds>> power_lines = {};
 };
 
 inline bool simulated(const Context& context) {

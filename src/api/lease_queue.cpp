@@ -45,8 +45,11 @@ void get_leases(Context& context, const Asked& asked, const NoParams&,
 
 void get_queue(Context& context, const Asked& asked, const NoParams&,
                Responder<protocol::Queue> respond) {
-  if (!context.queue_text) context.queue_text = std::make_shared<QueueText>();
-  respond.rendered(context.queue_text->of(context, viewer_of(asked.principal)));
+  if (!context.queue_text) context.queue_text = std::make_shared<QueueText>(context);
+  // Shared, because a std::function must be copyable; answered once all the same.
+  const auto shared = std::make_shared<Responder<protocol::Queue>>(std::move(respond));
+  context.queue_text->ask(viewer_of(asked.principal),
+                          [shared](const QueueText::Text& text) { shared->rendered(text); });
 }
 
 void get_load(Context& context, const NoParams&, Responder<protocol::Load> respond) {

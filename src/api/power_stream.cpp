@@ -1,7 +1,9 @@
-#include "api/power_stream.h"
-
+// Power as fast as it is worth reading, for as long as somebody listens. A listener that does not
+// keep up gets the newest reading of each GPU and how many he missed: nothing is queued for him,
+// and he slows nobody else down.
 #include <utility>
 
+#include "api/context.h"
 #include "api/gpu_names.h"
 #include "api/handlers.h"
 #include "base/json_writer.h"
@@ -28,44 +30,18 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
   return sample;
 }
 
-}  // namespace
-
-PowerFeed::PowerFeed(telemetry::Telemetry& telemetry, const std::vector<DeviceInfo>& gpus,
-                     Duration period, PowerChunks& shared)
-    : telemetry_(telemetry), shared_(shared) {
-  for (const DeviceInfo& gpu : gpus) {
-    const std::size_t place = gpus_.size();
-    gpus_.push_back({gpu, std::nullopt, 0});
-    listening_.push_back(telemetry.listen_power(
-        gpu.id, period, [this, place](const Reading& reading) { hear(place, reading); }));
-  }
-}
-
-void PowerFeed::hear(std::size_t gpu, const Reading& reading) {
-  Waiting& waiting = gpus_[gpu];
-  if (waiting.reading) ++waiting.skipped;
-  waiting.reading = reading;
-  more();
-}
-
-http::Chunk PowerFeed::next() {
-  for (std::size_t tried = 0; tried < gpus_.size(); ++tried) {
-    Waiting& waiting = gpus_[turn_];
-    turn_ = (turn_ + 1) % gpus_.size();
-    const auto reading = std::exchange(waiting.reading, std::nullopt);
-    if (!reading) continue;
-    const std::uint64_t skipped = std::exchange(waiting.skipped, 0);
-    const auto render = [&] {
-      protocol::PowerSample sample = sample_of(waiting.gpu, *reading, *telemetry_.latest());
+// Told of each reading of one GPU.
+Subscription listen(telemetry::Telemetry& telemetry, const DeviceInfo& info, Duration period,
+                    http::Channel& channel) {
+  const auto gpu = std::make_shared<const DeviceInfo>(info);
+  return telemetry.listen_power(info.id, period, [&telemetry, gpu, &channel](const Reading& now) {
+    channel.put([&telemetry, gpu, now](std::uint64_t skipped) {
+      protocol::PowerSample sample = sample_of(*gpu, now, *telemetry.latest());
       sample.skipped = skipped;
       return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
-    };
-    return skipped > 0 ? render() : shared_[waiting.gpu.id].of(reading->taken, render);
-  }
-  return {};
+    });
+  });
 }
-
-namespace {
 
 void get_power_stream(Context& context, const protocol::PowerStreamRequest& request,
                       Responder<Text> respond) {
@@ -75,9 +51,15 @@ void get_power_stream(Context& context, const protocol::PowerStreamRequest& requ
   }
   const auto gpus = gpus_named(*context.telemetry.latest(), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
-  const auto period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1 / hz));
-  respond.as_is(http::event_stream(
-      std::make_shared<PowerFeed>(context.telemetry, *gpus, period, context.power_chunks)));
+  const auto period =
+      std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));
+  std::vector<std::shared_ptr<http::Channel>> lines;
+  for (const DeviceInfo& gpu : *gpus) {
+    lines.push_back(context.power_lines.get(
+        {gpu.id, gpu.index, period},
+        [&](http::Channel& channel) { return listen(context.telemetry, gpu, period, channel); }));
+  }
+  respond.as_is(http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(lines), true)));
 }
 
 }  // namespace

@@ -46,60 +46,92 @@ bool has_squatter(const lease::GpuBook& gpus, uid_t uid) {
   });
 }
 
+std::string page_of(const Context& context, const Viewer& viewer, const std::string& rows) {
+  std::string text = json::to_json(rest_of(context, viewer));
+  constexpr std::string_view kNone = "\"waiting\":[";
+  return text.insert(text.find(kNone) + kNone.size(), rows);
+}
+
 }  // namespace
 
-void QueueText::look(Context& context) {
-  looked_ = context.loop->now();
-  told_.clear();
-  rows_.clear();
-  for (lease::WaitingOutlook& one : context.leases->outlooks(kMostShown)) {
-    const lease::Lease* lease = context.leases->find(one.lease);
-    if (lease == nullptr || lease->state != lease::State::waiting) continue;
-    rows_.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
-  }
-}
-
-std::string QueueText::render(Context& context, const Viewer& viewer) const {
-  std::string text = json::to_json(rest_of(context, viewer));
-  std::string waiting;
-  for (const Row& row : rows_) {
-    const lease::Lease* lease = context.leases->find(row.lease);
-    // What is told again may have changed since it was looked at.
-    if (lease == nullptr || lease->state != lease::State::waiting) continue;
-    if (!waiting.empty()) waiting += ',';
-    const std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
-    if (viewer.owns(row.uid) || shared.empty()) {
-      waiting += row_text(context, *lease, row.outlook, viewer);
-    } else {
-      waiting += shared;
+void QueueText::ask(const Viewer& viewer, Told told) {
+  if (context_.leases->pending_claimers() <= kFew) {
+    const auto look = look_now();
+    std::string rows;
+    for (const Row& row : look->rows) {
+      if (!rows.empty()) rows += ',';
+      rows += row_text(context_, *context_.leases->find(row.lease), row.outlook, viewer);
     }
+    return told(std::make_shared<const std::string>(page_of(context_, viewer, rows)));
   }
-  constexpr std::string_view kNone = "\"waiting\":[";
-  return text.insert(text.find(kNone) + kNone.size(), waiting);
+  if (!newest_ || context_.loop->now() - newest_->at >= kToldAgain) newest_ = look_now();
+  const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
+  Page& page = found->second;
+  if (page.text) return told(page.text);
+  page.asked.push_back(std::move(told));
+  if (!is_new) return;
+  page.viewer = viewer;
+  jobs_.push_back({newest_, &page, {}});
+  if (jobs_.size() == 1) work();
 }
 
-std::shared_ptr<const std::string> QueueText::of(Context& context, const Viewer& viewer) {
-  const bool few = context.leases->pending_claimers() <= kFew;
-  if (few || !looked_ || context.loop->now() - *looked_ >= kToldAgain) look(context);
-  if (few) return std::make_shared<const std::string>(render(context, viewer));
-  // For strangers, whoever is the first of them.
-  const auto waits = [&] { return std::ranges::count(rows_, *viewer.uid, &Row::uid) > 0; };
-  const bool his_own = viewer.local() && (viewer.admin || waits() ||
-                                          has_squatter(context.leases->gpus(), *viewer.uid));
-  const std::string sees = !viewer.local() ? "tcp"
-                           : viewer.admin  ? "admin"
-                           : his_own       ? std::to_string(*viewer.uid)
-                                           : "local";
-  for (Row& row : rows_) {
-    std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
-    const lease::Lease* lease = context.leases->find(row.lease);
-    if (!shared.empty() || lease == nullptr || viewer.admin) continue;
-    const Viewer stranger{viewer.local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
-    shared = row_text(context, *lease, row.outlook, stranger);
+std::shared_ptr<QueueText::Look> QueueText::look_now() const {
+  auto look = std::make_shared<Look>();
+  look->at = context_.loop->now();
+  for (lease::WaitingOutlook& one : context_.leases->outlooks(kMostShown)) {
+    const lease::Lease* lease = context_.leases->find(one.lease);
+    if (lease == nullptr || lease->state != lease::State::waiting) continue;
+    look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
   }
-  auto& told = told_[sees];
-  if (!told) told = std::make_shared<const std::string>(render(context, viewer));
-  return told;
+  return look;
+}
+
+std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
+  if (!viewer.local()) return "tcp";
+  if (viewer.admin) return "admin";
+  const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
+  const bool his_own = waits || has_squatter(context_.leases->gpus(), *viewer.uid);
+  return his_own ? std::to_string(*viewer.uid) : "local";
+}
+
+// For strangers a row is rendered once, whoever is the first of them.
+void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
+  const lease::Lease* lease = context_.leases->find(row.lease);
+  // It may have changed since it was looked at.
+  if (lease == nullptr || lease->state != lease::State::waiting) return;
+  if (!rows.empty()) rows += ',';
+  if (viewer.owns(row.uid)) {
+    rows += row_text(context_, *lease, row.outlook, viewer);
+    return;
+  }
+  std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
+  if (shared.empty()) {
+    const Viewer stranger{viewer.local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
+    shared = row_text(context_, *lease, row.outlook, stranger);
+  }
+  rows += shared;
+}
+
+void QueueText::work() {
+  Job& job = jobs_.front();
+  auto& rows = job.look->rows;
+  const std::size_t end = std::min(job.next + kRowsAtOnce, rows.size());
+  for (; job.next < end; ++job.next) add_row(rows[job.next], job.page->viewer, job.rows);
+  if (job.next == rows.size()) {
+    const Job done = std::move(job);
+    jobs_.pop_front();
+    tell(done);
+  }
+  if (jobs_.empty()) return;
+  context_.loop->post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->work();
+  });
+}
+
+void QueueText::tell(const Job& job) {
+  Page& page = *job.page;
+  page.text = std::make_shared<const std::string>(page_of(context_, page.viewer, job.rows));
+  for (const Told& told : std::exchange(page.asked, {})) told(page.text);
 }
 
 }  // namespace gpuyard::api

@@ -1,8 +1,10 @@
 // The answer to /api/gpu/queue. Where few wait it is made anew each time; where many do, a few
-// times a second for all who see the same, so that nobody keeps the loop busy by asking. Lives on
-// the io thread.
+// times a second for all who see the same, and a few rows in each turn of the loop, so that nobody
+// keeps it busy by asking. Lives on the io thread.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,15 +14,22 @@
 
 namespace gpuyard::api {
 
-class QueueText {
+class QueueText : public std::enable_shared_from_this<QueueText> {
  public:
+  using Text = std::shared_ptr<const std::string>;
+  using Told = std::function<void(const Text&)>;
+
+  // The context outlives this.
+  explicit QueueText(Context& context) : context_(context) {}
+
+  void ask(const Viewer&, Told told);
+
   // So many are made anew each time; so long is what was made of more told again.
   static constexpr std::size_t kFew = 64;
   static constexpr Duration kToldAgain = std::chrono::milliseconds(250);
+  static constexpr std::size_t kRowsAtOnce = 32;
   // Of those that wait so many are shown.
   static constexpr std::size_t kMostShown = 1000;
-
-  std::shared_ptr<const std::string> of(Context&, const Viewer&);
 
  private:
   // One that waits, as its owner's strangers see it.
@@ -31,13 +40,34 @@ class QueueText {
     std::string for_local;  // who is told process numbers
     std::string for_tcp;
   };
+  // The answer for all who see the same; text is null until it is made.
+  struct Page {
+    Viewer viewer;
+    Text text;
+    std::vector<Told> asked;
+  };
+  // Who waited at one moment, in what order.
+  struct Look {
+    TimePoint at;
+    std::vector<Row> rows;
+    std::map<std::string, Page> pages;  // by who sees the same
+  };
+  struct Job {
+    std::shared_ptr<Look> look;
+    Page* page;
+    std::string rows;
+    std::size_t next = 0;
+  };
 
-  void look(Context&);
-  std::string render(Context&, const Viewer&) const;
+  std::shared_ptr<Look> look_now() const;
+  std::string key_of(const Look&, const Viewer&) const;
+  void add_row(Row&, const Viewer&, std::string& rows) const;
+  void work();
+  void tell(const Job&);
 
-  std::optional<TimePoint> looked_;
-  std::vector<Row> rows_;
-  std::map<std::string, std::shared_ptr<const std::string>> told_;  // by who sees the same
+  Context& context_;
+  std::shared_ptr<Look> newest_;
+  std::deque<Job> jobs_;
 };
 
 }  // namespace gpuyard::api

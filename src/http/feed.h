@@ -8,8 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/clock.h"
-
 namespace gpuyard::http {
 
 // One piece, ready for the wire and shared by all who listen, so that it is rendered once.
@@ -24,21 +22,6 @@ class Chunk {
 
  private:
   std::shared_ptr<const std::string> framed_;
-};
-
-// The newest piece of many listeners: rendered for the first who asks, for all of that moment.
-class SharedChunk {
- public:
-  template <class Render>
-  const Chunk& of(TimePoint moment, Render&& render) {
-    if (!chunk_ || moment_ != moment) chunk_ = render();
-    moment_ = moment;
-    return chunk_;
-  }
-
- private:
-  TimePoint moment_{};
-  Chunk chunk_;
 };
 
 // What one listener gets. The session that sends it asks for the next piece when its client has

@@ -6,9 +6,6 @@
 #include "http/event_stream.h"
 #include "http/loop_core.h"
 
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 namespace gpuyard::http {
 namespace {
 
@@ -23,7 +20,7 @@ FeedSender::FeedSender(Site& site, Stream& stream, Feed& feed, std::string head,
       feed_(feed),
       head_(std::move(head)),
       chunked_(chunked),
-      woken_(site.io.core().io),
+      turns_(site.io.core().turns),
       deadline_(site.time, [this] { time_out(); }) {
   feed_.on_more([this] { wake(); });
   ++site_.counters.streams;
@@ -40,13 +37,13 @@ asio::awaitable<bool> FeedSender::run() {
   gather();
   co_await send();
   while (!ending()) {
-    co_await site_.io.core().turns.next();
     gather();
     if (parts_.empty() && feed_.over()) break;
     if (parts_.empty()) {
       co_await rest();
     } else {
       co_await send();
+      co_await turns_.next();
     }
   }
   failed_ = failed_ || !feed_.may_end();
@@ -73,12 +70,7 @@ void FeedSender::put(const Chunk& chunk) {
 // Until there is more; a client that hears nothing for long gets a sign of life.
 asio::awaitable<void> FeedSender::rest() {
   deadline_.set(site_.limits.heartbeat);
-  boost::system::error_code cancelled;
-  auto token = asio::redirect_error(asio::use_awaitable, cancelled);
-  while (!more_ && !ending() && !deadline_.missed()) {
-    woken_.expires_at(asio::steady_timer::time_point::max());
-    co_await woken_.async_wait(token);
-  }
+  while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this);
   if (!more_ && !ending()) put(heartbeat());
   if (!parts_.empty()) co_await send();
 }
@@ -102,23 +94,23 @@ asio::awaitable<void> FeedSender::finish() {
 
 void FeedSender::stop() {
   stopping_ = true;
-  woken_.cancel();
+  turns_.wake(this);
 }
 
 void FeedSender::abort() {
   failed_ = true;
-  woken_.cancel();
+  turns_.wake(this);
 }
 
 void FeedSender::wake() {
-  if (!std::exchange(more_, true)) woken_.cancel();
+  if (!std::exchange(more_, true)) turns_.wake(this);
 }
 
 void FeedSender::time_out() {
   if (writing_) {
     stream_.abort();
   } else {
-    woken_.cancel();
+    turns_.wake(this);
   }
 }
 

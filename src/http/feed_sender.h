@@ -11,8 +11,7 @@
 #include "http/feed.h"
 #include "http/site.h"
 #include "http/stream.h"
-
-#include <boost/asio/steady_timer.hpp>
+#include "http/turns.h"
 
 namespace gpuyard::http {
 
@@ -53,7 +52,7 @@ class FeedSender {
   bool writing_ = false;
   bool stopping_ = false;
   bool failed_ = false;
-  asio::steady_timer woken_;  // never expires; cancelling it wakes rest()
+  Turns& turns_;
   Deadline deadline_;
 };
 

@@ -10,17 +10,37 @@
 
 namespace gpuyard::http {
 
-asio::awaitable<void> Turns::next() {
-  auto begin = [this](auto resume) {
+namespace {
+
+// Goes on where `keep` lets it: keep() gets what does that.
+template <typename Keep>
+asio::awaitable<void> suspend(Keep keep) {
+  auto begin = [keep](auto resume) {
     // Shared, because a std::function must be copyable; called once all the same.
     const auto shared = std::make_shared<decltype(resume)>(std::move(resume));
-    add([shared] { std::move (*shared)(); });
+    keep([shared] { std::move (*shared)(); });
   };
   const auto token = asio::use_awaitable;
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(begin, token);
 }
 
-void Turns::add(std::function<void()> resume) {
+}  // namespace
+
+asio::awaitable<void> Turns::next() {
+  auto keep = [this](Resume resume) { add(std::move(resume)); };
+  co_await suspend(keep);
+}
+
+asio::awaitable<void> Turns::sleep(const void* who) {
+  auto keep = [this, who](Resume resume) { asleep_[who] = std::move(resume); };
+  co_await suspend(keep);
+}
+
+void Turns::wake(const void* who) {
+  if (auto one = asleep_.extract(who)) add(std::move(one.mapped()));
+}
+
+void Turns::add(Resume resume) {
   waiting_.push_back(std::move(resume));
   if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
 }

@@ -1,12 +1,14 @@
 // What can be read of GPUs, always from the driver.
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <vector>
 
-#include "zeus/gpu_power_feed.h"
+#include "base/json_writer.h"
+#include "http/channel.h"
+#include "http/event_stream.h"
 #include "zeus/handlers.h"
 #include "zeus/ids.h"
-
-#include "http/event_stream.h"
 
 namespace gpuyard::zeus {
 namespace {
@@ -143,11 +145,45 @@ void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& ca
   answer_each(context, wish, call.answer, Probe::modes, persistence_mode);
 }
 
+namespace {
+
+constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's, unless it is told
+
+struct GpuPower {
+  std::int64_t timestamp_ms = 0;
+  std::uint32_t gpu_id = 0;
+  std::int64_t power_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
+
+// A client takes a power that is null for a broken event: what is not known is not told.
+Subscription listen(Gpus& gpus, const DeviceInfo& gpu, http::Channel& channel) {
+  return gpus.listen_power(
+      gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
+        if (reading.number() == nullptr) return;
+        channel.put([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
+          const auto newest = gpus.latest();
+          const auto when =
+              newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - taken);
+          return http::event_chunk("", json::to_json(GpuPower{when, index, power}));
+        });
+      });
+}
+
+}  // namespace
+
 void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
   const auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
   if (!gpus) return call.answer.refuse(gpus.error());
-  call.answer.send(http::event_stream(
-      std::make_shared<GpuPowerFeed>(context.gpus, *gpus, context.power_chunks)));
+  std::vector<std::shared_ptr<http::Channel>> channels;
+  for (const DeviceInfo& gpu : *gpus) {
+    channels.push_back(context.gpu_power.get(
+        gpu.index, [&](http::Channel& channel) { return listen(context.gpus, gpu, channel); }));
+  }
+  // Its clients come back at once after an end, and only after a while when the connection breaks.
+  constexpr bool kMayEnd = false;
+  call.answer.send(
+      http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(channels), kMayEnd)));
 }
 
 }  // namespace gpuyard::zeus

@@ -9,15 +9,13 @@
 
 #include "base/record.h"
 #include "cpu/watch.h"
-#include "http/feed.h"
+#include "http/channel.h"
 #include "http/message.h"
 #include "zeus/answer.h"
 #include "zeus/coarse_cpus.h"
 #include "zeus/yard.h"
 
 namespace gpuyard::zeus {
-
-using GpuPowerChunks = std::map<std::uint32_t, http::SharedChunk>;  // by index
 
 struct Context {
   Loop& loop;
@@ -27,7 +25,7 @@ struct Context {
   CoarseCpus& coarse_cpus;
   bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
   std::string version;
-  GpuPowerChunks power_chunks = {};
+  http::Channels<std::uint32_t> gpu_power = {};  // by index
 };
 
 // CPUs as one client may see them.

@@ -1,4 +1,3 @@
-#include "zeus/gpu_power_feed.h"
 #include "zeus/yard_for_tests.h"
 
 namespace gpuyard::zeus {
