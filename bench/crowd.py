@@ -6,7 +6,9 @@ The daemon has one core, the clients and the keeper of the world the other. Need
 
 import json
 import os
+import re
 import subprocess
+import urllib.request
 from pathlib import Path
 
 from servers import ROOT, World, Yard
@@ -19,6 +21,20 @@ LIFTED = "[shares]\nconnections = 5000\nstreams = 5000\nwaiting_claims = 5000\nc
 CROWDS = {"limits as they are": ("", 16, 150, 512, 1024), "limits lifted, one user": (LIFTED, 1, 1000, 32, 500)}
 
 
+def loop_lag(yard):
+    """How often the daemon's loop ran what was due not later than so: it looks four times a second."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{yard.port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    bucket = re.compile(r'gpuyard_loop_lag_seconds_bucket\{le="(.*)"\} (\d+)')
+    return {float(found[1]): int(found[2]) for found in map(bucket.match, lines) if found}
+
+
+def latest(before, after):
+    """The least bound that holds for every look between."""
+    looks = max(after.values()) - max(before.values())
+    return min(bound for bound, count in after.items() if count - before[bound] == looks)
+
+
 def measure_crowd(directory, config, crowd, seconds):
     directory.mkdir()
     directory.parent.chmod(0o711)  # all users come to the socket
@@ -28,9 +44,10 @@ def measure_crowd(directory, config, crowd, seconds):
     try:
         yard = Yard(world, directory, "--config", str(file))
         try:
+            before = loop_lag(yard)
             out = subprocess.run(["taskset", "-c", CLIENT_CORE, CLIENT, f"{directory}/s", str(yard.port),
                                   *map(str, crowd), str(seconds)], check=True, stdout=subprocess.PIPE, text=True)
-            return json.loads(out.stdout)
+            return json.loads(out.stdout) | {"loop_late_s": latest(before, loop_lag(yard))}
         finally:
             yard.stop()
     finally:
@@ -46,11 +63,11 @@ def measure(directory, seconds=20):
 
 def show(rows):
     print("\nOne client asks for the load, beside many who take what they may have, milliseconds")
-    print(f"{'':<28}{'p50':>8}{'p99':>8}{'longest':>9}{'MB/s':>8}{'queues/s':>10}{'refused':>9}")
+    print(f"{'':<28}{'p50':>8}{'p99':>8}{'longest':>9}{'loop <=':>9}{'MB/s':>8}{'queues/s':>10}{'refused':>9}")
     for name, row in rows.items():
         load = row["load"]
         print(f"{name:<28}{load['p50_us'] / 1e3:>8.1f}{load['p99_us'] / 1e3:>8.1f}{load['longest_us'] / 1e3:>9.1f}"
-              f"{row['bytes_per_s'] / 1e6:>8.0f}{row['queues_per_s']:>10}{row['refused']:>9}")
+              f"{row['loop_late_s'] * 1e3:>9.0f}{row['bytes_per_s'] / 1e6:>8.0f}{row['queues_per_s']:>10}{row['refused']:>9}")
     if not rows:
         print("not measured: it needs root")
 

@@ -83,7 +83,7 @@ class Exchange {
     if (action == 'f') pipe_.finish();
     if (action == 'v') pipe_.vanish();
     if (action == 'k') finish_all();
-    if (action == 'm') site_->room_for({}, nullptr, site_->limits.connections);
+    if (action == 'm') site_->parties.room_for({}, nullptr, site_->limits.connections);
     if (action == 'e') happen();
     if (action == 'E') end_streams();
     turn();
@@ -130,7 +130,7 @@ class Exchange {
   }
   void finish_all() {
     site_->closing = true;
-    const auto connections = site_->connections;
+    const auto connections = site_->parties.all();
     for (Connection* connection : connections) connection->finish();
   }
 

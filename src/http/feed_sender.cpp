@@ -23,19 +23,18 @@ FeedSender::FeedSender(Site& site, Stream& stream, Feed& feed, std::string head,
       turns_(site.io.core().turns),
       deadline_(site.time, [this] { time_out(); }) {
   feed_.on_more([this] { wake(); });
-  ++site_.counters.streams;
 }
 
 FeedSender::~FeedSender() {
   feed_.on_more(nullptr);
-  --site_.counters.streams;
 }
 
 asio::awaitable<bool> FeedSender::run() {
+  co_await turns_.next();
   parts_.push_back(head_);
   put(stream_opening());
   gather();
-  co_await send();
+  if (!ending()) co_await send();
   while (!ending()) {
     gather();
     if (parts_.empty() && feed_.over()) break;

@@ -135,8 +135,8 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   Arrival arrival;
   arrival.peer = peer_of(client, from, bound_);
   arrival.party = party_of(arrival.peer, from);
-  const Site::Room room = site_->room_for(arrival.party, seats_.get(), taken);
-  if (room != Site::Room::there) return turn_away(client, room);
+  const Parties::Room room = site_->parties.room_for(arrival.party, seats_.get(), taken);
+  if (room != Parties::Room::there) return turn_away(client, room);
   arrival.seat = seats_;
   if (bound_.kind == Endpoint::Kind::unix_socket && knows_peer_process()) {
     arrival.open_process = [socket = client.get(), pid = arrival.peer.pid] {
@@ -158,11 +158,11 @@ Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
   return {fmt::format("uid {}", person), site_->privileged ? site_->privileged(peer) : ours};
 }
 
-void Listener::turn_away(const UniqueFd& client, Site::Room room) {
+void Listener::turn_away(const UniqueFd& client, Parties::Room room) {
   static const std::string full = refusal("too many connections are open; try again later");
   static const std::string own_full =
       refusal("you have as many connections open as one may have; close some, or try again later");
-  const std::string& answer = room == Site::Room::own ? own_full : full;
+  const std::string& answer = room == Parties::Room::own ? own_full : full;
   ++site_->counters.refused;
   // As far as it goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

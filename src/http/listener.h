@@ -22,7 +22,7 @@ class Listener {
   bool cannot_accept(int code);
   void welcome(UniqueFd client, const SocketAddress& from);
   Party party_of(const Peer&, const SocketAddress& from) const;
-  void turn_away(const UniqueFd& client, Site::Room);
+  void turn_away(const UniqueFd& client, Parties::Room);
 
   std::shared_ptr<Site> site_;
   UniqueFd socket_;

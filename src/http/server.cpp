@@ -36,7 +36,7 @@ struct Server::State {
   }
   // A connection removes itself from the set later, when the loop turns.
   void abort_all() {
-    for (Connection* connection : site->connections) connection->abort();
+    for (Connection* connection : site->parties.all()) connection->abort();
   }
 };
 
@@ -87,12 +87,12 @@ void Server::shutdown(Duration grace, std::function<void()> done) {
   Site& site = *state_->site;
   state_->stop_listening();
   site.closing = true;
-  if (site.connections.empty()) {
+  if (site.parties.all().empty()) {
     if (done) site.io.post(std::move(done));
     return;
   }
   site.drained = std::move(done);
-  for (Connection* connection : site.connections) connection->finish();
+  for (Connection* connection : site.parties.all()) connection->finish();
   state_->grace = site.io.call_after(grace, [this] { state_->abort_all(); });
 }
 

@@ -55,23 +55,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (sender_) sender_->stop();
   }
 
-  Doing doing() const override {
-    if (gone_) return Doing::ending;
-    switch (phase_) {
-      case Phase::idle:
-      case Phase::reading:
-        return Doing::waiting;
-      case Phase::handling:
-      case Phase::writing:  // perhaps to a client that does not read
-        return Doing::answering;
-      case Phase::streaming:
-        return Doing::streaming;
-      case Phase::lingering:
-        break;
-    }
-    return Doing::ending;
+  std::optional<TimePoint> waiting_since() const override {
+    const bool clients_turn = phase_ == Phase::idle || phase_ == Phase::reading;
+    return clients_turn && !gone_ ? std::optional(waiting_since_) : std::nullopt;
   }
-  TimePoint waiting_since() const override { return waiting_since_; }
   const void* seat() const override { return arrival_.seat.get(); }
   const Party& party() const override { return arrival_.party; }
 
@@ -270,11 +257,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool may_stream() {
     response_->close = true;
     if (head_only()) return false;  // which has no body
-    const Site::Room room = site_->room_to_stream(*this);
-    if (room == Site::Room::there) return true;
+    const Parties::Room room = site_->parties.room_to_stream(*this);
+    if (room == Parties::Room::there) return true;
     refuse(error_response(
         503, "busy",
-        room == Site::Room::own
+        room == Parties::Room::own
             ? fmt::format("{} has {} streams open, the most that one may have; end some, or ask "
                           "for an answer without a stream",
                           party().name, site_->limits.streams_of_one)
@@ -292,7 +279,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
                                            !http_1_0_);
     if (finishing_ || site_->closing) sender_->stop();
     watch_for_hangup();
+    site_->begin_stream(*this);
     const bool said_all = co_await sender_->run();
+    site_->end_stream(*this);
     stream_->interrupt();  // ends the watch
     sender_ = nullptr;
     if (!said_all) abort();

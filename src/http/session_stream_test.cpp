@@ -85,7 +85,7 @@ TEST_F(SessionStream, EndsTheBodyWhenItsFeedIsOver) {
 
 TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
   begin();
-  for (Connection* connection : site_->connections) connection->finish();
+  for (Connection* connection : site_->parties.all()) connection->finish();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "0\r\n\r\n");
   EXPECT_TRUE(pipe_->finished_by_server());
@@ -182,7 +182,8 @@ TEST_F(SessionStream, IsRefusedOverTheLimitOfAllListenersToo) {
 
 TEST_F(SessionStream, KeepsItsSeatWhenOthersWantOne) {
   begin();
-  EXPECT_EQ(site_->room_for({"uid 2"}, nullptr, site_->limits.connections), Site::Room::nobody);
+  EXPECT_EQ(site_->parties.room_for({"uid 2"}, nullptr, site_->limits.connections),
+            Parties::Room::nobody);
   EXPECT_EQ(say("still"), framed("still"));
 }
 

@@ -6,44 +6,50 @@
 
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
-#include "http/site.h"
+#include "http/parties.h"
 
 namespace gpuyard::http {
 namespace {
 
-using Doing = Connection::Doing;
-using Room = Site::Room;
+enum class Doing : std::uint8_t { waiting, answering, streaming };
+using Room = Parties::Room;
 
 constexpr int kSeat = 0;
 constexpr int kOtherSeat = 0;
 
 class FakeConnection final : public Connection {
  public:
-  FakeConnection(Site& site, Party party, Doing doing, TimePoint since, const void* seat)
-      : site_(site), party_(std::move(party)), doing_(doing), since_(since), seat_(seat) {
-    site_.add(*this);
+  FakeConnection(Parties& parties, Party party, Doing doing, TimePoint since, const void* seat)
+      : parties_(parties), party_(std::move(party)), doing_(doing), since_(since), seat_(seat) {
+    parties_.add(*this);
+    if (doing == Doing::streaming) parties_.begin_stream(*this);
   }
-  ~FakeConnection() override { site_.remove(*this); }
+  ~FakeConnection() override { parties_.remove(*this); }
   FakeConnection(const FakeConnection&) = delete;
   FakeConnection& operator=(const FakeConnection&) = delete;
 
   void finish() override { abort(); }
-  void abort() override { doing_ = Doing::ending; }
-  Doing doing() const override { return doing_; }
-  TimePoint waiting_since() const override { return since_; }
+  void abort() override {
+    ended_ = true;
+    parties_.end_stream(*this);
+  }
+  std::optional<TimePoint> waiting_since() const override {
+    return doing_ == Doing::waiting && !ended_ ? std::optional(since_) : std::nullopt;
+  }
   const void* seat() const override { return seat_; }
   const Party& party() const override { return party_; }
+  bool ended() const { return ended_; }
 
  private:
-  Site& site_;
+  Parties& parties_;
   Party party_;
   Doing doing_;
+  bool ended_ = false;
   TimePoint since_;
   const void* seat_;
 };
 
-class Shares : public ::testing::Test {
+class PartiesTest : public ::testing::Test {
  protected:
   static Limits small() {
     Limits limits;
@@ -58,45 +64,43 @@ class Shares : public ::testing::Test {
   FakeConnection& open(const std::string& who, Doing doing = Doing::answering,
                        const void* seat = &kSeat) {
     const bool root = who == "uid 0";
-    return open_.emplace_back(*site_, Party{who, root}, doing, TimePoint(Duration(++opened_)),
+    return open_.emplace_back(parties_, Party{who, root}, doing, TimePoint(Duration(++opened_)),
                               seat);
   }
   void open(const std::string& who, int count, Doing doing) {
     for (int i = 0; i < count; ++i) open(who, doing);
   }
   std::size_t alive(const std::string& who) const {
-    return static_cast<std::size_t>(std::ranges::count_if(open_, [&](const FakeConnection& one) {
-      return one.party().name == who && one.doing() != Doing::ending;
-    }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        open_, [&](const FakeConnection& one) { return one.party().name == who && !one.ended(); }));
   }
   Room room(const std::string& who) {
     std::size_t taken = 0;
-    for (const FakeConnection& one : open_) taken += one.doing() != Doing::ending ? 1 : 0;
-    return site_->room_for({who, who == "uid 0"}, &kSeat, taken);
+    for (const FakeConnection& one : open_) taken += !one.ended() ? 1 : 0;
+    return parties_.room_for({who, who == "uid 0"}, &kSeat, taken);
   }
 
-  IoLoop io_;
-  ManualLoop time_;
-  std::shared_ptr<Site> site_ = std::make_shared<Site>(io_, time_, nullptr, small());
+  const Limits limits_ = small();
+  Parties parties_{limits_};
   std::deque<FakeConnection> open_;
   int opened_ = 0;
 };
 
-TEST_F(Shares, NobodyHasMoreThanOneMayHave) {
+TEST_F(PartiesTest, NobodyHasMoreThanOneMayHave) {
   open("uid 1", 6, Doing::answering);
   EXPECT_EQ(room("uid 1"), Room::own);
   EXPECT_EQ(room("uid 2"), Room::there);
   EXPECT_EQ(alive("uid 1"), 6U) << "there was room";
 }
 
-TEST_F(Shares, HisOwnIdleConnectionGivesWayFirst) {
+TEST_F(PartiesTest, HisOwnIdleConnectionGivesWayFirst) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& idle = open("uid 1", Doing::waiting);
   EXPECT_EQ(room("uid 1"), Room::there);
-  EXPECT_EQ(idle.doing(), Doing::ending);
+  EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(Shares, WhoHasMostGivesWayToWhoHasLess) {
+TEST_F(PartiesTest, WhoHasMostGivesWayToWhoHasLess) {
   open("uid 1", 6, Doing::answering);
   open("uid 2", 2, Doing::answering);
   EXPECT_EQ(room("uid 3"), Room::there);
@@ -104,26 +108,26 @@ TEST_F(Shares, WhoHasMostGivesWayToWhoHasLess) {
   EXPECT_EQ(alive("uid 2"), 2U);
 }
 
-TEST_F(Shares, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
+TEST_F(PartiesTest, WhereAllHaveTheSameAnIdleOneGivesWayAndElseNobody) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
   EXPECT_EQ(room("uid 9"), Room::nobody);
   EXPECT_EQ(room("uid 1"), Room::nobody);
   open_.pop_back();
   FakeConnection& idle = open("uid 8", Doing::waiting);
   EXPECT_EQ(room("uid 9"), Room::there);
-  EXPECT_EQ(idle.doing(), Doing::ending);
+  EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(Shares, AnIdleOneOfSomebodyWhoHasLessStays) {
+TEST_F(PartiesTest, AnIdleOneOfSomebodyWhoHasLessStays) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& light = open("uid 2", Doing::waiting);
   open("uid 0", 2, Doing::waiting);
   EXPECT_EQ(room("uid 1"), Room::nobody);
-  EXPECT_EQ(light.doing(), Doing::waiting);
+  EXPECT_FALSE(light.ended());
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(Shares, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
+TEST_F(PartiesTest, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
   EXPECT_EQ(room("uid 0"), Room::there);
   open("uid 0", 2, Doing::answering);
@@ -132,26 +136,26 @@ TEST_F(Shares, PlacesAreKeptForRootWhoseOwnAreNobodysToTake) {
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(Shares, NobodyHasMoreStreamsThanOneMayHave) {
+TEST_F(PartiesTest, NobodyHasMoreStreamsThanOneMayHave) {
   open("uid 1", 5, Doing::streaming);
-  EXPECT_EQ(site_->room_to_stream(open("uid 1")), Room::own);
-  EXPECT_EQ(site_->room_to_stream(open("uid 2")), Room::there);
+  EXPECT_EQ(parties_.room_to_stream(open("uid 1")), Room::own);
+  EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);
 }
 
-TEST_F(Shares, WhoHasMostStreamsGivesWayAtTheFullListener) {
+TEST_F(PartiesTest, WhoHasMostStreamsGivesWayAtTheFullListener) {
   open("uid 1", 5, Doing::streaming);
   open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(site_->room_to_stream(open("uid 2")), Room::there);
+  EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);
   EXPECT_EQ(alive("uid 1"), 4U);
   for (int uid = 3; uid <= 4; ++uid) open("uid " + std::to_string(uid), Doing::streaming);
-  EXPECT_EQ(site_->room_to_stream(open("uid 0")), Room::there);
+  EXPECT_EQ(parties_.room_to_stream(open("uid 0")), Room::there);
   EXPECT_EQ(alive("uid 1"), 4U) << "a place was kept";
 }
 
-TEST_F(Shares, AnotherListenerHasRoomOfItsOwn) {
+TEST_F(PartiesTest, AnotherListenerHasRoomOfItsOwn) {
   open("uid 1", 5, Doing::streaming);
   open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(site_->room_to_stream(open("uid 3", Doing::answering, &kOtherSeat)), Room::there);
+  EXPECT_EQ(parties_.room_to_stream(open("uid 3", Doing::answering, &kOtherSeat)), Room::there);
   EXPECT_EQ(alive("uid 1"), 5U);
 }
 

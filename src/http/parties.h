@@ -1,0 +1,91 @@
+// The connections of a server by who has them: what one may have of them, and who gives way to whom
+// where there is no room. Inner header; includes no Asio.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "http/limits.h"
+
+namespace gpuyard::http {
+
+// Who shares what one user may have: a user on a Unix socket, an address on TCP.
+struct Party {
+  std::string name;         // "uid 1000", "192.0.2.7"
+  bool privileged = false;  // root, or our own user: places are kept for them
+
+  friend auto operator<=>(const Party&, const Party&) = default;
+};
+
+// A running session as its server sees it.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  // Ends now if no request has begun to arrive, else after its response.
+  virtual void finish() = 0;
+  // Ends without another byte.
+  virtual void abort() = 0;
+  // Since when the client has had its turn to send; nothing while it is our turn.
+  virtual std::optional<TimePoint> waiting_since() const = 0;
+  // The seat it was given at its listener.
+  virtual const void* seat() const = 0;
+  virtual const Party& party() const = 0;
+};
+
+class Parties {
+ public:
+  explicit Parties(const Limits& limits) : limits_(limits) {}
+
+  void add(Connection&);
+  void remove(Connection&);
+  // Between these it sends a response that has no end.
+  void begin_stream(Connection&);
+  void end_stream(Connection&);
+
+  const std::set<Connection*>& all() const { return all_; }
+  std::size_t streams() const { return streams_.size(); }
+
+  enum class Room : std::uint8_t {
+    there,   // perhaps because another connection was ended
+    own,     // the party has all that one may have
+    nobody,  // there is none, and nobody has more than the party would
+  };
+  // For one more connection of that party at a listener of which so many seats are taken.
+  Room room_for(const Party&, const void* seat, std::size_t taken);
+  // For this connection's response, which has no end.
+  Room room_to_stream(const Connection&);
+
+ private:
+  using Seat = const void*;
+  using Some = std::set<Connection*>;
+  // Of one party: at each listener, and at all.
+  struct Share {
+    std::map<Seat, Some> at;
+    Some all;
+  };
+  using Shares = std::map<Party, Share>;
+
+  static const Some& of(const Shares&, const Party&, Seat);
+  static void put(Shares&, Connection&);
+  static void take(Shares&, Connection&);
+  void end(Connection&);
+  // Ends one of those of the party that has most of them, if that is more than `than`.
+  bool end_of_most(const Shares&, Seat, std::size_t than);
+  // Ends the one that has waited longest for its client.
+  bool end_idle(const Some&);
+
+  const Limits& limits_;
+  Some all_;
+  Some streams_;
+  std::map<Seat, std::size_t> streams_at_;
+  // But for those that were ended to make room.
+  Shares open_;
+  Shares streaming_;
+};
+
+}  // namespace gpuyard::http
