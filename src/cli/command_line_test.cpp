@@ -489,7 +489,9 @@ TEST(CommandLine, EveryVerbNamesGpusAlike) {
     EXPECT_EQ(gpus_of(joined(verb, {"--gpus", "0,GPU-1,0000:03:00.0"}, after)),
               "0,GPU-1,0000:03:00.0")
         << name;
-    if (as_argument) EXPECT_EQ(gpus_of(joined(verb, {"0,GPU-1"}, after)), "0,GPU-1") << name;
+    if (as_argument) {
+      EXPECT_EQ(gpus_of(joined(verb, {"0,GPU-1"}, after)), "0,GPU-1") << name;
+    }
     if (as_argument && with_blanks) {
       EXPECT_EQ(gpus_of(joined(verb, {"0", "GPU-1,2"}, after)), "0,GPU-1,2") << name;
     }

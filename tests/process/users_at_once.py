@@ -28,9 +28,14 @@ LEASES = "/api/gpu/leases"
 CONFIG = """
 [lease]
 most_gpus_per_user = 1
+[control]
+enabled = true
 [server]
 listen = ["127.0.0.1:0"]
 """
+
+
+Door = collections.namedtuple("Door", "path port")
 
 
 def ask(path, method, target, body=None, timeout=PATIENCE):
@@ -53,8 +58,9 @@ def ask(path, method, target, body=None, timeout=PATIENCE):
 class Attacker:
     """One user without any right. Counts what he did, and what he was told."""
 
-    def __init__(self, path, uid, until, seed):
-        self.path = path
+    def __init__(self, door, uid, until, seed):
+        self.door = door
+        self.path = door.path
         self.uid = uid
         self.until = until
         self.chance = random.Random(f"{seed} {uid}")
@@ -70,10 +76,14 @@ class Attacker:
         return status, document
 
     def socket(self):
+        """One more connection, over the Unix socket or from an address of his own."""
+        over_tcp = self.chance.random() < 0.5
         try:
-            one = socket.socket(socket.AF_UNIX)
+            one = socket.socket(socket.AF_INET if over_tcp else socket.AF_UNIX)
             one.settimeout(0.5)
-            one.connect(self.path)
+            if over_tcp:
+                one.bind((f"127.0.1.{self.uid % 100}", 0))
+            one.connect(("127.0.0.1", self.door.port) if over_tcp else self.path)
         except OSError:
             self.told["connect refused"] += 1
             return None
@@ -84,8 +94,15 @@ class Attacker:
     def claim_and_release(self):
         status, answer = self.ask("claim", "POST", LEASES,
                                   {"binding": "detached", "ttl_s": 60, "wait_s": 0})
-        if status == 200 and answer["lease"]["state"] == "held":
-            self.ask("release", "DELETE", f"{LEASES}/{answer['lease']['id']}")
+        if status != 200 or answer["lease"]["state"] != "held":
+            return
+        name, fence, gpu = (answer["lease"][key] for key in ("id", "fence", "gpus"))
+        gpu = gpu[0]["uuid"]
+        for _ in range(self.chance.choice((0, 0, 1, 10))):
+            self.ask("change under a lease", "PUT", f"/api/gpu/manage/{gpu}/power-limit", {
+                "power_limit_mw": self.chance.choice((300_000, 400_000, 1)), "lease": name, "fence": fence,
+                "wait": False})
+        self.ask("release", "DELETE", f"{LEASES}/{name}")
 
     def wait_in_many_classes(self):
         for _ in range(20):
@@ -154,44 +171,44 @@ class Attacker:
         return dict(self.told)
 
 
-def attack(path, uid, until, seed):
-    return Attacker(path, uid, until, seed).run()
+def attack(door, uid, until, seed):
+    return Attacker(door, uid, until, seed).run()
 
 
-def want_one(path, _uid, until, _seed):
+def want_one(door, _uid, until, _seed):
     """How long each claim of one GPU waited, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
         time.sleep(0.1)
         began = time.monotonic()
-        status, answer = ask(path, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "answer_within_s": 20})
+        status, answer = ask(door.path, "POST", LEASES, {"binding": "detached", "ttl_s": 60, "answer_within_s": 20})
         if status != 200 or answer["lease"]["state"] != "held":
             refused[f"{status} {answer}"] += 1
             continue
         waits.append(time.monotonic() - began)
-        ask(path, "DELETE", f"{LEASES}/{answer['lease']['id']}")
+        ask(door.path, "DELETE", f"{LEASES}/{answer['lease']['id']}")
     return {"waits": waits, "refused": dict(refused)}
 
 
-def look_on(path, _uid, until, _seed):
+def look_on(door, _uid, until, _seed):
     """How long root waited for an answer, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
         for target in ("/api/gpu/queue", "/api/gpu/load", "/metrics"):
             began = time.monotonic()
-            status, answer = ask(path, "GET", target)
+            status, answer = ask(door.path, "GET", target)
             waits.append(time.monotonic() - began)
             if status != 200:
                 refused[f"{target} {status} {answer}"] += 1
     return {"waits": waits, "refused": dict(refused)}
 
 
-def as_user(uid, deed, path, until, seed, answers):
+def as_user(uid, deed, door, until, seed, answers):
     if uid != 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    answers.put((uid, deed(path, uid, until, seed)))
+    answers.put((uid, deed(door, uid, until, seed)))
 
 
 def state_of(pid):
@@ -219,7 +236,7 @@ def all_at_once(seconds, seed=None):
         until = time.monotonic() + seconds
         answers = multiprocessing.get_context("fork").Queue()
         people = [multiprocessing.get_context("fork").Process(
-            target=as_user, args=(uid, deed, daemon.socket, until, seed, answers))
+            target=as_user, args=(uid, deed, Door(daemon.socket, daemon.port), until, seed, answers))
             for uid, deed in [(uid, attack) for uid in ATTACKERS] + [(FOURTH, want_one), (0, look_on)]]
         for one in people:
             one.start()
