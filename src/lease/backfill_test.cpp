@@ -1,5 +1,9 @@
 // Who may pass the first that waits, and how often.
+#include <random>
+#include <vector>
+
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "lease/core.h"
 #include "lease/core_for_tests.h"
@@ -200,6 +204,23 @@ TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
     desk.release(other);
   }
   EXPECT_EQ(desk.core.find(ninth)->passed, 0U);
+}
+
+RC_GTEST_PROP(Backfill, WhoMeetsNobodyWaitsForNobodyHoweverManyWait, (unsigned seed)) {
+  constexpr unsigned kGpus = 70;
+  Desk desk(kGpus);
+  std::mt19937 chance(seed);
+  for (int i = 0; i < 160; ++i) {
+    const Slot first = chance() % kGpus;
+    const Slot second = chance() % kGpus;
+    Terms terms = desk.only(slots({first, second}), first == second ? 1 : 2);
+    terms.owner = chance() % 100;
+    GpuSet others;
+    for (const auto& [ticket, claim] : desk.core.waiting()) others |= claim.terms.eligible;
+    const bool free = !desk.core.holder(first) && !desk.core.holder(second);
+    const Ticket ticket = desk.claim(terms);
+    if (free && (terms.eligible & others).none()) RC_ASSERT(desk.held(ticket));
+  }
 }
 
 TEST(Backfill, WhoCannotBeginStopsNobodyWhoDoesNotWait) {
