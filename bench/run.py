@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import control
+import crowd
 import lease
 from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
 
@@ -165,6 +166,7 @@ def measure(options, directory):
         result["leases"] = lease.measure(directory, options.gpus)
         result["control"] = control.measure(world, directory, options.control_rounds,
                                             options.rounds)
+        result["crowd"] = crowd.measure(directory)
         return result
     finally:
         for server in servers:
@@ -210,6 +212,7 @@ def show(result):
     for words, milliseconds in result["start_ms"].items():
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")
     control.show(result["control"])
+    crowd.show(result["crowd"])
 
 
 def main():
