@@ -96,9 +96,6 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
                        Responder<protocol::AlertHistory> respond) {
   andon::HistoryQuestion question;
   question.limit = query.limit.value_or(question.limit);
-  if (question.limit < 1 || question.limit > protocol::kMostAlertHistory) {
-    return respond(Error{Errc::invalid, "parameter limit must be from 1 to 1000"});
-  }
   auto gpus = gpus_asked_for(context, query.gpu.value_or(""));
   if (!gpus) return respond(std::move(gpus).error());
   question.gpus = *std::move(gpus);

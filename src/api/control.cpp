@@ -14,7 +14,6 @@ namespace {
 using ChangesResponder = Responder<protocol::Changes>;
 
 constexpr Duration kLookPatience = std::chrono::seconds(2);
-constexpr std::int64_t kAuditLimit = 1000;
 
 protocol::Changes view_of(const Context& context, const control::Control::Changes& changes) {
   protocol::Changes view;
@@ -264,9 +263,6 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
   control::AuditQuestion question;
   question.limit = query.limit.value_or(question.limit);
   question.before = query.before;
-  if (question.limit < 1 || question.limit > kAuditLimit) {
-    return respond(Error{Errc::invalid, fmt::format("limit: 1 to {} entries", kAuditLimit)});
-  }
   if (query.gpu) {
     auto ids = ids_named(*context.telemetry.latest(), *query.gpu);
     if (!ids) return respond(std::move(ids).error());

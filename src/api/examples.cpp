@@ -248,6 +248,7 @@ std::string_view text_example(const protocol::RouteInfo& route) {
 
 std::string_view parameter_example(const protocol::RouteInfo& route, std::string_view name) {
   if (name == "since" && !route.csv.empty()) return "2h";
+  if (name == "until" && !route.csv.empty()) return "10m";
   if (name == "id") return "0";
   if (name == "window") return kWindowExample;
   if (name == "operation") return kOperationExample;

@@ -130,12 +130,6 @@ Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t n
   return question;
 }
 
-Result<bool> wants_csv(const protocol::HistoryQuery& query) {
-  const std::string format = query.format.value_or("json");
-  if (format == "csv" || format == "json") return format == "csv";
-  return Error{Errc::invalid, "format is json or csv, not \"" + format + "\""};
-}
-
 history::History::Render renderer(Named gpu, bool csv) {
   return [gpu = std::move(gpu), csv](const Answer& answer) -> Result<std::string> {
     if (!gpu.known && answer.points.empty()) {
@@ -151,8 +145,7 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
   if (context.history == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon keeps no history"});
   }
-  const auto csv = wants_csv(query);
-  if (!csv) return respond(csv.error());
+  const bool csv = query.format == protocol::TextFormat::csv;
   auto question = question_of(query, context.history->now_ms());
   if (!question) return respond(std::move(question).error());
   auto gpu = named(context, query.id);
@@ -164,8 +157,8 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
         static_cast<double>(*bound) / static_cast<double>(unit_info(row.unit).json_divisor);
   }
   const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
-  context.history->ask(*question, renderer(*std::move(gpu), *csv),
-                       [answer, csv = *csv](Result<std::string> text) {
+  context.history->ask(*question, renderer(*std::move(gpu), csv),
+                       [answer, csv](Result<std::string> text) {
                          if (!text) return (*answer)(std::move(text).error());
                          auto body = std::make_shared<const std::string>(*std::move(text));
                          if (!csv) return answer->rendered(std::move(body));

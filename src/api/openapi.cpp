@@ -33,6 +33,9 @@ bj::value refer(bj::value schema, bj::object& shared) {
 // What a segment of a path may be: printable ASCII, but neither of the two that a path resolves.
 constexpr std::string_view kPathWord = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
 
+// Not empty, and no control character.
+constexpr std::string_view kQueryText = R"(^[^\x00-\x1f\x7f]+$)";
+
 bj::array parameters_of(const BoundRoute& route) {
   bj::array parameters;
   const bj::object schema = json::schema(*route.parameters);
@@ -47,9 +50,9 @@ bj::array parameters_of(const BoundRoute& route) {
                                 : in_header ? "header"
                                             : "query"},
                          {"required", required}};
-    if (in_path && !field.at("type").is_array() && field.at("type") == "string") {
-      field["pattern"] = kPathWord;
-    }
+    const bj::value& type = field.at("type");
+    const bool text = (type.is_array() ? type.as_array().front() : type) == "string";
+    if (text && !field.contains("enum")) field["pattern"] = in_path ? kPathWord : kQueryText;
     if (const auto* description = field.if_contains("description")) {
       parameter["description"] = *description;
       field.erase("description");

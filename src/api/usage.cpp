@@ -14,29 +14,14 @@ using lease::UseQuestion;
 using UsageResponder = Responder<protocol::Usage>;
 
 constexpr double kUsualSeconds = std::chrono::seconds(std::chrono::days(7)).count();
-constexpr double kMostSeconds = std::chrono::seconds(lease::UseArchive::kKeptFor).count();
 
-Result<UseQuestion> question_of(const protocol::UsageQuery& query, WallTime now) {
+UseQuestion question_of(const protocol::UsageQuery& query, WallTime now) {
   UseQuestion question;
-  const std::string by = query.by.value_or("user");
-  if (!boost::describe::enum_from_string(by.c_str(), question.by)) {
-    return Error{Errc::invalid, fmt::format("by: is user, day, gpu or lease, not \"{}\"", by)};
-  }
-  const double since_s = query.since_s.value_or(kUsualSeconds);
-  if (!(since_s >= 0 && since_s <= kMostSeconds)) {
-    return Error{Errc::invalid,
-                 fmt::format("since_s: must be from 0 to {:.0f} (400 days)", kMostSeconds)};
-  }
-  const auto ago =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(since_s));
+  question.by = query.by.value_or(question.by);
+  const std::chrono::duration<double> since(query.since_s.value_or(kUsualSeconds));
+  const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(since);
   question.since = std::chrono::floor<std::chrono::days>(now - ago);
   return question;
-}
-
-Result<bool> wants_csv(const protocol::UsageQuery& query) {
-  const std::string format = query.format.value_or("json");
-  if (format == "csv" || format == "json") return format == "csv";
-  return Error{Errc::invalid, fmt::format("format: is json or csv, not \"{}\"", format)};
 }
 
 protocol::UserNames names_in(const Context& context, const lease::UseAnswer& answer) {
@@ -67,14 +52,11 @@ void get_usage(Context& context, const protocol::UsageQuery& query, UsageRespond
   if (context.use == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
   }
-  const auto csv = wants_csv(query);
-  if (!csv) return respond(csv.error());
-  auto question = question_of(query, context.loop->wall());
-  if (!question) return respond(std::move(question).error());
-  question->simulated = simulated(context);
+  const bool csv = query.format == protocol::TextFormat::csv;
+  UseQuestion question = question_of(query, context.loop->wall());
+  question.simulated = simulated(context);
   const auto shared = std::make_shared<UsageResponder>(std::move(respond));
-  context.use->ask(*question, [&context, shared, question = *question,
-                               csv = *csv](Result<lease::UseAnswer> got) {
+  context.use->ask(question, [&context, shared, question, csv](Result<lease::UseAnswer> got) {
     if (!got) return (*shared)(std::move(got).error());
     const auto answer = std::make_shared<const lease::UseAnswer>(*std::move(got));
     when_named(context, question, *answer, [&context, shared, question, csv, answer] {

@@ -1,5 +1,7 @@
 #include "base/json_schema.h"
 
+#include <cmath>
+#include <cstdint>
 #include <stdexcept>
 
 #include <boost/json.hpp>
@@ -15,12 +17,21 @@ boost::json::object schema_of_optional(const Shape& inner, Use use) {
   return made;
 }
 
+// Without a fraction, as an integer's has to be.
+boost::json::value bound(double value) {
+  return value == std::trunc(value) ? boost::json::value(static_cast<std::int64_t>(value))
+                                    : boost::json::value(value);
+}
+
 boost::json::object schema_of_record(const Shape& shape, Use use) {
   boost::json::object properties;
   boost::json::array required;
   for (const Field& field : shape.fields) {
     auto made = schema(*field.shape, use);
-    if (!field.description.empty()) made["description"] = field.description;
+    const About& about = field.about;
+    if (!about.description.empty()) made["description"] = about.description;
+    if (std::isfinite(about.least)) made["minimum"] = bound(about.least);
+    if (std::isfinite(about.most)) made["maximum"] = bound(about.most);
     properties[field.name] = std::move(made);
     if (use == Use::answer || field.shape->kind != Kind::optional) {
       required.emplace_back(field.name);
@@ -42,11 +53,12 @@ boost::json::object schema(const Shape& shape, Use use) {
     case Kind::int16:
     case Kind::int32:
     case Kind::int64:
+      return {{"type", "integer"}};
     case Kind::uint8:
     case Kind::uint16:
     case Kind::uint32:
     case Kind::uint64:
-      return {{"type", "integer"}};
+      return {{"type", "integer"}, {"minimum", 0}};
     case Kind::number:
       return {{"type", "number"}};
     case Kind::text:

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ namespace gpuyard::json {
 // What the member list cannot say about a field. Specialise about<&T::field> beside the struct.
 struct About {
   std::string_view description;
+  // Of a parameter that is a number.
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
 };
 template <auto Member>
 inline constexpr About about{};
@@ -69,7 +73,7 @@ struct Shape;
 
 struct Field {
   std::string_view name;
-  std::string_view description;
+  About about;
   const Shape* shape;
   void* (*in)(void* record);
 };
@@ -126,7 +130,7 @@ void* field_in(void* record) {
 template <class T, template <class...> class List, class... Members>
 constexpr auto fields(List<Members...>) {
   return std::array<Field, sizeof...(Members)>{
-      Field{Members::name, about<Members::pointer>.description,
+      Field{Members::name, about<Members::pointer>,
             &shape_of<std::remove_cvref_t<decltype(std::declval<T&>().*Members::pointer)>>,
             &field_in<T, Members::pointer>}...};
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 namespace gpuyard {
 namespace {
 
@@ -78,6 +80,15 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
   }
 }
 
+Result<void> check_bounds(const std::string& name, const std::string& text,
+                          const json::About& about) {
+  if (!std::isfinite(about.least)) return {};
+  double value = 0;
+  if (read_number<double>(text, &value) && value >= about.least && value <= about.most) return {};
+  return Error{Errc::invalid,
+               fmt::format("parameter {} must be from {} to {}", name, about.least, about.most)};
+}
+
 }  // namespace
 
 Result<void> read_parameters(const NamedValues& given, const Shape& shape, void* to) {
@@ -91,6 +102,7 @@ Result<void> read_parameters(const NamedValues& given, const Shape& shape, void*
         return Error{Errc::invalid, "parameter " + name + " is repeated"};
       }
       if (auto read = read_parameter(name, text, *field.shape, field.in(to)); !read) return read;
+      if (auto within = check_bounds(name, text, field.about); !within) return within;
     }
     if (!seen && field.shape->kind != Kind::optional) {
       return Error{Errc::invalid, "parameter " + std::string(field.name) + " is missing"};

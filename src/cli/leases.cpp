@@ -27,8 +27,11 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
   if (!since) return since.error();
   protocol::UsageQuery query;
   query.since_s = *since;
-  query.by = verb.by;
-  if (verb.csv) query.format = "csv";
+  query.by = enum_from_name<gpuyard::lease::UseBy>(verb.by);
+  if (!query.by) {
+    return Error{Errc::invalid, "--by is user, day, gpu or lease, not \"" + verb.by + "\""};
+  }
+  if (verb.csv) query.format = protocol::TextFormat::csv;
   return query;
 }
 

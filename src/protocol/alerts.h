@@ -309,7 +309,7 @@ inline constexpr About about<&protocol::AlertHistoryQuery::before>{
     "Only of lower numbers than this."};
 template <>
 inline constexpr About about<&protocol::AlertHistoryQuery::limit>{
-    "At most so many, 1 to 1000; 100."};
+    "At most so many, 1 to 1000; 100.", 1, protocol::kMostAlertHistory};
 template <>
 inline constexpr About about<&protocol::AcknowledgeWish::note>{
     "What is done about it; at most 200 bytes."};

@@ -281,4 +281,8 @@ inline constexpr std::string_view schema_name<protocol::AuditLine> = "AuditLine"
 template <>
 inline constexpr std::string_view schema_name<protocol::Audit> = "Audit";
 
+template <>
+inline constexpr About about<&protocol::AuditQuery::limit>{"The newest so many, 1 to 1000; 100.", 1,
+                                                           1000};
+
 }  // namespace gpuyard::json

@@ -9,6 +9,7 @@
 #include "base/json_shape.h"
 #include "device/catalog.h"
 #include "protocol/resources.h"
+#include "protocol/route.h"
 
 namespace gpuyard::protocol {
 
@@ -20,7 +21,7 @@ struct HistoryQuery {
   std::optional<std::string> until;
   std::optional<std::string> step;
   std::optional<std::uint64_t> points;
-  std::optional<std::string> format;
+  std::optional<TextFormat> format;
 };
 BOOST_DESCRIBE_STRUCT(HistoryQuery, (), (id, metric, element, since, until, step, points, format))
 

@@ -11,7 +11,9 @@
 #include "base/result.h"
 #include "device/snapshot.h"
 #include "lease/lease.h"
+#include "lease/use_books.h"
 #include "protocol/energy.h"
+#include "protocol/route.h"
 
 namespace gpuyard::protocol {
 
@@ -211,9 +213,9 @@ struct Load {
 BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
 
 struct UsageQuery {
-  std::optional<double> since_s;      // so long ago; 7 days. The day of that moment counts whole
-  std::optional<std::string> by;      // "user" (default), "day", "gpu", "lease"
-  std::optional<std::string> format;  // "json" (default), "csv"
+  std::optional<double> since_s;     // so long ago; 7 days. The day of that moment counts whole
+  std::optional<lease::UseBy> by;    // user
+  std::optional<TextFormat> format;  // json
 };
 BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
 
@@ -399,5 +401,10 @@ inline constexpr About about<&protocol::Squatter::resolve>{
 template <>
 inline constexpr About about<&protocol::PooledGpu::leased>{
     "Held, or given up while its processes are not gone yet."};
+
+template <>
+inline constexpr About about<&protocol::UsageQuery::since_s>{
+    "So many seconds ago, up to 400 days; 7 days. The day of that moment counts whole.", 0,
+    std::chrono::seconds(lease::UseArchive::kKeptFor).count()};
 
 }  // namespace gpuyard::json

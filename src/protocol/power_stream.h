@@ -47,7 +47,8 @@ inline constexpr About about<&protocol::PowerStreamRequest::gpus>{
     "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."};
 template <>
 inline constexpr About about<&protocol::PowerStreamRequest::hz>{
-    "How often each GPU is read, from 1 to 100 times a second; 20 unless it is said."};
+    "How often each GPU is read, from 1 to 100 times a second; 20 unless it is said.",
+    protocol::kLowestPowerHz, protocol::kHighestPowerHz};
 template <>
 inline constexpr About about<&protocol::PowerSample::t_ms>{
     "When the driver was asked, in milliseconds since 1970."};

@@ -18,6 +18,10 @@ enum class Scope { open, read, lease, control, admin };
 
 // Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a
 // contract fixed that.
+// Of an answer that is also there as a table.
+enum class TextFormat : std::uint8_t { json, csv };
+BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
+
 enum class ErrorShape { standard, detail };
 
 struct RouteInfo {

@@ -7,15 +7,24 @@ import subprocess
 import sys
 
 SCHEMATHESIS = pathlib.Path(sys.executable).with_name("schemathesis")
+# Which of these parameters go together is said in words: an element where the metric has some, a time
+# before another.
+CONFIG = """
+[[operations]]
+include-path = "/api/gpu/devices/{id}/history"
+checks.positive_data_acceptance.enabled = false
+"""
 # An answer without an end is no answer that a client of one request may wait for.
 STREAMS = "^/api/gpu/(events|stream/.*)$"
 
 
 def test_the_description_is_what_the_daemon_does(daemon, tmp_path):
     yard = daemon("--simulate", "2")
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(CONFIG)
     done = subprocess.run(
-        [SCHEMATHESIS, "run", f"http://127.0.0.1:{yard.port}/openapi.json", "--exclude-path-regex", STREAMS,
-         "--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--seed", "1", "--request-timeout",
+        [SCHEMATHESIS, "--config-file", config, "run", f"http://127.0.0.1:{yard.port}/openapi.json",
+         "--exclude-path-regex", STREAMS, "--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--seed", "1", "--request-timeout",
          "10", "--no-color"],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
