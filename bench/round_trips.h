@@ -38,8 +38,8 @@ class Connection {
   UniqueFd fd_;
 };
 
-// Until it is answered by something else than a 503: a daemon that has just started says so before it
-// knows who is there.
+// Until it is answered by something else than a 503: a daemon that has just started says so before
+// it knows who is there.
 std::string ask_patiently(const Connection&, const std::string& request);
 
 // "POST /a" and a body, as bytes.

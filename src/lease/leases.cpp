@@ -150,8 +150,8 @@ Result<void> Leases::room_for(const Caller& caller) const {
   const auto own = waiting_of_.find(person(caller.uid));
   const auto most_own = static_cast<std::size_t>(policy_.shares.waiting_claims);
   const bool too_many_own = !caller.admin && own != waiting_of_.end() && own->second >= most_own;
-  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting) +
-                           (caller.admin ? kWaitingKeptForAdmins : 0);
+  const std::size_t most =
+      std::min(policy_.most_waiting, kMostWaiting) + (caller.admin ? kWaitingKeptForAdmins : 0);
   if (!too_many_own && core_.waiting().size() < most) return {};
   return Error{Errc::busy, fmt::format("{} claims wait already{}; try again later",
                                        too_many_own ? own->second : core_.waiting().size(),
