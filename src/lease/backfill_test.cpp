@@ -214,7 +214,7 @@ RC_GTEST_PROP(Backfill, WhoMeetsNobodyWaitsForNobodyHoweverManyWait, (unsigned s
     const Slot first = chance() % kGpus;
     const Slot second = chance() % kGpus;
     Terms terms = desk.only(slots({first, second}), first == second ? 1 : 2);
-    terms.owner = chance() % 100;
+    terms.owner = static_cast<std::uint32_t>(chance() % 100);
     GpuSet others;
     for (const auto& [ticket, claim] : desk.core.waiting()) others |= claim.terms.eligible;
     const bool free = !desk.core.holder(first) && !desk.core.holder(second);

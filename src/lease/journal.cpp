@@ -172,7 +172,9 @@ void Journal::forget_old() {
     std::ranges::sort(all, std::greater(), &Ended::at);
     std::map<std::uint32_t, std::size_t> places;
     for (Ended& one : all) one.place = places[one.uid]++;
-    std::ranges::stable_sort(all, {}, &Ended::place);
+    std::ranges::sort(all, std::less(), [](const Ended& one) {
+      return std::pair(one.place, -one.at.time_since_epoch());
+    });
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i < kMostEnded && all[i].at > horizon) continue;
