@@ -33,8 +33,8 @@ asio::awaitable<bool> FeedSender::run() {
   co_await turns_.next();
   parts_.push_back(head_);
   put(stream_opening());
-  gather();
-  if (!ending()) co_await send();
+  if (!failed_) gather();
+  if (!failed_) co_await send();
   while (!ending()) {
     gather();
     if (parts_.empty() && feed_.over()) break;

@@ -82,8 +82,11 @@ bool Parties::end_of_most(const Shares& shares, Seat seat, std::size_t than) {
 
 Parties::Room Parties::room_for(const Party& party, Seat seat, std::size_t taken) {
   const Some& own = of(open_, party, nullptr);
-  if (!party.privileged && own.size() >= limits_.connections_of_one && !end_idle(own)) {
-    return Room::own;
+  if (!party.privileged && own.size() >= limits_.connections_of_one) {
+    const std::size_t had_here = of(open_, party, seat).size();
+    if (!end_idle(own)) return Room::own;
+    // The seat of one that was here is free in a moment.
+    if (of(open_, party, seat).size() < had_here) return Room::there;
   }
   if (taken < limits_.connections + (party.privileged ? limits_.kept_places : 0)) {
     return Room::there;

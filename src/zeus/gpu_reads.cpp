@@ -177,8 +177,9 @@ void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) 
   if (!gpus) return call.answer.refuse(gpus.error());
   std::vector<std::shared_ptr<http::Channel>> channels;
   for (const DeviceInfo& gpu : *gpus) {
-    channels.push_back(context.gpu_power.get(
-        gpu.index, [&](http::Channel& channel) { return listen(context.gpus, gpu, channel); }));
+    channels.push_back(context.gpu_power.get({gpu.id, gpu.index}, [&](http::Channel& channel) {
+      return listen(context.gpus, gpu, channel);
+    }));
   }
   // Its clients come back at once after an end, and only after a while when the connection breaks.
   constexpr bool kMayEnd = false;

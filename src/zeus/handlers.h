@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/record.h"
 #include "cpu/watch.h"
@@ -25,7 +26,7 @@ struct Context {
   CoarseCpus& coarse_cpus;
   bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
   std::string version;
-  http::Channels<std::uint32_t> gpu_power = {};  // by index
+  http::Channels<std::pair<DeviceId, std::uint32_t>> gpu_power = {};  // by GPU, and its index now
 };
 
 // CPUs as one client may see them.
