@@ -200,7 +200,7 @@ class FakeGround final : public Observer {
 // A daemon's leases over both; a test may kill it and start another one over the same disk.
 class World {
  public:
-  explicit World(unsigned gpus, Policy its_policy = {}) : policy(its_policy) {
+  explicit World(unsigned gpus, Policy its_policy = {}) : policy(std::move(its_policy)) {
     for (unsigned i = 0; i < gpus; ++i) {
       PoolGpu gpu;
       gpu.info.id = gpu.info.uuid = "GPU-" + std::to_string(i);
