@@ -278,7 +278,7 @@ void LeasedRun::wait_for_its_use() {
     if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is left
     auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
     if (!answer || !answer->lease.use) return;
-    lease_.use = std::move(answer->lease.use);
+    lease_.use = answer->lease.use;
   }
 }
 
