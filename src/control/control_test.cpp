@@ -226,7 +226,7 @@ class LapsingTest : public ControlTest {
 TEST_F(LapsingTest, WhatWaitsWithoutARightIsRefused) {
   daemon.hold_replies = true;
   for (const int watts : {300, 310, 320}) {
-    ASSERT_TRUE(daemon.control().send(wish(watts * 1000)).ok());
+    ASSERT_TRUE(daemon.control().send(wish(std::int64_t{watts} * 1000)).ok());
   }
   daemon.settle();
   held = false;
