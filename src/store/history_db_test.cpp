@@ -132,7 +132,7 @@ TEST_F(HistoryDbTest, AfterAMonthThatWasRecordedItIsForgotten) {
 TEST_F(HistoryDbTest, AWallClockThatIsWrongForgetsNothing) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("old", 0, kHourMs), {minutes(0, kHourMs)}));
-  const std::int64_t years = 10 * 365 * 24 * kHourMs;
+  const std::int64_t years = std::int64_t{10} * 365 * 24 * kHourMs;
   for (const std::int64_t wrong : {years, -years}) {
     const DaemonRun present = run("wrong" + std::to_string(wrong), 0, kHourMs, kOffset + wrong);
     ASSERT_TRUE(db.put(present, {minutes(0, kHourMs)}));
