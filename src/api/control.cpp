@@ -59,14 +59,9 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
   return {};
 }
 
-// Who asks control.
 control::Asker asker_of(const Context& context, const Asked& asked) {
-  control::Asker asker{asked.principal.name(), asked.principal.scope >= protocol::Scope::admin,
-                       asked.request_id, asked.received};
-  if (context.person_behind && asked.principal.uid) {
-    asker.person = fmt::format("uid {}", context.person_behind(*asked.principal.uid));
-  }
-  return asker;
+  const bool admin = asked.principal.scope >= protocol::Scope::admin;
+  return asker_of(context, asked.principal, admin, asked.request_id, asked.received);
 }
 
 // With a lease it is the lease that wants it.
@@ -282,6 +277,15 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
 }
 
 }  // namespace
+
+control::Asker asker_of(const Context& context, const Principal& principal, bool admin,
+                        const std::string& request_id, TimePoint received) {
+  control::Asker asker{principal.name(), admin, request_id, received};
+  if (context.person_behind && principal.uid) {
+    asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
+  }
+  return asker;
+}
 
 std::vector<BoundRoute> control_routes() {
   return {

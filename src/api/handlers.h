@@ -2,6 +2,7 @@
 // thread; none blocks.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "api/context.h"
@@ -21,6 +22,9 @@ std::vector<BoundRoute> event_routes();
 std::vector<BoundRoute> power_stream_routes();
 std::vector<BoundRoute> energy_routes();
 std::vector<BoundRoute> control_routes();
+// Who asks control, and for whom that is counted.
+control::Asker asker_of(const Context&, const Principal&, bool admin, const std::string& request_id,
+                        TimePoint received);
 std::vector<BoundRoute> lease_list_routes();
 std::vector<BoundRoute> lease_routes();
 std::vector<BoundRoute> queue_routes();

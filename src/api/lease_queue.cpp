@@ -8,16 +8,6 @@
 namespace gpuyard::api {
 namespace {
 
-std::vector<protocol::Withheld> withheld_among(const Context& context,
-                                               const std::vector<DeviceId>& gpus) {
-  std::vector<protocol::Withheld> all;
-  for (const DeviceId& gpu : gpus) {
-    if (auto one = withheld_of(context, gpu)) all.push_back(*std::move(one));
-  }
-  std::ranges::sort(all, {}, &protocol::Withheld::index);
-  return all;
-}
-
 // Once it is done, what is true of those GPUs then.
 lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
                                 Responder<protocol::Cordoned> respond) {

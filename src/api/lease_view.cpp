@@ -119,6 +119,16 @@ std::optional<protocol::Withheld> withheld_of(const Context& context, const Devi
   return view;
 }
 
+std::vector<protocol::Withheld> withheld_among(const Context& context,
+                                               const std::vector<DeviceId>& gpus) {
+  std::vector<protocol::Withheld> all;
+  for (const DeviceId& gpu : gpus) {
+    if (auto one = withheld_of(context, gpu)) all.push_back(*std::move(one));
+  }
+  std::ranges::sort(all, {}, &protocol::Withheld::index);
+  return all;
+}
+
 std::string resolving(const Context& context, const lease::Seen& process, const Viewer& viewer) {
   auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
   if (viewer.uid == process.uid) return adopt;

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/context.h"
 #include "api/table.h"
@@ -37,6 +38,8 @@ protocol::LeaseAnswer answer_of(const Context&, protocol::Lease);
 const DeviceInfo* info_of(const Context&, const DeviceId&);
 // Why a GPU is not handed out now; nothing if it is.
 std::optional<protocol::Withheld> withheld_of(const Context&, const DeviceId&);
+// Of several, by index.
+std::vector<protocol::Withheld> withheld_among(const Context&, const std::vector<DeviceId>&);
 protocol::Squatter squatter_of(const Context&, const DeviceId&, const lease::Seen&,
                                const Viewer& = {});
 // The command that makes a lease of what this process uses.

@@ -32,10 +32,9 @@ protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
   }
   std::ranges::sort(queue.squatters, {},
                     [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
-  for (const auto& [gpu, slot] : leases.gpus().gpus()) {
-    if (auto one = withheld_of(context, gpu)) queue.withheld.push_back(*std::move(one));
-  }
-  std::ranges::sort(queue.withheld, {}, &protocol::Withheld::index);
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
+  queue.withheld = withheld_among(context, all);
   queue.notes = leases.notes();
   return queue;
 }

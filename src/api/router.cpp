@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "api/handlers.h"
 #include "base/ascii.h"
 
 namespace gpuyard::api {
@@ -54,10 +55,7 @@ void note_refusal(Context& context, const Principal& principal, const http::Requ
                   const std::string& request_id, const protocol::RouteInfo& route,
                   const Error& why) {
   if (context.control == nullptr || route.scope < protocol::Scope::control) return;
-  control::Asker asker{principal.name(), false, request_id, request.received};
-  if (context.person_behind && principal.uid) {
-    asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
-  }
+  const auto asker = asker_of(context, principal, false, request_id, request.received);
   context.control->note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 

@@ -62,14 +62,6 @@ int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
       });
 }
 
-int silence(const AlertsVerb& verb, const http::Endpoint& daemon,
-            const protocol::SilenceWish& wish) {
-  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
-              [&](const protocol::Silence& one) {
-                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
-              });
-}
-
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length = seconds_of(verb.length, "--for");
   if (!length) return complain(length.error());
@@ -77,17 +69,32 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   wish.for_s = *length;
   wish.rule = unless_empty(verb.rule);
   wish.comment = unless_empty(verb.note);
-  if (verb.gpus.empty()) return silence(verb, daemon, wish);
   // A silence is of one GPU or of all.
-  auto gpus = split(verb.gpus, ',');
-  if (std::ranges::count(gpus, "") > 0) {
+  const auto gpus = split(verb.gpus, ',');
+  if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
     return complain({Errc::invalid, "--gpus: a list of GPUs with an empty name in it"});
   }
-  for (std::string& gpu : gpus) {
-    wish.gpu = std::move(gpu);
-    if (const int failed = silence(verb, daemon, wish); failed != 0) return failed;
+  std::vector<protocol::Silence> made;
+  std::optional<Error> failed;
+  for (const std::string& gpu : gpus) {
+    wish.gpu = unless_empty(gpu);
+    auto one = client::call(daemon, protocol::kSilence, {}, wish);
+    if (!one) {
+      failed = one.error();
+      break;
+    }
+    made.push_back(*std::move(one));
   }
-  return 0;
+  if (made.empty()) {
+    // What failed is said below.
+  } else if (!verb.json) {
+    print(silences_text({1, false, made}, wall_now(), Screen::of_stdout(verb.color)));
+  } else if (gpus.size() == 1) {
+    print(json::to_json(made.front()) + "\n");
+  } else {
+    print(json::to_json(made) + "\n");
+  }
+  return failed ? complain_about_alerts(*failed) : 0;
 }
 
 int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
@@ -118,7 +125,7 @@ int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
 
 void add_subject(Options sub, AlertsVerb& verb) {
   sub.option("--rule", verb.rule, "Of this rule; else any").type_name("NAME");
-  add_gpus_option(sub, verb.gpus, "Of these GPUs: indexes, UUIDs or PCI addresses; else any");
+  add_gpus(sub, verb.gpus, "Of these GPUs: indexes, UUIDs or PCI addresses; else any");
 }
 
 }  // namespace

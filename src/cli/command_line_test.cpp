@@ -1,49 +1,12 @@
-#include "cli/command_line.h"
-
-#include <string>
-
-#include <gtest/gtest.h>
+#include "cli/command_line_for_tests.h"
 
 namespace gpuyard::cli {
 namespace {
 
-using Words = std::vector<const char*>;
-
-std::variant<Verb, int> parse(Words words) {
-  words.insert(words.begin(), "gpuyard");
-  return parse_command_line(static_cast<int>(words.size()), words.data());
-}
-
-template <class T>
-T verb(const Words& words) {
-  const auto parsed = parse(words);
-  const Verb* chosen = std::get_if<Verb>(&parsed);
-  const T* wanted = chosen != nullptr ? std::get_if<T>(chosen) : nullptr;
-  EXPECT_NE(wanted, nullptr) << "another verb, or none";
-  return wanted != nullptr ? *wanted : T{};
-}
-
-// The exit code, or -1 where there is a verb to run. What was printed is swallowed.
-struct Ended {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-Ended end_of(const Words& words) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const auto parsed = parse(words);
-  Ended ended;
-  if (const int* code = std::get_if<int>(&parsed)) ended.code = *code;
-  ended.out = testing::internal::GetCapturedStdout();
-  ended.err = testing::internal::GetCapturedStderr();
-  return ended;
-}
-
 TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
-  EXPECT_TRUE(verb<EnergyVerb>({"energy", "--json"}).command.empty());
-  const auto energy =
-      verb<EnergyVerb>({"energy", "--gpus", "0,1", "--report", "-", "--", "train", "--json", ""});
+  EXPECT_TRUE(verb_of<EnergyVerb>({"energy", "--json"}).command.empty());
+  const auto energy = verb_of<EnergyVerb>(
+      {"energy", "--gpus", "0,1", "--report", "-", "--", "train", "--json", ""});
   EXPECT_EQ(energy.gpus, "0,1");
   EXPECT_EQ(energy.report, "-");
   EXPECT_FALSE(energy.json) << "that is the command's own";
@@ -54,8 +17,9 @@ TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
 }
 
 TEST(CommandLine, RunLeavesTheCommandItsOwnWords) {
-  const auto run = verb<RunVerb>({"run", "-n", "2", "--min-free", "20G", "--no-wait", "--note", "x",
-                                  "--", "train", "-n", "4", "--json", "", "[64,64]", "[]", "--"});
+  const auto run =
+      verb_of<RunVerb>({"run", "-n", "2", "--min-free", "20G", "--no-wait", "--note", "x", "--",
+                        "train", "-n", "4", "--json", "", "[64,64]", "[]", "--"});
   EXPECT_EQ(run.wanted.gpus, 2);
   EXPECT_EQ(run.wanted.min_free, "20G");
   EXPECT_TRUE(run.wanted.no_wait);
@@ -70,17 +34,17 @@ TEST(CommandLine, RunLeavesTheCommandItsOwnWords) {
 
 TEST(CommandLine, ALeaseIsTakenRenewedReleasedAdoptedOrShown) {
   using Action = LeaseVerb::Action;
-  const auto taken = verb<LeaseVerb>({"lease", "take", "-n", "2", "--ttl", "2h", "--export"});
+  const auto taken = verb_of<LeaseVerb>({"lease", "take", "-n", "2", "--ttl", "2h", "--export"});
   EXPECT_EQ(taken.action, Action::take);
   EXPECT_EQ(taken.ttl, "2h");
   EXPECT_TRUE(taken.exported);
-  EXPECT_EQ(verb<LeaseVerb>({"lease", "renew", "a1", "--ttl", "1h"}).id, "a1");
-  const auto forced =
-      verb<LeaseVerb>({"lease", "release", "a1", "--force", "--reason", "x", "--signal", "TERM"});
+  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "renew", "a1", "--ttl", "1h"}).id, "a1");
+  const auto forced = verb_of<LeaseVerb>(
+      {"lease", "release", "a1", "--force", "--reason", "x", "--signal", "TERM"});
   EXPECT_EQ(forced.action, Action::release);
   EXPECT_TRUE(forced.force && forced.reason == "x" && forced.signal == "TERM");
-  EXPECT_EQ(verb<LeaseVerb>({"lease", "adopt", "--pid", "17"}).pid, 17U);
-  EXPECT_EQ(verb<LeaseVerb>({"lease", "show"}).action, Action::show);
+  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "adopt", "--pid", "17"}).pid, 17U);
+  EXPECT_EQ(verb_of<LeaseVerb>({"lease", "show"}).action, Action::show);
   for (const Words& wrong :
        {Words{"lease"}, Words{"lease", "take"}, Words{"lease", "renew", "a1"},
         Words{"lease", "release", "a1", "--force"},
@@ -93,23 +57,23 @@ TEST(CommandLine, ALeaseIsTakenRenewedReleasedAdoptedOrShown) {
 }
 
 TEST(CommandLine, GpusAreCordonedForAReason) {
-  EXPECT_EQ(verb<CordonVerb>({"cordon", "0,1", "--reason", "new fans"}).reason, "new fans");
-  EXPECT_TRUE(verb<CordonVerb>({"uncordon", "all"}).lift);
+  EXPECT_EQ(verb_of<CordonVerb>({"cordon", "0,1", "--reason", "new fans"}).reason, "new fans");
+  EXPECT_TRUE(verb_of<CordonVerb>({"uncordon", "all"}).lift);
 }
 
 TEST(CommandLine, PowerShowsOrSets) {
-  const auto shown = verb<ControlVerb>({"power", "0,2", "--json"});
+  const auto shown = verb_of<ControlVerb>({"power", "0,2", "--json"});
   EXPECT_EQ(shown.subject, ControlVerb::Subject::power);
   EXPECT_EQ(shown.gpus, "0,2");
   EXPECT_EQ(shown.value, "");
   EXPECT_TRUE(shown.json);
-  const auto set = verb<ControlVerb>(
+  const auto set = verb_of<ControlVerb>(
       {"power", "all", "300W", "--for", "30m", "--atomic", "--force", "--dry-run", "--yes"});
   EXPECT_EQ(set.value, "300W");
   EXPECT_EQ(set.lifetime, "30m");
   EXPECT_TRUE(set.atomic && set.force && set.dry_run && set.yes);
-  EXPECT_TRUE(verb<ControlVerb>({"power", "0", "300", "--no-wait"}).no_wait);
-  EXPECT_TRUE(verb<ControlVerb>({"power", "0", "--restore"}).restore);
+  EXPECT_TRUE(verb_of<ControlVerb>({"power", "0", "300", "--no-wait"}).no_wait);
+  EXPECT_TRUE(verb_of<ControlVerb>({"power", "0", "--restore"}).restore);
 }
 
 TEST(CommandLine, WhatIsRestoredIsNotSetAtTheSameTime) {
@@ -129,25 +93,26 @@ TEST(CommandLine, WhatIsRestoredIsNotSetAtTheSameTime) {
 
 TEST(CommandLine, EachThingThatCanBeSetHasAVerb) {
   using Subject = ControlVerb::Subject;
-  const auto clocks = verb<ControlVerb>({"clocks", "1", "--gpu", "1200,1500", "--memory", "2619"});
+  const auto clocks =
+      verb_of<ControlVerb>({"clocks", "1", "--gpu", "1200,1500", "--memory", "2619"});
   EXPECT_EQ(clocks.subject, Subject::clocks);
   EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
   EXPECT_EQ(clocks.memory_clocks, "2619");
-  EXPECT_EQ(verb<ControlVerb>({"clocks", "1", "--restore", "memory"}).restored_clocks, "memory");
-  EXPECT_EQ(verb<ControlVerb>({"persistence", "all", "on"}).subject, Subject::persistence);
-  EXPECT_EQ(verb<ControlVerb>({"compute-mode", "0", "prohibited"}).value, "prohibited");
-  EXPECT_EQ(verb<ControlVerb>({"ecc", "0", "off"}).subject, Subject::ecc);
-  EXPECT_EQ(verb<ControlVerb>({"ecc", "0", "--clear", "aggregate"}).cleared_errors, "aggregate");
-  EXPECT_EQ(verb<ControlVerb>({"reset", "3"}).subject, Subject::reset);
-  EXPECT_EQ(verb<ControlVerb>({"restore", "--all", "--force"}).gpus, "all");
+  EXPECT_EQ(verb_of<ControlVerb>({"clocks", "1", "--restore", "memory"}).restored_clocks, "memory");
+  EXPECT_EQ(verb_of<ControlVerb>({"persistence", "all", "on"}).subject, Subject::persistence);
+  EXPECT_EQ(verb_of<ControlVerb>({"compute-mode", "0", "prohibited"}).value, "prohibited");
+  EXPECT_EQ(verb_of<ControlVerb>({"ecc", "0", "off"}).subject, Subject::ecc);
+  EXPECT_EQ(verb_of<ControlVerb>({"ecc", "0", "--clear", "aggregate"}).cleared_errors, "aggregate");
+  EXPECT_EQ(verb_of<ControlVerb>({"reset", "3"}).subject, Subject::reset);
+  EXPECT_EQ(verb_of<ControlVerb>({"restore", "--all", "--force"}).gpus, "all");
 }
 
 TEST(CommandLine, AuditTakesTheNewest) {
-  const auto audit = verb<AuditVerb>({"audit", "2", "-n", "5"});
+  const auto audit = verb_of<AuditVerb>({"audit", "2", "-n", "5"});
   EXPECT_EQ(audit.gpus, "2");
   EXPECT_EQ(audit.limit, 5);
   EXPECT_EQ(end_of({"audit", "-n", "0"}).code, 2);
-  EXPECT_EQ(verb<OperationsVerb>({"operations", "17"}).id, "17");
+  EXPECT_EQ(verb_of<OperationsVerb>({"operations", "17"}).id, "17");
 }
 
 TEST(CommandLine, HelpIsAnAnswerOnStdout) {
@@ -175,7 +140,7 @@ TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
 }
 
 TEST(CommandLine, DevicesAsksWhoeverIsThereUnlessTold) {
-  const auto devices = verb<DevicesVerb>({"devices"});
+  const auto devices = verb_of<DevicesVerb>({"devices"});
   EXPECT_FALSE(devices.json);
   EXPECT_FALSE(devices.source.local);
   EXPECT_EQ(devices.source.socket, "");
@@ -183,15 +148,16 @@ TEST(CommandLine, DevicesAsksWhoeverIsThereUnlessTold) {
 }
 
 TEST(CommandLine, DevicesTakesItsFlags) {
-  const auto devices = verb<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so"});
+  const auto devices =
+      verb_of<DevicesVerb>({"devices", "--json", "--local", "--nvml", "/lib/x.so"});
   EXPECT_TRUE(devices.json);
   EXPECT_TRUE(devices.source.local);
   EXPECT_EQ(devices.source.nvml, "/lib/x.so");
-  EXPECT_EQ(verb<DevicesVerb>({"devices", "--simulate", "4"}).source.simulate, 4);
+  EXPECT_EQ(verb_of<DevicesVerb>({"devices", "--simulate", "4"}).source.simulate, 4);
 }
 
 TEST(CommandLine, DevicesMayNameOneGpuAndItsColours) {
-  const auto devices = verb<DevicesVerb>({"devices", "GPU-1", "--color", "never"});
+  const auto devices = verb_of<DevicesVerb>({"devices", "GPU-1", "--color", "never"});
   EXPECT_EQ(devices.gpus, "GPU-1");
   EXPECT_EQ(devices.color, ColorWish::never);
   EXPECT_EQ(end_of({"devices", "--color", "blue"}).code, 2);
@@ -199,7 +165,7 @@ TEST(CommandLine, DevicesMayNameOneGpuAndItsColours) {
 }
 
 TEST(CommandLine, WatchTakesItsRhythm) {
-  const auto watch = verb<WatchVerb>(
+  const auto watch = verb_of<WatchVerb>(
       {"watch", "name", "power.draw", "--interval", "2s", "--count", "3", "--gpu", "0,1"});
   EXPECT_EQ(watch.fields, (std::vector<std::string>{"name", "power.draw"}));
   EXPECT_EQ(watch.interval, "2s");
@@ -209,37 +175,37 @@ TEST(CommandLine, WatchTakesItsRhythm) {
 
 TEST(CommandLine, QueryTakesFieldsAndAFormat) {
   const auto query =
-      verb<QueryVerb>({"query", "--fields", "name,uuid", "--format", "csv,noheader"});
+      verb_of<QueryVerb>({"query", "--fields", "name,uuid", "--format", "csv,noheader"});
   EXPECT_EQ(query.action, QueryVerb::Action::gpus);
   EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
   EXPECT_EQ(query.format, "csv,noheader");
-  EXPECT_EQ(verb<QueryVerb>({"query", "--fields", "name", "--json"}).format, "json");
-  EXPECT_EQ(verb<QueryVerb>({"query", "--processes"}).action, QueryVerb::Action::processes);
-  EXPECT_EQ(verb<QueryVerb>({"query", "--list"}).action, QueryVerb::Action::list);
+  EXPECT_EQ(verb_of<QueryVerb>({"query", "--fields", "name", "--json"}).format, "json");
+  EXPECT_EQ(verb_of<QueryVerb>({"query", "--processes"}).action, QueryVerb::Action::processes);
+  EXPECT_EQ(verb_of<QueryVerb>({"query", "--list"}).action, QueryVerb::Action::list);
   EXPECT_EQ(end_of({"query", "--count", "3"}).code, 2) << "without an interval";
 }
 
 TEST(CommandLine, SmiTakesTheWordsOfNvidiaSmi) {
-  const auto query = verb<QueryVerb>(
+  const auto query = verb_of<QueryVerb>(
       {"smi", "--query-gpu=name,uuid", "--format=csv,noheader", "-i", "1", "-l", "5"});
   EXPECT_EQ(query.fields, std::vector<std::string>{"name,uuid"});
   EXPECT_EQ(query.gpus, "1");
   EXPECT_EQ(query.interval, "5");
-  const auto apps = verb<QueryVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
+  const auto apps = verb_of<QueryVerb>({"smi", "--query-compute-apps=pid", "--format=csv"});
   EXPECT_EQ(apps.action, QueryVerb::Action::processes);
   EXPECT_EQ(apps.fields, std::vector<std::string>{"pid"});
-  EXPECT_EQ(verb<QueryVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
+  EXPECT_EQ(verb_of<QueryVerb>({"smi", "--query-gpu=name", "--loop-ms=200"}).interval, "200ms");
   EXPECT_EQ(end_of({"smi", "--query-gpu=name", "--loop-ms", ""}).code, 2);
 }
 
 TEST(CommandLine, ASchemaMayBeNamed) {
-  EXPECT_EQ(verb<SchemaVerb>({"schema"}).name, "");
-  EXPECT_EQ(verb<SchemaVerb>({"schema", "devices"}).name, "devices");
+  EXPECT_EQ(verb_of<SchemaVerb>({"schema"}).name, "");
+  EXPECT_EQ(verb_of<SchemaVerb>({"schema", "devices"}).name, "devices");
 }
 
 TEST(CommandLine, CompletionKnowsEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const auto completion = verb<CompletionVerb>({"completion", shell});
+    const auto completion = verb_of<CompletionVerb>({"completion", shell});
     for (const char* name : {"devices", "watch", "query", "doctor", "serve", "sim"}) {
       EXPECT_NE(completion.script.find(name), std::string::npos) << shell << " " << name;
     }
@@ -248,7 +214,7 @@ TEST(CommandLine, CompletionKnowsEveryVerb) {
 }
 
 TEST(CommandLine, DriverTakesTheSameSource) {
-  EXPECT_EQ(verb<DriverVerb>({"driver", "--socket", "127.0.0.1:9410"}).source.socket,
+  EXPECT_EQ(verb_of<DriverVerb>({"driver", "--socket", "127.0.0.1:9410"}).source.socket,
             "127.0.0.1:9410");
 }
 
@@ -276,15 +242,15 @@ TEST(CommandLine, SimulatedGpusAreNotAskedOfALibraryThatIsNamed) {
 
 TEST(CommandLine, ServeMayListenInSeveralPlaces) {
   const auto serve =
-      verb<ServeVerb>({"serve", "--listen", "127.0.0.1:0", "--listen", "[::1]:9410", "--greet"});
+      verb_of<ServeVerb>({"serve", "--listen", "127.0.0.1:0", "--listen", "[::1]:9410", "--greet"});
   EXPECT_EQ(serve.listen, (std::vector<std::string>{"127.0.0.1:0", "[::1]:9410"}));
   EXPECT_TRUE(serve.greet);
 }
 
 TEST(CommandLine, ServeTakesWhatTheConfigurationFileMayHold) {
-  const auto serve = verb<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state",
-                                      "/d", "--nvml", "/n", "--metrics-prefix", "p",
-                                      "--metrics-dialect", "both", "--log-level", "debug"});
+  const auto serve = verb_of<ServeVerb>({"serve", "--config", "a.toml", "--socket", "/s", "--state",
+                                         "/d", "--nvml", "/n", "--metrics-prefix", "p",
+                                         "--metrics-dialect", "both", "--log-level", "debug"});
   EXPECT_EQ(serve.config_file, "a.toml");
   EXPECT_EQ(serve.socket, "/s");
   EXPECT_EQ(serve.state, "/d");
@@ -296,22 +262,22 @@ TEST(CommandLine, ServeTakesWhatTheConfigurationFileMayHold) {
 
 TEST(CommandLine, ConfigHasFourActions) {
   using enum ConfigVerb::Action;
-  EXPECT_EQ(verb<ConfigVerb>({"config", "init"}).action, init);
-  EXPECT_EQ(verb<ConfigVerb>({"config", "print"}).action, print);
-  EXPECT_EQ(verb<ConfigVerb>({"config", "path"}).action, path);
-  EXPECT_EQ(verb<ConfigVerb>({"config", "validate"}).action, validate);
-  EXPECT_EQ(verb<ConfigVerb>({"config", "print", "--config", "a.toml"}).file, "a.toml");
-  EXPECT_TRUE(verb<ConfigVerb>({"config", "print", "--json"}).json);
+  EXPECT_EQ(verb_of<ConfigVerb>({"config", "init"}).action, init);
+  EXPECT_EQ(verb_of<ConfigVerb>({"config", "print"}).action, print);
+  EXPECT_EQ(verb_of<ConfigVerb>({"config", "path"}).action, path);
+  EXPECT_EQ(verb_of<ConfigVerb>({"config", "validate"}).action, validate);
+  EXPECT_EQ(verb_of<ConfigVerb>({"config", "print", "--config", "a.toml"}).file, "a.toml");
+  EXPECT_TRUE(verb_of<ConfigVerb>({"config", "print", "--json"}).json);
 }
 
 TEST(CommandLine, VersionMayBeJson) {
-  EXPECT_FALSE(verb<VersionVerb>({"version"}).json);
-  EXPECT_TRUE(verb<VersionVerb>({"version", "--json"}).json);
+  EXPECT_FALSE(verb_of<VersionVerb>({"version"}).json);
+  EXPECT_TRUE(verb_of<VersionVerb>({"version", "--json"}).json);
 }
 
 TEST(CommandLine, SimStartsAWorld) {
-  const auto sim = verb<SimVerb>({"sim", "start", "--world", "/w", "--gpus", "3", "--model", "a100",
-                                  "--load", "steady:80:40"});
+  const auto sim = verb_of<SimVerb>({"sim", "start", "--world", "/w", "--gpus", "3", "--model",
+                                     "a100", "--load", "steady:80:40"});
   EXPECT_EQ(sim.action, SimVerb::Action::start);
   EXPECT_EQ(sim.world, "/w");
   EXPECT_EQ(sim.gpus, 3);
@@ -320,7 +286,7 @@ TEST(CommandLine, SimStartsAWorld) {
 }
 
 TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
-  const auto sim = verb<SimVerb>({"sim", "load", "--gpu", "2", "idle"});
+  const auto sim = verb_of<SimVerb>({"sim", "load", "--gpu", "2", "idle"});
   EXPECT_EQ(sim.action, SimVerb::Action::load);
   EXPECT_EQ(sim.gpu, 2);
   EXPECT_EQ(sim.load, "idle");
@@ -329,8 +295,8 @@ TEST(CommandLine, SimGivesOneGpuSomethingToDo) {
 }
 
 TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
-  const auto sim = verb<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8",
-                                  "--", "train", "--gpu", "", "-h"});
+  const auto sim = verb_of<SimVerb>({"sim", "run", "--gpu", "3", "--vram", "10G", "--load", "0.8",
+                                     "--", "train", "--gpu", "", "-h"});
   EXPECT_EQ(sim.action, SimVerb::Action::run);
   EXPECT_EQ(sim.gpu, 3);
   EXPECT_EQ(sim.vram, "10G");
@@ -342,19 +308,19 @@ TEST(CommandLine, SimRunTakesTheWordsAfterTheDashesAsTheyAre) {
 }
 
 TEST(CommandLine, ProcessesMayBeOfSomeGpusAndOneUser) {
-  const auto processes = verb<ProcessesVerb>({"processes", "0,3", "--user", "alice", "--json"});
+  const auto processes = verb_of<ProcessesVerb>({"processes", "0,3", "--user", "alice", "--json"});
   EXPECT_EQ(processes.gpus, "0,3");
   EXPECT_EQ(processes.user, "alice");
   EXPECT_TRUE(processes.json);
-  EXPECT_TRUE(verb<ProcessesVerb>({"processes"}).gpus.empty());
+  EXPECT_TRUE(verb_of<ProcessesVerb>({"processes"}).gpus.empty());
 }
 
 TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
-  const auto sim = verb<SimVerb>({"sim", "attach", "--pid", "42"});
+  const auto sim = verb_of<SimVerb>({"sim", "attach", "--pid", "42"});
   EXPECT_EQ(sim.action, SimVerb::Action::attach);
   EXPECT_EQ(sim.pid, 42);
   EXPECT_EQ(sim.attach_gpu, std::nullopt);
-  EXPECT_EQ(verb<SimVerb>({"sim", "attach", "--synthetic", "9", "--gpu", "1"}).synthetic, 9);
+  EXPECT_EQ(verb_of<SimVerb>({"sim", "attach", "--synthetic", "9", "--gpu", "1"}).synthetic, 9);
   EXPECT_EQ(end_of({"sim", "attach", "--gpu", "1"}).code, 2);
   EXPECT_EQ(end_of({"sim", "attach", "--synthetic", "9"}).code, 2);
   EXPECT_EQ(end_of({"sim", "attach", "--pid", "0"}).code, 2);
@@ -362,7 +328,8 @@ TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {
 }
 
 TEST(CommandLine, SimStartTakesAFleetAndWhoMaySet) {
-  const auto sim = verb<SimVerb>({"sim", "start", "--model", "a100:2,t4", "--setters", "everyone"});
+  const auto sim =
+      verb_of<SimVerb>({"sim", "start", "--model", "a100:2,t4", "--setters", "everyone"});
   EXPECT_EQ(sim.model, "a100:2,t4");
   EXPECT_EQ(sim.gpus, std::nullopt);
   EXPECT_EQ(sim.setters, "everyone");
@@ -371,14 +338,14 @@ TEST(CommandLine, SimStartTakesAFleetAndWhoMaySet) {
 }
 
 TEST(CommandLine, ServeNamesTheModelsOfSimulatedGpusOnly) {
-  EXPECT_EQ(verb<ServeVerb>({"serve", "--simulate", "2", "--model", "t4"}).model, "t4");
+  EXPECT_EQ(verb_of<ServeVerb>({"serve", "--simulate", "2", "--model", "t4"}).model, "t4");
   EXPECT_EQ(end_of({"serve", "--model", "t4"}).code, 2);
 }
 
 TEST(CommandLine, SimBreaksOneGpu) {
   const auto sim =
-      verb<SimVerb>({"sim", "inject", "--gpu", "1", "--call", "nvmlDeviceGetTemperature", "--code",
-                     "15", "--latency-ms", "20"});
+      verb_of<SimVerb>({"sim", "inject", "--gpu", "1", "--call", "nvmlDeviceGetTemperature",
+                        "--code", "15", "--latency-ms", "20"});
   EXPECT_EQ(sim.action, SimVerb::Action::inject);
   EXPECT_EQ(sim.gpu, 1);
   EXPECT_EQ(sim.call, "nvmlDeviceGetTemperature");
@@ -387,7 +354,7 @@ TEST(CommandLine, SimBreaksOneGpu) {
 }
 
 TEST(CommandLine, SimDoesNotBreakAndMendAtOnce) {
-  EXPECT_TRUE(verb<SimVerb>({"sim", "inject", "--gpu", "1", "--clear"}).clear);
+  EXPECT_TRUE(verb_of<SimVerb>({"sim", "inject", "--gpu", "1", "--clear"}).clear);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--clear", "--lost"}).code, 2);
   EXPECT_EQ(end_of({"sim", "inject", "--gpu", "1", "--clear", "--call", "x"}).code, 2);
 }
@@ -430,81 +397,6 @@ TEST(CommandLine, HelpBeginsWithWhatANewcomerNeedsAndGroupsTheRest) {
     at = found;
   }
   EXPECT_LT(help.find("  devices "), help.find("Watching:"));
-}
-
-// A row for each verb that takes GPUs: what follows it, and how the words arrive.
-struct GpusCase {
-  Words verb;
-  bool as_argument = true;
-  bool with_blanks = true;  // no value may follow
-  Words after = {};
-};
-
-std::string gpus_of(const Words& words) {
-  const auto parsed = parse(words);
-  const Verb* chosen = std::get_if<Verb>(&parsed);
-  if (chosen == nullptr) return "not parsed";
-  return std::visit(
-      [](const auto& any) -> std::string {
-        if constexpr (requires { std::string(any.gpus); }) {
-          return any.gpus;
-        } else {
-          return "no GPUs";
-        }
-      },
-      *chosen);
-}
-
-Words joined(Words words, const Words& more, const Words& after) {
-  words.insert(words.end(), more.begin(), more.end());
-  words.insert(words.end(), after.begin(), after.end());
-  return words;
-}
-
-TEST(CommandLine, EveryVerbNamesGpusAlike) {
-  const std::vector<GpusCase> cases = {
-      {{"devices"}},
-      {{"processes"}},
-      {{"history"}},
-      {{"events"}},
-      {{"query", "--fields", "name"}},
-      {{"audit"}},
-      {{"cordon"}, true, true, {"--reason", "x"}},
-      {{"uncordon"}},
-      {{"clocks"}},
-      {{"restore"}},
-      {{"reset"}},
-      {{"power"}, true, false},
-      {{"persistence"}, true, false},
-      {{"compute-mode"}, true, false},
-      {{"ecc"}, true, false},
-      {{"watch"}, false},
-      {{"smi", "--query-gpu", "name"}, false},
-      {{"alerts", "history"}, false},
-      {{"alerts", "silence", "--for", "1h"}, false},
-      {{"energy"}, false, false, {"--", "train"}},
-  };
-  for (const auto& [verb, as_argument, with_blanks, after] : cases) {
-    const std::string name = testing::PrintToString(verb);
-    EXPECT_EQ(gpus_of(joined(verb, {"--gpus", "0,GPU-1,0000:03:00.0"}, after)),
-              "0,GPU-1,0000:03:00.0")
-        << name;
-    if (as_argument) {
-      EXPECT_EQ(gpus_of(joined(verb, {"0,GPU-1"}, after)), "0,GPU-1") << name;
-    }
-    if (as_argument && with_blanks) {
-      EXPECT_EQ(gpus_of(joined(verb, {"0", "GPU-1,2"}, after)), "0,GPU-1,2") << name;
-    }
-    if (!as_argument) {
-      EXPECT_EQ(gpus_of(joined(verb, {"--gpus", "0", "--gpus", "1"}, after)), "0,1") << name;
-    }
-  }
-  const auto power = verb<ControlVerb>({"power", "0", "1"});
-  EXPECT_EQ(power.gpus, "0");
-  EXPECT_EQ(power.value, "1");
-  const auto clocks = verb<ControlVerb>({"clocks", "0", "1", "--gpu", "1200,1500"});
-  EXPECT_EQ(clocks.gpus, "0,1");
-  EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
 }
 
 }  // namespace

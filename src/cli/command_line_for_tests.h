@@ -1,0 +1,47 @@
+// A command line as words, and what becomes of it.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cli/command_line.h"
+
+namespace gpuyard::cli {
+
+using Words = std::vector<const char*>;
+
+inline std::variant<Verb, int> parse(Words words) {
+  words.insert(words.begin(), "gpuyard");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+template <class T>
+T verb_of(const Words& words) {
+  const auto parsed = parse(words);
+  const Verb* chosen = std::get_if<Verb>(&parsed);
+  const T* wanted = chosen != nullptr ? std::get_if<T>(chosen) : nullptr;
+  EXPECT_NE(wanted, nullptr) << "another verb, or none";
+  return wanted != nullptr ? *wanted : T{};
+}
+
+// The exit code, or -1 where there is a verb to run. What was printed is swallowed.
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+inline Ended end_of(const Words& words) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const auto parsed = parse(words);
+  Ended ended;
+  if (const int* code = std::get_if<int>(&parsed)) ended.code = *code;
+  ended.out = testing::internal::GetCapturedStdout();
+  ended.err = testing::internal::GetCapturedStderr();
+  return ended;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,83 @@
+// How GPUs are named on the command line: alike for every verb that takes some.
+#include "cli/command_line_for_tests.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// A row for each verb that takes GPUs: what follows it, and how the words arrive.
+struct GpusCase {
+  Words verb;
+  bool as_argument = true;
+  bool with_blanks = true;  // no value may follow
+  Words after = {};
+};
+
+std::string gpus_of(const Words& words) {
+  const auto parsed = parse(words);
+  const Verb* chosen = std::get_if<Verb>(&parsed);
+  if (chosen == nullptr) return "not parsed";
+  return std::visit(
+      [](const auto& any) -> std::string {
+        if constexpr (requires { std::string(any.gpus); }) {
+          return any.gpus;
+        } else {
+          return "no GPUs";
+        }
+      },
+      *chosen);
+}
+
+Words joined(Words words, const Words& more, const Words& after) {
+  words.insert(words.end(), more.begin(), more.end());
+  words.insert(words.end(), after.begin(), after.end());
+  return words;
+}
+
+TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
+  const std::vector<GpusCase> cases = {
+      {{"devices"}},
+      {{"processes"}},
+      {{"history"}},
+      {{"events"}},
+      {{"query", "--fields", "name"}},
+      {{"audit"}},
+      {{"cordon"}, true, true, {"--reason", "x"}},
+      {{"uncordon"}},
+      {{"clocks"}},
+      {{"restore"}},
+      {{"reset"}},
+      {{"power"}, true, false},
+      {{"persistence"}, true, false},
+      {{"compute-mode"}, true, false},
+      {{"ecc"}, true, false},
+      {{"alerts", "history"}},
+      {{"alerts", "silence", "--for", "1h"}},
+      {{"watch"}, false},                           // its words are fields,
+      {{"smi", "--query-gpu", "name"}, false},      // nvidia-smi's,
+      {{"energy"}, false, false, {"--", "train"}},  // or a command's
+  };
+  for (const auto& [words, as_argument, with_blanks, after] : cases) {
+    const std::string name = testing::PrintToString(words);
+    EXPECT_EQ(gpus_of(joined(words, {"--gpus", "0,GPU-1,0000:03:00.0"}, after)),
+              "0,GPU-1,0000:03:00.0")
+        << name;
+    if (as_argument) {
+      EXPECT_EQ(gpus_of(joined(words, {"0,GPU-1"}, after)), "0,GPU-1") << name;
+    }
+    if (as_argument && with_blanks) {
+      EXPECT_EQ(gpus_of(joined(words, {"0", "GPU-1,2"}, after)), "0,GPU-1,2") << name;
+    }
+    if (!as_argument) {
+      EXPECT_EQ(gpus_of(joined(words, {"--gpus", "0", "--gpus", "1"}, after)), "0,1") << name;
+    }
+  }
+  const auto power = verb_of<ControlVerb>({"power", "0", "1"});
+  EXPECT_EQ(power.gpus, "0");
+  EXPECT_EQ(power.value, "1");
+  const auto clocks = verb_of<ControlVerb>({"clocks", "0", "1", "--gpu", "1200,1500"});
+  EXPECT_EQ(clocks.gpus, "0,1");
+  EXPECT_EQ(clocks.gpu_clocks, "1200,1500");
+}
+
+}  // namespace
+}  // namespace gpuyard::cli
