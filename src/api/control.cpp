@@ -281,6 +281,7 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
 control::Asker asker_of(const Context& context, const Principal& principal, bool admin,
                         const std::string& request_id, TimePoint received) {
   control::Asker asker{principal.name(), admin, request_id, received};
+  asker.over_tcp = !principal.uid;
   if (context.person_behind && principal.uid) {
     asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
   }

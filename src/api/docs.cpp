@@ -1,6 +1,10 @@
 #include "api/docs.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -23,6 +27,14 @@ void put_policy(http::Response& response) {
   response.headers.push_back({"Cache-Control", "no-cache"});
 }
 
+// One for all answers; the ETag says what is in it.
+std::shared_ptr<const std::string> body_of(const DocsAsset& asset) {
+  static std::map<std::string, std::shared_ptr<const std::string>, std::less<>> bodies;
+  auto& body = bodies[std::string(asset.etag)];
+  if (!body) body = std::make_shared<const std::string>(asset.gzipped);
+  return body;
+}
+
 http::Response without_assets(std::string_view why) {
   http::Response response(
       503, "text/html; charset=utf-8",
@@ -43,7 +55,7 @@ http::Response docs_response(const DocsAssets& assets, std::string_view name) {
   if (asset == assets.files.end()) {
     return http::error_response({Errc::not_found, fmt::format("/docs has no {}", name)});
   }
-  http::Response response(200, std::string(asset->content_type), std::string(asset->gzipped));
+  http::Response response(200, std::string(asset->content_type), body_of(*asset));
   response.gzipped = true;
   response.etag = asset->etag;
   put_policy(response);

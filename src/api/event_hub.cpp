@@ -7,6 +7,9 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "api/event_view.h"
 #include "http/event_stream.h"
 
@@ -55,10 +58,11 @@ struct EventHub::State {
 
   std::shared_ptr<EventView> view(SampleDetail detail, const std::string& gpus) {
     std::erase_if(views, [](const auto& entry) { return entry.second.expired(); });
-    auto& known = views[{detail, gpus}];
+    const std::string names = fmt::format("{}", fmt::join(EventView::names_in(gpus), ","));
+    auto& known = views[{detail, names}];
     auto view = known.lock();
     if (!view) {
-      known = view = std::make_shared<EventView>(detail, gpus, book);
+      known = view = std::make_shared<EventView>(detail, names, book);
       view->learn(*newest);
     }
     return view;

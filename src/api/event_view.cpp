@@ -1,6 +1,7 @@
 #include "api/event_view.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -16,11 +17,17 @@ using protocol::SampleDetail;
 
 EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessBook* book)
     : detail_(detail), book_(book) {
+  for (std::string& name : names_in(gpus)) wanted_.push_back({std::move(name), {}});
+}
+
+std::vector<std::string> EventView::names_in(std::string_view gpus) {
+  std::set<std::string, std::less<>> names;
   while (!gpus.empty()) {
     const std::size_t comma = std::min(gpus.find(','), gpus.size());
-    if (comma > 0) wanted_.push_back({std::string(gpus.substr(0, comma)), {}});
+    if (comma > 0) names.emplace(gpus.substr(0, comma));
     gpus.remove_prefix(std::min(comma + 1, gpus.size()));
   }
+  return {names.begin(), names.end()};
 }
 
 bool EventView::takes(const DeviceId& device) const {

@@ -16,6 +16,11 @@ namespace gpuyard::api {
 
 class EventView {
  public:
+  // So many names at most make sense: more than there can be GPUs.
+  static constexpr std::size_t kMostNames = 256;
+  // Each once, in order.
+  static std::vector<std::string> names_in(std::string_view gpus);
+
   // `gpus`: names with commas; "" is all of them. A name that no GPU has yet may get one.
   // `book`: who the processes are; it outlives this.
   EventView(protocol::SampleDetail, std::string_view gpus, const ProcessBook* book = nullptr);

@@ -34,7 +34,11 @@ Result<std::string> lease_named(const lease::Leases& leases, std::string_view na
   }
   // No id is the beginning of another since one may not be chosen so; of older ones neither is
   // meant more than the other.
-  if (live.size() + over.size() <= 1 && leases.knows(name)) return std::string(name);
+  if (leases.knows(name)) {
+    live.insert(live.end(), over.begin(), over.end());
+    if (live.size() > 1) return ambiguous(name, live);
+    return std::string(name);
+  }
   const std::vector<std::string>& meant = live.empty() ? over : live;
   if (meant.size() == 1) return meant.front();
   if (meant.size() > 1) return ambiguous(name, meant);

@@ -30,8 +30,8 @@ using NewsKind = client::ClaimNews::Kind;
 // A daemon that is being restarted is back by then.
 constexpr Duration kInsists = std::chrono::seconds(30);
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
-// What the GPUs used last is counted a moment after the lease is over.
-constexpr Duration kSettles = std::chrono::seconds(3);
+// What the GPUs used last is counted a moment after the lease is over, at the latest 5 s.
+constexpr Duration kSettles = std::chrono::seconds(6);
 constexpr Duration kLooksAgain = std::chrono::milliseconds(25);
 
 void replace_all(std::string& text, std::string_view what, const std::string& with) {

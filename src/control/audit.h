@@ -33,8 +33,8 @@ struct AuditEntry {
   Duration took{};
   // Whose doing it is. Each kind has a share of its own of what is kept (Archive), so that none
   // pushes out another's.
-  enum class Source : std::uint8_t { user, administrator, lease, refused };
-  BOOST_DESCRIBE_NESTED_ENUM(Source, user, administrator, lease, refused)
+  enum class Source : std::uint8_t { user, administrator, lease, refused, refused_over_tcp };
+  BOOST_DESCRIBE_NESTED_ENUM(Source, user, administrator, lease, refused, refused_over_tcp)
   Source source = Source::user;
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;

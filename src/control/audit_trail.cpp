@@ -44,7 +44,9 @@ void AuditTrail::note_refusal(const Asker& asker, const std::string& action, con
   AuditEntry entry;
   entry.error = why.message;
   if (!asker.admin && !admit(asker, *entry.error)) return;
-  entry.source = AuditEntry::Source::refused;
+  entry.source = asker.admin      ? AuditEntry::Source::administrator
+                 : asker.over_tcp ? AuditEntry::Source::refused_over_tcp
+                                  : AuditEntry::Source::refused;
   entry.by = asker.name();
   entry.request_id = asker.request_id;
   entry.action = action;

@@ -249,7 +249,7 @@ TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   EXPECT_TRUE(world.writes.empty());
   EXPECT_TRUE(world.disk.empty());
   ASSERT_FALSE(world.audit.empty());
-  EXPECT_EQ(world.audit.back().by, "uid 7 under lease:x of uid 7");
+  EXPECT_EQ(world.audit.back().by, "uid 7 under lease x of uid 7");
   EXPECT_EQ(world.audit.back().error, "the lease x is over");
 }
 

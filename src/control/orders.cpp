@@ -32,7 +32,8 @@ Order order_of(const Request& request, Job job) {
 
 std::string Asker::name() const {
   if (principal.empty()) return owner;
-  return fmt::format("{} under {} of {}", principal, owner, lessee);
+  return fmt::format("{} under lease {} of {}", principal, owner.substr(owner.find(':') + 1),
+                     lessee);
 }
 
 Result<void> check_request(const Request& request) {

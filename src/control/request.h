@@ -28,6 +28,7 @@ struct Asker {
   std::string lessee = {};
   // Who is behind the user who asks, where several share what one may have.
   std::string person = {};
+  bool over_tcp = false;  // nobody vouches for him
 
   // As the audit has it: "uid 0 under lease ID of uid 1002".
   std::string name() const;

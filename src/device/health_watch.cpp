@@ -4,6 +4,7 @@
 #include <set>
 
 #include "device/gpu_snapshot.h"
+#include "device/lost.h"
 
 namespace gpuyard {
 namespace {
@@ -20,22 +21,6 @@ Value current(const DeviceState& device, const Reading* reading) {
   if (const auto* number = reading->number()) return *number;
   const Missing* missing = reading->missing();
   return missing != nullptr ? *missing : Missing{};
-}
-
-std::optional<Missing> lost_because(const DeviceState& device) {
-  if (device.condition != DeviceCondition::unavailable) return std::nullopt;
-  const auto is_lost = [](const Missing* why) {
-    return why != nullptr && why->reason == MissingReason::device_lost;
-  };
-  if (device.info.fault) {
-    return is_lost(&*device.info.fault) ? device.info.fault : std::nullopt;
-  }
-  // Others may be of before it was lost: they are not all read at once.
-  const auto& readings = device.sample.readings();
-  const auto told = std::find_if(readings.begin(), readings.end(), [&](const Reading& reading) {
-    return is_lost(reading.missing());
-  });
-  return told != readings.end() ? std::optional(*told->missing()) : std::nullopt;
 }
 
 }  // namespace

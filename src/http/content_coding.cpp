@@ -74,11 +74,9 @@ void not_modified(Response& response) {
 // Only our own bodies come packed, so none is a trap, and this is more than any of them needs.
 constexpr std::size_t kMostUnpacked = std::size_t{16} * 1024 * 1024;
 
-void unpack(Response& response) {
-  auto plain = gunzip(*response.body, kMostUnpacked);
-  if (plain) {
-    response.body = std::make_shared<const std::string>(*std::move(plain));
-  } else {
+void unpack(Response& response, GzipCache& cache) {
+  response.body = cache.unpacked(response.body);
+  if (!response.body) {
     response = error_response(500, "internal", "a packed body cannot be unpacked");
   }
 }
@@ -116,17 +114,32 @@ bool names_etag(std::string_view if_none_match, std::string_view etag) {
   return if_none_match.find(etag) != if_none_match.npos;  // the quotes make it whole
 }
 
-std::shared_ptr<const std::string> GzipCache::packed(
-    const std::shared_ptr<const std::string>& plain) {
-  for (const Entry& entry : entries_) {
-    if (entry.packed && entry.plain.lock() == plain) return entry.packed;
-  }
-  auto packed = std::make_shared<const std::string>(gzip(*plain));
-  if (plain.use_count() > 1) {
-    entries_[next_] = Entry{plain, packed};
-    next_ = (next_ + 1) % kEntries;
-  }
-  return packed;
+GzipCache::Body GzipCache::known(const Made& made, const Body& of) {
+  const auto same = std::ranges::find_if(
+      made.entries, [&](const Entry& entry) { return entry.made && entry.of.lock() == of; });
+  return same == made.entries.end() ? nullptr : same->made;
+}
+
+void GzipCache::keep(Made& made, const Body& of, const Body& body) {
+  if (of.use_count() == 1) return;  // nobody else has it
+  made.entries[made.next] = {of, body};
+  made.next = (made.next + 1) % kEntries;
+}
+
+GzipCache::Body GzipCache::packed(const Body& plain) {
+  if (auto body = known(packed_, plain)) return body;
+  auto body = std::make_shared<const std::string>(gzip(*plain));
+  keep(packed_, plain, body);
+  return body;
+}
+
+GzipCache::Body GzipCache::unpacked(const Body& packed) {
+  if (auto body = known(unpacked_, packed)) return body;
+  auto plain = gunzip(*packed, kMostUnpacked);
+  if (!plain) return nullptr;
+  auto body = std::make_shared<const std::string>(*std::move(plain));
+  keep(unpacked_, packed, body);
+  return body;
 }
 
 Wishes wishes_of(const Request& request) {
@@ -143,7 +156,7 @@ void fit_to(const Wishes& wishes, Response& response, GzipCache& cache, const Li
   }
   if (!choice) return;
   if (!wishes.gzip) {
-    if (response.gzipped) unpack(response);
+    if (response.gzipped) unpack(response, cache);
     return;
   }
   if (!response.gzipped) response.body = cache.packed(response.body);

@@ -19,20 +19,32 @@ bool accepts_gzip(const std::vector<Header>& headers);
 // Whether an If-None-Match field names `etag`, or "*".
 bool names_etag(std::string_view if_none_match, std::string_view etag);
 
-// A body that others hold as well is compressed once. It holds no plain body alive.
+// A body that others hold as well is compressed once, or unpacked once. It holds none of them
+// alive.
 class GzipCache {
  public:
-  std::shared_ptr<const std::string> packed(const std::shared_ptr<const std::string>& plain);
+  using Body = std::shared_ptr<const std::string>;
+
+  Body packed(const Body& plain);
+  // Null: it is not packed.
+  Body unpacked(const Body& packed);
 
  private:
   struct Entry {
-    std::weak_ptr<const std::string> plain;
-    std::shared_ptr<const std::string> packed;
+    std::weak_ptr<const std::string> of;
+    Body made;
   };
   static constexpr std::size_t kEntries = 8;  // bodies asked for in turns: metrics, snapshot, ...
+  struct Made {
+    std::array<Entry, kEntries> entries = {};
+    std::size_t next = 0;
+  };
 
-  std::array<Entry, kEntries> entries_;
-  std::size_t next_ = 0;
+  static Body known(const Made&, const Body& of);
+  static void keep(Made&, const Body& of, const Body& made);
+
+  Made packed_;
+  Made unpacked_;
 };
 
 // What must be remembered of a request until its response is there.

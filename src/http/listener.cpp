@@ -21,6 +21,7 @@
 #include "http/peer_process.h"
 #include "http/response_head.h"
 #include "http/session.h"
+#include "http/turns.h"
 
 namespace gpuyard::http {
 namespace {
@@ -100,7 +101,8 @@ void Listener::pause() {
 }
 
 void Listener::accept_some() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+  const TimePoint end = BootClock::now() + Turns::kTogether;
+  for (int i = 0; i < kAcceptsPerTurn && BootClock::now() < end; ++i) {
     if (!accept_one()) return;
   }
 }

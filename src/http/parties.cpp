@@ -4,13 +4,21 @@
 
 namespace gpuyard::http {
 
+namespace {
+
+const std::set<Connection*> kNone;
+
+}  // namespace
+
+const Parties::Some& Parties::of(const Share& share, Seat seat) {
+  if (seat == nullptr) return share.all;
+  const auto here = share.at.find(seat);
+  return here == share.at.end() ? kNone : here->second;
+}
+
 const Parties::Some& Parties::of(const Shares& shares, const Party& party, Seat seat) {
-  static const Some kNone;
   const auto share = shares.find(party);
-  if (share == shares.end()) return kNone;
-  if (seat == nullptr) return share->second.all;
-  const auto here = share->second.at.find(seat);
-  return here == share->second.at.end() ? kNone : here->second;
+  return share == shares.end() ? kNone : of(share->second, seat);
 }
 
 void Parties::put(Shares& shares, Connection& connection) {
@@ -72,7 +80,7 @@ bool Parties::end_idle(const Some& some) {
 bool Parties::end_of_most(const Shares& shares, Seat seat, std::size_t than) {
   const Some* most = nullptr;
   for (const auto& [party, share] : shares) {
-    const Some& some = of(shares, party, seat);
+    const Some& some = of(share, seat);
     if (!party.privileged && some.size() > (most == nullptr ? than : most->size())) most = &some;
   }
   if (most == nullptr) return false;
@@ -96,7 +104,7 @@ Parties::Room Parties::room_for(const Party& party, Seat seat, std::size_t taken
   // An idle one of his own, or of somebody who has more.
   Some may_go;
   for (const auto& [other, share] : open_) {
-    const Some& here = of(open_, other, seat);
+    const Some& here = of(share, seat);
     const bool gives_way = other == party || (!other.privileged && here.size() > own_here);
     if (gives_way) may_go.insert(here.begin(), here.end());
   }

@@ -70,6 +70,7 @@ class Parties {
   };
   using Shares = std::map<Party, Share>;
 
+  static const Some& of(const Share&, Seat);  // a null seat is all of them
   static const Some& of(const Shares&, const Party&, Seat);
   static void put(Shares&, Connection&);
   static void take(Shares&, Connection&);

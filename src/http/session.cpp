@@ -238,6 +238,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       co_await send_feed();
       co_return false;
     }
+    const bool is_long = response_->body && response_->body->size() > Turns::kPieceBytes;
+    if (is_long) co_await site_->io.core().turns.next();  // to pack it
     fit_to(wishes_, *response_, site_->packed, site_->limits);
     const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
     render_head(keep);

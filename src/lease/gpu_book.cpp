@@ -73,12 +73,29 @@ bool GpuBook::lost(const DeviceId& id) const {
   return gpu == gpus_.end() || gpu->second.withheld == "lost";
 }
 
-void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside) {
+void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside, TimePoint now) {
+  const bool first = seen_.insert(gpu).second;
+  const auto before = std::exchange(outside_since_[gpu], {});
+  for (const Seen& one : outside) {
+    if (!one.started) continue;
+    const Process process{one.pid, *one.started};
+    const auto known = before.find(process);
+    outside_since_[gpu][process] = known != before.end() ? known->second
+                                   : first               ? *one.started
+                                                         : now;
+  }
   if (outside.empty()) {
     outside_.erase(gpu);
   } else {
     outside_.insert_or_assign(gpu, std::move(outside));
   }
+}
+
+std::optional<TimePoint> GpuBook::outside_since(const DeviceId& gpu, const Process& process) const {
+  const auto all = outside_since_.find(gpu);
+  if (all == outside_since_.end()) return std::nullopt;
+  const auto since = all->second.find(process);
+  return since == all->second.end() ? std::nullopt : std::optional(since->second);
 }
 
 void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {

@@ -55,7 +55,10 @@ class GpuBook {
   // Not there any more, or not to be reached: it holds nobody's memory, and nobody gets it.
   bool lost(const DeviceId&) const;
   // Who uses it outside any lease.
-  void seen(const DeviceId&, std::vector<Seen>);
+  void seen(const DeviceId&, std::vector<Seen>, TimePoint now);
+  // Since when it is known that this process does; nothing: it was not seen yet. One that was there
+  // at the first look has done so since it began, for all that is known.
+  std::optional<TimePoint> outside_since(const DeviceId&, const Process&) const;
   // What of its memory is used but for drawing, newer than know() may have told it.
   void use(const DeviceId&, std::int64_t used_bytes);
   // The core is another: every GPU has a new slot. Who cordoned what is told anew.
@@ -82,6 +85,8 @@ class GpuBook {
   std::map<DeviceId, Cordon> cordons_;
   std::map<DeviceId, std::vector<Seen>> outside_;
   std::set<DeviceId> looked_at_;
+  std::set<DeviceId> seen_;  // of which a list was ever read
+  std::map<DeviceId, std::map<Process, TimePoint>> outside_since_;
   bool complete_ = false;
 };
 

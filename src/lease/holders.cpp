@@ -9,10 +9,7 @@ void Holders::identify(std::uint32_t pid, const Found& found) {
     return found(known->second.identity);
   }
   observer_.identify(pid, [weak = std::weak_ptr(self_), found](Result<Identity> identity) {
-    const auto self = weak.lock();
-    if (!self) return;
-    if (identity && identity->fd) (*self)->keep(*identity);
-    found(std::move(identity));
+    if (!weak.expired()) found(std::move(identity));
   });
 }
 
@@ -53,7 +50,7 @@ void Holders::on_gone(std::uint32_t pid) {
 }
 
 void Holders::make_room() {
-  if (known_.size() < kMostKnown) return;
+  if (known_.size() < most_known_) return;
   std::erase_if(known_, [](const auto& one) { return one.second.leases.empty(); });
 }
 

@@ -19,14 +19,13 @@ class Holders {
   using Gone = std::function<void(const std::string& lease, const Process&)>;
   using Found = std::function<void(Result<Identity>)>;
 
-  // Of those without a lease.
-  static constexpr std::size_t kMostKnown = 4096;
+  // These outlive it. Each that is known takes two descriptors: where more than `most_known` are,
+  // those without a lease are forgotten.
+  Holders(Loop& loop, Observer& observer, std::size_t most_known, Gone gone)
+      : loop_(loop), observer_(observer), most_known_(most_known), gone_(std::move(gone)) {}
 
-  // These outlive it.
-  Holders(Loop& loop, Observer& observer, Gone gone)
-      : loop_(loop), observer_(observer), gone_(std::move(gone)) {}
-
-  // Who has this number now. One who was found before is told at once, inside the call.
+  // Who has this number now. One who has had a lease is told at once, inside the call; who only
+  // asks is not kept.
   void identify(std::uint32_t pid, const Found&);
   // gone() is told once when it is gone, never inside the call. Of one that is gone already it is
   // told, too: its descriptor says so.
@@ -47,6 +46,7 @@ class Holders {
 
   Loop& loop_;
   Observer& observer_;
+  const std::size_t most_known_;
   Gone gone_;
   std::map<std::uint32_t, Known> known_;  // by pid, which is nobody else's before it is gone
   std::shared_ptr<Holders*> self_ = std::make_shared<Holders*>(this);

@@ -38,7 +38,7 @@ Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, 
       journal_(loop, archive,
                {[this](const Lease& now, State before) { tell(now, before); },
                 [this](const Error& why) { on_lost(why); }}),
-      holders_(loop, observer,
+      holders_(loop, observer, std::min(policy_.most_waiting, kMostKnownProcesses),
                [this](const std::string& id, const Process& process) { on_gone(id, process); }),
       presence_(loop),
       claims_of_(static_cast<double>(policy_.shares.claims_a_minute)) {
@@ -146,16 +146,25 @@ std::uint32_t Leases::person(std::uint32_t uid) const {
   return policy_.person ? policy_.person(uid) : uid;
 }
 
+// Where few may wait, one of them has a part of that; and of the last places nobody has more than a
+// few, so that whoever came before keeps out nobody.
 Result<void> Leases::room_for(const Caller& caller) const {
-  const auto own = waiting_of_.find(person(caller.uid));
-  const auto most_own = static_cast<std::size_t>(policy_.shares.waiting_claims);
-  const bool too_many_own = !caller.admin && own != waiting_of_.end() && own->second >= most_own;
-  const std::size_t most =
-      std::min(policy_.most_waiting, kMostWaiting) + (caller.admin ? kWaitingKeptForAdmins : 0);
-  if (!too_many_own && core_.waiting().size() < most) return {};
-  return Error{Errc::busy, fmt::format("{} claims wait already{}; try again later",
-                                       too_many_own ? own->second : core_.waiting().size(),
-                                       too_many_own ? " for this user" : "")};
+  constexpr std::size_t kParts = 4;
+  constexpr std::size_t kLast = 8;  // an eighth
+  constexpr std::size_t kFew = 8;
+  const auto found = waiting_of_.find(person(caller.uid));
+  const std::size_t own = found == waiting_of_.end() ? 0 : found->second;
+  const std::size_t all = core_.waiting().size();
+  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting);
+  const auto share = static_cast<std::size_t>(policy_.shares.waiting_claims);
+  const bool too_many_own = !caller.admin && own >= std::min(share, std::max(most / kParts, kFew));
+  const std::size_t room = caller.admin ? most + kWaitingKeptForAdmins
+                           : own < kFew ? most
+                                        : most - most / kLast;
+  if (!too_many_own && all < room) return {};
+  return Error{Errc::busy,
+               fmt::format("{} claims wait already{}; try again later", too_many_own ? own : all,
+                           too_many_own ? " for this user" : "")};
 }
 
 Result<void> Leases::check_rate(const Caller& caller) {

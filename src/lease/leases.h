@@ -79,8 +79,10 @@ class Leases {
   static constexpr Duration kStale = std::chrono::seconds(2);
   // Longer, and people are told.
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
-  static constexpr std::size_t kMostMembers = 64;         // processes counted to a lease by name
-  static constexpr std::size_t kMostAdoptingOfOwner = 8;  // that are not answered yet
+  static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // by less, nothing is renewed
+  static constexpr std::size_t kMostMembers = 64;           // processes counted to a lease by name
+  static constexpr std::size_t kMostAdoptingOfOwner = 8;    // that are not answered yet
+  static constexpr std::size_t kMostKnownProcesses = 4096;  // that had a lease, or have one
   static constexpr std::size_t kMostWaiting = 20'000;
   static constexpr std::size_t kWaitingKeptForAdmins = 32;  // beyond that
 
@@ -205,7 +207,7 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(const Caller&) const;
-  // Of a new claim; it counts.
+  // Of a new claim, of adopting and of renewing; it counts.
   Result<void> check_rate(const Caller&);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
@@ -264,6 +266,7 @@ class Leases {
   bool looking_at_new_ = false;
   std::vector<Adopter> adopters_;  // whose GPUs the next look will tell
   bool looking_for_adopters_ = false;
+  std::map<std::uint32_t, std::size_t> adopting_of_;  // by person, until they are answered
   bool drain_looking_ = false;
   TimePoint opened_{};
   std::optional<TimePoint> tick_at_;

@@ -84,7 +84,12 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   }
   if (auto valid = check(lease.wish); !valid) return refuse(valid.error(), answer);
   lease.wish = journal_.find(id)->wish;  // asking again with the first wish is no new claim
-  lease.until = std::min(loop_.now() + ttl, lease.granted + kLongestDetached);
+  const auto until = std::min(loop_.now() + ttl, lease.granted + kLongestDetached);
+  if (lease.until && std::chrono::abs(*lease.until - until) < kLeastRenewal) {
+    return answer_when_kept(id, answer);  // it says nothing new, and costs nothing
+  }
+  if (auto slow = check_rate(caller); !slow) return refuse(slow.error(), answer);
+  lease.until = until;
   journal_.put(lease, "renewed", caller.name());
   answer_when_kept(id, answer);
 }
@@ -126,22 +131,28 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
 void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
                    const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
-  holders_.identify(pid, [this, caller, note, answer](Result<Identity> found) {
-    if (!found) return refuse(found.error(), answer);
+  if (auto slow = check_rate(caller); !slow) return refuse(slow.error(), answer);
+  const std::uint32_t whose = person(caller.uid);
+  if (!caller.admin && adopting_of_[whose] >= kMostAdoptingOfOwner) {
+    return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
+                                           "again in a second",
+                                           kMostAdoptingOfOwner)},
+                  answer);
+  }
+  ++adopting_of_[whose];
+  const Answer counted = [weak = std::weak_ptr(self_), whose, answer](const Result<Lease>& lease) {
+    if (const auto self = weak.lock()) {
+      auto& all = (*self)->adopting_of_;
+      if (--all[whose] == 0) all.erase(whose);
+    }
+    answer(lease);
+  };
+  holders_.identify(pid, [this, caller, note, counted](Result<Identity> found) {
+    if (!found) return refuse(found.error(), counted);
     if (found->uid != caller.uid && !caller.admin) {
-      return refuse({Errc::denied, "that process is somebody else's"}, answer);
+      return refuse({Errc::denied, "that process is somebody else's"}, counted);
     }
-    const auto his = [&](const Adopter& one) {
-      return person(one.caller.uid) == person(caller.uid);
-    };
-    if (std::count_if(adopters_.begin(), adopters_.end(), his) >=
-        static_cast<std::ptrdiff_t>(kMostAdoptingOfOwner)) {
-      return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
-                                             "again in a second",
-                                             kMostAdoptingOfOwner)},
-                    answer);
-    }
-    adopters_.push_back({caller, *found, note, answer});
+    adopters_.push_back({caller, *found, note, counted});
     look_for_adopters();
   });
 }
@@ -175,15 +186,19 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSe
     return Error{Errc::conflict, fmt::format("one user may have {} GPUs at a time",
                                              policy_.fairness.most_gpus_of_owner)};
   }
+  TimePoint since = TimePoint::min();  // on the GPU where it came last
+  for (const DeviceId& gpu : gpus_.names(used)) {
+    since = std::max(since, gpus_.outside_since(gpu, who.process).value_or(loop_.now()));
+  }
   for (const auto& [ticket, claim] : core_.waiting()) {
     if (claim.terms.owner == person(who.uid) || (claim.terms.eligible & used).none()) continue;
     const auto id = by_ticket_.find(ticket);
     const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
-    if (lease == nullptr || lease->asked >= who.process.started) continue;
+    if (lease == nullptr || lease->asked >= since) continue;
     return Error{Errc::conflict,
-                 fmt::format("uid {} waited for these GPUs when pid {} began, so that it stays "
-                             "outside any lease; end it and wait, or ask an administrator to adopt "
-                             "it",
+                 fmt::format("uid {} waited for these GPUs when pid {} began to use them, so that "
+                             "it stays outside any lease; end it and wait, or ask an administrator "
+                             "to adopt it",
                              lease->uid, who.process.pid)};
   }
   return std::nullopt;

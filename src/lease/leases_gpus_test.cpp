@@ -116,6 +116,25 @@ TEST(Leases, WhoIsOutsideMayBeAdoptedByHisUser) {
   EXPECT_EQ(world.state(lease->id), State::ended);
 }
 
+TEST(Leases, ADrainWaitsForWhatIsLeftBesideProcesses) {
+  World world(1);
+  world.ground.start(10);
+  world.ground.start(11, 2000);
+  std::optional<std::string> left = "the power_limit of GPU-0 is not put back yet";
+  world.leases->on_drained([&](const Lease&) { return left; });
+  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  ASSERT_EQ(world.claim(11, "b")->state, State::waiting);
+  ASSERT_TRUE(world.release(10, "a"));
+  world.ground.stop(10);
+  world.loop.advance(seconds(5));
+  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_EQ(world.state("b"), State::waiting);
+  left.reset();
+  world.loop.advance(seconds(1));
+  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("b"), State::held);
+}
+
 TEST(Leases, TheSubordinateUidsOfAUserShareHisQuota) {
   Policy policy;
   policy.fairness.most_gpus_of_owner = 1;
@@ -185,6 +204,29 @@ TEST_F(Adopting, WhoBeganWhileOthersWaitedDoesNotPassThem) {
   EXPECT_TRUE(adopt()) << "nobody waits any more";
 }
 
+TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEither) {
+  world.leases->on_processes();
+  world.loop.run_posted();
+  world.ground.start(kSquatter);  // long before, on no GPU
+  world.ground.start(11, 2000);
+  Wish both;
+  both.gpus = 2;
+  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
+  world.loop.advance(seconds(1));
+  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  world.loop.advance(seconds(1));
+  world.ground.running.at(kSquatter).gpus = {"GPU-1"};
+  world.leases->on_processes();
+  world.loop.advance(seconds(1));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.ground.stop(10);
+  world.loop.advance(seconds(1));
+  const auto passed = adopt();
+  ASSERT_FALSE(passed);
+  EXPECT_NE(passed.error().message.find("uid 2000 waited"), std::string::npos)
+      << passed.error().message;
+}
+
 TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
   squat("GPU-1");
   std::size_t answered = 0;
@@ -199,7 +241,7 @@ TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
   }
   world.loop.run_posted();
   EXPECT_EQ(answered, 100U);
-  EXPECT_EQ(busy, 100 - 1 - Leases::kMostAdoptingOfOwner);  // the first has its look
+  EXPECT_EQ(busy, 100 - Leases::kMostAdoptingOfOwner);
   EXPECT_LE(world.ground.looks - looks_before, 2U);
 }
 

@@ -177,12 +177,20 @@ Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
     case AuditEntry::Source::lease:
       return prune_audit(database, entry.source, Archive::kLeaseChangesKept);
     case AuditEntry::Source::refused:
+    case AuditEntry::Source::refused_over_tcp:
       return prune_audit(database, entry.source, Archive::kRefusalsKept);
     case AuditEntry::Source::administrator:
       break;
   }
-  auto done = prune_audit(database, entry.source, Archive::kAuditKept,
-                          ms(entry.at - Archive::kAdministratorsKept));
+  // By the second newest day on which something was noted: a clock that is wrong once takes
+  // nothing.
+  constexpr const char* kDayBefore =
+      "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
+      "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
+  const auto day_before = database.number(kDayBefore);
+  if (!day_before) return day_before.error();
+  const auto kept_ms = std::chrono::milliseconds(Archive::kAdministratorsKept).count();
+  auto done = prune_audit(database, entry.source, Archive::kAuditKept, *day_before - kept_ms);
   return done ? prune_audit(database, entry.source, Archive::kMostOfAdministrators) : done;
 }
 

@@ -94,7 +94,7 @@ class ControlDbTest : public ::testing::Test {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
         "INSERT INTO control_audit SELECT NULL,0,'','','old','',NULL,NULL,NULL,'',NULL,0,0,source "
         "FROM n, (SELECT 'user' AS source UNION ALL SELECT 'administrator' UNION ALL "
-        "SELECT 'lease' UNION ALL SELECT 'refused')",
+        "SELECT 'lease' UNION ALL SELECT 'refused' UNION ALL SELECT 'refused_over_tcp')",
         each);
     ASSERT_TRUE(store_.run([fill](Database& database) { return database.execute(fill.c_str()); },
                            [](const Result<void>&) {}));
@@ -166,15 +166,19 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   fill_audit(Archive::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.at = WallTime(std::chrono::days(100));
-  for (const Source source :
-       {Source::user, Source::administrator, Source::lease, Source::refused}) {
+  for (const Source source : {Source::user, Source::administrator, Source::lease, Source::refused,
+                              Source::refused_over_tcp}) {
     entry.source = source;
     save({{}, {}, entry});
   }
+  entry.source = Source::administrator;
+  entry.at += std::chrono::days(1);  // the day before is the one that counts
+  save({{}, {}, entry});
   EXPECT_EQ(kept_of(Source::user), Archive::kAuditKept);
   EXPECT_EQ(kept_of(Source::administrator), Archive::kAuditKept);
   EXPECT_EQ(kept_of(Source::lease), Archive::kAuditKept / 2);
   EXPECT_EQ(kept_of(Source::refused), Archive::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::refused_over_tcp), Archive::kRefusalsKept);
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
 }
 
@@ -186,6 +190,9 @@ TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
   entry.at = WallTime(std::chrono::days(89));
   save({{}, {}, entry});
   EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept + 1);
+  entry.at = WallTime(std::chrono::days(20'000));  // a clock that is wrong once
+  save({{}, {}, entry});
+  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept + 2);
   entry.at = WallTime(std::chrono::days(91));
   save({{}, {}, entry});
   EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept);

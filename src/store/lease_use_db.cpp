@@ -196,9 +196,11 @@ Result<void> forget_use(Database& database, std::int64_t days) {
       "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
       "SELECT MAX(day), 1 FROM lease_use UNION ALL SELECT (SELECT MAX(day) FROM lease_use WHERE "
       "day < newest.day), place + 1 FROM newest WHERE day IS NOT NULL AND place < ?1) "
-      "SELECT day FROM newest WHERE place = ?1)");
+      "SELECT day FROM newest WHERE place = ?1) AND day IN (SELECT DISTINCT day FROM lease_use "
+      "ORDER BY day LIMIT ?2)");
   if (!remove) return std::move(remove).error();
-  return remove->bind(1, days).run();
+  constexpr std::int64_t kAtOnce = 4;  // so that no mistake is a great one
+  return remove->bind(1, days).bind(2, kAtOnce).run();
 }
 
 Result<bool> fold_oldest_use(Database& database) {
