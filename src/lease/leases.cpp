@@ -41,7 +41,8 @@ Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, 
       holders_(loop, observer, std::min(policy_.most_waiting, kMostKnownProcesses),
                [this](const std::string& id, const Process& process) { on_gone(id, process); }),
       presence_(loop),
-      claims_of_(static_cast<double>(policy_.shares.claims_a_minute)) {
+      claims_of_(static_cast<double>(policy_.shares.claims_a_minute)),
+      renewals_of_(static_cast<double>(policy_.shares.claims_a_minute)) {
   core_.close();
 }
 
@@ -81,7 +82,7 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                    "that; choose another"},
                   answer);
   }
-  if (auto slow = check_rate(caller); !slow) return refuse(slow.error(), answer);
+  if (auto slow = check_rate(caller, claims_of_); !slow) return refuse(slow.error(), answer);
   const Terms terms = terms_of(caller.uid, wish);
   if (auto possible = core_.possible(terms); !possible) return refuse(possible.error(), answer);
   Lease lease;
@@ -167,11 +168,12 @@ Result<void> Leases::room_for(const Caller& caller) const {
                            too_many_own ? " for this user" : "")};
 }
 
-Result<void> Leases::check_rate(const Caller& caller) {
+Result<void> Leases::check_rate(const Caller& caller, RateOfEach<std::uint32_t>& rates) {
   if (caller.admin) return {};
-  const auto wait = claims_of_.take(person(caller.uid), loop_.now());
+  const auto wait = rates.take(person(caller.uid), loop_.now());
   if (!wait) return {};
-  return Error{Errc::busy, fmt::format("one user may make {} claims in a minute; ask again in {} s",
+  return Error{Errc::busy, fmt::format("one user may make {} claims in a minute, and renew as often; "
+                                       "ask again in {} s",
                                        policy_.shares.claims_a_minute,
                                        std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }

@@ -207,8 +207,8 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(const Caller&) const;
-  // Of a new claim, of adopting and of renewing; it counts.
-  Result<void> check_rate(const Caller&);
+  // Of what one may do so often in a minute; it counts.
+  Result<void> check_rate(const Caller&, RateOfEach<std::uint32_t>&);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
@@ -240,6 +240,7 @@ class Leases {
   std::map<Ticket, std::string> by_ticket_;
   std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
   RateOfEach<std::uint32_t> claims_of_;              // the same
+  RateOfEach<std::uint32_t> renewals_of_;            // apart: a flood of claims loses nobody his leases
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;

@@ -127,7 +127,8 @@ def test_who_waits_and_leaves_keeps_nobody_from_the_gpu(yard):
 
 def test_a_claim_that_is_asked_for_again_is_the_same(yard):
     body = {"id": "asked-for-again-1", "binding": "detached", "ttl_s": 60}
-    first = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
+    first = wait_until(lambda: yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json().get("lease"),
+                       "leases")
     again = yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json()["lease"]
     assert first["state"] == again["state"] == "held"
     assert first["fence"] == again["fence"]

@@ -20,6 +20,7 @@ def test_nobody_takes_it_from_the_others():
     assert len(waits) > SECONDS / 4 and max(waits) < GRANTED_WITHIN, (found["seed"], max(waits), len(waits))
     assert max(found["root"]["waits"]) < GRANTED_WITHIN, found["seed"]
     for uid, told in found["attackers"].items():
-        assert sum(told.values()) > SECONDS and not any(" 404" in what for what in told), (uid, told)
+        assert sum(told.values()) > SECONDS and not any(" 404" in what for what in told if "adopting" not in what), (
+            uid, told)
     if "GPUYARD_SANITIZED" not in os.environ:  # which keeps what was freed, and says itself what is lost
         assert found["after"]["rss_kib"] < found["before"]["rss_kib"] + 64 * 1024, found

@@ -58,8 +58,9 @@ def ask(path, method, target, body=None, timeout=PATIENCE):
 class Attacker:
     """One user without any right. Counts what he did, and what he was told."""
 
-    def __init__(self, door, uid, until, seed):
+    def __init__(self, door, uid, until, seed, squatters):
         self.door = door
+        self.squatters = squatters
         self.path = door.path
         self.uid = uid
         self.until = until
@@ -102,6 +103,7 @@ class Attacker:
             self.ask("change under a lease", "PUT", f"/api/gpu/manage/{gpu}/power-limit", {
                 "power_limit_mw": self.chance.choice((300_000, 400_000, 1)), "lease": name, "fence": fence,
                 "wait": False})
+            self.ask("renew", "POST", f"{LEASES}/{name}/renew", {"fence": fence, "ttl_s": self.chance.choice((60, 90))})
         self.ask("release", "DELETE", f"{LEASES}/{name}")
 
     def wait_in_many_classes(self):
@@ -140,8 +142,34 @@ class Attacker:
         self.ask("metrics", "GET", "/metrics")
 
     def adopt(self):
+        """His own program that uses a GPU under no lease, other people's, and what is none."""
         for _ in range(20):
-            self.ask("adopt", "POST", f"{LEASES}/adopt", {"pid": os.getpid()})
+            pid = self.chance.choice((*self.squatters, os.getpid(), os.getppid(), 1, self.chance.randrange(1, 1 << 22)))
+            status, answer = self.ask("adopting", "POST", f"{LEASES}/adopt", {"pid": pid})
+            if status == 200:
+                self.ask("release", "DELETE", f"{LEASES}/{answer['lease']['id']}")
+
+    def mark_for_others(self):
+        """Processes that say they were of other people's leases."""
+        _, answer = self.ask("leases", "GET", LEASES)
+        for lease in answer.get("leases", [])[:5]:
+            if lease.get("id") and len(self.children) < 20:
+                self.children.append(subprocess.Popen(["sleep", "3"], env={"GPUYARD_LEASE": lease["id"]},
+                                                      stdin=subprocess.PIPE))
+        ended = [child for child in self.children if child.poll() is not None]
+        self.children = [child for child in self.children if child not in ended]
+
+    def read_everything(self):
+        for target in ("/docs", "/openapi.json", "/api/gpu/usage?by=lease", "/api/gpu/manage/audit", LEASES,
+                       "/api/gpu/devices/0/history?metric=power_draw&since=1h"):
+            self.ask(f"read {target.partition('?')[0]}", "GET", target)
+
+    def listen_to_many(self):
+        names = ",".join(self.chance.choice(("0", "1", "2", "3")) for _ in range(200))
+        for _ in range(10):
+            if one := self.socket():
+                with contextlib.suppress(OSError):
+                    one.sendall(f"GET /api/gpu/events?gpus={names} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
     def set_something(self):
         for _ in range(10):
@@ -163,7 +191,8 @@ class Attacker:
     def run(self):
         deeds = [self.claim_and_release, self.claim_and_release, self.wait_in_many_classes, self.give_up_some,
                  self.hold_streams, self.sit_idle, self.send_half, self.flood, self.adopt, self.set_something,
-                 self.send_nonsense, self.mark_what_is_roots]
+                 self.send_nonsense, self.mark_what_is_roots, self.mark_for_others, self.read_everything,
+                 self.listen_to_many]
         while time.monotonic() < self.until:
             self.chance.choice(deeds)()
         for child in self.children:
@@ -171,11 +200,11 @@ class Attacker:
         return dict(self.told)
 
 
-def attack(door, uid, until, seed):
-    return Attacker(door, uid, until, seed).run()
+def attack(door, uid, until, seed, squatters):
+    return Attacker(door, uid, until, seed, squatters).run()
 
 
-def want_one(door, _uid, until, _seed):
+def want_one(door, _uid, until, *_):
     """How long each claim of one GPU waited, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
@@ -190,7 +219,7 @@ def want_one(door, _uid, until, _seed):
     return {"waits": waits, "refused": dict(refused)}
 
 
-def look_on(door, _uid, until, _seed):
+def look_on(door, _uid, until, *_):
     """How long root waited for an answer, and what was refused."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
@@ -203,12 +232,12 @@ def look_on(door, _uid, until, _seed):
     return {"waits": waits, "refused": dict(refused)}
 
 
-def as_user(uid, deed, door, until, seed, answers):
+def as_user(uid, deed, door, until, seed, squatters, answers):
     if uid != 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    answers.put((uid, deed(door, uid, until, seed)))
+    answers.put((uid, deed(door, uid, until, seed, squatters)))
 
 
 def state_of(pid):
@@ -224,8 +253,11 @@ def all_at_once(seconds, seed=None):
     place.chmod(0o755)  # pytest's own are root's alone
     world = World(place)
     daemon = None
+    squatters = [subprocess.Popen(["sleep", "infinity"], user=uid, group=uid, extra_groups=[]) for uid in ATTACKERS]
     try:
         world.start("--gpus", "4", "--load", "idle")
+        for squatter in squatters:
+            world.must("attach", "--pid", str(squatter.pid), "--gpu", "3", "--vram", "1G")
         config = place / "gpuyard.toml"
         config.write_text(CONFIG)
         daemon = Daemon(place, "--config", str(config), GPUYARD_SIM_WORLD=str(world.directory)).ready()
@@ -234,9 +266,10 @@ def all_at_once(seconds, seed=None):
         ask(daemon.socket, "DELETE", f"{LEASES}/{probe['id']}")
         before = state_of(daemon.process.pid)
         until = time.monotonic() + seconds
+        pids = [squatter.pid for squatter in squatters]
         answers = multiprocessing.get_context("fork").Queue()
         people = [multiprocessing.get_context("fork").Process(
-            target=as_user, args=(uid, deed, Door(daemon.socket, daemon.port), until, seed, answers))
+            target=as_user, args=(uid, deed, Door(daemon.socket, daemon.port), until, seed, pids, answers))
             for uid, deed in [(uid, attack) for uid in ATTACKERS] + [(FOURTH, want_one), (0, look_on)]]
         for one in people:
             one.start()
@@ -248,6 +281,9 @@ def all_at_once(seconds, seed=None):
         return {"seed": seed, "before": before, "after": state_of(daemon.process.pid), "fourth": heard[FOURTH],
                 "root": heard[0], "attackers": {uid: heard[uid] for uid in ATTACKERS}}
     finally:
+        for squatter in squatters:
+            squatter.kill()
+            squatter.wait()
         if daemon is not None:
             daemon.stop()
         world.end()
