@@ -24,27 +24,7 @@ bool has_gpus(State state) {
   return state == State::held || state == State::draining;
 }
 
-lease::Holding holding_of(const Lease& lease) {
-  return {lease.id, lease.uid, lease.gpus, lease.granted};
-}
-
 // Whose use is to be known from the start, all of leases that had GPUs at some time.
-lease::UseBook::Found found_in(const std::map<std::string, Lease, std::less<>>& leases,
-                               WallTime now) {
-  lease::UseBook::Found found;
-  found.since = std::chrono::floor<std::chrono::days>(now);
-  for (const auto& [id, lease] : leases) {
-    if (!lease.granted_wall) continue;
-    found.since = std::min(found.since, std::chrono::floor<std::chrono::days>(*lease.granted_wall));
-    if (has_gpus(lease.state)) {
-      found.held.push_back(holding_of(lease));
-    } else {
-      found.over.insert(id);
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 LeaseUseFeed::LeaseUseFeed(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,
@@ -73,9 +53,26 @@ void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
   if (!book_.is_open() && snapshot.driver.initialised && !leases_.closed()) open(snapshot);
 }
 
+// What leases in containers use is their owner's.
+lease::Holding LeaseUseFeed::holding_of(const Lease& lease) const {
+  return {lease.id, leases_.person(lease.uid), lease.gpus, lease.granted};
+}
+
+// Whose use is to be known from the start, all of leases that had GPUs at some time.
 void LeaseUseFeed::open(const Snapshot& snapshot) {
-  lease::UseBook::Found found = found_in(leases_.leases(), loop_.wall());
+  using std::chrono::days;
+  lease::UseBook::Found found;
+  found.since = std::chrono::floor<days>(loop_.wall());
   found.simulated = snapshot.driver.info.simulated;
+  for (const auto& [id, lease] : leases_.leases()) {
+    if (!lease.granted_wall) continue;
+    found.since = std::min(found.since, std::chrono::floor<days>(*lease.granted_wall));
+    if (has_gpus(lease.state)) {
+      found.held.push_back(holding_of(lease));
+    } else {
+      found.over.insert(id);
+    }
+  }
   book_.open(std::move(found));
 }
 

@@ -26,6 +26,7 @@ class LeaseUseFeed final : private lease::UseReads {
   void fresh(std::function<void(const lease::UseReadings&)> done) override;
   lease::UseReadings readings_of(const Snapshot&) const;
   void open(const Snapshot&);
+  lease::Holding holding_of(const lease::Lease&) const;
 
   Loop& loop_;
   telemetry::Telemetry& telemetry_;

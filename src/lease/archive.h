@@ -34,15 +34,16 @@ struct Cordon {
 // All of it is kept, or nothing.
 struct Entry {
   std::vector<Event> events = {};
-  std::vector<Lease> leases = {};  // in the place of what was kept of them
-  Ticket last_ticket = 0;          // the highest ever; 0: as it was
-  Fence last_fence = 0;            // the same
+  std::vector<Lease> leases = {};           // in the place of what was kept of them
+  std::vector<std::string> forgotten = {};  // ids of leases that are over long enough
+  Ticket last_ticket = 0;                   // the highest ever; 0: as it was
+  Fence last_fence = 0;                     // the same
   std::vector<Cordon> cordoned = {};
   std::vector<DeviceId> uncordoned = {};
 };
 
 struct Kept {
-  std::vector<Lease> leases;  // all that are not over, and those that ended within kKeptFor
+  std::vector<Lease> leases;  // all that are not forgotten
   std::vector<Cordon> cordons;
   Ticket last_ticket = 0;
   Fence last_fence = 0;

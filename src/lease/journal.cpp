@@ -1,13 +1,12 @@
 #include "lease/journal.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace gpuyard::lease {
 
 bool Journal::Batch::empty() const {
   return after.empty() && entry.events.empty() && entry.leases.empty() && entry.cordoned.empty() &&
-         entry.uncordoned.empty();
+         entry.uncordoned.empty() && entry.forgotten.empty();
 }
 
 void Journal::load(std::function<void(Result<Kept>)> loaded) {
@@ -26,7 +25,10 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
 void Journal::take(std::vector<Lease> leases) {
   const auto before = std::exchange(kept_, {});
   decided_.clear();
+  over_ = {};
+  std::ranges::sort(leases, {}, &Lease::ended_wall);
   for (Lease& lease : leases) {
+    note_over(lease);
     const std::string id = lease.id;
     decided_.insert_or_assign(id, lease);
     kept_.insert_or_assign(id, std::move(lease));
@@ -120,11 +122,12 @@ void Journal::save() {
     const auto self = weak.lock();
     if (self && (*self)->life_ == life) (*self)->on_saved(batch, done);
   };
-  if (batch->entry.events.empty() && batch->entry.leases.empty()) {
+  const Entry& entry = batch->entry;
+  if (entry.events.empty() && entry.leases.empty() && entry.forgotten.empty()) {
     loop_.post([heard] { heard({}); });  // somebody waits for what is there already
     return;
   }
-  if (archive_.save(batch->entry, heard)) return;
+  if (archive_.save(entry, heard)) return;
   loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
 }
 
@@ -134,7 +137,9 @@ void Journal::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& 
   std::vector<std::pair<Lease, State>> changes;
   for (const Lease& lease : batch->entry.leases) {
     const auto found = kept_.find(lease.id);
-    changes.emplace_back(lease, found == kept_.end() ? State::waiting : found->second.state);
+    const State before = found == kept_.end() ? State::waiting : found->second.state;
+    if (before != State::ended) note_over(lease);
+    changes.emplace_back(lease, before);
     kept_.insert_or_assign(lease.id, lease);
   }
   const std::uint64_t life = life_;
@@ -153,33 +158,20 @@ void Journal::lose(const Error& why) {
   for (const Done& tell : unheard) tell(why);
 }
 
+void Journal::note_over(const Lease& lease) {
+  if (lease.state == State::ended) {
+    over_.add(person_(lease.uid), lease.id, lease.ended_wall.value_or(WallTime{}));
+  }
+}
+
 void Journal::forget_old() {
   const WallTime horizon =
       loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(Archive::kKeptFor);
-  struct Ended {
-    WallTime at;
-    std::string id;
-    std::uint32_t uid = 0;
-    std::size_t place = 0;  // among those of its user, from the newest on
-  };
-  std::vector<Ended> all;
-  for (const auto& [id, lease] : kept_) {
-    const Lease* decided = find(id);
-    const bool over = lease.state == State::ended && decided && decided->state == State::ended;
-    if (over && lease.ended_wall) all.push_back({*lease.ended_wall, id, lease.uid});
-  }
-  if (all.size() > kMostEnded) {
-    std::ranges::sort(all, std::greater(), &Ended::at);
-    std::map<std::uint32_t, std::size_t> places;
-    for (Ended& one : all) one.place = places[one.uid]++;
-    std::ranges::sort(all, std::less(), [](const Ended& one) {
-      return std::pair(one.place, -one.at.time_since_epoch());
-    });
-  }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i < kMostEnded && all[i].at > horizon) continue;
-    decided_.erase(all[i].id);
-    kept_.erase(all[i].id);
+  for (std::string& id : over_.take_old(horizon, kMostEnded)) {
+    decided_.erase(id);
+    kept_.erase(id);
+    next_.entry.forgotten.push_back(std::move(id));
+    touch();
   }
 }
 

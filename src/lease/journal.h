@@ -13,6 +13,7 @@
 
 #include "base/loop.h"
 #include "lease/archive.h"
+#include "lease/past.h"
 
 namespace gpuyard::lease {
 
@@ -27,8 +28,13 @@ class Journal {
   };
 
   // These outlive it.
-  Journal(Loop& loop, Archive& archive, Listener listener)
-      : loop_(loop), archive_(archive), listener_(std::move(listener)) {}
+  // `person`: who is behind a uid.
+  Journal(Loop& loop, Archive& archive, std::function<std::uint32_t(std::uint32_t)> person,
+          Listener listener)
+      : loop_(loop),
+        archive_(archive),
+        person_(std::move(person)),
+        listener_(std::move(listener)) {}
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -54,8 +60,7 @@ class Journal {
 
   // Forgets leases that are over so long that asking again is a new claim.
   void forget_old();
-  // So many that are over are known at most; of the users who have most of them the oldest go, so
-  // that nobody pushes out those of others.
+  // So many that are over are known at most.
   static constexpr std::size_t kMostEnded = 20'000;
 
  private:
@@ -67,6 +72,7 @@ class Journal {
   };
 
   void touch();
+  void note_over(const Lease&);
   void tell_what_changed(const std::map<std::string, Lease, std::less<>>& before);
   void save();
   void on_saved(const std::shared_ptr<Batch>&, const Result<void>&);
@@ -74,9 +80,11 @@ class Journal {
 
   Loop& loop_;
   Archive& archive_;
+  const std::function<std::uint32_t(std::uint32_t)> person_;
   Listener listener_;
   std::map<std::string, Lease, std::less<>> decided_;
   std::map<std::string, Lease, std::less<>> kept_;
+  Past<WallTime> over_;  // of kept_
   Batch next_;
   std::shared_ptr<Batch> under_way_;
   bool due_ = false;

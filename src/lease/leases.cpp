@@ -35,7 +35,7 @@ Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, 
       boot_id_(std::move(boot_id)),
       core_(draining(policy_.fairness)),
       gpus_(core_),
-      journal_(loop, archive,
+      journal_(loop, archive, [this](std::uint32_t uid) { return person(uid); },
                {[this](const Lease& now, State before) { tell(now, before); },
                 [this](const Error& why) { on_lost(why); }}),
       holders_(loop, observer, std::min(policy_.most_waiting, kMostKnownProcesses),
@@ -172,10 +172,11 @@ Result<void> Leases::check_rate(const Caller& caller, RateOfEach<std::uint32_t>&
   if (caller.admin) return {};
   const auto wait = rates.take(person(caller.uid), loop_.now());
   if (!wait) return {};
-  return Error{Errc::busy, fmt::format("one user may make {} claims in a minute, and renew as often; "
-                                       "ask again in {} s",
-                                       policy_.shares.claims_a_minute,
-                                       std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+  return Error{Errc::busy,
+               fmt::format("one user may make {} claims in a minute, and renew as often; "
+                           "ask again in {} s",
+                           policy_.shares.claims_a_minute,
+                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {

@@ -140,6 +140,8 @@ class Leases {
   const std::map<std::string, Lease, std::less<>>& leases() const { return journal_.kept(); }
   const Lease* find(std::string_view id) const;
   // Whether there is such a lease, on the disk or on its way there.
+  // Whose what a uid has is.
+  std::uint32_t person(std::uint32_t uid) const;
   bool knows(std::string_view id) const { return journal_.find(id) != nullptr; }
   // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;
@@ -198,7 +200,6 @@ class Leases {
   void adopt_on(const Adopter&, const Sight&);
   std::optional<Error> bar_to_adopting(const Adopter&, const GpuSet& used) const;
   void force(const Caller&, const Lease&, const std::string& reason, const Answer&);
-  std::uint32_t person(std::uint32_t uid) const;
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
   void end(Lease, Ending, const std::string& by, const std::string& why = {});
@@ -240,7 +241,7 @@ class Leases {
   std::map<Ticket, std::string> by_ticket_;
   std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
   RateOfEach<std::uint32_t> claims_of_;              // the same
-  RateOfEach<std::uint32_t> renewals_of_;            // apart: a flood of claims loses nobody his leases
+  RateOfEach<std::uint32_t> renewals_of_;  // apart: a flood of claims loses nobody his leases
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;

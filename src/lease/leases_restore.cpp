@@ -58,6 +58,7 @@ void Leases::on_loaded(Result<Kept> kept) {
   unheard_.clear();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
   journal_.take(kept->leases);
+  journal_.forget_old();
   standing_ = Standing::adopting;
   for (const Lease& lease : kept->leases) {
     if (lease.state != State::ended) {

@@ -89,6 +89,20 @@ TEST(LeasesKept, AnotherProcessWithTheSameNumberIsNotTheHolder) {
   EXPECT_EQ(world.state("a"), State::ended);
 }
 
+TEST(LeasesKept, WhatIsOverIsForgottenAfterADayOnTheDiskToo) {
+  World world(2);
+  world.ground.start(10);
+  world.ground.start(11);
+  ASSERT_TRUE(world.claim(10, "a"));
+  ASSERT_TRUE(world.claim(11, "goes on"));
+  ASSERT_TRUE(world.release(10, "a"));
+  world.loop.advance(hours(23));
+  EXPECT_EQ(world.disk.leases.size(), 2U);
+  world.loop.advance(hours(2));
+  EXPECT_EQ(world.leases->find("a"), nullptr);
+  EXPECT_EQ(world.disk.leases.size(), 1U);
+}
+
 TEST(LeasesKept, ARebootEndsThemAll) {
   World world(1);
   world.ground.start(10);

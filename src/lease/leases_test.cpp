@@ -182,6 +182,25 @@ TEST(Leases, ADetachedOneEndsUnlessItIsRenewed) {
   EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
 }
 
+TEST(Leases, AFloodOfClaimsKeepsNobodyFromRenewing) {
+  Policy policy;
+  policy.shares.claims_a_minute = 2;
+  World world(1, policy);
+  world.ground.start(10);
+  const auto renew = [&](Duration ttl) {
+    return world.heard([&](const Leases::Answer& answer) {
+      world.leases->renew(world.ground.caller(10), "a", ttl, std::nullopt, answer);
+    });
+  };
+  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
+  ASSERT_TRUE(world.claim(10, "b", detached(seconds(60))));
+  EXPECT_EQ(world.claim(10, "c", detached(seconds(60))).error().code, Errc::busy);
+  EXPECT_TRUE(renew(seconds(90)));
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(renew(seconds(90))) << "says nothing new";
+  EXPECT_TRUE(renew(seconds(60)));
+  EXPECT_EQ(renew(seconds(90)).error().code, Errc::busy);
+}
+
 TEST(Leases, AStaleFenceIsRefused) {
   World world(1);
   world.ground.start(10);

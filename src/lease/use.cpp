@@ -98,21 +98,23 @@ std::vector<UseRow> UseBook::unkept() const {
 
 void UseBook::keep() {
   if (keeping_ || unkept_.empty()) return;
-  const auto rows = std::make_shared<const std::vector<UseRow>>(unkept());
-  const auto folds = std::make_shared<const std::vector<UseRow>>(std::exchange(to_fold_, {}));
-  keeping_ = archive_.save(
-      *rows, *folds, [alive = std::weak_ptr(self_), this, rows, folds](const Result<void>& kept) {
-        if (!alive.expired()) on_kept(*rows, *folds, kept);
+  const auto entry = std::make_shared<UseEntry>();
+  entry->rows = unkept();
+  entry->folds = std::exchange(to_fold_, {});
+  entry->growing = count_.leases();
+  for (const UseRow& row : entry->rows) entry->growing.insert(row.lease);
+  keeping_ =
+      archive_.save(*entry, [alive = std::weak_ptr(self_), this, entry](const Result<void>& kept) {
+        if (!alive.expired()) on_kept(*entry, kept);
       });
-  if (!keeping_) to_fold_ = *folds;
+  if (!keeping_) to_fold_ = std::move(entry->folds);
 }
 
-void UseBook::on_kept(const std::vector<UseRow>& rows, const std::vector<UseRow>& folded,
-                      const Result<void>& kept) {
+void UseBook::on_kept(const UseEntry& entry, const Result<void>& kept) {
   keeping_ = false;
-  if (!kept) std::ranges::copy(folded, std::back_inserter(to_fold_));
+  if (!kept) std::ranges::copy(entry.folds, std::back_inserter(to_fold_));
   if (!kept) return;  // the archive says what is wrong with it; tried again with what comes next
-  for (const UseRow& row : rows) {
+  for (const UseRow& row : entry.rows) {
     const auto same = unkept_.find({row.day, row.lease, row.gpu});
     if (same == unkept_.end() || same->second != row) continue;
     unkept_.erase(same);

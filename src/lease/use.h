@@ -74,7 +74,7 @@ class UseBook {
   void read_edge();
   void collect(std::vector<UseRow>);
   void keep();
-  void on_kept(const std::vector<UseRow>&, const std::vector<UseRow>& folded, const Result<void>&);
+  void on_kept(const UseEntry&, const Result<void>&);
   std::vector<UseRow> unkept() const;
 
   Loop& loop_;

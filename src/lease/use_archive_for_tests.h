@@ -32,18 +32,18 @@ class FakeUseArchive final : public UseArchive {
     });
     return true;
   }
-  bool save(std::vector<UseRow> some, std::vector<UseRow> folds,
-            std::function<void(const Result<void>&)> saved) override {
+  bool save(UseEntry entry, std::function<void(const Result<void>&)> saved) override {
     if (full) return false;
     ++saves;
-    loop_.post([this, some = std::move(some), folds = std::move(folds), saved = std::move(saved)] {
+    loop_.post([this, entry = std::move(entry), saved = std::move(saved)] {
       if (trouble) return saved(*trouble);
-      for (const UseRow& row : folds) {
+      for (const UseRow& row : entry.folds) {
         if (rows.erase({row.day, row.lease, row.gpu}) == 0) continue;
         UseRow& shared = rows[{row.day, "folded:" + std::to_string(row.uid), row.gpu}];
         shared.tally.add(row.tally);
       }
-      for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
+      for (const UseRow& row : entry.rows)
+        rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
       saved({});
     });
     return true;

@@ -84,6 +84,14 @@ struct UseAnswer {
   friend bool operator==(const UseAnswer&, const UseAnswer&) = default;
 };
 
+struct UseEntry {
+  std::vector<UseRow> rows = {};  // each in the place of what was kept of that day, lease and GPU
+  // Rows that are kept, and become part of a row that their users' small leases share: asking for
+  // it once more changes nothing.
+  std::vector<UseRow> folds = {};
+  std::set<std::string> growing = {};  // leases of which more may come: nothing of them is folded
+};
+
 // Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
 // False, and nothing happens: too much waits already. A callback never runs inside the call it was
 // given to.
@@ -98,11 +106,8 @@ class UseArchive {
   // The rows of these leases and of none, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
                     std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
-  // Each in the place of what was kept of that day, lease and GPU. What is too old is forgotten.
-  // `folds` are rows that are kept, and become part of a row that their users' small leases share:
-  // asking for it once more changes nothing.
-  virtual bool save(std::vector<UseRow>, std::vector<UseRow> folds,
-                    std::function<void(const Result<void>&)> saved) = 0;
+  // What is too old is forgotten, and of what is too much that is over old rows become one.
+  virtual bool save(UseEntry, std::function<void(const Result<void>&)> saved) = 0;
   // As if `unkept` were saved, which it is not.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
                    std::function<void(Result<UseAnswer>)> answered) = 0;

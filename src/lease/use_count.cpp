@@ -302,26 +302,13 @@ void UseCount::touch(Holder& holder) {
 
 void UseCount::remember(const std::string& lease, std::uint32_t uid, Use use) {
   use.settled = true;
-  if (!remembered_.insert_or_assign(lease, Remembered{use, now_}).second) return;
-  order_[uid].push_back(lease);
+  if (remembered_.insert_or_assign(lease, use).second) past_.add(uid, lease, now_);
 }
 
 void UseCount::forget_old() {
-  const auto forget_first_of = [&](std::deque<std::string>& leases) {
-    remembered_.erase(leases.front());
-    leases.pop_front();
-  };
-  for (auto& [uid, leases] : order_) {
-    while (!leases.empty() && now_ - remembered_.find(leases.front())->second.since > kRemembered) {
-      forget_first_of(leases);
-    }
+  for (const std::string& lease : past_.take_old(now_ - kRemembered, kMostRemembered)) {
+    remembered_.erase(lease);
   }
-  while (remembered_.size() > kMostRemembered) {
-    forget_first_of(std::ranges::max_element(order_, {}, [](const auto& one) {
-                      return one.second.size();
-                    })->second);
-  }
-  std::erase_if(order_, [](const auto& one) { return one.second.empty(); });
 }
 
 void UseCount::put_changed(const std::string& lease, const Holder& holder,
@@ -331,6 +318,12 @@ void UseCount::put_changed(const std::string& lease, const Holder& holder,
       if (line.changed) rows.push_back({day, lease, id, holder.uid, simulated_, line.tally});
     }
   }
+}
+
+std::set<std::string> UseCount::leases() const {
+  std::set<std::string> all;
+  for (const auto& [lease, holder] : holders_) all.insert(lease);
+  return all;
 }
 
 std::vector<UseRow> UseCount::changed() const {
@@ -378,7 +371,7 @@ std::optional<Duration> UseCount::idle_of(const Holder& holder, TimePoint now) {
 }
 
 std::optional<Use> UseCount::of(std::string_view lease, TimePoint now) const {
-  if (const auto over = remembered_.find(lease); over != remembered_.end()) return over->second.use;
+  if (const auto over = remembered_.find(lease); over != remembered_.end()) return over->second;
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end()) return std::nullopt;
   const Holder& holder = found->second;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lease/past.h"
 #include "lease/use_books.h"
 
 namespace gpuyard::lease {
@@ -47,7 +48,7 @@ struct UseReadings {
 
 struct Holding {
   std::string lease;
-  std::uint32_t uid = 0;
+  std::uint32_t uid = 0;  // of the person, not of one of his containers
   std::vector<DeviceId> gpus = {};
   TimePoint granted;
 };
@@ -78,8 +79,7 @@ class UseCount {
   // Held for less, and with less used, a lease has no row of its own.
   static constexpr Duration kSmallHeld = std::chrono::seconds(10);
   static constexpr std::int64_t kSmallEnergyMj = 1000;
-  // So long, and so many of them, are leases known that are over; of the user who has most of them
-  // the oldest are forgotten first.
+  // So long, and so many of them, are leases known that are over.
   static constexpr Duration kRemembered = std::chrono::hours(24);
   static constexpr std::size_t kMostRemembered = 20'000;
 
@@ -100,6 +100,8 @@ class UseCount {
   std::vector<UseRow> take_over() { return std::exchange(over_rows_, {}); }
   std::vector<UseRow> take_changed();
   std::vector<UseRow> changed() const;
+  // Of which there may be more.
+  std::set<std::string> leases() const;
 
  private:
   struct Line {
@@ -138,10 +140,6 @@ class UseCount {
     Counted now;
     bool roughly = false;  // so long a time is shared that the parts are estimates
   };
-  struct Remembered {
-    Use use;
-    TimePoint since;
-  };
 
   void count(const DeviceId&, Gpu&, const Counted&);
   void book(const std::string& lease, const DeviceId&, const Growth&);
@@ -169,8 +167,8 @@ class UseCount {
   WallTime wall_{};
   std::map<DeviceId, Gpu> gpus_;
   std::map<std::string, Holder, std::less<>> holders_{{"", {}}};
-  std::map<std::string, Remembered, std::less<>> remembered_;
-  std::map<std::uint32_t, std::deque<std::string>> order_;  // of remembered_ by user, oldest first
+  std::map<std::string, Use, std::less<>> remembered_;
+  Past<TimePoint> past_;  // of remembered_
   std::vector<UseRow> over_rows_;
 };
 

@@ -60,8 +60,8 @@ Entry LeaseDb::Told::all() const {
 bool LeaseDb::load(Loaded loaded) {
   const auto answer = std::make_shared<Result<LeaseBook>>(LeaseBook{});
   return store_.run(
-      [answer, now = loop_.wall()](Database& database) -> Result<void> {
-        *answer = load_leases(database, now);
+      [answer](Database& database) -> Result<void> {
+        *answer = load_leases(database);
         const bool nonsense = !*answer && answer->error().code == Errc::conflict;
         return *answer || nonsense ? Result<void>() : answer->error();
       },
@@ -91,10 +91,10 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
 void LeaseDb::begin_anew(Entry entry, const Loaded& loaded) {
   entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
-      [entry = std::make_shared<const Entry>(std::move(entry)), number = told_.entries + 1,
-       now = loop_.wall()](Database& database) -> Result<void> {
+      [entry = std::make_shared<const Entry>(std::move(entry)),
+       number = told_.entries + 1](Database& database) -> Result<void> {
         if (auto done = forget_leases(database); !done) return done;
-        return save_leases(database, *entry, number, now);
+        return save_leases(database, *entry, number);
       },
       [this, alive = std::weak_ptr(self_), loaded](const Result<void>& done) {
         if (alive.expired()) return;
@@ -109,11 +109,11 @@ bool LeaseDb::save(Entry entry, Saved kept) {
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = asked_ + 1;
   const bool taken = store_.run(
-      [shared, in_order, number, now = loop_.wall()](Database& database) -> Result<void> {
+      [shared, in_order, number](Database& database) -> Result<void> {
         const auto before = count_entries(database);
         if (!before) return before.error();
         *in_order = *before + 1 == number;
-        return *in_order ? save_leases(database, *shared, number, now) : Result<void>();
+        return *in_order ? save_leases(database, *shared, number) : Result<void>();
       },
       [this, alive = std::weak_ptr(self_), shared, in_order, number,
        kept = std::move(kept)](const Result<void>& done) {

@@ -245,52 +245,13 @@ TEST_F(LeaseDbTest, TheCountersKnowTheLeasesThatAreKept) {
   EXPECT_EQ(load()->last_fence, 12U);
 }
 
-TEST_F(LeaseDbTest, WhatIsOverIsForgottenAfterItsTime) {
+TEST_F(LeaseDbTest, WhatIsForgottenIsGone) {
   ASSERT_TRUE(load());
-  const Lease over = ended("over", 1, loop_.wall());
-  ASSERT_TRUE(save(entry({over, held("goes on", 2, "GPU-1")})));
-  loop_.advance(Archive::kKeptFor);
-  EXPECT_EQ(load()->leases.size(), 2U);
-  loop_.advance(milliseconds(1));
+  ASSERT_TRUE(save(entry({ended("over", 1, loop_.wall()), held("goes on", 2, "GPU-1")})));
+  lease::Entry forgets;
+  forgets.forgotten = {"over", "never was"};
+  ASSERT_TRUE(save(forgets));
   EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
-  ASSERT_TRUE(save(entry({held("goes on", 2, "GPU-1")})));
-  loop_.step_wall(-hours(1));
-  EXPECT_EQ(load()->leases.size(), 1U) << "gone from the disk, not only from the answer";
-}
-
-TEST_F(LeaseDbTest, WhatIsOverIsBounded) {
-  ASSERT_TRUE(load());
-  lease::Entry many;
-  const auto count = static_cast<std::uint64_t>(kMostEndedLeases) + 10;
-  for (lease::Ticket ticket = 1; ticket <= count; ++ticket) {
-    many.leases.push_back(ended(std::to_string(ticket), ticket,
-                                loop_.wall() + milliseconds(static_cast<std::int64_t>(ticket))));
-  }
-  many.leases.push_back(held("goes on", count + 1, "GPU-0"));
-  ASSERT_TRUE(save(many));
-  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(lease::Entry{}));
-  const auto kept = load()->leases;
-  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases) + 1);
-  EXPECT_EQ(kept.front().id, "11");
-  EXPECT_EQ(kept.back().id, "goes on");
-}
-
-TEST_F(LeaseDbTest, NobodyPushesOutWhatIsOverOfOthers) {
-  ASSERT_TRUE(load());
-  lease::Entry many;
-  many.leases.push_back(ended("his, long over", 1, loop_.wall() + milliseconds(1)));
-  many.leases.back().uid = 2000;
-  const auto count = static_cast<std::uint64_t>(kMostEndedLeases) + 10;
-  for (lease::Ticket ticket = 2; ticket <= count; ++ticket) {
-    many.leases.push_back(ended(std::to_string(ticket), ticket,
-                                loop_.wall() + milliseconds(static_cast<std::int64_t>(ticket))));
-  }
-  ASSERT_TRUE(save(many));
-  for (std::uint64_t i = 1; i < kEntriesBetweenCounts; ++i) ASSERT_TRUE(save(lease::Entry{}));
-  const auto kept = load()->leases;
-  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMostEndedLeases));
-  EXPECT_TRUE(std::ranges::any_of(
-      kept, [](const lease::Lease& one) { return one.id == "his, long over"; }));
 }
 
 TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {

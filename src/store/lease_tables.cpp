@@ -23,10 +23,6 @@ constexpr std::string_view kLastTicket = "last_ticket";
 constexpr std::string_view kLastFence = "last_fence";
 constexpr std::string_view kEntries = "entries";
 
-std::int64_t forgotten_before(WallTime now) {
-  return ms(now) - to_milliseconds(Archive::kKeptFor);
-}
-
 Result<void> add_events(Database& database, const std::vector<Event>& events) {
   if (events.empty()) return {};
   auto add = database.prepare("INSERT INTO lease_events VALUES(NULL,?,?,?,?,?)");
@@ -57,19 +53,14 @@ Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
   return {};
 }
 
-// What ended long ago; and, not each time because it counts, of the rest what is too many: the
-// oldest of the users who have most.
-Result<void> forget_ended(Database& database, std::uint64_t number, WallTime now) {
-  auto old = database.prepare("DELETE FROM leases WHERE state = 'ended' AND ended_ms < ?");
-  if (!old) return std::move(old).error();
-  if (auto done = old->bind(1, forgotten_before(now)).run(); !done) return done;
-  if (number % kEntriesBetweenCounts != 0) return {};
-  auto many = database.prepare(
-      "DELETE FROM leases WHERE id IN (SELECT id FROM (SELECT id, ended_ms, row_number() OVER "
-      "(PARTITION BY uid ORDER BY ended_ms DESC) AS place FROM leases WHERE state = 'ended') "
-      "ORDER BY place, ended_ms DESC LIMIT -1 OFFSET ?)");
-  if (!many) return std::move(many).error();
-  return many->bind(1, kMostEndedLeases).run();
+Result<void> forget(Database& database, const std::vector<std::string>& leases) {
+  if (leases.empty()) return {};
+  auto remove = database.prepare("DELETE FROM leases WHERE id=?");
+  if (!remove) return std::move(remove).error();
+  for (const std::string& id : leases) {
+    if (auto done = remove->bind(1, id).run(); !done) return done;
+  }
+  return {};
 }
 
 // Never back: what a lease on the disk has was given out.
@@ -108,13 +99,10 @@ Result<void> put_cordons(Database& database, const Entry& entry) {
   return {};
 }
 
-Result<std::vector<Lease>> read_leases(Database& database, WallTime now) {
-  auto rows = database.prepare(
-      fmt::format("SELECT {} FROM leases WHERE state <> 'ended' OR ended_ms IS NULL OR "
-                  "ended_ms >= ? ORDER BY ticket, id",
-                  kLeaseColumns));
+Result<std::vector<Lease>> read_leases(Database& database) {
+  auto rows =
+      database.prepare(fmt::format("SELECT {} FROM leases ORDER BY ticket, id", kLeaseColumns));
   if (!rows) return std::move(rows).error();
-  rows->bind(1, forgotten_before(now));
   std::vector<Lease> leases;
   Result<void> sound;
   auto read = each_row(*rows, [&](const Statement& row) {
@@ -169,9 +157,9 @@ bool corrupt_beside(const std::string& path) {
   return false;
 }
 
-Result<LeaseBook> read_book(Database& database, WallTime now) {
+Result<LeaseBook> read_book(Database& database) {
   LeaseBook book;
-  auto leases = read_leases(database, now);
+  auto leases = read_leases(database);
   if (!leases) return std::move(leases).error();
   book.kept.leases = *std::move(leases);
   auto read =
@@ -188,8 +176,8 @@ Result<LeaseBook> read_book(Database& database, WallTime now) {
 
 }  // namespace
 
-Result<LeaseBook> load_leases(Database& database, WallTime now) {
-  auto book = read_book(database, now);
+Result<LeaseBook> load_leases(Database& database) {
+  auto book = read_book(database);
   if (book || book.error().code != Errc::conflict) return book;
   return Error{Errc::conflict,
                fmt::format("the leases kept in {} are not of this version of gpuyard ({}). Start "
@@ -207,11 +195,10 @@ Result<std::uint64_t> count_entries(Database& database) {
   return entries;
 }
 
-Result<void> save_leases(Database& database, const Entry& entry, std::uint64_t number,
-                         WallTime now) {
+Result<void> save_leases(Database& database, const Entry& entry, std::uint64_t number) {
   if (auto done = add_events(database, entry.events); !done) return done;
   if (auto done = put_leases(database, entry.leases); !done) return done;
-  if (auto done = forget_ended(database, number, now); !done) return done;
+  if (auto done = forget(database, entry.forgotten); !done) return done;
   if (auto done = raise_counters(database, entry); !done) return done;
   if (auto done = raise_counter(database, kEntries, number); !done) return done;
   return put_cordons(database, entry);

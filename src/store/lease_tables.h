@@ -62,22 +62,17 @@ CREATE TABLE lease_counters(
   value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 )";
 
-// Of the leases that are over no more are kept than that, give or take what ends in so many
-// entries.
-inline constexpr std::int64_t kMostEndedLeases = 20'000;
-inline constexpr std::uint64_t kEntriesBetweenCounts = 256;
-
 struct LeaseBook {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept
   bool successor = false;     // nothing was kept in it yet, and there was a corrupt one before it
 };
 
-// Errc::conflict: something in it is not of this program. `now` decides what ended long ago.
-Result<LeaseBook> load_leases(Database&, WallTime now);
+// Errc::conflict: something in it is not of this program.
+Result<LeaseBook> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // As the entry of that number.
-Result<void> save_leases(Database&, const lease::Entry&, std::uint64_t number, WallTime now);
+Result<void> save_leases(Database&, const lease::Entry&, std::uint64_t number);
 // All leases and cordons; the journal and the counters stay.
 Result<void> forget_leases(Database&);
 // The newest `most` lines of the journal, the oldest of them first; of all leases, or of one.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_writer.h"
 #include "store/rows.h"
 
 namespace gpuyard::store {
@@ -82,11 +83,9 @@ constexpr const char* kAdd =
     "peak_bytes=MAX(COALESCE(peak_bytes, excluded.peak_bytes), "
     "COALESCE(excluded.peak_bytes, peak_bytes))";
 
-// Whose rows may share one: of leases that have none of the newest two days, in which theirs may
-// still grow.
+// Which rows may share one. ?1: the leases that grow, as JSON.
 constexpr const char* kFoldable =
-    "lease NOT GLOB 'folded:*' AND lease NOT IN (SELECT lease FROM lease_use WHERE day >= (SELECT "
-    "MAX(day) FROM lease_use WHERE day < (SELECT MAX(day) FROM lease_use))) AND lease<>''";
+    "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
 
 // A file that grew too large is made smaller by so many of these steps at a time.
 constexpr int kFoldsAtOnce = 8;
@@ -203,13 +202,14 @@ Result<void> forget_use(Database& database, std::int64_t days) {
   return remove->bind(1, days).bind(2, kAtOnce).run();
 }
 
-Result<bool> fold_oldest_use(Database& database) {
+Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& growing) {
+  const std::string grow = json::to_json(std::vector(growing.begin(), growing.end()));
   auto most =
       database.prepare(fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
                                    "ORDER BY COUNT(*) DESC LIMIT 1",
                                    kFoldable));
   if (!most) return std::move(most).error();
-  const auto found = most->step();
+  const auto found = most->bind(1, grow).step();
   if (!found) return found.error();
   if (!*found) return false;
   const std::int64_t uid = most->integer(0);
@@ -221,13 +221,14 @@ Result<bool> fold_oldest_use(Database& database) {
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
       "other.lease = lease_use.lease AND other.simulated = lease_use.simulated AND "
       "(other.day, other.gpu) < (lease_use.day, lease_use.gpu))) FROM lease_use "
-      "WHERE uid = ?1 AND day = ?2 AND {} GROUP BY gpu, simulated{}",
+      "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
       kFoldable, kAdd));
   auto drop = database.prepare(
-      fmt::format("DELETE FROM lease_use WHERE uid = ?1 AND day = ?2 AND {}", kFoldable));
+      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kFoldable));
   for (auto* each : {&fold, &drop}) {
     if (!*each) return std::move(*each).error();
-    if (auto done = (*each)->bind(1, uid).bind(2, day).run(); !done) return std::move(done).error();
+    auto done = (*each)->bind(1, grow).bind(2, uid).bind(3, day).run();
+    if (!done) return std::move(done).error();
   }
   return true;
 }
@@ -256,7 +257,8 @@ bool LeaseUseDb::load(Day since, std::set<std::string> leases,
 namespace {
 
 // Until the file is small enough, or there is nothing more that can be folded.
-Result<void> fold_what_is_too_much(Database& database, std::int64_t most, std::atomic<bool>& needed,
+Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
+                                   const std::set<std::string>& growing, std::atomic<bool>& needed,
                                    std::atomic<std::int64_t>& nothing_on) {
   for (int i = 0; i < kFoldsAtOnce; ++i) {
     const auto bytes = database.bytes_used();
@@ -265,7 +267,7 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most, std::a
     const auto newest = database.number("SELECT MAX(day) FROM lease_use");
     if (!newest) return newest.error();
     if (nothing_on == *newest) break;  // until another day has begun
-    const auto folded = fold_oldest_use(database);
+    const auto folded = fold_oldest_use(database, growing);
     if (!folded) return folded.error();
     if (*folded) {
       needed = true;
@@ -278,16 +280,15 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most, std::a
 
 }  // namespace
 
-bool LeaseUseDb::save(std::vector<UseRow> rows, std::vector<UseRow> folds,
-                      std::function<void(const Result<void>&)> saved) {
+bool LeaseUseDb::save(lease::UseEntry entry, std::function<void(const Result<void>&)> saved) {
   return store_.run(
-      [rows = std::make_shared<const std::vector<UseRow>>(std::move(rows)),
-       folds = std::make_shared<const std::vector<UseRow>>(std::move(folds)), most = most_bytes_,
+      [entry = std::make_shared<const lease::UseEntry>(std::move(entry)), most = most_bytes_,
        folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
-        if (auto done = fold_use(database, *folds); !done) return done;
-        auto done = fold_what_is_too_much(database, most, folding->needed, folding->nothing_on);
-        return done ? save_use(database, *rows) : done;
+        if (auto done = fold_use(database, entry->folds); !done) return done;
+        auto done = fold_what_is_too_much(database, most, entry->growing, folding->needed,
+                                          folding->nothing_on);
+        return done ? save_use(database, entry->rows) : done;
       },
       std::move(saved));
 }

@@ -38,9 +38,9 @@ Result<void> save_use(Database&, const std::vector<lease::UseRow>&);
 Result<void> fold_use(Database&, const std::vector<lease::UseRow>&);
 // But for the newest `days` on which something was used.
 Result<void> forget_use(Database&, std::int64_t days);
-// Of whoever has most rows, those of his oldest day become one for each GPU. False: there are only
-// rows of the newest days, which may change.
-Result<bool> fold_oldest_use(Database&);
+// Of whoever has most rows of leases that do not grow, those of his oldest day become one for each
+// GPU. False: nobody has such rows.
+Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
 // As if `unkept` were kept, which it is not. Inside a transaction.
 Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
                                  const std::vector<lease::UseRow>& unkept);
@@ -56,8 +56,7 @@ class LeaseUseDb final : public lease::UseArchive {
 
   bool load(lease::Day since, std::set<std::string> leases,
             std::function<void(Result<std::vector<lease::UseRow>>)> loaded) override;
-  bool save(std::vector<lease::UseRow>, std::vector<lease::UseRow> folds,
-            std::function<void(const Result<void>&)> saved) override;
+  bool save(lease::UseEntry, std::function<void(const Result<void>&)> saved) override;
   bool ask(lease::UseQuestion, std::vector<lease::UseRow> unkept,
            std::function<void(Result<lease::UseAnswer>)> answered) override;
   std::vector<std::string> notes() const override;
@@ -66,9 +65,8 @@ class LeaseUseDb final : public lease::UseArchive {
   StateStore& store_;
   const std::int64_t most_bytes_;
   struct Folding {
-    std::atomic<bool> needed = false;  // it was too large
-    std::atomic<std::int64_t> nothing_on{
-        INT64_MIN};  // the newest day when there was nothing to fold
+    std::atomic<bool> needed = false;                  // it was too large
+    std::atomic<std::int64_t> nothing_on = INT64_MIN;  // the newest day when nothing was to fold
   };
   std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // the worker's
 };

@@ -1,0 +1,31 @@
+#include "lease/past.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::lease {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(Past, WhatIsTooOldIsForgotten) {
+  Past<int> past;
+  past.add(1, "a", 10);
+  past.add(2, "b", 11);
+  past.add(1, "c", 12);
+  EXPECT_EQ(past.take_old(10, 9), Names{});
+  EXPECT_EQ(past.take_old(12, 9), (Names{"a", "b"}));
+  EXPECT_EQ(past.take_old(13, 9), Names{"c"});
+}
+
+TEST(Past, NobodyPushesOutWhatIsOthers) {
+  Past<int> past;
+  past.add(2, "hers", 0);
+  for (int i = 1; i <= 5; ++i) past.add(1, std::to_string(i), i);
+  EXPECT_EQ(past.take_old(0, 3), (Names{"1", "2", "3"}));
+  past.add(2, "hers too", 9);
+  past.add(2, "her third", 10);
+  EXPECT_EQ(past.take_old(0, 4), Names{"hers"}) << "who has most by now";
+}
+
+}  // namespace
+}  // namespace gpuyard::lease
