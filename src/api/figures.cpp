@@ -12,10 +12,7 @@ metrics::LeaseFigures lease_figures(const lease::Leases& leases) {
     figures.gpus.emplace_back(gpu.info.index, leases.leased(id));
   }
   std::ranges::sort(figures.gpus);
-  for (const auto& [id, lease] : leases.leases()) {
-    const bool has = lease.state == lease::State::held || lease.state == lease::State::draining;
-    figures.held += has ? 1 : 0;
-  }
+  figures.held = leases.with_gpus().size();
   figures.waiting = leases.pending_claimers();
   figures.grants = leases.last_fence();
   return figures;

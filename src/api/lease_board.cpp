@@ -26,9 +26,8 @@ void LeaseBoard::refresh(Duration oldest) {
     places_.emplace(std::move(one.lease), one.outlook);
   }
   holders_.clear();
-  for (const auto& [id, lease] : leases_.leases()) {
-    if (lease.state != lease::State::held && lease.state != lease::State::draining) continue;
-    for (const DeviceId& gpu : lease.gpus) holders_.insert_or_assign(gpu, id);
+  for (const lease::Lease* lease : leases_.with_gpus()) {
+    for (const DeviceId& gpu : lease->gpus) holders_.insert_or_assign(gpu, lease->id);
   }
 }
 

@@ -20,11 +20,7 @@ lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
 
 void get_leases(Context& context, const Asked& asked, const NoParams&,
                 Responder<protocol::Leases> respond) {
-  std::vector<const lease::Lease*> live;
-  for (const auto& [id, lease] : context.leases->leases()) {
-    const bool has = lease.state == lease::State::held || lease.state == lease::State::draining;
-    if (has) live.push_back(&lease);
-  }
+  auto live = context.leases->with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
   all.simulated = simulated(context);

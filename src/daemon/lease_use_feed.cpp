@@ -20,10 +20,6 @@ std::optional<lease::Counted> counted_of(const std::optional<energy::Booked>& bo
   return lease::Counted{booked->taken, booked->energy_mj, booked->estimated_mj, booked->unknown};
 }
 
-bool has_gpus(State state) {
-  return state == State::held || state == State::draining;
-}
-
 // Whose use is to be known from the start, all of leases that had GPUs at some time.
 }  // namespace
 
@@ -67,7 +63,7 @@ void LeaseUseFeed::open(const Snapshot& snapshot) {
   for (const auto& [id, lease] : leases_.leases()) {
     if (!lease.granted_wall) continue;
     found.since = std::min(found.since, std::chrono::floor<days>(*lease.granted_wall));
-    if (has_gpus(lease.state)) {
+    if (lease::has_gpus(lease.state)) {
       found.held.push_back(holding_of(lease));
     } else {
       found.over.insert(id);
@@ -80,7 +76,7 @@ void LeaseUseFeed::on_lease(const Lease& now, State before) {
   // Between two syncs of the disk a lease may come and go.
   const bool begun = now.granted_wall && before == State::waiting;
   if (begun) book_.begin(holding_of(now));
-  if (now.state == State::ended && (begun || has_gpus(before))) book_.end(now.id, loop_.now());
+  if (now.state == State::ended && (begun || lease::has_gpus(before))) book_.end(now.id, loop_.now());
 }
 
 void LeaseUseFeed::fresh(std::function<void(const lease::UseReadings&)> done) {

@@ -26,9 +26,10 @@ void Journal::take(std::vector<Lease> leases) {
   const auto before = std::exchange(kept_, {});
   decided_.clear();
   over_ = {};
+  with_gpus_.clear();
   std::ranges::sort(leases, {}, &Lease::ended_wall);
   for (Lease& lease : leases) {
-    note_over(lease);
+    index(lease, State::waiting);
     const std::string id = lease.id;
     decided_.insert_or_assign(id, lease);
     kept_.insert_or_assign(id, std::move(lease));
@@ -98,6 +99,12 @@ bool Journal::knows_like(std::string_view id) const {
   return false;
 }
 
+std::vector<const Lease*> Journal::with_gpus() const {
+  std::vector<const Lease*> leases;
+  for (const std::string& id : with_gpus_) leases.push_back(&kept_.find(id)->second);
+  return leases;
+}
+
 const Lease* Journal::find(std::string_view id) const {
   const auto found = decided_.find(id);
   return found == decided_.end() ? nullptr : &found->second;
@@ -138,7 +145,7 @@ void Journal::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& 
   for (const Lease& lease : batch->entry.leases) {
     const auto found = kept_.find(lease.id);
     const State before = found == kept_.end() ? State::waiting : found->second.state;
-    if (before != State::ended) note_over(lease);
+    index(lease, before);
     changes.emplace_back(lease, before);
     kept_.insert_or_assign(lease.id, lease);
   }
@@ -158,8 +165,14 @@ void Journal::lose(const Error& why) {
   for (const Done& tell : unheard) tell(why);
 }
 
-void Journal::note_over(const Lease& lease) {
-  if (lease.state == State::ended) {
+// What is kept of it has changed.
+void Journal::index(const Lease& lease, State before) {
+  if (has_gpus(lease.state)) {
+    with_gpus_.insert(lease.id);
+  } else {
+    with_gpus_.erase(lease.id);
+  }
+  if (lease.state == State::ended && before != State::ended) {
     over_.add(person_(lease.uid), lease.id, lease.ended_wall.value_or(WallTime{}));
   }
 }

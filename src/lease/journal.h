@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,8 @@ class Journal {
   const std::map<std::string, Lease, std::less<>>& decided() const { return decided_; }
   const std::map<std::string, Lease, std::less<>>& kept() const { return kept_; }
   const Lease* find(std::string_view id) const;
+  // Of what is on the disk, those that have GPUs, held or draining.
+  std::vector<const Lease*> with_gpus() const;
   // Whether the id of another lease begins with this one, or this one with that.
   bool knows_like(std::string_view id) const;
 
@@ -72,7 +75,7 @@ class Journal {
   };
 
   void touch();
-  void note_over(const Lease&);
+  void index(const Lease&, State before);
   void tell_what_changed(const std::map<std::string, Lease, std::less<>>& before);
   void save();
   void on_saved(const std::shared_ptr<Batch>&, const Result<void>&);
@@ -84,7 +87,8 @@ class Journal {
   Listener listener_;
   std::map<std::string, Lease, std::less<>> decided_;
   std::map<std::string, Lease, std::less<>> kept_;
-  Past<WallTime> over_;  // of kept_
+  std::set<std::string, std::less<>> with_gpus_;  // of kept_
+  Past<WallTime> over_;                           // the same
   Batch next_;
   std::shared_ptr<Batch> under_way_;
   bool due_ = false;

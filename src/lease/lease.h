@@ -34,6 +34,9 @@ enum class State : std::uint8_t {
   ended,
 };
 BOOST_DESCRIBE_ENUM(State, waiting, held, draining, ended)
+inline bool has_gpus(State state) {
+  return state == State::held || state == State::draining;
+}
 
 // Why it is over, or drains.
 enum class Ending : std::uint8_t {

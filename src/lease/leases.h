@@ -138,6 +138,8 @@ class Leases {
 
   // As they are on the disk: all that are not forgotten yet.
   const std::map<std::string, Lease, std::less<>>& leases() const { return journal_.kept(); }
+  // Those of them that have GPUs.
+  std::vector<const Lease*> with_gpus() const { return journal_.with_gpus(); }
   const Lease* find(std::string_view id) const;
   // Whether there is such a lease, on the disk or on its way there.
   // Whose what a uid has is.
