@@ -90,6 +90,12 @@ const char* text_of(ReturnCode code) {
 
 }  // namespace
 
+// By it gpuyard knows that no GPU is behind this library.
+extern "C" {
+[[gnu::visibility("default")]] extern const int gpuyard_simulates;
+const int gpuyard_simulates = 1;
+}
+
 SIM_NVML_ENTRY nvmlInit() {
   return sim_nvml::session().open();
 }

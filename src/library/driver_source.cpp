@@ -20,15 +20,15 @@ Number number_of(const std::string& text, Number otherwise) {
 }  // namespace
 
 DriverChoice choose_nvml(const std::string& configured, const std::string& simulated_library) {
-  if (!configured.empty()) return {configured, simulated_library, {}};
+  if (!configured.empty()) return {configured, {}};
   const char* world = std::getenv("GPUYARD_SIM_WORLD");
   const bool in_a_world = world != nullptr && *world != '\0';
-  return {in_a_world ? simulated_library : "", simulated_library, {}};
+  return {in_a_world ? simulated_library : "", {}};
 }
 
 Result<std::unique_ptr<Backend>> open_driver(const DriverChoice& choice) {
   if (choice.replay) return recording::open_replay(*choice.replay);
-  return nvml::make_backend(choice.path, choice.simulated_library);
+  return nvml::make_backend(choice.path);
 }
 
 std::vector<std::string> arguments_of(const DriverChoice& choice) {

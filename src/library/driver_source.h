@@ -15,7 +15,6 @@ namespace gpuyard::library {
 
 struct DriverChoice {
   std::string path;                         // of NVML; empty: the system's
-  std::string simulated_library;            // where the simulated one is installed
   std::optional<recording::Replay> replay;  // instead of any NVML
 };
 

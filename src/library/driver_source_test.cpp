@@ -18,7 +18,7 @@ TEST(DriverChoice, ADriverHostIsToldWhichRecordingToPlayFromWhere) {
 }
 
 TEST(DriverChoice, ADriverHostIsToldWhichLibraryToLoad) {
-  const auto heard = choice_of(arguments_of({"/lib/nvml.so", "", {}}), "/sim.so");
+  const auto heard = choice_of(arguments_of({"/lib/nvml.so", {}}), "/sim.so");
   EXPECT_EQ(heard.path, "/lib/nvml.so");
   EXPECT_FALSE(heard.replay);
   EXPECT_TRUE(arguments_of({}).empty());

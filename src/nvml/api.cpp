@@ -176,7 +176,8 @@ Result<Library> load_library(const std::string& path) {
     if (library == nullptr) library = ::dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return init_failed(text_of(kLibraryNotFound));
   }
-  return Library{bind_all(library), path_of(library)};
+  return Library{bind_all(library), path_of(library),
+                 ::dlsym(library, "gpuyard_simulates") != nullptr};
 }
 
 }  // namespace gpuyard::nvml

@@ -127,7 +127,8 @@ struct Api {
 
 struct Library {
   Api api;
-  std::string path;  // of the file that was loaded
+  std::string path;        // of the file that was loaded
+  bool simulated = false;  // it says so itself, by a symbol that no driver has
 };
 
 // Loads `path`, or where that is empty libnvidia-ml.so.1 and then libnvidia-ml.so from the loader's

@@ -29,12 +29,14 @@ TEST(LoadLibrary, ALibraryWithoutOurSymbolsLoadsAndEveryCallSaysNotFound) {
   EXPECT_EQ(library->api.init(), kFunctionNotFound);
   EXPECT_EQ(library->api.device_count(&count), kFunctionNotFound);
   EXPECT_FALSE(library->path.empty());
+  EXPECT_FALSE(library->simulated);
 }
 
 // A name misspelt in the table would be "not supported" for ever.
 TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
   auto library = load_library(SIM_NVML_LIBRARY);
   ASSERT_TRUE(library.ok()) << library.error().message;
+  EXPECT_TRUE(library->simulated);
   int number = 0;
   each_device_call(library->api, [&](auto& call) {
     EXPECT_NE(call.function, nullptr) << "call " << number;

@@ -192,7 +192,7 @@ TEST_F(NvmlBackendControl, AGpuThatIsNotOpenIsNotFoundAndNothingIsCalled) {
 }
 
 TEST(SimulatedNvmlControl, AnybodyMayTryAndItsKeeperDecides) {
-  NvmlBackend simulated({settable_api(), ""}, true);
+  NvmlBackend simulated({settable_api(), "", true});
   EXPECT_TRUE(simulated.may_control().ok());
 }
 

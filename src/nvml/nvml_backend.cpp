@@ -1,7 +1,6 @@
 #include "nvml/nvml_backend.h"
 
 #include <array>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ int cuda_version(const Library& library) {
   return library.api.cuda_driver_version(&version) == kSuccess ? version : 0;
 }
 
-DriverInfo driver_info(const Library& library, bool simulated) {
+DriverInfo driver_info(const Library& library) {
   const Api& api = library.api;
   DriverInfo info;
   info.driver_version = ask_text<kDriverVersionSize>(api.driver_version);
@@ -39,7 +38,7 @@ DriverInfo driver_info(const Library& library, bool simulated) {
     info.cuda_driver_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
   }
   info.library = library.path;
-  info.simulated = simulated;
+  info.simulated = library.simulated;
   return info;
 }
 
@@ -118,7 +117,7 @@ Result<unsigned> NvmlBackend::open_and_count() {
 Result<DriverSession> NvmlBackend::start() {
   const auto count = open_and_count();
   if (!count) return count.error();
-  return DriverSession{driver_info(library_, simulated_), *count};
+  return DriverSession{driver_info(library_), *count};
 }
 
 DeviceInfo NvmlBackend::open(std::uint32_t index) {
@@ -167,7 +166,7 @@ Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
 
 // Who may change a simulated GPU is its keeper's to say, at the call.
 Result<void> NvmlBackend::may_control() {
-  if (simulated_) return {};
+  if (library_.simulated) return {};
   return may_administer(effective_privilege());
 }
 
@@ -195,14 +194,10 @@ Result<std::int64_t> NvmlBackend::total_energy(const DeviceId& id) {
   return total_energy_of(library_.api, *handle);
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const std::string& path,
-                                              const std::string& simulated_library) {
+Result<std::unique_ptr<Backend>> make_backend(const std::string& path) {
   auto library = load_library(path);
   if (!library) return std::move(library).error();
-  std::error_code ignored;
-  const bool simulated =
-      std::filesystem::equivalent(library->path, simulated_library, ignored) && !ignored;
-  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(*std::move(library), simulated));
+  return std::unique_ptr<Backend>(std::make_unique<NvmlBackend>(*std::move(library)));
 }
 
 }  // namespace gpuyard::nvml

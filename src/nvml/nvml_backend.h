@@ -15,8 +15,7 @@ namespace gpuyard::nvml {
 // NVML's state does not survive fork(): make one after the last fork without exec.
 class NvmlBackend final : public Backend {
  public:
-  explicit NvmlBackend(Library library, bool simulated = false)
-      : library_(std::move(library)), simulated_(simulated), events_(library_.api) {}
+  explicit NvmlBackend(Library library) : library_(std::move(library)), events_(library_.api) {}
   ~NvmlBackend() override;
 
   Result<DriverSession> start() override;
@@ -46,7 +45,6 @@ class NvmlBackend final : public Backend {
   Result<DeviceHandle> handle_of(const DeviceId&) const;
 
   const Library library_;
-  const bool simulated_;
   mutable std::mutex session_mutex_;  // init and shutdown, never held around another call
   bool initialised_ = false;
   mutable std::mutex opened_mutex_;
@@ -54,9 +52,7 @@ class NvmlBackend final : public Backend {
   EventWatch events_;  // the event thread's
 };
 
-// Loads the library (see load_library) and makes a backend of it. It is called simulated if the
-// file that was loaded is `simulated_library`, however it was found.
-Result<std::unique_ptr<Backend>> make_backend(const std::string& path,
-                                              const std::string& simulated_library);
+// Loads the library (see load_library) and makes a backend of it.
+Result<std::unique_ptr<Backend>> make_backend(const std::string& path);
 
 }  // namespace gpuyard::nvml
