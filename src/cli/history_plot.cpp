@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "cli/text_width.h"
 
 namespace gpuyard::cli {
@@ -168,7 +169,8 @@ std::string times_line(const TimeSpan& span, std::size_t columns) {
 std::string heading_of(const History& history) {
   const std::string gpu = history.index ? fmt::format("GPU {}", *history.index) : history.uuid;
   const std::string element = history.element ? " " + *history.element : "";
-  return fmt::format("{} {}  {}{}", gpu, history.name.value_or("(gone)"), history.metric, element);
+  return printable(
+      fmt::format("{} {}  {}{}", gpu, history.name.value_or("(gone)"), history.metric, element));
 }
 
 }  // namespace

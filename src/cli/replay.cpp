@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "cli/recorded.h"
 #include "cli/shared_options.h"
 #include "cli/terminal.h"
@@ -25,14 +26,14 @@ void warn_of_cut(const recording::Player& player, const std::string& file) {
 }
 
 std::string info(const recording::Player& player) {
-  std::string text = fmt::format("began   {}\nlength  {:.1f} s\n", player.header().began_at,
-                                 to_seconds(player.length()));
+  std::string text = fmt::format("began   {}\nlength  {:.1f} s\n",
+                                 printable(player.header().began_at), to_seconds(player.length()));
   const auto& driver = player.header().driver;
-  if (driver.driver_version) text += fmt::format("driver  {}\n", *driver.driver_version);
+  if (driver.driver_version) text += fmt::format("driver  {}\n", printable(*driver.driver_version));
   if (player.header().simulated) text += "the GPUs were simulated\n";
   for (const auto& gpu : player.gpus()) {
-    text +=
-        fmt::format("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
+    text += fmt::format("GPU {}   {}  {}\n", gpu.identity.index, printable(gpu.identity.name),
+                        printable(gpu.identity.uuid));
   }
   return text;
 }

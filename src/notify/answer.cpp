@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "notify/requests.h"
 
 namespace gpuyard::notify {
@@ -33,9 +34,9 @@ std::string explanation(const SinkConfig& sink, const std::string& body) {
   for (const Secret* secret : secrets) {
     if (gives_away(body, secret->reveal())) return "";
   }
-  std::string text = in_one_line(clipped(body, kExcerpt));
-  while (text.ends_with(' ')) text.pop_back();
-  return text.empty() ? "" : ": " + text;
+  std::string_view text = body;
+  while (!text.empty() && text.find_last_of(" \t\r\n") == text.size() - 1) text.remove_suffix(1);
+  return text.empty() ? "" : ": " + printable(clipped(std::string(text), kExcerpt));
 }
 
 // In seconds; the other form, a date, is rare, and our own back-off does as well.

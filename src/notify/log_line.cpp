@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "notify/requests.h"
 
 namespace gpuyard::notify {
@@ -14,7 +15,7 @@ constexpr std::size_t kMostMessage = 2000;
 }  // namespace
 
 std::string log_line(const Notice& notice) {
-  const std::string message = in_one_line(clipped(notice.message, kMostMessage));
+  const std::string message = printable(clipped(notice.message, kMostMessage));
   return fmt::format("{} [severity {}]: {}", notice.status == Status::firing ? "ALERT" : "RESOLVED",
                      notice.severity, message);
 }

@@ -1,6 +1,5 @@
 #include "notify/requests.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace gpuyard::notify {
@@ -19,12 +18,6 @@ std::string clipped(std::string text, std::size_t most) {
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
   return text.append(kMore);
-}
-
-std::string in_one_line(std::string text) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  std::ranges::replace_if(text, is_control, ' ');
-  return text;
 }
 
 http::ClientRequest request_for(const SinkConfig& sink, const std::vector<Notice>& notices,

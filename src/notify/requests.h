@@ -29,7 +29,5 @@ http::ClientRequest request_for(const SinkConfig&, const std::vector<Notice>&, W
 std::string headline(const Notice&);
 // At most so many bytes, and no half of a character.
 std::string clipped(std::string text, std::size_t most);
-// With spaces for control characters.
-std::string in_one_line(std::string text);
 
 }  // namespace gpuyard::notify

@@ -83,7 +83,7 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
     EXPECT_EQ(judge(webhook(), response(401, echo)).why, "example.org answered 401") << echo;
   }
   EXPECT_EQ(judge(webhook(), response(400, "\x1B[2Jno such\nfield ")).why,
-            "example.org answered 400:  [2Jno such field");
+            "example.org answered 400: ?[2Jno such?field");
 }
 
 TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {

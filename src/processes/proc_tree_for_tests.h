@@ -27,6 +27,7 @@ class ProcTree {
     std::uint32_t threads = 1;
     std::uint32_t real_uid = kAnna;
     std::uint32_t uid = kAnna;
+    std::optional<std::uint32_t> saved_uid = {};  // else as it is
     std::string cmdline = std::string("python3\0train.py\0", 17);
     std::string cgroup = "0::/user.slice/user-1000.slice/session-3.scope\n";
     std::string environment = "PATH=/bin";  // the last entry's end is added
@@ -37,11 +38,12 @@ class ProcTree {
   void put(const Process& process) {
     const std::string place = std::to_string(process.pid);
     root_.write(place + "/stat", stat_of(process));
-    root_.write(place + "/status",
-                fmt::format("Name:\t{}\nState:\t{} (x)\nUid:\t{}\t{}\t{}\t{}\nGid:\t1\t1\t1\t1\n"
-                            "NSpid:\t{}\n",
-                            process.command, process.state, process.real_uid, process.uid,
-                            process.uid, process.uid, numbers_of(process)));
+    root_.write(
+        place + "/status",
+        fmt::format("Name:\t{}\nState:\t{} (x)\nUid:\t{}\t{}\t{}\t{}\nGid:\t1\t1\t1\t1\n"
+                    "NSpid:\t{}\n",
+                    process.command, process.state, process.real_uid, process.uid,
+                    process.saved_uid.value_or(process.uid), process.uid, numbers_of(process)));
     root_.write(place + "/cmdline", process.cmdline);
     root_.write(place + "/cgroup", process.cgroup);
     root_.write(place + "/environ",
