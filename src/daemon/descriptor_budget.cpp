@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "http/peer_process.h"
 #include "lease/leases.h"
 
 namespace gpuyard::daemon {
@@ -12,9 +13,12 @@ constexpr rlim_t kForClaims = 4;
 constexpr rlim_t kOfClaim = 2;       // its process, and what watches that
 constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
 
-// Where the daemon listens: the socket of the API and the one for leases among them.
+// Where the daemon listens: the socket of the API, the one for leases and that of Zeus among them.
+// Before Linux 6.5 each connection to those keeps a descriptor of its peer too.
 std::size_t doors_of(const config::Config& config) {
-  return config.server.listen.size() + 2 + config.zeus.listen.size() + 1;
+  constexpr std::size_t kUnixSockets = 3;
+  const std::size_t weight = http::knows_peer_process() ? 1 : 2;
+  return config.server.listen.size() + config.zeus.listen.size() + kUnixSockets * weight;
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                    "that; choose another"},
                   answer);
   }
-  if (auto slow = check_rate(caller, claims_of_); !slow) return refuse(slow.error(), answer);
+  if (auto slow = check_rate(caller, claims_of_, "claims"); !slow)
+    return refuse(slow.error(), answer);
   const Terms terms = terms_of(caller.uid, wish);
   if (auto possible = core_.possible(terms); !possible) return refuse(possible.error(), answer);
   Lease lease;
@@ -168,15 +169,14 @@ Result<void> Leases::room_for(const Caller& caller) const {
                            too_many_own ? " for this user" : "")};
 }
 
-Result<void> Leases::check_rate(const Caller& caller, RateOfEach<std::uint32_t>& rates) {
+Result<void> Leases::check_rate(const Caller& caller, RateOfEach<std::uint32_t>& rates,
+                                std::string_view what) {
   if (caller.admin) return {};
   const auto wait = rates.take(person(caller.uid), loop_.now());
   if (!wait) return {};
-  return Error{Errc::busy,
-               fmt::format("one user may make {} claims in a minute, and renew as often; "
-                           "ask again in {} s",
-                           policy_.shares.claims_a_minute,
-                           std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+  return Error{Errc::busy, fmt::format("one user may make {} {} in a minute; ask again in {} s",
+                                       policy_.shares.claims_a_minute, what,
+                                       std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {

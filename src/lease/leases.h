@@ -211,7 +211,7 @@ class Leases {
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(const Caller&) const;
   // Of what one may do so often in a minute; it counts.
-  Result<void> check_rate(const Caller&, RateOfEach<std::uint32_t>&);
+  Result<void> check_rate(const Caller&, RateOfEach<std::uint32_t>&, std::string_view what);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);

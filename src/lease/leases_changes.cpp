@@ -88,7 +88,8 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   if (lease.until && std::chrono::abs(*lease.until - until) < kLeastRenewal) {
     return answer_when_kept(id, answer);  // it says nothing new, and costs nothing
   }
-  if (auto slow = check_rate(caller, renewals_of_); !slow) return refuse(slow.error(), answer);
+  if (auto slow = check_rate(caller, renewals_of_, "renewals"); !slow)
+    return refuse(slow.error(), answer);
   lease.until = until;
   journal_.put(lease, "renewed", caller.name());
   answer_when_kept(id, answer);
@@ -131,7 +132,8 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
 void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
                    const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
-  if (auto slow = check_rate(caller, claims_of_); !slow) return refuse(slow.error(), answer);
+  if (auto slow = check_rate(caller, claims_of_, "claims"); !slow)
+    return refuse(slow.error(), answer);
   const std::uint32_t whose = person(caller.uid);
   if (!caller.admin && adopting_of_[whose] >= kMostAdoptingOfOwner) {
     return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "

@@ -10,12 +10,13 @@ import pytest
 
 from control_client import Caller, connect
 from control_yard import ControlYard
-from program import PATIENCE
+from program import PATIENCE, PROGRAM, wait_until
 from sim_world import World
 
 GROUP = grp.getgrgid(100).gr_name
 LEASES = "/api/gpu/leases"
 SHARES = {"connections": 30, "streams": 6, "waiting_claims": 5, "claims_a_minute": 20, "changes_a_minute": 10}
+FEW_DESCRIPTORS = 400
 STREAM = b"GET /api/gpu/stream/power HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -148,3 +149,33 @@ def test_changes_of_a_minute(yard, users):
     assert other.put("0", "power-limit", {"power_limit_mw": 400_000}).status == 200
     for _ in range(2 * most):
         assert yard.root.put("0", "power-limit", {"power_limit_mw": 500_000}).status == 200
+
+
+@pytest.fixture
+def narrow(tmp_path):
+    """A daemon that may have few descriptors open: 18 connections at a door, 16 of them for strangers."""
+    program = tmp_path / "gpuyard"
+    program.write_text(f'#!/bin/sh\nulimit -n {FEW_DESCRIPTORS}\nexec {PROGRAM} "$@"\n')
+    program.chmod(0o755)
+    world = World(tmp_path)
+    yard = ControlYard(world, tmp_path, group=GROUP, program=str(program))
+    try:
+        yield yard.start()
+    finally:
+        yard.end()
+        world.end()
+
+
+def test_where_descriptors_are_few_strangers_keep_neither_root_nor_the_driver_out(narrow):
+    crowd = [connect(narrow.daemon.socket, 61101 + i % 3) for i in range(FEW_DESCRIPTORS)]
+    newcomer = Caller(narrow.daemon.socket, 61104, groups=(100,))
+    assert is_answered(newcomer), "whoever has most gives one up"
+    assert is_answered(Caller(narrow.daemon.socket)), "a place is kept"
+    before = narrow.daemon.driver_host()
+    narrow.kill_host()
+    wait_until(lambda: narrow.daemon.driver_host() not in (None, before), "another driver-host")
+    wait_until(lambda: narrow.root.ask("GET", "/api/gpu/devices/0").json()["condition"] == "responsive", "the GPU again")
+    assert narrow.root.ask("GET", "/api/gpu/alerts").json()["alerts"] == []
+    newcomer.close()
+    for one in crowd:
+        one.close()
