@@ -69,6 +69,12 @@ class HistoryRoute : public ::testing::Test {
   Router router_{context_, 0};
 };
 
+TEST_F(HistoryRoute, TellsWhatAReadingCannotExceed) {
+  EXPECT_EQ(answer(get("1", {{"metric", "fan_speed"}})).bound, 100);
+  EXPECT_EQ(answer(get("1", {{"metric", "power"}})).bound, std::nullopt)
+      << "its limit is not known";
+}
+
 TEST_F(HistoryRoute, TellsEachReadingInTheUnitOfItsKey) {
   const auto response = get("1", {{"metric", "power"}});
   ASSERT_EQ(response.status, 200) << *response.body;

@@ -201,6 +201,34 @@ TEST(Leases, AFloodOfClaimsKeepsNobodyFromRenewing) {
   EXPECT_EQ(renew(seconds(90)).error().code, Errc::busy);
 }
 
+TEST(Leases, OfTheLastPlacesToWaitNobodyHasMoreThanAFewAndSomeAreRoots) {
+  Policy policy;
+  policy.most_waiting = 40;
+  World world(1, policy);
+  std::uint32_t number = 0;
+  // How many claims of a user are taken, one after the other.
+  const auto taken = [&](std::uint32_t uid, bool admin = false) {
+    world.ground.start(uid, uid);
+    Caller caller = world.ground.caller(uid);
+    caller.admin = admin;
+    std::size_t count = 0;
+    for (Errc told = Errc::timed_out; told == Errc::timed_out; ++count) {
+      const auto answer = world.heard([&](const Leases::Answer& heard) {
+        world.leases->claim(caller, std::to_string(++number), detached(hours(1)), heard);
+      });
+      told = answer ? Errc::timed_out : answer.error().code;
+    }
+    return count - 1;
+  };
+  EXPECT_EQ(taken(1000), 1U + 10U) << "one is held; a quarter of all may wait";
+  EXPECT_EQ(taken(2000), 10U);
+  EXPECT_EQ(taken(3000), 10U);
+  EXPECT_EQ(taken(4000), 8U) << "of the last eighth";
+  EXPECT_EQ(taken(5000), 2U) << "all there are";
+  EXPECT_EQ(taken(6000), 0U);
+  EXPECT_EQ(taken(0, true), Leases::kWaitingKeptForAdmins);
+}
+
 TEST(Leases, AStaleFenceIsRefused) {
   World world(1);
   world.ground.start(10);

@@ -119,6 +119,10 @@ def test_a_file_that_is_wrong_changes_nothing_and_the_log_says_where(alerts_yard
     if os.geteuid() == 0:
         yard.file.chmod(0o666)
         assert f"others may write to {yard.file}" in yard.reload()
+        yard.file.chmod(0o644)
+        yard.config.chmod(0o666)
+        assert f"others may write to {yard.config}" in yard.reload(), "which names what root runs and loads"
+        yard.config.chmod(0o644)
     yard.file.unlink()
     assert f"{yard.file}" in yard.reload()
     assert yard.get("rules") == rules and yard.firing() == [alert]
