@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/lease_view.h"
+#include "base/shares.h"
 
 namespace gpuyard::api {
 
@@ -27,7 +28,7 @@ class QueueText : public std::enable_shared_from_this<QueueText> {
   // So many are made anew each time; so long is what was made of more told again.
   static constexpr std::size_t kFew = 64;
   static constexpr Duration kToldAgain = std::chrono::milliseconds(250);
-  static constexpr std::size_t kRowsAtOnce = 32;
+  static constexpr std::size_t kRowsAtOnce = shares::kQueueRows;
   // Of those that wait so many are shown.
   static constexpr std::size_t kMostShown = 1000;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/shares.h"
 
 namespace gpuyard {
 
@@ -20,7 +21,7 @@ struct CommandPlan {
   // On top of our own environment.
   std::vector<std::pair<std::string, std::string>> environment = {};
   // One that is not started by then is not started; if it is all the same, it is killed.
-  Duration start_within = std::chrono::seconds(5);
+  Duration start_within = shares::kStart;
   Duration deadline = std::chrono::seconds(60);  // from its start on
   // From SIGTERM, which it gets at its deadline, to SIGKILL.
   Duration grace = std::chrono::seconds(2);
@@ -54,7 +55,7 @@ class [[nodiscard]] CommandRun {
 
   // So many commands of a program wait for a file system that does not let them start; more are
   // not started.
-  static constexpr int kMostStarting = 64;
+  static constexpr int kMostStarting = shares::kStarting;
 
   // `ended` runs once, on the loop, unless this is destroyed first - which it may be in there. At
   // the latest a second after all these times: a process that even SIGKILL does not end is left

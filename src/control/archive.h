@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shares.h"
 #include "control/audit.h"
 #include "control/holding.h"
 
@@ -46,12 +47,12 @@ class Archive {
   static constexpr Duration kSoon = std::chrono::milliseconds(100);
   // So many entries of the audit are kept, each source for itself: whoever may do little pushes
   // out nothing of those who may do more.
-  static constexpr std::int64_t kAuditKept = 10'000;
-  static constexpr std::int64_t kLeaseChangesKept = kAuditKept / 2;
-  static constexpr std::int64_t kRefusalsKept = 1000;
+  static constexpr std::int64_t kAuditKept = shares::kAuditLines;
+  static constexpr std::int64_t kLeaseChangesKept = shares::kLeaseLines;
+  static constexpr std::int64_t kRefusalsKept = shares::kRefusalLines;
   // Those of administrators, however many there are, for so long; a clock that is wrong takes none
   // of the newest kAuditKept away.
-  static constexpr std::chrono::days kAdministratorsKept{90};
+  static constexpr std::chrono::days kAdministratorsKept = shares::kAdministratorsLines;
   static constexpr std::int64_t kMostOfAdministrators = 10 * kAuditKept;
 };
 

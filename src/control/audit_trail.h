@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/loop.h"
+#include "base/shares.h"
 #include "control/archive.h"
 #include "control/order.h"
 
@@ -20,7 +21,7 @@ class AuditTrail {
 
   // Of what somebody was refused, or failed at, more a minute is counted, not noted: nobody shall
   // fill a disk by asking, nor hide behind others. Administrators are noted always.
-  static constexpr int kRefusals = 30;
+  static constexpr int kRefusals = shares::kRefusalsAMinute;
   // So many are told from each other in a minute; who comes then shares one place.
   static constexpr std::size_t kMostPersons = 1024;
 

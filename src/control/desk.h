@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "base/shares.h"
 #include "control/turn.h"
 
 namespace gpuyard::control {
@@ -64,7 +65,7 @@ class Desk final : private Table {
   void close() { closed_ = true; }
   void abandon();
 
-  static constexpr std::size_t kMostWaiting = 64;
+  static constexpr std::size_t kMostWaiting = shares::kChangesOfGpu;
   static constexpr Duration kTryAgain = std::chrono::seconds(10);
 
  private:

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/clock.h"
+#include "base/shares.h"
 
 namespace gpuyard::http {
 
@@ -19,19 +20,19 @@ struct Limits {
       std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
   std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
   std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
-  std::size_t empty_lines = 8;     // before a request line, as some clients send them; 400 beyond
-  std::size_t connections = 1536;  // per listener; more are answered 503 and closed
+  std::size_t empty_lines = 8;  // before a request line, as some clients send them; 400 beyond
+  std::size_t connections = shares::kConnections;  // per listener; more are answered 503 and closed
   // Responses without an end; 503 beyond. Fewer than connections, so that they cannot keep others
   // out.
-  std::size_t streams = 1024;      // per listener
-  std::size_t all_streams = 2048;  // of all listeners together
+  std::size_t streams = shares::kStreams;         // per listener
+  std::size_t all_streams = shares::kAllStreams;  // of all listeners together
   // Of them, what one user or one address on TCP may have at all listeners. Where there is no room
   // left, whoever has most gives way to who has less.
-  std::size_t connections_of_one = 512;
-  std::size_t streams_of_one = 256;
+  std::size_t connections_of_one = static_cast<std::size_t>(Shares{}.connections);
+  std::size_t streams_of_one = static_cast<std::size_t>(Shares{}.streams);
   // Beyond all these, of connections and of streams at each listener: for root and for our own
   // user.
-  std::size_t kept_places = 32;
+  std::size_t kept_places = shares::kKeptPlaces;
 
   Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/shares.h"
 #include "http/peer_groups.h"
 #include "http/peer_process.h"
 #include "http/response_head.h"
@@ -26,7 +27,7 @@
 namespace gpuyard::http {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;  // then other connections get theirs
+constexpr int kAcceptsPerTurn = shares::kAccepts;  // then other connections get theirs
 constexpr Duration kPause = std::chrono::milliseconds(100);
 
 Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& listener) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "base/shares.h"
 #include "http/asio.h"
 
 namespace gpuyard::http {
@@ -24,8 +25,8 @@ class Turns {
   // Cheap; nothing happens to whoever does not sleep.
   void wake(const void* who);
 
-  static constexpr Duration kTogether = std::chrono::microseconds(500);
-  static constexpr std::size_t kPieceBytes = std::size_t{64} * 1024;  // to write in a turn
+  static constexpr Duration kTogether = shares::kTurn;
+  static constexpr std::size_t kPieceBytes = shares::kPieceBytes;  // to write in a turn
 
  private:
   using Resume = std::function<void()>;

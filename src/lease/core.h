@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/shares.h"
 
 namespace gpuyard::lease {
 
@@ -137,8 +138,8 @@ class Core {
   static constexpr Duration kTrustLost = std::chrono::hours(24);
   // So many classes wait side by side; whoever wants something else has all to himself that he
   // could use.
-  static constexpr std::size_t kMostHeads = 64;
-  static constexpr std::size_t kMostHeadsOfOwner = 8;
+  static constexpr std::size_t kMostHeads = shares::kHeads;
+  static constexpr std::size_t kMostHeadsOfOwner = shares::kHeadsOfOwner;
 
   explicit Core(Fairness fairness = {}) : fairness_(fairness) {}
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/shares.h"
 #include "lease/archive.h"
 #include "lease/past.h"
 
@@ -64,7 +65,7 @@ class Journal {
   // Forgets leases that are over so long that asking again is a new claim.
   void forget_old();
   // So many that are over are known at most.
-  static constexpr std::size_t kMostEnded = 20'000;
+  static constexpr std::size_t kMostEnded = shares::kOver;
 
  private:
   struct Batch {

@@ -80,11 +80,13 @@ class Leases {
   // Longer, and people are told.
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
   static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // by less, nothing is renewed
-  static constexpr std::size_t kMostMembers = 64;           // processes counted to a lease by name
-  static constexpr std::size_t kMostAdoptingOfOwner = 8;    // that are not answered yet
+  static constexpr std::size_t kMostMembers =
+      shares::kMembers;  // processes counted to a lease by name
+  static constexpr std::size_t kMostAdoptingOfOwner =
+      shares::kAdopting;                                    // that are not answered yet
   static constexpr std::size_t kMostKnownProcesses = 4096;  // that had a lease, or have one
-  static constexpr std::size_t kMostWaiting = 20'000;
-  static constexpr std::size_t kWaitingKeptForAdmins = 32;  // beyond that
+  static constexpr std::size_t kMostWaiting = shares::kWaitingClaims;
+  static constexpr std::size_t kWaitingKeptForAdmins = shares::kKeptPlaces;  // beyond that
 
   // These outlive it.
   Leases(Loop&, Observer&, Archive&, Policy, std::string boot_id);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shares.h"
 #include "lease/past.h"
 #include "lease/use_books.h"
 
@@ -81,7 +82,7 @@ class UseCount {
   static constexpr std::int64_t kSmallEnergyMj = 1000;
   // So long, and so many of them, are leases known that are over.
   static constexpr Duration kRemembered = std::chrono::hours(24);
-  static constexpr std::size_t kMostRemembered = 20'000;
+  static constexpr std::size_t kMostRemembered = shares::kOver;
 
   // Until then readings are only where counting begins: who has what is not known yet. `found`:
   // held since before this, perhaps since before this daemon.

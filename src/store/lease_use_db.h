@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/shares.h"
 #include "lease/use_books.h"
 #include "store/state_store.h"
 
@@ -48,7 +49,7 @@ Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
 class LeaseUseDb final : public lease::UseArchive {
  public:
   // Beyond this, leases of old days share rows.
-  static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+  static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
 
   // The store outlives this.
   explicit LeaseUseDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
