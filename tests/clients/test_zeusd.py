@@ -1,6 +1,7 @@
 """Our answers beside those of zeusd itself, on two worlds that are alike: the same status, and the
 same JSON but for numbers that are measured and for what we tell besides."""
 
+import http.client
 import json
 import os
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fleet import World
-from program import UnixConnection, wait_until
+from powercap import Powercap
+from program import PATIENCE, UnixConnection, wait_until
 from proofs import record
 from zeus_facade import Facade
 
@@ -72,7 +74,10 @@ MEASURED = ("timestamp_ms", "power_mw", "energy_mj")
 
 
 def ask(socket, method, target):
-    connection = UnixConnection(socket)
+    return answer_of(UnixConnection(socket), method, target)
+
+
+def answer_of(connection, method, target):
     try:
         connection.request(method, target)
         answer = connection.getresponse()
@@ -146,3 +151,22 @@ def test_what_zeusd_answers_we_answer(both):
     assert [{"id": gpu["id"], "name": gpu["name"]} for gpu in discovered["gpus"]] == theirs_discovered[
         "gpus"]
     record("zeusd", "ran")
+
+
+def test_what_cpus_use_is_told_over_the_socket_alone(daemon, tmp_path):
+    """zeusd tells it over TCP as well, to anybody: docs/zeus.md has the difference."""
+    cpus = Powercap(tmp_path / "powercap", {0: (150, 20)})
+    (tmp_path / "yard").mkdir()
+    world = World(tmp_path / "world", "h100", 1, "idle")
+    try:
+        ours = Facade(daemon, world, tmp_path / "yard", powercap=cpus.directory)
+        target = "/cpu/get_cumulative_energy?cpu=true&dram=true"
+        assert ask(ours.socket, "GET", target)[0] == 200
+        over_tcp = http.client.HTTPConnection("127.0.0.1", ours.tcp_port(), timeout=PATIENCE)
+        status, _, text = answer_of(over_tcp, "GET", target)
+        assert status == 403 and "cpu_over_tcp" in text
+        over_tcp = http.client.HTTPConnection("127.0.0.1", ours.tcp_port(), timeout=PATIENCE)
+        assert json.loads(answer_of(over_tcp, "GET", "/discover")[2])["cpus"] == []
+    finally:
+        cpus.stop()
+        world.stop()
