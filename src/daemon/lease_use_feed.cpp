@@ -76,7 +76,8 @@ void LeaseUseFeed::on_lease(const Lease& now, State before) {
   // Between two syncs of the disk a lease may come and go.
   const bool begun = now.granted_wall && before == State::waiting;
   if (begun) book_.begin(holding_of(now));
-  if (now.state == State::ended && (begun || lease::has_gpus(before))) book_.end(now.id, loop_.now());
+  if (now.state == State::ended && (begun || lease::has_gpus(before)))
+    book_.end(now.id, loop_.now());
 }
 
 void LeaseUseFeed::fresh(std::function<void(const lease::UseReadings&)> done) {
