@@ -1,5 +1,6 @@
 // gpuyard alerts: what is wrong, and what people do about it.
 #include <algorithm>
+#include <set>
 
 #include "andon/rule_reader.h"
 #include "base/json_writer.h"
@@ -62,6 +63,34 @@ int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
       });
 }
 
+int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
+  return show(verb, answer, [&](const auto& all) {
+    return silences_text(all, wall_now(), Screen::of_stdout(verb.color));
+  });
+}
+
+// A silence is of one GPU or of all: several are made one after the other, and shown together.
+int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol::SilenceWish wish,
+                 const std::vector<std::string>& gpus) {
+  std::set<std::string> made;
+  std::optional<Error> failed;
+  for (auto gpu = gpus.begin(); gpu != gpus.end() && !failed; ++gpu) {
+    wish.gpu = *gpu;
+    const auto one = client::call(daemon, protocol::kSilence, {}, wish);
+    if (one) {
+      made.insert(one->id);
+    } else {
+      failed = one.error();
+    }
+  }
+  if (!made.empty()) {
+    auto all = client::call(daemon, protocol::kSilencesNow);
+    if (all) std::erase_if(all->silences, [&](const auto& one) { return !made.contains(one.id); });
+    if (const int told = silences(verb, all); told != 0) return told;
+  }
+  return failed ? complain_about_alerts(*failed) : 0;
+}
+
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length = seconds_of(verb.length, "--for");
   if (!length) return complain(length.error());
@@ -69,38 +98,16 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   wish.for_s = *length;
   wish.rule = unless_empty(verb.rule);
   wish.comment = unless_empty(verb.note);
-  // A silence is of one GPU or of all.
   const auto gpus = split(verb.gpus, ',');
   if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
     return complain({Errc::invalid, "--gpus: a list of GPUs with an empty name in it"});
   }
-  std::vector<protocol::Silence> made;
-  std::optional<Error> failed;
-  for (const std::string& gpu : gpus) {
-    wish.gpu = unless_empty(gpu);
-    auto one = client::call(daemon, protocol::kSilence, {}, wish);
-    if (!one) {
-      failed = one.error();
-      break;
-    }
-    made.push_back(*std::move(one));
-  }
-  if (made.empty()) {
-    // What failed is said below.
-  } else if (!verb.json) {
-    print(silences_text({1, false, made}, wall_now(), Screen::of_stdout(verb.color)));
-  } else if (gpus.size() == 1) {
-    print(json::to_json(made.front()) + "\n");
-  } else {
-    print(json::to_json(made) + "\n");
-  }
-  return failed ? complain_about_alerts(*failed) : 0;
-}
-
-int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
-  return show(verb, answer, [&](const auto& all) {
-    return silences_text(all, wall_now(), Screen::of_stdout(verb.color));
-  });
+  if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
+  wish.gpu = unless_empty(verb.gpus);
+  return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
+              [&](const protocol::Silence& one) {
+                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
+              });
 }
 
 int rules(const AlertsVerb& verb, const http::Endpoint& daemon) {

@@ -7,6 +7,7 @@
 namespace gpuyard::lease {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::seconds;
 
 TEST(LeasesKept, AreOnTheDiskBeforeAnybodyHearsOfThem) {

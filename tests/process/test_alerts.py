@@ -164,6 +164,15 @@ def test_a_silence_keeps_it_quiet_and_not_unseen(start):
     assert gone.returncode == 6
 
 
+def test_several_gpus_are_silenced_at_once_and_shown_together(start):
+    yard = start(gpus=2, alerts="")
+    both = yard.json("silences", "alerts", "silence", "0", "1", "--for", "1h")["silences"]
+    assert [one["gpu"] for one in both] == [yard.world.uuid(0), yard.world.uuid(1)]
+    begun = yard.go("alerts", "silence", "--gpus", "1,9", "--for", "1h", "--json")
+    assert begun.returncode == 6 and "GPU index 9" in begun.stderr
+    assert [one["gpu"] for one in json.loads(begun.stdout)["silences"]] == [yard.world.uuid(1)], "what was done"
+
+
 def test_everybody_may_look_and_only_control_may_act(shared):
     yard = shared("--simulate", "1")
     for path in ("/api/gpu/alerts", "/api/gpu/alerts/history", "/api/gpu/rules", "/api/gpu/sinks",
