@@ -20,7 +20,6 @@ std::optional<lease::Counted> counted_of(const std::optional<energy::Booked>& bo
   return lease::Counted{booked->taken, booked->energy_mj, booked->estimated_mj, booked->unknown};
 }
 
-// Whose use is to be known from the start, all of leases that had GPUs at some time.
 }  // namespace
 
 LeaseUseFeed::LeaseUseFeed(Loop& loop, telemetry::Telemetry& telemetry, energy::Meter& meter,

@@ -19,8 +19,8 @@ bool accepts_gzip(const std::vector<Header>& headers);
 // Whether an If-None-Match field names `etag`, or "*".
 bool names_etag(std::string_view if_none_match, std::string_view etag);
 
-// A body that others hold as well is compressed once, or unpacked once. It holds none of them
-// alive.
+// A body that others hold as well is compressed once, or unpacked once. It keeps the
+// last few that it made.
 class GzipCache {
  public:
   using Body = std::shared_ptr<const std::string>;

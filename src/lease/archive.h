@@ -35,7 +35,7 @@ struct Cordon {
 struct Entry {
   std::vector<Event> events = {};
   std::vector<Lease> leases = {};           // in the place of what was kept of them
-  std::vector<std::string> forgotten = {};  // ids of leases that are over long enough
+  std::vector<std::string> forgotten = {};  // ids of leases that are over, before those of `leases`
   Ticket last_ticket = 0;                   // the highest ever; 0: as it was
   Fence last_fence = 0;                     // the same
   std::vector<Cordon> cordoned = {};

@@ -73,16 +73,15 @@ bool GpuBook::lost(const DeviceId& id) const {
   return gpu == gpus_.end() || gpu->second.withheld == "lost";
 }
 
-void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside, TimePoint now) {
+void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside, TimePoint now, bool leased) {
   const bool first = seen_.insert(gpu).second;
   const auto before = std::exchange(outside_since_[gpu], {});
   for (const Seen& one : outside) {
     if (!one.started) continue;
     const Process process{one.pid, *one.started};
     const auto known = before.find(process);
-    outside_since_[gpu][process] = known != before.end() ? known->second
-                                   : first               ? *one.started
-                                                         : now;
+    const bool knew = known != before.end() && !leased;
+    outside_since_[gpu][process] = knew ? known->second : first && !leased ? *one.started : now;
   }
   if (outside.empty()) {
     outside_.erase(gpu);

@@ -55,9 +55,10 @@ class GpuBook {
   // Not there any more, or not to be reached: it holds nobody's memory, and nobody gets it.
   bool lost(const DeviceId&) const;
   // Who uses it outside any lease.
-  void seen(const DeviceId&, std::vector<Seen>, TimePoint now);
+  void seen(const DeviceId&, std::vector<Seen>, TimePoint now, bool leased);
   // Since when it is known that this process does; nothing: it was not seen yet. One that was there
-  // at the first look has done so since it began, for all that is known.
+  // at the first look has done so since it began, for all that is known. The time in which the GPU
+  // was somebody's does not count.
   std::optional<TimePoint> outside_since(const DeviceId&, const Process&) const;
   // What of its memory is used but for drawing, newer than know() may have told it.
   void use(const DeviceId&, std::int64_t used_bytes);

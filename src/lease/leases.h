@@ -143,9 +143,9 @@ class Leases {
   // Those of them that have GPUs.
   std::vector<const Lease*> with_gpus() const { return journal_.with_gpus(); }
   const Lease* find(std::string_view id) const;
-  // Whether there is such a lease, on the disk or on its way there.
   // Whose what a uid has is.
   std::uint32_t person(std::uint32_t uid) const;
+  // Whether there is such a lease, on the disk or on its way there.
   bool knows(std::string_view id) const { return journal_.find(id) != nullptr; }
   // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
   Result<void> may_use(std::string_view id, std::optional<Fence>, const DeviceId&) const;

@@ -88,8 +88,11 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   if (lease.until && std::chrono::abs(*lease.until - until) < kLeastRenewal) {
     return answer_when_kept(id, answer);  // it says nothing new, and costs nothing
   }
-  if (auto slow = check_rate(caller, renewals_of_, "renewals"); !slow)
+  // One that would end soon is always renewed: nobody loses a lease by renewing others.
+  const bool soon = lease.until && *lease.until - loop_.now() < ttl / 2;
+  if (auto slow = soon ? Result<void>() : check_rate(caller, renewals_of_, "renewals"); !slow) {
     return refuse(slow.error(), answer);
+  }
   lease.until = until;
   journal_.put(lease, "renewed", caller.name());
   answer_when_kept(id, answer);
@@ -188,15 +191,15 @@ std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSe
     return Error{Errc::conflict, fmt::format("one user may have {} GPUs at a time",
                                              policy_.fairness.most_gpus_of_owner)};
   }
-  TimePoint since = TimePoint::min();  // on the GPU where it came last
-  for (const DeviceId& gpu : gpus_.names(used)) {
-    since = std::max(since, gpus_.outside_since(gpu, who.process).value_or(loop_.now()));
-  }
   for (const auto& [ticket, claim] : core_.waiting()) {
     if (claim.terms.owner == person(who.uid) || (claim.terms.eligible & used).none()) continue;
     const auto id = by_ticket_.find(ticket);
     const Lease* lease = id == by_ticket_.end() ? nullptr : journal_.find(id->second);
-    if (lease == nullptr || lease->asked >= since) continue;
+    const auto came_later = [&](const DeviceId& gpu) {
+      return lease->asked < gpus_.outside_since(gpu, who.process).value_or(loop_.now());
+    };
+    const auto wanted = gpus_.names(claim.terms.eligible & used);
+    if (lease == nullptr || std::ranges::none_of(wanted, came_later)) continue;
     return Error{Errc::conflict,
                  fmt::format("uid {} waited for these GPUs when pid {} began to use them, so that "
                              "it stays outside any lease; end it and wait, or ask an administrator "

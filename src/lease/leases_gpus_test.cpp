@@ -227,6 +227,42 @@ TEST_F(Adopting, AnOldProcessThatBeginsToUseAGpuWhileOthersWaitPassesNobodyEithe
       << passed.error().message;
 }
 
+TEST_F(Adopting, WhoWasThereBeforeOthersAskedIsNotBarredByThem) {
+  world.leases->on_processes();
+  world.loop.run_posted();
+  squat("GPU-1");
+  world.leases->on_processes();
+  world.loop.advance(seconds(1));
+  world.ground.start(11, 2000);
+  Wish both;
+  both.gpus = 2;
+  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  world.loop.advance(seconds(1));
+  world.leases->on_processes();
+  world.loop.advance(seconds(1));
+  EXPECT_TRUE(adopt());
+}
+
+TEST_F(Adopting, WhoCameWhileAGpuWasSomebodysHasNotComeBeforeThoseWhoWait) {
+  Wish both;
+  both.gpus = 2;
+  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
+  squat("GPU-1");
+  world.leases->on_processes();
+  world.loop.advance(seconds(1));
+  world.ground.start(11, 2000);
+  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  world.loop.advance(seconds(5));
+  world.leases->on_processes();
+  world.loop.run_posted();
+  ASSERT_TRUE(world.release(10, "a"));
+  world.ground.stop(10);
+  world.loop.advance(seconds(2));
+  world.leases->on_processes();
+  world.loop.run_posted();
+  EXPECT_FALSE(adopt());
+}
+
 TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
   squat("GPU-1");
   std::size_t answered = 0;

@@ -193,7 +193,7 @@ void Leases::look_outside_at(const DeviceId& gpu, const std::vector<Seen>& list,
   }
   if (used != sight.used_bytes.end() && used->second) gpus_.use(gpu, *used->second);
   tell_of_squatters(gpu, outside);
-  gpus_.seen(gpu, std::move(outside), loop_.now());
+  gpus_.seen(gpu, std::move(outside), loop_.now(), leased(gpu));
 }
 
 void Leases::tell_of_squatters(const DeviceId& gpu, const std::vector<Seen>& outside) const {

@@ -16,7 +16,9 @@ template <class Time>
 class Past {
  public:
   void add(std::uint32_t whose, std::string name, Time ended) {
-    of_[whose].push_back({std::move(name), ended});
+    Line& all = of_[whose];
+    // At the end, but for a clock that was set back.
+    all.insert(std::ranges::upper_bound(all, ended, {}, &One::ended), {std::move(name), ended});
     ++size_;
   }
 

@@ -17,6 +17,13 @@ TEST(Past, WhatIsTooOldIsForgotten) {
   EXPECT_EQ(past.take_old(13, 9), Names{"c"});
 }
 
+TEST(Past, AnEndInTheFutureKeepsNoOther) {
+  Past<int> past;
+  past.add(1, "of a wrong clock", 1000);
+  past.add(1, "a", 10);
+  EXPECT_EQ(past.take_old(11, 9), Names{"a"});
+}
+
 TEST(Past, NobodyPushesOutWhatIsOthers) {
   Past<int> past;
   past.add(2, "hers", 0);

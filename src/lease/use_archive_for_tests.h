@@ -37,6 +37,7 @@ class FakeUseArchive final : public UseArchive {
     ++saves;
     loop_.post([this, entry = std::move(entry), saved = std::move(saved)] {
       if (trouble) return saved(*trouble);
+      growing = entry.growing;
       for (const UseRow& row : entry.folds) {
         if (rows.erase({row.day, row.lease, row.gpu}) == 0) continue;
         UseRow& shared = rows[{row.day, "folded:" + std::to_string(row.uid), row.gpu}];
@@ -72,6 +73,7 @@ class FakeUseArchive final : public UseArchive {
 
   std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
   std::vector<UseRow> unkept;
+  std::set<std::string> growing;  // at the last save
   std::optional<UseQuestion> asked;
   Result<UseAnswer> answer = UseAnswer{};
   std::vector<std::string> said{"it began anew"};

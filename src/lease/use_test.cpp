@@ -81,6 +81,7 @@ TEST_F(UseBookTest, WhatIsOpenIsKeptEveryMinuteAndWhenTheDaemonStops) {
   book_->stop();
   loop_.run_posted();
   EXPECT_EQ(archive_.energy_of("a"), 7'000'000);
+  EXPECT_TRUE(archive_.growing.contains("a")) << "nothing of it is folded";
 }
 
 TEST_F(UseBookTest, ACrashLosesAtMostAMinuteAndALeaseGoesOnFromThere) {
@@ -130,6 +131,7 @@ TEST_F(UseBookTest, WhatCouldNotBeKeptIsKeptTheNextTime) {
   const int saves = archive_.saves;
   tick(10);
   EXPECT_EQ(archive_.saves, saves) << "kept once";
+  EXPECT_TRUE(archive_.growing.contains("a")) << "it was not kept before";
 }
 
 TEST_F(UseBookTest, WhatIsToShareARowDoesSoOnceItIsKept) {

@@ -60,8 +60,8 @@ class FakeDisk final : public Archive {
 
   void keep(const Entry& entry) {
     for (const Event& event : entry.events) events.push_back(event);
-    for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const std::string& id : entry.forgotten) leases.erase(id);
+    for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const Cordon& cordon : entry.cordoned) cordons.insert_or_assign(cordon.gpu, cordon);
     for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
     last_ticket = std::max(last_ticket, entry.last_ticket);

@@ -252,6 +252,10 @@ TEST_F(LeaseDbTest, WhatIsForgottenIsGone) {
   forgets.forgotten = {"over", "never was"};
   ASSERT_TRUE(save(forgets));
   EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
+  lease::Entry again = entry({held("over", 3, "GPU-2")});
+  again.forgotten = {"over"};
+  ASSERT_TRUE(save(again));
+  EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
 }
 
 TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {

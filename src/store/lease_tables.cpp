@@ -197,8 +197,9 @@ Result<std::uint64_t> count_entries(Database& database) {
 
 Result<void> save_leases(Database& database, const Entry& entry, std::uint64_t number) {
   if (auto done = add_events(database, entry.events); !done) return done;
-  if (auto done = put_leases(database, entry.leases); !done) return done;
+  // An id that is forgotten may be another lease's in the same entry.
   if (auto done = forget(database, entry.forgotten); !done) return done;
+  if (auto done = put_leases(database, entry.leases); !done) return done;
   if (auto done = raise_counters(database, entry); !done) return done;
   if (auto done = raise_counter(database, kEntries, number); !done) return done;
   return put_cordons(database, entry);

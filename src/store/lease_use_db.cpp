@@ -89,6 +89,8 @@ constexpr const char* kFoldable =
 
 // A file that grew too large is made smaller by so many of these steps at a time.
 constexpr int kFoldsAtOnce = 8;
+// Where there was nothing to fold, looking again at once would only cost time.
+constexpr int kSavesOfRest = 100;
 
 UseSum sum_of(const Statement& row, UseBy by) {
   constexpr double kNanoseconds = 1e9;
@@ -214,13 +216,13 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
   if (!*found) return false;
   const std::int64_t uid = most->integer(0);
   const std::int64_t day = most->integer(1);
-  // A lease is counted on its first day, at the first of its GPUs.
+  // A lease is counted on its last day, at the last of its GPUs.
   auto fold = database.prepare(fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
       "other.lease = lease_use.lease AND other.simulated = lease_use.simulated AND "
-      "(other.day, other.gpu) < (lease_use.day, lease_use.gpu))) FROM lease_use "
+      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
       kFoldable, kAdd));
   auto drop = database.prepare(
@@ -259,20 +261,18 @@ namespace {
 // Until the file is small enough, or there is nothing more that can be folded.
 Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
                                    const std::set<std::string>& growing, std::atomic<bool>& needed,
-                                   std::atomic<std::int64_t>& nothing_on) {
-  for (int i = 0; i < kFoldsAtOnce; ++i) {
+                                   std::atomic<int>& rests) {
+  if (rests > 0) --rests;
+  for (int i = 0; i < kFoldsAtOnce && rests == 0; ++i) {
     const auto bytes = database.bytes_used();
     if (!bytes) return bytes.error();
     if (*bytes <= most) break;
-    const auto newest = database.number("SELECT MAX(day) FROM lease_use");
-    if (!newest) return newest.error();
-    if (nothing_on == *newest) break;  // until another day has begun
     const auto folded = fold_oldest_use(database, growing);
     if (!folded) return folded.error();
     if (*folded) {
       needed = true;
     } else {
-      nothing_on = *newest;
+      rests = kSavesOfRest;
     }
   }
   return {};
@@ -286,8 +286,8 @@ bool LeaseUseDb::save(lease::UseEntry entry, std::function<void(const Result<voi
        folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
         if (auto done = fold_use(database, entry->folds); !done) return done;
-        auto done = fold_what_is_too_much(database, most, entry->growing, folding->needed,
-                                          folding->nothing_on);
+        auto done =
+            fold_what_is_too_much(database, most, entry->growing, folding->needed, folding->rests);
         return done ? save_use(database, entry->rows) : done;
       },
       std::move(saved));
@@ -296,10 +296,11 @@ bool LeaseUseDb::save(lease::UseEntry entry, std::function<void(const Result<voi
 std::vector<std::string> LeaseUseDb::notes() const {
   auto notes = store_.notes();
   if (folding_->needed) {
-    notes.push_back(fmt::format(
-        "usage.db has reached {} MiB: of the users with most leases, those of old days share a row "
-        "for each day and GPU",
-        most_bytes_ >> 20));
+    notes.push_back(
+        fmt::format("usage.db has reached {} MiB: of the users with most leases, those that are "
+                    "over share a row "
+                    "for each day and GPU, the oldest first",
+                    most_bytes_ >> 20));
   }
   return notes;
 }

@@ -32,6 +32,9 @@ CREATE TABLE lease_use(
 inline constexpr const char* kFoldedUse =
     "ALTER TABLE lease_use ADD COLUMN leases INTEGER NOT NULL DEFAULT 1;";
 
+// Whether a lease has rows of other days.
+inline constexpr const char* kUseByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
+
 Result<std::vector<lease::UseRow>> load_use(Database&, lease::Day since,
                                             const std::set<std::string>& leases);
 Result<void> save_use(Database&, const std::vector<lease::UseRow>&);
@@ -48,7 +51,7 @@ Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
 
 class LeaseUseDb final : public lease::UseArchive {
  public:
-  // Beyond this, leases of old days share rows.
+  // Beyond this, leases that are over share rows, those of the oldest days first.
   static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
 
   // The store outlives this.
@@ -66,8 +69,8 @@ class LeaseUseDb final : public lease::UseArchive {
   StateStore& store_;
   const std::int64_t most_bytes_;
   struct Folding {
-    std::atomic<bool> needed = false;                  // it was too large
-    std::atomic<std::int64_t> nothing_on = INT64_MIN;  // the newest day when nothing was to fold
+    std::atomic<bool> needed = false;  // it was too large
+    std::atomic<int> rests = 0;        // saves for which it is not tried: nothing was to fold
   };
   std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // the worker's
 };
