@@ -128,7 +128,7 @@ TEST_F(OverTcp, AStreamIsNoFiner) {
   std::vector<std::int64_t> told;
   const auto heard = coarse_cpus_.listen(
       [&](const cpu::Energies& read) { told.push_back(*read.packages[0].energy_uj); });
-  std::uint64_t energy_uj = 5'999'999;
+  std::int64_t energy_uj = 5'999'999;
   for (int tenth = 0; tenth < 30; ++tenth) {
     cpu::RaplTree::set(tree_.package(0), energy_uj += 50'000);
     loop_.advance(cpu::Watch::kPeriod);
