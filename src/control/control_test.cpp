@@ -398,6 +398,10 @@ TEST(Control, TheAuditKnowsWhoseDoingItWas) {
   EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), AuditEntry::Source::lease);
   EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), AuditEntry::Source::administrator);
   EXPECT_EQ(source({kOurselves, true}), AuditEntry::Source::user);
+  Asker stranger{"anonymous over TCP"};
+  stranger.over_tcp = true;
+  daemon.ask({stranger, {"GPU-9"}, Put{power_limit(300'000), {}}});
+  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused_over_tcp);
 }
 
 }  // namespace
