@@ -75,14 +75,15 @@ bool GpuBook::lost(const DeviceId& id) const {
 
 void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside, TimePoint now, bool leased) {
   const bool first = seen_.insert(gpu).second;
-  const auto before = std::exchange(outside_since_[gpu], {});
+  auto& known = outside_since_[gpu];
   for (const Seen& one : outside) {
     if (!one.started) continue;
-    const Process process{one.pid, *one.started};
-    const auto known = before.find(process);
-    const bool knew = known != before.end() && !leased;
-    outside_since_[gpu][process] = knew ? known->second : first && !leased ? *one.started : now;
+    const Stay begun{first ? *one.started : now, now};
+    Stay& stay = known.try_emplace({one.pid, *one.started}, begun).first->second;
+    if (leased) stay.since = now;
+    stay.seen = now;
   }
+  std::erase_if(known, [&](const auto& one) { return now - one.second.seen > kMissed; });
   if (outside.empty()) {
     outside_.erase(gpu);
   } else {
@@ -94,7 +95,7 @@ std::optional<TimePoint> GpuBook::outside_since(const DeviceId& gpu, const Proce
   const auto all = outside_since_.find(gpu);
   if (all == outside_since_.end()) return std::nullopt;
   const auto since = all->second.find(process);
-  return since == all->second.end() ? std::nullopt : std::optional(since->second);
+  return since == all->second.end() ? std::nullopt : std::optional(since->second.since);
 }
 
 void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {

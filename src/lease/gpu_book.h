@@ -77,6 +77,13 @@ class GpuBook {
   bool complete() const { return complete_; }  // somebody has told of the GPUs
 
  private:
+  // A process may be missed by a look or two.
+  static constexpr Duration kMissed = std::chrono::seconds(10);
+  struct Stay {
+    TimePoint since;
+    TimePoint seen;  // last
+  };
+
   void place(const PoolGpu&);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
 
@@ -87,7 +94,7 @@ class GpuBook {
   std::map<DeviceId, std::vector<Seen>> outside_;
   std::set<DeviceId> looked_at_;
   std::set<DeviceId> seen_;  // of which a list was ever read
-  std::map<DeviceId, std::map<Process, TimePoint>> outside_since_;
+  std::map<DeviceId, std::map<Process, Stay>> outside_since_;
   bool complete_ = false;
 };
 

@@ -243,6 +243,25 @@ TEST_F(Adopting, WhoWasThereBeforeOthersAskedIsNotBarredByThem) {
   EXPECT_TRUE(adopt());
 }
 
+TEST_F(Adopting, ALookThatMissesAProcessDoesNotMakeItNew) {
+  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  squat("GPU-1");
+  world.leases->on_processes();
+  world.loop.advance(seconds(1));
+  world.ground.start(11, 2000);
+  Wish both;
+  both.gpus = 2;
+  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  for (const bool listed : {false, true}) {
+    auto& gpus = world.ground.running.at(kSquatter).gpus;
+    gpus.clear();
+    if (listed) gpus.insert("GPU-1");
+    world.leases->on_processes();
+    world.loop.advance(seconds(1));
+  }
+  EXPECT_TRUE(adopt());
+}
+
 TEST_F(Adopting, WhoCameWhileAGpuWasSomebodysHasNotComeBeforeThoseWhoWait) {
   Wish both;
   both.gpus = 2;
