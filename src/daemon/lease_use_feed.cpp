@@ -50,7 +50,7 @@ void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
 
 // What leases in containers use is their owner's.
 lease::Holding LeaseUseFeed::holding_of(const Lease& lease) const {
-  return {lease.id, leases_.person(lease.uid), lease.gpus, lease.granted};
+  return {lease.id, leases_.person(lease.uid), lease.gpus, lease.granted, lease.fence};
 }
 
 // Whose use is to be known from the start, all of leases that had GPUs at some time.

@@ -83,7 +83,7 @@ void UseBook::observe(const UseReadings& readings) {
 
 void UseBook::collect(std::vector<UseRow> rows) {
   for (UseRow& row : rows) {
-    Key key{row.day, row.lease, row.gpu};
+    Key key{row.day, row.lease, row.fence, row.gpu};
     unkept_.insert_or_assign(std::move(key), std::move(row));
   }
   for (; unkept_.size() > kMostUnkept; ++lost_) unkept_.erase(unkept_.begin());
@@ -115,7 +115,7 @@ void UseBook::on_kept(const UseEntry& entry, const Result<void>& kept) {
   if (!kept) std::ranges::copy(entry.folds, std::back_inserter(to_fold_));
   if (!kept) return;  // the archive says what is wrong with it; tried again with what comes next
   for (const UseRow& row : entry.rows) {
-    const auto same = unkept_.find({row.day, row.lease, row.gpu});
+    const auto same = unkept_.find({row.day, row.lease, row.fence, row.gpu});
     if (same == unkept_.end() || same->second != row) continue;
     unkept_.erase(same);
     if (row.folds_as) to_fold_.push_back(row);

@@ -67,7 +67,7 @@ class UseBook {
   std::vector<std::string> notes() const;
 
  private:
-  using Key = std::tuple<Day, std::string, DeviceId>;
+  using Key = std::tuple<Day, std::string, std::uint64_t, DeviceId>;
 
   void load();
   void tick();

@@ -41,6 +41,9 @@ struct UseRow {
   std::uint32_t uid = 0;
   bool simulated = false;
   Tally tally = {};
+  // An id may be another lease's once it is forgotten; its fence never is. 0: of a row from before
+  // it was kept, or of none.
+  std::uint64_t fence = 0;
   // Of a lease that is over and used next to nothing: once it is kept, it is made part of the row
   // of all such leases of its user. Its first row counts as a lease there, its others as none.
   std::optional<std::int64_t> folds_as = {};

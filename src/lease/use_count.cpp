@@ -76,23 +76,45 @@ void UseCount::open(const std::vector<Holding>& found, bool simulated) {
   }
 }
 
+// Leases whose rows are all from before fences were kept.
+void UseCount::go_on_without_fences(const std::vector<UseRow>& rows) {
+  std::set<std::string_view> with;
+  for (const UseRow& row : rows) {
+    if (row.fence != 0) with.insert(row.lease);
+  }
+  for (const UseRow& row : rows) {
+    const auto holder = holders_.find(row.lease);
+    if (holder != holders_.end() && !with.contains(row.lease)) holder->second.fence = 0;
+  }
+}
+
 void UseCount::restore(const std::vector<UseRow>& rows) {
-  std::map<std::string, std::map<DeviceId, Tally>> over;
-  std::map<std::string, std::uint32_t> uids;
+  struct Over {
+    std::uint64_t fence = 0;
+    std::uint32_t uid = 0;
+    std::map<DeviceId, Tally> gpus = {};
+  };
+  std::map<std::string, Over> over;
+  go_on_without_fences(rows);
   for (const UseRow& row : rows) {
     if (row.simulated != simulated_) continue;
     const auto holder = holders_.find(row.lease);
+    if (holder != holders_.end() && row.fence != holder->second.fence) continue;  // another's
     if (holder == holders_.end()) {
-      over[row.lease][row.gpu].add(row.tally);
-      uids[row.lease] = row.uid;
+      Over& last = over[row.lease];
+      if (row.fence > last.fence) last = {};
+      if (row.fence < last.fence) continue;
+      last.fence = row.fence;
+      last.uid = row.uid;
+      last.gpus[row.gpu].add(row.tally);
     } else {
       holder->second.shares[row.gpu].days[row.day].tally.add(row.tally);
     }
   }
-  for (const auto& [lease, gpus] : over) {
+  for (const auto& [lease, last] : over) {
     std::vector<Tally> tallies;
-    for (const auto& [gpu, tally] : gpus) tallies.push_back(tally);
-    remember(lease, uids[lease], summary_of(tallies));
+    for (const auto& [gpu, tally] : last.gpus) tallies.push_back(tally);
+    remember(lease, last.uid, summary_of(tallies));
   }
   for (auto& [lease, holder] : holders_) {
     for (auto& [gpu, share] : holder.shares) {
@@ -107,6 +129,7 @@ void UseCount::begin(const Holding& holding) {
   if (!added) return;
   Holder& holder = place->second;
   holder.uid = holding.uid;
+  holder.fence = holding.fence;
   holder.granted = holding.granted;
   for (const DeviceId& id : holding.gpus) {
     holder.shares[id].held_until = holding.granted;
@@ -315,7 +338,8 @@ void UseCount::put_changed(const std::string& lease, const Holder& holder,
                            std::vector<UseRow>& rows) const {
   for (const auto& [id, share] : holder.shares) {
     for (const auto& [day, line] : share.days) {
-      if (line.changed) rows.push_back({day, lease, id, holder.uid, simulated_, line.tally});
+      if (line.changed)
+        rows.push_back({day, lease, id, holder.uid, simulated_, line.tally, holder.fence});
     }
   }
 }
@@ -371,9 +395,11 @@ std::optional<Duration> UseCount::idle_of(const Holder& holder, TimePoint now) {
 }
 
 std::optional<Use> UseCount::of(std::string_view lease, TimePoint now) const {
-  if (const auto over = remembered_.find(lease); over != remembered_.end()) return over->second;
   const auto found = holders_.find(lease);
-  if (lease.empty() || found == holders_.end()) return std::nullopt;
+  if (lease.empty() || found == holders_.end()) {
+    const auto over = remembered_.find(lease);
+    return over == remembered_.end() ? std::nullopt : std::optional(over->second);
+  }
   const Holder& holder = found->second;
   std::vector<Tally> tallies;
   for (const auto& [id, share] : holder.shares) tallies.push_back(total(share));

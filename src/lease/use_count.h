@@ -52,6 +52,7 @@ struct Holding {
   std::uint32_t uid = 0;  // of the person, not of one of his containers
   std::vector<DeviceId> gpus = {};
   TimePoint granted;
+  std::uint64_t fence = 0;
 };
 
 // What was used under one lease until now, or in all.
@@ -118,6 +119,7 @@ class UseCount {
   };
   struct Holder {
     std::uint32_t uid = 0;
+    std::uint64_t fence = 0;  // of its rows
     TimePoint granted;
     std::optional<TimePoint> ended;
     std::map<DeviceId, Share> shares;
@@ -152,6 +154,7 @@ class UseCount {
   bool waits(const std::string& lease, const Holder&) const;
   void close(const std::string& lease, Holder&);
   void close_all();
+  void go_on_without_fences(const std::vector<UseRow>&);
   static void touch(Holder&);
   void remember(const std::string& lease, std::uint32_t uid, Use);
   void forget_old();

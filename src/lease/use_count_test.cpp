@@ -304,6 +304,24 @@ TEST(UseCount, ALeaseThatWasFoundGoesOnFromWhatWasKeptOfIt) {
   EXPECT_EQ(rows.at({day, "a", "GPU-0"}).tally.held, seconds(103));
 }
 
+TEST(UseCount, AnIdThatIsClaimedAgainGoesOnFromRowsOfItsOwn) {
+  const Day day = std::chrono::floor<std::chrono::days>(kNoon);
+  const auto row = [&](const std::string& lease, std::uint64_t fence, std::int64_t millijoules) {
+    UseRow out{day, lease, "GPU-0", 1000, false, {}, fence};
+    out.tally.counted = seconds(1);
+    out.tally.energy_mj = millijoules;
+    return out;
+  };
+  UseCount count;
+  count.observe({at(0), wall(at(0))});
+  count.open({{"again", 1000, {"GPU-0"}, at(0), 9}, {"old", 1000, {"GPU-1"}, at(0), 8}}, false);
+  count.restore({row("again", 9, 1), row("again", 7, 10), row("again", 0, 100), row("old", 0, 1000),
+                 row("over", 5, 1), row("over", 6, 2), row("over", 4, 4)});
+  EXPECT_EQ(count.of("again", at(0))->energy_mj, 1);
+  EXPECT_EQ(count.of("old", at(0))->energy_mj, 1000) << "begun before fences were kept";
+  EXPECT_EQ(count.of("over", at(0))->energy_mj, 2) << "the last of this id";
+}
+
 TEST(UseCount, ALeaseThatEndsBeforeItsRowsAreReadWaitsForThem) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   UseRow row{day, "a", "GPU-0", 1000, false, {}};

@@ -43,6 +43,7 @@ UseRow row_of(const Statement& row) {
   tally.watched = Duration(row.integer(9));
   tally.busy_ns = row.integer(10);
   tally.peak_bytes = optional_integer(row, 11);
+  out.fence = static_cast<std::uint64_t>(row.integer(12));
   return out;
 }
 
@@ -70,13 +71,14 @@ Grouping grouping_of(UseBy by) {
 constexpr const char* kSums =
     "TOTAL(held_ns) AS held, TOTAL(counted_ns), TOTAL(energy_mj), TOTAL(estimated_mj), "
     "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), "
-    "COUNT(DISTINCT CASE WHEN lease NOT GLOB 'folded:*' THEN lease END) + "
+    "COUNT(DISTINCT CASE WHEN lease NOT GLOB 'folded:*' THEN lease || '/' || fence END) + "
     "COALESCE(SUM(CASE WHEN lease GLOB 'folded:*' THEN leases END), 0) FROM lease_use "
     "WHERE day>=? AND simulated=? AND ";
 
 // A row for several leases grows by what is added to it.
 constexpr const char* kAdd =
-    " ON CONFLICT(day, lease, gpu, simulated) DO UPDATE SET held_ns=held_ns+excluded.held_ns, "
+    " ON CONFLICT(day, lease, gpu, simulated, fence) DO UPDATE SET "
+    "held_ns=held_ns+excluded.held_ns, "
     "counted_ns=counted_ns+excluded.counted_ns, energy_mj=energy_mj+excluded.energy_mj, "
     "estimated_mj=estimated_mj+excluded.estimated_mj, watched_ns=watched_ns+excluded.watched_ns, "
     "busy_ns=busy_ns+excluded.busy_ns, leases=leases+excluded.leases, "
@@ -141,7 +143,7 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
                                      const std::set<std::string>& leases) {
   auto select = database.prepare(
       "SELECT day, lease, gpu, simulated, uid, held_ns, counted_ns, energy_mj, estimated_mj, "
-      "watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?");
+      "watched_ns, busy_ns, peak_bytes, fence FROM lease_use WHERE day>=?");
   if (!select) return std::move(select).error();
   select->bind(1, number_of(since));
   std::vector<UseRow> rows;
@@ -154,7 +156,8 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
 }
 
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
-  auto put = database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1)");
+  auto put =
+      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1,?)");
   if (!put) return std::move(put).error();
   for (const UseRow& row : rows) {
     const Tally& tally = row.tally;
@@ -164,16 +167,17 @@ Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
     put->bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
     put->bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
     bind_optional(*put, 12, tally.peak_bytes);
+    put->bind(13, static_cast<std::int64_t>(row.fence));
     if (auto done = put->run(); !done) return done;
   }
   return {};
 }
 
 Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
-  constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4";
+  constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4 AND fence=?5";
   auto add = database.prepare(fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, held_ns, "
-      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?5 FROM lease_use "
+      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6, 0 FROM lease_use "
       "WHERE {}{}",
       kRow, kAdd));
   auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
@@ -183,9 +187,9 @@ Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
   for (const UseRow& row : rows) {
     for (auto* each : {&*add, &*drop}) {
       each->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
-      each->bind(4, std::int64_t{row.simulated});
+      each->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
     }
-    add->bind(5, row.folds_as.value_or(0));
+    add->bind(6, row.folds_as.value_or(0));
     if (auto done = add->run(); !done) return done;
     if (auto done = drop->run(); !done) return done;
   }
@@ -221,8 +225,9 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
-      "other.lease = lease_use.lease AND other.simulated = lease_use.simulated AND "
-      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
+      "other.lease = lease_use.lease AND other.fence = lease_use.fence AND other.simulated = "
+      "lease_use.simulated AND "
+      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))), 0 FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
       kFoldable, kAdd));
   auto drop = database.prepare(

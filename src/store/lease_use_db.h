@@ -35,6 +35,30 @@ inline constexpr const char* kFoldedUse =
 // Whether a lease has rows of other days.
 inline constexpr const char* kUseByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
 
+// An id may be claimed again when it is forgotten: its rows are told from each other by the fence.
+inline constexpr const char* kUseByFence = R"(
+CREATE TABLE lease_use_by_fence(
+  day INTEGER NOT NULL,
+  lease TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  simulated INTEGER NOT NULL,
+  uid INTEGER NOT NULL,
+  held_ns INTEGER NOT NULL,
+  counted_ns INTEGER NOT NULL,
+  energy_mj INTEGER NOT NULL,
+  estimated_mj INTEGER NOT NULL,
+  watched_ns INTEGER NOT NULL,
+  busy_ns INTEGER NOT NULL,
+  peak_bytes INTEGER,
+  leases INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  PRIMARY KEY(day, lease, gpu, simulated, fence)) STRICT, WITHOUT ROWID;
+INSERT INTO lease_use_by_fence SELECT *, 0 FROM lease_use;
+DROP TABLE lease_use;
+ALTER TABLE lease_use_by_fence RENAME TO lease_use;
+CREATE INDEX lease_use_lease ON lease_use(lease);
+)";
+
 Result<std::vector<lease::UseRow>> load_use(Database&, lease::Day since,
                                             const std::set<std::string>& leases);
 Result<void> save_use(Database&, const std::vector<lease::UseRow>&);

@@ -90,6 +90,42 @@ TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
             (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
 }
 
+TEST_F(LeaseUseDbTest, AnIdThatIsClaimedAgainTakesNothingFromWhatItWasBefore) {
+  UseRow before = row(kToday, "a", "GPU-0", 1000, 8);
+  before.fence = 7;
+  UseRow after = row(kToday, "a", "GPU-0", 1000, 1);
+  after.fence = 9;
+  save({before});
+  save({after});
+  const auto answer = ask({UseBy::user, kToday, false});
+  ASSERT_EQ(answer.sums.size(), 1U);
+  EXPECT_EQ(answer.sums[0].held_s, 9 * 3600);
+  EXPECT_EQ(answer.sums[0].leases, 2);
+}
+
+TEST(LeaseUseDb, RowsFromBeforeFencesWereKeptAreStillThere) {
+  const ScratchDirectory directory;
+  const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
+    StateDb file(directory.in("usage.db"), layout);
+    const auto done = file.commit(std::span(&work, 1));
+    EXPECT_TRUE(done) << done.error().message;
+  };
+  commit(std::span(kUsageLayout).first(3), [](Database& database) {
+    return database.execute(
+        "INSERT INTO lease_use VALUES(20000,'a','GPU-0',0,1000,1,2,3,4,5,6,NULL,1)");
+  });
+  std::vector<UseRow> rows;
+  commit(kUsageLayout, [&](Database& database) -> Result<void> {
+    auto loaded = load_use(database, kToday, {"a"});
+    if (!loaded) return std::move(loaded).error();
+    rows = *std::move(loaded);
+    return {};
+  });
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].fence, 0U);
+  EXPECT_EQ(rows[0].tally.energy_mj, 3);
+}
+
 TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
   std::vector<UseRow> rows;
   for (int day = 0; day <= 400; ++day) {

@@ -17,6 +17,6 @@ inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeas
                                             kAlertTables, kAuditSources};
 
 // A file of its own: a question about a year would hold up what a grant waits for.
-inline constexpr std::array kUsageLayout = {kLeaseUseTables, kFoldedUse, kUseByLease};
+inline constexpr std::array kUsageLayout = {kLeaseUseTables, kFoldedUse, kUseByLease, kUseByFence};
 
 }  // namespace gpuyard::store
