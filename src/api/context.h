@@ -13,7 +13,9 @@
 #include "api/alert_sinks.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
+#include "base/fair_line.h"
 #include "base/histogram.h"
+#include "base/shares.h"
 #include "control/control.h"
 #include "device/process_facts.h"
 #include "energy/meter.h"
@@ -78,6 +80,8 @@ struct Context {
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
+  // Of the history and of the books of use, by whoever asks.
+  FairLine<std::string> questions{shares::kQuestions, shares::kQuestionsOfOne};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
   std::shared_ptr<QueueText> queue_text = {};    // made when it is first wanted
   // Of one GPU, with the index it has, and so often: in milliseconds, so that there are not many.

@@ -35,4 +35,9 @@ std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> docs_routes();
 
+// Of one who has asked for more than may wait: see Context::questions.
+inline Error too_many_questions() {
+  return {Errc::busy, "too many questions of yours wait for an answer; ask again in a second"};
+}
+
 }  // namespace gpuyard::api

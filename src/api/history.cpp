@@ -140,7 +140,7 @@ history::History::Render renderer(Named gpu, bool csv) {
   };
 }
 
-void get_history(Context& context, const protocol::HistoryQuery& query,
+void get_history(Context& context, const Asked& asked, const protocol::HistoryQuery& query,
                  Responder<protocol::History> respond) {
   if (context.history == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon keeps no history"});
@@ -157,13 +157,17 @@ void get_history(Context& context, const protocol::HistoryQuery& query,
         static_cast<double>(*bound) / static_cast<double>(unit_info(row.unit).json_divisor);
   }
   const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
-  context.history->ask(*question, renderer(*std::move(gpu), csv),
-                       [answer, csv](Result<std::string> text) {
-                         if (!text) return (*answer)(std::move(text).error());
-                         auto body = std::make_shared<const std::string>(*std::move(text));
-                         if (!csv) return answer->rendered(std::move(body));
-                         answer->as_is({200, "text/csv; charset=utf-8", std::move(body)});
-                       });
+  const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv), answer,
+                    csv](std::function<void()> ended) {
+    context.history->ask(question, render, [answer, csv, ended](Result<std::string> text) {
+      ended();
+      if (!text) return (*answer)(std::move(text).error());
+      auto body = std::make_shared<const std::string>(*std::move(text));
+      if (!csv) return answer->rendered(std::move(body));
+      answer->as_is({200, "text/csv; charset=utf-8", std::move(body)});
+    });
+  };
+  if (!context.questions.enter(asked.peer.party, ask)) (*answer)(too_many_questions());
 }
 
 }  // namespace

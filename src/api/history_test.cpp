@@ -1,5 +1,9 @@
 #include "history/history.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
@@ -7,6 +11,7 @@
 #include "base/json_reader.h"
 #include "base/manual_loop.h"
 #include "base/manual_worker_for_tests.h"
+#include "base/shares.h"
 #include "device/error.h"
 #include "device/fake_backend.h"
 #include "history/store_for_tests.h"
@@ -144,18 +149,28 @@ TEST_F(HistoryRoute, AGpuThatIsGoneIsAskedForByItsUuid) {
   EXPECT_FALSE(told.index);
 }
 
-TEST_F(HistoryRoute, TooManyQuestionsAtOnceAreRefused) {
-  int busy = 0;
-  for (int i = 0; i < history::kMaxQuestions + 3; ++i) {
+TEST_F(HistoryRoute, WhoAsksForMuchWaitsBehindHimselfAndAtLastIsRefused) {
+  std::vector<std::string> answered;
+  std::size_t busy = 0;
+  const auto ask = [&](const std::string& party) {
     http::Request request;
     request.path = "/api/gpu/devices/0/history";
     request.query = {{"metric", "power"}};
-    router_.handle(std::move(request), http::Reply([&](const http::Response& sent) {
+    request.peer.party = party;
+    router_.handle(std::move(request), http::Reply([&, party](const http::Response& sent) {
                      busy += sent.status == 503 ? 1 : 0;
+                     if (sent.status == 200) answered.push_back(party);
                    }));
-  }
+  };
+  const std::size_t most = shares::kQuestions + shares::kQuestionsOfOne;
+  for (std::size_t i = 0; i < most + 3; ++i) ask("uid 1000");
+  ask("uid 2000");
+  EXPECT_EQ(busy, 3U);
   worker_.run_all();
-  EXPECT_EQ(busy, 3);
+  EXPECT_EQ(busy, 3U);
+  ASSERT_EQ(answered.size(), most + 1);
+  const auto other = std::ranges::find(answered, "uid 2000") - answered.begin();
+  EXPECT_LE(other, static_cast<std::ptrdiff_t>(shares::kQuestions + 1));
 }
 
 TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {

@@ -48,7 +48,8 @@ void answer_with(UsageResponder& respond, const protocol::Usage& usage, bool csv
   respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
 }
 
-void get_usage(Context& context, const protocol::UsageQuery& query, UsageResponder respond) {
+void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery& query,
+               UsageResponder respond) {
   if (context.use == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
   }
@@ -56,15 +57,20 @@ void get_usage(Context& context, const protocol::UsageQuery& query, UsageRespond
   UseQuestion question = question_of(query, context.loop->wall());
   question.simulated = simulated(context);
   const auto shared = std::make_shared<UsageResponder>(std::move(respond));
-  context.use->ask(question, [&context, shared, question, csv](Result<lease::UseAnswer> got) {
-    if (!got) return (*shared)(std::move(got).error());
-    const auto answer = std::make_shared<const lease::UseAnswer>(*std::move(got));
-    when_named(context, question, *answer, [&context, shared, question, csv, answer] {
-      auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
-      usage.notes = context.use->notes();
-      answer_with(*shared, usage, csv);
-    });
-  });
+  const auto ask = [&context, shared, question, csv](std::function<void()> ended) {
+    const auto told = [&context, shared, question, csv, ended](Result<lease::UseAnswer> got) {
+      ended();
+      if (!got) return (*shared)(std::move(got).error());
+      const auto answer = std::make_shared<const lease::UseAnswer>(*std::move(got));
+      when_named(context, question, *answer, [&context, shared, question, csv, answer] {
+        auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
+        usage.notes = context.use->notes();
+        answer_with(*shared, usage, csv);
+      });
+    };
+    context.use->ask(question, told);
+  };
+  if (!context.questions.enter(asked.peer.party, ask)) (*shared)(too_many_questions());
 }
 
 }  // namespace

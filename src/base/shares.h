@@ -58,6 +58,11 @@ inline constexpr std::size_t kPieceBytes = std::size_t{64} * 1024;
 inline constexpr std::size_t kQueueRows = 32;
 inline constexpr int kAccepts = 64;
 
+// Questions to the history and to the books of use: at a time, and of one user or address that wait
+// for their turn.
+inline constexpr std::size_t kQuestions = 2;
+inline constexpr std::size_t kQuestionsOfOne = 16;
+
 // Commands that are being started, each for so long at most.
 inline constexpr int kStarting = 64;
 inline constexpr std::chrono::seconds kStart{5};

@@ -95,20 +95,14 @@ Lookup History::lookup(const Question& question) const {
 }
 
 void History::ask(const Question& question, Render render, Done done) {
-  const Error busy{Errc::busy, "too many questions to the history at one time; ask again"};
-  if (progress_->questions >= kMaxQuestions) return done(busy);
   const auto shared = std::make_shared<Done>(std::move(done));
   const bool posted = ask_worker(
       worker_,
       [lookup = lookup(question), store = store_, render = std::move(render)] {
         return render(answer(lookup, *store));
       },
-      [progress = progress_, shared](Result<std::string> text) {
-        --progress->questions;
-        (*shared)(std::move(text));
-      });
-  if (!posted) return (*shared)(busy);
-  ++progress_->questions;
+      [shared](Result<std::string> text) { (*shared)(std::move(text)); });
+  if (!posted) (*shared)(Error{Errc::busy, "the history has too much to do now; ask again"});
 }
 
 }  // namespace gpuyard::history

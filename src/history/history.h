@@ -17,8 +17,6 @@ namespace gpuyard::history {
 
 // How often what is new of a GPU goes to disk: so much is lost with a daemon that is killed.
 inline constexpr std::int64_t kPutEveryMs = 5 * kMinuteMs;
-// Questions that wait or are answered at one time.
-inline constexpr int kMaxQuestions = 4;
 
 class History {
  public:
@@ -30,7 +28,7 @@ class History {
   // The wall clock as the history tells time.
   std::int64_t now_ms() const;
 
-  // render() runs on the worker, done() on the loop. Errc::busy: kMaxQuestions are under way.
+  // render() runs on the worker, done() on the loop. Errc::busy: the worker has no room.
   using Render = std::function<Result<std::string>(const Answer&)>;
   using Done = std::function<void(Result<std::string>)>;
   void ask(const Question&, Render render, Done done);
@@ -43,7 +41,6 @@ class History {
  private:
   // Shared with jobs, which may outlive us.
   struct Progress {
-    int questions = 0;
     std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all before is on disk
   };
 

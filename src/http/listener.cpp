@@ -138,6 +138,7 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   Arrival arrival;
   arrival.peer = peer_of(client, from, bound_);
   arrival.party = party_of(arrival.peer, from);
+  arrival.peer.party = arrival.party.name;
   const Parties::Room room = site_->parties.room_for(arrival.party, seats_.get(), taken);
   if (room != Parties::Room::there) return turn_away(client, room);
   arrival.seat = seats_;

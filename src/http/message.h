@@ -51,7 +51,8 @@ class Presence {
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
-  std::string address;   // "127.0.0.1:53412"; "" on a Unix socket
+  std::string address;  // "127.0.0.1:53412"; "" on a Unix socket
+  std::string party;    // who shares what one user may have: "uid 1000", "192.0.2.7"; see parties.h
   std::string listener;  // which door: "127.0.0.1:9410" or "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
