@@ -158,7 +158,7 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
   }
   const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
   const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv), answer,
-                    csv](std::function<void()> ended) {
+                    csv](const std::function<void()>& ended) {
     context.history->ask(question, render, [answer, csv, ended](Result<std::string> text) {
       ended();
       if (!text) return (*answer)(std::move(text).error());

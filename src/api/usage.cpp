@@ -57,7 +57,7 @@ void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery&
   UseQuestion question = question_of(query, context.loop->wall());
   question.simulated = simulated(context);
   const auto shared = std::make_shared<UsageResponder>(std::move(respond));
-  const auto ask = [&context, shared, question, csv](std::function<void()> ended) {
+  const auto ask = [&context, shared, question, csv](const std::function<void()>& ended) {
     const auto told = [&context, shared, question, csv, ended](Result<lease::UseAnswer> got) {
       ended();
       if (!got) return (*shared)(std::move(got).error());
