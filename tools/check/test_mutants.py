@@ -25,4 +25,5 @@ def test_what_follows_an_option_is_replaced():
 def test_every_mistake_can_be_made_in_the_source_as_it_is():
     for path in (ROOT / "mutants").glob("*.toml"):
         for one in tomllib.loads(path.read_text())["mutant"]:
+            assert one["file"].endswith(".cpp"), f"{one['name']}: what is compiled is a .cpp"
             assert mutated((ROOT / one["file"]).read_text(), one) is not None, one["name"]
