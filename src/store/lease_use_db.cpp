@@ -157,17 +157,17 @@ Result<std::vector<UseRow>> load_use(Database& database, Day since,
 
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
   auto put =
-      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,1,?)");
+      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)");
   if (!put) return std::move(put).error();
   for (const UseRow& row : rows) {
     const Tally& tally = row.tally;
     put->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
-    put->bind(4, std::int64_t{row.simulated}).bind(5, std::int64_t{row.uid});
-    put->bind(6, std::int64_t{tally.held.count()}).bind(7, std::int64_t{tally.counted.count()});
-    put->bind(8, tally.energy_mj).bind(9, tally.estimated_mj);
-    put->bind(10, std::int64_t{tally.watched.count()}).bind(11, tally.busy_ns);
-    bind_optional(*put, 12, tally.peak_bytes);
-    put->bind(13, static_cast<std::int64_t>(row.fence));
+    put->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
+    put->bind(6, std::int64_t{row.uid});
+    put->bind(7, std::int64_t{tally.held.count()}).bind(8, std::int64_t{tally.counted.count()});
+    put->bind(9, tally.energy_mj).bind(10, tally.estimated_mj);
+    put->bind(11, std::int64_t{tally.watched.count()}).bind(12, tally.busy_ns);
+    bind_optional(*put, 13, tally.peak_bytes);
     if (auto done = put->run(); !done) return done;
   }
   return {};
@@ -176,8 +176,8 @@ Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
 Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
   constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4 AND fence=?5";
   auto add = database.prepare(fmt::format(
-      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, held_ns, "
-      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6, 0 FROM lease_use "
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, held_ns, "
+      "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6 FROM lease_use "
       "WHERE {}{}",
       kRow, kAdd));
   auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
@@ -222,12 +222,12 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
   const std::int64_t day = most->integer(1);
   // A lease is counted on its last day, at the last of its GPUs.
   auto fold = database.prepare(fmt::format(
-      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, uid, SUM(held_ns), "
+      "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
       "other.lease = lease_use.lease AND other.fence = lease_use.fence AND other.simulated = "
       "lease_use.simulated AND "
-      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))), 0 FROM lease_use "
+      "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
       kFoldable, kAdd));
   auto drop = database.prepare(

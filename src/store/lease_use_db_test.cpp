@@ -114,8 +114,9 @@ TEST(LeaseUseDb, RowsFromBeforeFencesWereKeptAreStillThere) {
     return database.execute(
         "INSERT INTO lease_use VALUES(20000,'a','GPU-0',0,1000,1,2,3,4,5,6,NULL,1)");
   });
+  commit(kUsageLayout, [](Database&) { return Result<void>(); });
   std::vector<UseRow> rows;
-  commit(kUsageLayout, [&](Database& database) -> Result<void> {
+  commit(kUsageLayout, [&](Database& database) -> Result<void> {  // one that is checked
     auto loaded = load_use(database, kToday, {"a"});
     if (!loaded) return std::move(loaded).error();
     rows = *std::move(loaded);
