@@ -1,4 +1,10 @@
-# A room is one folder of the house: its sources make a static library `gpuyard_<room>`, its
+# An include names the room, wherever its wing stands: "lease/leases.h".
+set(gpuyard_includes ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+foreach(wing IN ITEMS gpu core io faces)
+  list(APPEND gpuyard_includes ${PROJECT_SOURCE_DIR}/src/${wing})
+endforeach()
+
+# A room is one folder of a wing, or a wing that is one room: its sources make a static library `gpuyard_<room>`, its
 # `*_test.cpp` files one test program `<room>_test`. Both are listed by name, never globbed.
 #
 #   gpuyard_room(device SOURCES catalog.cpp ... TESTS catalog_test.cpp ... LINKS gpuyard_base
@@ -18,8 +24,7 @@ function(gpuyard_room room)
   else()
     set(library gpuyard_${room})
     add_library(${library} STATIC ${ARG_SOURCES})
-    target_include_directories(${library} PUBLIC ${PROJECT_SOURCE_DIR}/include
-      ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/simulator)
+    target_include_directories(${library} PUBLIC ${gpuyard_includes} ${PROJECT_SOURCE_DIR}/simulator)
   endif()
   target_link_libraries(${library} PUBLIC gpuyard_flags ${ARG_LINKS})
   if(ARG_TESTS)

@@ -1,5 +1,5 @@
 // Reads what a server sent as a sequence of HTTP/1.1 responses, strictly and by itself: no code of
-// src/http judges its own output.
+// src/io/http judges its own output.
 #pragma once
 
 #include <cstddef>

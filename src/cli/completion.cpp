@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/options.h"
-#include "cli/terminal.h"
+#include "cli/screen/terminal.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/terminal.h"
+#include "cli/screen/terminal.h"
 #include "library/driver_host.h"
 #include "sim/run_keeper.h"
 #include "sim/world_directory.h"

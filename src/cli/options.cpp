@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/completion.h"
-#include "cli/terminal.h"
+#include "cli/screen/terminal.h"
 
 namespace gpuyard::cli {
 namespace {

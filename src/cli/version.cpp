@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/answers.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
+#include "cli/read/answers.h"
+#include "cli/screen/terminal.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {

@@ -7,7 +7,7 @@
 
 #include "andon/rule.h"
 #include "base/result.h"
-#include "config/config.h"
+#include "daemon/config/config.h"
 #include "notify/sink_config.h"
 
 namespace gpuyard::daemon {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/command_run.h"
-#include "config/config.h"
 #include "control/control.h"
+#include "daemon/config/config.h"
 #include "driver/host_client.h"
 #include "store/control_db.h"
 #include "telemetry/telemetry.h"

@@ -5,7 +5,7 @@
 
 #include <sys/resource.h>
 
-#include "config/config.h"
+#include "daemon/config/config.h"
 #include "http/limits.h"
 
 namespace gpuyard::daemon {

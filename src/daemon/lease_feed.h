@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/worker.h"
-#include "config/config.h"
+#include "daemon/config/config.h"
 #include "daemon/lease_observer.h"
 #include "daemon/lease_settings.h"
 #include "events/journal.h"

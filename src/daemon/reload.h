@@ -7,8 +7,8 @@
 
 #include "base/result.h"
 #include "base/worker.h"
-#include "config/config.h"
 #include "daemon/alerts_file.h"
+#include "daemon/config/config.h"
 
 namespace gpuyard::daemon {
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "config/config.h"
+#include "daemon/config/config.h"
 #include "device/snapshot.h"
 #include "library/driver_source.h"
 

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/json_writer.h"
 #include "base/log.h"
-#include "config/keys.h"
+#include "daemon/config/keys.h"
 #include "daemon/descriptor_budget.h"
 #include "http/endpoint.h"
 #include "processes/user_names.h"

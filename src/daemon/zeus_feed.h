@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "api/principal.h"
-#include "config/config.h"
 #include "control/control.h"
 #include "cpu/watch.h"
+#include "daemon/config/config.h"
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/subordinate_uids.h"

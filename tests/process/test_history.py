@@ -175,7 +175,7 @@ def varint(number):
 
 
 def constant_hour(begin_ms, value):
-    """A block of 60 minutes in which nothing changed: see src/history/block.cpp."""
+    """A block of 60 minutes in which nothing changed: see src/core/history/block.cpp."""
     columns = (value, 0, 0, 60)
     return (varint(60) + varint(2 * begin_ms) + varint(60_000) + varint(0) +
             b"".join(b"\0" + varint(2 * column) for column in columns))

@@ -15,7 +15,7 @@ from alertmanager import Alertmanager
 from program import clean_environment, wait_until
 from receiver import Receiver, make_certificate, secret_file
 
-DRIVER = os.environ.get("GPUYARD_NOTIFY_DRIVER", "build/release/src/notify/notify_driver")
+DRIVER = os.environ.get("GPUYARD_NOTIFY_DRIVER", "build/release/src/io/notify/notify_driver")
 
 
 def notice(ident, gpu=3, **other):

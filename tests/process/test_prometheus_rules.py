@@ -53,7 +53,7 @@ def test_rules_only_ask_for_families_that_there_are():
 
 
 def built_in_rules():
-    text = (ROOT / "src/andon/built_in_rules.cpp").read_text()
+    text = (ROOT / "src/core/andon/built_in_rules.cpp").read_text()
     return tomllib.loads(re.search(r'R"toml\((.*?)\)toml"', text, re.S).group(1))["rule"]
 
 

@@ -4,8 +4,8 @@
     coroutines.py BUILD [FILE...]     BUILD holds compile_commands.json
 
 A full expression that holds a co_await and also an aggregate or braced temporary, or a lambda with
-captures, destroys that temporary twice. So src/http writes one co_await per statement and gives it
-named locals; this runs clang-query over the coroutines of src/http to see that it does; over those
+captures, destroys that temporary twice. So src/io/http writes one co_await per statement and gives it
+named locals; this runs clang-query over the coroutines of src/io/http to see that it does; over those
 in a header by way of the source of that name. Not seen by the matcher:
 an aggregate written with parentheses, `Agg(a, b)`. We do not write that form.
 docs/decisions/005-no-coroutines-outside-http.md has the whole story.
@@ -20,7 +20,7 @@ from house import ROOT, report
 
 # clang-query reads a command to the end of its line, so this becomes one line.
 MATCHER = " ".join("""
-match expr(isExpansionInFileMatching("/src/http/"), exprWithCleanups(
+match expr(isExpansionInFileMatching("/src/io/http/"), exprWithCleanups(
   hasDescendant(coawaitExpr()),
   hasDescendant(expr(anyOf(
     initListExpr(), cxxStdInitializerListExpr(), lambdaExpr(hasAnyCapture(lambdaCapture())))))))
@@ -58,10 +58,10 @@ def main(arguments: list[str]) -> int:
     build = Path(arguments[0])
     if not (build / "compile_commands.json").is_file():
         return report("coroutines", [f"{build}/compile_commands.json is not there"], "")
-    files = [Path(name) for name in arguments[1:]] or coroutines_in(ROOT / "src/http")
+    files = [Path(name) for name in arguments[1:]] or coroutines_in(ROOT / "src/io/http")
     if not files:
-        return report("coroutines", ["src/http has no coroutine; this would pass on anything"], "")
-    return report("coroutines", judge(build, files), f"{len(files)} files of src/http")
+        return report("coroutines", ["src/io/http has no coroutine; this would pass on anything"], "")
+    return report("coroutines", judge(build, files), f"{len(files)} files of src/io/http")
 
 
 if __name__ == "__main__":

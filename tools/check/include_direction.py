@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks that includes run one way and that each third-party library stays in its room.
 
-ARROWS below is the table ARCHITECTURE.md draws; a new folder under src/ needs a row here. Every
+WINGS and ARROWS below are the tables ARCHITECTURE.md draws; a new folder needs a row here. Every
 include of our own names its room: "device/snapshot.h", "sim/world.h", "gpuyard/monitor.h".
 """
 
 import re
 import sys
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -15,38 +16,51 @@ from house import ROOT, report
 PUBLIC = "gpuyard"  # include/gpuyard: stands on the standard library alone, so all may stand on it
 EVERYTHING = None
 
+# wing, a folder of src/ -> its rooms, as an include names them. A wing stands on those before it.
+WINGS: dict[str, tuple[str, ...]] = {
+    "base": ("base",),
+    "gpu": ("device", "nvml", "driver", "telemetry", "events"),
+    "core": ("history", "energy", "processes", "control", "lease", "andon"),
+    "io": ("http", "store", "notify"),
+    "faces": ("protocol", "api", "metrics", "zeus", "cpu", "recording", "library"),
+    "daemon": ("daemon", "daemon/config"),
+    "cli": ("cli", "cli/client"),
+}
+OUTSIDE = {"sim": "simulator/sim", "sim_nvml": "simulator/sim_nvml", PUBLIC: "include/gpuyard"}
+ALONE = {"core"}  # wings whose rooms do not know each other
+
 # room -> the rooms (or single headers) it may include, besides itself and the public headers
 ARROWS: dict[str, set[str] | None] = {
     "base": set(),
     "device": {"base"},
-    "http": {"base"},
-    "notify": {"base", "http"},
-    "config": {"base"},
-    "cpu": {"base"},
-    "processes": {"base", "device"},
-    "energy": {"base", "device"},
-    "control": {"base", "device"},
-    "lease": {"base", "device"},
-    "protocol": {"base", "device", "andon", "energy", "control", "lease"},
-    "recording": {"base", "device", "protocol"},
     "nvml": {"base", "device"},
     "driver": {"base", "device"},
     "telemetry": {"base", "device"},
     "events": {"base", "device"},
     "history": {"base", "device"},
-    "store": {"base", "device", "andon", "energy", "control", "lease", "history"},
+    "energy": {"base", "device"},
+    "processes": {"base", "device"},
+    "control": {"base", "device"},
+    "lease": {"base", "device"},
     "andon": {"base", "device"},
-    "metrics": {"base", "device"},
+    "http": {"base"},
+    "store": {"base", "device", "andon", "energy", "control", "lease", "history"},
+    "notify": {"base", "http"},
+    "protocol": {"base", "device", "andon", "energy", "control", "lease"},
     "api": {"base", "device", "andon", "energy", "control", "lease", "protocol", "telemetry", "history", "http", "metrics"},
+    "metrics": {"base", "device"},
+    "cpu": {"base"},
     "zeus": {"base", "device", "cpu", "http"},
-    "sim": {"base", "nvml/abi.h"},
-    "sim_nvml": {"base", "sim", "nvml/abi.h"},
+    "recording": {"base", "device", "protocol"},
     "library": {"base", "device", "andon", "energy", "lease", "protocol", "nvml", "driver", "recording", "http",
                 "metrics"},
-    "client": {"base", "device", "http", "processes", "protocol", "library"},
+    "daemon/config": {"base"},
     "daemon": EVERYTHING,
-    "cli": {"base", "device", "andon", "protocol", "client", "config", "library", "daemon", "recording",
+    "cli/client": {"base", "device", "http", "processes", "protocol", "library"},
+    "cli": {"base", "device", "andon", "protocol", "cli/client", "daemon/config", "library", "daemon", "recording",
             "sim"},
+    "sim": {"base", "nvml/abi.h"},
+    "sim_nvml": {"base", "sim", "nvml/abi.h"},
     PUBLIC: set(),
 }
 
@@ -54,17 +68,17 @@ TESTS = ("*_test.cpp", "*_for_tests.h")
 
 # what begins an include -> where it may stand; a place ends in "/" or is a pattern like "*_test.cpp"
 CONFINED: dict[str, tuple[str, ...]] = {
-    "boost/asio": ("src/http/",),
-    "boost/beast": ("src/http/",),
-    "sqlite3.h": ("src/store/",),
+    "boost/asio": ("src/io/http/",),
+    "boost/beast": ("src/io/http/",),
+    "sqlite3.h": ("src/io/store/",),
     "CLI/": ("src/cli/options.cpp",),
     "toml++/": ("src/base/third_party/",),
-    "base/third_party/toml.h": ("src/andon/rule_*", "src/base/third_party/", "src/config/",
-                                 "src/notify/read_sinks.cpp", "simulator/sim/scenario_*"),
+    "base/third_party/toml.h": ("src/core/andon/rule_*", "src/base/third_party/", "src/daemon/config/",
+                                 "src/io/notify/read_sinks.cpp", "simulator/sim/scenario_*"),
     "spdlog/": ("src/base/",),
-    "zlib.h": ("src/http/",),
-    "openssl/": ("src/http/", "src/notify/signature.cpp"),
-    "dlfcn.h": ("src/nvml/", "src/library/own_place.cpp", "simulator/*_test.cpp"),
+    "zlib.h": ("src/io/http/",),
+    "openssl/": ("src/io/http/", "src/io/notify/signature.cpp"),
+    "dlfcn.h": ("src/gpu/nvml/", "src/faces/library/own_place.cpp", "simulator/*_test.cpp"),
     "gtest/": TESTS,
     "gmock/": TESTS,
     "rapidcheck": TESTS,
@@ -77,6 +91,8 @@ SEEN_BY_AT_MOST: dict[str, int] = {
 }
 FORWARD_ONLY = {"boost/json/fwd.hpp"}  # declares names and costs nothing
 
+# Where an include of ours is looked for, as the compiler does.
+INCLUDE_FOLDERS = ("include", "simulator", "src", *(f"src/{wing}" for wing in WINGS))
 ROOMS_IN = ("include", "simulator", "src")
 ALSO_COMPILED = ("bench", "examples", "fuzz", "tests")
 
@@ -87,10 +103,31 @@ NOT_CODE = re.compile(
     r'R"([^()\\\s]*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
+def wing_of(room: str) -> str | None:
+    """The wing of a room; nothing for one outside src/."""
+    return next((wing for wing, rooms in WINGS.items() if room in rooms), None)
+
+
+def home_of(room: str) -> str:
+    """The folder of a room, below the root."""
+    wing = wing_of(room)
+    if wing is None:
+        return OUTSIDE[room]
+    return f"src/{room}" if room.split("/")[0] == wing else f"src/{wing}/{room}"
+
+
+def longest(rooms: Iterable[str]) -> str | None:
+    return max(rooms, key=len, default=None)
+
+
+def room_named(include: str) -> str | None:
+    """The room that an include names."""
+    return longest(room for room in ARROWS if include.startswith(room + "/"))
+
+
 def room_of(path: str) -> str | None:
-    """The room of a file, by its path below the root; nothing for files of no room."""
-    parts = path.split("/")
-    return parts[1] if parts[0] in ROOMS_IN and len(parts) > 2 else None
+    """The room of a file, by its path below the root."""
+    return longest(room for room in ARROWS if path.startswith(home_of(room) + "/"))
 
 
 def line_of(text: str, offset: int) -> int:
@@ -116,8 +153,8 @@ def judge_confined(path: str, target: str) -> str | None:
 
 def judge_own(path: str, room: str, target: str) -> str | None:
     """What is wrong with `#include "target"` in a file of `room`."""
-    named = target.split("/")[0]
-    if "/" not in target or named not in ARROWS:
+    named = room_named(target)
+    if named is None:
         return f'"{target}" names no room; write "room/header.h"'
     if problem := judge_confined(path, target):
         return problem
@@ -137,13 +174,28 @@ def judge_foreign(path: str, room: str, target: str) -> str | None:
     return judge_confined(path, target)
 
 
+def judge_wings() -> list[str]:
+    """What is wrong with the rows of ARROWS: an arrow against the order of the wings, or one between
+    rooms that may not know each other."""
+    order = list(WINGS)
+    problems = []
+    for room, wing in ((room, wing) for wing, rooms in WINGS.items() for room in rooms):
+        for other in ARROWS[room] or ():
+            to = wing_of(other)
+            if to is None:
+                continue
+            if order.index(to) > order.index(wing):
+                problems.append(f"{room} of {wing} may not include {other} of {to}, a later wing")
+            elif to == wing and wing in ALONE:
+                problems.append(f"{room} and {other} are rooms of {wing}, which do not know each other")
+    return problems
+
+
 def judge_file(path: str, text: str) -> list[str]:
     """All problems of one file, each as `path:line: text`."""
     room = room_of(path)
     if room is None:
-        return [f"{path}:1: stands in no room"]
-    if room not in ARROWS:
-        return [f"{path}:1: the room '{room}' has no row in tools/check/include_direction.py"]
+        return [f"{path}:1: stands in no room that has a row in tools/check/include_direction.py"]
     problems = []
     for found in INCLUDE.finditer(text):
         judge = judge_own if found[1] == '"' else judge_foreign
@@ -155,7 +207,7 @@ def judge_file(path: str, text: str) -> list[str]:
         code = NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
         for found in COROUTINE.finditer(code):
             where = f"{path}:{line_of(code, found.start())}"
-            problems.append(f"{where}: {found[0]}: coroutines stand only in src/http"
+            problems.append(f"{where}: {found[0]}: coroutines stand only in src/io/http"
                             " (docs/decisions/005-no-coroutines-outside-http.md)")
     return problems
 
@@ -178,7 +230,7 @@ def includes_of(root: Path) -> dict[str, set[str]]:
             for top in ROOMS_IN + ALSO_COMPILED for path in (root / top).rglob("*") if path.suffix in (".h", ".cpp")}
 
     def meant(path: str, target: str) -> str:
-        places = (path.rpartition("/")[0], *ROOMS_IN)
+        places = (path.rpartition("/")[0], *INCLUDE_FOLDERS)
         return next((f"{place}/{target}" for place in places if f"{place}/{target}" in read), target)
 
     return {path: {meant(path, found[2]) for found in INCLUDE.finditer(text)} - FORWARD_ONLY
@@ -216,6 +268,7 @@ def judge_seen(root: Path, limits: dict[str, int]) -> list[str]:
 
 def main() -> int:
     problems, count = judge_tree(ROOT)
+    problems += judge_wings()
     problems += judge_seen(ROOT, SEEN_BY_AT_MOST)
     if count == 0:
         problems.append("no source file was found; this check would pass on anything")

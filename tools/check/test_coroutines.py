@@ -33,7 +33,7 @@ Task text(const std::string&);
 
 @pytest.fixture
 def check(tmp_path):
-    def run(body: str, name: str = "src/http/x.cpp") -> int:
+    def run(body: str, name: str = "src/io/http/x.cpp") -> int:
         source = tmp_path / name
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(f"{PREAMBLE}Task f(std::string s) {{\n  {body}\n}}\n")
@@ -53,7 +53,7 @@ def check(tmp_path):
 ])
 def test_a_form_that_g__12_breaks_is_found(check, capsys, body):
     assert check(body) == 1
-    assert "src/http/x.cpp:" in capsys.readouterr().out
+    assert "src/io/http/x.cpp:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("body", [

@@ -11,12 +11,12 @@ def one(path: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("path, include", [
-    ("src/device/x.cpp", '"nvml/table.h"'),
+    ("src/gpu/device/x.cpp", '"nvml/table.h"'),
     ("src/base/x.h", '"device/sample.h"'),
-    ("src/telemetry/x.cpp", '"http/session.h"'),
-    ("src/api/x.cpp", '"nvml/codes.h"'),
-    ("src/client/x.cpp", '"daemon/wiring.h"'),
-    ("src/http/x_test.cpp", '"api/routes.h"'),
+    ("src/gpu/telemetry/x.cpp", '"http/session.h"'),
+    ("src/faces/api/x.cpp", '"nvml/codes.h"'),
+    ("src/cli/client/x.cpp", '"daemon/wiring.h"'),
+    ("src/io/http/x_test.cpp", '"api/routes.h"'),
     ("simulator/sim/x.h", '"nvml/table.h"'),
     ("include/gpuyard/x.h", '"base/result.h"'),
 ])
@@ -25,34 +25,34 @@ def test_an_arrow_the_wrong_way_is_found(path, include):
 
 
 @pytest.mark.parametrize("path, include", [
-    ("src/device/x.cpp", '"base/result.h"'),
-    ("src/device/x.cpp", '"device/sample.h"'),
-    ("src/device/x.cpp", '"gpuyard/monitor.h"'),
+    ("src/gpu/device/x.cpp", '"base/result.h"'),
+    ("src/gpu/device/x.cpp", '"device/sample.h"'),
+    ("src/gpu/device/x.cpp", '"gpuyard/monitor.h"'),
     ("src/daemon/x.cpp", '"nvml/table.h"'),
     ("src/cli/x.cpp", '"sim/world.h"'),
     ("simulator/sim/keeper.cpp", '"nvml/abi.h"'),
     ("simulator/sim/keeper.cpp", '"sim/world.h"'),
     ("include/gpuyard/x.h", "<vector>"),
     ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
-    ("src/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
-    ("src/config/load.cpp", '"base/third_party/toml.h"'),
+    ("src/io/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
+    ("src/daemon/config/load.cpp", '"base/third_party/toml.h"'),
     ("simulator/sim/scenario_table.h", '"base/third_party/toml.h"'),
     ("src/base/third_party/toml.h", "<toml++/toml.h>"),
-    ("src/device/x_test.cpp", "<gtest/gtest.h>"),
+    ("src/gpu/device/x_test.cpp", "<gtest/gtest.h>"),
     ("simulator/sim_nvml/abi_test.cpp", "<dlfcn.h>"),
-    ("src/api/x.cpp", "<boost/json.hpp>"),
+    ("src/faces/api/x.cpp", "<boost/json.hpp>"),
 ])
 def test_an_allowed_include_passes(path, include):
     assert judge_file(path, f"  #  include {include}\n") == []
 
 
 @pytest.mark.parametrize("path, include", [
-    ("src/api/x.cpp", "<boost/asio.hpp>"),
-    ("src/api/x.cpp", "<boost/beast/http.hpp>"),
+    ("src/faces/api/x.cpp", "<boost/asio.hpp>"),
+    ("src/faces/api/x.cpp", "<boost/beast/http.hpp>"),
     ("src/daemon/x.cpp", "<sqlite3.h>"),
     ("src/daemon/x.cpp", "<CLI/CLI.hpp>"),
     ("src/base/x.cpp", "<toml++/toml.h>"),
-    ("src/config/x.cpp", "<toml++/toml.h>"),
+    ("src/daemon/config/x.cpp", "<toml++/toml.h>"),
     ("simulator/sim/keeper.cpp", '"base/third_party/toml.h"'),
     ("src/daemon/x.cpp", "<spdlog/spdlog.h>"),
     ("src/daemon/x.cpp", "<dlfcn.h>"),
@@ -71,22 +71,38 @@ def test_a_public_header_stands_on_the_standard_library(include):
 
 @pytest.mark.parametrize("include", ['"sample.h"', '"../base/result.h"', '"nowhere/x.h"'])
 def test_an_include_names_its_room(include):
-    assert "names no room" in one("src/device/x.cpp", f"#include {include}\n")
+    assert "names no room" in one("src/gpu/device/x.cpp", f"#include {include}\n")
 
 
 def test_a_new_room_needs_a_row():
-    assert "has no row" in one("src/attic/x.h", "")
+    for path in ("src/attic/x.h", "src/core/attic/x.h", "src/gpu/lease/x.h", "src/core/x.h"):
+        assert "no room that has a row" in one(path, "")
+
+
+def test_a_room_in_a_folder_of_another_has_a_row_of_its_own():
+    assert judge_file("src/cli/read/x.cpp", '#include "daemon/config/load.h"\n') == []
+    assert "may not include cli" in one("src/cli/client/x.cpp", '#include "cli/read/x.h"\n')
+    assert "may not include daemon" in one("src/daemon/config/x.cpp", '#include "daemon/serve.h"\n')
+
+
+def test_a_wing_stands_on_those_before_it(monkeypatch):
+    assert include_direction.judge_wings() == []
+    monkeypatch.setitem(ARROWS, "device", {"base", "lease"})
+    monkeypatch.setitem(ARROWS, "lease", {"base", "device", "energy"})
+    backward, among = include_direction.judge_wings()
+    assert backward == "device of gpu may not include lease of core, a later wing"
+    assert "do not know each other" in among
 
 
 def test_a_coroutine_outside_http_is_found_with_its_line():
     text = '/* a\n comment */\nauto f() {\n  co_return 1;\n}\n'
-    assert one("src/api/x.cpp", text).startswith("src/api/x.cpp:4: co_return")
-    assert judge_file("src/http/x.cpp", text) == []
+    assert one("src/faces/api/x.cpp", text).startswith("src/faces/api/x.cpp:4: co_return")
+    assert judge_file("src/io/http/x.cpp", text) == []
 
 
 def test_talk_of_coroutines_is_not_a_coroutine():
     text = '// co_await\n/* co_return */ auto a = "co_await"; auto b = R"x(\nco_yield)x";\n'
-    assert judge_file("src/api/x.cpp", text) == []
+    assert judge_file("src/faces/api/x.cpp", text) == []
 
 
 def test_the_table_has_no_circle():
@@ -102,7 +118,7 @@ def test_the_table_has_no_circle():
 
 
 def test_a_tree_is_read_whole(tmp_path):
-    for name in ("src/base/a.h", "src/device/deep/b.cpp", "simulator/c.cpp", "include/gpuyard/d.h"):
+    for name in ("src/base/a.h", "src/gpu/device/deep/b.cpp", "simulator/c.cpp", "include/gpuyard/d.h"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('#include "cli/verb.h"\n')
     problems, count = judge_tree(tmp_path)
@@ -121,10 +137,10 @@ COSTLY = "#include <boost/json.hpp>\n"
 def test_a_costly_library_is_counted_where_it_comes_through_our_headers(tmp_path):
     write(tmp_path, {
         "src/base/tree.h": COSTLY,
-        "src/api/answer.h": '#include "base/tree.h"\n',
-        "src/api/a.cpp": '#include "api/answer.h"\n',
+        "src/faces/api/answer.h": '#include "base/tree.h"\n',
+        "src/faces/api/a.cpp": '#include "api/answer.h"\n',
         "simulator/sim/b_test.cpp": '#include "api/answer.h"\n',
-        "src/api/c.cpp": "#include <vector>\n",
+        "src/faces/api/c.cpp": "#include <vector>\n",
     })
     assert judge_seen(tmp_path, {"boost/json": 2}) == []
     problem, = judge_seen(tmp_path, {"boost/json": 1})

@@ -1,0 +1,217 @@
+#include "cli/alerts/alerts_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/printable.h"
+#include "cli/lease/lease_text.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/moment.h"
+#include "cli/screen/reading_text.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Alert;
+
+// Which columns go first where there is not room for all.
+struct AlertColumn {
+  enum Drops : int { never, endings, rule_names, since };
+};
+
+Tone tone_of(AlertLevel level) {
+  switch (level) {
+    case AlertLevel::critical:
+    case AlertLevel::error:
+      return Tone::bad;
+    case AlertLevel::warning:
+      return Tone::warning;
+    case AlertLevel::info:
+      break;
+  }
+  return Tone::plain;
+}
+
+std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
+  if (!gpu) return std::string(kNothing);
+  return gpu->index ? std::to_string(*gpu->index) : printable(gpu->uuid);
+}
+
+// What is special about one that fires.
+std::string standing_text(const Alert& alert) {
+  std::vector<std::string> words;
+  if (alert.quarantines) words.emplace_back("quarantined");
+  if (alert.acknowledged) words.push_back("acknowledged by " + printable(alert.acknowledged->by));
+  if (alert.silenced) words.emplace_back("silenced");
+  if (alert.inhibited_by) words.push_back("kept as it was by " + printable(*alert.inhibited_by));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string simulated_text(bool simulated) {
+  return simulated ? "These GPUs are simulated.\n" : "";
+}
+
+std::string pending_text(const protocol::PendingAlert& one) {
+  return fmt::format("Not yet: {}{}, for {} of {}\n", printable(one.rule),
+                     one.gpu ? " on GPU " + gpu_text(one.gpu) : "", length_text(one.for_s),
+                     length_text(one.hold_s));
+}
+
+std::string number_text(double value) {
+  return fmt::format("{}", value);
+}
+
+std::string actions_text(const protocol::Rule& rule) {
+  std::vector<std::string> actions;
+  if (rule.notify) actions.emplace_back("notify");
+  if (rule.quarantine) actions.emplace_back("quarantine");
+  if (rule.cap_w) actions.push_back(fmt::format("cap to {} W", *rule.cap_w));
+  if (rule.command) actions.push_back("run " + printable(*rule.command));
+  return fmt::format("{}", fmt::join(actions, ", "));
+}
+
+}  // namespace
+
+std::string name_text(const Alert& alert) {
+  return fmt::format("{} {}{}", alert.number, printable(alert.rule),
+                     alert.gpu ? " on GPU " + gpu_text(alert.gpu) : "");
+}
+
+std::string alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen& screen) {
+  FittedTable table{{{"NO", true},
+                     {"LEVEL"},
+                     {"SEVERITY", true},
+                     {"GPU", true},
+                     {"SINCE", false, AlertColumn::since},
+                     {"RULE", false, AlertColumn::rule_names},
+                     {"WHAT"}}};
+  for (const Alert& alert : alerts.alerts) {
+    const Tone tone = tone_of(alert.level);
+    table.add({{std::to_string(alert.number)},
+               {std::string(name_of(alert.level)), tone},
+               {std::to_string(alert.severity), tone},
+               {gpu_text(alert.gpu)},
+               {local_moment(alert.fired, now)},
+               {printable(alert.rule)},
+               {printable(alert.message)}});
+  }
+  std::string text = alerts.alerts.empty() ? "Nothing is wrong.\n" : table.text(screen);
+  for (const Alert& alert : alerts.alerts) {
+    const std::string standing = standing_text(alert);
+    if (!standing.empty()) text += fmt::format("{}: {}\n", alert.number, standing);
+    if (!alert.advice.empty() && !alert.acknowledged) {
+      text += fmt::format("{}: {}\n", alert.number, printable(alert.advice));
+    }
+  }
+  for (const protocol::PendingAlert& one : alerts.pending) text += pending_text(one);
+  for (const std::string& note : alerts.notes) text += printable(note) + "\n";
+  return text + simulated_text(alerts.simulated);
+}
+
+std::string history_text(const protocol::AlertHistory& history, WallTime now,
+                         const Screen& screen) {
+  FittedTable table{{{"NO", true},
+                     {"LEVEL"},
+                     {"GPU", true},
+                     {"FROM", false, AlertColumn::since},
+                     {"UNTIL"},
+                     {"RULE", false, AlertColumn::rule_names},
+                     {"WHAT"},
+                     {"ENDED BECAUSE", false, AlertColumn::endings}}};
+  for (const Alert& alert : history.alerts) {
+    table.add({{std::to_string(alert.number)},
+               {std::string(name_of(alert.level)), tone_of(alert.level)},
+               {gpu_text(alert.gpu)},
+               {local_moment(alert.fired, now)},
+               {alert.resolved ? local_moment(*alert.resolved, now) : "firing"},
+               {printable(alert.rule)},
+               {printable(alert.message)},
+               {printable(alert.ending)}});
+  }
+  if (history.alerts.empty()) return "No alert was kept.\n" + simulated_text(history.simulated);
+  return table.text(screen) + simulated_text(history.simulated);
+}
+
+std::string silences_text(const protocol::Silences& silences, WallTime now, const Screen& screen) {
+  if (silences.silences.empty()) return "Nothing is silenced.\n";
+  FittedTable table{
+      {{"ID"}, {"RULE"}, {"GPU"}, {"UNTIL"}, {"BY", false, AlertColumn::since}, {"COMMENT"}}};
+  for (const protocol::Silence& one : silences.silences) {
+    table.add({{printable(one.id)},
+               {one.rule ? printable(*one.rule) : "any"},
+               {one.gpu ? printable(*one.gpu) : "any"},
+               {local_moment(one.until, now)},
+               {printable(one.by)},
+               {printable(one.comment)}});
+  }
+  return table.text(screen);
+}
+
+std::string rules_text(const protocol::Rules& rules, const Screen& screen) {
+  FittedTable table{{{"RULE"},
+                     {"LOOKS AT"},
+                     {"TRIPS", true},
+                     {"HOLDS", true, AlertColumn::since},
+                     {"CLEARS", true, AlertColumn::rule_names},
+                     {"FOR", true, AlertColumn::since},
+                     {"SEVERITY", true},
+                     {"DOES"}}};
+  for (const protocol::Rule& rule : rules.rules) {
+    const double clear = rule.clear_at.value_or(rule.at);
+    table.add(
+        {{printable(rule.name) + (rule.enabled ? "" : " (off)"),
+          rule.enabled ? Tone::plain : Tone::faint},
+         {printable(rule.on)},
+         {(rule.below ? "<= " : ">= ") + number_text(rule.at)},
+         {length_text(rule.hold_s)},
+         {(rule.below ? "> " : "< ") + number_text(clear)},
+         {length_text(rule.over_s.value_or(rule.clear_hold_s))},
+         {rule.severity ? std::to_string(*rule.severity) : std::string(enum_name(rule.curve))},
+         {actions_text(rule)}});
+  }
+  std::string text = table.text(screen);
+  text += rules.file.empty() ? "All of them are built in; alerts.file in the configuration names "
+                               "a file that changes them.\n"
+                             : "Built in, and as " + printable(rules.file) + " says.\n";
+  return text;
+}
+
+std::string sinks_text(const protocol::Sinks& sinks, WallTime now, const Screen& screen) {
+  FittedTable table{{{"SINK"},
+                     {"KIND"},
+                     {"WHERE", false, AlertColumn::rule_names},
+                     {"FROM LEVEL", false, AlertColumn::since},
+                     {"WAITING", true},
+                     {"DELIVERED", true},
+                     {"RETRIES", true, AlertColumn::endings},
+                     {"GIVEN UP", true}}};
+  std::string troubles;
+  for (const protocol::Sink& sink : sinks.sinks) {
+    table.add({{printable(sink.name), sink.failing_since ? Tone::bad : Tone::plain},
+               {printable(sink.kind)},
+               {printable(sink.where)},
+               {printable(sink.min_level)},
+               {std::to_string(sink.queued)},
+               {std::to_string(sink.delivered_total)},
+               {std::to_string(sink.retries_total)},
+               {std::to_string(sink.dead_letters_total)}});
+    if (!sink.failing_since) continue;
+    troubles += fmt::format("{} has taken nothing since {}: {}\n", printable(sink.name),
+                            local_moment(*sink.failing_since, now),
+                            printable(sink.last_error.value_or("")));
+  }
+  return table.text(screen) + troubles;
+}
+
+std::string sink_tests_text(const protocol::SinkTests& tests) {
+  std::string text;
+  for (const protocol::SinkTest& one : tests.sinks) {
+    text += one.delivered
+                ? fmt::format("{}: delivered in {:.2f} s\n", printable(one.sink), one.seconds)
+                : fmt::format("{}: not delivered: {}\n", printable(one.sink),
+                              printable(one.why.value_or("")));
+  }
+  return text;
+}
+
+}  // namespace gpuyard::cli

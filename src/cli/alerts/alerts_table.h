@@ -1,0 +1,23 @@
+// Alerts, rules and sinks as tables for people.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "cli/screen/screen.h"
+#include "protocol/alerts.h"
+
+namespace gpuyard::cli {
+
+// What fires, each with what to do about it; then what is about to.
+std::string alerts_text(const protocol::Alerts&, WallTime now, const Screen&);
+std::string history_text(const protocol::AlertHistory&, WallTime now, const Screen&);
+std::string silences_text(const protocol::Silences&, WallTime now, const Screen&);
+std::string rules_text(const protocol::Rules&, const Screen&);
+std::string sinks_text(const protocol::Sinks&, WallTime now, const Screen&);
+std::string sink_tests_text(const protocol::SinkTests&);
+
+// "42 thermal on GPU 3"
+std::string name_text(const protocol::Alert&);
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,73 @@
+#include "cli/alerts/alerts_table.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/read/reader_for_tests.h"
+
+namespace gpuyard::cli {
+namespace {
+
+protocol::Alert hot() {
+  protocol::Alert alert;
+  alert.number = 42;
+  alert.rule = "thermal";
+  alert.level = AlertLevel::error;
+  alert.severity = 61;
+  alert.gpu = {3, "GPU-3", "0000:03:00.0", "NVIDIA H100"};
+  alert.message = "GPU 3 is at 91 C; the threshold is 80 C";
+  alert.advice = "Cool it.";
+  alert.fired = to_rfc3339(kNow);
+  return alert;
+}
+
+TEST(AlertsTable, WithoutAlertsNothingIsWrong) {
+  EXPECT_EQ(alerts_text({}, kNow, {}), "Nothing is wrong.\n");
+}
+
+TEST(AlertsTable, EachAlertSaysWhatToDo) {
+  protocol::Alerts alerts;
+  alerts.alerts = {hot()};
+  const std::string text = alerts_text(alerts, kNow, {});
+  EXPECT_NE(text.find("GPU 3 is at 91 C; the threshold is 80 C"), std::string::npos) << text;
+  EXPECT_NE(text.find("42: Cool it.\n"), std::string::npos) << text;
+}
+
+TEST(AlertsTable, SaysWhatIsSpecialAboutOne) {
+  protocol::Alerts alerts;
+  alerts.alerts = {hot()};
+  alerts.alerts[0].quarantines = true;
+  alerts.alerts[0].silenced = true;
+  alerts.alerts[0].inhibited_by = "gpu-lost";
+  EXPECT_NE(
+      alerts_text(alerts, kNow, {}).find("42: quarantined, silenced, kept as it was by gpu-lost\n"),
+      std::string::npos);
+  alerts.alerts[0].acknowledged = {"uid 0", "", ""};
+  EXPECT_EQ(alerts_text(alerts, kNow, {}).find("Cool it"), std::string::npos);
+}
+
+TEST(AlertsTable, SaysWhatIsAboutToBeAnAlert) {
+  protocol::Alerts alerts;
+  alerts.pending = {{"memory", hot().gpu, 91, 12, 60}};
+  EXPECT_EQ(alerts_text(alerts, kNow, {}),
+            "Nothing is wrong.\nNot yet: memory on GPU 3, for 12 s of 60 s\n");
+}
+
+TEST(AlertsTable, WhatStrangersSentCannotMoveTheCursor) {
+  protocol::Alerts alerts;
+  alerts.alerts = {hot()};
+  alerts.alerts[0].message = "\x1b[2Jboo";
+  EXPECT_EQ(alerts_text(alerts, kNow, {}).find('\x1b'), std::string::npos);
+}
+
+TEST(AlertsTable, ASinkThatFailsSaysWhy) {
+  protocol::Sinks sinks;
+  protocol::Sink sink;
+  sink.name = "ops";
+  sink.failing_since = to_rfc3339(kNow);
+  sink.last_error = "hooks.example: status 500";
+  sinks.sinks = {sink};
+  EXPECT_NE(sinks_text(sinks, kNow, {}).find("ops has taken nothing since"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

@@ -1,0 +1,201 @@
+#include "cli/client/claim_feed.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "cli/client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::client {
+namespace {
+
+using Kind = ClaimNews::Kind;
+
+constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
+constexpr Duration kLongestRetry = std::chrono::seconds(2);
+// How long the end of this may have to wait for the thread.
+constexpr Duration kListening = std::chrono::milliseconds(250);
+// A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
+constexpr Duration kLongestSilence = std::chrono::seconds(40);
+// How long a daemon that has just been started, or waits for its disk, may have no answer.
+constexpr Duration kFirstAnswer = std::chrono::seconds(30);
+// Of one that is not streamed: how often somebody who waits hears of his place.
+constexpr double kAnswerWithin = 2;
+
+bool is_over(const protocol::Lease& lease) {
+  return lease.state == lease::State::ended;
+}
+
+}  // namespace
+
+http::ClientRequest ClaimFeed::request() const {
+  http::ClientRequest request;
+  request.method = http::Method::post;
+  request.target = std::string(protocol::kClaim.pattern);
+  request.body = json::to_json(wish_);
+  return request;
+}
+
+// Whether it is to be asked again.
+bool ClaimFeed::is_patient(const Error& why) const {
+  if (!passes(why)) return false;
+  if (heard_) return true;
+  // A queue that is full is no daemon that has yet to find its feet; one that is late is there.
+  const bool slow = why.code == Errc::timed_out || (there_ && why.code != Errc::busy);
+  return slow && BootClock::now() - began_ < kFirstAnswer;
+}
+
+Error ClaimFeed::broken_off(const Error& why) const {
+  const bool ended = why.code == Errc::not_found;
+  return {Errc::unavailable,
+          ended ? "the daemon at " + daemon_.text() + " has ended" : why.message};
+}
+
+ClaimFeed::ClaimFeed(http::Endpoint daemon, protocol::LeaseWish wish)
+    : daemon_(std::move(daemon)),
+      wish_(std::move(wish)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      began_(BootClock::now()),
+      thread_([this](const std::stop_token& stop) { follow(stop); }) {}
+
+ClaimFeed::~ClaimFeed() {
+  thread_.request_stop();
+}
+
+std::vector<ClaimNews> ClaimFeed::take() {
+  const std::scoped_lock lock(mutex_);
+  eventfd_t rung = 0;
+  static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails when it was not rung
+  return std::exchange(news_, {});
+}
+
+void ClaimFeed::follow(const std::stop_token& stop) {
+  bool streamed = wish_.stream.value_or(false);
+  Duration retry = kFirstRetry;
+  while (!stop.stop_requested()) {
+    const bool was_away = away_;
+    const auto ended = streamed ? stream(stop) : poll(stop);
+    if (ended) return;
+    // All streams may be taken where a claim is not too much.
+    if (streamed && !granted_ && ended.error().code == Errc::busy) {
+      streamed = false;
+      wish_.stream = false;
+      continue;
+    }
+    if (!is_patient(ended.error())) {
+      tell({.kind = Kind::refused, .error = ended.error()});
+      return;
+    }
+    if (was_away && !away_) retry = kFirstRetry;  // it was back in between
+    if (!std::exchange(away_, true)) tell({.kind = Kind::away, .error = ended.error()});
+    pause(stop, retry);
+    retry = std::min(2 * retry, kLongestRetry);
+  }
+}
+
+Result<void> ClaimFeed::stream(const std::stop_token& stop) {
+  auto reader = http::EventReader::open(daemon_, request(), kAnswerDeadline);
+  if (!reader) return std::move(reader).error();
+  there_ = true;
+  if (reader->response().status != 200) return error_of(reader->response());
+  while (!stop.stop_requested()) {
+    const auto event = reader->next(kListening);
+    if (!event) return broken_off(event.error());
+    if (!*event && reader->silence() > kLongestSilence) {
+      return Error{Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()};
+    }
+    if (*event && (*event)->name == protocol::kAlertEvent) take_alert((*event)->data);
+    if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
+    auto lease = json::from_json<protocol::Lease>((*event)->data, json::UnknownFields::ignore);
+    if (!lease) return Error{Errc::internal, "a lease: " + lease.error().message};
+    if (changed(*std::move(lease))) return {};
+  }
+  return {};
+}
+
+// One that cannot be read is a newer daemon's: it says nothing of the lease.
+void ClaimFeed::take_alert(std::string_view data) {
+  auto alert = json::from_json<protocol::Alert>(data, json::UnknownFields::ignore);
+  if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
+}
+
+Result<void> ClaimFeed::poll(const std::stop_token& stop) {
+  wish_.answer_within_s = kAnswerWithin;
+  while (!stop.stop_requested()) {
+    auto answer = ask();
+    if (!answer) return std::move(answer).error();
+    const bool waits = answer->lease.state == lease::State::waiting;
+    if (changed(std::move(answer->lease)) || !waits) return {};
+  }
+  return {};
+}
+
+Result<protocol::LeaseAnswer> ClaimFeed::ask() {
+  const Duration deadline =
+      kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
+  const auto response = http::fetch(daemon_, request(), deadline);
+  if (!response) return response.error();
+  there_ = true;
+  if (response->status != 200) return error_of(*response);
+  auto answer = json::from_json<protocol::LeaseAnswer>(response->body, json::UnknownFields::ignore);
+  if (!answer) return Error{Errc::internal, "a lease: " + answer.error().message};
+  return answer;
+}
+
+bool ClaimFeed::changed(protocol::Lease lease) {
+  heard_ = true;
+  if (std::exchange(away_, false)) tell({.kind = Kind::back});
+  if (!asked_.empty() && lease.asked != asked_) {
+    // What has the GPUs of the first is no holder of a second one.
+    if (granted_) {
+      give_up_another();
+      return true;
+    }
+    tell({.kind = Kind::anew});
+  }
+  asked_ = lease.asked;
+  granted_ = granted_ || lease.state == lease::State::held;
+  const bool over = is_over(lease);
+  tell({.kind = Kind::changed, .lease = std::move(lease)});
+  return over;
+}
+
+// Where that fails, the daemon sees by itself that nobody is there for it.
+void ClaimFeed::give_up_another() {
+  protocol::ReleaseQuery query;
+  query.lease = wish_.id.value_or("");
+  static_cast<void>(call(daemon_, protocol::kRelease, query).ok());
+  tell({.kind = Kind::refused,
+        .error = {Errc::not_found, "the daemon at " + daemon_.text() +
+                                       " has lost what it knew of leases, this one included"}});
+}
+
+void ClaimFeed::tell(ClaimNews news) {
+  const std::scoped_lock lock(mutex_);
+  // Nobody may have taken any for hours, being stopped. Only the newest counts of a lease, and an
+  // interruption that is over is none.
+  if (news.kind == Kind::back && !news_.empty() && news_.back().kind == Kind::away) {
+    news_.pop_back();
+    return;
+  }
+  if (news.kind == Kind::alert && news_.size() >= kMostNews) return;
+  if (news.kind == Kind::changed && !news_.empty() && news_.back().kind == Kind::changed) {
+    news_.back() = std::move(news);
+  } else {
+    news_.push_back(std::move(news));
+  }
+  static_cast<void>(::eventfd_write(bell_.get(), 1));
+}
+
+void ClaimFeed::pause(const std::stop_token& stop, Duration duration) {
+  std::unique_lock lock(mutex_);
+  // BootClock is none that a condition variable can wait by.
+  const auto until = std::chrono::steady_clock::now() + duration;
+  static_cast<void>(paused_.wait_until(lock, stop, until, [] { return false; }));
+}
+
+}  // namespace gpuyard::client

@@ -1,0 +1,68 @@
+#include "cli/client/source.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/client/daemon_client.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::client {
+namespace {
+
+TEST(TargetOf, APathFieldIsFilledAndEncoded) {
+  EXPECT_EQ(target_of("/api/gpu/devices/{id}", {{"id", "GPU a/b"}}),
+            "/api/gpu/devices/GPU%20a%2Fb");
+}
+
+TEST(TargetOf, OtherParametersGoIntoTheQuery) {
+  EXPECT_EQ(target_of("/x", {{"a", "1"}, {"b", "2&3"}}), "/x?a=1&b=2%263");
+}
+
+TEST(NamedValues, ARoutesParametersAreItsRecordsMembers) {
+  EXPECT_EQ(named_values(protocol::DeviceName{"3"}), (NamedValues{{"id", "3"}}));
+  EXPECT_TRUE(named_values(protocol::NoParams{}).empty());
+}
+
+TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
+  EXPECT_EQ(error_of({503, {}, R"({"error":{"code":"busy","message":"64 wait"}})"}),
+            (Error{Errc::busy, "64 wait"}));
+  EXPECT_EQ(error_of({503, {}, R"({"detail":"no NVML"})"}), (Error{Errc::unavailable, "no NVML"}));
+}
+
+TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
+  EXPECT_EQ(error_of({403, {}, "<html>"}), (Error{Errc::denied, "<html>"}));
+  EXPECT_EQ(error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
+            (Error{Errc::conflict, "x"}));
+  EXPECT_EQ(error_of({502, {}, R"({"error":"x"})"}),
+            (Error{Errc::device_lost, R"({"error":"x"})"}));
+}
+
+TEST(OpenSource, ADaemonThatIsNamedAndNotThereIsAnError) {
+  SourceOptions options;
+  options.socket = "/nowhere/gpuyard.sock";
+  auto source = open_source(options);
+  ASSERT_TRUE(source.ok());
+  const auto snapshot = (*source)->snapshot(ProbeSet::all(), Owners::looked_up);
+  ASSERT_FALSE(snapshot.ok());
+  EXPECT_EQ(snapshot.error().code, Errc::unavailable);
+  EXPECT_NE(snapshot.error().message.find("/nowhere/gpuyard.sock"), std::string::npos);
+}
+
+TEST(OpenSource, WhatIsNoAddressIsAUsageError) {
+  SourceOptions options;
+  options.socket = "localhost";
+  const auto source = open_source(options);
+  ASSERT_FALSE(source.ok());
+  EXPECT_EQ(source.error().code, Errc::invalid);
+}
+
+TEST(OpenSource, WithoutADaemonTheLocalDriverIsAsked) {
+  SourceOptions options;
+  options.sockets = {"/nowhere/gpuyard.sock"};
+  options.driver.path = "/nowhere/libnvidia-ml.so.1";
+  const auto source = open_source(options);
+  ASSERT_FALSE(source.ok());
+  EXPECT_EQ(source.error().message.find("failed to initialise NVML: "), 0U);
+}
+
+}  // namespace
+}  // namespace gpuyard::client

@@ -1,0 +1,203 @@
+// gpuyard power, clocks, persistence, compute-mode, ecc, reset and restore: one way to show, to ask
+// and to change. What each of them asks for is control_request.h's.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/client/daemon_client.h"
+#include "cli/control/consent.h"
+#include "cli/control/control_daemon.h"
+#include "cli/control/control_request.h"
+#include "cli/control/control_table.h"
+#include "cli/control/control_text.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Change;
+using protocol::Changes;
+using protocol::Management;
+using Requests = std::vector<ControlRequest>;
+
+// What came of one request, or of asking what would.
+struct Answer {
+  std::string what;
+  Changes changes;
+};
+
+struct Answers {
+  std::vector<Answer> given;
+  std::optional<Error> refused;  // the one after these, as a whole
+
+  Changes together() const {
+    Changes all;
+    for (const Answer& answer : given) {
+      all.simulated = answer.changes.simulated;
+      all.changes.insert(all.changes.end(), answer.changes.changes.begin(),
+                         answer.changes.changes.end());
+    }
+    return all;
+  }
+  // Calls tell(answer, change) for those that succeeded, or those that did not.
+  template <class Tell>
+  void each(bool success, Tell&& tell) const {
+    for (const Answer& answer : given) {
+      for (const Change& change : answer.changes.changes) {
+        if (succeeded(change) == success) tell(answer, change);
+      }
+    }
+  }
+};
+
+// The daemon itself waits 2 s for GPUs that do not answer.
+constexpr Duration kLookDeadline = std::chrono::seconds(5);
+
+Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
+  if (gpus.empty()) return client::call(daemon, protocol::kManagement, {}, {}, kLookDeadline);
+  return client::call(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
+}
+
+int show(const ControlVerb& verb) {
+  const auto daemon = control_daemon(verb.socket);
+  if (!daemon) return complain_without_daemon(daemon.error());
+  auto management = management_of(*daemon, verb.gpus);
+  if (!management) return complain_about_control(management.error(), *daemon);
+  keep_only(*management, settings_of(verb.subject));
+  if (verb.json) print(json::to_json(*management) + "\n");
+  for (const std::string& note : management->notes) say("note: " + note);
+  if (management->gpus.empty()) {
+    return complain({Errc::unavailable, "the daemon has no GPU; `gpuyard doctor` looks closer"});
+  }
+  if (verb.json) return 0;
+  if (!management->enabled) {
+    say("note: GPUs can only be looked at: [control] enabled is false in the daemon's "
+        "configuration");
+  }
+  print(control_table(*management, ControlReader::of_process(), Screen::of_stdout(verb.color)));
+  return 0;
+}
+
+// Stops at the first that is refused as a whole.
+Answers ask_all(const Requests& requests, const http::Endpoint& daemon, bool dry_run) {
+  Answers answers;
+  for (const ControlRequest& request : requests) {
+    auto changes = request.ask(daemon, dry_run);
+    if (!changes) {
+      answers.refused = std::move(changes).error();
+      break;
+    }
+    answers.given.push_back({request.what, *std::move(changes)});
+  }
+  return answers;
+}
+
+// The exit code.
+int say_errors(const Answers& answers, const http::Endpoint& daemon, const ControlReader& reader) {
+  answers.each(false, [&](const Answer& answer, const Change& change) {
+    say(result_line(change, answer.what, reader));
+  });
+  if (answers.refused) return complain_about_control(*answers.refused, daemon);
+  return worst_exit_code(answers.together());
+}
+
+using Names = std::map<std::string, std::string>;  // of GPUs, by UUID
+
+// For people only: without them a plan has indexes.
+Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
+  Names names;
+  const auto management = management_of(daemon, gpus);
+  if (!management) return names;
+  for (const protocol::ManagedGpu& gpu : management->gpus) names[gpu.uuid] = short_name(gpu.name);
+  return names;
+}
+
+std::string plan_text(const Answers& answers, const Names& names, const ControlReader& reader) {
+  std::string text;
+  answers.each(true, [&](const Answer& answer, const Change& change) {
+    const auto name = names.find(change.uuid);
+    text += plan_line(change, answer.what, name != names.end() ? name->second : "", reader) + "\n";
+  });
+  if (answers.together().simulated) text += "These GPUs are simulated.\n";
+  return text;
+}
+
+// Only says what would happen.
+int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
+  const auto reader = ControlReader::of_process();
+  const Answers answers = ask_all(requests, daemon, true);
+  if (verb.json) {
+    if (!answers.given.empty()) print(json::to_json(answers.together()) + "\n");
+  } else {
+    print(plan_text(answers, names_of(daemon, verb.gpus), reader));
+  }
+  return say_errors(answers, daemon, reader);
+}
+
+// Nothing: somebody said yes. Else the exit code.
+std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
+                              const http::Endpoint& daemon) {
+  const auto reader = ControlReader::of_process();
+  const Answers answers = ask_all(requests, daemon, true);
+  const int code = say_errors(answers, daemon, reader);
+  const Changes all = answers.together();
+  const bool possible = std::ranges::any_of(all.changes, succeeded);
+  if (answers.refused || !possible || (verb.atomic && code != 0)) {
+    say(all.changes.empty() && code == 0 ? "there is nothing to change" : "nothing was changed");
+    return code;
+  }
+  std::string text = plan_text(answers, names_of(daemon, verb.gpus), reader);
+  if (verb.subject == ControlVerb::Subject::reset) {
+    text += "While it is reset, all GPUs of this machine are away for a moment.\n";
+  }
+  static_cast<void>(write_all(STDERR_FILENO, text).ok());
+  if (consents("Change it?")) return std::nullopt;
+  say("nothing was changed");
+  return exit_code_of(Errc::internal);
+}
+
+int carry_out(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
+  const Answers answers = ask_all(requests, daemon, false);
+  const auto reader = ControlReader::of_process();
+  const Changes all = answers.together();
+  if (verb.json && !answers.given.empty()) print(json::to_json(all) + "\n");
+  if (!verb.json) {
+    answers.each(true, [&](const Answer& answer, const Change& change) {
+      print(result_line(change, answer.what, reader) + "\n");
+    });
+    if (all.changes.empty() && !answers.refused) say("there was nothing to change");
+    if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
+      say("note: these GPUs are simulated");
+    }
+  }
+  return say_errors(answers, daemon, reader);
+}
+
+}  // namespace
+
+int run(const ControlVerb& verb) {
+  const auto requests = requests_of(verb);
+  if (!requests) return complain(requests.error());
+  if (requests->empty()) return show(verb);
+  const bool to_be_asked = !verb.yes && !verb.dry_run;
+  if (to_be_asked && !can_be_asked()) {
+    return complain({Errc::invalid,
+                     "nothing was changed: there is no terminal on which to ask whether this is "
+                     "meant. --yes says that it is; --dry-run shows what would be changed"});
+  }
+  const auto daemon = control_daemon(verb.socket);
+  if (!daemon) return complain_without_daemon(daemon.error());
+  if (verb.dry_run) return plan(verb, *requests, *daemon);
+  if (to_be_asked) {
+    if (const auto code = not_agreed(verb, *requests, *daemon)) return *code;
+  }
+  return carry_out(verb, *requests, *daemon);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,128 @@
+// The options of the verbs that change GPUs.
+#include "cli/control/control_request.h"
+#include "cli/shared_options.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using Subject = ControlVerb::Subject;
+
+struct AddedVerb {
+  Options options;
+  Option gpus;
+};
+
+// Where a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: there they take commas alone.
+enum class Followed : bool { by_nothing, by_a_value };
+
+AddedVerb add_verb(Options program, ControlVerb& verb, Subject subject, const char* summary,
+                   Followed followed = Followed::by_nothing) {
+  verb.subject = subject;
+  const Options sub = program.verb(std::string(name_of(subject)), summary);
+  add_showing(sub, verb.socket, verb.json, verb.color);
+  const Option gpus =
+      followed == Followed::by_a_value
+          ? sub.option("gpus,--gpus", verb.gpus,
+                       "Indexes, UUIDs or PCI addresses with commas, or all")
+                .type_name("GPU,...")
+          : sub.list("gpus,--gpus", verb.gpus, "Indexes, UUIDs or PCI addresses, or all")
+                .type_name("GPU ...");
+  sub.flag("--dry-run", verb.dry_run, "Only say what would be changed");
+  sub.flag("--yes", verb.yes, "Do not ask");
+  sub.flag("--no-wait", verb.no_wait, "Do not wait until it is done");
+  return {sub, gpus};
+}
+
+// Of what others may want too. Somebody must wait for the end to know whether it was all or none.
+void add_manner(Options sub, ControlVerb& verb) {
+  sub.flag("--force", verb.force, "Also against what others want; for administrators");
+  sub.flag("--atomic", verb.atomic, "All of the GPUs or none").excludes(sub.find("--no-wait"));
+}
+
+Option add_lifetime(Options sub, ControlVerb& verb) {
+  return sub
+      .option("--for", verb.lifetime,
+              "Put it back after 90s, 30m, 8h, 2d; else when you restore it")
+      .type_name("TIME");
+}
+
+// Those of one value.
+Options add_setting(Options program, ControlVerb& verb, Subject subject, const char* summary,
+                    const char* value_name, const char* value_help) {
+  const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
+  const Option value = sub.option("value", verb.value, value_help).type_name(value_name);
+  add_lifetime(sub, verb).needs(value);
+  sub.flag("--restore", verb.restore, "Give up what you wanted of it").excludes(value);
+  add_manner(sub, verb);
+  return sub;
+}
+
+}  // namespace
+
+Options add_power(Options program, ControlVerb& verb) {
+  return add_setting(program, verb, Subject::power, "Show or set the power limit of GPUs", "WATTS",
+                     "300, 300W or 287.5");
+}
+
+Options add_clocks(Options program, ControlVerb& verb) {
+  const Options clocks =
+      add_verb(program, verb, Subject::clocks, "Show what the clocks are locked to, or lock them")
+          .options;
+  const Option gpu =
+      clocks.option("--gpu", verb.gpu_clocks, "Lock the GPU's to these MHz").type_name("MIN,MAX");
+  const Option memory =
+      clocks.option("--memory", verb.memory_clocks, "Lock the memory's to these MHz")
+          .type_name("MIN,MAX");
+  clocks.option("--restore", verb.restored_clocks, "Give up what you wanted: gpu, memory or all")
+      .type_name("WHICH")
+      .one_of({"gpu", "memory", "all"})
+      .excludes(gpu)
+      .excludes(memory)
+      .excludes(add_lifetime(clocks, verb));
+  add_manner(clocks, verb);
+  return clocks;
+}
+
+Options add_persistence(Options program, ControlVerb& verb) {
+  return add_setting(program, verb, Subject::persistence,
+                     "Show or set whether GPUs stay initialised while nobody uses them", "on|off",
+                     "on or off");
+}
+
+Options add_compute_mode(Options program, ControlVerb& verb) {
+  return add_setting(program, verb, Subject::compute_mode,
+                     "Show or set who may compute on GPUs at the same time", "MODE",
+                     "default, prohibited or exclusive_process");
+}
+
+Options add_ecc(Options program, ControlVerb& verb) {
+  const Options ecc =
+      add_setting(program, verb, Subject::ecc, "Show or set the error correction of the memory",
+                  "on|off", "From the next reset or reboot on");
+  ecc.option("--clear", verb.cleared_errors,
+             "Set counters of memory errors to 0: volatile (since the driver was loaded), "
+             "aggregate (ever)")
+      .type_name("WHICH")
+      .one_of({"volatile", "aggregate"})
+      .excludes(ecc.find("value"))
+      .excludes(ecc.find("--restore"));
+  return ecc;
+}
+
+Options add_reset(Options program, ControlVerb& verb) {
+  const auto [reset, gpus] =
+      add_verb(program, verb, Subject::reset, "Reset one GPU that nobody uses");
+  gpus.required();
+  return reset;
+}
+
+Options add_restore(Options program, ControlVerb& verb) {
+  const auto [restore, gpus] =
+      add_verb(program, verb, Subject::restore,
+               "Give up all that you wanted of GPUs; with --force what anybody did");
+  add_manner(restore, verb);
+  restore.flag("--all", verb.gpus, "all", "Of all GPUs").excludes(gpus);
+  return restore;
+}
+
+}  // namespace gpuyard::cli

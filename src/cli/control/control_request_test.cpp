@@ -1,0 +1,105 @@
+#include "cli/control/control_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuyard::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using ControlSubject = ControlVerb::Subject;
+
+ControlVerb verb(ControlSubject subject, const std::string& gpus = "0",
+                 const std::string& value = "") {
+  ControlVerb made;
+  made.subject = subject;
+  made.gpus = gpus;
+  made.value = value;
+  return made;
+}
+
+// What is asked for, or the error that says why nothing is.
+std::vector<std::string> asked(const ControlVerb& verb) {
+  const auto requests = requests_of(verb);
+  if (!requests) {
+    EXPECT_EQ(requests.error().code, Errc::invalid);
+    return {requests.error().message};
+  }
+  std::vector<std::string> names;
+  for (const ControlRequest& request : *requests) names.push_back(request.what);
+  return names;
+}
+
+TEST(ControlRequests, AVerbWithoutAValueChangesNothing) {
+  for (const ControlSubject subject :
+       {ControlSubject::power, ControlSubject::clocks, ControlSubject::persistence,
+        ControlSubject::compute_mode, ControlSubject::ecc}) {
+    EXPECT_THAT(asked(verb(subject)), IsEmpty());
+    EXPECT_THAT(asked(verb(subject, "")), IsEmpty());
+  }
+}
+
+TEST(ControlRequests, AValueIsOneRequest) {
+  EXPECT_THAT(asked(verb(ControlSubject::power, "0,1", "300W")),
+              testing::ElementsAre("power limit"));
+  EXPECT_THAT(asked(verb(ControlSubject::ecc, "all", "off")), testing::ElementsAre("ECC mode"));
+  EXPECT_THAT(asked(verb(ControlSubject::compute_mode, "0", "Exclusive-Process")),
+              testing::ElementsAre("compute mode"));
+}
+
+TEST(ControlRequests, ClocksOfBothKindsAreTwo) {
+  ControlVerb clocks = verb(ControlSubject::clocks);
+  clocks.gpu_clocks = "1200,1500";
+  clocks.memory_clocks = "2619";
+  EXPECT_THAT(asked(clocks), testing::ElementsAre("GPU clocks", "memory clocks"));
+  clocks.atomic = true;
+  EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("with two commands")));
+  ControlVerb restored = verb(ControlSubject::clocks);
+  restored.restored_clocks = "all";
+  EXPECT_THAT(asked(restored), testing::ElementsAre("GPU clocks", "memory clocks"));
+  restored.restored_clocks = "memory";
+  EXPECT_THAT(asked(restored), testing::ElementsAre("memory clocks"));
+}
+
+TEST(ControlRequests, AChangeNamesItsGpus) {
+  EXPECT_THAT(asked(verb(ControlSubject::restore, "")), testing::ElementsAre(HasSubstr("or all")));
+  ControlVerb clocks = verb(ControlSubject::clocks, "");
+  clocks.gpu_clocks = "1200";
+  EXPECT_THAT(asked(clocks), testing::ElementsAre(HasSubstr("or all")));
+}
+
+TEST(ControlRequests, AValueAloneIsNoGpu) {
+  EXPECT_THAT(asked(verb(ControlSubject::power, "300W")),
+              testing::ElementsAre(HasSubstr("gpuyard power all 300W")));
+  EXPECT_THAT(asked(verb(ControlSubject::persistence, "on")),
+              testing::ElementsAre(HasSubstr("gpuyard persistence all on")));
+}
+
+TEST(ControlRequests, WhereNothingIsChangedThereIsNothingToAgreeTo) {
+  for (const auto flag : {&ControlVerb::yes, &ControlVerb::atomic, &ControlVerb::force,
+                          &ControlVerb::dry_run, &ControlVerb::no_wait}) {
+    ControlVerb power = verb(ControlSubject::power);
+    power.*flag = true;
+    EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("gpuyard power --help")));
+  }
+}
+
+TEST(ControlRequests, AMistakeSaysWhatWouldBeRight) {
+  EXPECT_THAT(asked(verb(ControlSubject::power, "0", "much")),
+              testing::ElementsAre(HasSubstr("like 300, 300W or 287.5")));
+  EXPECT_THAT(asked(verb(ControlSubject::persistence, "0", "yes")),
+              testing::ElementsAre(HasSubstr("persistence mode: it can be on or off")));
+  EXPECT_THAT(asked(verb(ControlSubject::compute_mode, "0", "exclusive_thread")),
+              testing::ElementsAre(HasSubstr("default, prohibited or exclusive_process")));
+  ControlVerb power = verb(ControlSubject::power, "0", "300");
+  power.lifetime = "soon";
+  EXPECT_THAT(asked(power), testing::ElementsAre(HasSubstr("--for: a length of time is like")));
+  ControlVerb clocks = verb(ControlSubject::clocks);
+  clocks.memory_clocks = "2,1";
+  EXPECT_THAT(asked(clocks),
+              testing::ElementsAre("--memory: the lowest of 2,1 is above the highest"));
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

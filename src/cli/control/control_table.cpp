@@ -1,0 +1,164 @@
+#include "cli/control/control_table.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/moment.h"
+#include "cli/screen/reading_text.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::ManagedSetting;
+using protocol::Management;
+using protocol::SettingView;
+using protocol::Standing;
+
+// Which columns go first where there is not room for all.
+struct ControlColumn {
+  enum Drops : int { never, names, ranges, defaults };
+};
+
+constexpr const char* kRange = "RANGE";
+constexpr const char* kDefault = "DEFAULT";
+
+std::string view_text(const std::optional<SettingView>& view) {
+  return view ? printable(view->text) : std::string(kNothing);
+}
+
+std::optional<std::int64_t> number_of(const std::optional<SettingView>& view) {
+  if (!view) return std::nullopt;
+  return view->power_limit_mw ? view->power_limit_mw : view->max_clock_mhz;
+}
+
+std::string range_of(const ManagedSetting& setting) {
+  const auto kind = enum_from_name<SettingKind>(setting.setting);
+  const auto lowest = number_of(setting.lowest);
+  const auto highest = number_of(setting.highest);
+  if (!kind || !lowest || !highest) return std::string(kNothing);
+  return range_text(*kind, {*lowest, *highest});
+}
+
+std::string wish_text(const protocol::ClaimView& claim, const ControlReader& reader) {
+  std::string text = fmt::format("{} by {}", printable(claim.wanted.text),
+                                 claim.owner == reader.name ? "you" : printable(claim.owner));
+  if (claim.until) text += " until " + local_moment(*claim.until, reader.now);
+  return text;
+}
+
+std::string_view remark_on(Standing standing) {
+  switch (standing) {
+    case Standing::free:
+    case Standing::applied:
+      return "";
+    case Standing::assumed:
+      return "assumed";
+    case Standing::pending_reboot:
+      return "from the next reset or reboot on";
+    case Standing::drifted:
+      return "changed by somebody else";
+    case Standing::owed:
+      break;
+  }
+  return "still to be written";
+}
+
+std::string words_for(const std::string& setting) {
+  const auto kind = enum_from_name<SettingKind>(setting);
+  return kind ? std::string(words_of(*kind)) : printable(setting);
+}
+
+class Rows {
+ public:
+  Rows(const ControlReader& reader, bool several) : reader_(reader) {
+    table_.columns = {{"GPU", true}, {"NAME", false, ControlColumn::names}};
+    if (several) table_.columns.push_back({"SETTING"});
+    table_.columns.insert(table_.columns.end(), {{"NOW"},
+                                                 {kRange, false, ControlColumn::ranges},
+                                                 {kDefault, false, ControlColumn::defaults},
+                                                 {"WANTED"},
+                                                 {"REMARKS"}});
+    several_ = several;
+  }
+
+  void add(const protocol::ManagedGpu& gpu, const ManagedSetting& setting) {
+    const auto& claims = setting.claims;
+    add_row({gpu.index ? std::to_string(*gpu.index) : std::string(kNothing), short_name(gpu.name),
+             words_for(setting.setting), view_text(setting.now), range_of(setting),
+             view_text(setting.by_default),
+             claims.empty() ? std::string(kNothing) : wish_text(claims.front(), reader_),
+             std::string(remark_on(setting.standing))});
+    for (std::size_t i = 1; i < claims.size(); ++i) {
+      add_row({"", "", "", "", "", "", wish_text(claims[i], reader_), ""});
+    }
+  }
+
+  // Without the columns in which nothing stands.
+  std::string text(const Screen& screen) {
+    std::erase_if(table_.columns, [](const Column& column) {
+      return (column.heading == kRange || column.heading == kDefault) &&
+             std::ranges::all_of(column.cells, [](const Cell& cell) {
+               return cell.text.empty() || cell.text == kNothing;
+             });
+    });
+    return table_.text(screen);
+  }
+
+ private:
+  void add_row(std::vector<std::string> cells) {
+    constexpr std::ptrdiff_t kSetting = 2;
+    if (!several_) cells.erase(cells.begin() + kSetting);
+    table_.add_texts(cells);
+  }
+
+  const ControlReader& reader_;
+  bool several_ = false;
+  FittedTable table_;
+};
+
+// Why values are missing, each reason once.
+std::string reasons(const Management& management) {
+  std::map<std::string, std::set<std::string>> settings_by_reason;
+  for (const protocol::ManagedGpu& gpu : management.gpus) {
+    for (const ManagedSetting& setting : gpu.settings) {
+      if (setting.now || !setting.why) continue;
+      settings_by_reason[printable(*setting.why)].insert(words_for(setting.setting));
+    }
+  }
+  std::string text;
+  for (const auto& [reason, settings] : settings_by_reason) {
+    text += fmt::format("{}: {}\n", fmt::join(settings, ", "), reason);
+  }
+  return text;
+}
+
+}  // namespace
+
+void keep_only(Management& management, const std::vector<SettingKind>& kinds) {
+  for (protocol::ManagedGpu& gpu : management.gpus) {
+    std::erase_if(gpu.settings, [&](const ManagedSetting& setting) {
+      const auto kind = enum_from_name<SettingKind>(setting.setting);
+      return !kind || std::ranges::find(kinds, *kind) == kinds.end();
+    });
+  }
+}
+
+std::string control_table(const Management& management, const ControlReader& reader,
+                          const Screen& screen) {
+  const bool several = std::ranges::any_of(
+      management.gpus, [](const protocol::ManagedGpu& gpu) { return gpu.settings.size() > 1; });
+  Rows rows(reader, several);
+  for (const protocol::ManagedGpu& gpu : management.gpus) {
+    for (const ManagedSetting& setting : gpu.settings) rows.add(gpu, setting);
+  }
+  std::string text = rows.text(screen) + reasons(management);
+  if (management.simulated) text += "These GPUs are simulated.\n";
+  return text;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,20 @@
+// What is set of the GPUs, as a table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/control/control_text.h"
+#include "cli/screen/screen.h"
+#include "device/setting.h"
+#include "protocol/control.h"
+
+namespace gpuyard::cli {
+
+// Leaves only settings of these kinds.
+void keep_only(protocol::Management&, const std::vector<SettingKind>&);
+
+// A row for each setting, and one for each further wish that waits behind the first.
+std::string control_table(const protocol::Management&, const ControlReader&, const Screen&);
+
+}  // namespace gpuyard::cli

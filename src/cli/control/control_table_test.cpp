@@ -1,0 +1,76 @@
+#include "cli/control/control_table.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/read/reader_for_tests.h"
+
+namespace gpuyard::cli {
+namespace {
+
+protocol::ManagedSetting power(const protocol::Standing standing) {
+  protocol::ManagedSetting setting;
+  setting.setting = "power_limit";
+  setting.standing = standing;
+  setting.now = protocol::view_of(power_limit(300'000));
+  setting.lowest = protocol::view_of(power_limit(200'000));
+  setting.highest = protocol::view_of(power_limit(700'000));
+  setting.by_default = protocol::view_of(power_limit(700'000));
+  return setting;
+}
+
+protocol::Management management(std::vector<protocol::ManagedSetting> settings) {
+  protocol::Management management;
+  management.gpus.push_back({0, "GPU-0", "NVIDIA H100", std::move(settings)});
+  return management;
+}
+
+TEST(ControlTable, HasWhatIsWhatMayBeAndWhoWantsIt) {
+  auto wanted = power(protocol::Standing::applied);
+  wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), "", {}},
+                   {"uid 1001", protocol::view_of(power_limit(400'000)), "", {}}};
+  EXPECT_EQ(control_table(management({wanted}), kMe, {}),
+            "GPU  NAME  NOW    RANGE           DEFAULT  WANTED             REMARKS\n"
+            "  0  H100  300 W  200 W to 700 W  700 W    300 W by you\n"
+            "                                           400 W by uid 1001\n");
+}
+
+TEST(ControlTable, SaysWhatIsNotAsItSeems) {
+  for (const auto& [standing, words] :
+       {std::pair{protocol::Standing::drifted, "changed by somebody else"},
+        std::pair{protocol::Standing::owed, "still to be written"},
+        std::pair{protocol::Standing::pending_reboot, "from the next reset or reboot on"}}) {
+    EXPECT_NE(control_table(management({power(standing)}), kMe, {}).find(words), std::string::npos);
+  }
+}
+
+TEST(ControlTable, WhatCannotBeReadHasItsReasonOnce) {
+  protocol::ManagedSetting clocks;
+  clocks.setting = "gpu_clocks";
+  clocks.why = "nobody says";
+  protocol::ManagedSetting memory = clocks;
+  memory.setting = "memory_clocks";
+  const std::string table = control_table(management({clocks, memory}), kMe, {});
+  EXPECT_EQ(table,
+            "GPU  NAME  SETTING        NOW  WANTED  REMARKS\n"
+            "  0  H100  GPU clocks     -    -\n"
+            "  0  H100  memory clocks  -    -\n"
+            "GPU clocks, memory clocks: nobody says\n");
+}
+
+TEST(ControlTable, SaysThatGpusAreSimulated) {
+  auto simulated = management({power(protocol::Standing::free)});
+  simulated.simulated = true;
+  EXPECT_TRUE(control_table(simulated, kMe, {}).ends_with("\nThese GPUs are simulated.\n"));
+}
+
+TEST(KeepOnly, LeavesTheSettingsOfOneVerb) {
+  protocol::ManagedSetting tomorrow;
+  tomorrow.setting = "a_setting_of_tomorrow";
+  auto all = management({power(protocol::Standing::free), tomorrow});
+  keep_only(all, {SettingKind::power_limit});
+  ASSERT_EQ(all.gpus[0].settings.size(), 1U);
+  EXPECT_EQ(all.gpus[0].settings[0].setting, "power_limit");
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

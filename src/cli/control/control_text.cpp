@@ -1,0 +1,170 @@
+#include "cli/control/control_text.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "cli/screen/moment.h"
+#include "cli/words.h"
+#include "device/setting.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Change;
+using protocol::ChangeOutcome;
+
+// What broke, who is away, what is not allowed, what stands in the way, what cannot be.
+constexpr std::array kWorstFirst = {
+    Errc::internal, Errc::busy,     Errc::unavailable, Errc::device_lost, Errc::timed_out,
+    Errc::denied,   Errc::conflict, Errc::unsupported, Errc::not_found,   Errc::invalid};
+
+std::string gpu_text(const Change& change) {
+  return change.index ? fmt::format("GPU {}", *change.index) : printable(change.uuid);
+}
+
+std::optional<SettingKind> kind_of(const Change& change) {
+  return change.setting ? enum_from_name<SettingKind>(*change.setting) : std::nullopt;
+}
+
+std::string subject_of(const Change& change, std::string_view what) {
+  if (const auto kind = kind_of(change)) return std::string(words_of(*kind));
+  return change.setting ? printable(*change.setting) : std::string(what);
+}
+
+std::string value_text(const std::optional<protocol::SettingView>& value) {
+  return value ? printable(value->text) : "unknown";
+}
+
+bool is_same(const Change& change) {
+  return change.before && change.after && change.before->text == change.after->text;
+}
+
+std::string whose_text(const Change& change, const ControlReader& reader) {
+  if (!change.owner || *change.owner == reader.name) return "";
+  return fmt::format(", as {} wants it", printable(*change.owner));
+}
+
+std::string until_text(const Change& change, const ControlReader& reader) {
+  return change.until ? ", until " + local_moment(*change.until, reader.now) : "";
+}
+
+std::string lasting_text(const Change& change, const ControlReader& reader) {
+  return whose_text(change, reader) + until_text(change, reader);
+}
+
+// "300 W (was 700 W)"
+std::string value_and_before(const Change& change) {
+  if (!change.before) return value_text(change.after);
+  if (is_same(change)) return value_text(change.after) + " (as it was)";
+  return fmt::format("{} (was {})", value_text(change.after), value_text(change.before));
+}
+
+// What a command said may have several lines.
+std::string error_text(const Change& change) {
+  if (!change.error) return "it failed, and nobody said why";
+  std::string text = change.error->message;
+  text.erase(text.find_last_not_of(" \n") + 1);
+  std::ranges::replace(text, '\n', ' ');
+  return printable(text);
+}
+
+std::string outcome_text(const Change& change, const std::string& subject,
+                         const ControlReader& reader) {
+  const auto now = [&](std::string_view remark) {
+    return fmt::format("{} {}{}{}", subject, value_and_before(change), lasting_text(change, reader),
+                       remark);
+  };
+  switch (change.outcome) {
+    case ChangeOutcome::applied:
+    case ChangeOutcome::planned:
+      return now("");
+    case ChangeOutcome::assumed:
+      return now("; the driver took it, but cannot be asked what is in force");
+    case ChangeOutcome::pending_reboot:
+      return now("; in force from the next reset or reboot on");
+    case ChangeOutcome::held:
+      return fmt::format("{} stays {}{}; yours waits behind it", subject, value_text(change.after),
+                         lasting_text(change, reader));
+    case ChangeOutcome::restored:
+      // Where others still want something, that is what came in force.
+      if (change.owner) return now("");
+      return now(kind_of(change) == SettingKind::ecc ? ", restored from the next reset or reboot on"
+                                                     : ", restored");
+    case ChangeOutcome::drifted:
+      return fmt::format("{} left at {}: somebody else has changed it meanwhile", subject,
+                         value_text(change.after));
+    case ChangeOutcome::cleared:
+      return "the counters of memory errors are cleared";
+    case ChangeOutcome::reset:
+      return "reset";
+    case ChangeOutcome::queued:
+      return fmt::format("{}: queued; `gpuyard operations {}` says what came of it", subject,
+                         change.operation);
+    case ChangeOutcome::rolled_back:
+      return fmt::format("{} put back to {}, because another GPU failed", subject,
+                         value_text(change.after));
+    case ChangeOutcome::failed:
+      break;
+  }
+  return fmt::format("{}: {}", subject, error_text(change));
+}
+
+}  // namespace
+
+ControlReader ControlReader::of_process() {
+  return {fmt::format("uid {}", ::geteuid()), wall_now()};
+}
+
+bool succeeded(const Change& change) {
+  return change.outcome != ChangeOutcome::failed && change.outcome != ChangeOutcome::rolled_back;
+}
+
+std::string plan_line(const Change& change, std::string_view what, std::string_view gpu_name,
+                      const ControlReader& reader) {
+  std::string line = gpu_text(change);
+  if (!gpu_name.empty()) line += " " + std::string(gpu_name);
+  line += ": " + subject_of(change, what);
+  if (change.after && is_same(change)) {
+    line += " stays " + value_text(change.after);
+  } else if (change.after) {
+    line += fmt::format(" {} -> {}", value_text(change.before), value_text(change.after));
+  }
+  line += lasting_text(change, reader);
+  if (kind_of(change) == SettingKind::ecc) line += ", from the next reset or reboot on";
+  return line;
+}
+
+std::string result_line(const Change& change, std::string_view what, const ControlReader& reader) {
+  return fmt::format("{}: {}", gpu_text(change),
+                     outcome_text(change, subject_of(change, what), reader));
+}
+
+int worst_exit_code(const protocol::Changes& changes) {
+  std::size_t worst = kWorstFirst.size();
+  for (const Change& change : changes.changes) {
+    if (succeeded(change)) continue;
+    const auto code = change.error ? enum_from_name<Errc>(change.error->code) : std::nullopt;
+    // One that was only rolled back has no error of its own; the GPU that failed has.
+    if (!code && change.outcome == ChangeOutcome::rolled_back) continue;
+    const auto at = std::ranges::find(kWorstFirst, code.value_or(Errc::internal));
+    worst = std::min(worst, static_cast<std::size_t>(at - kWorstFirst.begin()));
+  }
+  return worst < kWorstFirst.size() ? exit_code_of(kWorstFirst[worst]) : 0;
+}
+
+std::string action_text(std::string_view action) {
+  std::string text;
+  for (std::string word : split(action, ' ')) {
+    if (const auto kind = enum_from_name<SettingKind>(word)) word = words_of(*kind);
+    text += (text.empty() ? "" : " ") + word;
+  }
+  return printable(text);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,164 @@
+#include "cli/control/control_text.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "cli/read/reader_for_tests.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Change;
+using protocol::ChangeOutcome;
+
+Change change(ChangeOutcome outcome) {
+  Change change;
+  change.operation = "17";
+  change.index = 0;
+  change.uuid = "GPU-0";
+  change.setting = "power_limit";
+  change.outcome = outcome;
+  change.before = protocol::view_of(power_limit(700'000));
+  change.after = protocol::view_of(power_limit(300'000));
+  change.owner = "uid 1000";
+  return change;
+}
+
+std::string told(const Change& change) {
+  return result_line(change, "settings", kMe);
+}
+
+TEST(ResultLine, SaysWhatIsInForceNow) {
+  EXPECT_EQ(told(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
+  Change same = change(ChangeOutcome::applied);
+  same.before = same.after;
+  EXPECT_EQ(told(same), "GPU 0: power limit 300 W (as it was)");
+}
+
+TEST(ResultLine, SaysUntilWhen) {
+  Change lasting = change(ChangeOutcome::applied);
+  lasting.until = "2031-01-01T00:00:00Z";
+  EXPECT_TRUE(told(lasting).starts_with("GPU 0: power limit 300 W (was 700 W), until 20"))
+      << told(lasting);
+}
+
+TEST(ResultLine, SaysWhoElseWantsIt) {
+  Change held = change(ChangeOutcome::held);
+  held.owner = "uid 1001";
+  EXPECT_EQ(told(held),
+            "GPU 0: power limit stays 300 W, as uid 1001 wants it; yours waits "
+            "behind it");
+  Change others = change(ChangeOutcome::applied);
+  others.owner = "zeus:1001";
+  EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), as zeus:1001 wants it");
+}
+
+TEST(ResultLine, WhatIsRestoredIsAsItWasOrAsOthersWantIt) {
+  Change restored = change(ChangeOutcome::restored);
+  restored.owner.reset();
+  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), restored");
+  Change mode = restored;
+  mode.setting = "ecc";
+  mode.before = protocol::view_of(ecc(false));
+  mode.after = protocol::view_of(ecc(true));
+  EXPECT_EQ(told(mode), "GPU 0: ECC mode on (was off), restored from the next reset or reboot on");
+  restored.owner = "uid 1001";
+  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), as uid 1001 wants it");
+}
+
+TEST(ResultLine, SaysInPlainWordsWhatIsNotCertain) {
+  Change locked = change(ChangeOutcome::assumed);
+  locked.setting = "gpu_clocks";
+  locked.before.reset();
+  locked.after = protocol::view_of(gpu_clocks(1200, 1500));
+  EXPECT_EQ(told(locked),
+            "GPU 0: GPU clocks [1200, 1500] MHz; the driver took it, but cannot be "
+            "asked what is in force");
+  Change mode = change(ChangeOutcome::pending_reboot);
+  mode.setting = "ecc";
+  mode.before = protocol::view_of(ecc(true));
+  mode.after = protocol::view_of(ecc(false));
+  EXPECT_EQ(told(mode), "GPU 0: ECC mode off (was on); in force from the next reset or reboot on");
+  EXPECT_EQ(told(change(ChangeOutcome::drifted)),
+            "GPU 0: power limit left at 300 W: somebody else has changed it meanwhile");
+}
+
+TEST(ResultLine, NamesTheOperationThatNobodyWaitedFor) {
+  EXPECT_EQ(told(change(ChangeOutcome::queued)),
+            "GPU 0: power limit: queued; `gpuyard operations 17` says what came of it");
+}
+
+TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {
+  Change gone = change(ChangeOutcome::failed);
+  gone.index.reset();
+  gone.error = {"device_lost", "GPU is lost"};
+  EXPECT_EQ(told(gone), "GPU-0: power limit: GPU is lost");
+}
+
+TEST(ResultLine, IsOneLineWhateverACommandSaid) {
+  Change reset = change(ChangeOutcome::failed);
+  reset.setting.reset();
+  reset.error = {"internal", "it said: no\nsuch GPU\n"};
+  EXPECT_EQ(result_line(reset, "reset", kMe), "GPU 0: reset: it said: no such GPU");
+}
+
+TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
+  Change odd = change(ChangeOutcome::applied);
+  odd.owner = "uid \x1b[31m";
+  odd.after->text = "\x1b]0;x\x07";
+  EXPECT_EQ(told(odd).find('\x1b'), std::string::npos);
+}
+
+TEST(PlanLine, HasTheGpusName) {
+  EXPECT_EQ(plan_line(change(ChangeOutcome::planned), "", "H100", kMe),
+            "GPU 0 H100: power limit 700 W -> 300 W");
+  Change same = change(ChangeOutcome::planned);
+  same.after = same.before;
+  EXPECT_EQ(plan_line(same, "", "", kMe), "GPU 0: power limit stays 700 W");
+}
+
+TEST(PlanLine, OfWhatIsNoSettingIsTheActionItself) {
+  Change reset = change(ChangeOutcome::planned);
+  reset.setting.reset();
+  reset.before.reset();
+  reset.after.reset();
+  reset.owner.reset();
+  EXPECT_EQ(plan_line(reset, "reset", "H100", kMe), "GPU 0 H100: reset");
+}
+
+TEST(ActionText, HasWordsForNames) {
+  EXPECT_EQ(action_text("set gpu_clocks to [1200, 1500] MHz"),
+            "set GPU clocks to [1200, 1500] MHz");
+  EXPECT_EQ(action_text("restore ecc"), "restore ECC mode");
+  EXPECT_EQ(action_text("clear volatile ECC counters"), "clear volatile ECC counters");
+  EXPECT_EQ(action_text(""), "");
+}
+
+protocol::Changes failed_with(const std::vector<const char*>& codes) {
+  protocol::Changes changes;
+  changes.changes.push_back(change(ChangeOutcome::applied));
+  for (const char* code : codes) {
+    changes.changes.push_back(change(ChangeOutcome::failed));
+    changes.changes.back().error = {code, "why"};
+  }
+  return changes;
+}
+
+TEST(ExitCode, IsThatOfTheWorstError) {
+  EXPECT_EQ(worst_exit_code(failed_with({})), 0);
+  EXPECT_EQ(worst_exit_code(failed_with({"unsupported"})), 3);
+  EXPECT_EQ(worst_exit_code(failed_with({"invalid", "conflict"})), 7);
+  EXPECT_EQ(worst_exit_code(failed_with({"conflict", "denied", "unsupported"})), 4);
+  EXPECT_EQ(worst_exit_code(failed_with({"denied", "device_lost"})), 5);
+  EXPECT_EQ(worst_exit_code(failed_with({"device_lost", "internal"})), 1);
+  EXPECT_EQ(worst_exit_code(failed_with({"a code of tomorrow"})), 1);
+}
+
+TEST(ExitCode, WhatWasOnlyRolledBackFailedForAnotherGpusReason) {
+  auto changes = failed_with({"unsupported"});
+  changes.changes.front().outcome = ChangeOutcome::rolled_back;
+  EXPECT_EQ(worst_exit_code(changes), 3);
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

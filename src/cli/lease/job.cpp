@@ -1,0 +1,206 @@
+#include "cli/lease/job.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/exit_codes.h"
+#include "cli/screen/terminal.h"
+
+namespace gpuyard::cli {
+namespace {
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("making a pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// "NAME=value" of our environment, with those of `variables` instead of what was there.
+std::vector<std::string> environment_with(const Job::Variables& variables) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool replaced = std::ranges::any_of(
+        variables, [&](const auto& variable) { return text.starts_with(variable.first + "="); });
+    if (!replaced) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : variables) all.push_back(fmt::format("{}={}", name, value));
+  return all;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Start {
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  bool own_job;
+  int hold;
+  int let_go;  // the other end, which is not for the command: our end is to be seen
+  int fate;
+  const sigset_t* mask;
+};
+
+// Between fork and exec: nothing here may allocate or lock, for another thread may just have.
+[[noreturn]] void become(const Start& start) {
+  if (start.own_job) ::setpgid(0, 0);
+  ::close(start.let_go);
+  char told = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(start.hold, &told, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got != 1) ::_exit(0);  // whoever started us gave up, or is no more
+  ::pthread_sigmask(SIG_SETMASK, start.mask, nullptr);
+  ::execvpe(start.argv[0], start.argv.data(), start.envp.data());
+  const int failed = errno;
+  static_cast<void>(!::write(start.fate, &failed, sizeof(failed)));
+  ::_exit(kNoSuchCommand);
+}
+
+// The second field, between brackets and of any characters, and the two after it.
+struct Stat {
+  std::string name;
+  char state = 0;
+  pid_t parent = 0;
+};
+
+std::optional<Stat> stat_of(const std::string& directory) {
+  constexpr std::size_t kMostBytes = 4096;
+  const auto text = read_file(directory + "/stat", kMostBytes);
+  if (!text) return std::nullopt;
+  const std::size_t open = text->find('(');
+  const std::size_t close = text->rfind(')');
+  if (open == text->npos || close == text->npos || close + 4 >= text->size()) return std::nullopt;
+  Stat stat{text->substr(open + 1, close - open - 1), (*text)[close + 2]};
+  std::from_chars(text->data() + close + 4, text->data() + text->size(), stat.parent);
+  return stat;
+}
+
+}  // namespace
+
+Result<Job> Job::start_held(const std::vector<std::string>& words, const Variables& variables,
+                            const JobSignals& signals) {
+  auto hold = make_pipe();
+  if (!hold) return std::move(hold).error();
+  auto fate = make_pipe();
+  if (!fate) return std::move(fate).error();
+  const JobTerminal terminal;
+  const std::vector<std::string> environment = environment_with(variables);
+  const bool own_job = terminal.allows_own_job();
+  const Start start{pointers_to(words), pointers_to(environment), own_job,
+                    hold->read.get(),   hold->write.get(),        fate->write.get(),
+                    &signals.before()};
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("starting a process");
+  if (pid == 0) become(start);
+  if (own_job) ::setpgid(pid, pid);  // whoever of us comes first
+  return Job(pid, own_job, words[0], std::move(hold->write), std::move(fate->read));
+}
+
+std::optional<int> Job::let_go() {
+  if (own_job_ && terminal_.is_ours_alone()) terminal_.give_to(pid_);
+  static_cast<void>(!::write(hold_.get(), "!", 1));
+  hold_.reset();
+  int failed = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(fate_.get(), &failed, sizeof(failed));  // nothing: it is there
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof(failed)) return std::nullopt;
+  give_up();
+  errno = failed;
+  static_cast<void>(complain(system_error("running " + command_)));
+  return failed == ENOENT ? kNoSuchCommand : kCannotRun;
+}
+
+void Job::give_up() {
+  hold_.reset();
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  terminal_.take_back_from(pid_);
+}
+
+void Job::pass_on(const JobSignal& signal) {
+  // Of a job in ours the terminal has told everybody.
+  if (signal.from_terminal && !own_job_) return;
+  if (signal.number == SIGINT && !signal.from_terminal) told_to_end_ = true;
+  ::kill(signal.from_terminal ? -pid_ : pid_, signal.number);
+}
+
+std::optional<JobEnd> Job::look() {
+  std::optional<JobEnd> end;
+  for (;;) {
+    int status = 0;
+    const pid_t who = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
+    if (who <= 0) return end;
+    if (who != pid_) continue;  // something that it left behind
+    if (WIFSTOPPED(status)) {
+      stopped(WSTOPSIG(status));
+    } else {
+      end = ended(status);
+    }
+  }
+}
+
+void Job::stopped(int by) const {
+  if (!terminal_.exists()) return;  // whoever stopped it will continue it
+  const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
+  // It began in the background, and is in front now.
+  if (wants_terminal && own_job_ && terminal_.is_ours_alone()) return continue_it();
+  terminal_.take_back_from(pid_);
+  stop_as_terminal_does(own_job_);
+  continue_it();
+}
+
+void Job::continue_it() const {
+  if (own_job_ && terminal_.is_ours_alone()) terminal_.give_to(pid_);
+  ::kill(own_job_ ? -pid_ : pid_, SIGCONT);
+}
+
+JobEnd Job::ended(int status) const {
+  terminal_.take_back_from(pid_);
+  if (!WIFSIGNALED(status)) return {WEXITSTATUS(status)};
+  const int number = WTERMSIG(status);
+  return {kSignalled + number, number == SIGINT && !told_to_end_ && terminal_.is_ours()};
+}
+
+std::vector<LeftBehind> left_behind() {
+  std::vector<LeftBehind> left;
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    pid_t pid = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (parsed.ec != std::errc{} || parsed.ptr != name.data() + name.size()) continue;
+    const auto stat = stat_of(entry->path());
+    if (stat && stat->parent == ::getpid() && stat->state != 'Z') left.push_back({pid, stat->name});
+  }
+  std::ranges::sort(left, {}, &LeftBehind::pid);
+  return left;
+}
+
+}  // namespace gpuyard::cli

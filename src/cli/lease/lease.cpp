@@ -1,0 +1,210 @@
+// gpuyard lease: GPUs for a time, without a command that holds them.
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/client/daemon_client.h"
+#include "cli/exit_codes.h"
+#include "cli/lease/claiming.h"
+#include "cli/lease/lease_request.h"
+#include "cli/lease/lease_table.h"
+#include "cli/lease/lease_text.h"
+#include "cli/lease/leased_run.h"
+#include "cli/screen/moment.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::LeaseAnswer;
+using LeaseAction = LeaseVerb::Action;
+
+// Safe in single quotes: ids, UUIDs and paths.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
+                             const http::Endpoint& daemon) {
+  std::string text;
+  for (const auto& [name, value] : variables_of(lease, daemon)) {
+    text += verb.exported ? fmt::format("export {}={}\n", name, quoted(value))
+                          : fmt::format("{}={}\n", name, value);
+  }
+  return text;
+}
+
+int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
+  if (!answer) return complain_about_leasing(answer.error());
+  if (verb.json) {
+    print(json::to_json(*answer) + "\n");
+  } else {
+    print(lease_page(answer->lease, wall_now()));
+    if (answer->simulated) print("These GPUs are simulated.\n");
+  }
+  return 0;
+}
+
+// What is printed of a lease that was just taken.
+Result<std::string> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
+                               const protocol::Lease& lease) {
+  if (verb.json) {  // of which the daemon knows more than the claim's answer says
+    const auto answer = client::call(daemon, protocol::kLease, {lease.id});
+    if (!answer) return answer.error();
+    return json::to_json(*answer) + "\n";
+  }
+  const std::string environment = environment_text(verb, lease, daemon);
+  return verb.exported ? environment : lease.id + "\n" + environment;
+}
+
+Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
+                        const protocol::Lease& lease) {
+  const auto text = taken_text(verb, daemon, lease);
+  if (!text) return text.error();
+  const auto printed = try_print(*text);
+  if (!printed) return Error{Errc::internal, printed.error().message};  // stdout, and no daemon
+  return {};
+}
+
+// Nobody has learnt its name, so that nobody would end it before its time.
+void give_back(const http::Endpoint& daemon, const protocol::Lease& lease) {
+  protocol::ReleaseQuery query;
+  query.lease = lease.id;
+  query.fence = lease.fence;
+  const auto answer = client::call(daemon, protocol::kRelease, query);
+  if (!answer) complain(Error(answer.error()).in("giving back the lease " + lease.id));
+}
+
+int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
+  if (const auto told = tell_taken(verb, daemon, lease); !told) {
+    give_back(daemon, lease);
+    return complain(Error(told.error()).in("nothing was taken"));
+  }
+  if (verb.quiet || verb.json) return 0;
+  say(fmt::format("{}{}; `gpuyard lease release {}` gives it back", gpus_text(lease.gpus),
+                  lease.until ? " until " + local_moment(*lease.until, wall_now()) : "", lease.id));
+  return 0;
+}
+
+int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
+  auto wish = wish_of(verb.wanted);
+  if (!wish) return complain(wish.error());
+  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  if (!ttl) return complain(ttl.error());
+  wish->binding = "detached";
+  wish->ttl_s = *ttl;
+  const JobSignals signals;  // before any thread
+  const auto claimed = Claiming(daemon, *std::move(wish), signals, verb.quiet).wait();
+  if (const int* code = std::get_if<int>(&claimed)) return *code;
+  const auto& lease = std::get<protocol::Lease>(claimed);
+  if (const auto signal = signals.take_end(Duration::zero())) {
+    give_back(daemon, lease);
+    if (signal->number == SIGINT && signal->from_terminal) end_as_interrupted(false);
+    return kSignalled + signal->number;
+  }
+  return hand_over(verb, daemon, lease);
+}
+
+int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
+  const auto ttl = seconds_of(verb.ttl, "--ttl");
+  if (!ttl) return complain(ttl.error());
+  return tell(client::call(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
+}
+
+int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
+  protocol::ReleaseQuery query;
+  query.lease = named.id;
+  if (verb.force) {
+    query.force = true;
+    query.reason = verb.reason;
+  } else {
+    query.fence = named.fence;
+  }
+  if (!verb.signal.empty()) query.signal = verb.signal;
+  return tell(client::call(daemon, protocol::kRelease, query), verb);
+}
+
+int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
+  protocol::AdoptWish wish;
+  wish.pid = verb.pid;
+  if (!verb.wanted.note.empty()) wish.note = verb.wanted.note;
+  return tell(client::call(daemon, protocol::kAdopt, {}, wish), verb);
+}
+
+Options add_action(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
+                   const char* summary) {
+  const Options sub = lease.verb(name, summary).sets(verb.action, what);
+  add_socket(sub, verb.socket);
+  sub.flag("--json", verb.json, "Print JSON");
+  return sub;
+}
+
+Options add_action_on_one(Options lease, LeaseVerb& verb, LeaseAction what, const char* name,
+                          const char* summary) {
+  const Options sub = add_action(lease, verb, what, name, summary);
+  sub.option("id", verb.id, "Of the lease; else GPUYARD_LEASE").type_name("ID");
+  return sub;
+}
+
+void add_ttl(Options sub, LeaseVerb& verb) {
+  sub.option("--ttl", verb.ttl, "Ends after 30m, 8h, 2d, unless it is renewed")
+      .type_name("TIME")
+      .required();
+}
+
+void add_take(Options lease, LeaseVerb& verb) {
+  const Options take =
+      add_action(lease, verb, LeaseAction::take, "take", "Take GPUs until a time is over");
+  add_filters(take, verb.wanted);
+  add_ttl(take, verb);
+  take.flag("--export", verb.exported, "Print what a shell's eval sets")
+      .excludes(take.find("--json"));
+  take.flag("--quiet", verb.quiet, "Say nothing but what went wrong");
+}
+
+void add_release(Options lease, LeaseVerb& verb) {
+  const Options release = add_action_on_one(lease, verb, LeaseAction::release, "release",
+                                            "Give one up, or a place in the queue");
+  const Option force =
+      release.flag("--force", verb.force, "Also somebody else's; for administrators");
+  const Option reason = release.option("--reason", verb.reason, "Why, for its holder and the log")
+                            .type_name("TEXT")
+                            .needs(force);
+  force.needs(reason);
+  release.option("--signal", verb.signal, "Sent to what still runs: TERM, KILL, INT, HUP")
+      .type_name("NAME")
+      .one_of({"TERM", "KILL", "INT", "HUP"});
+}
+
+}  // namespace
+
+Options add_lease(Options program, LeaseVerb& verb) {
+  const Options lease = program.verb("lease", "Take GPUs for a time, without a command");
+  lease.requires_verb();
+  add_take(lease, verb);
+  add_ttl(add_action_on_one(lease, verb, LeaseAction::renew, "renew", "Let one last longer"), verb);
+  add_release(lease, verb);
+  const Options adopt = add_action(lease, verb, LeaseAction::adopt, "adopt",
+                                   "Make a lease of the GPUs that a process uses");
+  adopt.option("--pid", verb.pid, "The process").positive().required();
+  add_note(adopt, verb.wanted.note);
+  add_action_on_one(lease, verb, LeaseAction::show, "show", "Show one");
+  return lease;
+}
+
+int run(const LeaseVerb& verb) {
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_leasing(daemon.error());
+  if (verb.action == LeaseAction::take) return take(verb, *daemon);
+  if (verb.action == LeaseAction::adopt) return adopt(verb, *daemon);
+  const auto named = named_lease(verb.id);
+  if (!named) return complain(named.error());
+  if (verb.action == LeaseAction::renew) return renew(verb, *daemon, *named);
+  if (verb.action == LeaseAction::release) return release(verb, *daemon, *named);
+  return tell(client::call(*daemon, protocol::kLease, {named->id}), verb);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,193 @@
+#include "cli/lease/lease_table.h"
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "cli/lease/lease_text.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/moment.h"
+#include "cli/screen/reading_text.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::Lease;
+using State = gpuyard::lease::State;
+
+// Which columns go first where there is not room for all.
+struct LeaseColumn {
+  enum Drops : int { never, ids, comments, idle, peak, use, energy, pids };
+};
+
+const std::string kUnknown(kNothing);
+
+std::string indexes_text(const Lease& lease) {
+  std::string text;
+  for (const protocol::LeasedGpu& gpu : lease.gpus) {
+    text += (text.empty() ? "" : ",") + index_text(gpu.index);
+  }
+  return text;
+}
+
+std::string user_text(const std::optional<std::string>& user, std::uint32_t uid) {
+  return user ? printable(*user) : std::to_string(uid);
+}
+
+std::string moment_text(const std::optional<std::string>& moment, WallTime now) {
+  return moment ? local_moment(*moment, now) : kUnknown;
+}
+
+std::string energy_text(const std::optional<protocol::LeaseUse>& use) {
+  if (!use || !use->energy_mj) return kUnknown;
+  constexpr double kMillijoules = 1000;
+  return (use->energy_estimated ? "~" : "") +
+         joules_text(static_cast<double>(*use->energy_mj) / kMillijoules);
+}
+
+// Of all its GPUs together, now.
+std::string utilization_text(const Lease& lease) {
+  if (lease.gpus.empty()) return kUnknown;
+  std::int64_t sum = 0;
+  for (const protocol::LeasedGpu& gpu : lease.gpus) {
+    if (!gpu.utilization_percent) return kUnknown;
+    sum += *gpu.utilization_percent;
+  }
+  return fmt::format("{} %", sum / static_cast<std::int64_t>(lease.gpus.size()));
+}
+
+std::string idle_text(const std::optional<protocol::LeaseUse>& use) {
+  if (!use || !use->idle_s) return kUnknown;
+  return *use->idle_s > 0 ? length_text(*use->idle_s) : "";
+}
+
+Cell state_cell(const Lease& lease) {
+  if (lease.state == State::draining) return {"draining", Tone::warning};
+  if (lease.overdue) return {"overdue", Tone::warning};
+  return {std::string(enum_name(lease.state))};
+}
+
+std::string note_text(const Lease& lease) {
+  std::string text = printable(lease.note);
+  if (!lease.why.empty()) text += (text.empty() ? "" : "; ") + printable(lease.why);
+  return text;
+}
+
+std::string hours_text(double hours) {
+  constexpr double kLeast = 0.005;
+  return hours > 0 && hours < kLeast ? "<0.01" : fmt::format("{:.2f}", hours);
+}
+
+std::string percent_text(const std::optional<double>& percent) {
+  return percent ? fmt::format("{:.0f} %", *percent) : kUnknown;
+}
+
+std::string remarks_on(const protocol::UsageRow& row) {
+  constexpr double kNoticeable = 0.01;
+  std::string text = row.energy_estimated ? "energy estimated" : "";
+  if (row.energy_kwh && row.energy_unknown_gpu_hours >= kNoticeable) {
+    text += fmt::format("{}energy of {} GPU-hours not known", text.empty() ? "" : ", ",
+                        hours_text(row.energy_unknown_gpu_hours));
+  }
+  return text;
+}
+
+// So that what is small is not nothing.
+std::string kwh_text(double kwh) {
+  constexpr double kWattHour = 1e-3;
+  constexpr double kJoulesInKwh = 3.6e6;
+  if (kwh >= 1) return fmt::format("{:.3f} kWh", kwh);
+  if (kwh >= kWattHour) return fmt::format("{:.1f} Wh", kwh / kWattHour);
+  return joules_text(kwh * kJoulesInKwh);
+}
+
+void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::string& key) {
+  table.add({{key},
+             {std::to_string(row.leases)},
+             {hours_text(row.gpu_hours)},
+             {row.energy_kwh ? kwh_text(*row.energy_kwh) : kUnknown},
+             {percent_text(row.mean_utilization_percent)},
+             {row.peak_memory_bytes ? bytes_text(*row.peak_memory_bytes) : kUnknown},
+             {remarks_on(row)}});
+}
+
+}  // namespace
+
+std::string lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
+  FittedTable table{{{"GPUS"},
+                     {"USER"},
+                     {"PID", true, LeaseColumn::pids},
+                     {"STATE"},
+                     {"SINCE"},
+                     {"UNTIL"},
+                     {"UTIL", true, LeaseColumn::use},
+                     {"IDLE", true, LeaseColumn::idle},
+                     {"ENERGY", true, LeaseColumn::energy},
+                     {"NOTE", false, LeaseColumn::comments},
+                     {"ID", false, LeaseColumn::ids}}};
+  for (const Lease& lease : leases.leases) {
+    const std::string idle = idle_text(lease.use);
+    constexpr double kNoticeable = 600;
+    const bool wasted = lease.use && lease.use->idle_s.value_or(0) >= kNoticeable;
+    table.add({{indexes_text(lease)},
+               {user_text(lease.user, lease.uid)},
+               {lease.pid ? std::to_string(*lease.pid) : kUnknown},
+               state_cell(lease),
+               {moment_text(lease.granted, now)},
+               {lease.until ? local_moment(*lease.until, now) : ""},
+               {utilization_text(lease)},
+               {idle, wasted ? Tone::warning : Tone::plain},
+               {energy_text(lease.use)},
+               {note_text(lease)},
+               {printable(lease.id)}});
+  }
+  return table.text(screen) + (leases.simulated ? "These GPUs are simulated.\n" : "");
+}
+
+std::string lease_page(const Lease& lease, WallTime now) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<12}{}\n", name, value);
+  };
+  line("lease", printable(lease.id));
+  line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
+  line("user", user_text(lease.user, lease.uid));
+  line("binding", std::string(enum_name(lease.binding)));
+  if (lease.pid) line("pid", std::to_string(*lease.pid));
+  line("note", printable(lease.note));
+  if (lease.gpus.empty()) {
+    line("wants", fmt::format("{} GPU{}", lease.wanted_gpus, lease.wanted_gpus == 1 ? "" : "s"));
+  }
+  for (const protocol::LeasedGpu& gpu : lease.gpus) {
+    line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(printable(gpu.name)),
+                            printable(gpu.uuid)));
+  }
+  line("asked", local_moment(lease.asked, now));
+  if (lease.granted) line("granted", local_moment(*lease.granted, now));
+  if (lease.until) line("until", local_moment(*lease.until, now));
+  if (lease.ended) line("ended", local_moment(*lease.ended, now));
+  if (lease.ending) line("ending", std::string(enum_name(*lease.ending)));
+  line("why", printable(lease.why));
+  if (lease.place) line("place", waiting_text(lease));
+  if (lease.use) line("used", summary_text(lease, lease.use->held_s));
+  return text;
+}
+
+std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
+  std::string key = printable(usage.by);
+  for (char& c : key) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  FittedTable table{{{key},
+                     {"LEASES", true, LeaseColumn::comments},
+                     {"GPU-HOURS", true},
+                     {"ENERGY", true, LeaseColumn::energy},
+                     {"MEAN UTIL", true, LeaseColumn::use},
+                     {"PEAK MEMORY", true, LeaseColumn::peak},
+                     {"REMARKS", false, LeaseColumn::comments}}};
+  for (const protocol::UsageRow& row : usage.rows) add_usage(table, row, printable(row.key));
+  if (usage.unleased.gpu_hours > 0) add_usage(table, usage.unleased, "(no lease)");
+  std::string text = table.text(screen);
+  if (usage.rows_left_out > 0) text += fmt::format("{} more rows.\n", usage.rows_left_out);
+  for (const std::string& note : usage.notes) text += printable(note) + "\n";
+  return text + (usage.simulated ? "These GPUs are simulated.\n" : "");
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,84 @@
+#include "cli/lease/lease_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/read/reader_for_tests.h"
+
+namespace gpuyard::cli {
+namespace {
+
+protocol::Lease lease_of_two_gpus() {
+  protocol::Lease lease;
+  lease.id = "a1";
+  lease.state = gpuyard::lease::State::held;
+  lease.user = "alice";
+  lease.pid = 4711;
+  lease.note = "train";
+  lease.gpus = {{0, "GPU-0", "", "NVIDIA H100", 80, {}}, {2, "GPU-2", "", "NVIDIA H100", 40, {}}};
+  lease.use = {60, 1'500'000, false, 50, 1, 0, 0};
+  return lease;
+}
+
+TEST(LeaseTable, HasWhoHoldsWhatAndWhatItUses) {
+  protocol::Leases leases;
+  leases.leases = {lease_of_two_gpus()};
+  EXPECT_EQ(lease_table(leases, kNow, {}),
+            "GPUS  USER    PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice  4711  held   -             60 %        1.5 kJ  train  a1\n");
+}
+
+TEST(LeaseTable, WhatIsNotKnownIsNotZero) {
+  protocol::Leases leases;
+  leases.leases = {lease_of_two_gpus()};
+  leases.leases[0].gpus[1].utilization_percent.reset();
+  leases.leases[0].use.reset();
+  leases.leases[0].pid.reset();
+  EXPECT_EQ(lease_table(leases, kNow, {}),
+            "GPUS  USER   PID  STATE  SINCE  UNTIL  UTIL  IDLE  ENERGY  NOTE   ID\n"
+            "0,2   alice    -  held   -                -     -       -  train  a1\n");
+}
+
+TEST(LeaseTable, OneThatDrainsSaysWhy) {
+  protocol::Leases leases;
+  leases.leases = {lease_of_two_gpus()};
+  leases.leases[0].state = gpuyard::lease::State::draining;
+  leases.leases[0].why = "process 4712 is still there";
+  EXPECT_NE(lease_table(leases, kNow, {}).find("draining"), std::string::npos);
+  EXPECT_NE(lease_table(leases, kNow, {}).find("train; process 4712 is still there"),
+            std::string::npos);
+}
+
+TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
+  protocol::Usage usage;
+  usage.by = "user";
+  usage.rows = {{"alice", 1000, 12.5, 3.25, false, 87.0, std::int64_t{5} << 30, 4, 0.5},
+                {"bob", 1001, 1, {}, false, {}, {}, 1, 1}};
+  usage.unleased.gpu_hours = 2;
+  usage.unleased.energy_kwh = 1;
+  usage.notes = {"usage.db began anew"};
+  EXPECT_EQ(
+      usage_table(usage, {}),
+      "USER        LEASES  GPU-HOURS     ENERGY  MEAN UTIL  PEAK MEMORY  REMARKS\n"
+      "alice            4      12.50  3.250 kWh       87 %      5.0 GiB  energy of 0.50 GPU-hours "
+      "not known\n"
+      "bob              1       1.00          -          -            -\n"
+      "(no lease)       0       2.00  1.000 kWh          -            -\n"
+      "usage.db began anew\n");
+}
+
+TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
+  const auto row = [](double hours, double kwh) {
+    protocol::Usage usage;
+    usage.by = "user";
+    usage.rows = {{"alice", 1000, hours, kwh, false, {}, {}, 1, 0}};
+    return usage_table(usage, {});
+  };
+  EXPECT_THAT(row(0.5, 0.0125), testing::HasSubstr(" 0.50  12.5 Wh "));
+  EXPECT_THAT(row(0.0008, 0.0001), testing::HasSubstr(" <0.01   360 J "));
+  EXPECT_THAT(row(0, 0), testing::HasSubstr(" 0.00     0 J "));
+  EXPECT_THAT(row(300, 9999.5), testing::HasSubstr(" 300.00  9999.500 kWh "));
+}
+
+}  // namespace
+}  // namespace gpuyard::cli

@@ -1,0 +1,312 @@
+#include "cli/lease/leased_run.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/json_writer.h"
+#include "base/printable.h"
+#include "cli/client/daemon_client.h"
+#include "cli/control/control_asking.h"
+#include "cli/control/control_words.h"
+#include "cli/exit_codes.h"
+#include "cli/lease/lease_request.h"
+#include "cli/lease/lease_text.h"
+#include "cli/screen/terminal.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using State = gpuyard::lease::State;
+using NewsKind = client::ClaimNews::Kind;
+
+// A daemon that is being restarted is back by then.
+constexpr Duration kInsists = std::chrono::seconds(30);
+constexpr Duration kAskAgain = std::chrono::milliseconds(500);
+// What the GPUs used last is counted a moment after the lease is over, at the latest 5 s.
+constexpr Duration kSettles = std::chrono::seconds(6);
+constexpr Duration kLooksAgain = std::chrono::milliseconds(25);
+
+void replace_all(std::string& text, std::string_view what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+template <class Of>
+std::string joined(const std::vector<protocol::LeasedGpu>& gpus, Of&& of) {
+  std::string text;
+  for (const protocol::LeasedGpu& gpu : gpus) text += (text.empty() ? "" : ",") + of(gpu);
+  return text;
+}
+
+std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
+  return joined(gpus, [](const protocol::LeasedGpu& gpu) { return gpu.uuid; });
+}
+
+std::string left_text(const std::vector<LeftBehind>& left, const protocol::Lease& lease) {
+  constexpr std::size_t kMostNamed = 3;
+  std::string names;
+  for (std::size_t i = 0; i < left.size() && i < kMostNamed; ++i) {
+    names += fmt::format("{}{} {}", i == 0 ? "" : ", ", printable(left[i].name), left[i].pid);
+  }
+  if (left.size() > kMostNamed) names += ", ...";
+  const bool one = left.size() == 1;
+  return fmt::format("{} process{} of it still run{} ({}); {} stay{} taken until {} gone",
+                     left.size(), one ? "" : "es", one ? "s" : "", names, gpus_text(lease.gpus),
+                     lease.gpus.size() == 1 ? "s" : "", one ? "it is" : "they are");
+}
+
+}  // namespace
+
+std::vector<std::string> with_gpus(std::vector<std::string> words,
+                                   const std::vector<protocol::LeasedGpu>& gpus) {
+  const std::string indexes =
+      joined(gpus, [](const protocol::LeasedGpu& gpu) { return index_text(gpu.index); });
+  for (std::string& word : words) {
+    replace_all(word, "{uuids}", uuids_of(gpus));
+    replace_all(word, "{indices}", indexes);
+  }
+  return words;
+}
+
+Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
+  std::string place = daemon.text();
+  if (daemon.kind == http::Endpoint::Kind::unix_socket) {
+    std::error_code failed;  // where we are may be gone: then it is what we were told
+    const auto path = std::filesystem::absolute(daemon.path, failed);
+    place = failed ? daemon.path : path.string();
+  }
+  return {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+          {"GPUYARD_LEASE", lease.id},
+          {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
+          {"GPUYARD_SOCKET", std::move(place)}};
+}
+
+LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const JobSignals& signals,
+                     client::ClaimFeed& feed, protocol::Lease lease, const UniqueFd& summary)
+    : verb_(verb),
+      daemon_(daemon),
+      signals_(signals),
+      feed_(feed),
+      lease_(std::move(lease)),
+      summary_(summary),
+      began_(BootClock::now()) {}
+
+int LeasedRun::run() {
+  if (const auto failed = start()) {
+    release();
+    write_summary(*failed);
+    if (told_to_end_ && told_to_end_->number == SIGINT && told_to_end_->from_terminal) {
+      end_as_interrupted(false);
+    }
+    return *failed;
+  }
+  const JobEnd end = wait();
+  seconds_ = std::chrono::duration<double>(BootClock::now() - began_).count();
+  left_ = left_behind();  // before the release: until we end they are seen to be ours
+  release();
+  say_summary();
+  write_summary(end.exit_code);
+  if (end.interrupted) end_as_interrupted(job_->is_apart());
+  return end.exit_code;
+}
+
+std::optional<int> LeasedRun::start() {
+  if (auto limited = limit_power(); !limited) {
+    complain(std::move(limited).error().in("the command was not started: its power limit"));
+    return exit_code_of(Errc::denied);
+  }
+  auto job = Job::start_held(with_gpus(verb_.command, lease_.gpus), variables_of(lease_, daemon_),
+                             signals_);
+  if (!job) return complain(job.error());
+  job_.emplace(*std::move(job));
+  auto known = insist([this] { return register_command(); });
+  if (!told_to_end_) told_to_end_ = signals_.take_end(Duration::zero());
+  if (told_to_end_) {
+    job_->give_up();
+    return kSignalled + told_to_end_->number;
+  }
+  if (!known) {
+    job_->give_up();
+    return complain(std::move(known).error().in("the command was not started"));
+  }
+  began_ = BootClock::now();
+  return job_->let_go();
+}
+
+Result<void> LeasedRun::limit_power() {
+  if (verb_.power_limit.empty()) return {};
+  const auto watts = parse_watts(verb_.power_limit);
+  if (!watts) return watts.error();
+  protocol::PowerLimitWish wish;
+  wish.power_limit_mw = *watts;
+  wish.atomic = true;
+  wish.lease = lease_.id;  // so that it ends with it
+  wish.fence = lease_.fence;
+  const auto changes = client::call(daemon_, protocol::kSetPowerLimit, {uuids_of(lease_.gpus)},
+                                    wish, kChangeDeadline);
+  if (!changes) return changes.error();
+  for (const protocol::Change& change : changes->changes) {
+    if (change.error) {
+      return Error{Errc::denied, fmt::format("GPU {}: {}", change.index.value_or(0),
+                                             printable(change.error->message))};
+    }
+  }
+  return {};
+}
+
+template <class Ask>
+auto LeasedRun::insist(Ask ask) -> decltype(ask()) {
+  const TimePoint until = BootClock::now() + kInsists;
+  for (bool said = false;; said = true) {
+    auto answer = ask();
+    if (answer || !client::passes(answer.error()) || BootClock::now() >= until) return answer;
+    if (!said) {
+      remark(fmt::format("{}; asking again for {} s", answer.error().message,
+                         std::chrono::floor<std::chrono::seconds>(kInsists).count()));
+    }
+    if (const auto told = signals_.take_end(kAskAgain)) {
+      told_to_end_ = told;
+      return answer;
+    }
+  }
+}
+
+Result<void> LeasedRun::register_command() {
+  protocol::MemberWish wish;
+  wish.pid = static_cast<std::uint32_t>(job_->pid());
+  wish.fence = lease_.fence;
+  const auto answer = client::call(daemon_, protocol::kAddMember, {lease_.id}, wish);
+  if (!answer) return answer.error();
+  simulated_ = answer->simulated;
+  return {};
+}
+
+JobEnd LeasedRun::wait() {
+  if (const auto end = job_->look()) return *end;  // before it was let go
+  for (;;) {
+    while (const auto signal = signals_.take()) {
+      if (signal->number != SIGCHLD) {
+        job_->pass_on(*signal);
+      } else if (const auto end = job_->look()) {
+        return *end;
+      }
+    }
+    for (const client::ClaimNews& news : feed_.take()) hear(news);
+    std::array<pollfd, 2> polled{pollfd{signals_.descriptor(), POLLIN, 0},
+                                 pollfd{feed_.descriptor(), POLLIN, 0}};
+    ::poll(polled.data(), polled.size(), -1);
+  }
+}
+
+void LeasedRun::hear(const client::ClaimNews& news) {
+  switch (news.kind) {
+    case NewsKind::away:
+      return remark(news.error.message + "; the command runs on, and the daemon is asked again");
+    case NewsKind::back:
+      return remark("the daemon is back");
+    case NewsKind::alert:
+      return remark_alert(news.alert);
+    case NewsKind::anew:
+      return;  // of one who waits
+    case NewsKind::refused:
+      lost_ = true;
+      return remark(news.error.message +
+                    "; the command runs on, but its GPUs may be given to others");
+    case NewsKind::changed:
+      break;
+  }
+  const bool overdue = news.lease.overdue && !lease_.overdue;
+  const bool ended = !lost_ && news.lease.state != State::held;
+  lease_ = news.lease;
+  if (overdue) remark("the command takes longer than --max-time said");
+  if (!ended) return;
+  lost_ = true;
+  remark(ending_text(lease_) +
+         "; the command runs on, and its GPUs are not given to others before it is gone");
+}
+
+void LeasedRun::remark_alert(const protocol::Alert& alert) {
+  const std::string message = printable(alert.message);
+  if (alert.state == andon::State::resolved) return remark("over: " + message);
+  if (alert.acknowledged) {
+    return remark(
+        fmt::format("acknowledged by {}: {}", printable(alert.acknowledged->by), message));
+  }
+  remark(
+      fmt::format("ALERT [severity {}]: {}. {}", alert.severity, message, printable(alert.advice)));
+}
+
+void LeasedRun::release() {
+  protocol::ReleaseQuery query;
+  query.lease = lease_.id;
+  query.fence = lease_.fence;
+  const auto ask = [&] { return client::call(daemon_, protocol::kRelease, query); };
+  auto answer = lost_ ? ask() : insist(ask);
+  if (answer) {
+    lease_ = std::move(answer->lease);
+    simulated_ = answer->simulated;
+    using gpuyard::lease::Ending;
+    const auto ending = lease_.ending.value_or(Ending::released);
+    // The end of the command may be seen before the reason for it is heard.
+    const bool by_others = ending == Ending::forced || ending == Ending::expired;
+    if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
+    // What was left behind may use the GPUs for long.
+    if (left_.empty()) wait_for_its_use();
+    return;
+  }
+  lease_.use.reset();  // it was of some moment before
+  if (!lost_) {
+    notes_.push_back(printable(answer.error().message));
+    complain(std::move(answer).error().in("giving up the lease"),
+             "  The daemon sees by itself that the command has ended.");
+  }
+}
+
+void LeasedRun::wait_for_its_use() {
+  const TimePoint until = BootClock::now() + kSettles;
+  while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
+    if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is left
+    auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
+    if (!answer || !answer->lease.use) return;
+    lease_.use = answer->lease.use;
+  }
+}
+
+void LeasedRun::say_summary() const {
+  if (verb_.quiet) return;
+  say(summary_text(lease_, seconds_));
+  if (!left_.empty()) say(left_text(left_, lease_));
+}
+
+void LeasedRun::write_summary(int exit_code) const {
+  if (!summary_) return;
+  RunAnswer answer{.simulated = simulated_,
+                   .command = verb_.command,
+                   .exit_code = exit_code,
+                   .seconds = seconds_,
+                   .lease = lease_,
+                   .left_behind = {},
+                   .notes = notes_};
+  for (const LeftBehind& one : left_) {
+    answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
+  }
+  const auto written = write_all(summary_.get(), json::to_json(answer) + "\n");
+  if (!written) complain(Error(written.error()).in("--summary"));
+}
+
+void LeasedRun::remark(const std::string& text) {
+  notes_.push_back(printable(text));
+  say(printable(text));
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,236 @@
+#include "cli/read/device_page.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "cli/read/device_groups.h"
+#include "cli/read/process_table.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/text_width.h"
+#include "device/xid_table.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+
+std::string label_of(const Group& group, const Row& row) {
+  std::string_view key = row.key;
+  if (key.starts_with(group.prefix)) key.remove_prefix(group.prefix.size());
+  std::string label(key);
+  std::ranges::replace(label, '_', ' ');
+  if (label.ends_with(" at")) label.replace(label.size() - 3, 3, " by place");
+  return label;
+}
+
+bool is_missing(std::span<const Reading> readings) {
+  return std::ranges::all_of(readings, [](const Reading& r) { return r.missing() != nullptr; });
+}
+
+// The total above it says as much.
+bool is_zero_everywhere(const Row& row, std::span<const Reading> readings) {
+  return row.dimension == Dimension::location &&
+         std::ranges::all_of(readings, [](const Reading& r) {
+           return r.missing() != nullptr || (r.number() != nullptr && *r.number() == 0);
+         });
+}
+
+struct Line {
+  std::string label;
+  std::string value;
+  Tone tone = Tone::plain;
+};
+
+Tone tone_of(const Row& row, std::span<const Reading> readings) {
+  const std::int64_t* number = readings.front().number();
+  if (number == nullptr) return Tone::plain;
+  if (row.metric == Metric::temperature_core) return temperature_tone(*number);
+  if (row.metric == Metric::throttle_reasons) return throttle_tone(*number);
+  const bool errors = row.metric == Metric::ecc_uncorrected_aggregate ||
+                      row.metric == Metric::ecc_uncorrected_volatile ||
+                      row.metric == Metric::row_remap_failure;
+  return errors && *number > 0 ? Tone::bad : Tone::plain;
+}
+
+std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
+                           const Screen& screen) {
+  std::vector<Line> lines;
+  for (const Metric metric : group.metrics) {
+    const Row& row = row_of(metric);
+    const auto readings = device.readings.sample.all(metric);
+    if (is_missing(readings) || is_zero_everywhere(row, readings)) continue;
+    lines.push_back(
+        {label_of(group, row), row_text(row, readings, screen), tone_of(row, readings)});
+  }
+  return lines;
+}
+
+// A group as lines of one column of the page; none if the GPU reports nothing of it.
+using Block = std::vector<std::string>;
+
+// "  label            value", the value broken to fit into `width`.
+void put(Block& block, const Screen& screen, const Line& line, std::size_t label_width,
+         std::size_t width) {
+  const std::size_t margin = kIndent + label_width + 2;
+  const std::size_t room = width > margin ? width - margin : line.value.size();
+  std::string start(kIndent, ' ');
+  start += painted(screen, Tone::faint, line.label);
+  start.append(label_width + 2 - width_of(line.label), ' ');
+  for (const std::string& part : wrapped(line.value, room)) {
+    block.push_back(start + painted(screen, line.tone, part));
+    start.assign(margin, ' ');
+  }
+}
+
+std::vector<Block> blocks_of(const protocol::Device& device, const Screen& screen,
+                             std::size_t width) {
+  std::vector<std::vector<Line>> lines;
+  std::size_t label_width = 0;
+  for (const Group& group : groups()) {
+    lines.push_back(lines_of(group, device, screen));
+    for (const Line& line : lines.back()) label_width = std::max(label_width, line.label.size());
+  }
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < groups().size(); ++i) {
+    if (lines[i].empty()) continue;
+    Block block{painted(screen, Tone::strong, groups()[i].title)};
+    for (const Line& line : lines[i]) put(block, screen, line, label_width, width);
+    block.emplace_back();
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+constexpr std::size_t kTwoColumns = 110;  // of the screen
+
+// One under the other; on a wide terminal in two columns of about the same height.
+std::string groups_text(const protocol::Device& device, const Screen& screen) {
+  const bool two = screen.columns >= kTwoColumns;
+  const std::size_t width = two ? screen.columns / 2 - 2 : screen.columns;
+  const auto blocks = blocks_of(device, screen, width);
+  std::size_t height = 0;
+  for (const Block& block : blocks) height += block.size();
+  Block left;
+  Block right;
+  for (const Block& block : blocks) {
+    const bool fits = !two || left.size() + block.size() / 2 <= height / 2;
+    Block& column = right.empty() && fits ? left : right;
+    column.insert(column.end(), block.begin(), block.end());
+  }
+  std::string out;
+  for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    std::string line = i < left.size() ? left[i] : "";
+    if (i < right.size() && !right[i].empty()) {
+      line.append(width + 2 - visible_width(line), ' ');
+      line += right[i];
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string process_table(const protocol::Device& device, const Screen& screen) {
+  if (!device.processes || device.processes->empty()) return "";
+  FittedTable table{{{"  PID", true},
+                     {"USER", false, 3},
+                     {"KIND", false, 1},
+                     {"MEMORY", true},
+                     {"SM", true, 2},
+                     {"COMMAND"}}};
+  for (const protocol::Process& process : *device.processes) {
+    const std::array cells = {
+        std::to_string(process.pid),
+        user_text(process),
+        std::string(enum_name(process.kind)),
+        process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing),
+        process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing),
+        printable(process.command.value_or(std::string(kNothing)))};
+    table.add_texts(cells);
+  }
+  return table.text(screen);
+}
+
+std::string reason_of(const Row& row, const protocol::Device& device) {
+  const auto reason = device.missing.find(json_key(row));
+  return reason != device.missing.end() ? reason->second : describe({});
+}
+
+// "not reported: serial, numa node", and a line of its own for every other reason.
+std::string missing_text(const protocol::Device& device, const Screen& screen) {
+  std::map<std::string, std::string> names_by_reason;
+  const auto add = [&](std::string_view name, const std::string& reason) {
+    std::string& names = names_by_reason[is_unsupported(reason) ? "" : reason];
+    names.append(names.empty() ? "" : ", ").append(name);
+  };
+  for (const Group& group : groups()) {
+    for (const Metric metric : group.metrics) {
+      const Row& row = row_of(metric);
+      if (is_missing(device.readings.sample.all(metric))) add(row.key, reason_of(row, device));
+    }
+  }
+  std::string out;
+  for (auto& [reason, names] : names_by_reason) {
+    std::ranges::replace(names, '_', ' ');
+    const std::string text =
+        reason.empty() ? "not reported: " + names : fmt::format("not read ({}): {}", reason, names);
+    const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
+    for (const std::string& line : wrapped(printable(text), width)) {
+      out += painted(screen, reason.empty() ? Tone::faint : Tone::warning, line) + "\n";
+    }
+  }
+  return out;
+}
+
+// The newest of its Xids, in words; empty if it had none.
+std::string xid_line(const protocol::Device& device, const Screen& screen) {
+  if (!device.xid_errors || device.xid_errors->empty()) return "";
+  const auto& last =
+      *std::ranges::max_element(*device.xid_errors, {}, &protocol::XidErrors::last_seen);
+  const std::string times =
+      fmt::format("{} {}, last {}", last.count, last.count == 1 ? "time" : "times", last.last_seen);
+  if (!last.xid) return fmt::format("other Xids ({})\n", printable(times));
+  const XidRow row = xid_row(*last.xid);
+  const Tone tone = row.severity == Severity::stop   ? Tone::bad
+                    : row.severity == Severity::warn ? Tone::warning
+                                                     : Tone::plain;
+  const std::string text =
+      printable(fmt::format("Xid {} ({}): {}", row.number, times, row.meaning));
+  std::string out;
+  for (const std::string& line : wrapped(text, screen.columns > 0 ? screen.columns : text.size())) {
+    out += painted(screen, tone, line) + "\n";
+  }
+  return out;
+}
+
+std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& device,
+                    const Screen& screen) {
+  std::string out = painted(screen, Tone::strong,
+                            fmt::format("GPU {}  {}", device.index, printable(device.name)));
+  out += fmt::format("\n{}  {}\n", device.pci_address.empty() ? kNothing : device.pci_address,
+                     device.uuid.empty() ? kNothing : device.uuid);
+  if (const std::string health = health_text(device); !health.empty()) {
+    out += painted(screen, health_tone(device), health) + "\n";
+  } else if (device.health == Health::healthy) {
+    out += painted(screen, Tone::good, "healthy") + "\n";
+  }
+  out += xid_line(device, screen);
+  if (snapshot.simulated) out += painted(screen, Tone::faint, "This GPU is simulated.") + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
+                        const Screen& screen) {
+  std::string out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
+  const std::string processes = process_table(device, screen);
+  if (!processes.empty()) out += processes + "\n";
+  return out + missing_text(device, screen);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,214 @@
+// gpuyard history: only the daemon remembers.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/client/daemon_client.h"
+#include "cli/read/history_plot.h"
+#include "cli/read/reading.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/words.h"
+#include "device/error.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using protocol::History;
+
+std::vector<std::string> split_all(const std::vector<std::string>& given) {
+  std::vector<std::string> out;
+  for (const std::string& some : given) {
+    for (std::string& one : split(some, ',')) out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// Those named, or all that are there.
+Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::Endpoint& daemon) {
+  if (!verb.gpus.empty()) return split(verb.gpus, ',');
+  const auto snapshot = client::call(daemon, protocol::kSnapshot);
+  if (!snapshot) return snapshot.error();
+  std::vector<std::string> gpus;
+  for (const protocol::Device& device : snapshot->devices) {
+    if (!device.uuid.empty()) gpus.push_back(device.uuid);
+  }
+  if (!gpus.empty()) return gpus;
+  if (!snapshot->driver_initialised) {
+    return init_failed(snapshot->driver_error.value_or("unknown reason"));
+  }
+  return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+}
+
+std::optional<std::string> if_given(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+// No more points than can be seen, unless they are for another program.
+std::optional<std::uint64_t> points_of(const HistoryVerb& verb, const Screen& screen) {
+  if (!verb.step.empty() || verb.json || verb.csv) return std::nullopt;
+  constexpr std::uint64_t kDotsAcross = 2;
+  constexpr std::size_t kUsual = 80;
+  if (verb.plot) return kDotsAcross * (screen.columns > 0 ? screen.columns : kUsual);
+  return 4 * kSparkColumns;
+}
+
+Result<std::vector<History>> ask(const HistoryVerb& verb, const http::Endpoint& daemon,
+                                 const std::vector<std::string>& gpus, const std::string& metric,
+                                 const Screen& screen) {
+  std::vector<History> all;
+  for (const std::string& gpu : gpus) {
+    const protocol::HistoryQuery query{gpu,
+                                       metric,
+                                       if_given(verb.element),
+                                       if_given(verb.since),
+                                       if_given(verb.until),
+                                       if_given(verb.step),
+                                       points_of(verb, screen),
+                                       {}};
+    auto answer = client::call(daemon, protocol::kHistory, query);
+    if (!answer) return std::move(answer).error();
+    all.push_back(*std::move(answer));
+  }
+  return all;
+}
+
+PlotCharset charset_of(HistoryVerb::Charset wish, const Screen& screen) {
+  switch (wish) {
+    case HistoryVerb::Charset::braille:
+      return PlotCharset::braille;
+    case HistoryVerb::Charset::block:
+      return PlotCharset::block;
+    case HistoryVerb::Charset::ascii:
+      return PlotCharset::ascii;
+    case HistoryVerb::Charset::automatic:
+      break;
+  }
+  return screen.utf8 ? PlotCharset::braille : PlotCharset::ascii;
+}
+
+// As many as there are have the screen's height among them.
+PlotSize plot_size(const Screen& screen, std::size_t plots) {
+  constexpr std::size_t kLeastRows = 6;
+  constexpr std::size_t kMostRows = 16;
+  constexpr std::size_t kAround = 4;  // heading, axis, times, a blank
+  PlotSize size;
+  if (screen.columns > 0) size.columns = screen.columns;
+  if (screen.rows == 0) return size;
+  const std::size_t each = screen.rows / std::max<std::size_t>(plots, 1);
+  size.rows = std::clamp(each > kAround ? each - kAround : 0, kLeastRows, kMostRows);
+  return size;
+}
+
+std::string text_of(const HistoryVerb& verb, const std::vector<std::vector<History>>& all,
+                    const Screen& screen) {
+  const PlotCharset charset = charset_of(verb.charset, screen);
+  std::string out;
+  for (const auto& of_metric : all) {
+    if (!out.empty()) out += "\n";
+    if (!verb.plot) {
+      out += history_table(of_metric, screen, charset == PlotCharset::ascii);
+      continue;
+    }
+    const TimeSpan span = span_of(of_metric);
+    for (const History& one : of_metric) {
+      if (one.points.empty()) continue;
+      out += history_plot(one, span, plot_size(screen, all.size() * of_metric.size()), charset,
+                          screen, verb.zoom ? PlotRange::zoomed : PlotRange::whole);
+    }
+  }
+  return out;
+}
+
+std::string csv_text(const std::vector<std::vector<History>>& all) {
+  std::string out = protocol::kHistoryCsvHeader;
+  for (const auto& of_metric : all) {
+    for (const History& one : of_metric) out += csv_of(one);
+  }
+  return out;
+}
+
+std::string json_text(std::vector<std::vector<History>> all) {
+  HistoryAnswer answer;
+  for (auto& of_metric : all) {
+    std::ranges::move(of_metric, std::back_inserter(answer.series));
+  }
+  return json::to_json(answer) + "\n";
+}
+
+// What a reader should know, once.
+void say_notes(const std::vector<std::vector<History>>& all) {
+  std::set<std::string> said;
+  bool simulated = false;
+  for (const auto& of_metric : all) {
+    for (const History& one : of_metric) {
+      simulated = simulated || one.simulated;
+      for (const std::string& note : one.notes) {
+        if (said.insert(note).second) say("note: " + note);
+      }
+    }
+  }
+  if (simulated) say("note: these GPUs are simulated");
+}
+
+int complain_about_daemon(const Error& error) {
+  if (init_failure_reason(error) != error.message) return complain_about_source(error);
+  const bool absent = error.code == Errc::unavailable;
+  return complain(error,
+                  absent ? "  `gpuyard serve` starts a daemon, which remembers from then on." : "");
+}
+
+}  // namespace
+
+Options add_history(Options program, HistoryVerb& verb) {
+  using enum HistoryVerb::Charset;
+  const Options history = program.verb("history", "Show what a reading of the GPUs was");
+  add_gpus(history, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
+  history.option("--socket", verb.socket, "Ask the daemon at PATH or ADDRESS:PORT");
+  history.option("--metric", verb.metrics, "What: power, temperature, util, clock, any key")
+      .type_name("NAME,...");
+  history.option("--element", verb.element, "Which fan, link or place of errors");
+  history.option("--since", verb.since, "2h, 7d, or a time like 2026-01-31T12:00:00Z")
+      .type_name("TIME");
+  history.option("--until", verb.until, "The same; else now").type_name("TIME");
+  history.option("--step", verb.step, "Length of time for each point: 10s, 5m").type_name("TIME");
+  const Option json = history.flag("--json", verb.json, "Print JSON");
+  const Option csv = history.flag("--csv", verb.csv, "Print CSV").excludes(json);
+  const Option plot = history.flag("--plot", verb.plot, "Draw it").excludes(json).excludes(csv);
+  history.flag("--zoom", verb.zoom, "Draw what it varied by, not all from 0 to its bound")
+      .needs(plot);
+  history
+      .option("--charset", verb.charset,
+              {{"auto", automatic}, {"braille", braille}, {"block", block}, {"ascii", ascii}},
+              "Draw with auto, braille, block or ascii")
+      .type_name("NAME");
+  add_color(history, verb.color);
+  return history;
+}
+
+int run(const HistoryVerb& verb) {
+  const auto daemon =
+      daemon_at(verb.socket, "only a daemon has a history, and none is running here");
+  if (!daemon) return complain_about_daemon(daemon.error());
+  const auto gpus = gpus_of(verb, *daemon);
+  if (!gpus) return complain_about_daemon(gpus.error());
+  const Screen screen = Screen::of_stdout(verb.color);
+  std::vector<std::vector<History>> all;
+  for (const std::string& metric : split_all(verb.metrics)) {
+    auto answers = ask(verb, *daemon, *gpus, metric, screen);
+    if (!answers) return complain_about_daemon(answers.error());
+    all.push_back(*std::move(answers));
+  }
+  if (!verb.json) say_notes(all);
+  if (verb.json) {
+    print(json_text(std::move(all)));
+  } else {
+    print(verb.csv ? csv_text(all) : text_of(verb, all, screen));
+  }
+  return 0;
+}
+
+}  // namespace gpuyard::cli

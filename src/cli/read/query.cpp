@@ -1,0 +1,180 @@
+// gpuyard query
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "cli/read/process_answer.h"
+#include "cli/read/process_query.h"
+#include "cli/read/query_answer.h"
+#include "cli/read/query_csv.h"
+#include "cli/read/reading.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/words.h"
+
+namespace gpuyard::cli {
+namespace {
+
+struct Format {
+  bool json = false;
+  CsvStyle csv;
+};
+
+Result<Format> parse_format(const std::string& text) {
+  Format format;
+  const auto words = split(text, ',');
+  if (words == std::vector<std::string>{"json"}) return Format{true, {}};
+  bool csv = false;
+  for (const std::string& word : words) {
+    if (word == "csv")
+      csv = true;
+    else if (word == "noheader")
+      format.csv.header = false;
+    else if (word == "nounits")
+      format.csv.units = false;
+    else
+      return Error{Errc::invalid, fmt::format("--format takes json, or csv with noheader and "
+                                              "nounits; \"{}\" is neither",
+                                              word)};
+  }
+  if (!csv) return Error{Errc::invalid, "--format takes json, or csv with noheader and nounits"};
+  return format;
+}
+
+// A query as it was understood, before anybody is asked.
+struct Query {
+  Format format;
+  std::vector<Field> fields;
+  std::vector<std::string> process_fields;
+  ProbeSet wanted;
+};
+
+Result<Query> understood(const QueryVerb& verb) {
+  Query query;
+  auto format = parse_format(verb.format);
+  if (!format) return std::move(format).error();
+  query.format = *format;
+  if (verb.action == QueryVerb::Action::processes) {
+    auto fields = parse_process_fields(verb.fields);
+    if (!fields) return std::move(fields).error();
+    query.process_fields = *std::move(fields);
+    query.wanted = {Probe::processes, Probe::inventory};
+    return query;
+  }
+  if (verb.fields.empty()) {
+    return Error{Errc::invalid,
+                 "name the fields: --fields name,memory.used; `gpuyard query "
+                 "--list` shows all"};
+  }
+  auto fields = parse_fields(verb.fields);
+  if (!fields) return std::move(fields).error();
+  query.fields = *std::move(fields);
+  query.wanted = probes_of_fields(query.fields);
+  return query;
+}
+
+Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Query& query,
+                        bool first) {
+  const bool who = verb.action == QueryVerb::Action::processes;
+  const auto owners = who ? client::Owners::looked_up : client::Owners::not_needed;
+  auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
+  if (!snapshot) return std::move(snapshot).error();
+  const Queried queried{*std::move(snapshot)};
+  CsvStyle csv = query.format.csv;
+  csv.header = csv.header && first;
+  if (who) {
+    const auto answer = ask_processes(source, queried.snapshot);
+    if (!answer) return answer.error();
+    return query.format.json ? json::to_json(*answer) + "\n"
+                             : process_csv(query.process_fields, *answer, queried, csv);
+  }
+  return query.format.json ? query_json(query.fields, queried) + "\n"
+                           : query_csv(query.fields, queried, csv);
+}
+
+int list_fields() {
+  Table table{{"FIELD", "KEY IN JSON", "UNIT", "MEANING"}, {false, false, false, false}, {}};
+  for (const Field& field : known_fields()) {
+    const bool of_row = field.what == Field::What::row;
+    table.rows.push_back({field.name, of_row ? json_key(row_of(field.metric)) : field.name,
+                          std::string(unit_of(field)), std::string(help_of(field))});
+  }
+  print(table.text());
+  return 0;
+}
+
+// Again and again, at the asked rhythm, until a signal or an error ends it.
+int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
+  Interruptions interruptions;  // before the driver's threads
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  TimePoint next = BootClock::now();
+  for (std::uint64_t answered = 0;;) {
+    const auto answer = ask(*open->source, verb, query, answered == 0);
+    if (!answer) return complain_about_source(answer.error());
+    print(*answer);
+    if (++answered == verb.count) return 0;
+    next = std::max(next + interval, BootClock::now());
+    if (!wait_for_tick(interruptions, next)) return 0;
+  }
+}
+
+}  // namespace
+
+Options add_query(Options program, QueryVerb& verb) {
+  using enum QueryVerb::Action;
+  const Options query =
+      program.verb("query", "Print chosen readings for scripts, as nvidia-smi does");
+  add_source(query, verb.source);
+  query.option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
+      .type_name("NAME,...");
+  add_gpus(query, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
+  const Option format = query.option("--format", verb.format, "csv[,noheader][,nounits], or json");
+  query.flag("--json", verb.format, "json", "The same as --format json").excludes(format);
+  const Option interval =
+      query.option("--interval", verb.interval, "Again after 500ms, 2s, 1m").type_name("TIME");
+  query.option("--count", verb.count, "End after N answers").type_name("N").needs(interval);
+  const Option who = query.flag("--processes", verb.action, processes, "Who computes on the GPUs");
+  query.flag("--list", verb.action, list, "Show all fields").excludes(who);
+  return query;
+}
+
+// For scripts that call nvidia-smi: the same words, another program.
+Options add_smi(Options program, QueryVerb& verb) {
+  using Action = QueryVerb::Action;
+  const Options smi = program.verb("smi", "Answer a query in nvidia-smi's own words");
+  const Option gpus =
+      smi.option("--query-gpu", verb.fields, "Readings of the GPUs").type_name("NAME,...");
+  smi.option("--query-compute-apps", verb.fields, "Processes that compute")
+      .type_name("NAME,...")
+      .sets(verb.action, Action::processes)
+      .excludes(gpus);
+  smi.option("--format", verb.format, "csv[,noheader][,nounits]");
+  smi.list("-i,--id,--gpus", verb.gpus, "These GPUs only").type_name("GPU,...");
+  const Option seconds = smi.option("-l,--loop", verb.interval, "Again after so many seconds");
+  smi.option("--loop-ms", verb.interval, "Again after so many milliseconds")
+      .unit("ms")
+      .excludes(seconds);
+  smi.flag("--help-query-gpu", verb.action, Action::list, "Show all fields");
+  return smi;
+}
+
+int run(const QueryVerb& verb) {
+  if (verb.action == QueryVerb::Action::list) return list_fields();
+  const auto query = understood(verb);
+  if (!query) return complain(query.error());
+  if (!verb.interval.empty()) {
+    const auto interval = parse_interval(verb.interval);
+    return interval ? repeat(verb, *query, *interval) : complain(interval.error());
+  }
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  const auto answer = ask(*open->source, verb, *query, true);
+  if (!answer) return complain_about_source(answer.error());
+  print(*answer);
+  return 0;
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,146 @@
+#include "cli/read/reading.h"
+
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/read/gpu_selection.h"
+#include "cli/screen/terminal.h"
+#include "daemon/config/config.h"
+#include "device/advice.h"
+#include "device/error.h"
+#include "sim/world_directory.h"
+
+namespace gpuyard::cli {
+
+namespace {
+
+// Where a client looks for a daemon, without a place that somebody else prepared for it in /tmp.
+std::vector<std::string> sockets_to_believe(const config::Environment& environment) {
+  auto sockets = config::sockets_to_try(environment);
+  std::erase_if(sockets, [&](const std::string& socket) {
+    return config::in_fallback_directory(environment, socket) &&
+           !check_private_directory(config::fallback_directory(environment));
+  });
+  return sockets;
+}
+
+// TMPDIR, as long as the name of a Unix socket in it is not too long.
+std::string place_of_worlds() {
+  constexpr std::size_t kLongest = 60;
+  std::error_code failed;
+  std::string place = std::filesystem::temp_directory_path(failed).string();
+  return failed || place.size() > kLongest ? "/tmp" : place;
+}
+
+}  // namespace
+
+Result<TemporaryDirectory> TemporaryDirectory::make() {
+  std::string path = place_of_worlds() + "/gpuyard-world-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return system_error("creating " + path);
+  return TemporaryDirectory(std::move(path));
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<PrivateWorld> PrivateWorld::start(int gpus) {
+  auto directory = TemporaryDirectory::make();
+  if (!directory) return std::move(directory).error();
+  const sim::WorldOptions options{
+      .directory = directory->path(), .gpus = gpus, .private_directory = true};
+  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
+  return PrivateWorld(*std::move(directory), *std::move(world));
+}
+
+client::SourceOptions source_options(const SourceFlags& flags) {
+  const auto environment = config::Environment::of_process();
+  client::SourceOptions options;
+  options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
+  options.sockets = sockets_to_believe(environment);
+  options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
+  options.driver =
+      library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
+  options.driver.replay = flags.replay;
+  return options;
+}
+
+Result<OpenSource> open_source(const SourceFlags& flags) {
+  OpenSource open;
+  if (flags.simulate) {
+    auto world = PrivateWorld::start(*flags.simulate);
+    if (!world) return std::move(world).error();
+    open.world.emplace(*std::move(world));
+  }
+  auto source = client::open_source(source_options(flags));
+  if (!source) return std::move(source).error();
+  open.source = *std::move(source);
+  return open;
+}
+
+Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none) {
+  SourceFlags flags;
+  flags.socket = socket;
+  const client::SourceOptions options = source_options(flags);
+  if (!options.socket.empty()) {
+    auto named = http::parse_endpoint(options.socket);
+    return named ? std::move(named) : std::move(named).error().in("--socket");
+  }
+  if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
+  return Error{Errc::unavailable, std::string(if_none)};
+}
+
+namespace {
+
+std::string advice_for(const Error& error) {
+  const std::string_view reason = init_failure_reason(error);
+  if (reason == error.message) {
+    return "  `gpuyard serve` starts a daemon. Without --socket and GPUYARD_SOCKET the driver "
+           "itself "
+           "is asked.";
+  }
+  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
+    return fmt::format(
+        "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` says whether it "
+        "runs.",
+        world);
+  }
+  std::string advice =
+      advice_on_driver(reason, "--nvml PATH, or nvml under [driver] for the daemon");
+  if (!advice.empty()) advice += '\n';
+  return advice +
+         "`gpuyard doctor` looks closer; to look around without a GPU, try: gpuyard devices "
+         "--simulate 4";
+}
+
+}  // namespace
+
+Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus, ProbeSet wanted,
+                                   client::Owners owners) {
+  auto snapshot = source.snapshot(wanted, owners);
+  if (!snapshot) return snapshot;
+  if (!snapshot->driver_initialised) {
+    return init_failed(snapshot->driver_error.value_or("unknown reason"));
+  }
+  if (snapshot->devices.empty()) {
+    return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
+  }
+  if (gpus.empty()) return snapshot;
+  if (auto kept = keep_only(*snapshot, gpus); !kept) return std::move(kept).error();
+  return snapshot;
+}
+
+int complain_about_source(const Error& error) {
+  return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);
+}
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,69 @@
+// What the reading verbs share: where they ask, and what they say when there is nobody to ask.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/client/source.h"
+#include "cli/verbs.h"
+#include "sim/keeper.h"
+
+namespace gpuyard::cli {
+
+// A directory with a name nobody could foresee, removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  static Result<TemporaryDirectory> make();
+
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+  ~TemporaryDirectory();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;  // empty: moved from
+};
+
+// A simulated world for one command, in a directory of its own; both are gone with this. Where the
+// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper sees to it.
+class PrivateWorld {
+ public:
+  static Result<PrivateWorld> start(int gpus);
+
+ private:
+  PrivateWorld(TemporaryDirectory directory, sim::RunningWorld world)
+      : directory_(std::move(directory)), world_(std::move(world)) {}
+
+  TemporaryDirectory directory_;
+  sim::RunningWorld world_;  // ends before its directory
+};
+
+// The source, and for --simulate the world that it reads.
+struct OpenSource {
+  std::optional<PrivateWorld> world;
+  std::unique_ptr<client::Source> source;  // ends before its world
+};
+
+// Where the flags and the environment say to ask. Of a simulated world that runs already.
+client::SourceOptions source_options(const SourceFlags&);
+
+Result<OpenSource> open_source(const SourceFlags&);
+
+// The daemon, where nobody else will do: that which `socket` or the environment names, or the first
+// that runs here. Errc::unavailable, in the words of `if_none`: none does.
+Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none);
+
+// What `wanted` fills of the GPUs that `gpus` names, or of all. Without a driver or a GPU an error.
+Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
+                                   client::Owners);
+
+// Complains, with what to do next where there is no driver.
+int complain_about_source(const Error&);
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,129 @@
+// gpuyard record
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/unique_fd.h"
+#include "cli/read/reading.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/verbs.h"
+#include "cli/words.h"
+#include "device/error.h"
+#include "recording/recorder.h"
+
+namespace gpuyard::cli {
+namespace {
+
+Result<UniqueFd> create(const RecordVerb& verb) {
+  if (verb.file == "-") return UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (verb.force ? O_TRUNC | O_NOFOLLOW : O_EXCL);
+  UniqueFd file(::open(verb.file.c_str(), how, 0644));
+  if (file) return file;
+  if (errno == EEXIST) {
+    return Error{Errc::conflict, verb.file + " is there already; --force replaces it"};
+  }
+  if (errno == ELOOP) {
+    return Error{Errc::conflict, verb.file +
+                                     " is a link, which anybody may have put there; "
+                                     "name the file that it leads to"};
+  }
+  return system_error("creating " + verb.file);
+}
+
+// Whole lines only, so that what is on the disk can be played whatever happens next.
+Result<void> write_all(const UniqueFd& file, const std::string& name, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      return system_error("writing " + name +
+                          " (what was recorded so far is there and can be played)");
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+struct Looked {
+  std::uint64_t looks = 0;
+  std::uint64_t missed = 0;  // nobody answered
+  std::uint64_t bytes = 0;
+  Duration length{0};
+};
+
+void sum_up(const RecordVerb& verb, const Looked& looked) {
+  std::string text =
+      fmt::format("{}: {:.1f} s in {} looks, {} bytes\n", verb.file,
+                  std::chrono::duration<double>(looked.length).count(), looked.looks, looked.bytes);
+  if (looked.missed > 0) text += fmt::format("{} looks had no answer\n", looked.missed);
+  if (verb.file != "-") text += fmt::format("Play it: gpuyard replay {}\n", verb.file);
+  static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
+}
+
+// Until it is ended, the time is over or the disk is full.
+Result<void> record(const RecordVerb& verb, client::Source& source, Interruptions& interruptions,
+                    Duration interval, Duration length) {
+  auto file = create(verb);
+  if (!file) return std::move(file).error();
+  recording::Recorder recorder;
+  Looked looked;
+  std::optional<TimePoint> began;  // the first look is at 0
+  for (TimePoint next = BootClock::now();;) {
+    const auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::not_needed);
+    if (snapshot) {
+      const TimePoint now = BootClock::now();
+      looked.length = now - began.emplace(began.value_or(now));
+      const std::string lines = recorder.lines_of(*snapshot, looked.length);
+      if (auto done = write_all(*file, verb.file, lines); !done) return done;
+      looked.bytes += lines.size();
+      ++looked.looks;
+    } else {
+      ++looked.missed;
+    }
+    next = std::max(next + interval, BootClock::now());
+    if (next - began.value_or(next) > length || !wait_for_tick(interruptions, next)) break;
+  }
+  sum_up(verb, looked);
+  return {};
+}
+
+}  // namespace
+
+Options add_record(Options program, RecordVerb& verb) {
+  const Options record = program.verb("record", "Write all readings to a file, to be replayed");
+  add_source(record, verb.source);
+  record.option("file", verb.file, "Where to; - is stdout").required().type_name("FILE");
+  record.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      .type_name("TIME");
+  record.option("--for", verb.length, "End after 90s, 10m, 8h (else Ctrl-C ends it)")
+      .type_name("TIME");
+  record.flag("--force", verb.force, "Replace the file if it is there");
+  return record;
+}
+
+int run(const RecordVerb& verb) {
+  const auto interval = parse_interval(verb.interval);
+  if (!interval) return complain(interval.error());
+  const auto length =
+      verb.length.empty() ? Result<Duration>(Duration::max()) : parse_interval(verb.length);
+  if (!length) return complain(length.error());
+  Interruptions interruptions;  // before the driver's threads
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  const auto first = open->source->snapshot({}, client::Owners::not_needed);
+  if (!first) return complain_about_source(first.error());
+  if (!first->driver_initialised) {
+    return complain_about_source(init_failed(first->driver_error.value_or("unknown reason")));
+  }
+  const auto done = record(verb, *open->source, interruptions, *interval, *length);
+  return done ? 0 : complain(done.error());
+}
+
+}  // namespace gpuyard::cli

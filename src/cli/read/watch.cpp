@@ -1,0 +1,217 @@
+// gpuyard watch
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "base/printable.h"
+#include "cli/read/device_table.h"
+#include "cli/read/gpu_selection.h"
+#include "cli/read/query_answer.h"
+#include "cli/read/query_csv.h"
+#include "cli/read/reading.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/screen/text_width.h"
+#include "cli/shared_options.h"
+#include "cli/words.h"
+#include "device/catalog.h"
+#include "device/error.h"
+#include "device/gpu_metrics.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using Queries = Result<Queried>;
+
+// "12:00:01" of "2026-01-31T12:00:01.250Z"
+std::string_view time_of_day(std::string_view rfc3339) {
+  constexpr std::size_t kStart = 11;
+  constexpr std::size_t kLength = 8;
+  return rfc3339.size() > kStart ? rfc3339.substr(kStart, kLength) : rfc3339;
+}
+
+std::string display_line(const protocol::Device& device) {
+  const auto as_double = [&](Metric metric) -> std::optional<double> {
+    const auto number = device.readings.get(metric);
+    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+  };
+  GpuMetrics metrics;
+  metrics.device_id = device.index;
+  metrics.temperature_celsius = as_double(Metric::temperature_core);
+  metrics.utilization_percent = as_double(Metric::utilization_gpu);
+  metrics.memory_used_bytes = device.readings.get(Metric::memory_used);
+  metrics.memory_total_bytes = device.readings.get(Metric::memory_total);
+  return metrics.display_line();
+}
+
+// What watching shows, one answer after the other.
+class View {
+ public:
+  virtual ~View() = default;
+  virtual void show(const Queries&) = 0;
+  virtual void resized() {}
+  virtual void suspend() { stop_as_asked(); }
+};
+
+// Something that was there is gone, or back: said once, on stderr.
+class Complaints {
+ public:
+  void hear(const client::Source& source, const Queries& answer) {
+    const bool failed = !answer;
+    if (failed && !failing_) {
+      complain({Errc::unavailable, answer.error().message + "; trying again"});
+    } else if (!failed && failing_) {
+      complain({Errc::unavailable, source.name() + " is back"});
+    }
+    failing_ = failed;
+  }
+
+ private:
+  bool failing_ = false;
+};
+
+// Append-only: a file, a pipe, a log.
+class LineView final : public View {
+ public:
+  LineView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
+      : verb_(verb), source_(source), fields_(std::move(fields)) {}
+
+  void show(const Queries& answer) override {
+    complaints_.hear(source_, answer);
+    if (!answer) return;
+    if (verb_.json) {
+      print((fields_.empty() ? json::to_json(answer->snapshot) : query_json(fields_, *answer)) +
+            "\n");
+    } else if (!fields_.empty()) {
+      print(query_csv(fields_, *answer, {.header = !std::exchange(headed_, true)}));
+    } else {
+      for (const auto& device : answer->snapshot.devices) {
+        print(fmt::format("{} {}\n", answer->snapshot.taken_at, display_line(device)));
+      }
+    }
+  }
+
+ private:
+  const WatchVerb& verb_;
+  const client::Source& source_;
+  std::vector<Field> fields_;
+  Complaints complaints_;
+  bool headed_ = false;
+};
+
+// In place, on a terminal.
+class TerminalView final : public View {
+ public:
+  TerminalView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
+      : verb_(verb), source_(source), fields_(std::move(fields)) {}
+
+  void show(const Queries& answer) override {
+    if (answer) last_ = *answer;
+    failure_ = answer ? "" : answer.error().message;
+    draw();
+  }
+  void resized() override { draw(); }
+  void suspend() override {
+    LiveScreen::suspend();
+    draw();
+  }
+
+ private:
+  std::string status(const Screen& screen) const {
+    const std::string ends =
+        fmt::format("{}  every {}  Ctrl-C ends", source_.name(), verb_.interval);
+    const std::string time(last_ ? time_of_day(last_->snapshot.taken_at) : "");
+    const std::string line =
+        cut_to(time + (time.empty() ? "" : " UTC  ") + ends, screen.columns, screen.utf8);
+    std::string out = painted(screen, Tone::faint, line) + "\n";
+    if (!failure_.empty()) {
+      const std::string text = failure_ + "; trying again" + (last_ ? ". Last seen:" : "");
+      for (const std::string& part : wrapped(printable(text), screen.columns)) {
+        out += painted(screen, Tone::bad, part) + "\n";
+      }
+    }
+    return out;
+  }
+
+  void draw() {
+    const Screen screen = Screen::of_stdout(verb_.color);
+    std::string text = status(screen) + "\n";
+    if (last_ && fields_.empty()) text += device_table(last_->snapshot, screen);
+    if (last_ && !fields_.empty()) text += field_table(fields_, *last_, screen);
+    LiveScreen::draw(text, screen.rows);
+  }
+
+  const WatchVerb& verb_;
+  const client::Source& source_;
+  std::vector<Field> fields_;
+  std::optional<Queried> last_;
+  std::string failure_;
+  LiveScreen live_;
+};
+
+Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
+  const bool all = wanted == ProbeSet::all();
+  using enum client::Owners;
+  auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
+  if (!snapshot) return std::move(snapshot).error();
+  if (!snapshot->driver_initialised) {
+    return init_failed(snapshot->driver_error.value_or("unknown reason"));
+  }
+  Queried queried{*std::move(snapshot)};
+  if (verb.gpus.empty()) return queried;
+  if (auto kept = keep_only(queried.snapshot, verb.gpus); !kept) return std::move(kept).error();
+  return queried;
+}
+
+std::unique_ptr<View> view_of(const WatchVerb& verb, const client::Source& source,
+                              std::vector<Field> fields) {
+  const bool in_place = !verb.json && Screen::of_stdout().terminal;
+  if (in_place) return std::make_unique<TerminalView>(verb, source, std::move(fields));
+  return std::make_unique<LineView>(verb, source, std::move(fields));
+}
+
+}  // namespace
+
+Options add_watch(Options program, WatchVerb& verb) {
+  const Options watch = program.verb("watch", "Show the GPUs again and again");
+  add_source(watch, verb.source);
+  watch.option("fields", verb.fields, "Show these, as `gpuyard query --list` names them")
+      .type_name("FIELD");
+  watch.option("--interval", verb.interval, "Time between two looks: 500ms, 2s, 1m")
+      .type_name("TIME");
+  watch.option("--count", verb.count, "End after N looks").type_name("N");
+  add_gpus_option(watch, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
+  watch.flag("--json", verb.json, "Print a line of JSON for each look");
+  add_color(watch, verb.color);
+  return watch;
+}
+
+int run(const WatchVerb& verb) {
+  const auto interval = parse_interval(verb.interval);
+  if (!interval) return complain(interval.error());
+  auto fields = parse_fields(verb.fields);
+  if (!fields) return complain(fields.error());
+  ProbeSet wanted = verb.json && fields->empty() ? ProbeSet::all() : kTableProbes;
+  if (!fields->empty()) wanted = probes_of_fields(*fields);
+  Interruptions interruptions;  // before the driver's threads
+  auto open = open_source(verb.source);
+  if (!open) return complain_about_source(open.error());
+  Queries answer = ask(*open->source, verb, wanted);
+  if (!answer) return complain_about_source(answer.error());  // what never was is no interruption
+  const auto view = view_of(verb, *open->source, *std::move(fields));
+  TimePoint next = BootClock::now();
+  for (std::uint64_t shown = 0;;) {
+    view->show(answer);
+    if (++shown == verb.count) return 0;
+    // The rhythm is kept; what was missed while nobody answered is not made up for.
+    next = std::max(next + *interval, BootClock::now());
+    const auto on_resize = [&] { view->resized(); };
+    const auto on_suspend = [&] { view->suspend(); };
+    if (!wait_for_tick(interruptions, next, on_resize, on_suspend)) return 0;
+    answer = ask(*open->source, verb, wanted);
+  }
+}
+
+}  // namespace gpuyard::cli

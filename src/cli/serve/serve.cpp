@@ -1,0 +1,151 @@
+// gpuyard serve
+#include "daemon/serve.h"
+
+#include <stdlib.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/read/device_table.h"
+#include "cli/read/recorded.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+#include "daemon/config/keys.h"
+#include "daemon/config/load.h"
+#include "device/advice.h"
+#include "library/driver_source.h"
+#include "sim/keeper.h"
+#include "sim/world_directory.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// Flags win over files and environment.
+Result<config::Config> configuration(const ServeVerb& verb) {
+  auto loaded = config::load(config::Environment::of_process(), verb.config_file);
+  if (!loaded) return loaded;
+  if (!verb.listen.empty()) loaded->server.listen = verb.listen;
+  if (!verb.socket.empty()) loaded->server.socket = verb.socket;
+  if (!verb.state.empty()) loaded->state.directory = verb.state;
+  if (!verb.nvml.empty()) loaded->driver.nvml = verb.nvml;
+  if (!verb.metrics_prefix.empty()) loaded->metrics.prefix = verb.metrics_prefix;
+  if (!verb.metrics_dialect.empty()) {
+    if (auto done = config::set_dialect(*loaded, verb.metrics_dialect); !done) {
+      return std::move(done).error().in("--metrics-dialect");
+    }
+  }
+  if (!verb.log_level.empty()) {
+    if (auto done = config::set_level(*loaded, verb.log_level); !done) {
+      return std::move(done).error().in("--log-level");
+    }
+  }
+  return loaded;
+}
+
+Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb& verb) {
+  sim::WorldOptions options;
+  options.directory = state + "/world";
+  options.gpus = verb.simulate;
+  options.model = verb.model;
+  options.scenario = verb.scenario;
+  auto world = sim::start_keeper(options, sim::KeeperLifetime::with_creator);
+  if (!world) return std::move(world).error().in("simulating");
+  ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
+  return world;
+}
+
+// A recording that cannot be played is said now, not by a daemon without GPUs.
+Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
+  if (verb.replay.empty()) return std::optional<recording::Replay>();
+  auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed);
+  if (!replay) return std::move(replay).error();
+  if (auto playable = recording::open_replay(*replay); !playable) {
+    return std::move(playable).error();
+  }
+  return std::optional(*std::move(replay));
+}
+
+std::string no_gpu(const protocol::Snapshot& shown) {
+  const std::string reason = shown.driver_error.value_or("unknown");
+  return fmt::format("No GPU: {}\n{}\n", reason,
+                     advice_on_driver(reason, "--nvml PATH, or nvml under [driver]"));
+}
+
+void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
+  const auto shown = protocol::snapshot_of(snapshot);
+  std::string text = shown.driver_initialised ? device_table(shown) : no_gpu(shown);
+  for (const std::string& place : places) {
+    if (place.starts_with("http")) {
+      text += fmt::format(
+          "\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
+          "  API         {0}/docs\n",
+          place);
+    } else {
+      text += fmt::format("  socket      {}\n", place);
+    }
+  }
+  // A greeting nobody can read is no reason to end.
+  text += "\nCtrl-C stops it.\n";
+  static_cast<void>(try_print(text).ok());
+}
+
+}  // namespace
+
+Options add_serve(Options program, ServeVerb& verb) {
+  const Options serve = program.verb("serve", "Run the daemon in the foreground");
+  serve.option("--config", verb.config_file, "Read FILE instead of the default files");
+  serve.option("--listen", verb.listen, "Listen on ADDRESS:PORT (repeatable; port 0: any free)");
+  serve.option("--socket", verb.socket, "Unix socket of the API");
+  serve.option("--state", verb.state, "Directory for what must survive the daemon");
+  const Option nvml = serve.option("--nvml", verb.nvml, "Path of libnvidia-ml.so.1");
+  serve.option("--metrics-prefix", verb.metrics_prefix, "First word of every metric name");
+  serve.option("--metrics-dialect", verb.metrics_dialect,
+               "Names of metrics: gpuyard, dcgm-4.8 or both");
+  serve.option("--log-level", verb.log_level, "debug, info, warning or error");
+  const Option simulate = add_simulate(serve, verb.simulate).excludes(nvml);
+  const Option model = add_model(serve, verb.model).needs(simulate);
+  serve.option("--scenario", verb.scenario, "File that says what they do and what happens to them")
+      .type_name("FILE")
+      .needs(simulate)
+      .excludes(model);
+  const Option replay = serve.option("--replay", verb.replay, "Serve a recording instead of GPUs")
+                            .type_name("FILE")
+                            .excludes(nvml)
+                            .excludes(simulate);
+  add_position(serve, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
+               replay);
+  serve.flag("--greet", verb.greet, "Print the GPUs and the URLs once they are known");
+  return serve;
+}
+
+int run(const ServeVerb& verb) {
+  auto config = configuration(verb);
+  if (!config) return complain(config.error());
+  log::set_level(config->log.level);
+  if (const auto valid = daemon::check(*config); !valid) return complain(valid.error());
+  auto replay = replay_of(verb);
+  if (!replay) return complain(replay.error());
+  const auto lock = daemon::lock_state(config->state.directory);
+  if (!lock) return complain(lock.error());
+
+  std::optional<sim::RunningWorld> world;
+  if (verb.simulate) {
+    auto started = start_world(config->state.directory, verb);
+    if (!started) return complain(started.error());
+    world.emplace(*std::move(started));
+  }
+  // A library that the file names is for the real GPUs.
+  auto driver =
+      library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
+  driver.replay = *std::move(replay);
+  daemon::ServeOptions options{
+      *std::move(config), std::move(driver), std::string(kVersion), {}, {}};
+  options.reread = [&verb] { return configuration(verb); };
+  if (verb.greet) options.on_ready = greet;
+  const auto served = daemon::serve(options);
+  return served ? 0 : complain(served.error());
+}
+
+}  // namespace gpuyard::cli

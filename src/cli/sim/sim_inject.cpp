@@ -1,0 +1,105 @@
+// gpuyard sim inject
+#include "cli/screen/terminal.h"
+#include "cli/sim/sim.h"
+#include "sim/keeper.h"
+
+namespace gpuyard::cli {
+namespace {
+
+bool breaks_something(const SimVerb& verb) {
+  return verb.lost || verb.reset_required || verb.power_brake || !verb.row_remap.empty() ||
+         verb.fan || verb.pcie_generation || verb.pcie_width || !verb.call.empty();
+}
+
+bool says_nothing(const SimVerb& verb) {
+  return !breaks_something(verb) && !verb.clear && !verb.xid && !verb.ecc_corrected &&
+         !verb.ecc_uncorrected && !verb.heat && !verb.memory_heat;
+}
+
+sim::Fault states_of(const SimVerb& verb) {
+  sim::Fault fault;
+  fault.lost = verb.lost ? 1 : 0;
+  fault.reset_required = verb.reset_required ? 1 : 0;
+  fault.power_brake = verb.power_brake ? 1 : 0;
+  fault.rows_pending = verb.row_remap == "pending" ? 1 : 0;
+  fault.rows_failed = verb.row_remap == "failed" ? 1 : 0;
+  fault.fans_stuck = verb.fan ? 1 : 0;
+  fault.fan_percent = verb.fan.value_or(0);
+  fault.pcie_generation = verb.pcie_generation.value_or(0);
+  fault.pcie_width = verb.pcie_width.value_or(0);
+  return fault;
+}
+
+Result<sim::CallFault> broken_call_of(const SimVerb& verb) {
+  const auto call = sim::call_from_name(verb.call);
+  if (!call) {
+    std::string names;
+    for (std::size_t i = 1; i < sim::kCallCount; ++i) {
+      names += (names.empty() ? "" : ", ") + std::string(sim::name_of(static_cast<sim::Call>(i)));
+    }
+    return Error{Errc::invalid,
+                 "there is no driver call \"" + verb.call + "\"; there are " + names};
+  }
+  if (!verb.code && !verb.latency_ms && !verb.never_returns) {
+    return Error{Errc::invalid, "say what is wrong with " + verb.call +
+                                    ": --code CODE, --latency-ms MS or --never-returns"};
+  }
+  return sim::CallFault{
+      .call = *call,
+      .code = verb.code.value_or(0),
+      .latency_ms = verb.never_returns ? sim::kNeverReturns : verb.latency_ms.value_or(0),
+      .times = verb.times};
+}
+
+Result<sim::Fault> fault_of(const SimVerb& verb) {
+  sim::Fault fault = states_of(verb);
+  if (!verb.call.empty()) {
+    const auto call = broken_call_of(verb);
+    if (!call) return call.error();
+    fault.calls[0] = *call;
+  }
+  if (auto plausible = sim::check_fault(fault); !plausible) return std::move(plausible).error();
+  return fault;
+}
+
+Result<void> inject_errors(const SimVerb& verb, bool uncorrected, std::uint32_t count) {
+  const auto location = sim::ecc_location_from_name(verb.ecc_location);
+  if (!location) {
+    return Error{Errc::invalid, "no memory of a GPU is called \"" + verb.ecc_location + "\""};
+  }
+  return sim::add_ecc_errors(world_of(verb), verb.gpu,
+                             {.location = *location, .uncorrected = uncorrected, .count = count});
+}
+
+Result<void> inject(const SimVerb& verb) {
+  const std::string world = world_of(verb);
+  Result<void> done;
+  if (verb.clear) done = sim::clear_faults(world, verb.gpu);
+  if (done && breaks_something(verb)) {
+    const auto fault = fault_of(verb);
+    if (!fault) return fault.error();
+    done = sim::inject(world, verb.gpu, *fault);
+  }
+  if (done && verb.ecc_corrected) done = inject_errors(verb, false, *verb.ecc_corrected);
+  if (done && verb.ecc_uncorrected) done = inject_errors(verb, true, *verb.ecc_uncorrected);
+  if (done && verb.xid) done = sim::raise_xid(world, verb.gpu, *verb.xid);
+  if (done && verb.heat) done = sim::set_heat(world, verb.gpu, *verb.heat);
+  if (done && verb.memory_heat) done = sim::set_memory_heat(world, verb.gpu, *verb.memory_heat);
+  return done;
+}
+
+}  // namespace
+
+int sim_inject(const SimVerb& verb) {
+  if (says_nothing(verb)) {
+    return complain({Errc::invalid,
+                     "say what: --lost, --reset-required, --power-brake, --row-remap WHICH, "
+                     "--fan PERCENT, --pcie-generation N, --pcie-width N, --call CALL, --xid XID, "
+                     "--ecc-corrected N, --ecc-uncorrected N, --heat DEGREES, "
+                     "--memory-heat DEGREES or --clear"});
+  }
+  const auto done = inject(verb);
+  return done ? 0 : complain(done.error());
+}
+
+}  // namespace gpuyard::cli

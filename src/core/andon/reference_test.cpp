@@ -1,0 +1,85 @@
+#include "andon/reference.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "andon/rule_reader.h"
+
+namespace gpuyard::andon {
+namespace {
+
+std::string committed(const std::string& name) {
+  std::ifstream file(std::string(GPUYARD_SOURCE_DIR "/docs/") + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// What stands between ```toml and ```.
+std::vector<std::string> examples_of(std::string_view text) {
+  constexpr std::string_view kBegin = "```toml\n";
+  std::vector<std::string> examples;
+  for (auto begin = text.find(kBegin); begin != text.npos; begin = text.find(kBegin)) {
+    text.remove_prefix(begin + kBegin.size());
+    const std::size_t end = text.find("```");
+    examples.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end, text.size()));
+  }
+  return examples;
+}
+
+TEST(AndonReference, TheCommittedFileIsWhatTheTablesSay) {
+  RecordProperty("contract", "C19");
+  EXPECT_EQ(committed("andon.md"), reference())
+      << "write it anew: build/release/src/core/andon/andon_reference > docs/andon.md";
+}
+
+TEST(AndonReference, EveryExampleOfAFileIsTaken) {
+  const auto examples = examples_of(reference());
+  ASSERT_EQ(examples.size(), 3U);
+  for (const std::string& example : examples) {
+    const auto rules = with_rules(built_in_rules(), example, "alerts.toml");
+    EXPECT_TRUE(rules) << (rules ? "" : rules.error().message) << "\n" << example;
+  }
+}
+
+// The numbers of the second example, as its text says them.
+TEST(AndonReference, TheRuleOfOnesOwnDoesWhatIsSaidOfIt) {
+  const auto rules = with_rules(built_in_rules(), examples_of(reference()).at(1), "alerts.toml");
+  ASSERT_TRUE(rules) << rules.error().message;
+  const Rule* const rule = find_rule(*rules, "memory-hot");
+  ASSERT_NE(rule, nullptr);
+  EXPECT_TRUE(std::holds_alternative<MetricSource>(rule->source));
+  EXPECT_TRUE(rule->quarantine);
+  EXPECT_EQ(rule->cap_w, 300);
+  EXPECT_TRUE(rule->reached(95) && !rule->reached(94));
+  EXPECT_TRUE(rule->clear(87) && !rule->clear(88));
+}
+
+TEST(AndonReference, ItNamesEveryRuleAndEverySignal) {
+  const std::string text = reference();
+  for (const Rule& rule : built_in_rules()) {
+    EXPECT_NE(text.find("`" + rule.name + "`"), text.npos) << rule.name;
+    EXPECT_NE(text.find(rule.message), text.npos) << rule.name;
+  }
+  for (const SignalRow& row : signals()) EXPECT_NE(text.find(row.help), text.npos) << row.name;
+}
+
+TEST(Documents, TheOverviewLeadsToEveryDocument) {
+  RecordProperty("contract", "C19");
+  const std::string overview = committed("overview.md");
+  std::size_t documents = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GPUYARD_SOURCE_DIR "/docs")) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() != ".md" || name == "overview.md") continue;
+    ++documents;
+    EXPECT_NE(overview.find("(" + name + ")"), overview.npos) << name;
+  }
+  EXPECT_GT(documents, 10U);
+}
+
+}  // namespace
+}  // namespace gpuyard::andon

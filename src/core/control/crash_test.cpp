@@ -1,0 +1,210 @@
+// The daemon is killed at every commit to its disk, before the disk has it and right after, in
+// every scenario of control. What reached the driver, in order, is docs/control_crashes.md, which
+// GPUYARD_WRITE_GOLDEN=1 writes anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/files.h"
+#include "base/record.h"
+#include "control/world_for_tests.h"
+
+namespace gpuyard::control {
+namespace {
+
+using std::chrono::seconds;
+
+struct Scenario {
+  const char* name;
+  void (*run)(World&, Daemon&);
+  Policy policy = {true, false};
+};
+
+Request of(Daemon& daemon, const std::string& owner, Action action) {
+  return {{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
+}
+
+const std::vector<Scenario> kScenarios = {
+    {"One owner sets a power limit",
+     [](World&, Daemon& daemon) { daemon.put("a", power_limit(300'000)); }},
+    {"One owner sets it twice, and restores it",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       daemon.put("a", power_limit(250'000));
+       daemon.restore("a");
+     }},
+    {"Two owners, of whom the lower gives up first",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       daemon.put("b", power_limit(200'000));
+       daemon.restore("b");
+       daemon.restore("a");
+     }},
+    {"A limit for a minute",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000), seconds(60));
+       daemon.pass(seconds(61));
+     }},
+    {"Clocks, which cannot be read back",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", gpu_clocks(1200, 1500));
+       daemon.restore("a", SettingKind::gpu_clocks);
+     }},
+    {"Persistence mode on and back",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", persistence(true));
+       daemon.restore("a", SettingKind::persistence);
+     }},
+    {"Somebody else changes it, then it is restored",
+     [](World& world, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       if (!world.killed) world.power("GPU-0") = {420'000, 420'000};
+       daemon.restore("a");
+     }},
+    {"The driver is loaded anew",
+     [](World& world, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       if (world.killed) return;
+       daemon.lose_host();
+       world.reload_driver();
+       daemon.greet();
+       daemon.restore("a");
+     }},
+    {"Two GPUs, all or none, of which one is another's",
+     [](World&, Daemon& daemon) {
+       daemon.put("b", gpu_clocks(1000, 1000), {}, "GPU-1");
+       Request request = of(daemon, "a", Put{gpu_clocks(1200, 1500), {}});
+       request.atomic = true;
+       daemon.ask(request);
+     }},
+    {"An administrator takes it over",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", gpu_clocks(1200, 1500));
+       Request request = of(daemon, "root", Put{gpu_clocks(900, 900), {}});
+       request.gpus = {"GPU-0"};
+       request.force = true;
+       daemon.ask(request);
+     }},
+    {"The GPU is reset",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       Request request = of(daemon, "root", Reset{});
+       request.gpus = {"GPU-0"};
+       daemon.ask(request);
+     }},
+    {"The daemon ends, and puts everything back",
+     [](World&, Daemon& daemon) {
+       daemon.put("a", power_limit(300'000));
+       daemon.stop();
+     },
+     {true, true}},
+};
+
+std::string joined(const std::vector<std::string>& writes, std::size_t from, std::size_t to) {
+  std::string text;
+  for (std::size_t i = from; i < to; ++i) text += (text.empty() ? "" : ", ") + writes[i];
+  return text.empty() ? "nothing" : text;
+}
+
+struct Ran {
+  World world = World::with_gpus(2);
+  std::size_t commits = 0;
+  std::size_t writes_before = 0;  // the kill
+};
+
+// A commit that never comes kills nobody.
+constexpr int kNever = 1'000'000;
+
+Ran run(const Scenario& scenario, int fatal_commit, bool it_counts) {
+  Ran ran;
+  ran.world.commits_left = fatal_commit;
+  ran.world.fatal_commit_counts = it_counts;
+  {
+    Daemon daemon(ran.world, scenario.policy);
+    daemon.greet();
+    scenario.run(ran.world, daemon);
+    daemon.settle();
+  }
+  ran.commits = static_cast<std::size_t>(kNever - ran.world.commits_left);
+  ran.writes_before = ran.world.writes.size();
+  ran.world.commits_left = -1;
+  return ran;
+}
+
+// What the disk says is wanted is what the driver has, and nothing else was changed for good.
+void expect_consistent(const World& world, const World& untouched, bool drifts) {
+  for (const auto& [key, value] : world.values) {
+    const auto held = world.disk.find(key);
+    if (held == world.disk.end()) {
+      EXPECT_TRUE(drifts || value == untouched.values.at(key)) << enum_name(key.kind);
+      continue;
+    }
+    const Holding& holding = held->second;
+    EXPECT_FALSE(holding.claims.empty());
+    EXPECT_FALSE(holding.replaced);
+    if (holding.standing == Standing::drifted) continue;
+    EXPECT_EQ(value, wanted(holding)->value) << enum_name(key.kind);
+  }
+}
+
+// The next start, and then everybody gives up.
+std::string recover(World& world, std::size_t writes_before, bool drifts) {
+  const World untouched = World::with_gpus(2);
+  std::string row;
+  {
+    Daemon next(world);
+    next.loop.advance(seconds(120));
+    next.greet();
+    next.settle();
+    row = joined(world.writes, writes_before, world.writes.size());
+    expect_consistent(world, untouched, drifts);
+    Request everything = of(next, "root", Restore{});
+    everything.force = true;
+    next.ask(everything);
+    next.settle();
+  }
+  EXPECT_TRUE(world.disk.empty());
+  EXPECT_TRUE(drifts || world.values == untouched.values);
+  return row;
+}
+
+std::string table_of(const Scenario& scenario) {
+  const bool drifts = std::string(scenario.name).find("Somebody else") == 0;
+  const Ran whole = run(scenario, kNever, false);
+  std::string table = fmt::format(
+      "\n## {}\n\nNot killed: {}.\n\n| killed at commit | written before | written by the next "
+      "start |\n|---|---|---|\n",
+      scenario.name, joined(whole.world.writes, 0, whole.world.writes.size()));
+  for (std::size_t commit = 0; commit < whole.commits; ++commit) {
+    for (const bool counts : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}, commit {}, {}", scenario.name, commit + 1, counts));
+      Ran ran = run(scenario, static_cast<int>(commit), counts);
+      const std::string before = joined(ran.world.writes, 0, ran.writes_before);
+      const std::string after = recover(ran.world, ran.writes_before, drifts);
+      table += fmt::format("| {}, {} | {} | {} |\n", commit + 1, counts ? "done" : "not done",
+                           before, after);
+    }
+  }
+  return table;
+}
+
+TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutItBack) {
+  std::string page =
+      "# Control, killed at every commit\n\nWritten by `src/core/control/crash_test.cpp` "
+      "(`GPUYARD_WRITE_GOLDEN=1 control_test`). Each row is a daemon that was killed at a commit "
+      "to "
+      "its disk, before the disk had it (not done) or right after (done), with every write that "
+      "reached the driver of two GPUs, in order; then the next daemon starts, two minutes later, "
+      "with the same driver. After each of them the test sees that the driver has what the disk "
+      "says is wanted, and, once everybody has given up, what it had at first.\n";
+  for (const Scenario& scenario : kScenarios) page += table_of(scenario);
+  const std::string path = GPUYARD_SOURCE_DIR "/docs/control_crashes.md";
+  if (std::getenv("GPUYARD_WRITE_GOLDEN") != nullptr) std::ofstream(path) << page;
+  const auto golden = read_file(path, page.size() * 2);
+  ASSERT_TRUE(golden.ok());
+  EXPECT_EQ(*golden, page) << "GPUYARD_WRITE_GOLDEN=1 writes it anew";
+}
+
+}  // namespace
+}  // namespace gpuyard::control

@@ -1,0 +1,372 @@
+#include "daemon/config/config.h"
+
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/scratch_directory_for_tests.h"
+#include "daemon/config/keys.h"
+#include "daemon/config/load.h"
+
+namespace gpuyard::config {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::string values_of(const Config& config) {
+  return render(config, Style::values);
+}
+
+Config applied(std::string_view text) {
+  Config config;
+  const auto done = apply_toml(config, text, "x.toml");
+  EXPECT_TRUE(done) << done.error().message;
+  return config;
+}
+std::string problem_of(std::string_view text) {
+  Config config;
+  const auto done = apply_toml(config, text, "x.toml");
+  return done ? "no problem" : done.error().message;
+}
+
+TEST(Config, TheDefaultsListenOnThisMachineOnly) {
+  const Config config;
+  EXPECT_EQ(config.server.listen, Strings{"127.0.0.1:9410"});
+  EXPECT_EQ(config.metrics.prefix, "gpuyard");
+  EXPECT_EQ(config.log.level, log::Level::info);
+}
+
+TEST(ConfigFile, SetsWhatItNamesAndLeavesTheRest) {
+  const Config config = applied(R"(
+    [server]
+    listen = ["0.0.0.0:1", "[::1]:2"]
+    [log]
+    level = "debug")");
+  EXPECT_EQ(config.server.listen, (Strings{"0.0.0.0:1", "[::1]:2"}));
+  EXPECT_EQ(config.log.level, log::Level::debug);
+  EXPECT_EQ(config.metrics.prefix, "gpuyard");
+}
+
+TEST(ConfigFile, AnEmptyListMeansNone) {
+  EXPECT_EQ(applied("server.listen = []").server.listen, Strings{});
+}
+
+TEST(Config, TheSocketForLeasesIsBesideTheOther) {
+  Config::Server server;
+  server.socket = "/run/gpuyard/gpuyard.sock";
+  EXPECT_EQ(lease_socket_of(server), "/run/gpuyard/lease.sock");
+  server.socket = "/tmp/mine.sock";  // a second daemon's, say: it must not take the other's place
+  EXPECT_EQ(lease_socket_of(server), "/tmp/mine.lease.sock");
+  server.socket = "yard";
+  EXPECT_EQ(lease_socket_of(server), "yard.lease.sock");
+  server.lease_socket = "/srv/lease.sock";
+  EXPECT_EQ(lease_socket_of(server), "/srv/lease.sock");
+  server.lease_socket = "";
+  EXPECT_EQ(lease_socket_of(server), "");
+}
+
+TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
+  const std::string problem = problem_of("[server]\nsocket = \"/x\"\nlistn = []\n");
+  EXPECT_TRUE(problem.starts_with("x.toml:3: unknown key \"server.listn\"; known are ")) << problem;
+  EXPECT_NE(problem.find(" server.listen"), std::string::npos) << problem;
+}
+
+TEST(ConfigFile, AnUnknownSectionIsNamedToo) {
+  EXPECT_TRUE(problem_of("[sever]\n").starts_with("x.toml:1: unknown key \"sever\""));
+  EXPECT_TRUE(problem_of("top = 1\n").starts_with("x.toml:1: unknown key \"top\""));
+}
+
+TEST(ConfigFile, AValueOfTheWrongTypeIsNamedWithItsLine) {
+  EXPECT_EQ(problem_of("[server]\nlisten = \"a\""),
+            "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\nlisten = [1]"),
+            "x.toml:2: server.listen must be a list of strings");
+  EXPECT_EQ(problem_of("[server]\n\nsocket = 1"), "x.toml:3: server.socket must be a string");
+}
+
+TEST(ConfigFile, ALevelThatIsNoneNamesThoseThatAre) {
+  EXPECT_EQ(problem_of("log.level = \"loud\""),
+            "x.toml:1: log.level: \"loud\" is no level; use debug, info, warning or error");
+}
+
+TEST(ConfigFile, WhatIsNotTomlIsInvalidAtItsLine) {
+  Config config;
+  const auto done = apply_toml(config, "[server]\nlisten = [", "x.toml");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::invalid);
+  EXPECT_TRUE(done.error().message.starts_with("x.toml:2: ")) << done.error().message;
+}
+
+TEST(ConfigFile, ATableHeaderWithoutAKeyIsInvalidNotACrash) {
+  for (const char* text : {"[=server]", "[.server]", "[[,server]]", "[", "[\n"}) {
+    EXPECT_TRUE(problem_of(text).starts_with("x.toml:1: ")) << problem_of(text);
+  }
+}
+
+// In toml++ 3.3 this was undefined behaviour, which only the sanitizers show.
+TEST(ConfigFile, AnAccentedLetterWhereNoneMayStandIsInvalid) {
+  Config config;
+  EXPECT_FALSE(apply_toml(config, "[ser\u00e9]", "x.toml"));
+  EXPECT_FALSE(apply_toml(config, "a\u00e9 = 1", "x.toml"));
+}
+
+TEST(ConfigFile, IsAppliedAsAWholeOrNotAtAll) {
+  Config config;
+  EXPECT_FALSE(apply_toml(config, "metrics.prefix = \"a\"\nserver.typo = \"b\"", "x.toml"));
+  EXPECT_EQ(values_of(config), values_of(Config{}));
+}
+
+TEST(ConfigFile, BrokenTextIsAnErrorOrAConfigurationThatReadsBackTheSame) {
+  constexpr std::string_view kPieces = "[]\"'=#\n.,{}ab\\u0\x80 ";
+  const std::string good = values_of(applied("server.listen = [\"a\", \"b\"]"));
+  std::mt19937 random(1);
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      text[random() % text.size()] = kPieces[random() % kPieces.size()];
+    }
+    Config config;
+    if (!apply_toml(config, text, "x.toml")) continue;
+    ++accepted;
+    ASSERT_EQ(values_of(applied(values_of(config))), values_of(config)) << text;
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
+  std::set<std::string> names;
+  for (const Key& key : keys()) {
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_EQ(key.help.find('\n'), std::string_view::npos) << key.name;
+    EXPECT_TRUE(names.insert(std::string(key.section) + "." + std::string(key.name)).second);
+  }
+}
+
+TEST(Keys, EveryKeyGivesBackWhatWasSet) {
+  for (const Key& key : keys()) {
+    Config config;
+    const std::string text = key.name == "level"     ? "error"
+                             : key.name == "on_stop" ? "restore"
+                             : key.name == "fair"    ? "strict"
+                             : key.name == "dialect" ? "both"
+                                                     : "something";
+    const bool pairs = key.name == "temperatures_of";
+    const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
+                        : key.type == Type::boolean ? Value(true)
+                        : key.type == Type::text    ? Value(text)
+                        : pairs ? Value(Strings{"0000:01:00.0 = 60/70", "3 = -1/90"})
+                                : Value(Strings{text, "more"});
+    ASSERT_TRUE(key.set(config, value)) << key.name;
+    EXPECT_EQ(key.get(config), value) << key.name;
+  }
+}
+
+TEST(ConfigFile, LeasesHaveTheirBounds) {
+  EXPECT_EQ(applied("lease.fair = \"strict\"").lease.fair, Config::Lease::Fair::strict);
+  EXPECT_EQ(problem_of("lease.fair = \"fifo\""),
+            "x.toml:1: lease.fair: can be \"backfill\" or \"strict\", not \"fifo\"");
+  EXPECT_EQ(applied("lease.most_gpus_per_user = 4").lease.most_gpus_per_user, 4);
+  EXPECT_EQ(problem_of("lease.most_gpus_per_user = -1"),
+            "x.toml:1: lease.most_gpus_per_user: can be 0 (no limit) to 256, not -1");
+}
+
+TEST(ConfigFile, MetricsHaveOneOfThreeDialects) {
+  using enum Config::Metrics::Dialect;
+  EXPECT_EQ(Config().metrics.dialect, gpuyard);
+  EXPECT_EQ(applied("metrics.dialect = \"dcgm-4.8\"").metrics.dialect, dcgm);
+  EXPECT_EQ(problem_of("metrics.dialect = \"dcgm\""),
+            "x.toml:1: metrics.dialect: can be \"gpuyard\", \"dcgm-4.8\", \"both\", not \"dcgm\"");
+}
+
+TEST(ConfigFile, TemperaturesAreIntegers) {
+  const Config config =
+      applied("health.temperature_degraded = 60\nhealth.temperature_unhealthy=70");
+  EXPECT_EQ(config.health.common, (Config::Temperatures{60, 70}));
+  for (const char* value : {"\"60\"", "60.0", "[60]"}) {
+    EXPECT_EQ(problem_of(std::string("health.temperature_degraded = ") + value),
+              "x.toml:1: health.temperature_degraded must be an integer");
+  }
+}
+
+TEST(ConfigFile, OneGpuMayHaveOtherTemperatures) {
+  RecordProperty("contract", "A10");
+  const Config config = applied("health.temperatures_of = [\"3=80/90\", \" GPU-1 = 70 / 75 \"]");
+  EXPECT_EQ(config.health.of_gpu,
+            (std::map<std::string, Config::Temperatures>{{"3", {80, 90}}, {"GPU-1", {70, 75}}}));
+}
+
+TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
+  for (const char* text : {"", "3", "3=80", "3=/90", "=80/90", "3=80/90C", "80/90=3"}) {
+    EXPECT_EQ(problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
+              "x.toml:1: health.temperatures_of: \"" + std::string(text) +
+                  "\" is not of the form \"GPU = DEGRADED/UNHEALTHY\"");
+  }
+  EXPECT_EQ(problem_of("health.temperatures_of = [\"3=80/90\", \"3 = 1/2\"]"),
+            "x.toml:1: health.temperatures_of: \"3 = 1/2\" names a GPU for the second time");
+}
+
+TEST(Config, GpusAreOnlyWatchedUntilSomebodySaysOtherwise) {
+  const Config config;
+  EXPECT_FALSE(config.control.enabled);
+  EXPECT_EQ(config.control.group, "gpuyard");
+  EXPECT_EQ(config.control.on_stop, Config::Control::OnStop::keep);
+}
+
+TEST(ConfigFile, ControlIsSwitchedOnByTrueAndByNothingElse) {
+  EXPECT_TRUE(applied("control.enabled = true").control.enabled);
+  EXPECT_FALSE(applied("control.enabled = false").control.enabled);
+  for (const char* value : {"1", "\"true\"", "[true]"}) {
+    EXPECT_EQ(problem_of(std::string("control.enabled = ") + value),
+              "x.toml:1: control.enabled must be true or false");
+  }
+}
+
+TEST(ConfigFile, SettingsAreKeptOrRestoredWhenTheDaemonEnds) {
+  EXPECT_EQ(applied("control.on_stop = \"restore\"").control.on_stop,
+            Config::Control::OnStop::restore);
+  EXPECT_EQ(problem_of("control.on_stop = \"drop\""),
+            "x.toml:1: control.on_stop: can be \"keep\" or \"restore\", not \"drop\"");
+}
+
+TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
+  EXPECT_EQ(applied("control.reset_command = [\"/bin/r\", \"{index}:{pci}\", \"{uuid}\"]")
+                .control.reset_command,
+            (Strings{"/bin/r", "{index}:{pci}", "{uuid}"}));
+  EXPECT_EQ(applied("control.reset_command = []").control.reset_command, Strings{});
+}
+
+TEST(ConfigFile, AResetCommandThatCannotRunIsRefused) {
+  EXPECT_EQ(problem_of("control.reset_command = [\"r\", \"{gpu}\"]"),
+            "x.toml:1: control.reset_command: \"{gpu}\" stands for nothing; {index}, {uuid} and "
+            "{pci} do");
+  EXPECT_EQ(problem_of("control.reset_command = [\"\", \"-r\"]"),
+            "x.toml:1: control.reset_command: its first word, the program, is empty");
+  for (const char* seconds : {"0", "-1", "3601"}) {
+    EXPECT_EQ(problem_of(std::string("control.reset_timeout_s = ") + seconds),
+              "x.toml:1: control.reset_timeout_s: can be 1 to 3600, not " + std::string(seconds));
+  }
+}
+
+TEST(Render, WhatIsPrintedReadsBackTheSame) {
+  Config config;
+  config.server.listen = {};
+  config.server.allowed_hosts = {"a \"quoted\" host", "back\\slash", "new\nline\x7F", "\u65E5"};
+  config.log.level = log::Level::warning;
+  EXPECT_EQ(applied(values_of(config)).server.allowed_hosts, config.server.allowed_hosts);
+  EXPECT_EQ(values_of(applied(values_of(config))), values_of(config));
+}
+
+TEST(Render, TheTemplateChangesNothingUntilALineIsUncommented) {
+  const std::string text = render(Config{}, Style::commented_template);
+  EXPECT_EQ(values_of(applied(text)), values_of(Config{}));
+  EXPECT_NE(text.find("\n# level = \"info\"\n"), std::string::npos) << text;
+}
+
+TEST(Render, TellsWhetherAReloadAppliesAKey) {
+  EXPECT_NE(values_of(Config{}).find("# debug, info, warning or error. (live)\nlevel = \"info\""),
+            std::string::npos);
+}
+
+Environment user() {
+  return {7, "/home/u", "", "/run/user/7", "", ""};
+}
+Environment root() {
+  return {0, "/root", "", "", "", ""};
+}
+
+TEST(Places, OfRootAreTheSystems) {
+  EXPECT_EQ(default_socket(root()), "/run/gpuyard/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(root()), "/var/lib/gpuyard");
+}
+
+TEST(Places, OfAUserFollowTheXdgDirectories) {
+  Environment environment = user();
+  EXPECT_EQ(default_socket(environment), "/run/user/7/gpuyard/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
+  environment.xdg_state_home = "/s";
+  EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
+}
+
+TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {
+  Environment bare;
+  bare.uid = 7;
+  EXPECT_EQ(fallback_directory(bare), "/tmp/gpuyard-7");
+  EXPECT_EQ(default_socket(bare), "/tmp/gpuyard-7/gpuyard.sock");
+  EXPECT_EQ(default_state_directory(bare), "/tmp/gpuyard-7/state");
+  for (const std::string& place : {default_socket(bare), default_state_directory(bare)}) {
+    EXPECT_TRUE(in_fallback_directory(bare, place)) << place;
+    EXPECT_FALSE(in_fallback_directory(user(), user().xdg_runtime_dir + place)) << place;
+  }
+  EXPECT_FALSE(in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
+}
+
+TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
+  EXPECT_EQ(default_files(user()),
+            (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
+  Environment environment = user();
+  environment.xdg_config_home = "/c";
+  EXPECT_EQ(default_files(environment).back(), "/c/gpuyard/gpuyard.toml");
+}
+
+TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {
+  EXPECT_EQ(sockets_to_try(user()),
+            (Strings{"/run/gpuyard/gpuyard.sock", "/run/user/7/gpuyard/gpuyard.sock"}));
+}
+
+TEST(Places, TheEnvironmentNamesOneSocketForDaemonAndClients) {
+  Environment environment = user();
+  environment.gpuyard_socket = "/tmp/mine.sock";
+  EXPECT_EQ(default_socket(environment), "/tmp/mine.sock");
+  EXPECT_EQ(sockets_to_try(environment), Strings{"/tmp/mine.sock"});
+  EXPECT_EQ(with_places(applied("server.socket = \"/file.sock\""), environment).server.socket,
+            "/tmp/mine.sock");
+}
+
+TEST(Places, WhatTheFileNamesIsKept) {
+  const Config config =
+      with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
+  EXPECT_EQ(config.server.socket, "/a");
+  EXPECT_EQ(config.state.directory, "/b");
+}
+
+TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
+  for (const Environment& environment : {user(), root()}) {
+    EXPECT_EQ(sockets_to_try(environment).back(), default_socket(environment));
+  }
+}
+
+class ConfigFiles : public testing::Test {
+ protected:
+  const ScratchDirectory directory_;
+};
+
+TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
+  const std::string file = directory_.write("a.toml", "metrics.prefix = \"mine\"");
+  EXPECT_EQ(files_read(user(), file), Strings{file});
+  const auto config = load(user(), file);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->metrics.prefix, "mine");
+  EXPECT_EQ(config->server.socket, "/run/user/7/gpuyard/gpuyard.sock");
+}
+
+TEST_F(ConfigFiles, AFileThatIsNamedMustBeThere) {
+  const auto config = load(user(), directory_.in("none.toml"));
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, Errc::invalid);
+  EXPECT_NE(config.error().message.find("none.toml: No such file"), std::string::npos);
+}
+
+TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
+  const std::string file = directory_.write("a.toml", "\n\nmetrics.prefix = 1");
+  EXPECT_EQ(load(user(), file).error(),
+            (Error{Errc::invalid, file + ":3: metrics.prefix must be a string"}));
+}
+
+TEST_F(ConfigFiles, AnEndlessFileIsRefused) {
+  EXPECT_FALSE(load(user(), "/dev/zero"));
+}
+
+}  // namespace
+}  // namespace gpuyard::config

@@ -1,0 +1,334 @@
+// The route table's typed half: every route the daemon serves, once. src/faces/api binds a handler
+// to each, src/cli/client calls them, and both fail to compile when a record changes.
+#pragma once
+
+#include <array>
+
+#include "protocol/alert_routes.h"
+#include "protocol/control.h"
+#include "protocol/energy.h"
+#include "protocol/events.h"
+#include "protocol/history.h"
+#include "protocol/leases.h"
+#include "protocol/power_stream.h"
+#include "protocol/resources.h"
+#include "protocol/route.h"
+
+namespace gpuyard::protocol {
+
+inline constexpr std::array kNeedsDriver = {Errc::unavailable};
+inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsGpus = {Errc::not_found};
+inline constexpr std::array kNeedsGpusAndRoom = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsWindow = {Errc::not_found};
+// What changes a GPU: switched off or not allowed (denied), somebody else's (conflict), ...
+inline constexpr std::array kChanges = {Errc::not_found, Errc::conflict,    Errc::unsupported,
+                                        Errc::busy,      Errc::device_lost, Errc::unavailable,
+                                        Errc::timed_out};
+inline constexpr std::array kNeedsOperation = {Errc::not_found};
+// Of several GPUs, when a change failed on at least one: each says how it ended.
+inline constexpr int kMultiStatus = 207;
+inline constexpr std::array kNeedsAssets = {Errc::unavailable};
+inline constexpr std::array kNeedsAsset = {Errc::not_found};
+
+inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
+    {"GET", "/api/gpu/devices", "GPU", Scope::read,
+     "All GPUs, read from the driver at this moment. A GPU that fails is listed with its error."}};
+
+inline constexpr Route<DeviceName, Device> kDevice{
+    {"GET", "/api/gpu/devices/{id}", "GPU", Scope::read,
+     "The full picture of one GPU, from the newest snapshot.", ErrorShape::standard,
+     "application/json", kNeedsDevice}};
+
+inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
+    {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read,
+     "Who uses one GPU, with the arguments of those processes that are the caller's own.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<HistoryQuery, History> kHistory{
+    {"GET",
+     "/api/gpu/devices/{id}/history",
+     "GPU",
+     Scope::read,
+     "What one metric of a GPU was: each reading of the last hour, ten seconds of the last day, "
+     "minutes of the last 30 days.",
+     ErrorShape::standard,
+     "application/json",
+     kNeedsDevice,
+     0,
+     {},
+     "text/csv"}};
+
+inline constexpr Route<NoParams, DriverInfo> kDriver{
+    {"GET", "/api/gpu/driver", "GPU", Scope::read,
+     "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
+     "initialised.",
+     ErrorShape::detail, "application/json", kNeedsDriver}};
+
+inline constexpr Route<NoParams, Snapshot> kSnapshot{
+    {"GET", "/api/gpu/snapshot", "GPU", Scope::read,
+     "The full picture of all GPUs: every reading, or why it is missing, from the newest "
+     "snapshot."}};
+
+inline constexpr Route<EventsRequest, Text> kEvents{
+    {"GET", "/api/gpu/events", "GPU", Scope::read,
+     "What happens, as server-sent events: `device`, `operation` and `lease` events have an id and "
+     "are never left out, "
+     "`snapshot` and, every five seconds, `load` events may be, and `resync` is all there is to "
+     "know, for who cannot go on from "
+     "the last id.",
+     ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
+
+inline constexpr Route<PowerStreamRequest, Text> kPowerStream{
+    {"GET", "/api/gpu/stream/power", "GPU", Scope::read,
+     "The power of GPUs up to a hundred times a second, as server-sent events `power`. A GPU is "
+     "read so often only while somebody listens.",
+     ErrorShape::standard, "text/event-stream", kNeedsDevice}};
+
+inline constexpr Route<NoParams, EnergyReport> kEnergy{
+    {"GET", "/api/gpu/energy", "Energy", Scope::read,
+     "What each GPU used since it was first seen, by account, as of the last reading."}};
+
+inline constexpr Route<NoParams, EnergyWindow, EnergyWindowWish> kBeginEnergyWindow{
+    {"POST",
+     "/api/gpu/energy/windows",
+     "Energy",
+     Scope::lease,
+     "Begins to measure GPUs, with fresh readings. The window survives the daemon, and is over "
+     "after "
+     "its longest time if nobody ends it.",
+     ErrorShape::standard,
+     "application/json",
+     kNeedsGpusAndRoom,
+     0,
+     {},
+     {},
+     201}};
+
+inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
+    {"GET", "/api/gpu/energy/windows", "Energy", Scope::read,
+     "All open windows, as of the last reading."}};
+
+inline constexpr Route<WindowName, EnergyWindow> kEnergyWindow{
+    {"GET", "/api/gpu/energy/windows/{window}", "Energy", Scope::read,
+     "What was used in a window until now, with fresh readings.", ErrorShape::standard,
+     "application/json", kNeedsWindow}};
+
+inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
+    {"DELETE", "/api/gpu/energy/windows/{window}", "Energy", Scope::lease,
+     "Ends a window with fresh readings, and says what was used in it. Only for who began it, or "
+     "an "
+     "administrator.",
+     ErrorShape::standard, "application/json", kNeedsWindow}};
+
+inline constexpr Route<NoParams, Management> kManagement{
+    {"GET", "/api/gpu/manage", "Control", Scope::read,
+     "What can be set of all GPUs: its value now, what the GPU takes, and who wants what.",
+     ErrorShape::standard, "application/json", kNeedsDriver}};
+
+inline constexpr Route<NoParams, Operations> kOperations{
+    {"GET", "/api/gpu/manage/operations", "Control", Scope::read,
+     "Changes that wait or run, and the last that are over."}};
+
+inline constexpr Route<OperationName, Operation> kOperation{
+    {"GET", "/api/gpu/manage/operations/{operation}", "Control", Scope::read,
+     "One change, by the id that its request was answered with.", ErrorShape::standard,
+     "application/json", kNeedsOperation}};
+
+inline constexpr Route<AuditQuery, Audit> kAudit{
+    {"GET", "/api/gpu/manage/audit", "Control", Scope::control,
+     "Who changed what, from what to what, and how it ended; also what was refused.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<ManagedGpus, Management> kManagementOf{
+    {"GET", "/api/gpu/manage/{id}", "Control", Scope::read,
+     "What can be set of one or several GPUs.", ErrorShape::standard, "application/json",
+     kNeedsDevice}};
+
+inline constexpr bool kForHolders = true;
+
+constexpr RouteInfo changing(std::string_view method, std::string_view pattern,
+                             std::string_view summary, bool for_holders = false,
+                             Scope scope = Scope::control) {
+  RouteInfo route{method, pattern, "Control", scope, summary};
+  route.failures = kChanges;
+  route.also_answers_with = kMultiStatus;
+  route.for_holders = for_holders;
+  return route;
+}
+
+constexpr RouteInfo restoring(std::string_view pattern, bool for_holders = false) {
+  return changing("DELETE", pattern,
+                  "Gives up what the caller wanted here: what others want comes in force, or what "
+                  "it was before.",
+                  for_holders);
+}
+
+inline constexpr Route<ManagedGpus, Changes, PowerLimitWish> kSetPowerLimit{
+    changing("PUT", "/api/gpu/manage/{id}/power-limit",
+             "The power limit. Of several owners the lowest one is in force.", kForHolders)};
+
+inline constexpr Route<RestoreQuery, Changes> kRestorePowerLimit{
+    restoring("/api/gpu/manage/{id}/power-limit", kForHolders)};
+
+inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetGpuClocks{
+    changing("PUT", "/api/gpu/manage/{id}/gpu-clocks", "Locks the clocks of the GPU to a range.",
+             kForHolders)};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreGpuClocks{
+    restoring("/api/gpu/manage/{id}/gpu-clocks", kForHolders)};
+
+inline constexpr Route<ManagedGpus, Changes, ClocksWish> kSetMemoryClocks{
+    changing("PUT", "/api/gpu/manage/{id}/memory-clocks",
+             "Locks the clocks of the memory to a range.", kForHolders)};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreMemoryClocks{
+    restoring("/api/gpu/manage/{id}/memory-clocks", kForHolders)};
+
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetPersistence{
+    changing("PUT", "/api/gpu/manage/{id}/persistence",
+             "Whether the driver keeps the GPU initialised while nobody uses it.")};
+
+inline constexpr Route<RestoreQuery, Changes> kRestorePersistence{
+    restoring("/api/gpu/manage/{id}/persistence")};
+
+inline constexpr Route<ManagedGpus, Changes, ComputeModeWish> kSetComputeMode{
+    changing("PUT", "/api/gpu/manage/{id}/compute-mode",
+             "Who may use the GPU for computing at the same time.")};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreComputeMode{
+    restoring("/api/gpu/manage/{id}/compute-mode")};
+
+inline constexpr Route<ManagedGpus, Changes, EnabledWish> kSetEccMode{changing(
+    "PUT", "/api/gpu/manage/{id}/ecc", "Error correction of the memory, from the next reset on.")};
+
+inline constexpr Route<RestoreQuery, Changes> kRestoreEccMode{
+    restoring("/api/gpu/manage/{id}/ecc")};
+
+inline constexpr Route<ManagedGpus, Changes, ChangeWish> kRestoreAll{changing(
+    "POST", "/api/gpu/manage/{id}/restore",
+    "Gives up all that the caller wanted of these GPUs; with `force` what anybody wanted.")};
+
+inline constexpr Route<ManagedGpus, Changes, ClearEccWish> kClearEcc{
+    changing("POST", "/api/gpu/manage/{id}/clear-ecc", "Sets the counters of memory errors to 0.")};
+
+inline constexpr Route<ManagedGpus, Changes, ChangeWish> kResetGpu{
+    changing("POST", "/api/gpu/manage/{id}/reset",
+             "Resets one GPU that no process uses. All GPUs are away for that moment.", false,
+             Scope::admin)};
+
+inline constexpr std::array kNeedsLease = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kClaims = {Errc::not_found, Errc::conflict, Errc::busy,
+                                       Errc::unavailable};
+
+inline constexpr Route<NoParams, Leases> kLeases{
+    {"GET", "/api/gpu/leases", "Leases", Scope::read,
+     "Who has which GPUs since when, and what was used under each lease until now."}};
+
+inline constexpr Route<NoParams, LeaseAnswer, LeaseWish> kClaim{
+    {"POST", "/api/gpu/leases", "Leases", Scope::lease,
+     "Claims GPUs: all of them or none, first come, first served. Answers once they are there, or "
+     "with `waiting` after `answer_within_s`: ask again with the same id. With `stream` the answer "
+     "is server-sent events `lease`, which tell the place in the queue and each change, and the "
+     "lease ends soon after the stream.",
+     ErrorShape::standard, "application/json", kClaims}};
+
+inline constexpr Route<NoParams, LeaseAnswer, AdoptWish> kAdopt{
+    {"POST", "/api/gpu/leases/adopt", "Leases", Scope::lease,
+     "Makes a lease of the GPUs that a process uses already. Only of one's own process.",
+     ErrorShape::standard, "application/json", kClaims}};
+
+inline constexpr Route<LeaseName, LeaseAnswer> kLease{
+    {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read,
+     "One lease, waiting, held, draining or ended within the last day.", ErrorShape::standard,
+     "application/json", kNeedsLease}};
+
+inline constexpr Route<ReleaseQuery, LeaseAnswer> kRelease{
+    {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease,
+     "Gives up a lease or a place in the queue, in whatever state. The GPUs are another's once the "
+     "processes are seen gone.",
+     ErrorShape::standard, "application/json", kNeedsLease}};
+
+inline constexpr Route<LeaseName, LeaseAnswer, RenewWish> kRenew{
+    {"POST", "/api/gpu/leases/{lease}/renew", "Leases", Scope::lease,
+     "Lets a detached lease last longer.", ErrorShape::standard, "application/json", kNeedsLease}};
+
+inline constexpr Route<LeaseName, LeaseAnswer, MemberWish> kAddMember{
+    {"POST", "/api/gpu/leases/{lease}/processes", "Leases", Scope::lease,
+     "Counts a process of the caller's to his lease.", ErrorShape::standard, "application/json",
+     kNeedsLease}};
+
+inline constexpr Route<NoParams, Queue> kQueue{
+    {"GET", "/api/gpu/queue", "Leases", Scope::read,
+     "Who waits in which order and why; who uses GPUs outside any lease; which GPUs are not handed "
+     "out."}};
+
+inline constexpr Route<NoParams, Load> kLoad{
+    {"GET", "/api/gpu/load", "Leases", Scope::read,
+     "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
+
+inline constexpr Route<UsageQuery, Usage> kUsage{
+    {"GET",
+     "/api/gpu/usage",
+     "Leases",
+     Scope::read,
+     "GPU-hours, energy and utilisation under leases, by user, day, GPU or lease; whole days in "
+     "UTC, as far back as 400.",
+     ErrorShape::standard,
+     "application/json",
+     kNeedsDriver,
+     0,
+     {},
+     "text/csv"}};
+
+inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{
+    {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
+     "Hands these GPUs out to nobody from now on. Leases that are held go on.",
+     ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
+    {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
+     "Hands these GPUs out again.", ErrorShape::standard, "application/json", kNeedsDevice}};
+
+inline constexpr Route<NoParams, Text> kMetrics{
+    {"GET",
+     "/metrics",
+     "Observability",
+     Scope::read,
+     "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it by Accept.",
+     ErrorShape::standard,
+     "text/plain",
+     {},
+     0,
+     {},
+     {},
+     200,
+     false,
+     "application/openmetrics-text"}};
+
+inline constexpr Route<NoParams, Health> kHealth{
+    {"GET", "/health", "Observability", Scope::open, "Liveness: the daemon's loop turns."}};
+
+inline constexpr Route<NoParams, Readiness> kReady{
+    {"GET",
+     "/ready",
+     "Observability",
+     Scope::open,
+     "Readiness, with the reason: 503 until the driver is initialised.",
+     ErrorShape::standard,
+     "application/json",
+     {},
+     503}};
+
+inline constexpr Route<NoParams, Text> kOpenApi{
+    {"GET", "/openapi.json", "Observability", Scope::open, "This description, as OpenAPI 3.1."}};
+
+inline constexpr Route<NoParams, Text> kDocs{{"GET", "/docs", "Observability", Scope::open,
+                                              "This description as a page to read and to try.",
+                                              ErrorShape::standard, "text/html", kNeedsAssets}};
+
+inline constexpr Route<AssetName, Text> kDocsAsset{
+    {"GET", "/docs/{file}", "Observability", Scope::open, "What the page at /docs is made of.",
+     ErrorShape::standard, "*/*", kNeedsAsset}};
+
+}  // namespace gpuyard::protocol
