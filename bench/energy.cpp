@@ -12,6 +12,7 @@
 #include "energy/snapshots_for_tests.h"
 #include "store/energy_db.h"
 #include "store/state_db.h"
+#include "store/state_layout.h"
 
 namespace gpuyard {
 namespace {
@@ -84,7 +85,7 @@ class StateDirectory {
 // The edge of a window: all accounts and one window of all GPUs, synced.
 void commit(benchmark::State& state) {
   const StateDirectory directory;
-  store::StateDb database(directory.file());
+  store::StateDb database(directory.file(), store::kStateLayout);
   Node node(state.range(0));
   Ledger ledger("boot");
   ledger.observe(node.last());

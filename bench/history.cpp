@@ -62,7 +62,7 @@ struct Recording {
 };
 
 Recording record(int seconds) {
-  auto backend = nvml::make_backend(SIM_NVML_LIBRARY, SIM_NVML_LIBRARY);
+  auto backend = nvml::make_backend(SIM_NVML_LIBRARY);
   auto session = backend ? (*backend)->start() : Result<DriverSession>(backend.error());
   if (!session) {
     std::fprintf(stderr, "history: %s\n", session.error().message.c_str());

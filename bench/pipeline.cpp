@@ -20,7 +20,7 @@ const ProbeSet kProbes = ProbeSet::all() - ProbeSet{Probe::pcie_tx, Probe::pcie_
 class Yard {
  public:
   Yard() {
-    auto backend = nvml::make_backend(SIM_NVML_LIBRARY, SIM_NVML_LIBRARY);
+    auto backend = nvml::make_backend(SIM_NVML_LIBRARY);
     auto session = backend ? (*backend)->start() : Result<DriverSession>(backend.error());
     if (!session) {
       std::fprintf(stderr, "pipeline: %s\n", session.error().message.c_str());
