@@ -141,8 +141,12 @@ def test_on_the_socket_for_leases_root_may_lease_and_nothing_more(yard):
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)
         client.connect(lease_socket)
-        client.sendall(request({"binding": "detached", "ttl_s": 60}))
-        assert status_of(client) == 200
+
+        def is_given():
+            client.sendall(request({"binding": "detached", "ttl_s": 60}))
+            return status_of(client) == 200
+
+        wait_until(is_given, "leases")
         client.sendall(b"PUT /api/gpu/manage/0/cordon HTTP/1.1\r\nHost: localhost\r\n"
                        b"Content-Length: 14\r\n\r\n" + b'{"reason":"x"}')
         answer = client.recv(65536)
