@@ -39,11 +39,13 @@ class FairLine {
     std::size_t at_once = 0;
     std::size_t most_of_one = 0;
     std::size_t running = 0;
+    bool going = false;  // work that ends in its own call begins no other one inside it
     std::map<Party, std::deque<Work>> waiting = {};
     std::deque<Party> turns = {};  // of those who wait
   };
 
   static void go(const std::shared_ptr<State>& state) {
+    if (std::exchange(state->going, true)) return;
     while (state->running < state->at_once && !state->turns.empty()) {
       const Party party = std::move(state->turns.front());
       state->turns.pop_front();
@@ -62,6 +64,7 @@ class FairLine {
         go(state);
       });
     }
+    state->going = false;
   }
 
   std::shared_ptr<State> state_;

@@ -1,5 +1,6 @@
 #include "base/fair_line.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +37,25 @@ TEST_F(FairLineTest, WhoAsksForMuchWaitsBehindHimself) {
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2"}));
   while (!ended_.empty()) end_first();
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2", "a3", "b1", "a4", "a5"}));
+}
+
+TEST_F(FairLineTest, WhatEndsInItsOwnCallBeginsNoOtherInsideIt) {
+  enter("a", "a1");
+  enter("a", "a2");
+  int inside = 0;
+  int deepest = 0;
+  int done = 0;
+  for (int i = 0; i < 3; ++i) {
+    line_->enter("b", [&](const std::function<void()>& ended) {
+      deepest = std::max(deepest, ++inside);
+      ended();
+      --inside;
+      ++done;
+    });
+  }
+  end_first();
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(deepest, 1);
 }
 
 TEST_F(FairLineTest, WhatEndsAfterItIsGoneHarmsNobody) {

@@ -46,8 +46,8 @@ def test_each_reading_is_there_in_order_with_its_unit(daemon):
     assert history["resolution"] == "reading" and history["step_ms"] == 0
     times = [point["t_ms"] for point in history["points"]]
     assert times == sorted(set(times))
-    # One a second, however late a busy machine lets a second be.
-    assert all(b - a >= 500 for a, b in zip(times, times[1:])), times
+    # One a second and none lost, though a busy machine lets one be late.
+    assert all(500 <= b - a < 2000 for a, b in zip(times, times[1:])), times
     assert abs(times[-1] / 1000 - time.time()) < 5
     for point in values(history):
         assert 0 < point["min"] == point["mean"] == point["max"] < 1000
