@@ -1,5 +1,6 @@
 #include "driver/readers.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -83,6 +84,11 @@ TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
 TEST_F(ReadersTest, AGpuThatDoesNotOpenInTimeIsListedWithThatAndTheOthersAreThere) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
+  const TimePoint ages = BootClock::now() + kAges;  // on a busy machine the others need a while too
+  const auto failed = [](const DeviceInfo& device) { return device.fault.has_value(); };
+  while (std::ranges::count_if(devices_, failed) > 1 && BootClock::now() < ages) {
+    devices_ = readers->devices(std::chrono::milliseconds(20));
+  }
   ASSERT_EQ(devices_.size(), 8U);
   EXPECT_EQ(devices_[3].id, "index:3");
   EXPECT_EQ(devices_[3].fault->reason, MissingReason::timed_out);
