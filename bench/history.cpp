@@ -11,10 +11,10 @@
 #include <memory>
 #include <thread>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "device/catalog.h"
-#include "history/remembered.h"
+#include "history/question.h"
 #include "history/rings.h"
 #include "history/timeline.h"
 #include "nvml/nvml_backend.h"

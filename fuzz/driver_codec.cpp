@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "driver/codec.h"
 #include "driver/message.h"
 #include "require.h"
 

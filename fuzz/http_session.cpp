@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "http/event_stream.h"
 #include "http/feed_for_tests.h"
-#include "http/host.h"
 #include "http/memory_pipe_for_tests.h"
 #include "http/session.h"
+#include "http/target.h"
 #include "require.h"
 #include "response_stream.h"
 

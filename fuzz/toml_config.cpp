@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "daemon/config/load.h"
+#include "daemon/config/config.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,7 @@
 #include "sim/apply_setting.h"
 
 #include <algorithm>
+#include <array>
 
 namespace gpuyard::sim {
 namespace {

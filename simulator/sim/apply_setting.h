@@ -1,6 +1,11 @@
 // What a driver does with a setter call: check it against the model, take it or say why not.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "nvml/abi.h"
 #include "sim/setting.h"
 #include "sim/world.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/memory_errors.h"
+#include "sim/gpu_changes.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -3,11 +3,16 @@
 // programs.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
+#include "base/result.h"
+#include "base/unique_fd.h"
 #include "sim/fault.h"
-#include "sim/process_record.h"
 #include "sim/setting.h"
 #include "sim/workload.h"
 #include "sim/world_record.h"
@@ -64,5 +69,25 @@ struct Reply {
   char message[244] = {};
 };
 static_assert(sizeof(Reply) == 256);
+
+// Addresses of a keeper's socket, of any length.
+
+// A Unix address holds 107 bytes and a directory's path may be longer, so the address goes through
+// an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. Keep this as long as it is
+// used.
+class KeeperAddress {
+ public:
+  static Result<KeeperAddress> in(const std::string& directory);
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t size() const { return sizeof address_; }
+  const char* path() const { return address_.sun_path; }
+
+ private:
+  explicit KeeperAddress(UniqueFd directory);
+
+  UniqueFd directory_;
+  sockaddr_un address_{};
+};
 
 }  // namespace gpuyard::sim

@@ -14,7 +14,6 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "sim/command.h"
-#include "sim/keeper_socket.h"
 
 namespace gpuyard::sim {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "sim/testing_keeper.h"
+#include "sim/keeper_for_tests.h"
 
 namespace gpuyard::sim {
 namespace {

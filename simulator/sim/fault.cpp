@@ -3,57 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "base/record.h"
 #include "nvml/abi.h"
 #include "sim/model.h"
 
 namespace gpuyard::sim {
 namespace {
 
-// In the order of Call.
-constexpr std::array<std::string_view, kCallCount> kCallNames{"none",
-                                                              "any",
-                                                              "handle",
-                                                              "identity",
-                                                              "pci_info",
-                                                              "memory_info",
-                                                              "utilization_rates",
-                                                              "temperature",
-                                                              "power_usage",
-                                                              "power_limits",
-                                                              "total_energy",
-                                                              "clock_info",
-                                                              "throttle_reasons",
-                                                              "performance_state",
-                                                              "processes",
-                                                              "modes",
-                                                              "fan_speed",
-                                                              "bar1_memory",
-                                                              "memory_temperature",
-                                                              "temperature_threshold",
-                                                              "max_clocks",
-                                                              "throttle_times",
-                                                              "pcie_throughput",
-                                                              "pcie_link",
-                                                              "pcie_replays",
-                                                              "ecc_errors",
-                                                              "remapped_rows",
-                                                              "retired_pages",
-                                                              "nvlink",
-                                                              "video_utilization",
-                                                              "gpm",
-                                                              "field_values",
-                                                              "events",
-                                                              "topology",
-                                                              "firmware",
-                                                              "set_power_limit",
-                                                              "set_gpu_clocks",
-                                                              "set_memory_clocks",
-                                                              "set_persistence_mode",
-                                                              "set_compute_mode",
-                                                              "set_ecc_mode",
-                                                              "clear_ecc_counters",
-                                                              "driver",
-                                                              "setters"};
 static_assert(kCallCount == static_cast<std::size_t>(Call::setters) + 1);
 
 bool is_setter(Call call) {
@@ -87,15 +43,12 @@ constexpr std::array kValues{&Fault::pcie_generation, &Fault::pcie_width};
 }  // namespace
 
 std::string_view name_of(Call call) {
-  const auto index = static_cast<std::size_t>(call);
-  return index < kCallNames.size() ? kCallNames[index] : "unknown";
+  return enum_name(call);
 }
 
 std::optional<Call> call_from_name(std::string_view name) {
-  for (std::size_t i = 1; i < kCallNames.size(); ++i) {
-    if (kCallNames[i] == name) return static_cast<Call>(i);
-  }
-  return std::nullopt;
+  const auto call = enum_from_name<Call>(name);
+  return call != Call::none ? call : std::nullopt;
 }
 
 std::optional<std::size_t> fault_of(const CallFaults& calls, Call call) {

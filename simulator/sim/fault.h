@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/describe/enum.hpp>
+
 #include "base/result.h"
 
 namespace gpuyard::sim {
@@ -62,6 +64,15 @@ enum class Call : std::uint32_t {
   driver,   // of no GPU: initialising, counting the GPUs, versions
   setters,  // every set_... call and clear_ecc_counters
 };
+BOOST_DESCRIBE_ENUM(Call, none, any, handle, identity, pci_info, memory_info, utilization_rates,
+                    temperature, power_usage, power_limits, total_energy, clock_info,
+                    throttle_reasons, performance_state, processes, modes, fan_speed, bar1_memory,
+                    memory_temperature, temperature_threshold, max_clocks, throttle_times,
+                    pcie_throughput, pcie_link, pcie_replays, ecc_errors, remapped_rows,
+                    retired_pages, nvlink, video_utilization, gpm, field_values, events, topology,
+                    firmware, set_power_limit, set_gpu_clocks, set_memory_clocks,
+                    set_persistence_mode, set_compute_mode, set_ecc_mode, clear_ecc_counters,
+                    driver, setters)
 inline constexpr std::size_t kCallCount = 44;
 
 std::string_view name_of(Call);

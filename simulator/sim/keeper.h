@@ -12,12 +12,11 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sim/apply_setting.h"
 #include "sim/fault.h"
-#include "sim/memory_errors.h"
-#include "sim/process_record.h"
-#include "sim/setters_for.h"
+#include "sim/gpu_changes.h"
 #include "sim/workload.h"
-#include "sim/world_directory.h"
+#include "sim/world_file.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {

@@ -13,15 +13,12 @@
 
 #include <fmt/format.h>
 
-#include "base/boot.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "sim/command.h"
 #include "sim/gpu_changes.h"
 #include "sim/keeper.h"
 #include "sim/keeper_lock.h"
-#include "sim/keeper_socket.h"
-#include "sim/leftovers.h"
 #include "sim/physics.h"
 
 namespace gpuyard::sim {

@@ -6,8 +6,8 @@
 
 #include "nvml/abi.h"
 #include "sim/keeper.h"
-#include "sim/setting_call.h"
-#include "sim/testing_keeper.h"
+#include "sim/keeper_for_tests.h"
+#include "sim/setting.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "sim/command.h"
+#include "sim/world_file.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -23,14 +26,12 @@ std::string lock_path(const std::string& directory) {
 }
 
 // "<pid> <start time>"
-std::optional<KeeperIdentity> parse_identity(const std::string& text) {
-  KeeperIdentity identity;
-  const char* const end = text.data() + text.size();
-  const auto pid = std::from_chars(text.data(), end, identity.pid);
-  if (pid.ec != std::errc{} || pid.ptr == end || identity.pid <= 0) return std::nullopt;
-  const auto start = std::from_chars(pid.ptr + 1, end, identity.start_time);
-  if (start.ec != std::errc{}) return std::nullopt;
-  return identity;
+std::optional<KeeperIdentity> parse_identity(std::string_view text) {
+  const auto pid = take_number<pid_t>(text);
+  if (!pid || *pid <= 0 || text.empty()) return std::nullopt;
+  text.remove_prefix(1);
+  const auto start = take_number<std::uint64_t>(text);
+  return start ? std::optional(KeeperIdentity{*pid, *start}) : std::nullopt;
 }
 
 Error already_kept(const std::string& directory) {
@@ -79,7 +80,35 @@ std::optional<KeeperIdentity> KeeperLock::keeper() const {
   std::array<char, kMaxLockText> text{};
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got <= 0) return std::nullopt;
-  return parse_identity(std::string(text.data(), static_cast<std::size_t>(got)));
+  return parse_identity({text.data(), static_cast<std::size_t>(got)});
+}
+
+namespace {
+
+// By its first bytes: any layout, of any boot.
+bool is_world(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  auto magic = std::array<char, 8>{};
+  return ::pread(file.get(), magic.data(), magic.size(), 0) == static_cast<ssize_t>(magic.size()) &&
+         magic == kWorldMagic;
+}
+
+bool is_of_kind(const std::string& path, mode_t kind) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
+}  // namespace
+
+void remove_leftovers(const std::string& directory) {
+  const std::string state = directory + "/" + kStateFile;
+  const std::string socket = directory + "/" + kKeeperSocket;
+  if (is_world(state)) ::unlink(state.c_str());
+  if (is_of_kind(socket, S_IFSOCK)) ::unlink(socket.c_str());
+  const std::string library = own_nvml_path(directory);
+  if (is_of_kind(library, S_IFREG)) ::unlink(library.c_str());
 }
 
 }  // namespace gpuyard::sim

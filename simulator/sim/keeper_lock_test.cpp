@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/spawn.h"
-#include "sim/testing_keeper.h"
+#include "sim/keeper_for_tests.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -15,6 +14,8 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/spawn.h"
+#include "base/text.h"
+#include "sim/gpu_changes.h"
 #include "sim/run_keeper.h"
 
 namespace gpuyard::sim {
@@ -81,15 +82,13 @@ Result<std::string> read_ready(const UniqueFd& ready) {
   return text;
 }
 
-Result<void> parse_ready(const std::string& text) {
+Result<void> parse_ready(std::string_view text) {
   if (text == "ready") return {};
-  std::uint32_t code = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, code);
-  if (parsed.ec != std::errc{} || parsed.ptr == end) {
+  const auto code = take_number<std::uint32_t>(text);
+  if (!code || text.empty()) {
     return Error{Errc::internal, "the keeper ended before it was ready"};
   }
-  return Error{errc_from_number(code), std::string(parsed.ptr + 1, end)};
+  return Error{errc_from_number(*code), std::string(text.substr(1))};
 }
 
 Result<void> wait_until_ready(const UniqueFd& ready) {
@@ -147,6 +146,99 @@ RunningWorld::~RunningWorld() {
   if (!lifeline_) return;  // independent, or moved from
   lifeline_.reset();
   end_child(keeper_, kLeaveDeadline);
+}
+
+// The command line between a keeper's creator and its keeper.
+namespace {
+
+Result<int> parse_int(const std::string& name, const std::string& text) {
+  if (const auto value = number_in<int>(text)) return *value;
+  return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, text)};
+}
+
+Result<void> take_time(WorldOptions& world, const std::string& name, const std::string& value) {
+  const auto number = number_in<double>(value);
+  if (!number) {
+    return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, value)};
+  }
+  if (name == "--stepped") world.stepped = *number != 0;
+  if (name == "--speed") world.speed = *number;
+  return {};
+}
+
+Result<void> take(KeeperOptions& options, const std::string& name, const std::string& value) {
+  if (name == "--directory") {
+    options.world.directory = value;
+  } else if (name == "--model") {
+    options.world.model = value;
+  } else if (name == "--gpus" || name == "--creator" || name == "--private") {
+    const auto number = parse_int(name, value);
+    if (!number) return number.error();
+    if (name == "--gpus") options.world.gpus = *number;
+    if (name == "--creator") options.creator = *number;
+    if (name == "--private") options.world.private_directory = *number != 0;
+  } else if (name == "--setters") {
+    const auto setters = setters_from_name(value);
+    if (!setters) return Error{Errc::invalid, fmt::format("setters for \"{}\"", value)};
+    options.world.setters = *setters;
+  } else if (name == "--load") {
+    auto load = parse_workload(value);
+    if (!load) return std::move(load).error();
+    options.world.load = *load;
+  } else if (name == "--missing") {
+    options.world.missing.push_back(value);
+  } else if (name == "--scenario") {
+    options.world.scenario = value;
+  } else if (name == "--driver") {
+    if (auto good = check_driver_version(value); !good) return good;
+    options.world.driver_version = value;
+  } else if (name == "--process-entries") {
+    const auto bytes = parse_int(name, value);
+    if (!bytes) return bytes.error();
+    options.world.process_entry_bytes = static_cast<std::uint32_t>(*bytes);
+  } else if (name == "--speed" || name == "--stepped") {
+    return take_time(options.world, name, value);
+  } else {
+    return Error{Errc::invalid, fmt::format("unknown argument {}", name)};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> keeper_arguments(const KeeperOptions& options) {
+  const WorldOptions& world = options.world;
+  std::vector<std::string> arguments;
+  const auto give = [&](const char* name, std::string value) {
+    arguments.insert(arguments.end(), {name, std::move(value)});
+  };
+  give("--directory", world.directory);
+  give("--model", world.model);
+  give("--load", to_string(world.load));
+  give("--setters", std::string(name_of(world.setters)));
+  give("--creator", fmt::to_string(options.creator));
+  give("--private", world.private_directory ? "1" : "0");
+  give("--stepped", world.stepped ? "1" : "0");
+  give("--speed", fmt::to_string(world.speed));
+  give("--process-entries", fmt::to_string(world.process_entry_bytes));
+  for (const std::string& function : world.missing) give("--missing", function);
+  if (!world.scenario.empty()) give("--scenario", world.scenario);
+  if (!world.driver_version.empty()) give("--driver", world.driver_version);
+  if (world.gpus) give("--gpus", fmt::to_string(*world.gpus));
+  return arguments;
+}
+
+Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string> arguments) {
+  KeeperOptions options;
+  for (std::size_t i = 0; i < arguments.size(); i += 2) {
+    if (i + 1 == arguments.size()) {
+      return Error{Errc::invalid, fmt::format("{} needs a value", arguments[i])};
+    }
+    if (auto taken = take(options, arguments[i], arguments[i + 1]); !taken) {
+      return std::move(taken).error();
+    }
+  }
+  return options;
 }
 
 }  // namespace gpuyard::sim

@@ -11,11 +11,11 @@
 #include <fstream>
 #include <vector>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/spawn.h"
+#include "sim/keeper_for_tests.h"
 #include "sim/run_keeper.h"
-#include "sim/testing_keeper.h"
 #include "sim/world_reader.h"
 
 namespace gpuyard::sim {

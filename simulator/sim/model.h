@@ -56,19 +56,23 @@ struct Inforom {
   std::string_view power;
 };
 
+// nvmlBrandType_t
+inline constexpr std::uint32_t kBrandGeForce = 5;
+inline constexpr std::uint32_t kBrandNvidia = 14;
+
 struct Model {
   std::string_view key;   // how people name it: "h100"
   std::string_view name;  // how NVML names it
   std::uint32_t pci_device_id = 0;
   std::uint32_t pci_subsystem_id = 0;
-  std::uint32_t brand = 0;         // nvmlBrandType_t
+  std::uint32_t brand = kBrandNvidia;
   std::uint32_t architecture = 0;  // nvmlDeviceArchitecture_t
   std::int32_t compute_major = 0;
   std::int32_t compute_minor = 0;
   std::uint32_t cores = 0;
   std::uint32_t memory_bus_bits = 0;
   std::string_view vbios_version;
-  std::string_view board_part_number;  // "" where the board does not say
+  std::string_view board_part_number = {};  // "" where the board does not say
   std::string_view gpu_part_number;
   Inforom inforom;
 
@@ -78,7 +82,7 @@ struct Model {
   bool has_memory_temperature = false;
   bool has_mig = false;
   bool has_gpm = false;
-  bool has_gsp = false;      // firmware that runs the GPU, on by default
+  bool has_gsp = true;       // firmware that runs the GPU, on by default
   bool display_mode = true;  // what nvmlDeviceGetDisplayMode says; no model drives a display
   MemoryRepair memory_repair = MemoryRepair::none;
   std::uint32_t fans = 0;
@@ -101,11 +105,11 @@ struct Model {
   ClockTable clocks;
   TemperatureLimits temperatures;
   PcieLink pcie;
-  NvLink nvlink;
+  NvLink nvlink = {};
 
   double thermal_resistance = 0;     // degrees C per watt
   double thermal_time_constant = 0;  // seconds
-  double power_time_constant = 0;    // seconds
+  double power_time_constant = 0.4;  // seconds
 
   std::uint32_t max_memory_clock_mhz() const { return clocks.memory.front(); }
 };

@@ -1,11 +1,13 @@
 // A GPU's PCI address as text, and text back to an address.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "sim/world.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::sim {
@@ -27,5 +29,29 @@ struct PciAddress {
 
 // "[domain:]bus:device[.function]", in hexadecimal; empty if it is not one.
 std::optional<PciAddress> parse_pci_address(std::string_view);
+
+// The speed of a GPU's PCIe link.
+
+// A link that has nothing to carry slows down, where the model does that; a bad one is never fast.
+inline std::uint32_t pcie_generation(const Gpu& gpu) {
+  const PcieLink& link = gpu.model->pcie;
+  const std::uint32_t usual =
+      gpu.idle_for >= kRestsAfter ? link.idle_generation : link.max_generation;
+  const std::uint32_t most = gpu.fault.pcie_generation;
+  return most != 0 ? std::min(usual, most) : usual;
+}
+
+inline std::uint32_t pcie_width(const Gpu& gpu) {
+  const std::uint32_t most = gpu.fault.pcie_width;
+  return most != 0 ? std::min(gpu.model->pcie.max_width, most) : gpu.model->pcie.max_width;
+}
+
+// `share` of what the link carries in one direction: about 250 MB/s per lane in the first
+// generation, twice that in each next one.
+inline std::uint64_t bytes_per_s(const Gpu& gpu, double share) {
+  constexpr double kFirstGenerationLane = 246e6;
+  const double lane = kFirstGenerationLane * static_cast<double>(1U << (pcie_generation(gpu) - 1));
+  return static_cast<std::uint64_t>(share * lane * pcie_width(gpu));
+}
 
 }  // namespace gpuyard::sim

@@ -14,4 +14,13 @@ inline constexpr std::chrono::milliseconds kStep{10};
 // power.
 void step(World&, std::chrono::milliseconds dt);
 
+// Which clocks a GPU runs at, and why not at the highest.
+
+// The power that a load would draw at an SM clock once it has settled.
+double power_at(const Model&, double load, double sm_clock_mhz);
+
+// Moves the clocks on towards where load, power limit, locked clocks and temperature want them, and
+// sets the reasons.
+void govern_clocks(Gpu&, std::chrono::milliseconds dt);
+
 }  // namespace gpuyard::sim

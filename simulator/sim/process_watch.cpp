@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/files.h"
 
 namespace gpuyard::sim {

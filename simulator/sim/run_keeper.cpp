@@ -16,12 +16,12 @@
 
 #include "base/files.h"
 #include "sim/command_server.h"
-#include "sim/fleet.h"
 #include "sim/gpu_changes.h"
 #include "sim/half_library.h"
 #include "sim/keeper_lock.h"
 #include "sim/physics.h"
 #include "sim/scenario.h"
+#include "sim/world.h"
 #include "sim/world_keeper.h"
 
 namespace gpuyard::sim {

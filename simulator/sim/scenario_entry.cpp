@@ -1,13 +1,10 @@
-#include "sim/scenario_entry.h"
+#include "sim/scenario_table.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "sim/driver_changes.h"
 #include "sim/gpu_changes.h"
-#include "sim/memory_errors.h"
-#include "sim/time_text.h"
 
 namespace gpuyard::sim {
 namespace {

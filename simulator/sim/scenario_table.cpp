@@ -1,8 +1,13 @@
 #include "sim/scenario_table.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include <fmt/format.h>
+
+#include "base/text.h"
+#include "sim/physics.h"
 
 namespace gpuyard::sim {
 
@@ -77,20 +82,11 @@ bool ScenarioTable::flag(std::string_view key) {
 }
 
 std::vector<std::string> ScenarioTable::texts(std::string_view key) {
-  std::vector<std::string> out;
   const toml::node* value = node(key);
-  if (value == nullptr) return out;
-  const auto* list = value->as_array();
-  if (list == nullptr) wrong(key, "must be a list of texts: [\"...\"]");
-  if (list == nullptr) return out;
-  for (const auto& element : *list) {
-    if (const auto* said = element.as_string()) {
-      out.push_back(said->get());
-    } else {
-      wrong(key, "must be a list of texts: [\"...\"]");
-    }
-  }
-  return out;
+  if (value == nullptr) return {};
+  auto said = toml_as<std::vector<std::string>>(*value);
+  if (!said) wrong(key, "must be a list of texts: [\"...\"]");
+  return said.value_or(std::vector<std::string>());
 }
 
 void ScenarioTable::wrong(std::string_view key, const std::string& what) {
@@ -124,6 +120,38 @@ Result<void> ScenarioTable::finish() {
   if (line_) return Error{Errc::invalid, wrong_};
   if (!whole_.empty()) return Error{Errc::invalid, whole_};
   return {};
+}
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double milliseconds;
+};
+
+constexpr std::array kUnits{Unit{"", 1'000.0}, Unit{"ms", 1.0}, Unit{"s", 1'000.0},
+                            Unit{"m", 60'000.0}, Unit{"h", 3'600'000.0}};
+
+}  // namespace
+
+Result<std::chrono::milliseconds> parse_time(std::string_view text) {
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
+  const auto known = std::find_if(kUnits.begin(), kUnits.end(),
+                                  [&](const Unit& each) { return each.name == unit; });
+  const double longest = std::chrono::duration<double, std::milli>(kLongestTime).count();
+  const double ms = number && known != kUnits.end() ? *number * known->milliseconds : -1.0;
+  if (!(ms >= 0.0 && ms <= longest)) {
+    return Error{
+        Errc::invalid,
+        fmt::format("\"{}\" is no time such as 500ms, 10s, 2m or 1h, of at most 168h", text)};
+  }
+  const std::chrono::milliseconds time(std::llround(ms));
+  if (time % kStep != time.zero()) {
+    return Error{Errc::invalid, fmt::format("\"{}\": a world moves by {} ms; say a multiple", text,
+                                            kStep.count())};
+  }
+  return time;
 }
 
 }  // namespace gpuyard::sim

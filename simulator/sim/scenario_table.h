@@ -1,13 +1,16 @@
 // One table of a scenario file, read key by key: what is not asked for is an unknown key.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "base/third_party/toml.h"
+#include "base/toml_reader.h"
+#include "sim/command.h"
+#include "sim/world.h"
 
 namespace gpuyard::sim {
 
@@ -65,5 +68,23 @@ class ScenarioTable {
   std::string wrong_;
   std::string whole_;
 };
+
+// Spans of simulated time, as people write them.
+
+inline constexpr std::chrono::hours kLongestTime{24 * 7};
+
+// "500ms", "10s", "1.5m", "2h"; a bare number is seconds. In whole steps of the physics, from 0 to
+// kLongestTime; Errc::invalid says so.
+Result<std::chrono::milliseconds> parse_time(std::string_view);
+
+// One entry of a scenario's timeline: what happens, as commands to the keeper.
+
+// The indexes that `gpu = 3`, `gpu = [0, 1]` or `gpu = "all"` (kEveryGpu) name; none where it is
+// missing or wrong, which the table then knows.
+std::vector<std::uint32_t> gpus_named(ScenarioTable&, std::size_t gpus);
+
+// In the order in which they happen. Empty where something is wrong, which the table then knows.
+// `fixed_places`: no GPU is ever unplugged, so that an index tells the model.
+std::vector<Command> commands_of(ScenarioTable& entry, const Fleet&, bool fixed_places);
 
 }  // namespace gpuyard::sim

@@ -1,28 +1,22 @@
 #include "sim/setting.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/record.h"
+#include "base/unique_fd.h"
+#include "nvml/abi.h"
+#include "sim/command.h"
+
 namespace gpuyard::sim {
-namespace {
-
-// In the order of Setting.
-constexpr std::array<std::string_view, 12> kSettingNames{"power_limit",
-                                                         "gpu_locked_clocks",
-                                                         "gpu_locked_clocks_reset",
-                                                         "memory_locked_clocks",
-                                                         "memory_locked_clocks_reset",
-                                                         "persistence_mode",
-                                                         "compute_mode",
-                                                         "ecc_mode",
-                                                         "clear_ecc_counters",
-                                                         "reset",
-                                                         "driver_unloaded",
-                                                         "driver_loaded"};
-static_assert(kSettingNames.size() == static_cast<std::size_t>(Setting::driver_loaded) + 1);
-
-}  // namespace
 
 std::string_view name_of(Setting setting) {
-  const auto index = static_cast<std::size_t>(setting);
-  return index < kSettingNames.size() ? kSettingNames[index] : "unknown";
+  return enum_name(setting);
 }
 
 std::size_t values_of(Setting setting) {
@@ -38,6 +32,66 @@ std::size_t values_of(Setting setting) {
     default:
       return 1;
   }
+}
+
+namespace {
+
+constexpr timeval kSocketPatience{.tv_sec = 2, .tv_usec = 0};
+
+// The address goes through an open descriptor of the directory, whose path may be longer than an
+// address: as in KeeperAddress, which needs more than this library may bring along.
+bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory.get(),
+                kKeeperSocket);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+std::int32_t call_setter(const std::string& directory, const SettingWrite& write) {
+  const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!opened || !socket) return nvml::kDriverNotLoaded;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSocketPatience, sizeof kSocketPatience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kSocketPatience, sizeof kSocketPatience);
+  if (!connect_to(socket, opened)) {
+    return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
+  }
+  Command command;
+  command.verb = Verb::set;
+  command.gpu = write.gpu;
+  command.write = write;
+  Reply reply;
+  if (::send(socket.get(), &command, sizeof command, MSG_NOSIGNAL) != ssize_t{sizeof command} ||
+      ::recv(socket.get(), &reply, sizeof reply, 0) != ssize_t{sizeof reply}) {
+    return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
+  }
+  if (reply.failed != 0 && reply.nvml_code == nvml::kSuccess) return nvml::kUnknown;
+  return reply.nvml_code;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kSettersNames{"owner", "everyone", "root", "nobody"};
+static_assert(kSettersNames.size() == static_cast<std::size_t>(SettersFor::nobody) + 1);
+
+}  // namespace
+
+std::string_view name_of(SettersFor setters) {
+  const auto index = static_cast<std::size_t>(setters);
+  return index < kSettersNames.size() ? kSettersNames[index] : "unknown";
+}
+
+std::optional<SettersFor> setters_from_name(std::string_view name) {
+  const auto at = std::ranges::find(kSettersNames, name);
+  if (at == kSettersNames.end()) return std::nullopt;
+  return static_cast<SettersFor>(at - kSettersNames.begin());
+}
+
+std::vector<std::string_view> setters_names() {
+  return {kSettersNames.begin(), kSettersNames.end()};
 }
 
 }  // namespace gpuyard::sim

@@ -5,7 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include <boost/describe/enum.hpp>
 
 namespace gpuyard::sim {
 
@@ -26,6 +30,10 @@ enum class Setting : std::uint32_t {
   driver_unloaded,             // ()
   driver_loaded,               // (its session)
 };
+BOOST_DESCRIBE_ENUM(Setting, power_limit, gpu_locked_clocks, gpu_locked_clocks_reset,
+                    memory_locked_clocks, memory_locked_clocks_reset, persistence_mode,
+                    compute_mode, ecc_mode, clear_ecc_counters, reset, driver_unloaded,
+                    driver_loaded)
 
 std::string_view name_of(Setting);
 
@@ -65,5 +73,27 @@ inline constexpr std::uint64_t kEventSingleBitEcc = 0x1;
 inline constexpr std::uint64_t kEventDoubleBitEcc = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr unsigned kMaxXid = 999;
+
+// A setter call from inside a client: one question to the keeper, one NVML return code back. Part
+// of the simulated NVML, so it needs libc and the C++ runtime only.
+
+// In force for every reader when this returns 0. Takes at most 2 s for each transfer. 9 (driver not
+// loaded): no keeper is there; 10 (timeout): it does not answer; else what the keeper decided.
+// `directory` is WorldReader::directory(). Any thread.
+std::int32_t call_setter(const std::string& directory, const SettingWrite&);
+
+// Who may call NVML's setters; the kernel says who calls.
+
+// New ones go to the end: the number is in the shared layout.
+enum class SettersFor : std::uint32_t {
+  owner,     // root and the keeper's user
+  everyone,  // and nobody asks who
+  root,      // as of a real driver
+  nobody,    // as of one for a program that lacks the privilege, whoever runs it
+};
+
+std::string_view name_of(SettersFor);
+std::optional<SettersFor> setters_from_name(std::string_view);
+std::vector<std::string_view> setters_names();
 
 }  // namespace gpuyard::sim

@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace gpuyard::sim {
 namespace {
 
 constexpr std::size_t kMaxEnvironment = std::size_t{4} << 20;
 constexpr std::string_view kVariable = "CUDA_VISIBLE_DEVICES=";
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 std::optional<int> by_uuid(std::string_view beginning, std::span<const std::string> uuids) {
   std::optional<int> found;
@@ -33,25 +27,20 @@ std::optional<int> by_uuid(std::string_view beginning, std::span<const std::stri
 
 std::optional<int> gpu_named(std::string_view name, std::span<const std::string> uuids) {
   if (name.starts_with("GPU-")) return by_uuid(name, uuids);
-  int index = 0;
-  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), index);
-  if (failed != std::errc{} || end != name.data() + name.size()) return std::nullopt;
-  if (index < 0 || static_cast<std::size_t>(index) >= uuids.size()) return std::nullopt;
-  return index;
+  const auto index = number_in<int>(name);
+  const bool known = index && *index >= 0 && static_cast<std::size_t>(*index) < uuids.size();
+  return known ? index : std::nullopt;
 }
 
 }  // namespace
 
 std::vector<int> visible_devices(std::string_view variable, std::span<const std::string> uuids) {
   std::vector<int> visible;
-  for (bool more = true; more;) {
-    const std::size_t comma = variable.find(',');
-    more = comma != std::string_view::npos;
-    const auto gpu = gpu_named(trimmed(variable.substr(0, comma)), uuids);
+  while (!variable.empty()) {
+    const auto gpu = gpu_named(trimmed(take_until(',', variable), " "), uuids);
     if (!gpu) return visible;
     if (std::ranges::find(visible, *gpu) != visible.end()) return {};
     visible.push_back(*gpu);
-    if (more) variable.remove_prefix(comma + 1);
   }
   return visible;
 }
@@ -65,10 +54,8 @@ Result<std::string> cuda_visible_devices_of(pid_t pid) {
   if (!environment) return std::move(environment).error();
   std::string_view rest = *environment;
   while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\0'), rest.size());
-    const std::string_view entry = rest.substr(0, end);
+    const std::string_view entry = take_until('\0', rest);
     if (entry.starts_with(kVariable)) return std::string(entry.substr(kVariable.size()));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return Error{
       Errc::not_found,

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "sim/time_text.h"
+#include "base/record.h"
+#include "base/text.h"
+#include "sim/scenario_table.h"
 
 namespace gpuyard::sim {
 namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
-
-constexpr std::array<std::string_view, 7> kKindNames{"idle",  "steady", "training", "bursty",
-                                                     "mixed", "leak",   "starved"};
 
 constexpr milliseconds kCheckpointEvery = 60s;
 constexpr milliseconds kCheckpointTakes = 4s;
@@ -134,8 +132,8 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
     return {};
   }
   if (!has_period(workload.kind)) {
-    return Error{Errc::invalid, fmt::format("\"{}\": {} has no more to say", text,
-                                            kKindNames[static_cast<std::size_t>(workload.kind)])};
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\": {} has no more to say", text, name_of(workload.kind))};
   }
   const auto period = parse_time(text);
   if (!period) return period.error();
@@ -144,28 +142,11 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
   return {};
 }
 
-std::optional<WorkloadKind> kind_from_name(std::string_view name) {
-  const auto found = std::ranges::find(kKindNames, name);
-  if (found == kKindNames.end()) return std::nullopt;
-  return static_cast<WorkloadKind>(found - kKindNames.begin());
-}
-
-// The text before the next ':'; `rest` continues after it.
-std::string_view next_part(std::string_view& rest) {
-  const std::size_t colon = rest.find(':');
-  const std::string_view part = rest.substr(0, colon);
-  rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
-  return part;
-}
-
 }  // namespace
 
 std::optional<double> parse_load(std::string_view text) {
-  double load = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), load);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (!(load >= 0.0 && load <= 1.0)) return std::nullopt;  // also NaN
-  return load;
+  const auto load = number_in<double>(text);
+  return load && *load >= 0.0 && *load <= 1.0 ? load : std::nullopt;  // NaN is neither
 }
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
@@ -174,11 +155,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   if (text.ends_with('M')) shift = 20;
   if (text.ends_with('G')) shift = 30;
   if (shift != 0) text.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (value > (UINT64_MAX >> shift)) return std::nullopt;
-  return value << shift;
+  const auto value = number_in<std::uint64_t>(text);
+  return value && *value <= (UINT64_MAX >> shift) ? std::optional(*value << shift) : std::nullopt;
 }
 
 WorkloadKind kind_on(const Workload& workload, std::uint32_t gpu) {
@@ -200,13 +178,12 @@ Demand demand_at(const Workload& workload, std::uint32_t gpu, milliseconds elaps
 }
 
 std::string_view name_of(WorkloadKind kind) {
-  const auto index = static_cast<std::size_t>(kind);
-  return index < kKindNames.size() ? kKindNames[index] : "unknown";
+  return enum_name(kind);
 }
 
 Result<Workload> parse_workload(std::string_view text) {
   std::string_view rest = text;
-  const auto kind = kind_from_name(next_part(rest));
+  const auto kind = enum_from_name<WorkloadKind>(take_until(':', rest));
   if (!kind) {
     return Error{
         Errc::invalid,
@@ -215,12 +192,12 @@ Result<Workload> parse_workload(std::string_view text) {
                     text)};
   }
   Workload workload{.kind = *kind};
-  if (const auto part = next_part(rest); !part.empty()) {
+  if (const auto part = take_until(':', rest); !part.empty()) {
     const auto load = parse_load(part);
     if (!load) return Error{Errc::invalid, fmt::format("load \"{}\" is not from 0 to 1", part)};
     workload.load = *load;
   }
-  if (const auto part = next_part(rest); !part.empty()) {
+  if (const auto part = take_until(':', rest); !part.empty()) {
     const auto vram = parse_bytes(part);
     if (!vram) return Error{Errc::invalid, fmt::format("\"{}\" is not an amount of memory", part)};
     workload.vram_bytes = *vram;
@@ -236,6 +213,52 @@ std::string to_string(const Workload& workload) {
   if (workload.leaked_per_s != 0) text += fmt::format(":{}", workload.leaked_per_s);
   if (workload.period.count() != 0) text += fmt::format(":{}ms", workload.period.count());
   return text;
+}
+
+namespace {
+
+// In the order of Activity: graphics, SM, occupancy, integer, tensor, DRAM, FP64, FP32, FP16.
+constexpr Activities kIdle{};
+constexpr Activities kSteady{.parts = {1.0, 0.90, 0.50, 0.20, 0.10, 0.60, 0.30, 0.40, 0.05},
+                             .pcie_tx = 0.02,
+                             .pcie_rx = 0.03,
+                             .nvlink = 0.05};
+constexpr Activities kTraining{.parts = {1.0, 0.92, 0.45, 0.15, 0.55, 0.60, 0.00, 0.20, 0.30},
+                               .pcie_tx = 0.05,
+                               .pcie_rx = 0.10,
+                               .nvlink = 0.45};
+constexpr Activities kBursty{.parts = {1.0, 0.80, 0.30, 0.15, 0.35, 0.75, 0.00, 0.15, 0.25},
+                             .decoder = 0.10,
+                             .pcie_tx = 0.03,
+                             .pcie_rx = 0.04,
+                             .nvlink = 0.10};
+
+}  // namespace
+
+void Activities::add(const Activities& other, double share) {
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i] * share;
+  encoder += other.encoder * share;
+  decoder += other.decoder * share;
+  pcie_tx += other.pcie_tx * share;
+  pcie_rx += other.pcie_rx * share;
+  nvlink += other.nvlink * share;
+}
+
+const Activities& activities_of(WorkloadKind kind) {
+  switch (kind) {
+    case WorkloadKind::steady:
+    case WorkloadKind::leak:
+      return kSteady;
+    case WorkloadKind::training:
+    case WorkloadKind::starved:
+      return kTraining;
+    case WorkloadKind::bursty:
+      return kBursty;
+    case WorkloadKind::idle:
+    case WorkloadKind::mixed:
+      break;
+  }
+  return kIdle;
 }
 
 }  // namespace gpuyard::sim

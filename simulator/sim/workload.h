@@ -2,13 +2,17 @@
 // same fleet lives the same life in every run.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <boost/describe/enum.hpp>
+
 #include "base/result.h"
+#include "sim/world_record.h"
 
 namespace gpuyard::sim {
 
@@ -21,6 +25,7 @@ enum class WorkloadKind : std::uint32_t {
   leak,      // steady, and takes more memory every second until there is none left
   starved,   // waits for its input most of the time: short bursts, memory full
 };
+BOOST_DESCRIBE_ENUM(WorkloadKind, idle, steady, training, bursty, mixed, leak, starved)
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::idle;
@@ -60,5 +65,24 @@ std::optional<double> parse_load(std::string_view);
 std::optional<std::uint64_t> parse_bytes(std::string_view);
 
 std::string to_string(const Workload&);
+
+// Which parts of a GPU are busy, and how its memory and links are used, while it does something.
+
+// Shares of what the GPU can do, 0 to 1.
+struct Activities {
+  std::array<double, kActivities> parts{};  // by Activity
+  double encoder = 0;
+  double decoder = 0;
+  double pcie_tx = 0;
+  double pcie_rx = 0;
+  double nvlink = 0;
+
+  double of(Activity part) const { return parts[static_cast<std::size_t>(part)]; }
+  // Adds `share` times what `other` does.
+  void add(const Activities& other, double share);
+};
+
+// At full load. A mixed workload is none: ask for the kind that its GPU got.
+const Activities& activities_of(WorkloadKind);
 
 }  // namespace gpuyard::sim

@@ -1,9 +1,17 @@
 #include "sim/world.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "sim/pci_address.h"
 
 namespace gpuyard::sim {
 namespace {
@@ -101,6 +109,211 @@ World make_world(const Model& model, std::uint32_t gpus, const Workload& workloa
 
 std::uint64_t usable_memory(const Model& model) {
   return model.memory_total_bytes - model.memory_reserved_bytes;
+}
+
+// From a GPU's physical state to what its sensors show.
+namespace {
+
+constexpr std::uint64_t kUjPerMj = 1000;
+constexpr double kMaxFanRpm = 3200.0;
+
+std::uint32_t rounded(double value) {
+  return static_cast<std::uint32_t>(std::lround(std::max(0.0, value)));
+}
+
+std::uint32_t percent(double share) {
+  return rounded(std::clamp(share, 0.0, 1.0) * 100.0);
+}
+
+void put_counters(const Gpu& gpu, GpuRecord& record) {
+  const Counters& counters = gpu.counters;
+  record.elapsed_us = counters.elapsed_us;
+  record.energy_mj = counters.energy_uj / kUjPerMj;
+  record.activity_us = counters.activity_us;
+  record.encoder_us = counters.encoder_us;
+  record.decoder_us = counters.decoder_us;
+  record.pcie_tx_bytes = counters.pcie_tx_bytes;
+  record.pcie_rx_bytes = counters.pcie_rx_bytes;
+  const std::uint32_t links = gpu.model->nvlink.links;
+  std::fill_n(record.nvlink_tx_bytes.begin(), links, counters.nvlink_tx_bytes);
+  std::fill_n(record.nvlink_rx_bytes.begin(), links, counters.nvlink_rx_bytes);
+  record.nvlinks_up = (1U << links) - 1U;
+  record.power_cap_ns = counters.power_cap_ns;
+  record.application_clocks_ns = counters.application_clocks_ns;
+  record.software_thermal_ns = counters.software_thermal_ns;
+  record.hardware_thermal_ns = counters.hardware_thermal_ns;
+}
+
+void put_memory(const Gpu& gpu, GpuRecord& record) {
+  const MemoryHealth& memory = gpu.memory;
+  record.ecc_volatile_corrected = memory.volatile_corrected;
+  record.ecc_volatile_uncorrected = memory.volatile_uncorrected;
+  record.ecc_aggregate_corrected = memory.aggregate_corrected;
+  record.ecc_aggregate_uncorrected = memory.aggregate_uncorrected;
+  record.rows = memory.rows;
+  record.rows.pending |= gpu.fault.rows_pending;
+  record.rows.failed |= gpu.fault.rows_failed;
+  record.retired_pages_single_bit = memory.retired_pages_single_bit;
+  record.retired_pages_double_bit = memory.retired_pages_double_bit;
+  record.retired_pages_pending = memory.retired_pages_pending;
+}
+
+void put_sensors(const Gpu& gpu, GpuRecord& record) {
+  const Model& model = *gpu.model;
+  record.power_mw = rounded(gpu.power_mw);
+  record.power_average_mw = rounded(gpu.power_average_mw);
+  record.sm_clock_mhz = gpu.sm_clock_mhz;
+  record.memory_clock_mhz = gpu.memory_clock_mhz;
+  record.video_clock_mhz = static_cast<std::uint32_t>(std::uint64_t{gpu.sm_clock_mhz} *
+                                                      model.clocks.max_video / model.clocks.max_sm);
+  record.temperature_celsius = rounded(gpu.temperature);
+  if (model.has_memory_temperature) {
+    record.memory_temperature_celsius = rounded(gpu.memory_temperature);
+  }
+  for (std::uint32_t fan = 0; fan < model.fans; ++fan) {
+    record.fan_percent[fan] = rounded(gpu.fan_percent);
+    record.fan_rpm[fan] = rounded(gpu.fan_percent / 100.0 * kMaxFanRpm);
+  }
+  record.gpu_utilization_percent = percent(gpu.demand.load);
+  record.memory_utilization_percent = percent(gpu.activities.of(Activity::dram));
+  record.encoder_utilization_percent = percent(gpu.activities.encoder);
+  record.decoder_utilization_percent = percent(gpu.activities.decoder);
+  const bool rests = gpu.idle_for >= kRestsAfter;
+  record.performance_state = rests ? model.idle_performance_state : model.busy_performance_state;
+  record.pcie_generation = pcie_generation(gpu);
+  record.pcie_width = pcie_width(gpu);
+  record.pcie_tx_bytes_per_s = bytes_per_s(gpu, gpu.activities.pcie_tx);
+  record.pcie_rx_bytes_per_s = bytes_per_s(gpu, gpu.activities.pcie_rx);
+}
+
+void put_settings(const Gpu& gpu, GpuRecord& record) {
+  const Settings& settings = gpu.settings;
+  record.power_limit_mw = settings.power_limit_mw;
+  record.locked_sm_min_mhz = settings.locked_sm_min_mhz;
+  record.locked_sm_max_mhz = settings.locked_sm_max_mhz;
+  record.locked_memory_min_mhz = settings.locked_memory_min_mhz;
+  record.locked_memory_max_mhz = settings.locked_memory_max_mhz;
+  record.persistence_mode = settings.persistence_mode;
+  record.compute_mode = settings.compute_mode;
+  record.ecc_mode = settings.ecc_mode;
+  record.ecc_mode_pending = settings.ecc_mode_pending;
+}
+
+}  // namespace
+
+GpuRecord record_of(const Gpu& gpu) {
+  GpuRecord record;
+  record.memory_used_bytes = gpu.demand.vram_bytes;
+  record.clock_reasons = gpu.clock_reasons;
+  put_counters(gpu, record);
+  put_memory(gpu, record);
+  put_sensors(gpu, record);
+  put_settings(gpu, record);
+  record.workload_kind = static_cast<std::uint32_t>(gpu.workload.kind);
+  record.process_count = static_cast<std::uint32_t>(gpu.processes.list().size());
+  record.process_share_permille = rounded(gpu.process_share * 1000.0);
+  record.plugs = gpu.plugs;
+  record.plugged = gpu.plugged ? 1 : 0;
+  record.fault = gpu.fault;
+  return record;
+}
+
+DriverRecord driver_record_of(const World& world) {
+  DriverRecord record;
+  record.session = world.driver.session;
+  record.elapsed_ms = static_cast<std::uint64_t>(world.age().count());
+  record.loaded = world.driver.loaded ? 1 : 0;
+  record.process_entry_bytes = world.process_entry_bytes;
+  world.driver.version.copy(record.version, sizeof record.version - 1);
+  record.time_mode = world.time.mode;
+  record.speed_permille = rounded(world.time.speed * 1000.0);
+  record.timeline_entries = world.timeline_entries;
+  record.timeline_done = world.timeline_done;
+  record.timeline_refused = world.timeline_refused;
+  record.setters = world.setters;
+  record.gpu_count = static_cast<std::uint32_t>(world.order.size());
+  for (std::size_t i = 0; i < world.order.size(); ++i) {
+    record.order[i] = static_cast<std::uint8_t>(world.order[i]);
+  }
+  record.calls = world.fault.calls;
+  return record;
+}
+
+namespace {
+
+constexpr int kMostGpus = static_cast<int>(kMaxGpus);
+
+struct Part {
+  const Model* model = nullptr;
+  std::optional<int> count;
+};
+
+std::string known_models() {
+  std::string names;
+  for (const Model& model : all_models()) {
+    names += (names.empty() ? "" : ", ") + std::string(model.key);
+  }
+  return names;
+}
+
+Error bad_count(std::string_view text) {
+  return Error{Errc::invalid,
+               fmt::format("\"{}\": a count is a number from 1 to {}", text, kMostGpus)};
+}
+
+Result<Part> parse_part(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view key = text.substr(0, colon);
+  Part part{.model = find_model(key), .count = std::nullopt};
+  if (part.model == nullptr) {
+    return Error{Errc::invalid,
+                 fmt::format("no GPU model is called \"{}\"; there are {}", key, known_models())};
+  }
+  if (colon == std::string_view::npos) return part;
+  part.count = number_in<int>(text.substr(colon + 1));
+  if (!part.count || *part.count < 1 || *part.count > kMostGpus) return bad_count(text);
+  return part;
+}
+
+Result<std::vector<Part>> parse_parts(std::string_view text) {
+  std::vector<Part> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    auto part = parse_part(text.substr(0, comma));
+    if (!part) return std::move(part).error();
+    if (std::ranges::find(parts, part->model, &Part::model) != parts.end()) {
+      return Error{Errc::invalid, fmt::format("{0} is named twice; give it one count, as in {0}:2",
+                                              part->model->key)};
+    }
+    parts.push_back(*part);
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Error bad_size(int gpus) {
+  return Error{Errc::invalid, fmt::format("a world has 1 to {} GPUs, not {}", kMostGpus, gpus)};
+}
+
+}  // namespace
+
+Result<Fleet> parse_fleet(std::string_view models, std::optional<int> gpus) {
+  if (gpus && (*gpus < 1 || *gpus > kMostGpus)) return bad_size(*gpus);
+  auto parts = parse_parts(models);
+  if (!parts) return std::move(parts).error();
+  if (parts->size() == 1 && !parts->front().count) {
+    return Fleet(static_cast<std::size_t>(gpus.value_or(kUsualGpus)), parts->front().model);
+  }
+  Fleet fleet;
+  for (const Part& part : *parts) {
+    fleet.insert(fleet.end(), static_cast<std::size_t>(part.count.value_or(1)), part.model);
+  }
+  const int total = static_cast<int>(fleet.size());
+  if (total > kMostGpus) return bad_size(total);
+  if (gpus && *gpus != total) {
+    return Error{Errc::invalid, fmt::format("\"{}\" is {} GPUs, not {}", models, total, *gpus)};
+  }
+  return fleet;
 }
 
 }  // namespace gpuyard::sim

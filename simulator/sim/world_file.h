@@ -4,6 +4,12 @@
 //
 // Slots are copied word by word with acquire and release operations (plain moves on x86 and ARM64):
 // a reader that sees one word of generation N+2 is then sure to see that N+1 was published before.
+//
+// Processes, setter calls and events have regions of their own, written only when they change. A
+// GPU has a place of its own for the world's life. Its index, whether it is plugged in, and the
+// driver's session are part of each generation; a client holds on to what they were when it
+// initialised. Faults (a code, a delay, a call that never returns) happen inside the client, where
+// a real driver has them.
 #pragma once
 
 #include <array>
@@ -13,7 +19,6 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/process_record.h"
 #include "sim/setting.h"
 #include "sim/world_record.h"
 
@@ -94,5 +99,23 @@ std::uint64_t boot_time_ns();
 
 // The kernel's boot id; "" where it cannot be read.
 std::string current_boot_id();
+
+// Where worlds and the simulated NVML are found on disk.
+
+// GPUYARD_SIM_WORLD, else $XDG_RUNTIME_DIR/gpuyard/sim, else /tmp/gpuyard-sim-<uid>.
+std::string default_world_directory();
+
+// The simulated libnvidia-ml.so.1 beside the running program: sim/ in a build tree, else
+// ../lib/gpuyard/sim/ of an installation. The second where neither exists.
+std::string whole_nvml_path();
+
+// What shows the world in this directory: its own library, if it has one in which functions are
+// missing, and library and directory are root's or this user's and nobody else's to write; else the
+// whole one.
+std::string nvml_path_of(const std::string& directory);
+std::string own_nvml_path(const std::string& directory);
+
+// That of the default world.
+std::string simulated_nvml_path();
 
 }  // namespace gpuyard::sim

@@ -1,7 +1,6 @@
 #include "sim/world_file.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,9 @@
 #include <fstream>
 #include <thread>
 
+#include <gtest/gtest.h>
+
+#include "base/scratch_directory_for_tests.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_reader.h"
 #include "sim/world_writer.h"
@@ -272,6 +274,26 @@ TEST_F(WorldFileTest, ALogWithAnImpossibleCountIsEmpty) {
   EXPECT_TRUE(reader->writes().empty());
   overwrite(offsetof(WorldFile, events), std::uint64_t{1} << 40);
   EXPECT_TRUE(reader->events_after(0).empty());
+}
+
+}  // namespace
+
+// Whose library a world's own one may be.
+namespace {
+
+// A daemon of real GPUs that anybody could make call itself simulated is worth nothing.
+TEST(WorldDirectory, ItsLibraryIsBelievedIfNobodyElseCouldHavePutItThere) {
+  const ScratchDirectory world;
+  const std::string own = world.write("libnvidia-ml.so.1", "a library", 0644);
+  EXPECT_EQ(nvml_path_of(world.path()), own);
+  ::chmod(world.path().c_str(), 0777);
+  EXPECT_NE(nvml_path_of(world.path()), own) << "others may write its directory";
+  ::chmod(world.path().c_str(), 0755);
+  ::chmod(own.c_str(), 0664);
+  EXPECT_NE(nvml_path_of(world.path()), own) << "others may write it";
+  ::unlink(own.c_str());
+  ASSERT_EQ(::symlink("/etc/passwd", own.c_str()), 0);
+  EXPECT_NE(nvml_path_of(world.path()), own) << "a link leads anywhere";
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "nvml/abi.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_keeper.h"

@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "base/spawn.h"
-#include "sim/gpu_named.h"
+#include "sim/gpu_changes.h"
 #include "sim/world_keeper_for_tests.h"
 
 namespace gpuyard::sim {

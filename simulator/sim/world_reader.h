@@ -85,8 +85,8 @@ class WorldReader {
   Result<void> resolve_models();
   // Beyond the end of a file no memory is behind the mapping.
   bool is_whole() const;
-  template <class Copy>
-  bool copy_slot(Copy&& copy) const;
+  template <class T, class Copy>
+  std::optional<T> copy_slot(Copy&& copy) const;
 
   std::string directory_;
 

@@ -1,5 +1,6 @@
 // Clocks as they are and as they may be, and the performance state.
 #include <array>
+#include <ranges>
 
 #include "sim_nvml/device_call.h"
 
@@ -7,8 +8,8 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Call;
-using sim_nvml::Device;
 
 constexpr unsigned kClockTypes = 4;  // graphics, SM, memory, video
 constexpr unsigned kClockIds = 4;
@@ -41,13 +42,13 @@ std::optional<std::uint32_t> clock_of(const Device& d, unsigned type, unsigned i
   if (!has_application_clocks(d)) return std::nullopt;
   if (id == kClockIdCustomerBoostMax) return highest_clocks(d)[type];
   const std::uint32_t mhz = application_clocks(d)[type];
-  return sim_nvml::when(mhz != 0, mhz);
+  return when(mhz != 0, mhz);
 }
 
 // `known`: the caller's numbers mean something.
 template <class Choose>
 ReturnCode read_clock(Call call, DeviceHandle handle, bool known, unsigned* out, Choose&& choose) {
-  return sim_nvml::read_one(call, handle, known ? out : nullptr, choose);
+  return read_one(call, handle, known ? out : nullptr, choose);
 }
 
 }  // namespace
@@ -83,36 +84,124 @@ SIM_NVML_ENTRY nvmlDeviceGetDefaultApplicationsClock(DeviceHandle handle, unsign
 
 SIM_NVML_ENTRY nvmlDeviceGetSupportedMemoryClocks(DeviceHandle handle, unsigned* count,
                                                   unsigned* mhz) {
-  return sim_nvml::on_device(
-      Call::max_clocks, handle, sim_nvml::is_list(count, mhz), [&](const Device& device) {
-        return sim_nvml::put_list(sim::supported_memory_clocks(device.model), count, mhz,
-                                  [](std::uint32_t clock) { return clock; });
-      });
+  return on_device(Call::max_clocks, handle, is_list(count, mhz), [&](const Device& device) {
+    return put_list(sim::supported_memory_clocks(device.model), count, mhz,
+                    [](std::uint32_t clock) { return clock; });
+  });
 }
 
 // Highest first, as a driver lists them.
 SIM_NVML_ENTRY nvmlDeviceGetSupportedGraphicsClocks(DeviceHandle handle, unsigned memory_mhz,
                                                     unsigned* count, unsigned* mhz) {
-  return sim_nvml::on_device(
-      Call::max_clocks, handle, sim_nvml::is_list(count, mhz), [&](const Device& device) {
-        const auto range = sim::supported_sm_clocks(device.model, memory_mhz);
-        if (range.highest == 0) return kNotFound;
-        const unsigned step = device.model.clocks.sm_step;
-        const unsigned steps = (range.highest - range.lowest) / step + 1;
-        const unsigned room = *count;
-        *count = steps;
-        if (room < steps) return kInsufficientSize;
-        for (unsigned i = 0; i < steps; ++i) mhz[i] = range.lowest + (steps - 1 - i) * step;
-        return kSuccess;
-      });
+  return on_device(Call::max_clocks, handle, is_list(count, mhz), [&](const Device& device) {
+    const auto range = sim::supported_sm_clocks(device.model, memory_mhz);
+    if (range.highest == 0) return kNotFound;
+    const unsigned step = device.model.clocks.sm_step;
+    const unsigned steps = (range.highest - range.lowest) / step + 1;
+    return put_list(std::views::iota(0U, steps), count, mhz,
+                    [&](unsigned i) { return range.lowest + (steps - 1 - i) * step; });
+  });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetPerformanceState(DeviceHandle handle, unsigned* state) {
-  return sim_nvml::read_one(Call::performance_state, handle, state,
-                            [](const Device& d) { return d.record.performance_state; });
+  return read_one(Call::performance_state, handle, state, &sim::GpuRecord::performance_state);
 }
 
 // The same under its older name.
 SIM_NVML_ENTRY nvmlDeviceGetPowerState(DeviceHandle handle, unsigned* state) {
   return nvmlDeviceGetPerformanceState(handle, state);
+}
+
+// Why clocks are where they are, and for how long they were held there.
+namespace {
+
+// What the simulated GPUs can show; a real one names its own set here too.
+constexpr unsigned long long kReasons = sim::kReasonIdle | sim::kReasonApplicationClocks |
+                                        sim::kReasonPowerCap | sim::kReasonHardwareSlowdown |
+                                        sim::kReasonSoftwareThermal | sim::kReasonHardwareThermal;
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetCurrentClocksEventReasons(DeviceHandle handle,
+                                                      unsigned long long* reasons) {
+  return read_one(Call::throttle_reasons, handle, reasons, &sim::GpuRecord::clock_reasons);
+}
+
+// The same under its older name.
+SIM_NVML_ENTRY nvmlDeviceGetCurrentClocksThrottleReasons(DeviceHandle handle,
+                                                         unsigned long long* reasons) {
+  return nvmlDeviceGetCurrentClocksEventReasons(handle, reasons);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetSupportedClocksEventReasons(DeviceHandle handle,
+                                                        unsigned long long* reasons) {
+  return read_one(Call::throttle_reasons, handle, reasons, [](const Device&) { return kReasons; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetSupportedClocksThrottleReasons(DeviceHandle handle,
+                                                           unsigned long long* reasons) {
+  return nvmlDeviceGetSupportedClocksEventReasons(handle, reasons);
+}
+
+// The other policies exist, and no simulated GPU is ever held back by one of them.
+SIM_NVML_ENTRY nvmlDeviceGetViolationStatus(DeviceHandle handle, unsigned policy,
+                                            ViolationTime* out) {
+  return on_device(
+      Call::throttle_times, handle, out != nullptr && policy < kViolationKinds,
+      [&](const Device& device) {
+        if (policy != kViolationPower && policy != kViolationThermal) return kNotSupported;
+        const sim::GpuRecord& record = device.record;
+        *out = {.reference_us = wall_clock_us(),
+                .violation_ns = policy == kViolationPower
+                                    ? record.power_cap_ns
+                                    : record.software_thermal_ns + record.hardware_thermal_ns};
+        return kSuccess;
+      });
+}
+
+// Power, its limits, and energy.
+namespace {
+
+// From Ampere on the reading is an average of about a second, except on GA100.
+bool averages_power(const sim::Model& model) {
+  constexpr unsigned kAmpere = 7;  // nvmlDeviceArchitecture_t
+  const bool ga100 = model.compute_major == 8 && model.compute_minor == 0;
+  return model.architecture >= kAmpere && !ga100;
+}
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetPowerUsage(DeviceHandle handle, unsigned* milliwatts) {
+  return read_one(Call::power_usage, handle, milliwatts, [](const Device& d) {
+    return averages_power(d.model) ? d.record.power_average_mw : d.record.power_mw;
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPowerManagementLimit(DeviceHandle handle, unsigned* milliwatts) {
+  return read_one(Call::power_limits, handle, milliwatts, &sim::GpuRecord::power_limit_mw);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetEnforcedPowerLimit(DeviceHandle handle, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(handle, milliwatts);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPowerManagementDefaultLimit(DeviceHandle handle, unsigned* milliwatts) {
+  return read_one(Call::power_limits, handle, milliwatts, &sim::Model::cap_default_mw);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle handle, unsigned* least,
+                                                            unsigned* most) {
+  return read_two(Call::power_limits, handle, least, most, [](const Device& d) {
+    return std::optional(std::pair(d.model.cap_min_mw, d.model.cap_max_mw));
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetTotalEnergyConsumption(DeviceHandle handle,
+                                                   unsigned long long* millijoules) {
+  return read_one(Call::total_energy, handle, millijoules, &sim::GpuRecord::energy_mj);
+}
+
+// Whether the driver manages power at all: it does on every board since Kepler.
+SIM_NVML_ENTRY nvmlDeviceGetPowerManagementMode(DeviceHandle handle, unsigned* mode) {
+  return read_one(Call::power_limits, handle, mode, [](const Device&) { return 1; });
 }

@@ -2,7 +2,10 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <mutex>
 
 namespace gpuyard::nvml {
 
@@ -45,6 +48,76 @@ nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size) {
   text.copy(out, text.size());
   out[text.size()] = '\0';
   return nvml::kSuccess;
+}
+
+namespace {
+
+constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world moves no oftener
+
+// How often this process obeyed each fault that has a number of times. Any thread.
+class TimesObeyed {
+ public:
+  // False: it was obeyed often enough.
+  bool count(std::uint32_t whose, std::size_t entry, const sim::CallFault& fault) {
+    if (fault.times == 0) return true;
+    const std::lock_guard lock(mutex_);
+    Obeyed& obeyed = of_[whose * sim::kMaxCallFaults + entry];
+    if (obeyed.number != fault.number) obeyed = {.number = fault.number, .times = 0};
+    if (obeyed.times >= fault.times) return false;
+    ++obeyed.times;
+    return true;
+  }
+
+ private:
+  struct Obeyed {
+    std::uint64_t number = 0;
+    std::uint32_t times = 0;
+  };
+
+  std::mutex mutex_;
+  std::array<Obeyed, (sim::kMaxGpus + 1) * sim::kMaxCallFaults> of_{};
+};
+
+TimesObeyed& times_obeyed() {
+  static TimesObeyed& only = *new TimesObeyed;  // never destroyed, as the session is not
+  return only;
+}
+
+}  // namespace
+
+void sleep_for(std::uint32_t milliseconds) {
+  timespec left{.tv_sec = milliseconds / 1000,
+                .tv_nsec = static_cast<long>(milliseconds % 1000) * 1'000'000};
+  while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+std::uint64_t monotonic_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
+}
+
+nvml::ReturnCode obey(const CallsNow& calls_now, std::uint32_t whose, sim::Call call) {
+  auto calls = calls_now();
+  if (!calls) return nvml::kDriverNotLoaded;
+  const auto entry = sim::fault_of(*calls, call);
+  if (!entry) return nvml::kSuccess;
+  const sim::CallFault fault = (*calls)[*entry];
+  if (!times_obeyed().count(whose, *entry, fault)) return nvml::kSuccess;
+
+  const std::uint64_t until = monotonic_us() + std::uint64_t{fault.latency_ms} * 1000;
+  for (;;) {
+    const std::uint64_t now = monotonic_us();
+    const bool for_ever = fault.latency_ms == sim::kNeverReturns;
+    if (!for_ever && now >= until) return fault.code;
+    const std::uint64_t left_ms = for_ever ? kLookAgainAfterMs : (until - now + 999) / 1000;
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
+    calls = calls_now();
+    if (!calls) return nvml::kDriverNotLoaded;
+    if ((*calls)[*entry] != fault) return nvml::kSuccess;
+  }
 }
 
 }  // namespace gpuyard::sim_nvml

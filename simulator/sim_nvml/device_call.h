@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 
 #include "nvml/abi.h"
+#include "sim/world_record.h"
 #include "sim_nvml/session.h"
 
 // A function of NVML's interface: the only names this library shows.
@@ -85,11 +87,23 @@ nvml::ReturnCode put_one(const std::optional<Value>& value, T* out) {
   return value ? put_one(*value, out) : nvml::kNotSupported;
 }
 
+// What `read` says of the device: a member of its record or its model, or a function.
+template <class Read>
+auto read_of(const Device& device, const Read& read) {
+  if constexpr (requires { device.record.*read; }) {
+    return device.record.*read;
+  } else if constexpr (requires { device.model.*read; }) {
+    return device.model.*read;
+  } else {
+    return read(device);
+  }
+}
+
 // The commonest call: one number, or an empty optional where the model has none.
 template <class T, class Read>
 nvml::ReturnCode read_one(sim::Call call, nvml::DeviceHandle handle, T* out, Read&& read) {
   return on_device(call, handle, out != nullptr,
-                   [&](const Device& device) { return put_one(read(device), out); });
+                   [&](const Device& device) { return put_one(read_of(device, read), out); });
 }
 
 // Two of them, which NVML always asks for together.
@@ -120,5 +134,23 @@ nvml::ReturnCode put_list(const Items& items, unsigned* count, T* out, Convert&&
 inline bool is_list(const unsigned* count, const void* out) {
   return count != nullptr && (*count == 0 || out != nullptr);
 }
+
+// What a fault makes of one call, inside the program that calls: a wait, a code, both.
+
+// Whose faults: a GPU's, by its place, or those of the driver.
+inline constexpr std::uint32_t kOfTheDriver = sim::kMaxGpus;
+
+// The faults as they are now; empty: the world is dead.
+using CallsNow = std::function<std::optional<sim::CallFaults>()>;
+
+// Waits for as long as the fault lasts that this call has to obey, and says what to answer: its
+// code; success, if there is none, it has had its times in this process, or it was cleared
+// meanwhile; driver not loaded, if the world died.
+nvml::ReturnCode obey(const CallsNow&, std::uint32_t whose, sim::Call);
+
+// Never a busy wait, and not cut short by a signal.
+void sleep_for(std::uint32_t milliseconds);
+
+std::uint64_t monotonic_us();
 
 }  // namespace gpuyard::sim_nvml

@@ -5,15 +5,13 @@
 
 #include "sim_nvml/device_call.h"
 #include "sim_nvml/handle_table.h"
-#include "sim_nvml/obey.h"
 
 namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Call;
-using sim_nvml::Device;
-using sim_nvml::OpenedDriver;
 
 constexpr std::size_t kMostSets = 256;  // at a time, of one client
 // A real driver sleeps until something happens: looking as often as a world moves would cost a
@@ -25,7 +23,7 @@ struct Registered {
   std::uint64_t seen = 0;  // the sequence number of the last event told or passed over
 };
 
-using EventSets = sim_nvml::HandleTable<EventSet, Registered, kMostSets>;
+using EventSets = HandleTable<EventSet, Registered, kMostSets>;
 
 EventSets& event_sets() {
   static EventSets& only = *new EventSets;  // never destroyed, as the session is not
@@ -63,47 +61,46 @@ ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
 
 // Looks, and looks again every 50 ms until something happened or `timeout_ms` passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
-  const std::uint64_t deadline = sim_nvml::monotonic_us() + std::uint64_t{timeout_ms} * 1000;
+  const std::uint64_t deadline = monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {
-    const auto driver = sim_nvml::session().driver();
+    const auto driver = session().driver();
     if (driver == nullptr) return kUninitialized;
     const auto registered = event_sets().get(set);
     if (!registered) return kInvalidArgument;
     if (const auto event = next_event(driver->world(), set)) {
-      out = {.device = sim_nvml::handle_of(event->gpu), .type = event->type, .data = event->data};
+      out = {.device = handle_of(event->gpu), .type = event->type, .data = event->data};
       return kSuccess;
     }
     if (const auto code = health_of(*driver, *registered); code != kSuccess) return code;
-    const std::uint64_t now = sim_nvml::monotonic_us();
+    const std::uint64_t now = monotonic_us();
     if (now >= deadline) return kTimeout;
     const std::uint64_t left_ms = (deadline - now + 999) / 1000;
-    sim_nvml::sleep_for(
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
   }
 }
 
 }  // namespace
 
 SIM_NVML_ENTRY nvmlEventSetCreate(EventSet* out) {
-  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+  return on_driver(out != nullptr, [&](const OpenedDriver& driver) {
     *out = event_sets().make({.types = {}, .seen = driver.world().event_count()});
     return *out != nullptr ? kSuccess : kMemory;
   });
 }
 
 SIM_NVML_ENTRY nvmlEventSetFree(EventSet set) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   return event_sets().free(set) ? kSuccess : kInvalidArgument;
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetSupportedEventTypes(DeviceHandle handle, unsigned long long* out) {
-  return sim_nvml::read_one(Call::events, handle, out, supported_types);
+  return read_one(Call::events, handle, out, supported_types);
 }
 
 // All of the types or, if one of them is not supported, none.
 SIM_NVML_ENTRY nvmlDeviceRegisterEvents(DeviceHandle handle, unsigned long long types,
                                         EventSet set) {
-  return sim_nvml::on_device(
+  return on_device(
       Call::events, handle, event_sets().get(set).has_value(), [&](const Device& device) {
         if ((types & ~supported_types(device)) != 0) return kNotSupported;
         const bool there = event_sets().change(
@@ -113,7 +110,7 @@ SIM_NVML_ENTRY nvmlDeviceRegisterEvents(DeviceHandle handle, unsigned long long 
 }
 
 SIM_NVML_ENTRY nvmlEventSetWait_v2(EventSet set, EventData* out, unsigned timeout_ms) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   return wait_for(set, timeout_ms, *out);
 }

@@ -14,16 +14,15 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::MemoryRepair;
-using sim_nvml::Device;
-using sim_nvml::when;
 
 using Number = std::optional<std::uint64_t>;  // empty: this model does not have it
 
 struct Field {
   unsigned id;
-  unsigned value_type;
   Number (*read)(const Device&, unsigned scope);
+  unsigned value_type = kValueUnsigned;
 };
 
 constexpr int kMostValues = 1024;       // of one call; NVML knows some 270 ids
@@ -60,7 +59,7 @@ Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLink
 }
 
 Number of_gpu(unsigned scope, std::uint64_t value) {
-  return when(scope == sim_nvml::kScopeGpu, value);
+  return when(scope == kScopeGpu, value);
 }
 
 // One expression of a device `d` and a scope.
@@ -68,57 +67,46 @@ Number of_gpu(unsigned scope, std::uint64_t value) {
   [](const Device& d, [[maybe_unused]] unsigned scope) -> Number { return expression; }
 
 constexpr std::array kFields{
-    Field{kFieldEccMode, kValueUnsigned, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode))},
-    Field{kFieldEccModePending, kValueUnsigned,
-          SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode_pending))},
-    Field{kFieldEccVolatileCorrected, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_corrected))},
-    Field{kFieldEccVolatileUncorrected, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_uncorrected))},
-    Field{kFieldEccAggregateCorrected, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_corrected))},
-    Field{kFieldEccAggregateUncorrected, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_uncorrected))},
-    Field{kFieldRetiredSingleBit, kValueUnsigned,
-          SIM_NVML_FIELD(pages(d, d.record.retired_pages_single_bit))},
-    Field{kFieldRetiredDoubleBit, kValueUnsigned,
-          SIM_NVML_FIELD(pages(d, d.record.retired_pages_double_bit))},
-    Field{kFieldRetiredPending, kValueUnsigned,
-          SIM_NVML_FIELD(pages(d, d.record.retired_pages_pending))},
-    Field{kFieldViolationPower, kValueUnsignedLongLong, SIM_NVML_FIELD(d.record.power_cap_ns)},
-    Field{kFieldViolationThermal, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(d.record.software_thermal_ns + d.record.hardware_thermal_ns)},
-    Field{
-        kFieldMemoryTemperature, kValueUnsigned,
-        SIM_NVML_FIELD(when(d.model.has_memory_temperature, d.record.memory_temperature_celsius))},
-    Field{kFieldTotalEnergy, kValueUnsignedLongLong, SIM_NVML_FIELD(d.record.energy_mj)},
-    Field{kFieldNvlinkSpeedCommon, kValueUnsigned,
-          SIM_NVML_FIELD(links(d, d.model.nvlink.link_mb_per_s))},
-    Field{kFieldNvlinkCount, kValueUnsigned, SIM_NVML_FIELD(links(d, d.model.nvlink.links))},
-    Field{kFieldPcieReplays, kValueUnsigned, SIM_NVML_FIELD(d.record.pcie_replays)},
-    Field{kFieldNvlinkDataTx, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(link_kib(d, d.record.nvlink_tx_bytes, scope))},
-    Field{kFieldNvlinkDataRx, kValueUnsignedLongLong,
-          SIM_NVML_FIELD(link_kib(d, d.record.nvlink_rx_bytes, scope))},
-    Field{kFieldRemappedCorrected, kValueUnsigned,
-          SIM_NVML_FIELD(rows(d, d.record.rows.corrected_rows))},
-    Field{kFieldRemappedUncorrected, kValueUnsigned,
-          SIM_NVML_FIELD(rows(d, d.record.rows.uncorrected_rows))},
-    Field{kFieldRemappedPending, kValueUnsigned, SIM_NVML_FIELD(rows(d, d.record.rows.pending))},
-    Field{kFieldRemappedFailure, kValueUnsigned, SIM_NVML_FIELD(rows(d, d.record.rows.failed))},
-    Field{kFieldNvlinkSpeed, kValueUnsigned,
+    Field{kFieldEccMode, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode))},
+    Field{kFieldEccModePending, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode_pending))},
+    Field{kFieldEccVolatileCorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_corrected)),
+          kValueUnsignedLongLong},
+    Field{kFieldEccVolatileUncorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_uncorrected)),
+          kValueUnsignedLongLong},
+    Field{kFieldEccAggregateCorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_corrected)),
+          kValueUnsignedLongLong},
+    Field{kFieldEccAggregateUncorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_aggregate_uncorrected)),
+          kValueUnsignedLongLong},
+    Field{kFieldRetiredSingleBit, SIM_NVML_FIELD(pages(d, d.record.retired_pages_single_bit))},
+    Field{kFieldRetiredDoubleBit, SIM_NVML_FIELD(pages(d, d.record.retired_pages_double_bit))},
+    Field{kFieldRetiredPending, SIM_NVML_FIELD(pages(d, d.record.retired_pages_pending))},
+    Field{kFieldViolationPower, SIM_NVML_FIELD(d.record.power_cap_ns), kValueUnsignedLongLong},
+    Field{kFieldViolationThermal,
+          SIM_NVML_FIELD(d.record.software_thermal_ns + d.record.hardware_thermal_ns),
+          kValueUnsignedLongLong},
+    Field{kFieldMemoryTemperature, SIM_NVML_FIELD(when(d.model.has_memory_temperature,
+                                                       d.record.memory_temperature_celsius))},
+    Field{kFieldTotalEnergy, SIM_NVML_FIELD(d.record.energy_mj), kValueUnsignedLongLong},
+    Field{kFieldNvlinkSpeedCommon, SIM_NVML_FIELD(links(d, d.model.nvlink.link_mb_per_s))},
+    Field{kFieldNvlinkCount, SIM_NVML_FIELD(links(d, d.model.nvlink.links))},
+    Field{kFieldPcieReplays, SIM_NVML_FIELD(d.record.pcie_replays)},
+    Field{kFieldNvlinkDataTx, SIM_NVML_FIELD(link_kib(d, d.record.nvlink_tx_bytes, scope)),
+          kValueUnsignedLongLong},
+    Field{kFieldNvlinkDataRx, SIM_NVML_FIELD(link_kib(d, d.record.nvlink_rx_bytes, scope)),
+          kValueUnsignedLongLong},
+    Field{kFieldRemappedCorrected, SIM_NVML_FIELD(rows(d, d.record.rows.corrected_rows))},
+    Field{kFieldRemappedUncorrected, SIM_NVML_FIELD(rows(d, d.record.rows.uncorrected_rows))},
+    Field{kFieldRemappedPending, SIM_NVML_FIELD(rows(d, d.record.rows.pending))},
+    Field{kFieldRemappedFailure, SIM_NVML_FIELD(rows(d, d.record.rows.failed))},
+    Field{kFieldNvlinkSpeed,
           SIM_NVML_FIELD(when(scope < d.model.nvlink.links, d.model.nvlink.link_mb_per_s))},
-    Field{kFieldPowerAverage, kValueUnsigned,
-          SIM_NVML_FIELD(of_gpu(scope, d.record.power_average_mw))},
-    Field{kFieldPowerInstant, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.record.power_mw))},
-    Field{kFieldPowerLimitMin, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_min_mw))},
-    Field{kFieldPowerLimitMax, kValueUnsigned, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_max_mw))},
-    Field{kFieldPowerLimitDefault, kValueUnsigned,
-          SIM_NVML_FIELD(of_gpu(scope, d.model.cap_default_mw))},
-    Field{kFieldPowerLimitCurrent, kValueUnsigned,
-          SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
-    Field{kFieldPowerLimitRequested, kValueUnsigned,
-          SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
+    Field{kFieldPowerAverage, SIM_NVML_FIELD(of_gpu(scope, d.record.power_average_mw))},
+    Field{kFieldPowerInstant, SIM_NVML_FIELD(of_gpu(scope, d.record.power_mw))},
+    Field{kFieldPowerLimitMin, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_min_mw))},
+    Field{kFieldPowerLimitMax, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_max_mw))},
+    Field{kFieldPowerLimitDefault, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_default_mw))},
+    Field{kFieldPowerLimitCurrent, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
+    Field{kFieldPowerLimitRequested, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
 };
 
 // The value lies in the first bytes of the union, by its type.
@@ -134,7 +122,7 @@ void store(const Field& field, std::uint64_t number, FieldValue& out) {
 }
 
 void answer(const Device& device, FieldValue& value) {
-  value.timestamp_us = static_cast<long long>(sim_nvml::wall_clock_us());
+  value.timestamp_us = static_cast<long long>(wall_clock_us());
   value.latency_us = 0;
   const auto field = std::ranges::find(kFields, value.field_id, &Field::id);
   if (field == kFields.end()) {
@@ -151,7 +139,7 @@ void answer(const Device& device, FieldValue& value) {
 
 SIM_NVML_ENTRY nvmlDeviceGetFieldValues(DeviceHandle handle, int count, FieldValue* values) {
   const bool given = values != nullptr && count > 0 && count <= kMostValues;
-  return sim_nvml::on_device(sim::Call::field_values, handle, given, [&](const Device& device) {
+  return on_device(sim::Call::field_values, handle, given, [&](const Device& device) {
     for (int i = 0; i < count; ++i) answer(device, values[i]);
     return kSuccess;
   });

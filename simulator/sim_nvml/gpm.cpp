@@ -10,9 +10,9 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Activity;
 using sim::Call;
-using sim_nvml::Device;
 
 constexpr std::size_t kMostGpmSamples = 4096;     // at a time, of one client
 constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are refreshed no oftener
@@ -50,7 +50,7 @@ Counters counters_of(const Device& d) {
           .nvlink_rx = sum(d.record.nvlink_rx_bytes)};
 }
 
-using Samples = sim_nvml::HandleTable<GpmSample, Counters, kMostGpmSamples>;
+using Samples = HandleTable<GpmSample, Counters, kMostGpmSamples>;
 
 Samples& samples() {
   static Samples& only = *new Samples;  // never destroyed, as the session is not
@@ -62,16 +62,21 @@ struct Interval {
   const Counters& older;
   const Counters& newer;
   std::uint64_t us() const { return newer.elapsed_us - older.elapsed_us; }
-  double percent(Activity activity) const {
-    const auto i = static_cast<std::size_t>(activity);
-    const auto busy = static_cast<double>(newer.activity_us[i] - older.activity_us[i]);
-    return std::clamp(100.0 * busy / static_cast<double>(us()), 0.0, 100.0);
-  }
-  double mib_per_s(std::uint64_t Counters::* bytes) const {
-    const auto moved = static_cast<double>(newer.*bytes - older.*bytes);
-    return moved / 1048576.0 / (static_cast<double>(us()) / 1e6);
-  }
 };
+
+template <Activity activity>
+double percent(const Interval& interval) {
+  constexpr auto i = static_cast<std::size_t>(activity);
+  const auto busy =
+      static_cast<double>(interval.newer.activity_us[i] - interval.older.activity_us[i]);
+  return std::clamp(100.0 * busy / static_cast<double>(interval.us()), 0.0, 100.0);
+}
+
+template <std::uint64_t Counters::* bytes>
+double mib_per_s(const Interval& interval) {
+  const auto moved = static_cast<double>(interval.newer.*bytes - interval.older.*bytes);
+  return moved / 1048576.0 / (static_cast<double>(interval.us()) / 1e6);
+}
 
 struct Metric {
   unsigned id;
@@ -80,27 +85,19 @@ struct Metric {
 };
 
 constexpr std::array kMetrics{
-    Metric{kGpmGraphics, "Graphics Util",
-           [](const Interval& i) { return i.percent(Activity::graphics); }},
-    Metric{kGpmSm, "SM Util", [](const Interval& i) { return i.percent(Activity::sm); }},
-    Metric{kGpmOccupancy, "SM Occupancy",
-           [](const Interval& i) { return i.percent(Activity::occupancy); }},
-    Metric{kGpmInteger, "Integer Util",
-           [](const Interval& i) { return i.percent(Activity::integer); }},
-    Metric{kGpmTensor, "Any Tensor Util",
-           [](const Interval& i) { return i.percent(Activity::tensor); }},
-    Metric{kGpmDram, "DRAM BW Util", [](const Interval& i) { return i.percent(Activity::dram); }},
-    Metric{kGpmFp64, "FP64 Util", [](const Interval& i) { return i.percent(Activity::fp64); }},
-    Metric{kGpmFp32, "FP32 Util", [](const Interval& i) { return i.percent(Activity::fp32); }},
-    Metric{kGpmFp16, "FP16 Util", [](const Interval& i) { return i.percent(Activity::fp16); }},
-    Metric{kGpmPcieTx, "PCIe TX",
-           [](const Interval& i) { return i.mib_per_s(&Counters::pcie_tx); }},
-    Metric{kGpmPcieRx, "PCIe RX",
-           [](const Interval& i) { return i.mib_per_s(&Counters::pcie_rx); }},
-    Metric{kGpmNvlinkRx, "NVLink RX",
-           [](const Interval& i) { return i.mib_per_s(&Counters::nvlink_rx); }},
-    Metric{kGpmNvlinkTx, "NVLink TX",
-           [](const Interval& i) { return i.mib_per_s(&Counters::nvlink_tx); }},
+    Metric{kGpmGraphics, "Graphics Util", percent<Activity::graphics>},
+    Metric{kGpmSm, "SM Util", percent<Activity::sm>},
+    Metric{kGpmOccupancy, "SM Occupancy", percent<Activity::occupancy>},
+    Metric{kGpmInteger, "Integer Util", percent<Activity::integer>},
+    Metric{kGpmTensor, "Any Tensor Util", percent<Activity::tensor>},
+    Metric{kGpmDram, "DRAM BW Util", percent<Activity::dram>},
+    Metric{kGpmFp64, "FP64 Util", percent<Activity::fp64>},
+    Metric{kGpmFp32, "FP32 Util", percent<Activity::fp32>},
+    Metric{kGpmFp16, "FP16 Util", percent<Activity::fp16>},
+    Metric{kGpmPcieTx, "PCIe TX", mib_per_s<&Counters::pcie_tx>},
+    Metric{kGpmPcieRx, "PCIe RX", mib_per_s<&Counters::pcie_rx>},
+    Metric{kGpmNvlinkRx, "NVLink RX", mib_per_s<&Counters::nvlink_rx>},
+    Metric{kGpmNvlinkTx, "NVLink TX", mib_per_s<&Counters::nvlink_tx>},
 };
 
 void answer(const Interval& interval, GpmMetric& out) {
@@ -118,7 +115,7 @@ void answer(const Interval& interval, GpmMetric& out) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlGpmQueryDeviceSupport(DeviceHandle handle, GpmSupport* out) {
-  return sim_nvml::on_device(Call::gpm, handle, out != nullptr, [&](const Device& device) {
+  return on_device(Call::gpm, handle, out != nullptr, [&](const Device& device) {
     if (!is_version_1(out->version)) return kArgumentVersionMismatch;
     out->supported = device.model.has_gpm ? 1 : 0;
     return kSuccess;
@@ -126,30 +123,29 @@ SIM_NVML_ENTRY nvmlGpmQueryDeviceSupport(DeviceHandle handle, GpmSupport* out) {
 }
 
 SIM_NVML_ENTRY nvmlGpmSampleAlloc(GpmSample* out) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   *out = samples().make({});
   return *out != nullptr ? kSuccess : kMemory;
 }
 
 SIM_NVML_ENTRY nvmlGpmSampleFree(GpmSample sample) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   return samples().free(sample) ? kSuccess : kInvalidArgument;
 }
 
 SIM_NVML_ENTRY nvmlGpmSampleGet(DeviceHandle handle, GpmSample sample) {
-  return sim_nvml::on_device(
-      Call::gpm, handle, samples().get(sample).has_value(), [&](const Device& device) {
-        if (!device.model.has_gpm) return kNotSupported;
-        const auto taken = counters_of(device);
-        const bool there = samples().change(sample, [&](Counters& kept) { kept = taken; });
-        return there ? kSuccess : kInvalidArgument;
-      });
+  return on_device(Call::gpm, handle, samples().get(sample).has_value(), [&](const Device& device) {
+    if (!device.model.has_gpm) return kNotSupported;
+    const auto taken = counters_of(device);
+    const bool there = samples().change(sample, [&](Counters& kept) { kept = taken; });
+    return there ? kSuccess : kInvalidArgument;
+  });
 }
 
 // Nothing behind the first `count` metrics is the caller's.
 SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;
   if (!is_version_1(out->version)) return kArgumentVersionMismatch;
   const auto older = samples().get(out->sample1);

@@ -7,13 +7,12 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
-using sim_nvml::Device;
-using sim_nvml::OpenedDriver;
+using namespace gpuyard::sim_nvml;
 
 ReturnCode find(const OpenedDriver& driver, std::uint32_t index, DeviceHandle* out) {
   const std::uint32_t place = driver.place_of(index);
-  return sim_nvml::on_gpu(driver, place, sim::Call::handle, [&](const Device& device) {
-    *out = sim_nvml::handle_of(device.place);
+  return on_gpu(driver, place, sim::Call::handle, [&](const Device& device) {
+    *out = handle_of(device.place);
     return kSuccess;
   });
 }
@@ -21,7 +20,7 @@ ReturnCode find(const OpenedDriver& driver, std::uint32_t index, DeviceHandle* o
 // The first GPU whose identity matches, or not found.
 template <class Matches>
 ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
-  const auto driver = sim_nvml::session().driver();
+  const auto driver = session().driver();
   if (driver == nullptr) return kUninitialized;
   if (name == nullptr || out == nullptr) return kInvalidArgument;
   for (std::uint32_t index = 0; index < driver->gpu_count(); ++index) {
@@ -34,7 +33,7 @@ ReturnCode find_by(const void* name, DeviceHandle* out, Matches&& matches) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetCount_v2(unsigned* out) {
-  return sim_nvml::on_driver(out != nullptr, [&](const OpenedDriver& driver) {
+  return on_driver(out != nullptr, [&](const OpenedDriver& driver) {
     *out = driver.gpu_count();
     return kSuccess;
   });
@@ -45,7 +44,7 @@ SIM_NVML_ENTRY nvmlDeviceGetCount(unsigned* out) {
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* out) {
-  const auto driver = sim_nvml::session().driver();
+  const auto driver = session().driver();
   if (driver == nullptr) return kUninitialized;
   if (out == nullptr || index >= driver->gpu_count()) return kInvalidArgument;
   return find(*driver, index, out);
@@ -78,3 +77,38 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId_v2(const char* text, DeviceHandle* 
 SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId(const char* text, DeviceHandle* out) {
   return nvmlDeviceGetHandleByPciBusId_v2(text, out);
 }
+
+// Functions that no simulated GPU supports, as no GPU of these models does under this driver, or
+// none without MIG devices. They exist because a client may refuse a whole library for one missing
+// name, or, as nvtop does, show no GPU at all.
+// All take the device first. Further arguments are not declared: the C calling convention lets a
+// function ignore them.
+#define SIM_NVML_UNSUPPORTED(name)                                                      \
+  SIM_NVML_ENTRY name(gpuyard::nvml::DeviceHandle handle) {                             \
+    return gpuyard::sim_nvml::on_device(                                                \
+        gpuyard::sim::Call::any, handle, true,                                          \
+        [](const gpuyard::sim_nvml::Device&) { return gpuyard::nvml::kNotSupported; }); \
+  }
+
+// A chip-to-chip link, and memory of the GPU as a NUMA node: Grace Hopper has them.
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetC2cModeInfoV)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetNumaNodeId)
+
+// Windows.
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetDriverModel)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetDriverModel_v2)
+
+// Boards before these.
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetAutoBoostedClocksEnabled)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetBridgeChipInfo)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetGpuOperationMode)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetNvLinkUtilizationCounter)
+
+// MIG devices, where MIG is off.
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetAttributes)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetAttributes_v2)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetComputeInstanceId)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetGpuInstanceId)
+SIM_NVML_UNSUPPORTED(nvmlDeviceGetMigDeviceHandleByIndex)
+
+// Not nvmlSystemGetConfComputeSettings and its like: clients take their presence for support.

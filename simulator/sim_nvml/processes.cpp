@@ -10,10 +10,10 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Call;
 using sim::ProcessKind;
 using sim::ProcessUse;
-using sim_nvml::Device;
 
 enum class List { compute, graphics, mps };
 
@@ -29,50 +29,34 @@ std::optional<std::vector<ProcessUse>> processes_on(const Device& device, List l
   return processes;
 }
 
-void put(const ProcessUse& process, ProcessInfoV1& out) {
-  out = {.pid = process.pid, .used_memory = process.memory_bytes};
-}
-
-void put(const ProcessUse& process, ProcessInfo& out) {
-  out = {.pid = process.pid, .used_memory = process.memory_bytes};
-}
-
-void put(const ProcessUse& process, ProcessDetail& out) {
-  out = {.pid = process.pid, .used_memory = process.memory_bytes};
-}
-
 template <class Entry>
 ReturnCode put_processes(const Device& device, List list, unsigned* count, Entry* out) {
   const auto processes = processes_on(device, list);
   if (!processes) return kUnknown;
-  return sim_nvml::put_list(*processes, count, out, [](const ProcessUse& process) {
-    Entry entry;
-    put(process, entry);
-    return entry;
+  return put_list(*processes, count, out, [](const ProcessUse& process) {
+    return Entry{.pid = process.pid, .used_memory = process.memory_bytes};
   });
 }
 
 template <class Entry>
 ReturnCode list_processes(DeviceHandle handle, List list, unsigned* count, Entry* out) {
-  return sim_nvml::on_device(
-      Call::processes, handle, sim_nvml::is_list(count, out),
-      [&](const Device& device) { return put_processes(device, list, count, out); });
+  return on_device(Call::processes, handle, is_list(count, out),
+                   [&](const Device& device) { return put_processes(device, list, count, out); });
 }
 
 // Drivers of one branch disagree about the entries of the newest lists, and no caller says which it
 // expects.
 ReturnCode list_newest(DeviceHandle handle, List list, unsigned* count, void* out) {
-  return sim_nvml::on_device(
-      Call::processes, handle, sim_nvml::is_list(count, out), [&](const Device& device) {
-        switch (device.driver.process_entry_bytes()) {
-          case sizeof(ProcessInfoV1):
-            return put_processes(device, list, count, static_cast<ProcessInfoV1*>(out));
-          case sizeof(ProcessDetail):
-            return put_processes(device, list, count, static_cast<ProcessDetail*>(out));
-          default:
-            return put_processes(device, list, count, static_cast<ProcessInfo*>(out));
-        }
-      });
+  return on_device(Call::processes, handle, is_list(count, out), [&](const Device& device) {
+    switch (device.driver.process_entry_bytes()) {
+      case sizeof(ProcessInfoV1):
+        return put_processes(device, list, count, static_cast<ProcessInfoV1*>(out));
+      case sizeof(ProcessDetail):
+        return put_processes(device, list, count, static_cast<ProcessDetail*>(out));
+      default:
+        return put_processes(device, list, count, static_cast<ProcessInfo*>(out));
+    }
+  });
 }
 
 }  // namespace
@@ -93,10 +77,10 @@ SIM_NVML_PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses, List::graphics)
 SIM_NVML_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses, List::mps)
 
 SIM_NVML_ENTRY nvmlDeviceGetRunningProcessDetailList(DeviceHandle handle, ProcessDetailList* out) {
-  return sim_nvml::on_device(Call::processes, handle, out != nullptr, [&](const Device& device) {
+  return on_device(Call::processes, handle, out != nullptr, [&](const Device& device) {
     if (out->version != ProcessDetailList{}.version) return kArgumentVersionMismatch;
     const bool known = out->mode <= static_cast<unsigned>(List::mps);
-    if (!known || !sim_nvml::is_list(&out->count, out->entries)) return kInvalidArgument;
+    if (!known || !is_list(&out->count, out->entries)) return kInvalidArgument;
     return put_processes(device, static_cast<List>(out->mode), &out->count, out->entries);
   });
 }
@@ -104,7 +88,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRunningProcessDetailList(DeviceHandle handle, Proces
 // The program of any process of this machine, on a GPU or not. A pid that the world made up has
 // none.
 SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) {
-  if (sim_nvml::session().driver() == nullptr) return kUninitialized;
+  if (session().driver() == nullptr) return kUninitialized;
   if (out == nullptr || size == 0) return kInvalidArgument;
   char path[40];
   std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
@@ -117,4 +101,43 @@ SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) 
   if (length == 0) return kNotFound;
   std::snprintf(out, size, "%s", name);
   return kSuccess;
+}
+
+// How much of a GPU each of its processes used of late.
+namespace {
+
+// The driver keeps one sample per process, and takes them about six times a second.
+constexpr std::uint64_t kSamplePeriodUs = 166'667;
+constexpr unsigned kMostUtilizationSamples = 100;
+
+bool busy(const ProcessUse& process) {
+  return (process.sm_percent | process.memory_percent | process.encoder_percent |
+          process.decoder_percent) != 0;
+}
+
+}  // namespace
+
+// With no buffer it only says how large one could be needed, whether there is a sample or not; an
+// idle GPU, or one without a sample newer than `last_seen`, then has none: not found.
+SIM_NVML_ENTRY nvmlDeviceGetProcessUtilization(DeviceHandle handle, ProcessUtilization* out,
+                                               unsigned* count, unsigned long long last_seen) {
+  return on_device(sim::Call::processes, handle, count != nullptr, [&](const Device& device) {
+    auto processes = device.driver.world().processes(device.place, device.record);
+    if (!processes) return kUnknown;
+    std::erase_if(*processes, [](const ProcessUse& process) { return !busy(process); });
+    if (out == nullptr) {
+      *count = std::max(kMostUtilizationSamples, static_cast<unsigned>(processes->size()));
+      return kInsufficientSize;
+    }
+    const std::uint64_t taken = wall_clock_us() / kSamplePeriodUs * kSamplePeriodUs;
+    if (processes->empty() || taken <= last_seen) return kNotFound;
+    return put_list(*processes, count, out, [&](const ProcessUse& process) {
+      return ProcessUtilization{.pid = process.pid,
+                                .timestamp_us = taken,
+                                .sm = process.sm_percent,
+                                .memory = process.memory_percent,
+                                .encoder = process.encoder_percent,
+                                .decoder = process.decoder_percent};
+    });
+  });
 }

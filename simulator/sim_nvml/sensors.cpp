@@ -5,8 +5,8 @@ namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Call;
-using sim_nvml::Device;
 
 constexpr unsigned kTemperatureV1Version = TemperatureV1{}.version;
 constexpr unsigned kThresholds = 8;           // nvmlTemperatureThresholds_t has so many
@@ -20,20 +20,20 @@ std::optional<unsigned> threshold_of(const sim::TemperatureLimits& limits, unsig
   if (kind == kThresholdSlowdown) celsius = limits.slowdown;
   if (kind == kThresholdMemoryMax) celsius = limits.memory_max;
   if (kind == kThresholdGpuMax) celsius = limits.gpu_max;
-  return sim_nvml::when(celsius != 0, celsius);
+  return when(celsius != 0, celsius);
 }
 
 template <class Read>
 ReturnCode read_video(DeviceHandle handle, unsigned* percent, unsigned* period_us, Read&& read) {
-  return sim_nvml::read_two(
-      Call::video_utilization, handle, percent, period_us,
-      [&](const Device& d) { return std::optional(std::pair(read(d), kVideoPeriodUs)); });
+  return read_two(Call::video_utilization, handle, percent, period_us, [&](const Device& d) {
+    return std::optional(std::pair(read(d), kVideoPeriodUs));
+  });
 }
 
 // A model without fans supports none of these; one with fans rejects a number it does not have.
 template <class Answer>
 ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Answer&& answer) {
-  return sim_nvml::on_device(Call::fan_speed, handle, out != nullptr, [&](const Device& device) {
+  return on_device(Call::fan_speed, handle, out != nullptr, [&](const Device& device) {
     if (device.model.fans == 0) return kNotSupported;
     if (fan >= device.model.fans) return kInvalidArgument;
     return answer(device);
@@ -43,12 +43,11 @@ ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Answer&& a
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetUtilizationRates(DeviceHandle handle, Utilization* out) {
-  return sim_nvml::on_device(Call::utilization_rates, handle, out != nullptr,
-                             [&](const Device& device) {
-                               out->gpu = device.record.gpu_utilization_percent;
-                               out->memory = device.record.memory_utilization_percent;
-                               return kSuccess;
-                             });
+  return on_device(Call::utilization_rates, handle, out != nullptr, [&](const Device& device) {
+    out->gpu = device.record.gpu_utilization_percent;
+    out->memory = device.record.memory_utilization_percent;
+    return kSuccess;
+  });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetEncoderUtilization(DeviceHandle handle, unsigned* percent,
@@ -64,12 +63,12 @@ SIM_NVML_ENTRY nvmlDeviceGetDecoderUtilization(DeviceHandle handle, unsigned* pe
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetTemperature(DeviceHandle handle, unsigned sensor, unsigned* out) {
-  return sim_nvml::read_one(Call::temperature, handle, sensor == kTemperatureGpu ? out : nullptr,
-                            [](const Device& d) { return d.record.temperature_celsius; });
+  return read_one(Call::temperature, handle, sensor == kTemperatureGpu ? out : nullptr,
+                  &sim::GpuRecord::temperature_celsius);
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetTemperatureV(DeviceHandle handle, TemperatureV1* out) {
-  return sim_nvml::on_device(Call::temperature, handle, out != nullptr, [&](const Device& device) {
+  return on_device(Call::temperature, handle, out != nullptr, [&](const Device& device) {
     if (out->version != kTemperatureV1Version) return kArgumentVersionMismatch;
     if (out->sensor != kTemperatureGpu) return kInvalidArgument;
     out->celsius = static_cast<int>(device.record.temperature_celsius);
@@ -79,20 +78,18 @@ SIM_NVML_ENTRY nvmlDeviceGetTemperatureV(DeviceHandle handle, TemperatureV1* out
 
 SIM_NVML_ENTRY nvmlDeviceGetTemperatureThreshold(DeviceHandle handle, unsigned kind,
                                                  unsigned* celsius) {
-  return sim_nvml::read_one(
-      Call::temperature_threshold, handle, kind < kThresholds ? celsius : nullptr,
-      [&](const Device& d) { return threshold_of(d.model.temperatures, kind); });
+  return read_one(Call::temperature_threshold, handle, kind < kThresholds ? celsius : nullptr,
+                  [&](const Device& d) { return threshold_of(d.model.temperatures, kind); });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetNumFans(DeviceHandle handle, unsigned* count) {
-  return sim_nvml::read_one(Call::fan_speed, handle, count, [](const Device& d) {
-    return sim_nvml::when(d.model.fans != 0, d.model.fans);
-  });
+  return read_one(Call::fan_speed, handle, count,
+                  [](const Device& d) { return when(d.model.fans != 0, d.model.fans); });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetFanSpeed_v2(DeviceHandle handle, unsigned fan, unsigned* percent) {
   return on_fan(handle, fan, percent, [&](const Device& device) {
-    return sim_nvml::put_one(device.record.fan_percent[fan], percent);
+    return put_one(device.record.fan_percent[fan], percent);
   });
 }
 
@@ -106,13 +103,13 @@ SIM_NVML_ENTRY nvmlDeviceGetTargetFanSpeed(DeviceHandle handle, unsigned fan, un
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetMinMaxFanSpeed(DeviceHandle handle, unsigned* least, unsigned* most) {
-  return sim_nvml::read_two(Call::fan_speed, handle, least, most, [](const Device& d) {
-    return sim_nvml::when(d.model.fans != 0, std::pair(kSlowestFan, 100U));
+  return read_two(Call::fan_speed, handle, least, most, [](const Device& d) {
+    return when(d.model.fans != 0, std::pair(kSlowestFan, 100U));
   });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetFanControlPolicy_v2(DeviceHandle handle, unsigned fan,
                                                 unsigned* policy) {
   return on_fan(handle, fan, policy,
-                [&](const Device&) { return sim_nvml::put_one(kFanByTemperature, policy); });
+                [&](const Device&) { return put_one(kFanByTemperature, policy); });
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/published.h"
+#include "base/worker.h"
 #include "nvml/abi.h"
 #include "sim_nvml/opened_driver.h"
 

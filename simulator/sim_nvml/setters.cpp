@@ -1,22 +1,22 @@
 // What can be changed. The keeper decides and says why not; here is only the asking, which takes at
-// most the few seconds of sim/setting_call.h.
-#include "sim/setting_call.h"
+// most the few seconds of sim/setting.h.
+#include "sim/setting.h"
 #include "sim_nvml/device_call.h"
 
 namespace {
 
 using namespace gpuyard;
 using namespace gpuyard::nvml;
+using namespace gpuyard::sim_nvml;
 using sim::Call;
 using sim::Setting;
-using sim_nvml::Device;
 
 constexpr unsigned kModes = 2;         // nvmlEnableState_t
 constexpr unsigned kComputeModes = 4;  // nvmlComputeMode_t
 
 ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, Setting setting,
                std::uint64_t first = 0, std::uint64_t second = 0) {
-  return sim_nvml::on_device(call, handle, arguments_given, [&](const Device& device) {
+  return on_device(call, handle, arguments_given, [&](const Device& device) {
     return sim::call_setter(device.driver.world().directory(),
                             {.setting = setting, .gpu = device.place, .values = {first, second}});
   });
@@ -31,12 +31,11 @@ SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit(DeviceHandle handle, unsigned m
 SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLimitV2* limit) {
   if (limit == nullptr) return set(Call::set_power_limit, handle, false, Setting::power_limit);
   const bool known = limit->version == PowerLimitV2{}.version;
-  if (known && limit->scope == sim_nvml::kScopeGpu) {
+  if (known && limit->scope == kScopeGpu) {
     return nvmlDeviceSetPowerManagementLimit(handle, limit->milliwatts);
   }
-  return sim_nvml::on_device(Call::set_power_limit, handle, true, [&](const Device&) {
-    return known ? kNotSupported : kArgumentVersionMismatch;
-  });
+  return on_device(Call::set_power_limit, handle, true,
+                   [&](const Device&) { return known ? kNotSupported : kArgumentVersionMismatch; });
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetGpuLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
@@ -70,4 +69,46 @@ SIM_NVML_ENTRY nvmlDeviceSetEccMode(DeviceHandle handle, unsigned mode) {
 SIM_NVML_ENTRY nvmlDeviceClearEccErrorCounts(DeviceHandle handle, unsigned counter) {
   return set(Call::clear_ecc_counters, handle, counter <= kEccAggregate,
              Setting::clear_ecc_counters, counter);
+}
+
+// What a GPU is set to.
+namespace {
+
+constexpr unsigned kOff = 0;
+constexpr unsigned kMostMigDevices = 7;
+
+}  // namespace
+
+SIM_NVML_ENTRY nvmlDeviceGetPersistenceMode(DeviceHandle handle, unsigned* mode) {
+  return read_one(Call::modes, handle, mode, &sim::GpuRecord::persistence_mode);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetComputeMode(DeviceHandle handle, unsigned* mode) {
+  return read_one(Call::modes, handle, mode, &sim::GpuRecord::compute_mode);
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
+  return read_two(Call::modes, handle, current, pending, [](const Device& d) {
+    return when(d.model.has_mig, std::pair(d.record.mig_mode, d.record.mig_mode));
+  });
+}
+
+SIM_NVML_ENTRY nvmlDeviceIsMigDeviceHandle(DeviceHandle handle, unsigned* is_mig) {
+  return read_one(Call::modes, handle, is_mig, [](const Device&) { return kOff; });
+}
+
+// Zero where MIG is not supported or not on.
+SIM_NVML_ENTRY nvmlDeviceGetMaxMigDeviceCount(DeviceHandle handle, unsigned* count) {
+  return read_one(Call::modes, handle, count,
+                  [](const Device& d) { return d.record.mig_mode != kOff ? kMostMigDevices : 0; });
+}
+
+// No simulated GPU drives a display; some boards could.
+SIM_NVML_ENTRY nvmlDeviceGetDisplayActive(DeviceHandle handle, unsigned* active) {
+  return read_one(Call::modes, handle, active, [](const Device&) { return kOff; });
+}
+
+SIM_NVML_ENTRY nvmlDeviceGetDisplayMode(DeviceHandle handle, unsigned* mode) {
+  return read_one(Call::modes, handle, mode,
+                  [](const Device& d) { return d.model.display_mode ? 1 : 0; });
 }

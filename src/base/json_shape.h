@@ -3,6 +3,7 @@
 // a type. Knows no JSON library.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -17,19 +18,44 @@
 
 namespace gpuyard::json {
 
-// What the member list cannot say about a field. Specialise about<&T::field> beside the struct.
+// What the member list cannot say about a field.
 struct About {
-  std::string_view description;
+  std::string_view field;
+  std::string_view description = {};
   // Of a parameter that is a number.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 };
-template <auto Member>
-inline constexpr About about{};
-
-// The name under which others refer to a record's schema; specialise beside the struct.
+// Stands beside the struct's member list, for those of its own fields that want it:
+// GPUYARD_ABOUT(Reading, {"watts", "Drawn now."})
+#define GPUYARD_ABOUT(T, ...)                                    \
+  constexpr auto about_fields(std::type_identity<T>) {           \
+    return std::to_array<::gpuyard::json::About>({__VA_ARGS__}); \
+  }
 template <class T>
-inline constexpr std::string_view schema_name{};
+inline constexpr std::array<About, 0> about{};
+template <class T>
+  requires requires { about_fields(std::type_identity<T>{}); }
+inline constexpr auto about<T> = about_fields(std::type_identity<T>{});
+
+// Whether others refer to a record's schema; specialise beside the struct.
+template <class T>
+inline constexpr bool has_schema = false;
+template <class T, class... Others>
+concept OneOf = (std::is_same_v<T, Others> || ...);
+
+// The name of a type without its namespaces.
+template <class T>
+constexpr std::string_view type_name() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [with T = gpuyard::Name; ...]"
+  text.remove_prefix(text.find("T = ") + 4);
+  text = text.substr(0, text.find_first_of(";]"));
+  return text.substr(text.rfind(':') + 1);
+}
+
+// The name under which others refer to a record's schema: the struct's own unless specialised.
+template <class T>
+inline constexpr std::string_view schema_name = has_schema<T> ? type_name<T>() : std::string_view();
 
 class Problems;
 
@@ -127,10 +153,27 @@ void* field_in(void* record) {
   return &(static_cast<T*>(record)->*Member);
 }
 
+template <class T, class Member>
+T owner_of(Member T::*);
+
+template <class T, template <class...> class List, class... Members>
+constexpr bool knows_fields(List<Members...>) {
+  return std::ranges::all_of(
+      about<T>, [](const About& one) { return ((one.field == Members::name) || ...); });
+}
+template <class T>
+constexpr About about_field(std::string_view field) {
+  static_assert(
+      knows_fields<T>(boost::describe::describe_members<T, boost::describe::mod_public>{}),
+      "about<T> names a field that T has not");
+  const auto* const found = std::ranges::find(about<T>, field, &About::field);
+  return found == std::ranges::end(about<T>) ? About{field} : *found;
+}
+
 template <class T, template <class...> class List, class... Members>
 constexpr auto fields(List<Members...>) {
   return std::array<Field, sizeof...(Members)>{
-      Field{Members::name, about<Members::pointer>,
+      Field{Members::name, about_field<decltype(owner_of(Members::pointer))>(Members::name),
             &shape_of<std::remove_cvref_t<decltype(std::declval<T&>().*Members::pointer)>>,
             &field_in<T, Members::pointer>}...};
 }

@@ -9,9 +9,8 @@
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
-#include "base/json_schema.h"
 #include "base/json_writer.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace gpuyard::json {
 
@@ -24,6 +23,7 @@ struct Inner {
   friend bool operator==(const Inner&, const Inner&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Inner, (), (number, maybe))
+GPUYARD_ABOUT(Inner, {"number", "How many."})
 
 struct Outer {
   std::string text;
@@ -40,9 +40,6 @@ BOOST_DESCRIBE_STRUCT(Outer, (), (text, flag, small, real, colour, hue, list, ma
 
 struct Empty {};
 BOOST_DESCRIBE_STRUCT(Empty, (), ())
-
-template <>
-inline constexpr About about<&Inner::number>{"How many."};
 
 namespace {
 

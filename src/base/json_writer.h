@@ -24,4 +24,12 @@ std::string to_json(const T& value) {
   return out;
 }
 
+// JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same shapes as the JSON itself.
+
+// An answer has every field, nulls written out; a request may leave out what is optional.
+enum class Use { answer, request };
+
+// For those who include <boost/json.hpp> themselves.
+boost::json::object schema(const Shape&, Use = Use::answer);
+
 }  // namespace gpuyard::json

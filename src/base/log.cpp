@@ -15,7 +15,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 // spdlog formats by a template of fmt that has no such line of its own; third_party/fmt_impl.cpp
 // has it.

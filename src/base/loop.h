@@ -3,6 +3,9 @@
 // ManualLoop, whose time moves only when told to. Knows no GPU and no socket library.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -53,6 +56,84 @@ class Loop {
   Subscription call_after(Duration delay, std::function<void()> work) {
     return call_at(now() + delay, std::move(work));
   }
+};
+
+// Makes callbacks that do nothing once their owner is gone: a member of it, best the last. What is
+// guarded may be copied and dropped on any thread, and is called on the owner's.
+class Lifetime {
+ public:
+  template <class Callback>
+  auto guard(Callback callback) const {
+    return [alive = watch(), callback = std::move(callback)](auto&&... told) {
+      if (!alive.expired()) callback(std::forward<decltype(told)>(told)...);
+    };
+  }
+  // Expired once it is gone, for callbacks of which only a part is the owner's.
+  std::weak_ptr<const char> watch() const { return token_; }
+  // Before the end.
+  void end() { token_.reset(); }
+
+ private:
+  std::shared_ptr<const char> token_ = std::make_shared<const char>();
+};
+
+// How late the loop is: what a callback that blocks does to everybody else.
+
+// How often something took how long, in the buckets that Prometheus reads.
+
+class Histogram {
+ public:
+  // Upper bounds, inclusive; what is longer than the last one is counted in count() alone.
+  static constexpr std::array<Duration, 12> kBounds = {
+      std::chrono::microseconds(250),  std::chrono::microseconds(1'000),
+      std::chrono::microseconds(2500), std::chrono::milliseconds(5),
+      std::chrono::milliseconds(10),   std::chrono::milliseconds(25),
+      std::chrono::milliseconds(50),   std::chrono::milliseconds(100),
+      std::chrono::milliseconds(250),  std::chrono::milliseconds(500),
+      std::chrono::seconds(1),         std::chrono::milliseconds(2500)};
+
+  void add(Duration value) {
+    for (std::size_t i = 0; i < kBounds.size(); ++i) {
+      if (value <= kBounds.at(i)) ++up_to_.at(i);
+    }
+    ++count_;
+    sum_ += value;
+  }
+
+  // How many were at most kBounds[bucket].
+  std::uint64_t up_to(std::size_t bucket) const { return up_to_.at(bucket); }
+  std::uint64_t count() const { return count_; }
+  Duration sum() const { return sum_; }
+
+ private:
+  std::array<std::uint64_t, kBounds.size()> up_to_{};
+  std::uint64_t count_ = 0;
+  Duration sum_{0};
+};
+
+// Asks to be called at fixed moments and notes how much later that happens. Lives on the loop.
+class LoopLag {
+ public:
+  explicit LoopLag(Loop& loop) : loop_(loop) { expect(); }
+
+  const Histogram& histogram() const { return histogram_; }
+
+  // Four wake-ups a second cost nothing that can be measured, and no stall longer than this is
+  // missed.
+  static constexpr Duration kPeriod = std::chrono::milliseconds(250);
+
+ private:
+  void expect() {
+    const TimePoint due = loop_.now() + kPeriod;
+    beat_ = loop_.call_at(due, [this, due] {
+      histogram_.add(loop_.now() - due);
+      expect();
+    });
+  }
+
+  Loop& loop_;
+  Histogram histogram_;
+  Subscription beat_;
 };
 
 }  // namespace gpuyard

@@ -1,4 +1,4 @@
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 
 #include <string>
 

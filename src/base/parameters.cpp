@@ -1,11 +1,12 @@
 #include "base/parameters.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "base/text.h"
 
 namespace gpuyard {
 namespace {
@@ -15,13 +16,12 @@ using json::Shape;
 
 template <class T>
 bool read_number(const std::string& text, void* to) {
-  T value{};
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return false;
+  const auto value = number_in<T>(text);
+  if (!value) return false;
   if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(value)) return false;  // "nan"
+    if (!std::isfinite(*value)) return false;  // "nan"
   }
-  *static_cast<T*>(to) = value;
+  *static_cast<T*>(to) = *value;
   return true;
 }
 

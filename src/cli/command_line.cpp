@@ -4,7 +4,13 @@
 #include <algorithm>
 #include <deque>
 
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
 #include "cli/options.h"
+#include "cli/read/answers.h"
+#include "cli/screen/terminal.h"
+#include "cli/verbs.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -14,12 +20,9 @@ class VerbList {
  public:
   explicit VerbList(Options program) : program_(program) {}
 
-  void begin_group(const char* heading) { heading_ = heading; }
-
-  template <class AnyVerb>
-  void add(Options (*add_to)(Options, AnyVerb&)) {
-    Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
-    options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading_));
+  template <class... AnyVerb>
+  void add(const char* heading, Options (*... add_to)(Options, AnyVerb&)) {
+    (add_one(heading, add_to), ...);
   }
 
   // After parsing, which sees to it that there is exactly one.
@@ -29,8 +32,13 @@ class VerbList {
   }
 
  private:
+  template <class AnyVerb>
+  void add_one(const char* heading, Options (*add_to)(Options, AnyVerb&)) {
+    Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
+    options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading));
+  }
+
   Options program_;
-  const char* heading_ = "";
   std::deque<Verb> verbs_;  // their addresses stay: the options write into them
   std::vector<Options> options_;
 };
@@ -41,54 +49,35 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.");
   program.options().requires_verb();
   VerbList verbs(program.options());
-  verbs.begin_group("First steps");
-  verbs.add(add_devices);
-  verbs.add(add_watch);
-  verbs.add(add_run);
-  verbs.add(add_leases);
-  verbs.add(add_doctor);
-  verbs.begin_group("Watching");
-  verbs.add(add_query);
-  verbs.add(add_processes);
-  verbs.add(add_history);
-  verbs.add(add_events);
-  verbs.add(add_smi);
-  verbs.add(add_record);
-  verbs.add(add_replay);
-  verbs.begin_group("Sharing");
-  verbs.add(add_queue);
-  verbs.add(add_lease);
-  verbs.add(add_cordon);
-  verbs.add(add_uncordon);
-  verbs.begin_group("Accounting");
-  verbs.add(add_energy);
-  verbs.add(add_usage);
-  verbs.begin_group("Setting");
-  verbs.add(add_power);
-  verbs.add(add_clocks);
-  verbs.add(add_persistence);
-  verbs.add(add_compute_mode);
-  verbs.add(add_ecc);
-  verbs.add(add_reset);
-  verbs.add(add_restore);
-  verbs.add(add_audit);
-  verbs.add(add_operations);
-  verbs.begin_group("Andon");
-  verbs.add(add_alerts);
-  verbs.begin_group("The daemon and the program");
-  verbs.add(add_serve);
-  verbs.add(add_config);
-  verbs.add(add_driver);
-  verbs.add(add_sim);
-  verbs.add(add_version);
-  verbs.add(add_schema);
-  verbs.add(add_completion);
+  verbs.add("First steps", add_devices, add_watch, add_run, add_leases, add_doctor);
+  verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
+            add_replay);
+  verbs.add("Sharing", add_queue, add_lease, add_cordon, add_uncordon);
+  verbs.add("Accounting", add_energy, add_usage);
+  verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
+            add_restore, add_audit, add_operations);
+  verbs.add("Andon", add_alerts);
+  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim, add_version,
+            add_schema, add_completion);
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
     completion->script = completion_script(completion->shell, program.words());
   }
   return std::move(given);
+}
+
+// gpuyard version
+
+Options add_version(Options program, VersionVerb& verb) {
+  const Options version = program.verb("version", "Show the version of gpuyard");
+  version.flag("--json", verb.json, "Print JSON");
+  return version;
+}
+
+int run(const VersionVerb& verb) {
+  print(verb.json ? json::to_json(VersionAnswer{}) + "\n" : fmt::format("gpuyard {}\n", kVersion));
+  return 0;
 }
 
 }  // namespace gpuyard::cli

@@ -29,22 +29,18 @@ void add_cases(std::string& out, const std::string& path, const CompletableVerb&
 }
 
 // After an option that takes a value the shell's own completion of files is the best guess.
-std::string valued_options(const CompletableVerb& verb) {
-  std::string out;
+void add_valued_options(std::vector<std::string>& names, const CompletableVerb& verb) {
   for (const auto& option : verb.options) {
-    if (!option.takes_value) continue;
-    for (const auto& name : option.names) out += (out.empty() ? "" : "|") + name;
+    if (option.takes_value) names.insert(names.end(), option.names.begin(), option.names.end());
   }
-  for (const auto& below : verb.verbs) {
-    const std::string more = valued_options(below);
-    if (!more.empty()) out += (out.empty() ? "" : "|") + more;
-  }
-  return out;
+  for (const auto& below : verb.verbs) add_valued_options(names, below);
 }
 
 std::string bash_script(const CompletableVerb& root) {
   std::string cases;
   add_cases(cases, "", root);
+  std::vector<std::string> valued;
+  add_valued_options(valued, root);
   return fmt::format(
       "_{0}() {{\n"
       "  local word path=\"\" words=\"{1}\" i\n"
@@ -63,7 +59,7 @@ std::string bash_script(const CompletableVerb& root) {
       "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"${{COMP_WORDS[COMP_CWORD]}}\")\n"
       "}}\n"
       "complete -o default -F _{0} {0}\n",
-      root.name, words_after(root), valued_options(root), cases);
+      root.name, words_after(root), fmt::join(valued, "|"), cases);
 }
 
 std::string quoted_for_fish(std::string_view text) {
@@ -110,16 +106,10 @@ std::string fish_script(const CompletableVerb& root) {
 }  // namespace
 
 std::string completion_script(Shell shell, const CompletableVerb& root) {
-  switch (shell) {
-    case Shell::fish:
-      return fish_script(root);
-    case Shell::zsh:
-      return "#compdef " + root.name + "\nautoload -U +X bashcompinit && bashcompinit\n" +
-             bash_script(root);
-    case Shell::bash:
-      break;
-  }
-  return bash_script(root);
+  if (shell == Shell::fish) return fish_script(root);
+  if (shell == Shell::bash) return bash_script(root);
+  return "#compdef " + root.name + "\nautoload -U +X bashcompinit && bashcompinit\n" +
+         bash_script(root);
 }
 
 Options add_completion(Options program, CompletionVerb& verb) {

@@ -10,9 +10,9 @@
 
 #include "cli/command_line.h"
 #include "cli/screen/terminal.h"
-#include "library/driver_host.h"
+#include "library/driver_source.h"
 #include "sim/run_keeper.h"
-#include "sim/world_directory.h"
+#include "sim/world_file.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "base/error.h"
-#include "base/nearest.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "cli/completion.h"
 #include "cli/screen/terminal.h"
 
@@ -180,8 +180,8 @@ Option Option::unit(const char* unit) const {
   }));
 }
 
-Option Option::sets_enum(EnumField field, int value) const {
-  return Option(option_->each([field, value](const std::string&) { field.set(value); }));
+Option Option::calls(std::function<void()> then) const {
+  return Option(option_->each([then = std::move(then)](const std::string&) { then(); }));
 }
 
 Options Options::verb(const std::string& name, const char* help) const {
@@ -243,30 +243,25 @@ Option Options::flag(const char* names, bool& field, const char* help) const {
   return Option(app_->add_flag(names, field, help));
 }
 
-Option Options::flag(const char* names, std::string& field, const char* value,
-                     const char* help) const {
-  return Option(app_->add_flag_callback(names, [&field, value] { field = value; }, help));
-}
-
-Option Options::enum_option(const char* names, EnumField field,
-                            const std::vector<std::pair<std::string, int>>& words,
-                            const char* help) const {
+Option Options::number_option(const char* names, const std::function<void(int)>& set,
+                              const std::vector<std::pair<std::string, int>>& words,
+                              const char* help) const {
   const std::map<std::string, int> numbers(words.begin(), words.end());
-  const auto set = [field](const int& value) { field.set(value); };
   return Option(app_->add_option_function<int>(names, set, help)
                     ->transform(CLI::CheckedTransformer(numbers)));
 }
 
-Option Options::enum_flag(const char* names, EnumField field, int value, const char* help) const {
-  return Option(app_->add_flag_callback(names, [field, value] { field.set(value); }, help));
+Option Options::calling_flag(const char* names, std::function<void()> then,
+                             const char* help) const {
+  return Option(app_->add_flag_callback(names, std::move(then), help));
 }
 
 Option Options::find(const char* name) const {
   return Option(app_->get_option(name));
 }
 
-Options Options::sets_enum(EnumField field, int value) const {
-  return Options(app_->callback([field, value] { field.set(value); }));
+Options Options::calls(std::function<void()> then) const {
+  return Options(app_->callback(std::move(then)));
 }
 
 Program::Program(const char* name, const char* help)

@@ -2,6 +2,7 @@
 // reads the command line and costs seconds in each file that includes it.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -18,23 +19,6 @@ class Option;
 namespace gpuyard::cli {
 
 struct CompletableVerb;
-
-// A field of any enum, so that one function that is no template can set it.
-class EnumField {
- public:
-  template <class Enum>
-    requires std::is_enum_v<Enum>
-  explicit EnumField(Enum& field)
-      : field_(&field), set_([](void* enum_field, int value) {
-          *static_cast<Enum*>(enum_field) = static_cast<Enum>(value);
-        }) {}
-
-  void set(int value) const { set_(field_, value); }
-
- private:
-  void* field_;
-  void (*set_)(void*, int);
-};
 
 template <class Enum>
 struct EnumWord {
@@ -64,11 +48,11 @@ class Option {
   // Beside its own field.
   template <class Enum>
   Option sets(Enum& field, std::type_identity_t<Enum> value) const {
-    return sets_enum(EnumField(field), static_cast<int>(value));
+    return calls([&field, value = std::move(value)] { field = value; });
   }
 
  private:
-  Option sets_enum(EnumField field, int value) const;
+  Option calls(std::function<void()> then) const;
 
   CLI::Option* option_;
 };
@@ -88,7 +72,7 @@ class Options {
   // When this verb is given.
   template <class Enum>
   Options sets(Enum& field, std::type_identity_t<Enum> value) const {
-    return sets_enum(EnumField(field), static_cast<int>(value));
+    return calls([&field, value = std::move(value)] { field = value; });
   }
 
   // `names` is "--long", "-s,--long" or, of a positional, its name alone. Of a vector, a named
@@ -100,7 +84,8 @@ class Options {
                 const char* help) const {
     std::vector<std::pair<std::string, int>> numbers;
     for (const auto& [word, value] : words) numbers.emplace_back(word, static_cast<int>(value));
-    return enum_option(names, EnumField(field), numbers, help);
+    const auto set = [&field](int value) { field = static_cast<Enum>(value); };
+    return number_option(names, set, numbers, help);
   }
   // Words that come with commas or blanks between them, or each with an option of its own: one text
   // with commas.
@@ -109,21 +94,20 @@ class Options {
   Option command(std::vector<std::string>& words, const char* help) const;
 
   Option flag(const char* names, bool& field, const char* help) const;
-  // Flags that set another field than their own.
-  Option flag(const char* names, std::string& field, const char* value, const char* help) const;
-  template <class Enum>
-  Option flag(const char* names, Enum& field, std::type_identity_t<Enum> value,
-              const char* help) const {
-    return enum_flag(names, EnumField(field), static_cast<int>(value), help);
+  // One that sets another field than its own.
+  template <class T>
+  Option flag(const char* names, T& field, std::type_identity_t<T> value, const char* help) const {
+    return calling_flag(names, [&field, value = std::move(value)] { field = value; }, help);
   }
 
   Option find(const char* name) const;  // one that was added
 
  private:
-  Options sets_enum(EnumField field, int value) const;
-  Option enum_option(const char* names, EnumField field,
-                     const std::vector<std::pair<std::string, int>>& words, const char* help) const;
-  Option enum_flag(const char* names, EnumField field, int value, const char* help) const;
+  Options calls(std::function<void()> then) const;
+  Option number_option(const char* names, const std::function<void(int)>& set,
+                       const std::vector<std::pair<std::string, int>>& words,
+                       const char* help) const;
+  Option calling_flag(const char* names, std::function<void()> then, const char* help) const;
 
   CLI::App* app_;
 };

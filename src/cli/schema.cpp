@@ -5,15 +5,15 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
-#include "base/json_schema.h"
+#include "base/json_writer.h"
 #include "cli/options.h"
 #include "cli/read/answers.h"
 #include "cli/read/history_table.h"
-#include "cli/read/process_answer.h"
-#include "cli/read/query_answer.h"
+#include "cli/read/processes.h"
+#include "cli/read/query.h"
 #include "cli/screen/pretty_json.h"
 #include "cli/screen/terminal.h"
-#include "cli/serve/config_json.h"
+#include "cli/serve/config.h"
 #include "cli/verbs.h"
 #include "protocol/alerts.h"
 #include "protocol/control.h"

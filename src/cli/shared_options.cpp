@@ -1,5 +1,14 @@
 #include "cli/shared_options.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
 namespace gpuyard::cli {
 namespace {
 
@@ -85,6 +94,66 @@ Option add_gpus_option(Options verb, std::string& gpus, const char* help) {
 
 Option add_note(Options verb, std::string& note) {
   return verb.option("--note", note, "What it is for, for others to read").type_name("TEXT");
+}
+
+namespace {
+
+struct UnitOfTime {
+  std::string_view name;
+  double seconds;
+};
+constexpr std::array kAllUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
+                                  UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
+                                  UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
+
+using Units = std::span<const UnitOfTime>;
+constexpr Units kWithoutDays = Units(kAllUnits).first(kAllUnits.size() - 1);
+
+// `what` says what would be right, where it is no time or not from `shortest` to `longest`.
+Result<Duration> time_within(std::string_view text, Units units, Duration shortest,
+                             Duration longest, std::string_view what) {
+  std::string_view name = text;
+  const auto value = take_number<double>(name);
+  const auto unit = std::ranges::find(units, name, &UnitOfTime::name);
+  const bool known = value && unit != units.end();
+  const double seconds = known ? *value * unit->seconds : NAN;
+  // Written so that not-a-number is refused.
+  if (seconds >= to_seconds(shortest) && seconds <= to_seconds(longest)) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  }
+  return Error{Errc::invalid, fmt::format("{}; \"{}\" is not", what, text)};
+}
+
+}  // namespace
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.emplace_back(trimmed(text.substr(0, end), " "));
+    if (end == text.size()) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<std::string> split_all(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) std::ranges::move(split(text, ','), back_inserter(parts));
+  return parts;
+}
+
+std::optional<std::string> if_given(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+Result<Duration> parse_interval(std::string_view text) {
+  return time_within(text, kWithoutDays, kShortestInterval, kLongestInterval,
+                     "an interval is like 500ms, 2s or 1m, from 100ms to 24h");
+}
+
+Result<Duration> parse_lifetime(std::string_view text) {
+  return time_within(text, kAllUnits, kShortestLifetime, kLongestLifetime,
+                     "a length of time is like 90s, 30m, 8h or 2d, from 1s to 365d");
 }
 
 }  // namespace gpuyard::cli

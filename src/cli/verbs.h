@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/completion.h"
-#include "cli/screen/screen.h"
+#include "cli/screen/terminal.h"
 #include "recording/replay_backend.h"
 
 namespace gpuyard::cli {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/log.h"
-#include "daemon/change_error.h"
+#include "daemon/control_feed.h"
 
 namespace gpuyard::daemon {
 
@@ -67,24 +67,20 @@ void AlertCaps::ask(const Key& key, const Cap& cap) {
   control::Asker asker;
   asker.owner = key.second;
   asker.received = loop_.now();
-  control_.ask(
-      {asker, {key.first}, action}, [weak = std::weak_ptr(self_), key, cap](const auto& changes) {
-        const auto self = weak.lock();
-        if (!self) return;
-        AlertCaps& caps = **self;
-        caps.under_way_.erase(key);
-        const auto why = error_of(changes);
-        if (!why) {
-          caps.patience_.erase(key);
-          return;
-        }
-        Patience& again = caps.patience_[key];
-        again.owed = cap;
-        again.until = caps.loop_.now() + again.next;
-        again.next = std::min(2 * again.next, kLongest);
-        log::warning("{} {} for {} did not work, and is tried again: {}",
-                     cap ? "capping" : "lifting the cap of", key.first, key.second, why->message);
-      });
+  control_.ask({asker, {key.first}, action}, here_.guard([this, key, cap](const auto& changes) {
+    under_way_.erase(key);
+    const auto why = error_of(changes);
+    if (!why) {
+      patience_.erase(key);
+      return;
+    }
+    Patience& again = patience_[key];
+    again.owed = cap;
+    again.until = loop_.now() + again.next;
+    again.next = std::min(2 * again.next, kLongest);
+    log::warning("{} {} for {} did not work, and is tried again: {}",
+                 cap ? "capping" : "lifting the cap of", key.first, key.second, why->message);
+  }));
 }
 
 }  // namespace gpuyard::daemon

@@ -52,7 +52,7 @@ class AlertCaps {
   const andon::Board& board_;
   std::set<Key> under_way_;
   std::map<Key, Patience> patience_;
-  std::shared_ptr<AlertCaps*> self_ = std::make_shared<AlertCaps*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::daemon

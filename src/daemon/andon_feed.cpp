@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <set>
 
-#include "andon/severity.h"
-#include "base/host_name.h"
+#include "andon/alert.h"
+#include "base/clock.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/log.h"
-#include "base/new_id.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -46,9 +45,9 @@ AndonFeed::AndonFeed(Loop& loop, Worker& query, store::StateStore& state, contro
       books_(state),
       board_(loop, books_, *this, file_.rules),
       outlets_(loop, notify::make_senders(loop, notify::worker_threads(loop)),
-               {[this](const std::string& sink, const std::string& id) { on_delivered(sink, id); },
-                [this](const std::string& sink, const std::string& id, const std::string& why) {
-                  on_dead(sink, id, why);
+               {[this](const std::string&, const std::string& id) { on_over(id, std::nullopt); },
+                [this](const std::string&, const std::string& id, const std::string& why) {
+                  on_over(id, why);
                 }}),
       tests_(loop, outlets_),
       caps_(loop, control, board_) {
@@ -129,9 +128,7 @@ void AndonFeed::look_at_disk() {
   disk_timer_ = loop_.call_after(kDiskLook, [this] { look_at_disk(); });
   ask_worker(
       query_, [directory = directory_] { return free_percent(directory); },
-      [weak = std::weak_ptr(self_)](std::optional<double> percent) {
-        if (const auto self = weak.lock()) (*self)->disk_free_percent_ = percent;
-      });
+      here_.guard([this](std::optional<double> percent) { disk_free_percent_ = percent; }));
 }
 
 notify::Notice AndonFeed::notice_of(const andon::Alert& alert, std::string id) const {
@@ -179,19 +176,14 @@ void AndonFeed::send(const andon::Outgoing& words) {
   if (!notice) {
     log::error("what sink {} was to be told cannot be read: {}", words.sink,
                notice.error().message);
-    return loop_.post([weak = std::weak_ptr(self_), id = words.id] {
-      if (const auto self = weak.lock()) (*self)->board_.delivered(id);
-    });
+    return loop_.post(here_.guard([this, id = words.id] { board_.delivered(id); }));
   }
   outlets_.send(words.sink, *std::move(notice));
 }
 
-void AndonFeed::on_delivered(const std::string&, const std::string& id) {
-  if (!tests_.heard(id, std::nullopt)) board_.delivered(id);
-}
-
-void AndonFeed::on_dead(const std::string&, const std::string& id, const std::string& why) {
-  if (!tests_.heard(id, why)) board_.delivered(id);
+// Delivered, or why it never will be.
+void AndonFeed::on_over(const std::string& id, std::optional<std::string> why) {
+  if (!tests_.heard(id, std::move(why))) board_.delivered(id);
 }
 
 // Acknowledged and silenced ones, too, if they were told: whoever is not told again thinks that it
@@ -253,6 +245,54 @@ void AndonFeed::test(const std::string& sink, const std::string& by, Tested test
     return test;
   };
   tests_.begin(sinks, notice, std::move(tested));
+}
+
+void SinkTests::begin(const std::vector<std::string>& sinks,
+                      const std::function<notify::Notice(std::string id)>& notice,
+                      api::AlertSinks::Tested tested) {
+  if (tests_.size() == kMost) {
+    return loop_.post([tested = std::move(tested)] {
+      tested(Error{Errc::busy, "too many tests of sinks are under way; try again in a moment"});
+    });
+  }
+  const std::uint64_t number = next_++;
+  Test& test = tests_[number];
+  test.began = loop_.now();
+  test.tested = std::move(tested);
+  test.deadline = loop_.call_after(protocol::kSinkTestPatience, [this, number] { end(number); });
+  for (const std::string& sink : sinks) {
+    const std::string id = new_id();
+    test.open.emplace(id, test.sinks.size());
+    test.sinks.push_back({sink, false, 0, "it has not taken it yet, and is tried again"});
+    outlets_.send(sink, notice(id));
+  }
+}
+
+bool SinkTests::heard(const std::string& id, std::optional<std::string> why) {
+  for (auto& [number, test] : tests_) {
+    const auto found = test.open.find(id);
+    if (found == test.open.end()) continue;
+    protocol::SinkTest& sink = test.sinks[found->second];
+    sink.delivered = !why;
+    sink.why = std::move(why);
+    sink.seconds = std::chrono::duration<double>(loop_.now() - test.began).count();
+    test.open.erase(found);
+    if (test.open.empty()) end(number);
+    return true;
+  }
+  return false;
+}
+
+void SinkTests::end(std::uint64_t number) {
+  Test test = std::move(tests_.extract(number).mapped());
+  const auto figures = outlets_.figures();
+  for (const auto& [id, place] : test.open) {
+    protocol::SinkTest& sink = test.sinks[place];
+    sink.seconds = std::chrono::duration<double>(loop_.now() - test.began).count();
+    const auto one = std::ranges::find(figures, sink.sink, &notify::SinkFigures::name);
+    if (one != figures.end() && one->last_error) sink.why = one->last_error;
+  }
+  test.tested(std::move(test.sinks));
 }
 
 }  // namespace gpuyard::daemon

@@ -4,22 +4,57 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "andon/board.h"
-#include "api/alert_sinks.h"
-#include "base/histogram.h"
+#include "api/alert_view.h"
+#include "base/loop.h"
 #include "base/worker.h"
 #include "daemon/alert_caps.h"
-#include "daemon/alerts_file.h"
-#include "daemon/sink_tests.h"
+#include "daemon/reload.h"
 #include "lease/leases.h"
 #include "notify/outlets.h"
 #include "store/alert_db.h"
 
 namespace gpuyard::daemon {
+
+// Tests of sinks that somebody waits for.
+
+class SinkTests {
+ public:
+  static constexpr std::size_t kMost = 16;  // at a time
+
+  // These outlive it.
+  SinkTests(Loop& loop, notify::Outlets& outlets) : loop_(loop), outlets_(outlets) {}
+  SinkTests(const SinkTests&) = delete;
+  SinkTests& operator=(const SinkTests&) = delete;
+
+  // Sends what notice() makes to each of the sinks, and answers when all have taken it or
+  // protocol::kSinkTestPatience has passed.
+  void begin(const std::vector<std::string>& sinks,
+             const std::function<notify::Notice(std::string id)>& notice, api::AlertSinks::Tested);
+  // Whether that notice was a test.
+  bool heard(const std::string& id, std::optional<std::string> why);
+
+ private:
+  struct Test {
+    std::vector<protocol::SinkTest> sinks;
+    std::map<std::string, std::size_t> open;  // ids, and the place of their sink
+    TimePoint began;
+    api::AlertSinks::Tested tested;
+    Subscription deadline;
+  };
+
+  void end(std::uint64_t number);
+
+  Loop& loop_;
+  notify::Outlets& outlets_;
+  std::map<std::uint64_t, Test> tests_;
+  std::uint64_t next_ = 0;
+};
 
 class AndonFeed final : public api::AlertSinks, private andon::Messenger {
  public:
@@ -49,8 +84,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::string command_of(const andon::Rule&) override;
   andon::Outgoing words_for(const andon::Alert&, const std::string& sink) override;
   void send(const andon::Outgoing&) override;
-  void on_delivered(const std::string& sink, const std::string& id);
-  void on_dead(const std::string& sink, const std::string& id, const std::string& why);
+  void on_over(const std::string& id, std::optional<std::string> why);
   notify::Notice notice_of(const andon::Alert&, std::string id) const;
   std::map<DeviceId, andon::LeaseFacts> lease_facts(const Snapshot&) const;
   void note_node(andon::Signals&);
@@ -77,7 +111,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::map<std::string, TimePoint> failing_;  // sinks, since when as we saw it
   bool told_firing_ = false;
   Subscription disk_timer_;
-  std::shared_ptr<AndonFeed*> self_ = std::make_shared<AndonFeed*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::daemon

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "base/boot.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -36,11 +37,6 @@ std::string process_numbers(const std::vector<GpuProcess>& processes) {
     text += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i].pid);
   }
   return processes.size() > kMostNamed ? text + ", ..." : text;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t last = text.find_last_not_of(" \n\r\t");
-  return text.substr(0, last == text.npos ? 0 : last + 1);
 }
 
 Error reset_failed(const CommandOutcome& outcome) {

@@ -15,7 +15,7 @@
 
 namespace gpuyard::daemon {
 
-class ControlFeed final : private control::Hands {
+class ControlFeed final : private control::Commander {
  public:
   // These outlive the feed.
   ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
@@ -44,5 +44,16 @@ class ControlFeed final : private control::Hands {
   std::function<void()> reset_done_;  // to be told when the GPUs are back
   Subscription back_deadline_;
 };
+
+// What went wrong with changes of settings that nobody waits for.
+
+// Of the request as a whole, or of the first GPU where it failed.
+inline std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
+  if (!changes) return changes.error();
+  for (const control::Change& change : *changes) {
+    if (change.error) return change.error;
+  }
+  return std::nullopt;
+}
 
 }  // namespace gpuyard::daemon

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "energy/meter.h"
+#include "lease/leases.h"
 #include "store/energy_db.h"
+#include "store/lease_use_db.h"
 #include "telemetry/telemetry.h"
+#include "usage/use.h"
 
 namespace gpuyard::daemon {
 
@@ -20,6 +23,35 @@ class EnergyFeed final : private energy::FreshReads {
   telemetry::Telemetry& telemetry_;
   store::EnergyDb books_;
   energy::Meter meter_;
+};
+
+// Joins what is used under leases to who counts it: telemetry, which reads the GPUs, the ledger of
+// energy, and usage.db, which keeps the books.
+
+class LeaseUseFeed final : private usage::UseReads {
+ public:
+  // These outlive the feed.
+  LeaseUseFeed(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
+               const lease::Leases&);
+
+  usage::UseBook& book() { return book_; }
+  // After the meter has had it.
+  void on_snapshot(const Snapshot&);
+  // Of Leases::on_change().
+  void on_lease(const lease::Lease& now, lease::State before);
+
+ private:
+  void fresh(std::function<void(const usage::UseReadings&)> done) override;
+  usage::UseReadings readings_of(const Snapshot&) const;
+  void open(const Snapshot&);
+  usage::Holding holding_of(const lease::Lease&) const;
+
+  Loop& loop_;
+  telemetry::Telemetry& telemetry_;
+  energy::Meter& meter_;
+  const lease::Leases& leases_;
+  store::LeaseUseDb books_;
+  usage::UseBook book_;
 };
 
 }  // namespace gpuyard::daemon

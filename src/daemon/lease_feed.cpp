@@ -1,12 +1,21 @@
 #include "daemon/lease_feed.h"
 
 #include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/describe.hpp>
+#include <boost/mp11.hpp>
 
-#include "base/boot.h"
-#include "daemon/descriptor_budget.h"
-#include "daemon/lease_gpus.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/control_feed.h"
+#include "daemon/serve.h"
+#include "device/device.h"
+#include "device/snapshot.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -80,11 +89,145 @@ void LeaseFeed::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
   event.severity = Severity::warn;
   event.text = fmt::format(
       "pid {} ({}) of uid {} uses the GPU outside any lease{}; `gpuyard lease adopt --pid {}` "
-      "makes "
-      "it a lease",
+      "makes it a lease",
       one.pid, one.command, one.uid,
       one.memory_bytes ? fmt::format(", with {} MiB", *one.memory_bytes >> 20) : "", one.pid);
   journal_.add(std::move(event));
+}
+
+namespace {
+
+std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
+  const std::int64_t* const value = device.sample.number(metric);
+  return value != nullptr ? std::optional(*value) : std::nullopt;
+}
+
+bool was_read(const DeviceState& device, Metric metric) {
+  const Reading* const reading = device.sample.find(metric);
+  if (reading == nullptr) return false;
+  return reading->missing() == nullptr || reading->missing()->reason != MissingReason::not_ready;
+}
+
+// An unhealthy GPU is withheld whatever makes it so, its temperature too: that is what the word
+// means. Who holds it keeps it; and it comes back with the verdict.
+lease::Withholding withholding_of(const DeviceState& device) {
+  if (is_lost(device)) return {"lost", "lost: " + device.why};
+  if (device.condition != DeviceCondition::responsive) {
+    return {"unresponsive", "cannot be used now: " + device.why};
+  }
+  if (device.health.verdict == Health::unhealthy) {
+    return {"unhealthy", fmt::format("unhealthy: {}", fmt::join(device.health.reasons, "; "))};
+  }
+  if (number(device, Metric::mig_mode).value_or(0) != 0) {
+    return {"mig_enabled", "in MIG mode: it is split into instances, which are not leased"};
+  }
+  if (!was_read(device, Metric::mig_mode)) {
+    return {"unresponsive", "not handed out before it is known whether it is in MIG mode"};
+  }
+  return {};
+}
+
+lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> clique) {
+  lease::PoolGpu gpu;
+  gpu.info = device.info;
+  gpu.clique = clique;
+  std::tie(gpu.withheld, gpu.text) = withholding_of(device);
+  gpu.total_bytes = number(device, Metric::memory_total);
+  gpu.free_bytes = number(device, Metric::memory_free);
+  gpu.drawing_bytes = drawing_bytes(device);
+  gpu.temperature_c = number(device, Metric::temperature_core);
+  const auto node = number(device, Metric::numa_node);
+  if (node && *node >= 0) gpu.numa_node = static_cast<unsigned>(*node);
+  return gpu;
+}
+
+}  // namespace
+
+std::vector<lease::PoolGpu> pool_gpus(const Snapshot& snapshot) {
+  std::vector<DeviceInfo> infos;
+  for (const DeviceState& device : snapshot.devices) infos.push_back(device.info);
+  const auto cliques = nvlink_cliques(infos);
+  std::vector<lease::PoolGpu> gpus;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    gpus.push_back(pool_gpu(snapshot.devices[i], cliques[i]));
+  }
+  return gpus;
+}
+
+std::int64_t drawing_bytes(const DeviceState& device) {
+  const auto& list = device.sample.processes();
+  const auto* processes = list ? list->processes() : nullptr;
+  std::int64_t bytes = 0;
+  if (processes == nullptr) return bytes;
+  for (const GpuProcess& process : *processes) {
+    if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
+  }
+  const auto total = number(device, Metric::memory_total);
+  return std::min(bytes, total.value_or(0) / lease::GpuBook::kIdlePart);
+}
+
+namespace {
+
+template <typename Told>
+void each_holding(const control::Control& control, const DeviceId& gpu, Told told) {
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<SettingKind>>([&](auto kind) {
+    if (const control::Holding* holding = control.holding(gpu, kind.value)) told(*holding);
+  });
+}
+
+}  // namespace
+
+// Owners of claims whose lease is not held any more.
+std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
+  std::set<std::string> found;
+  each_holding(control_, gpu, [&](const control::Holding& holding) {
+    for (const control::Claim& claim : holding.claims) {
+      const std::string_view id = lease::lease_of(claim.owner);
+      if (id.empty()) continue;
+      const lease::Lease* lease = leases_.find(id);
+      if (lease == nullptr || lease->state != lease::State::held) found.insert(claim.owner);
+    }
+  });
+  return found;
+}
+
+// Control that is switched off puts nothing back, and a drain does not wait for it.
+std::optional<std::string> LeaseSettings::left(const lease::Lease& lease) const {
+  if (!control_.policy().enabled) return std::nullopt;
+  if (!control_.loaded()) return "what was set of its GPUs is not read yet";
+  const std::string owner = lease::owner_of(lease.id);
+  std::optional<std::string> left;
+  for (const DeviceId& gpu : lease.gpus) {
+    if (leases_.gpus().lost(gpu)) continue;
+    each_holding(control_, gpu, [&](const control::Holding& holding) {
+      if (control::find_claim(holding, owner) == nullptr) return;
+      left = fmt::format("the {} of {} is not put back yet", words_of(holding.kind), gpu);
+    });
+  }
+  return left;
+}
+
+void LeaseSettings::look() {
+  control_.drop_lapsed();
+  if (loop_.now() < not_before_ || leases_.closed()) return;
+  for (const auto& [gpu, slot] : leases_.gpus().slots()) {
+    for (const std::string& owner : orphans(gpu)) put_back(gpu, owner);
+  }
+}
+
+void LeaseSettings::put_back(const DeviceId& gpu, const std::string& owner) {
+  if (!under_way_.emplace(gpu, owner).second) return;
+  control::Asker asker;
+  asker.owner = owner;
+  asker.received = loop_.now();
+  control_.ask({asker, {gpu}, control::Restore{}}, here_.guard([this, gpu,
+                                                                owner](const auto& changes) {
+    under_way_.erase({gpu, owner});
+    const auto why = error_of(changes);
+    if (!why) return;
+    not_before_ = loop_.now() + kAgain;
+    log::warning("what was set of {} with {} was not put back yet: {}", gpu, owner, why->message);
+  }));
 }
 
 }  // namespace gpuyard::daemon

@@ -2,17 +2,55 @@
 // journal of events, and to state.db.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
 #include "base/worker.h"
+#include "control/control.h"
 #include "daemon/config/config.h"
 #include "daemon/lease_observer.h"
-#include "daemon/lease_settings.h"
-#include "events/journal.h"
+#include "device/snapshot.h"
+#include "events/intake.h"
 #include "lease/leases.h"
-#include "processes/subordinate_uids.h"
+#include "processes/users.h"
 #include "store/lease_db.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::daemon {
+
+// Puts back what was set with a lease when that lease is over, whatever came between: looks through
+// what is set, instead of remembering what is owed.
+
+class LeaseSettings {
+ public:
+  // What could not be put back is tried again after this.
+  static constexpr Duration kAgain = std::chrono::seconds(10);
+
+  // These outlive it.
+  LeaseSettings(Loop& loop, control::Control& control, const lease::Leases& leases)
+      : loop_(loop), control_(control), leases_(leases) {}
+
+  // Some lease may be over. Cheap: at each reading.
+  void look();
+  // What is still set of the GPUs of a lease that drains, for people; nothing: all is put back.
+  std::optional<std::string> left(const lease::Lease&) const;
+
+ private:
+  std::set<std::string> orphans(const DeviceId&) const;
+  void put_back(const DeviceId&, const std::string& owner);
+
+  Loop& loop_;
+  control::Control& control_;
+  const lease::Leases& leases_;
+  std::set<std::pair<DeviceId, std::string>> under_way_;
+  TimePoint not_before_{};
+  Lifetime here_;
+};
 
 class LeaseFeed {
  public:
@@ -44,5 +82,15 @@ class LeaseFeed {
   std::function<void(const lease::Lease&, lease::State)> told_;
   TimePoint newest_list_{};
 };
+
+// The GPUs of a snapshot, as leasing sees them: which may be handed out, and where they stand.
+
+// One for each GPU of the snapshot, in its order. A GPU that may not be handed out says why, as a
+// word: lost, unresponsive, unhealthy or mig_enabled.
+std::vector<lease::PoolGpu> pool_gpus(const Snapshot&);
+
+// The memory of processes that only draw, as far as it is known, and as a screen needs it: more is
+// somebody who computes with the means of drawing.
+std::int64_t drawing_bytes(const DeviceState&);
 
 }  // namespace gpuyard::daemon

@@ -1,7 +1,12 @@
 #include "daemon/reload.h"
 
+#include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "andon/rule_reader.h"
+#include "base/files.h"
 #include "daemon/serve.h"
 
 namespace gpuyard::daemon {
@@ -34,9 +39,7 @@ void Reload::begin() {
   }
   reading_ = ask_worker(
       worker_, [reread = reread_, control = control_] { return read(reread, control); },
-      [weak = std::weak_ptr(self_)](Result<Fresh> fresh) {
-        if (const auto self = weak.lock()) (*self)->on_read(std::move(fresh));
-      });
+      here_.guard([this](Result<Fresh> fresh) { on_read(std::move(fresh)); }));
   if (!reading_) hear_(Error{Errc::busy, "too much waits for the disk; send SIGHUP again"});
 }
 
@@ -44,6 +47,91 @@ void Reload::on_read(Result<Fresh> fresh) {
   reading_ = false;
   hear_(std::move(fresh));
   if (std::exchange(again_, false)) begin();
+}
+
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
+constexpr std::string_view kOfCommand = "command:";
+
+bool has(const std::vector<notify::SinkConfig>& sinks, const std::string& name) {
+  return std::ranges::find(sinks, name, &notify::SinkConfig::name) != sinks.end();
+}
+
+void add_log(std::vector<notify::SinkConfig>& sinks) {
+  if (has(sinks, "log")) return;
+  notify::SinkConfig log;
+  log.name = "log";
+  log.min_level = notify::Level::info;
+  sinks.push_back(std::move(log));
+}
+
+void add_commands(const andon::Rules& rules, std::vector<notify::SinkConfig>& sinks) {
+  for (const andon::Rule& rule : rules) {
+    if (rule.command.empty() || !rule.enabled) continue;
+    notify::SinkConfig command;
+    command.name = sink_of_command(rule.name);
+    command.kind = notify::SinkKind::command;
+    command.argv = rule.command;
+    sinks.push_back(std::move(command));
+  }
+}
+
+// What neither the rules nor the sinks know of each other and of the rest of the configuration.
+std::string fault_of(const andon::Rule& rule, const AlertsFile& alerts,
+                     const config::Config& config) {
+  if (rule.cap_w && rule.enabled && !config.control.enabled) {
+    return "cap_w changes the power limit, and control.enabled is false; set it to true in the "
+           "configuration, or leave cap_w out";
+  }
+  for (const std::string& sink : rule.sinks) {
+    if (has(alerts.sinks, sink)) continue;
+    std::string known;
+    for (const auto& one : alerts.sinks) known += " " + one.name;
+    return fmt::format("there is no sink \"{}\"; known are{}", sink, known);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string sink_of_command(const std::string& rule) {
+  return std::string(kOfCommand) + rule;
+}
+
+bool is_sink_of_command(const std::string& sink) {
+  return sink.starts_with(kOfCommand);
+}
+
+Result<AlertsFile> read_alerts(const config::Config& config) {
+  AlertsFile alerts{config.alerts.file, andon::built_in_rules(), {}};
+  if (!alerts.file.empty()) {
+    // Its rules and sinks run commands.
+    if (auto trusted = check_trusted_by_root(alerts.file); !trusted) {
+      return std::move(trusted).error().in("alerts.file");
+    }
+    const auto text = read_file(alerts.file, kMostBytes);
+    if (!text) return Error{Errc::invalid, "alerts.file: " + text.error().message};
+    auto rules = with_rules(std::move(alerts.rules), *text, alerts.file);
+    if (!rules) return std::move(rules).error();
+    alerts.rules = *std::move(rules);
+    auto sinks = notify::read_sinks(*text, alerts.file);
+    if (!sinks) return std::move(sinks).error();
+    alerts.sinks = *std::move(sinks);
+  }
+  add_log(alerts.sinks);
+  for (const andon::Rule& rule : alerts.rules) {
+    const std::string fault = fault_of(rule, alerts, config);
+    if (fault.empty()) continue;
+    return Error{Errc::invalid, fmt::format("{}: rule {}: {}", alerts.file, rule.name, fault)};
+  }
+  add_commands(alerts.rules, alerts.sinks);
+  if (alerts.sinks.size() > notify::kMostSinks) {
+    return Error{Errc::invalid,
+                 fmt::format("{}: {} sinks, with the commands of rules and the log; at most {}",
+                             alerts.file, alerts.sinks.size(), notify::kMostSinks)};
+  }
+  return alerts;
 }
 
 }  // namespace gpuyard::daemon

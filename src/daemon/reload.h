@@ -4,13 +4,34 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "andon/rule.h"
 #include "base/result.h"
 #include "base/worker.h"
-#include "daemon/alerts_file.h"
 #include "daemon/config/config.h"
+#include "notify/sink_config.h"
 
 namespace gpuyard::daemon {
+
+// Rules and sinks in force: the built-in ones, and what the administrator's file says. All of it is
+// right, or nothing is taken.
+
+struct AlertsFile {
+  std::string file;  // "": there is none, and all is built in
+  andon::Rules rules;
+  // The file's; "log" if it has none of that name; and one for each command of a rule, by
+  // sink_of_command().
+  std::vector<notify::SinkConfig> sinks;
+};
+
+// No sink of the file can be called so.
+std::string sink_of_command(const std::string& rule);
+bool is_sink_of_command(const std::string& sink);
+
+// Errc::invalid: "FILE:LINE: what, and what to do".
+Result<AlertsFile> read_alerts(const config::Config&);
 
 // Lives on the io thread.
 class Reload {
@@ -41,7 +62,7 @@ class Reload {
   const Hear hear_;
   bool reading_ = false;
   bool again_ = false;
-  std::shared_ptr<Reload*> self_ = std::make_shared<Reload*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::daemon

@@ -5,13 +5,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/log.h"
-#include "daemon/alerts_file.h"
+#include "daemon/reload.h"
 #include "daemon/yard.h"
 #include "http/endpoint.h"
+#include "http/peer.h"
+#include "lease/leases.h"
 #include "metrics/prometheus.h"
 
 namespace gpuyard::daemon {
@@ -47,6 +51,26 @@ Result<void> make_place(const std::string& directory, unsigned mode,
     }
   }
   return make_directories(directory, mode);
+}
+
+Result<std::vector<std::string>> listen_at(http::Server& server,
+                                           const std::vector<std::string>& listen,
+                                           const std::string& socket, std::string_view directory) {
+  std::vector<std::string> places;
+  for (const std::string& text : listen) {
+    const auto endpoint = http::parse_endpoint(text);
+    if (!endpoint) return endpoint.error();
+    const auto bound = server.listen_tcp(endpoint->address, endpoint->port);
+    if (!bound) return bound.error();
+    places.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
+  }
+  if (socket.empty()) return places;
+  auto made =
+      make_place(parent_directory(socket), kAnybodyMayEnter, config::Environment::of_process());
+  if (!made) return std::move(made).error().in(directory);
+  if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
+  places.push_back(socket);
+  return places;
 }
 
 Result<UniqueFd> lock_state(const std::string& directory) {
@@ -164,6 +188,43 @@ Result<void> serve(const ServeOptions& options) {
   for (const std::string& place : yard.places()) log::info("listening on {}", place);
   loop.run();
   return {};
+}
+
+namespace {
+
+constexpr rlim_t kForConnections = 2;  // one of so many
+constexpr rlim_t kForClaims = 4;
+constexpr rlim_t kOfClaim = 2;       // its process, and what watches that
+constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
+
+// Where the daemon listens: the socket of the API, the one for leases and that of Zeus among them.
+// Before Linux 6.5 each connection to those keeps a descriptor of its peer too.
+std::size_t doors_of(const config::Config& config) {
+  constexpr std::size_t kUnixSockets = 3;
+  const std::size_t weight = http::knows_peer_process() ? 1 : 2;
+  return config.server.listen.size() + config.zeus.listen.size() + kUnixSockets * weight;
+}
+
+}  // namespace
+
+rlim_t descriptor_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
+  http::Limits limits;
+  limits.connections_of_one = static_cast<std::size_t>(config.shares.connections);
+  limits.streams_of_one = static_cast<std::size_t>(config.shares.streams);
+  const rlim_t each = descriptors / kForConnections / doors_of(config);
+  const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
+  limits.connections = std::clamp<std::size_t>(room, kFewest, limits.connections);
+  limits.streams = std::min(limits.streams, limits.connections * 2 / 3);
+  return limits;
+}
+
+std::size_t most_waiting_claims(rlim_t descriptors) {
+  return std::min<std::size_t>(descriptors / kForClaims / kOfClaim, lease::Leases::kMostWaiting);
 }
 
 }  // namespace gpuyard::daemon

@@ -2,6 +2,8 @@
 // where rooms meet.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "base/unique_fd.h"
 #include "daemon/config/config.h"
 #include "device/snapshot.h"
+#include "http/server.h"
 #include "library/driver_source.h"
 
 namespace gpuyard::daemon {
@@ -30,6 +33,11 @@ struct ServeOptions {
 inline constexpr unsigned kAnybodyMayEnter = 0755;
 Result<void> make_place(const std::string& directory, unsigned mode, const config::Environment&);
 
+// Binds these addresses and, unless it is empty, the socket, whose directory it makes; `directory`
+// names that in an error. Returns the URLs and the socket.
+Result<std::vector<std::string>> listen_at(http::Server&, const std::vector<std::string>& listen,
+                                           const std::string& socket, std::string_view directory);
+
 // Everything about a configuration that can be checked without starting: addresses, prefix, socket
 // path.
 Result<void> check(const config::Config&);
@@ -43,5 +51,18 @@ Result<UniqueFd> lock_state(const std::string& directory);
 // if it is that our terminal was closed, we end. An
 // error means that it never served. The state directory is locked by the caller.
 Result<void> serve(const ServeOptions&);
+
+// How the descriptors that the daemon may have open are divided: half of them for connections, a
+// quarter for processes that leases wait or are held for; the rest is for files, the driver-host
+// and what else must go on when strangers have all that they may have.
+
+// What this process may have open now.
+rlim_t descriptor_limit();
+
+// Of each server of the daemon.
+http::Limits limits_of(const config::Config&, rlim_t descriptors);
+
+// Claims that wait, of all users together.
+std::size_t most_waiting_claims(rlim_t descriptors);
 
 }  // namespace gpuyard::daemon

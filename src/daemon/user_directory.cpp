@@ -51,11 +51,10 @@ bool UserDirectory::look_up(std::vector<std::uint32_t> uids, std::function<void(
         }
         return found;
       },
-      [alive = std::weak_ptr(self_), this, done = std::move(done)](const Names& found) {
-        if (alive.expired()) return;
+      here_.guard([this, done = std::move(done)](const Names& found) {
         take(found);
         done();
-      });
+      }));
 }
 
 void UserDirectory::take(const Names& found) {

@@ -13,7 +13,7 @@
 
 #include "base/loop.h"
 #include "base/worker.h"
-#include "processes/user_names.h"
+#include "processes/users.h"
 
 namespace gpuyard::daemon {
 
@@ -50,7 +50,7 @@ class UserDirectory {
   std::shared_ptr<processes::UserNames> names_;  // the worker's own
   std::map<std::uint32_t, Known> known_;
   std::set<std::uint32_t> asked_;  // one by one, and not answered yet
-  std::shared_ptr<UserDirectory*> self_ = std::make_shared<UserDirectory*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::daemon

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 
 namespace gpuyard::daemon {

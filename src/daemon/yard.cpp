@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "base/boot.h"
-#include "base/files.h"
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "daemon/config/keys.h"
-#include "daemon/descriptor_budget.h"
-#include "http/endpoint.h"
-#include "processes/user_names.h"
+#include "daemon/serve.h"
+#include "processes/users.h"
 #include "protocol/control.h"
-#include "protocol/usage.h"
+#include "protocol/energy.h"
 #include "store/history_db.h"
 #include "store/state_layout.h"
 
@@ -170,18 +168,9 @@ Result<void> Yard::listen() {
                    [this](const http::Peer& peer) {
                      return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
                    });
-  for (const std::string& text : server.listen) {
-    const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return endpoint.error();
-    const auto bound = server_.listen_tcp(endpoint->address, endpoint->port);
-    if (!bound) return bound.error();
-    places_.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
-  }
-  auto made = make_place(parent_directory(server.socket), kAnybodyMayEnter,
-                         config::Environment::of_process());
-  if (!made) return std::move(made).error().in("the socket's directory");
-  if (auto done = server_.listen_unix(server.socket); !done) return done;
-  places_.push_back(server.socket);
+  auto places = listen_at(server_, server.listen, server.socket, "the socket's directory");
+  if (!places) return std::move(places).error();
+  places_ = *std::move(places);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
     if (auto done = server_.listen_unix(socket); !done) return done;
     places_.push_back(socket);

@@ -6,16 +6,15 @@
 
 #include <optional>
 
-#include "api/alert_news.h"
-#include "api/lease_news.h"
-#include "api/router.h"
-#include "base/loop_lag.h"
+#include "api/alert_view.h"
+#include "api/lease_stream.h"
+#include "api/table.h"
+#include "base/loop.h"
 #include "base/worker.h"
 #include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
 #include "daemon/lease_feed.h"
-#include "daemon/lease_use_feed.h"
 #include "daemon/reload.h"
 #include "daemon/serve.h"
 #include "daemon/user_directory.h"
@@ -23,12 +22,11 @@
 #include "driver/host_client.h"
 #include "events/changes.h"
 #include "events/intake.h"
-#include "events/journal.h"
 #include "events/kernel_log.h"
 #include "history/history.h"
 #include "http/loop.h"
 #include "http/server.h"
-#include "processes/owner_watch.h"
+#include "processes/owners.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::daemon {

@@ -4,10 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
-#include "daemon/descriptor_budget.h"
 #include "daemon/serve.h"
-#include "http/endpoint.h"
 
 namespace gpuyard::daemon {
 namespace {
@@ -58,27 +55,13 @@ ZeusFeed::ZeusFeed(http::IoLoop& loop, Worker& query, telemetry::Telemetry& tele
           limits(config)) {}
 
 Result<std::vector<std::string>> ZeusFeed::listen() {
-  std::vector<std::string> places;
   server_.allow_hosts(config_.server.allowed_hosts);
   server_.ask_process_of([](const http::Request&) { return false; });
   server_.share_by([this](uid_t uid) { return uids_.person(uid); });
-  for (const std::string& text : config_.zeus.listen) {
-    const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return endpoint.error();
-    const auto bound = server_.listen_tcp(endpoint->address, endpoint->port);
-    if (!bound) return bound.error();
-    places.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text() +
-                     " for Zeus");
-  }
-  const std::string& socket = config_.zeus.socket;
-  if (socket.empty()) return places;
-  auto made =
-      make_place(parent_directory(socket), kAnybodyMayEnter, config::Environment::of_process());
-  if (!made) return std::move(made).error().in("the directory of zeus.socket");
-  if (auto done = server_.listen_unix(socket); !done) {
-    return std::move(done).error();
-  }
-  places.push_back(socket + " for Zeus");
+  auto places =
+      listen_at(server_, config_.zeus.listen, config_.zeus.socket, "the directory of zeus.socket");
+  if (!places) return places;
+  for (std::string& place : *places) place += " for Zeus";
   return places;
 }
 

@@ -8,17 +8,17 @@
 
 #include "api/principal.h"
 #include "control/control.h"
-#include "cpu/watch.h"
+#include "cpu/rapl.h"
 #include "daemon/config/config.h"
 #include "http/loop.h"
 #include "http/server.h"
-#include "processes/subordinate_uids.h"
+#include "processes/users.h"
 #include "telemetry/telemetry.h"
 #include "zeus/facade.h"
 
 namespace gpuyard::daemon {
 
-class ZeusFeed final : private zeus::Gpus, private zeus::Control {
+class ZeusFeed final : private zeus::Gpus, private zeus::Setter {
  public:
   // These outlive the feed.
   ZeusFeed(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,

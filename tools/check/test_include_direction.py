@@ -14,7 +14,7 @@ def one(path: str, text: str) -> str:
     ("src/gpu/device/x.cpp", '"nvml/table.h"'),
     ("src/base/x.h", '"device/sample.h"'),
     ("src/gpu/telemetry/x.cpp", '"http/session.h"'),
-    ("src/faces/api/x.cpp", '"nvml/codes.h"'),
+    ("src/faces/api/x.cpp", '"nvml/api.h"'),
     ("src/cli/client/x.cpp", '"daemon/wiring.h"'),
     ("src/io/http/x_test.cpp", '"api/routes.h"'),
     ("simulator/sim/x.h", '"nvml/table.h"'),
@@ -35,8 +35,8 @@ def test_an_arrow_the_wrong_way_is_found(path, include):
     ("include/gpuyard/x.h", "<vector>"),
     ("include/gpuyard/x.h", '"gpuyard/snapshot.h"'),
     ("src/io/http/x.cpp", "<boost/asio/ip/tcp.hpp>"),
-    ("src/daemon/config/load.cpp", '"base/third_party/toml.h"'),
-    ("simulator/sim/scenario_table.h", '"base/third_party/toml.h"'),
+    ("src/daemon/config/config.cpp", '"base/toml_reader.h"'),
+    ("simulator/sim/scenario_table.h", '"base/toml_reader.h"'),
     ("src/base/third_party/toml.h", "<toml++/toml.h>"),
     ("src/gpu/device/x_test.cpp", "<gtest/gtest.h>"),
     ("simulator/sim_nvml/abi_test.cpp", "<dlfcn.h>"),
@@ -53,7 +53,7 @@ def test_an_allowed_include_passes(path, include):
     ("src/daemon/x.cpp", "<CLI/CLI.hpp>"),
     ("src/base/x.cpp", "<toml++/toml.h>"),
     ("src/daemon/config/x.cpp", "<toml++/toml.h>"),
-    ("simulator/sim/keeper.cpp", '"base/third_party/toml.h"'),
+    ("simulator/sim/keeper.cpp", '"base/toml_reader.h"'),
     ("src/daemon/x.cpp", "<spdlog/spdlog.h>"),
     ("src/daemon/x.cpp", "<dlfcn.h>"),
     ("simulator/sim/world.cpp", "<dlfcn.h>"),
@@ -80,7 +80,7 @@ def test_a_new_room_needs_a_row():
 
 
 def test_a_room_in_a_folder_of_another_has_a_row_of_its_own():
-    assert judge_file("src/cli/read/x.cpp", '#include "daemon/config/load.h"\n') == []
+    assert judge_file("src/cli/read/x.cpp", '#include "daemon/config/config.h"\n') == []
     assert "may not include cli" in one("src/cli/client/x.cpp", '#include "cli/read/x.h"\n')
     assert "may not include daemon" in one("src/daemon/config/x.cpp", '#include "daemon/serve.h"\n')
 

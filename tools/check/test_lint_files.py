@@ -54,12 +54,21 @@ def test_only_a_run_that_records_writes(tree):
     assert (tree / KNOWN).read_text() == ""
 
 
+@pytest.mark.parametrize("text, again", [
+    ("// Why it is there.\n\nint a;\n", []), ("// NOLINTNEXTLINE(all)\nint a;\n", ["a.cpp"]),
+    ("int a;  // one\n", ["a.cpp"])])
+def test_a_line_that_is_all_comment_changes_nothing(tree, text, again):
+    lint(tree, "--record")
+    (tree / "src/base/a.cpp").write_text(text)
+    assert lint(tree) == (0, again)
+
+
 @pytest.mark.parametrize("changed, again", [
     ("src/base/a.cpp", ["a.cpp"]), ("src/base/b.h", ["b.cpp"]), ("include/gpuyard/c.h", ["b.cpp"]),
     (".clang-tidy", ["a.cpp", "b.cpp"]), ("tools/check/requirements.txt", ["a.cpp", "b.cpp"])])
 def test_a_change_brings_those_that_see_it(tree, changed, again):
     lint(tree, "--record")
-    (tree / changed).write_text((tree / changed).read_text() + "// changed\n")
+    (tree / changed).write_text((tree / changed).read_text() + "int changed;\n")
     assert lint(tree) == (0, again)
 
 

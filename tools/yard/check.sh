@@ -93,6 +93,7 @@ check_everything() {
   stage "shell" check_shell
   stage "words" python3 tools/check/house_words.py
   stage "include direction" python3 tools/check/include_direction.py
+  stage "weight" python3 tools/check/weight.py
   stage "public headers" check_public_headers
   stage "tools" check_tools
   stage "web assets" prepare_web

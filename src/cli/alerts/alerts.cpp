@@ -6,13 +6,12 @@
 #include "base/json_writer.h"
 #include "cli/alerts/alerts_table.h"
 #include "cli/client/daemon_client.h"
-#include "cli/lease/lease_request.h"
+#include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "cli/words.h"
-#include "protocol/alert_routes.h"
+#include "protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -21,52 +20,21 @@ using AlertsAction = AlertsVerb::Action;
 
 constexpr int kUnmet = 7;  // exit code: what was asked for did not come true
 
-std::optional<std::string> unless_empty(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
-int complain_about_alerts(const Error& error) {
-  const bool absent = error.code == Errc::unavailable;
-  return complain(error,
-                  absent ? "  `gpuyard serve` starts one; `gpuyard doctor` looks closer." : "");
-}
-
-// Prints the answer as JSON, or as `table` has it.
-template <class Answer, class Table>
-int show(const AlertsVerb& verb, const Result<Answer>& answer, Table&& table) {
-  if (!answer) return complain_about_alerts(answer.error());
-  print(verb.json ? json::to_json(*answer) + "\n" : table(*answer));
+// Prints the answer as JSON, or as `text` has it.
+template <class Answer, class Text>
+int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
+  if (!answer) return complain_about_daemon(answer.error());
+  print(verb.json ? json::to_json(*answer) + "\n"
+                  : text(*answer, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
-}
-
-int list(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  return show(verb, client::call(daemon, protocol::kAlerts), [&](const auto& alerts) {
-    return alerts_text(alerts, wall_now(), Screen::of_stdout(verb.color));
-  });
 }
 
 int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   protocol::AlertHistoryQuery query;
-  query.rule = unless_empty(verb.rule);
-  query.gpu = unless_empty(verb.gpus);
+  query.rule = if_given(verb.rule);
+  query.gpu = if_given(verb.gpus);
   query.limit = verb.limit;
-  return show(verb, client::call(daemon, protocol::kAlertHistory, query), [&](const auto& past) {
-    return history_text(past, wall_now(), Screen::of_stdout(verb.color));
-  });
-}
-
-int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  return show(
-      verb, client::call(daemon, protocol::kAcknowledge, {verb.number}, {unless_empty(verb.note)}),
-      [](const protocol::AlertAnswer& answer) {
-        return "Acknowledged: " + name_text(answer.alert) + ".\n";
-      });
-}
-
-int silences(const AlertsVerb& verb, const Result<protocol::Silences>& answer) {
-  return show(verb, answer, [&](const auto& all) {
-    return silences_text(all, wall_now(), Screen::of_stdout(verb.color));
-  });
+  return show(verb, client::call(daemon, protocol::kAlertHistory, query), history_text);
 }
 
 // A silence is of one GPU or of all: several are made one after the other, and shown together.
@@ -74,21 +42,21 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
                  const std::vector<std::string>& gpus) {
   std::set<std::string> made;
   std::optional<Error> failed;
-  for (auto gpu = gpus.begin(); gpu != gpus.end() && !failed; ++gpu) {
-    wish.gpu = *gpu;
+  for (const std::string& gpu : gpus) {
+    wish.gpu = gpu;
     const auto one = client::call(daemon, protocol::kSilence, {}, wish);
-    if (one) {
-      made.insert(one->id);
-    } else {
+    if (!one) {
       failed = one.error();
+      break;
     }
+    made.insert(one->id);
   }
   if (!made.empty()) {
     auto all = client::call(daemon, protocol::kSilencesNow);
     if (all) std::erase_if(all->silences, [&](const auto& one) { return !made.contains(one.id); });
-    if (const int told = silences(verb, all); told != 0) return told;
+    if (const int told = show(verb, all, silences_text); told != 0) return told;
   }
-  return failed ? complain_about_alerts(*failed) : 0;
+  return failed ? complain_about_daemon(*failed) : 0;
 }
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
@@ -96,35 +64,25 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   if (!length) return complain(length.error());
   protocol::SilenceWish wish;
   wish.for_s = *length;
-  wish.rule = unless_empty(verb.rule);
-  wish.comment = unless_empty(verb.note);
+  wish.rule = if_given(verb.rule);
+  wish.comment = if_given(verb.note);
   const auto gpus = split(verb.gpus, ',');
   if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
     return complain({Errc::invalid, "--gpus: a list of GPUs with an empty name in it"});
   }
   if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
-  wish.gpu = unless_empty(verb.gpus);
+  wish.gpu = if_given(verb.gpus);
   return show(verb, client::call(daemon, protocol::kSilence, {}, wish),
-              [&](const protocol::Silence& one) {
-                return silences_text({1, false, {one}}, wall_now(), Screen::of_stdout(verb.color));
+              [](const protocol::Silence& one, WallTime now, const Screen& screen) {
+                return silences_text({1, false, {one}}, now, screen);
               });
 }
 
-int rules(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  return show(verb, client::call(daemon, protocol::kRules),
-              [&](const auto& all) { return rules_text(all, Screen::of_stdout(verb.color)); });
-}
-
-int sinks(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  return show(verb, client::call(daemon, protocol::kSinks), [&](const auto& all) {
-    return sinks_text(all, wall_now(), Screen::of_stdout(verb.color));
-  });
-}
-
 int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto answer = client::call(daemon, protocol::kTestSinks, {}, {unless_empty(verb.sink)},
+  const auto answer = client::call(daemon, protocol::kTestSinks, {}, {if_given(verb.sink)},
                                    protocol::kSinkTestPatience + client::kAnswerDeadline);
-  const int shown = show(verb, answer, sink_tests_text);
+  const int shown =
+      show(verb, answer, [](const auto& tests, auto&&...) { return sink_tests_text(tests); });
   if (shown != 0) return shown;
   const bool all = std::ranges::all_of(answer->sinks, &protocol::SinkTest::delivered);
   return all ? 0 : kUnmet;
@@ -180,24 +138,31 @@ int run(const AlertsVerb& verb) {
   }
   const auto daemon =
       daemon_at(verb.socket, "only a daemon watches for alerts, and none is running here");
-  if (!daemon) return complain_about_alerts(daemon.error());
+  if (!daemon) return complain_about_daemon(daemon.error());
   switch (verb.action) {
     case AlertsAction::list:
-      return list(verb, *daemon);
+      return show(verb, client::call(*daemon, protocol::kAlerts), alerts_text);
     case AlertsAction::history:
       return history(verb, *daemon);
     case AlertsAction::acknowledge:
-      return acknowledge(verb, *daemon);
+      return show(
+          verb, client::call(*daemon, protocol::kAcknowledge, {verb.number}, {if_given(verb.note)}),
+          [](const protocol::AlertAnswer& answer, auto&&...) {
+            return "Acknowledged: " + name_text(answer.alert) + ".\n";
+          });
     case AlertsAction::silence:
       return silence(verb, *daemon);
     case AlertsAction::silences:
-      return silences(verb, client::call(*daemon, protocol::kSilencesNow));
+      return show(verb, client::call(*daemon, protocol::kSilencesNow), silences_text);
     case AlertsAction::unsilence:
-      return silences(verb, client::call(*daemon, protocol::kUnsilence, {verb.id}));
+      return show(verb, client::call(*daemon, protocol::kUnsilence, {verb.id}), silences_text);
     case AlertsAction::rules:
-      return rules(verb, *daemon);
+      return show(verb, client::call(*daemon, protocol::kRules),
+                  [](const protocol::Rules& all, WallTime, const Screen& screen) {
+                    return rules_text(all, screen);
+                  });
     case AlertsAction::sinks:
-      return sinks(verb, *daemon);
+      return show(verb, client::call(*daemon, protocol::kSinks), sinks_text);
     case AlertsAction::test:
       break;
   }

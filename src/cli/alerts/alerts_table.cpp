@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/moment.h"
 #include "cli/screen/reading_text.h"
 
 namespace gpuyard::cli {
@@ -20,16 +19,8 @@ struct AlertColumn {
 };
 
 Tone tone_of(AlertLevel level) {
-  switch (level) {
-    case AlertLevel::critical:
-    case AlertLevel::error:
-      return Tone::bad;
-    case AlertLevel::warning:
-      return Tone::warning;
-    case AlertLevel::info:
-      break;
-  }
-  return Tone::plain;
+  if (level == AlertLevel::info) return Tone::plain;
+  return level == AlertLevel::warning ? Tone::warning : Tone::bad;
 }
 
 std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {

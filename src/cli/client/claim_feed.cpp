@@ -26,10 +26,6 @@ constexpr Duration kFirstAnswer = std::chrono::seconds(30);
 // Of one that is not streamed: how often somebody who waits hears of his place.
 constexpr double kAnswerWithin = 2;
 
-bool is_over(const protocol::Lease& lease) {
-  return lease.state == lease::State::ended;
-}
-
 }  // namespace
 
 http::ClientRequest ClaimFeed::request() const {
@@ -159,7 +155,7 @@ bool ClaimFeed::changed(protocol::Lease lease) {
   }
   asked_ = lease.asked;
   granted_ = granted_ || lease.state == lease::State::held;
-  const bool over = is_over(lease);
+  const bool over = lease.state == lease::State::ended;
   tell({.kind = Kind::changed, .lease = std::move(lease)});
   return over;
 }

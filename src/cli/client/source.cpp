@@ -10,8 +10,7 @@
 #include "cli/client/daemon_client.h"
 #include "library/energy_window.h"
 #include "library/monitor.h"
-#include "processes/look_up.h"
-#include "processes/owner_watch.h"
+#include "processes/owners.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::client {

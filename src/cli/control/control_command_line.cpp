@@ -5,7 +5,7 @@
 namespace gpuyard::cli {
 namespace {
 
-using Subject = ControlVerb::Subject;
+using ControlSubject = ControlVerb::Subject;
 
 struct AddedVerb {
   Options options;
@@ -15,7 +15,7 @@ struct AddedVerb {
 // Where a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: there they take commas alone.
 enum class Followed : bool { by_nothing, by_a_value };
 
-AddedVerb add_verb(Options program, ControlVerb& verb, Subject subject, const char* summary,
+AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                    Followed followed = Followed::by_nothing) {
   verb.subject = subject;
   const Options sub = program.verb(std::string(name_of(subject)), summary);
@@ -47,7 +47,7 @@ Option add_lifetime(Options sub, ControlVerb& verb) {
 }
 
 // Those of one value.
-Options add_setting(Options program, ControlVerb& verb, Subject subject, const char* summary,
+Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                     const char* value_name, const char* value_help) {
   const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
   const Option value = sub.option("value", verb.value, value_help).type_name(value_name);
@@ -60,14 +60,14 @@ Options add_setting(Options program, ControlVerb& verb, Subject subject, const c
 }  // namespace
 
 Options add_power(Options program, ControlVerb& verb) {
-  return add_setting(program, verb, Subject::power, "Show or set the power limit of GPUs", "WATTS",
-                     "300, 300W or 287.5");
+  return add_setting(program, verb, ControlSubject::power, "Show or set the power limit of GPUs",
+                     "WATTS", "300, 300W or 287.5");
 }
 
 Options add_clocks(Options program, ControlVerb& verb) {
-  const Options clocks =
-      add_verb(program, verb, Subject::clocks, "Show what the clocks are locked to, or lock them")
-          .options;
+  const Options clocks = add_verb(program, verb, ControlSubject::clocks,
+                                  "Show what the clocks are locked to, or lock them")
+                             .options;
   const Option gpu =
       clocks.option("--gpu", verb.gpu_clocks, "Lock the GPU's to these MHz").type_name("MIN,MAX");
   const Option memory =
@@ -84,21 +84,21 @@ Options add_clocks(Options program, ControlVerb& verb) {
 }
 
 Options add_persistence(Options program, ControlVerb& verb) {
-  return add_setting(program, verb, Subject::persistence,
+  return add_setting(program, verb, ControlSubject::persistence,
                      "Show or set whether GPUs stay initialised while nobody uses them", "on|off",
                      "on or off");
 }
 
 Options add_compute_mode(Options program, ControlVerb& verb) {
-  return add_setting(program, verb, Subject::compute_mode,
+  return add_setting(program, verb, ControlSubject::compute_mode,
                      "Show or set who may compute on GPUs at the same time", "MODE",
                      "default, prohibited or exclusive_process");
 }
 
 Options add_ecc(Options program, ControlVerb& verb) {
-  const Options ecc =
-      add_setting(program, verb, Subject::ecc, "Show or set the error correction of the memory",
-                  "on|off", "From the next reset or reboot on");
+  const Options ecc = add_setting(program, verb, ControlSubject::ecc,
+                                  "Show or set the error correction of the memory", "on|off",
+                                  "From the next reset or reboot on");
   ecc.option("--clear", verb.cleared_errors,
              "Set counters of memory errors to 0: volatile (since the driver was loaded), "
              "aggregate (ever)")
@@ -111,14 +111,14 @@ Options add_ecc(Options program, ControlVerb& verb) {
 
 Options add_reset(Options program, ControlVerb& verb) {
   const auto [reset, gpus] =
-      add_verb(program, verb, Subject::reset, "Reset one GPU that nobody uses");
+      add_verb(program, verb, ControlSubject::reset, "Reset one GPU that nobody uses");
   gpus.required();
   return reset;
 }
 
 Options add_restore(Options program, ControlVerb& verb) {
   const auto [restore, gpus] =
-      add_verb(program, verb, Subject::restore,
+      add_verb(program, verb, ControlSubject::restore,
                "Give up all that you wanted of GPUs; with --force what anybody did");
   add_manner(restore, verb);
   restore.flag("--all", verb.gpus, "all", "Of all GPUs").excludes(gpus);

@@ -5,10 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "daemon/config/config.h"
@@ -71,7 +76,7 @@ Result<http::Endpoint> control_daemon(const std::string& socket) {
 }
 
 int complain_without_daemon(const Error& error) {
-  return complain(error, error.code == Errc::unavailable ? advice_without_daemon() : "");
+  return complain_about_daemon(error, advice_without_daemon());
 }
 
 int complain_about_control(const Error& error, const http::Endpoint& daemon) {
@@ -99,6 +104,88 @@ std::string with_own_name(std::string message, std::string_view user) {
   const std::string said = std::string(kJoin) + group + std::string(kJoiner);
   message.replace(message.find(said), said.size(), fmt::format("sudo {}{} {}", kJoin, group, user));
   return message;
+}
+
+namespace {
+
+using protocol::Changes;
+
+// The daemon lets the command that resets run as long as its configuration says.
+constexpr Duration kResetDeadline =
+    std::chrono::seconds(config::Config::Control::kLongestReset) + kChangeDeadline;
+constexpr Duration kLookAgain = std::chrono::milliseconds(200);
+
+Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string& operation) {
+  const TimePoint deadline = BootClock::now() + kResetDeadline;
+  while (BootClock::now() < deadline) {
+    auto now = client::call(daemon, protocol::kOperation, {operation});
+    if (!now) return std::move(now).error();
+    using enum protocol::OperationState;
+    if (now->state == done || now->state == failed) return std::move(now->change);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return Error{Errc::timed_out, "operation " + operation + " has not ended"};
+}
+
+Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, bool dry_run) {
+  protocol::ChangeWish wish;
+  say_how(wish, verb, dry_run);
+  if (!dry_run) wish.wait = false;
+  auto changes = client::call(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
+  if (!changes || dry_run || verb.no_wait) return changes;
+  for (protocol::Change& change : changes->changes) {
+    auto over = end_of(daemon, change.operation);
+    if (!over) return std::move(over).error();
+    change = *std::move(over);
+  }
+  return changes;
+}
+
+}  // namespace
+
+ControlRequest give_up(SettingKind kind, const RestoreRoute& route, const ControlVerb& verb) {
+  return {std::string(words_of(kind)), [&route, verb](const http::Endpoint& daemon, bool dry_run) {
+            protocol::RestoreQuery query;
+            query.id = verb.gpus;
+            say_how(query, verb, dry_run);
+            return client::call(daemon, route, query, {}, kChangeDeadline);
+          }};
+}
+
+ControlRequest reset_gpu(const ControlVerb& verb) {
+  return {"reset", [verb](const http::Endpoint& daemon, bool dry_run) {
+            return reset(verb, daemon, dry_run);
+          }};
+}
+
+namespace {
+
+constexpr std::size_t kLongestAnswer = 64;
+
+// A terminal gives a line at a time.
+std::string answer_from_stdin() {
+  std::array<char, kLongestAnswer> line{};
+  ssize_t count = 0;
+  do {
+    count = ::read(STDIN_FILENO, line.data(), line.size());
+  } while (count < 0 && errno == EINTR);
+  std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
+  // Where the input ended there was no Enter to end the line of the question.
+  if (count <= 0) static_cast<void>(write_all(STDERR_FILENO, "\n").ok());
+  return to_lower(answer);
+}
+
+}  // namespace
+
+bool can_be_asked() {
+  return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+}
+
+bool consents(std::string_view question) {
+  if (!write_all(STDERR_FILENO, fmt::format("{} [y/N] ", question))) return false;
+  const std::string answer = answer_from_stdin();
+  return answer == "y" || answer == "yes";
 }
 
 }  // namespace gpuyard::cli

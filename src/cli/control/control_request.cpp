@@ -1,13 +1,15 @@
 #include "cli/control/control_request.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
-#include "base/ascii.h"
-#include "cli/control/control_asking.h"
-#include "cli/control/control_words.h"
-#include "cli/words.h"
+#include "base/text.h"
+#include "cli/control/control_daemon.h"
+#include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -37,16 +39,6 @@ Result<Requests> power(const ControlVerb& verb) {
   return set(SettingKind::power_limit, protocol::kSetPowerLimit, verb, wish);
 }
 
-Result<Requests> lock(SettingKind kind, const SetRoute<protocol::ClocksWish>& route,
-                      const ControlVerb& verb, const std::string& range) {
-  const auto clocks = parse_clocks(range);
-  if (!clocks) return clocks.error();
-  protocol::ClocksWish wish;
-  wish.min_clock_mhz = clocks->lowest_mhz;
-  wish.max_clock_mhz = clocks->highest_mhz;
-  return set(kind, route, verb, wish);
-}
-
 Result<Requests> unlock(const ControlVerb& verb) {
   const std::string& which = verb.restored_clocks;
   Requests requests;
@@ -62,21 +54,25 @@ Result<Requests> unlock(const ControlVerb& verb) {
 Result<Requests> clocks(const ControlVerb& verb) {
   if (!verb.restored_clocks.empty()) return unlock(verb);
   Requests requests;
-  const auto add = [&](SettingKind kind, const SetRoute<protocol::ClocksWish>& route,
-                       const std::string& range) -> Result<void> {
+  const auto lock = [&](SettingKind kind, const SetRoute<protocol::ClocksWish>& route,
+                        const std::string& range, std::string_view flag) -> Result<void> {
     if (range.empty()) return {};
-    auto made = lock(kind, route, verb, range);
-    if (!made) return std::move(made).error();
+    const auto clocks = parse_clocks(range);
+    if (!clocks) return Error(clocks.error()).in(flag);
+    protocol::ClocksWish wish;
+    wish.min_clock_mhz = clocks->lowest_mhz;
+    wish.max_clock_mhz = clocks->highest_mhz;
+    auto made = set(kind, route, verb, wish);
+    if (!made) return std::move(made).error().in(flag);
     requests.push_back(std::move(made->front()));
     return {};
   };
-  if (auto added = add(SettingKind::gpu_clocks, protocol::kSetGpuClocks, verb.gpu_clocks); !added) {
-    return std::move(added).error().in("--gpu");
+  using enum SettingKind;
+  auto locked = lock(gpu_clocks, protocol::kSetGpuClocks, verb.gpu_clocks, "--gpu");
+  if (locked) {
+    locked = lock(memory_clocks, protocol::kSetMemoryClocks, verb.memory_clocks, "--memory");
   }
-  if (auto added = add(SettingKind::memory_clocks, protocol::kSetMemoryClocks, verb.memory_clocks);
-      !added) {
-    return std::move(added).error().in("--memory");
-  }
+  if (!locked) return std::move(locked).error();
   if (requests.size() > 1 && verb.atomic) {
     return Error{Errc::invalid,
                  "--atomic is for one kind of clocks at a time: lock the GPU's and "
@@ -117,6 +113,26 @@ Result<Requests> ecc(const ControlVerb& verb) {
   wish.counter = verb.cleared_errors;
   return Requests{ask_for(fmt::format("clear the {} counters of memory errors", wish.counter),
                           protocol::kClearEcc, verb, wish)};
+}
+
+struct AboutSubject {
+  std::string_view name;
+  std::vector<SettingKind> settings;
+};
+
+const AboutSubject& about(ControlSubject subject) {
+  using enum SettingKind;
+  // In the order of the subjects.
+  static const std::array kSubjects = {
+      AboutSubject{"power", {power_limit}},
+      AboutSubject{"clocks", {gpu_clocks, memory_clocks}},
+      AboutSubject{"persistence", {persistence}},
+      AboutSubject{"compute-mode", {compute_mode}},
+      AboutSubject{"ecc", {ecc}},
+      AboutSubject{"reset", {}},
+      AboutSubject{"restore", {}},
+  };
+  return kSubjects.at(static_cast<std::size_t>(subject));
 }
 
 bool wants_change(const ControlVerb& verb) {
@@ -177,42 +193,65 @@ Result<Requests> requests_of(const ControlVerb& verb) {
 }
 
 std::vector<SettingKind> settings_of(ControlSubject subject) {
-  switch (subject) {
-    case ControlSubject::power:
-      return {SettingKind::power_limit};
-    case ControlSubject::clocks:
-      return {SettingKind::gpu_clocks, SettingKind::memory_clocks};
-    case ControlSubject::persistence:
-      return {SettingKind::persistence};
-    case ControlSubject::compute_mode:
-      return {SettingKind::compute_mode};
-    case ControlSubject::ecc:
-      return {SettingKind::ecc};
-    case ControlSubject::reset:
-    case ControlSubject::restore:
-      break;
-  }
-  return {};
+  return about(subject).settings;
 }
 
 std::string_view name_of(ControlSubject subject) {
-  switch (subject) {
-    case ControlSubject::power:
-      return "power";
-    case ControlSubject::clocks:
-      return "clocks";
-    case ControlSubject::persistence:
-      return "persistence";
-    case ControlSubject::compute_mode:
-      return "compute-mode";
-    case ControlSubject::ecc:
-      return "ecc";
-    case ControlSubject::reset:
-      return "reset";
-    case ControlSubject::restore:
-      break;
+  return about(subject).name;
+}
+
+namespace {
+
+constexpr double kMostWatts = 1e6;
+constexpr std::int64_t kMostMhz = 1'000'000;
+
+// The number before `unit`, which may be left out or stand apart.
+template <class Number>
+std::optional<Number> number_of(std::string_view text, std::string_view unit) {
+  const auto number = take_number<Number>(text);
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return text.empty() || equals_ignoring_case(text, unit) ? number : std::nullopt;
+}
+
+std::optional<std::int64_t> megahertz_of(std::string_view text) {
+  const auto clock = number_of<std::int64_t>(text, "MHz");
+  return clock && *clock > 0 && *clock <= kMostMhz ? clock : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_watts(std::string_view text) {
+  const auto watts = number_of<double>(text, "W");
+  // Written so that not-a-number is refused.
+  if (!watts || !(*watts > 0 && *watts <= kMostWatts)) {
+    return Error{
+        Errc::invalid,
+        fmt::format("a power limit is in watts, like 300, 300W or 287.5; \"{}\" is not", text)};
   }
-  return "restore";
+  constexpr double kMilli = 1000;
+  return static_cast<std::int64_t>(std::llround(*watts * kMilli));
+}
+
+Result<ClockRange> parse_clocks(std::string_view text) {
+  const auto parts = split(text, ',');
+  const auto lowest = megahertz_of(parts.front());
+  const auto highest = megahertz_of(parts.back());
+  if (parts.size() > 2 || !lowest || !highest) {
+    return Error{Errc::invalid, fmt::format("clocks are in MHz, the lowest and the highest like "
+                                            "1200,1500, or one for both; \"{}\" is not",
+                                            text)};
+  }
+  if (*lowest > *highest) {
+    return Error{Errc::invalid,
+                 fmt::format("the lowest of {},{} is above the highest", *lowest, *highest)};
+  }
+  return ClockRange{*lowest, *highest};
+}
+
+Result<bool> parse_on_off(std::string_view text) {
+  if (equals_ignoring_case(text, "on")) return true;
+  if (equals_ignoring_case(text, "off")) return false;
+  return Error{Errc::invalid, fmt::format("it can be on or off, not \"{}\"", text)};
 }
 
 }  // namespace gpuyard::cli

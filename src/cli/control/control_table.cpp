@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
+#include "base/text.h"
+#include "cli/control/control_text.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/moment.h"
 #include "cli/screen/reading_text.h"
 
 namespace gpuyard::cli {
@@ -75,7 +75,7 @@ std::string words_for(const std::string& setting) {
 
 class Rows {
  public:
-  Rows(const ControlReader& reader, bool several) : reader_(reader) {
+  Rows(const ControlReader& reader, bool several) : reader_(reader), several_(several) {
     table_.columns = {{"GPU", true}, {"NAME", false, ControlColumn::names}};
     if (several) table_.columns.push_back({"SETTING"});
     table_.columns.insert(table_.columns.end(), {{"NOW"},
@@ -83,18 +83,20 @@ class Rows {
                                                  {kDefault, false, ControlColumn::defaults},
                                                  {"WANTED"},
                                                  {"REMARKS"}});
-    several_ = several;
   }
 
   void add(const protocol::ManagedGpu& gpu, const ManagedSetting& setting) {
     const auto& claims = setting.claims;
-    add_row({gpu.index ? std::to_string(*gpu.index) : std::string(kNothing), short_name(gpu.name),
-             words_for(setting.setting), view_text(setting.now), range_of(setting),
-             view_text(setting.by_default),
-             claims.empty() ? std::string(kNothing) : wish_text(claims.front(), reader_),
-             std::string(remark_on(setting.standing))});
+    add_row({{gpu.index ? std::to_string(*gpu.index) : std::string(kNothing)},
+             {short_name(gpu.name)},
+             {words_for(setting.setting)},
+             {view_text(setting.now)},
+             {range_of(setting)},
+             {view_text(setting.by_default)},
+             {claims.empty() ? std::string(kNothing) : wish_text(claims.front(), reader_)},
+             {std::string(remark_on(setting.standing))}});
     for (std::size_t i = 1; i < claims.size(); ++i) {
-      add_row({"", "", "", "", "", "", wish_text(claims[i], reader_), ""});
+      add_row({{}, {}, {}, {}, {}, {}, {wish_text(claims[i], reader_)}, {}});
     }
   }
 
@@ -110,14 +112,14 @@ class Rows {
   }
 
  private:
-  void add_row(std::vector<std::string> cells) {
+  void add_row(std::vector<Cell> cells) {
     constexpr std::ptrdiff_t kSetting = 2;
     if (!several_) cells.erase(cells.begin() + kSetting);
-    table_.add_texts(cells);
+    table_.add(std::move(cells));
   }
 
   const ControlReader& reader_;
-  bool several_ = false;
+  bool several_;
   FittedTable table_;
 };
 
@@ -159,6 +161,96 @@ std::string control_table(const Management& management, const ControlReader& rea
   std::string text = rows.text(screen) + reasons(management);
   if (management.simulated) text += "These GPUs are simulated.\n";
   return text;
+}
+
+namespace {
+
+// Which columns go first where there is not room for all.
+struct LogColumn {
+  enum Drops : int { never, took, who, when };
+};
+
+// "2026-01-31 12:00:03" of "2026-01-31T12:00:03.250Z"
+std::string second_of(std::string_view rfc3339) {
+  return printable(utc_text(rfc3339, kToTheSecond).value_or(std::string(rfc3339)));
+}
+
+std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view uuid) {
+  if (index) return std::to_string(*index);
+  return uuid.empty() ? std::string(kNothing) : printable(uuid);
+}
+
+std::string or_nothing(const std::optional<std::string>& text) {
+  return text ? printable(*text) : std::string(kNothing);
+}
+
+std::string words(std::string_view name) {
+  std::string text = printable(name);
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string outcome_text(std::string_view outcome, const std::optional<std::string>& error,
+                         bool forced) {
+  std::string text = words(outcome);
+  if (forced) text += ", forced";
+  if (error) text += ": " + printable(*error);
+  return text;
+}
+
+std::string took_text(double seconds) {
+  constexpr double kShort = 0.9995;
+  return seconds < kShort ? fmt::format("{:.0f} ms", seconds * 1000)
+                          : fmt::format("{:.1f} s", seconds);
+}
+
+std::vector<Column> log_columns() {
+  return {{"AT (UTC)", false, LogColumn::when},
+          {"BY", false, LogColumn::who},
+          {"GPU", true},
+          {"WHAT"},
+          {"FROM"},
+          {"TO"},
+          {"TOOK", true, LogColumn::took},
+          {"OUTCOME"}};
+}
+
+}  // namespace
+
+std::string audit_table(const protocol::Audit& audit, const Screen& screen) {
+  FittedTable table{log_columns()};
+  for (const protocol::AuditLine& line : audit.entries) {
+    table.add({{second_of(line.at)},
+               {printable(line.by)},
+               {gpu_text(line.index, line.uuid.value_or(""))},
+               {action_text(line.action)},
+               {or_nothing(line.before)},
+               {or_nothing(line.after)},
+               {took_text(line.seconds)},
+               {outcome_text(line.outcome, line.error, line.forced)}});
+  }
+  return table.text(screen);
+}
+
+std::string operations_table(const protocol::Operations& operations, const Screen& screen) {
+  FittedTable table{{{"ID", true}, {"STATE"}}};
+  std::ranges::move(log_columns(), std::back_inserter(table.columns));
+  for (const protocol::Operation& one : operations.operations) {
+    const protocol::Change& change = one.change;
+    const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
+    table.add({{printable(change.operation)},
+               {std::string(enum_name(one.state))},
+               {second_of(one.asked_at)},
+               {printable(one.asked_by)},
+               {gpu_text(change.index, change.uuid)},
+               {action_text(one.action)},
+               {view_text(change.before)},
+               {view_text(change.after)},
+               {one.seconds ? took_text(*one.seconds) : std::string(kNothing)},
+               {one.seconds ? outcome_text(enum_name(change.outcome), error, false)
+                            : std::string(kNothing)}});
+  }
+  return table.text(screen);
 }
 
 }  // namespace gpuyard::cli

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/control/control_text.h"
-#include "cli/screen/screen.h"
+#include "cli/screen/terminal.h"
 #include "device/setting.h"
 #include "protocol/control.h"
 
@@ -16,5 +16,10 @@ void keep_only(protocol::Management&, const std::vector<SettingKind>&);
 
 // A row for each setting, and one for each further wish that waits behind the first.
 std::string control_table(const protocol::Management&, const ControlReader&, const Screen&);
+
+// What was asked of the GPUs as tables, the newest last.
+
+std::string audit_table(const protocol::Audit&, const Screen&);
+std::string operations_table(const protocol::Operations&, const Screen&);
 
 }  // namespace gpuyard::cli

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-#include "base/printable.h"
-#include "cli/screen/moment.h"
-#include "cli/words.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "cli/screen/reading_text.h"
+#include "cli/shared_options.h"
 #include "device/setting.h"
 
 namespace gpuyard::cli {
@@ -45,17 +45,13 @@ bool is_same(const Change& change) {
   return change.before && change.after && change.before->text == change.after->text;
 }
 
-std::string whose_text(const Change& change, const ControlReader& reader) {
-  if (!change.owner || *change.owner == reader.name) return "";
-  return fmt::format(", as {} wants it", printable(*change.owner));
-}
-
-std::string until_text(const Change& change, const ControlReader& reader) {
-  return change.until ? ", until " + local_moment(*change.until, reader.now) : "";
-}
-
 std::string lasting_text(const Change& change, const ControlReader& reader) {
-  return whose_text(change, reader) + until_text(change, reader);
+  std::string text;
+  if (change.owner && *change.owner != reader.name) {
+    text = fmt::format(", as {} wants it", printable(*change.owner));
+  }
+  if (change.until) text += ", until " + local_moment(*change.until, reader.now);
+  return text;
 }
 
 // "300 W (was 700 W)"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "base/result.h"
 #include "cli/read/reader_for_tests.h"
 
 namespace gpuyard::cli {

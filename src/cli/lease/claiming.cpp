@@ -8,12 +8,10 @@
 #include <array>
 
 #include "cli/client/daemon_client.h"
-#include "cli/exit_codes.h"
-#include "cli/lease/lease_request.h"
 #include "cli/lease/lease_text.h"
-#include "cli/screen/screen.h"
+#include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
-#include "cli/screen/text_width.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {
@@ -149,7 +147,7 @@ Claimed Claiming::cancel(const JobSignal& signal) {
 
 Claimed Claiming::fail(const Error& error) {
   line_.clear();
-  return complain_about_leasing(error);
+  return complain_about_daemon(error);
 }
 
 void Claiming::redraw() {

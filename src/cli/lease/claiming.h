@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/client/claim_feed.h"
-#include "cli/lease/job_signals.h"
+#include "cli/lease/job.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::cli {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,12 +11,13 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "cli/exit_codes.h"
+#include "base/text.h"
 #include "cli/screen/terminal.h"
 
 namespace gpuyard::cli {
@@ -43,13 +45,6 @@ std::vector<std::string> environment_with(const Job::Variables& variables) {
   }
   for (const auto& [name, value] : variables) all.push_back(fmt::format("{}={}", name, value));
   return all;
-}
-
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 struct Start {
@@ -131,9 +126,7 @@ std::optional<int> Job::let_go() {
   } while (got < 0 && errno == EINTR);
   if (got != sizeof(failed)) return std::nullopt;
   give_up();
-  errno = failed;
-  static_cast<void>(complain(system_error("running " + command_)));
-  return failed == ENOENT ? kNoSuchCommand : kCannotRun;
+  return cannot_run(command_, failed);
 }
 
 void Job::give_up() {
@@ -193,14 +186,121 @@ std::vector<LeftBehind> left_behind() {
   std::filesystem::directory_iterator entry("/proc", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename();
-    pid_t pid = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (parsed.ec != std::errc{} || parsed.ptr != name.data() + name.size()) continue;
+    const auto pid = number_in<pid_t>(name);
+    if (!pid) continue;
     const auto stat = stat_of(entry->path());
-    if (stat && stat->parent == ::getpid() && stat->state != 'Z') left.push_back({pid, stat->name});
+    if (stat && stat->parent == ::getpid() && stat->state != 'Z') {
+      left.push_back({*pid, stat->name});
+    }
   }
   std::ranges::sort(left, {}, &LeftBehind::pid);
   return left;
+}
+
+namespace {
+
+constexpr std::array kPassedOn = {SIGINT,  SIGQUIT, SIGTERM,  SIGHUP,
+                                  SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
+
+bool is_ignored(int number) {
+  struct sigaction now{};
+  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+// To ourselves, with what it does to who has not said otherwise.
+void suffer(int number, bool whole_job) {
+  const sigset_t set = signal_set({number});
+  ::signal(number, SIG_DFL);
+  ::kill(whole_job ? 0 : ::getpid(), number);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here it comes
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+}  // namespace
+
+JobSignals::JobSignals() {
+  // Inherited as "ignored", it would take the command's end from us.
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t set = signal_set({SIGCHLD});
+  ::sigemptyset(&ends_);
+  for (const int number : kPassedOn) {
+    if (is_ignored(number)) continue;
+    ::sigaddset(&set, number);
+    if (asks_to_end(number)) ::sigaddset(&ends_, number);
+  }
+  sigset_t blocked = set;
+  // The terminal may be given to another job by one that does not have it only with this one
+  // blocked.
+  ::sigaddset(&blocked, SIGTTOU);
+  ::sigaddset(&blocked, SIGPIPE);  // nobody reads our remarks: no reason to end
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+std::optional<JobSignal> JobSignals::take() const {
+  signalfd_siginfo info{};
+  if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  return JobSignal{static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
+}
+
+std::optional<JobSignal> JobSignals::take_end(Duration at_most) const {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
+  const timespec limit{seconds.count(), (at_most - seconds).count()};
+  siginfo_t told{};
+  const int number = ::sigtimedwait(&ends_, &told, &limit);
+  if (number < 0) return std::nullopt;
+  return JobSignal{number, told.si_code == SI_KERNEL};
+}
+
+bool asks_to_end(int number) {
+  return number == SIGINT || number == SIGQUIT || number == SIGTERM || number == SIGHUP;
+}
+
+void stop_as_terminal_does(bool whole_job) {
+  suffer(SIGTSTP, whole_job);
+}
+
+void end_as_interrupted(bool whole_job) {
+  suffer(SIGINT, whole_job);
+  std::_Exit(kSignalled + SIGINT);  // somebody traces us
+}
+
+namespace {
+
+// Whether the shell began a job with us: the first of a pipeline, or alone. Else somebody else of
+// it waits for us, and may use the terminal meanwhile.
+bool we_lead() {
+  return ::getpid() == ::getpgrp();
+}
+
+}  // namespace
+
+JobTerminal::JobTerminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {}
+
+bool JobTerminal::is_ours() const {
+  return fd_ && ::tcgetpgrp(fd_.get()) == ::getpgrp();
+}
+
+bool JobTerminal::is_ours_alone() const {
+  return we_lead() && is_ours() && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+}
+
+// A job is the whole of what the shell was told, and is stopped, continued and interrupted as one.
+// Without a terminal nobody does that.
+bool JobTerminal::allows_own_job() const {
+  if (!exists()) return true;
+  return we_lead() && (!is_ours() || is_ours_alone());
+}
+
+void JobTerminal::give_to(pid_t job) const {
+  if (fd_) static_cast<void>(::tcsetpgrp(fd_.get(), job));
+}
+
+void JobTerminal::take_back_from(pid_t job) const {
+  const pid_t has = fd_ ? ::tcgetpgrp(fd_.get()) : -1;
+  if (has <= 0) return;
+  const bool nobodys = ::kill(-has, 0) != 0 && errno == ESRCH;
+  if (has == job || nobodys) give_to(::getpgrp());
 }
 
 }  // namespace gpuyard::cli

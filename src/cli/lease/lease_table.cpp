@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/moment.h"
 #include "cli/screen/reading_text.h"
 
 namespace gpuyard::cli {
@@ -21,16 +20,12 @@ struct LeaseColumn {
 
 const std::string kUnknown(kNothing);
 
-std::string indexes_text(const Lease& lease) {
-  std::string text;
-  for (const protocol::LeasedGpu& gpu : lease.gpus) {
-    text += (text.empty() ? "" : ",") + index_text(gpu.index);
-  }
-  return text;
+std::string owner_text(const std::optional<std::string>& user, std::uint32_t uid) {
+  return user ? printable(*user) : std::to_string(uid);
 }
 
-std::string user_text(const std::optional<std::string>& user, std::uint32_t uid) {
-  return user ? printable(*user) : std::to_string(uid);
+std::string wanted_text(const Lease& lease) {
+  return fmt::format("{} GPU{}", lease.wanted_gpus, lease.wanted_gpus == 1 ? "" : "s");
 }
 
 std::string moment_text(const std::optional<std::string>& moment, WallTime now) {
@@ -128,8 +123,8 @@ std::string lease_table(const protocol::Leases& leases, WallTime now, const Scre
     const std::string idle = idle_text(lease.use);
     constexpr double kNoticeable = 600;
     const bool wasted = lease.use && lease.use->idle_s.value_or(0) >= kNoticeable;
-    table.add({{indexes_text(lease)},
-               {user_text(lease.user, lease.uid)},
+    table.add({{indexes_text(lease.gpus)},
+               {owner_text(lease.user, lease.uid)},
                {lease.pid ? std::to_string(*lease.pid) : kUnknown},
                state_cell(lease),
                {moment_text(lease.granted, now)},
@@ -150,13 +145,11 @@ std::string lease_page(const Lease& lease, WallTime now) {
   };
   line("lease", printable(lease.id));
   line("state", std::string(enum_name(lease.state)) + (lease.overdue ? ", overdue" : ""));
-  line("user", user_text(lease.user, lease.uid));
+  line("user", owner_text(lease.user, lease.uid));
   line("binding", std::string(enum_name(lease.binding)));
   if (lease.pid) line("pid", std::to_string(*lease.pid));
   line("note", printable(lease.note));
-  if (lease.gpus.empty()) {
-    line("wants", fmt::format("{} GPU{}", lease.wanted_gpus, lease.wanted_gpus == 1 ? "" : "s"));
-  }
+  if (lease.gpus.empty()) line("wants", wanted_text(lease));
   for (const protocol::LeasedGpu& gpu : lease.gpus) {
     line("GPU", fmt::format("{} {} {}", index_text(gpu.index), short_name(printable(gpu.name)),
                             printable(gpu.uuid)));
@@ -188,6 +181,71 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
   if (usage.rows_left_out > 0) text += fmt::format("{} more rows.\n", usage.rows_left_out);
   for (const std::string& note : usage.notes) text += printable(note) + "\n";
   return text + (usage.simulated ? "These GPUs are simulated.\n" : "");
+}
+
+namespace {
+
+// Which columns go first where there is not room for all.
+struct QueueColumn {
+  enum Drops : int { never, ids, comments, since, expected };
+};
+
+std::string waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
+                          const Screen& screen) {
+  FittedTable table{{{"PLACE", true},
+                     {"USER"},
+                     {"WANTS"},
+                     {"SINCE", false, QueueColumn::since},
+                     {"EXPECTED", true, QueueColumn::expected},
+                     {"WHY"},
+                     {"NOTE", false, QueueColumn::comments},
+                     {"ID", false, QueueColumn::ids}}};
+  for (const protocol::Lease& lease : waiting) {
+    const auto& place = lease.place;
+    table.add({{place ? std::to_string(place->position) : kUnknown},
+               {owner_text(lease.user, lease.uid)},
+               {wanted_text(lease)},
+               {local_moment(lease.asked, now)},
+               {place && place->expected_s ? length_text(*place->expected_s) : kUnknown},
+               {place ? printable(place->text) : kUnknown},
+               {printable(lease.note)},
+               {printable(lease.id)}});
+  }
+  return table.text(screen);
+}
+
+std::string squatter_text(const protocol::Squatter& one) {
+  std::string text = fmt::format("GPU {} is used outside any lease by process {} ({}) of {}",
+                                 one.index, one.pid, printable(one.command),
+                                 one.user ? printable(*one.user) : fmt::format("uid {}", one.uid));
+  if (one.memory_bytes) text += ", " + bytes_text(*one.memory_bytes);
+  if (one.age_s) text += ", for " + length_text(*one.age_s);
+  return text + ":\n    " + printable(one.resolve) + "\n";
+}
+
+}  // namespace
+
+std::string withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
+  std::string text;
+  for (const protocol::Withheld& one : withheld) {
+    text += fmt::format("GPU {} is not handed out: {}{}\n", one.index,
+                        printable(one.text.empty() ? one.why : one.text),
+                        one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
+  }
+  return text;
+}
+
+std::string queue_text(const protocol::Queue& queue, WallTime now, const Screen& screen) {
+  std::string text =
+      queue.waiting.empty() ? "Nobody waits.\n" : waiting_table(queue.waiting, now, screen);
+  const auto shown = static_cast<std::int64_t>(queue.waiting.size());
+  if (queue.pending_claimers > shown && shown > 0) {
+    text += fmt::format("{} more wait.\n", queue.pending_claimers - shown);
+  }
+  for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
+  text += withheld_text(queue.withheld, now);
+  for (const std::string& note : queue.notes) text += printable(note) + "\n";
+  return text + (queue.simulated ? "These GPUs are simulated.\n" : "");
 }
 
 }  // namespace gpuyard::cli

@@ -6,8 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "sim/workload.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -16,7 +21,6 @@ using gpuyard::lease::Ending;
 using protocol::Lease;
 
 constexpr double kMillijoules = 1000;
-constexpr double kNoticeable = 1;  // readings lag behind the edges by their own duration anyway
 
 std::string gpus_wanted(const Lease& lease) {
   return lease.wanted_gpus == 1 ? "a GPU" : fmt::format("{} GPUs", lease.wanted_gpus);
@@ -37,6 +41,7 @@ std::string energy_text(const protocol::LeaseUse& use) {
   if (!use.energy_mj) return "energy not known";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
   if (use.energy_estimated) text += " (estimated)";
+  constexpr double kNoticeable = 1;  // readings lag behind the edges by their own duration anyway
   if (use.energy_unknown_s >= kNoticeable) {
     text += fmt::format(" ({} of GPU time not known)", length_text(use.energy_unknown_s));
   }
@@ -49,14 +54,16 @@ std::string index_text(const std::optional<std::uint32_t>& index) {
   return index ? std::to_string(*index) : std::string(kNothing);
 }
 
-std::string gpus_text(const std::vector<protocol::LeasedGpu>& gpus) {
+std::string indexes_text(const std::vector<protocol::LeasedGpu>& gpus, std::string_view separator) {
   std::vector<std::string> indexes;
+  for (const protocol::LeasedGpu& gpu : gpus) indexes.push_back(index_text(gpu.index));
+  return fmt::format("{}", fmt::join(indexes, separator));
+}
+
+std::string gpus_text(const std::vector<protocol::LeasedGpu>& gpus) {
   std::set<std::string> names;
-  for (const protocol::LeasedGpu& gpu : gpus) {
-    indexes.push_back(index_text(gpu.index));
-    names.insert(short_name(printable(gpu.name)));
-  }
-  return fmt::format("{} {} ({})", gpus.size() == 1 ? "GPU" : "GPUs", fmt::join(indexes, ", "),
+  for (const protocol::LeasedGpu& gpu : gpus) names.insert(short_name(printable(gpu.name)));
+  return fmt::format("{} {} ({})", gpus.size() == 1 ? "GPU" : "GPUs", indexes_text(gpus, ", "),
                      fmt::join(names, ", "));
 }
 
@@ -123,6 +130,88 @@ std::string summary_text(const Lease& lease, double seconds) {
               ? fmt::format(", mean utilisation {:.0f} %", *lease.use->mean_utilization_percent)
               : ", utilisation not known";
   return text;
+}
+
+namespace {
+
+Result<std::int64_t> bytes_of(const std::string& text) {
+  // People write what `gpuyard devices` shows them, too: "20GiB", "20 GiB".
+  std::string plain = text;
+  if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
+  std::erase(plain, ' ');
+  const auto bytes = sim::parse_bytes(plain);
+  if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
+    return static_cast<std::int64_t>(*bytes);
+  }
+  return Error{Errc::invalid, fmt::format("--min-free: memory is like 512M, 20G or 20GiB; \"{}\" "
+                                          "is not",
+                                          text)};
+}
+
+}  // namespace
+
+std::string note_of(std::string_view text) {
+  std::string note;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view next = length > 0 ? text.substr(0, length) : kReplacementCharacter;
+    if (note.size() + next.size() > protocol::kLongestNote) break;
+    note += next;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return note;
+}
+
+Result<double> seconds_of(const std::string& text, std::string_view flag) {
+  const auto length = parse_lifetime(text);
+  if (!length) return Error(length.error()).in(flag);
+  return std::chrono::duration<double>(*length).count();
+}
+
+Result<protocol::LeaseWish> wish_of(const LeaseFilters& wanted) {
+  protocol::LeaseWish wish;
+  wish.id = new_id();
+  wish.gpus = wanted.gpus;
+  wish.model = if_given(wanted.model);
+  wish.note = if_given(wanted.note);
+  if (!wanted.min_free.empty()) {
+    const auto bytes = bytes_of(wanted.min_free);
+    if (!bytes) return bytes.error();
+    wish.min_free_bytes = *bytes;
+  }
+  if (!wanted.among.empty()) {
+    wish.among.emplace();
+    for (std::string& name : split(wanted.among, ',')) wish.among->push_back({std::move(name)});
+  }
+  if (!wanted.max_time.empty()) {
+    const auto longest = seconds_of(wanted.max_time, "--max-time");
+    if (!longest) return longest.error();
+    wish.max_time_s = *longest;
+  }
+  if (wanted.no_wait) wish.wait_s = 0;
+  if (!wanted.wait.empty()) {
+    const auto patience = seconds_of(wanted.wait, "--wait");
+    if (!patience) return patience.error();
+    wish.wait_s = *patience;
+  }
+  return wish;
+}
+
+Result<NamedLease> named_lease(const std::string& id) {
+  const std::string own(environment_variable("GPUYARD_LEASE"));
+  NamedLease named{id.empty() ? own : id, std::nullopt};
+  if (named.id.empty()) {
+    return Error{Errc::invalid,
+                 "which lease? GPUYARD_LEASE is not set; `gpuyard leases` shows all"};
+  }
+  if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
+  if (named.id == own)
+    named.fence = number_in<std::uint64_t>(environment_variable("GPUYARD_FENCE"));
+  return named;
+}
+
+Result<http::Endpoint> lease_daemon(const std::string& socket) {
+  return daemon_at(socket, "only a daemon knows who has which GPU, and none is running here");
 }
 
 }  // namespace gpuyard::cli

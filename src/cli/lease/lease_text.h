@@ -1,17 +1,23 @@
 // Leases in words for people: who waits, what was used, how it ended.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/client/source.h"
+#include "cli/verbs.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::cli {
 
 // "3"; "-" of a GPU that is not there now.
 std::string index_text(const std::optional<std::uint32_t>&);
+// "0,1"
+std::string indexes_text(const std::vector<protocol::LeasedGpu>&, std::string_view separator = ",");
 
 // "GPU 3 (H100 80GB HBM3)", "GPUs 0, 1 (H100 80GB HBM3)"
 std::string gpus_text(const std::vector<protocol::LeasedGpu>&);
@@ -32,5 +38,26 @@ std::string ending_text(const protocol::Lease&);
 // "1 h 02 min on GPU 3 (H100), 1.2 MJ, peak 61.2 GiB, mean utilisation 87 %". `seconds`: how long
 // the command ran. What nobody could measure is said to be unknown.
 std::string summary_text(const protocol::Lease&, double seconds);
+
+// What is asked of a daemon about leases, from what the user said, and what to say where there is
+// no daemon to ask.
+
+// Without its binding. Errc::invalid says which flag is wrong, and what would be right.
+Result<protocol::LeaseWish> wish_of(const LeaseFilters&);
+
+// As much of it as a note may have, in whole characters; a byte that is none becomes U+FFFD.
+std::string note_of(std::string_view text);
+
+// "30m" as seconds. Errors name the flag.
+Result<double> seconds_of(const std::string& text, std::string_view flag);
+
+// The lease that is meant, and its fence where it is the one that this process runs under.
+struct NamedLease {
+  std::string id;
+  std::optional<std::uint64_t> fence;
+};
+Result<NamedLease> named_lease(const std::string& id);
+
+Result<http::Endpoint> lease_daemon(const std::string& socket);
 
 }  // namespace gpuyard::cli

@@ -5,18 +5,17 @@
 
 #include <array>
 #include <filesystem>
+#include <ranges>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/json_writer.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/client/daemon_client.h"
-#include "cli/control/control_asking.h"
-#include "cli/control/control_words.h"
-#include "cli/exit_codes.h"
-#include "cli/lease/lease_request.h"
+#include "cli/control/control_daemon.h"
+#include "cli/control/control_request.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
 #include "protocol/routes.h"
@@ -40,15 +39,9 @@ void replace_all(std::string& text, std::string_view what, const std::string& wi
   }
 }
 
-template <class Of>
-std::string joined(const std::vector<protocol::LeasedGpu>& gpus, Of&& of) {
-  std::string text;
-  for (const protocol::LeasedGpu& gpu : gpus) text += (text.empty() ? "" : ",") + of(gpu);
-  return text;
-}
-
 std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
-  return joined(gpus, [](const protocol::LeasedGpu& gpu) { return gpu.uuid; });
+  return fmt::format("{}",
+                     fmt::join(gpus | std::views::transform(&protocol::LeasedGpu::uuid), ","));
 }
 
 std::string left_text(const std::vector<LeftBehind>& left, const protocol::Lease& lease) {
@@ -68,11 +61,9 @@ std::string left_text(const std::vector<LeftBehind>& left, const protocol::Lease
 
 std::vector<std::string> with_gpus(std::vector<std::string> words,
                                    const std::vector<protocol::LeasedGpu>& gpus) {
-  const std::string indexes =
-      joined(gpus, [](const protocol::LeasedGpu& gpu) { return index_text(gpu.index); });
   for (std::string& word : words) {
     replace_all(word, "{uuids}", uuids_of(gpus));
-    replace_all(word, "{indices}", indexes);
+    replace_all(word, "{indices}", indexes_text(gpus));
   }
   return words;
 }

@@ -7,7 +7,6 @@
 
 #include "cli/client/claim_feed.h"
 #include "cli/lease/job.h"
-#include "cli/lease/job_signals.h"
 #include "cli/read/answers.h"
 #include "cli/verbs.h"
 #include "protocol/leases.h"

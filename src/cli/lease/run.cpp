@@ -2,10 +2,11 @@
 #include <fcntl.h>
 
 #include "base/files.h"
-#include "cli/control/control_words.h"
+#include "cli/control/control_request.h"
 #include "cli/lease/claiming.h"
-#include "cli/lease/lease_request.h"
+#include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
+#include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 
@@ -58,7 +59,7 @@ int run(const RunVerb& verb) {
   const auto summary = open_summary(verb.summary);
   if (!summary) return complain(summary.error());
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_leasing(daemon.error());
+  if (!daemon) return complain_about_daemon(daemon.error());
   const JobSignals signals;  // before any thread
   Claiming claiming(*daemon, *std::move(wish), signals, verb.quiet);
   auto claimed = claiming.wait();

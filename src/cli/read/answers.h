@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json_shape.h"
-#include "cli/version.h"
+#include "cli/command_line.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/leases.h"
@@ -26,6 +26,11 @@ struct MeasuredCommand {
 };
 BOOST_DESCRIBE_STRUCT(MeasuredCommand, (),
                       (schema, simulated, command, exit_code, seconds, joules, gpus, notes))
+GPUYARD_ABOUT(
+    MeasuredCommand,
+    {"exit_code",
+     "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."},
+    {"seconds", "From its start until its end."})
 
 struct LeftBehindProcess {
   std::uint32_t pid = 0;
@@ -61,6 +66,8 @@ struct DriverAnswer {
 };
 BOOST_DESCRIBE_STRUCT(DriverAnswer, (),
                       (schema, driver_version, cuda_driver_version, nvml_version, simulated))
+GPUYARD_ABOUT(DriverAnswer,
+              {"cuda_driver_version", "The highest CUDA version that the driver supports."})
 
 struct DaemonFinding {
   bool reachable = false;
@@ -95,6 +102,8 @@ struct DoctorAnswer {
 };
 BOOST_DESCRIBE_STRUCT(DoctorAnswer, (),
                       (schema, healthy, simulated, cuda_available, driver, daemon, advice))
+GPUYARD_ABOUT(DoctorAnswer,
+              {"cuda_available", "NVML is initialised and there is at least one GPU."})
 
 struct EventAnswer {
   int schema = protocol::kSchemaVersion;
@@ -108,34 +117,10 @@ struct EventAnswer {
   std::string text;
 };
 BOOST_DESCRIBE_STRUCT(EventAnswer, (), (schema, id, at, device, index, kind, severity, xid, text))
+GPUYARD_ABOUT(EventAnswer, {"id", "For --since."},
+              {"device", json::shapes::about_field<protocol::GpuEvent>("device").description},
+              {"kind", json::shapes::about_field<protocol::GpuEvent>("kind").description},
+              {"severity", json::shapes::about_field<protocol::GpuEvent>("severity").description},
+              {"xid", json::shapes::about_field<protocol::GpuEvent>("xid").description})
 
 }  // namespace gpuyard::cli
-
-namespace gpuyard::json {
-
-template <>
-inline constexpr About about<&cli::MeasuredCommand::exit_code>{
-    "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."};
-template <>
-inline constexpr About about<&cli::MeasuredCommand::seconds>{"From its start until its end."};
-template <>
-inline constexpr About about<&cli::DoctorAnswer::cuda_available>{
-    "NVML is initialised and there is at least one GPU."};
-template <>
-inline constexpr About about<&cli::DriverAnswer::cuda_driver_version>{
-    "The highest CUDA version that the driver supports."};
-
-template <>
-inline constexpr About about<&cli::EventAnswer::id>{"For --since."};
-template <>
-inline constexpr About about<&cli::EventAnswer::device>{
-    about<&protocol::GpuEvent::device>.description};
-template <>
-inline constexpr About about<&cli::EventAnswer::kind>{about<&protocol::GpuEvent::kind>.description};
-template <>
-inline constexpr About about<&cli::EventAnswer::severity>{
-    about<&protocol::GpuEvent::severity>.description};
-template <>
-inline constexpr About about<&cli::EventAnswer::xid>{about<&protocol::GpuEvent::xid>.description};
-
-}  // namespace gpuyard::json

@@ -6,13 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
-#include "cli/read/device_groups.h"
-#include "cli/read/process_table.h"
+#include "base/text.h"
+#include "cli/read/processes.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
-#include "cli/screen/text_width.h"
-#include "device/xid_table.h"
+#include "device/xid.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -143,14 +141,13 @@ std::string process_table(const protocol::Device& device, const Screen& screen) 
                      {"SM", true, 2},
                      {"COMMAND"}}};
   for (const protocol::Process& process : *device.processes) {
-    const std::array cells = {
-        std::to_string(process.pid),
-        user_text(process),
-        std::string(enum_name(process.kind)),
-        process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing),
-        process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing),
-        printable(process.command.value_or(std::string(kNothing)))};
-    table.add_texts(cells);
+    table.add(
+        {{std::to_string(process.pid)},
+         {user_text(process)},
+         {std::string(enum_name(process.kind))},
+         {process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing)},
+         {process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing)},
+         {printable(process.command.value_or(std::string(kNothing)))}});
   }
   return table.text(screen);
 }
@@ -178,10 +175,7 @@ std::string missing_text(const protocol::Device& device, const Screen& screen) {
     std::ranges::replace(names, '_', ' ');
     const std::string text =
         reason.empty() ? "not reported: " + names : fmt::format("not read ({}): {}", reason, names);
-    const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
-    for (const std::string& line : wrapped(printable(text), width)) {
-      out += painted(screen, reason.empty() ? Tone::faint : Tone::warning, line) + "\n";
-    }
+    out += paragraph(screen, reason.empty() ? Tone::faint : Tone::warning, printable(text));
   }
   return out;
 }
@@ -195,16 +189,8 @@ std::string xid_line(const protocol::Device& device, const Screen& screen) {
       fmt::format("{} {}, last {}", last.count, last.count == 1 ? "time" : "times", last.last_seen);
   if (!last.xid) return fmt::format("other Xids ({})\n", printable(times));
   const XidRow row = xid_row(*last.xid);
-  const Tone tone = row.severity == Severity::stop   ? Tone::bad
-                    : row.severity == Severity::warn ? Tone::warning
-                                                     : Tone::plain;
-  const std::string text =
-      printable(fmt::format("Xid {} ({}): {}", row.number, times, row.meaning));
-  std::string out;
-  for (const std::string& line : wrapped(text, screen.columns > 0 ? screen.columns : text.size())) {
-    out += painted(screen, tone, line) + "\n";
-  }
-  return out;
+  return paragraph(screen, severity_tone(row.severity),
+                   printable(fmt::format("Xid {} ({}): {}", row.number, times, row.meaning)));
 }
 
 std::string heading(const protocol::Snapshot& snapshot, const protocol::Device& device,
@@ -231,6 +217,90 @@ std::string device_page(const protocol::Snapshot& snapshot, const protocol::Devi
   const std::string processes = process_table(device, screen);
   if (!processes.empty()) out += processes + "\n";
   return out + missing_text(device, screen);
+}
+
+namespace {
+
+// A struct, so that the names of the metrics stay among themselves.
+struct Lists {
+  using enum Metric;
+
+  static constexpr std::array kIdentity = {brand,           architecture,      compute_capability,
+                                           serial,          board_part_number, vbios_version,
+                                           inforom_version, numa_node};
+  static constexpr std::array kUtilization = {utilization_gpu, utilization_memory,
+                                              utilization_encoder, utilization_decoder};
+  static constexpr std::array kMemory = {memory_used, memory_free, memory_reserved, memory_total,
+                                         bar1_used,   bar1_free,   bar1_total};
+  static constexpr std::array kClocks = {clock_sm,
+                                         clock_sm_max,
+                                         clock_graphics,
+                                         clock_graphics_max,
+                                         clock_memory,
+                                         clock_memory_max,
+                                         clock_video,
+                                         clock_video_max,
+                                         performance_state,
+                                         throttle_reasons,
+                                         throttle_time_sw_thermal,
+                                         throttle_time_hw_thermal,
+                                         throttle_time_power_brake};
+  static constexpr std::array kPower = {power_draw,      power_draw_average, power_draw_instant,
+                                        power_limit,     power_limit_set,    power_limit_default,
+                                        power_limit_min, power_limit_max,    energy_total};
+  static constexpr std::array kTemperatures = {temperature_core,
+                                               temperature_core_max,
+                                               temperature_slowdown,
+                                               temperature_shutdown,
+                                               temperature_memory,
+                                               temperature_memory_max,
+                                               fan_speed};
+  static constexpr std::array kPcie = {
+      pcie_generation, pcie_generation_max, pcie_width, pcie_width_max, pcie_tx,
+      pcie_rx,         pcie_replays};
+  static constexpr std::array kNvlink = {nvlink_active, nvlink_tx, nvlink_rx};
+  static constexpr std::array kEcc = {ecc_mode,
+                                      ecc_mode_pending,
+                                      ecc_corrected_volatile,
+                                      ecc_corrected_volatile_at,
+                                      ecc_uncorrected_volatile,
+                                      ecc_uncorrected_volatile_at,
+                                      ecc_corrected_aggregate,
+                                      ecc_corrected_aggregate_at,
+                                      ecc_uncorrected_aggregate,
+                                      ecc_uncorrected_aggregate_at,
+                                      rows_remapped_corrected,
+                                      rows_remapped_uncorrected,
+                                      row_remap_pending,
+                                      row_remap_failure,
+                                      retired_pages_single_bit,
+                                      retired_pages_double_bit,
+                                      retired_pages_pending};
+  static constexpr std::array kModes = {persistence_mode, compute_mode, mig_mode, mig_mode_pending};
+  static constexpr std::array kGpm = {gpm_graphics, gpm_sm,   gpm_occupancy, gpm_tensor,
+                                      gpm_dram,     gpm_fp64, gpm_fp32,      gpm_fp16};
+  static constexpr std::array kProcesses = {processes_compute, processes_graphics};
+};
+
+constexpr std::array kGroups = {
+    Group{"Identity", "", Lists::kIdentity},
+    Group{"Utilisation", "utilization_", Lists::kUtilization},
+    Group{"Memory", "memory_", Lists::kMemory},
+    Group{"Clocks", "clock_", Lists::kClocks},
+    Group{"Power", "power_", Lists::kPower},
+    Group{"Temperatures", "temperature_", Lists::kTemperatures},
+    Group{"PCIe", "pcie_", Lists::kPcie},
+    Group{"NVLink", "nvlink_", Lists::kNvlink},
+    Group{"ECC", "ecc_", Lists::kEcc},
+    Group{"Modes", "", Lists::kModes},
+    Group{"GPM", "gpm_", Lists::kGpm},
+    Group{"Processes", "processes_", Lists::kProcesses},
+};
+
+}  // namespace
+
+std::span<const Group> groups() {
+  return kGroups;
 }
 
 }  // namespace gpuyard::cli

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/read/device_groups.h"
 #include "cli/read/devices_for_tests.h"
 #include "device/catalog.h"
 

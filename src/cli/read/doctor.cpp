@@ -9,99 +9,78 @@
 #include "cli/read/machine_facts.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
-#include "cli/screen/screen.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "device/error.h"
 #include "library/monitor.h"
 #include "protocol/routes.h"
-#include "sim/world_directory.h"
+#include "sim/world_file.h"
 
 namespace gpuyard::cli {
 namespace {
 
-struct Found {
-  DriverFinding finding;
-  bool simulated = false;
-};
-
-Found examine_driver(const SourceFlags& flags) {
-  Found found;
+void examine_driver(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto choice =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
-  if (!choice.path.empty()) found.finding.library = choice.path;
+  if (!choice.path.empty()) answer.driver.library = choice.path;
   auto backend = library::open_driver(choice);
   auto monitor = backend ? library::Monitor::open(*std::move(backend))
                          : Result<library::Monitor>(std::move(backend).error());
   if (!monitor) {
-    found.finding.error = init_failure_reason(monitor.error());
-    return found;
+    answer.driver.error = init_failure_reason(monitor.error());
+    return;
   }
   const DriverInfo& driver = monitor->driver();
-  found.finding = {true,
+  answer.driver = {true,
                    driver.library,
                    driver.driver_version,
                    driver.cuda_driver_version,
                    driver.nvml_version,
                    std::nullopt,
                    monitor->gpu_count()};
-  found.simulated = driver.simulated;
-  return found;
+  answer.simulated = driver.simulated;
+  answer.cuda_available = answer.healthy = answer.driver.gpus > 0;
 }
 
-struct FoundDaemon {
-  DaemonFinding finding;
-  bool simulated = false;
-  bool has_gpus = false;
-};
-
-FoundDaemon ask_daemon(const http::Endpoint& daemon) {
-  FoundDaemon found;
-  found.finding.address = daemon.text();
+void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  answer.daemon.address = daemon.text();
   const auto health = client::call(daemon, protocol::kHealth);
   if (!health) {
-    found.finding.message = health.error().message;
-    return found;
+    answer.daemon.message = health.error().message;
+    return;
   }
-  found.finding.reachable = true;
-  found.finding.version = health->version;
+  answer.daemon.reachable = true;
+  answer.daemon.version = health->version;
   const auto ready = client::call(daemon, protocol::kReady);
-  found.finding.ready = ready.ok();
-  found.finding.message = ready ? ready->reason : ready.error().message;
-  if (ready) {
-    found.simulated = ready->simulated;
-    found.has_gpus = ready->cuda_available;
-  }
-  return found;
+  answer.daemon.ready = ready.ok();
+  answer.daemon.message = ready ? ready->reason : ready.error().message;
+  if (!ready) return;
+  answer.simulated = answer.simulated || ready->simulated;
+  answer.healthy = answer.healthy || ready->cuda_available;
 }
 
-FoundDaemon examine_daemon(const SourceFlags& flags) {
+void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto options = source_options(flags);
   if (!options.socket.empty()) {
     const auto named = http::parse_endpoint(options.socket);
-    if (named) return ask_daemon(*named);
-    return {{false, options.socket, {}, {}, named.error().message}, false, false};
+    if (named) return ask_daemon(*named, answer);
+    answer.daemon.address = options.socket;
+    answer.daemon.message = named.error().message;
+    return;
   }
-  if (const auto daemon = client::find_daemon(options.sockets)) return ask_daemon(*daemon);
-  FoundDaemon none;
-  if (!options.sockets.empty()) none.finding.address = options.sockets.front();
-  none.finding.message = "not running; `gpuyard serve` starts one";
-  return none;
+  if (const auto daemon = client::find_daemon(options.sockets)) return ask_daemon(*daemon, answer);
+  if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
+  answer.daemon.message = "not running; `gpuyard serve` starts one";
 }
 
 DoctorAnswer examine(const SourceFlags& flags) {
   DoctorAnswer answer;
-  const Found driver = examine_driver(flags);
-  const FoundDaemon daemon = examine_daemon(flags);
-  answer.driver = driver.finding;
-  answer.daemon = daemon.finding;
-  answer.simulated = driver.simulated || daemon.simulated;
-  answer.cuda_available = driver.finding.initialised && driver.finding.gpus > 0;
-  answer.healthy = answer.cuda_available || daemon.has_gpus;
+  examine_driver(flags, answer);
+  examine_daemon(flags, answer);
   if (answer.cuda_available) return answer;
   const MachineFacts facts = machine_facts();
   answer.advice =
-      driver.finding.error ? advice_for(*driver.finding.error, facts) : advice_without_gpus(facts);
+      answer.driver.error ? advice_for(*answer.driver.error, facts) : advice_without_gpus(facts);
   return answer;
 }
 
@@ -177,6 +156,48 @@ int run(const DoctorVerb& verb) {
   const DoctorAnswer answer = examine(verb.source);
   print(verb.json ? json::to_json(answer) + "\n" : text_of(answer, Screen::of_stdout()));
   return answer.healthy ? 0 : exit_code_of(Errc::unavailable);
+}
+
+// gpuyard driver
+namespace {
+
+Result<DriverAnswer> ask(client::Source& source) {
+  const auto driver = source.driver();
+  if (!driver) return driver.error();
+  const auto simulated = source.simulated();
+  if (!simulated) return simulated.error();
+  return DriverAnswer{protocol::kSchemaVersion, driver->driver_version, driver->cuda_driver_version,
+                      driver->nvml_version, *simulated};
+}
+
+int show_nothing(const DriverVerb& verb, const Error& error) {
+  if (verb.json) print(json::to_json(DriverAnswer{}) + "\n");
+  return complain_about_source(error);
+}
+
+}  // namespace
+
+Options add_driver(Options program, DriverVerb& verb) {
+  const Options driver = program.verb("driver", "Show the versions of driver, CUDA and NVML");
+  add_source(driver, verb.source);
+  driver.flag("--json", verb.json, "Print JSON");
+  return driver;
+}
+
+int run(const DriverVerb& verb) {
+  auto open = open_source(verb.source);
+  if (!open) return show_nothing(verb, open.error());
+  const auto answer = ask(*open->source);
+  if (!answer) return show_nothing(verb, answer.error());
+  if (verb.json) {
+    print(json::to_json(*answer) + "\n");
+    return 0;
+  }
+  print(fmt::format("driver  {}\nCUDA    {} (the highest this driver supports)\nNVML    {}\n{}",
+                    answer->driver_version.value_or("-"), answer->cuda_driver_version.value_or("-"),
+                    answer->nvml_version.value_or("-"),
+                    answer->simulated ? "This driver is simulated.\n" : ""));
+  return 0;
 }
 
 }  // namespace gpuyard::cli

@@ -1,21 +1,26 @@
 // gpuyard energy: what the GPUs used since they were first seen, and what a command uses.
+#include "cli/read/energy.h"
+
 #include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/json_writer.h"
-#include "cli/read/energy_table.h"
-#include "cli/read/foreground_command.h"
-#include "cli/read/gpu_selection.h"
+#include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "cli/words.h"
 #include "sim/visible_devices.h"
 
 namespace gpuyard::cli {
@@ -131,6 +136,138 @@ Options add_energy(Options program, EnergyVerb& verb) {
 
 int run(const EnergyVerb& verb) {
   return verb.command.empty() ? show(verb) : measure(verb);
+}
+
+namespace {
+
+std::string watts_text(const std::optional<double>& watts) {
+  return watts ? fmt::format("{:.0f} W", *watts) : std::string(kNothing);
+}
+
+void remark(std::string& to, bool applies, std::string_view what) {
+  if (!applies) return;
+  if (!to.empty()) to += ", ";
+  to += what;
+}
+
+std::string remarks_on(const protocol::WindowGpu& gpu) {
+  // Readings lag behind the edges by their own duration anyway.
+  constexpr double kNoticeable = 1;
+  std::string text;
+  remark(text, gpu.estimated, "estimated");
+  remark(text, gpu.interrupted, "interrupted by a reset");
+  remark(text, gpu.unknown_seconds >= kNoticeable,
+         fmt::format("{:.0f} s not known", gpu.unknown_seconds));
+  remark(text, gpu.age_seconds >= kNoticeable,
+         fmt::format("no answer for {:.0f} s", gpu.age_seconds));
+  return text;
+}
+
+std::string notes_text(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += fmt::format("{}\n", note);
+  return text;
+}
+
+}  // namespace
+
+std::string energy_table(const protocol::EnergyReport& report) {
+  FittedTable table{{{"GPU", true},
+                     {"ENERGY", true},
+                     {"THIS EPOCH", true},
+                     {"DAEMON DOWN", true},
+                     {"SINCE (UTC)"},
+                     {"UUID"},
+                     {"REMARKS"}}};
+  for (const protocol::GpuEnergy& gpu : report.gpus) {
+    std::string remarks;
+    remark(remarks, gpu.estimated, "estimated");
+    remark(remarks, gpu.epoch.number > 1, fmt::format("epoch {}", gpu.epoch.number));
+    remark(remarks, gpu.unknown_seconds >= 1,
+           fmt::format("{:.0f} s not wholly known", gpu.unknown_seconds));
+    table.add({{index_text(gpu.index)},
+               {joules_text(gpu.joules)},
+               {joules_text(gpu.epoch.joules)},
+               {joules_text(gpu.accounts.daemon_down_joules)},
+               {utc_text(gpu.since, kToTheMinute).value_or(gpu.since)},
+               {gpu.uuid},
+               {remarks}});
+  }
+  constexpr double kJoulesPerKilowattHour = 3.6e6;
+  return fmt::format("{}All together {} ({:.3f} kWh).\n{}{}", table.text(Screen{}),
+                     joules_text(report.joules), report.joules / kJoulesPerKilowattHour,
+                     report.simulated ? "These GPUs are simulated.\n" : "",
+                     notes_text(report.notes));
+}
+
+std::string energy_summary(const MeasuredCommand& measured) {
+  // Of all GPUs together, where there is one of each.
+  std::optional<double> mean = 0;
+  for (const protocol::WindowGpu& gpu : measured.gpus) {
+    mean = mean && gpu.mean_w ? std::optional(*mean + *gpu.mean_w) : std::nullopt;
+  }
+  std::string text = fmt::format("gpuyard: {} in {:.1f} s, mean {}\n", joules_text(measured.joules),
+                                 measured.seconds, watts_text(mean));
+  for (const protocol::WindowGpu& gpu : measured.gpus) {
+    const std::string remarks = remarks_on(gpu);
+    text += fmt::format("  GPU {}: {}, mean {}, peak {}{}\n", index_text(gpu.index),
+                        joules_text(gpu.joules), watts_text(gpu.mean_w), watts_text(gpu.peak_w),
+                        remarks.empty() ? "" : " (" + remarks + ")");
+  }
+  return text + notes_text(measured.notes);
+}
+
+namespace {
+
+sigset_t ours() {
+  return signal_set({SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+}
+
+// 0, or the errno.
+int start(const std::vector<std::string>& words, const sigset_t& mask, pid_t& child) {
+  const std::vector<char*> argv = pointers_to(words);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &mask);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int failed = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  return failed;
+}
+
+std::optional<int> exit_code_of_ended(pid_t child) {
+  int status = 0;
+  if (::waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+ForegroundCommand::ForegroundCommand() {
+  // Inherited as "ignored", it would take the command's end from us.
+  ::signal(SIGCHLD, SIG_DFL);
+  const sigset_t set = ours();
+  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+}
+
+ForegroundCommand::~ForegroundCommand() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int ForegroundCommand::run(const std::vector<std::string>& words) const {
+  pid_t child = 0;
+  if (const int failed = start(words, before_, child); failed != 0) {
+    return cannot_run(words[0], failed);
+  }
+  const sigset_t set = ours();
+  for (;;) {
+    if (const auto code = exit_code_of_ended(child)) return *code;
+    siginfo_t told{};
+    const int number = ::sigwaitinfo(&set, &told);
+    // What a terminal sends, it sends to the command as well.
+    const bool from_somebody = told.si_code <= 0;
+    if (number > 0 && number != SIGCHLD && from_somebody) ::kill(child, number);
+  }
 }
 
 }  // namespace gpuyard::cli

@@ -5,11 +5,11 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/client/daemon_client.h"
 #include "cli/read/answers.h"
 #include "cli/read/reading.h"
-#include "cli/screen/screen.h"
+#include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "protocol/routes.h"
@@ -20,11 +20,6 @@ namespace {
 constexpr Duration kRetry = std::chrono::seconds(1);
 // A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
-
-Tone tone_of(Severity severity) {
-  if (severity == Severity::note) return Tone::plain;
-  return severity == Severity::warn ? Tone::warning : Tone::bad;
-}
 
 std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
   const EventAnswer answer{
@@ -42,7 +37,7 @@ std::string sentence_of(const protocol::GpuEvent& event) {
 std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
   const std::string what = fmt::format("{:<4}  {:<17} {}", enum_name(event.severity),
                                        printable(event.kind), sentence_of(event));
-  return printable(event.at) + "  " + painted(screen, tone_of(event.severity), what) + "\n";
+  return printable(event.at) + "  " + painted(screen, severity_tone(event.severity), what) + "\n";
 }
 
 // Events of one daemon, and of the one that comes after it.
@@ -74,7 +69,7 @@ class Follower {
     request.samples = protocol::SampleDetail::none;
     request.follow = verb_.follow;
     request.since = last_.empty() ? std::string(protocol::kOldest) : last_;
-    if (!verb_.gpus.empty()) request.gpus = verb_.gpus;
+    request.gpus = if_given(verb_.gpus);
     http::ClientRequest asked;
     asked.target = client::target_of(protocol::kEvents.pattern, named_values(request));
     return http::EventReader::open(daemon_, std::move(asked), client::kAnswerDeadline);

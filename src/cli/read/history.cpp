@@ -1,5 +1,6 @@
 // gpuyard history: only the daemon remembers.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "cli/words.h"
 #include "device/error.h"
 #include "protocol/routes.h"
 
@@ -18,14 +18,6 @@ namespace gpuyard::cli {
 namespace {
 
 using protocol::History;
-
-std::vector<std::string> split_all(const std::vector<std::string>& given) {
-  std::vector<std::string> out;
-  for (const std::string& some : given) {
-    for (std::string& one : split(some, ',')) out.push_back(std::move(one));
-  }
-  return out;
-}
 
 // Those named, or all that are there.
 Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::Endpoint& daemon) {
@@ -37,14 +29,8 @@ Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::En
     if (!device.uuid.empty()) gpus.push_back(device.uuid);
   }
   if (!gpus.empty()) return gpus;
-  if (!snapshot->driver_initialised) {
-    return init_failed(snapshot->driver_error.value_or("unknown reason"));
-  }
+  if (!snapshot->driver_initialised) return no_driver(*snapshot);
   return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
-}
-
-std::optional<std::string> if_given(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 // No more points than can be seen, unless they are for another program.
@@ -77,17 +63,10 @@ Result<std::vector<History>> ask(const HistoryVerb& verb, const http::Endpoint& 
 }
 
 PlotCharset charset_of(HistoryVerb::Charset wish, const Screen& screen) {
-  switch (wish) {
-    case HistoryVerb::Charset::braille:
-      return PlotCharset::braille;
-    case HistoryVerb::Charset::block:
-      return PlotCharset::block;
-    case HistoryVerb::Charset::ascii:
-      return PlotCharset::ascii;
-    case HistoryVerb::Charset::automatic:
-      break;
-  }
-  return screen.utf8 ? PlotCharset::braille : PlotCharset::ascii;
+  if (wish == HistoryVerb::Charset::braille) return PlotCharset::braille;
+  if (wish == HistoryVerb::Charset::block) return PlotCharset::block;
+  const bool automatic = wish == HistoryVerb::Charset::automatic;
+  return automatic && screen.utf8 ? PlotCharset::braille : PlotCharset::ascii;
 }
 
 // As many as there are have the screen's height among them.
@@ -125,17 +104,13 @@ std::string text_of(const HistoryVerb& verb, const std::vector<std::vector<Histo
 
 std::string csv_text(const std::vector<std::vector<History>>& all) {
   std::string out = protocol::kHistoryCsvHeader;
-  for (const auto& of_metric : all) {
-    for (const History& one : of_metric) out += csv_of(one);
-  }
+  for (const History& one : all | std::views::join) out += csv_of(one);
   return out;
 }
 
 std::string json_text(std::vector<std::vector<History>> all) {
   HistoryAnswer answer;
-  for (auto& of_metric : all) {
-    std::ranges::move(of_metric, std::back_inserter(answer.series));
-  }
+  for (History& one : all | std::views::join) answer.series.push_back(std::move(one));
   return json::to_json(answer) + "\n";
 }
 
@@ -143,22 +118,19 @@ std::string json_text(std::vector<std::vector<History>> all) {
 void say_notes(const std::vector<std::vector<History>>& all) {
   std::set<std::string> said;
   bool simulated = false;
-  for (const auto& of_metric : all) {
-    for (const History& one : of_metric) {
-      simulated = simulated || one.simulated;
-      for (const std::string& note : one.notes) {
-        if (said.insert(note).second) say("note: " + note);
-      }
+  for (const History& one : all | std::views::join) {
+    simulated = simulated || one.simulated;
+    for (const std::string& note : one.notes) {
+      if (said.insert(note).second) say("note: " + note);
     }
   }
   if (simulated) say("note: these GPUs are simulated");
 }
 
-int complain_about_daemon(const Error& error) {
+int complain_about_history(const Error& error) {
   if (init_failure_reason(error) != error.message) return complain_about_source(error);
-  const bool absent = error.code == Errc::unavailable;
-  return complain(error,
-                  absent ? "  `gpuyard serve` starts a daemon, which remembers from then on." : "");
+  return complain_about_daemon(error,
+                               "  `gpuyard serve` starts a daemon, which remembers from then on.");
 }
 
 }  // namespace
@@ -192,14 +164,14 @@ Options add_history(Options program, HistoryVerb& verb) {
 int run(const HistoryVerb& verb) {
   const auto daemon =
       daemon_at(verb.socket, "only a daemon has a history, and none is running here");
-  if (!daemon) return complain_about_daemon(daemon.error());
+  if (!daemon) return complain_about_history(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
-  if (!gpus) return complain_about_daemon(gpus.error());
+  if (!gpus) return complain_about_history(gpus.error());
   const Screen screen = Screen::of_stdout(verb.color);
   std::vector<std::vector<History>> all;
   for (const std::string& metric : split_all(verb.metrics)) {
     auto answers = ask(verb, *daemon, *gpus, metric, screen);
-    if (!answers) return complain_about_daemon(answers.error());
+    if (!answers) return complain_about_history(answers.error());
     all.push_back(*std::move(answers));
   }
   if (!verb.json) say_notes(all);

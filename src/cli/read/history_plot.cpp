@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
-#include "cli/screen/text_width.h"
+#include "base/text.h"
+#include "cli/screen/fitted_table.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -24,22 +24,13 @@ struct Dots {
   std::size_t down;
 };
 
-Dots dots_of(PlotCharset charset) {
-  switch (charset) {
-    case PlotCharset::braille:
-      return {2, 4};
-    case PlotCharset::block:
-      return {1, 2};
-    case PlotCharset::ascii:
-      break;
-  }
-  return {1, 1};
-}
+// In the order of the charsets.
+constexpr std::array kDots = {Dots{2, 4}, Dots{1, 2}, Dots{1, 1}};
 
 class Canvas {
  public:
   Canvas(std::size_t columns, std::size_t rows, PlotCharset charset)
-      : dots_(dots_of(charset)),
+      : dots_(kDots[static_cast<std::size_t>(charset)]),
         charset_(charset),
         width_(columns * dots_.across),
         height_(rows * dots_.down),

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/screen/text_width.h"
-#include "cli/words.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {

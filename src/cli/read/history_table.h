@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/screen/screen.h"
+#include "cli/screen/terminal.h"
 #include "protocol/history.h"
 
 namespace gpuyard::cli {

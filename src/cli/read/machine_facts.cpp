@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "cli/words.h"
-#include "device/advice.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "device/error.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -78,75 +78,69 @@ constexpr std::string_view kContainer =
     "Toolkit on the host).";
 constexpr std::string_view kSimulate = "To look around without a GPU: gpuyard devices --simulate 4";
 
-std::vector<std::string> advice_without_library(const MachineFacts& facts) {
-  if (facts.in_container) return {std::string(kContainer)};
+constexpr std::string_view kNoGpu = "There is no NVIDIA GPU on the PCI bus of this machine.";
+
+std::string advice_without_library(const MachineFacts& facts) {
+  if (facts.in_container) return std::string(kContainer);
   if (facts.module_version) {
-    return {
-        "The kernel module is loaded, its library was not found: install libnvidia-ml.so.1 of "
-        "version " +
-        *facts.module_version + ", or name its path with --nvml PATH."};
+    return "The kernel module is loaded, its library was not found: install libnvidia-ml.so.1 of "
+           "version " +
+           *facts.module_version + ", or name its path with --nvml PATH.";
   }
-  if (facts.gpus_on_pci > 0) {
-    return {
-        fmt::format("There {} {} NVIDIA GPU{} on the PCI bus and no driver: install the NVIDIA "
-                    "driver.",
-                    facts.gpus_on_pci == 1 ? "is" : "are", facts.gpus_on_pci,
-                    facts.gpus_on_pci == 1 ? "" : "s")};
-  }
-  return {"There is no NVIDIA GPU on the PCI bus of this machine."};
+  if (facts.gpus_on_pci == 0) return std::string(kNoGpu);
+  const bool one = facts.gpus_on_pci == 1;
+  return fmt::format(
+      "There {} {} NVIDIA GPU{} on the PCI bus and no driver: install the NVIDIA driver.",
+      one ? "is" : "are", facts.gpus_on_pci, one ? "" : "s");
 }
 
-std::vector<std::string> advice_without_permission(const MachineFacts& facts) {
+std::string advice_without_permission(const MachineFacts& facts) {
   if (facts.closed_nodes.empty()) {
-    return {
-        "The operating system keeps this user from the GPUs; in a container or unit, see its "
-        "device rules (DeviceAllow, --device, cgroup)."};
+    return "The operating system keeps this user from the GPUs; in a container or unit, see its "
+           "device rules (DeviceAllow, --device, cgroup).";
   }
-  return {
-      fmt::format("This user may not open {}: join the group that owns them, or run as one that "
-                  "may.",
-                  fmt::join(facts.closed_nodes, ", "))};
+  return fmt::format(
+      "This user may not open {}: join the group that owns them, or run as one that may.",
+      fmt::join(facts.closed_nodes, ", "));
+}
+
+std::string likeliest_advice(std::string_view reason, const MachineFacts& facts) {
+  const auto says = [&](std::string_view words) { return reason.find(words) != reason.npos; };
+  if (facts.simulated_world) {
+    return "GPUYARD_SIM_WORLD names the simulated world in " + *facts.simulated_world +
+           ": `gpuyard sim status` says whether it runs.";
+  }
+  if (says("cannot open shared object file")) {
+    return "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
+           "right? Without it the loader's own search finds the driver's.";
+  }
+  if (says("Shared Library Not Found")) return advice_without_library(facts);
+  if (says("version mismatch")) {
+    return "The driver was updated under the running kernel module" +
+           (facts.module_version ? " (" + *facts.module_version + ")" : std::string()) +
+           ": reboot, or stop what uses the GPUs and reload the nvidia modules.";
+  }
+  if (says("Insufficient Permissions") || says("blocked by the operating system")) {
+    return advice_without_permission(facts);
+  }
+  if (!says("Driver Not Loaded")) {
+    return "dmesg has what the kernel module says; a reboot or a reload of the driver may help.";
+  }
+  if (facts.in_container) return std::string(kContainer);
+  return "Load the kernel module: modprobe nvidia; dmesg says why if it refuses (Secure Boot wants "
+         "it signed).";
 }
 
 }  // namespace
 
 MachineFacts machine_facts(const std::string& root) {
-  const char* world = std::getenv("GPUYARD_SIM_WORLD");
-  const bool in_a_world = world != nullptr && *world != '\0';
+  const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
   return {in_container(root), module_version(root), closed_nodes(root), gpus_on_pci(root),
-          in_a_world ? std::optional<std::string>(world) : std::nullopt};
+          if_given(world)};
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {
-  const auto says = [&](std::string_view words) {
-    return reason.find(words) != std::string_view::npos;
-  };
-  std::vector<std::string> advice;
-  if (facts.simulated_world) {
-    advice = {"GPUYARD_SIM_WORLD names the simulated world in " + *facts.simulated_world +
-              ": `gpuyard sim status` says whether it runs."};
-  } else if (says("cannot open shared object file")) {
-    advice = {
-        "That library was named by --nvml, the configuration or GPUYARD_SIM_WORLD: is the path "
-        "right? Without it the loader's own search finds the driver's."};
-  } else if (says("Shared Library Not Found")) {
-    advice = advice_without_library(facts);
-  } else if (says("version mismatch")) {
-    advice = {"The driver was updated under the running kernel module" +
-              (facts.module_version ? " (" + *facts.module_version + ")" : std::string()) +
-              ": reboot, or stop what uses the GPUs and reload the nvidia modules."};
-  } else if (says("Insufficient Permissions") || says("blocked by the operating system")) {
-    advice = advice_without_permission(facts);
-  } else if (says("Driver Not Loaded")) {
-    advice = {facts.in_container ? std::string(kContainer)
-                                 : "Load the kernel module: modprobe nvidia; dmesg says why if it "
-                                   "refuses (Secure Boot wants it signed)."};
-  } else {
-    advice = {
-        "dmesg has what the kernel module says; a reboot or a reload of the driver may help."};
-  }
-  advice.emplace_back(kSimulate);
-  return advice;
+  return {likeliest_advice(reason, facts), std::string(kSimulate)};
 }
 
 std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
@@ -156,7 +150,7 @@ std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
         "The PCI bus has an NVIDIA GPU that the driver does not list: dmesg says why it did not "
         "start."};
   }
-  return {"There is no NVIDIA GPU on the PCI bus of this machine."};
+  return {std::string(kNoGpu)};
 }
 
 }  // namespace gpuyard::cli

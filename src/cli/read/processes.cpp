@@ -1,14 +1,231 @@
 // gpuyard processes
+#include "cli/read/processes.h"
+
 #include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/read/process_answer.h"
-#include "cli/read/process_table.h"
+#include "base/text.h"
 #include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {
+namespace {
+
+struct ProcessColumn {
+  enum Drops : int { never, places, shares, kinds, times };
+};
+
+std::string since_text(const protocol::Process& process) {
+  const auto since =
+      process.started_at ? utc_text(*process.started_at, kToTheMinute) : std::nullopt;
+  return since.value_or(std::string(kNothing));
+}
+
+// "not known (its process has ended): 7, 8"
+std::string notes(const ProcessAnswer& answer, const Screen& screen) {
+  std::map<std::string, std::string> pids_by_reason;
+  for (const ListedProcess& process : answer.processes) {
+    const auto reason = process.missing.find("process");
+    if (reason == process.missing.end()) continue;
+    std::string& pids = pids_by_reason[reason->second];
+    pids += (pids.empty() ? "" : ", ") + std::to_string(process.pid);
+  }
+  std::string out;
+  const auto add = [&](Tone tone, const std::string& text) {
+    out += paragraph(screen, tone, text);
+  };
+  for (const auto& [reason, pids] : pids_by_reason) {
+    add(Tone::warning, fmt::format("not known ({}): {}", printable(reason), pids));
+  }
+  for (const auto& [gpu, reason] : answer.missing) {
+    add(Tone::warning, fmt::format("{} lists no processes: {}", gpu, printable(reason)));
+  }
+  if (answer.simulated) add(Tone::faint, "These GPUs are simulated.");
+  return out;
+}
+
+}  // namespace
+
+std::string user_text(const protocol::Process& process) {
+  if (process.user) return printable(*process.user);
+  return process.uid ? std::to_string(*process.uid) : std::string(kNothing);
+}
+
+std::string place_text(const protocol::Process& process) {
+  if (process.slurm_job) {
+    return "slurm " + *process.slurm_job + (process.slurm_step ? "." + *process.slurm_step : "");
+  }
+  if (process.pod) return "pod " + *process.pod;
+  if (process.container) {
+    constexpr std::size_t kUsualLength = 12;  // by which people name them
+    const std::string shown = printable(*process.container).substr(0, kUsualLength);
+    return process.container_runtime.value_or("container") + " " + shown;
+  }
+  return process.unit ? printable(*process.unit) : std::string(kNothing);
+}
+
+std::string command_text(const protocol::ProcessInFull& process) {
+  if (!process.arguments || process.arguments->empty()) {
+    return printable(process.command.value_or(std::string(kNothing)));
+  }
+  return printable(fmt::format("{}", fmt::join(*process.arguments, " ")));
+}
+
+std::string process_table(const ProcessAnswer& answer, const Screen& screen) {
+  FittedTable table{{{"GPU", true},
+                     {"PID", true},
+                     {"USER"},
+                     {"KIND", false, ProcessColumn::kinds},
+                     {"SM", true, ProcessColumn::shares},
+                     {"MEMORY", true},
+                     {"SINCE (UTC)", false, ProcessColumn::times},
+                     {"UNIT, CONTAINER OR JOB", false, ProcessColumn::places},
+                     {"COMMAND"}}};
+  for (const ListedProcess& process : answer.processes) {
+    table.add(
+        {{std::to_string(process.gpu_index)},
+         {std::to_string(process.pid)},
+         {user_text(process)},
+         {std::string(enum_name(process.kind))},
+         {process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing)},
+         {process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing)},
+         {since_text(process)},
+         {place_text(process)},
+         {command_text(process)}});
+  }
+  return table.text(screen) + notes(answer, screen);
+}
+
+namespace {
+
+ListedProcess listed(const protocol::Device& device, protocol::ProcessInFull process) {
+  ListedProcess out{std::move(process), device.index, device.uuid, device.pci_address, {}};
+  out.name = program_of(out);
+  return out;
+}
+
+std::vector<protocol::ProcessInFull> processes_of(const protocol::Device& device,
+                                                  const InFull& in_full) {
+  const auto found = in_full.find(device.index);
+  if (found != in_full.end() && found->second.processes) return *found->second.processes;
+  std::vector<protocol::ProcessInFull> processes;
+  for (const protocol::Process& process : *device.processes) processes.push_back({process, {}});
+  return processes;
+}
+
+}  // namespace
+
+std::optional<std::string> program_of(const protocol::ProcessInFull& process) {
+  if (process.arguments && !process.arguments->empty() && !process.arguments->front().empty()) {
+    return process.arguments->front();
+  }
+  return process.command;
+}
+
+ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const InFull& in_full) {
+  ProcessAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}, {}};
+  for (const protocol::Device& device : snapshot.devices) {
+    if (!device.processes) {
+      const auto reason = device.missing.find("processes");
+      answer.missing[device.uuid] = reason != device.missing.end() ? reason->second : "not known";
+      continue;
+    }
+    for (auto& process : processes_of(device, in_full)) {
+      answer.processes.push_back(listed(device, std::move(process)));
+    }
+  }
+  return answer;
+}
+
+Result<ProcessAnswer> ask_processes(client::Source& source, const protocol::Snapshot& snapshot) {
+  InFull in_full;
+  for (const protocol::Device& device : snapshot.devices) {
+    if (!device.processes || device.processes->empty()) continue;
+    auto answer = source.processes(device.index);
+    if (answer) {
+      in_full.emplace(device.index, *std::move(answer));
+    } else if (answer.error().code != Errc::not_found) {  // gone since, or an older daemon
+      return std::move(answer).error();
+    }
+  }
+  return process_answer(snapshot, in_full);
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kNames = {"timestamp",    "gpu_name",       "gpu_bus_id",
+                                                    "gpu_serial",   "gpu_uuid",       "pid",
+                                                    "process_name", "used_gpu_memory"};
+
+std::string canonical(const std::string& name) {
+  if (name == "name") return "process_name";
+  return name == "used_memory" ? "used_gpu_memory" : name;
+}
+
+const protocol::Device& device_of(const protocol::Snapshot& snapshot, std::uint32_t index) {
+  return *std::ranges::find(snapshot.devices, index, &protocol::Device::index);
+}
+
+std::string memory_cell(const ListedProcess& process, bool units) {
+  if (!process.memory_bytes) return "[N/A]";
+  return fmt::format("{}{}", mebibytes(*process.memory_bytes), units ? " MiB" : "");
+}
+
+std::string cell(const std::string& field, const ListedProcess& process, const Queried& queried,
+                 bool units) {
+  if (field == "pid") return std::to_string(process.pid);
+  if (field == "used_gpu_memory") return memory_cell(process, units);
+  if (field == "process_name") {
+    std::string name = printable(process.name.value_or("[Not Found]"));
+    std::ranges::replace(name, ',', '?');
+    return name;
+  }
+  // The rest is of the GPU, by the same name.
+  const auto of_gpu = parse_field(field);
+  return of_gpu ? csv_cell(*of_gpu, queried, device_of(queried.snapshot, process.gpu_index), units)
+                : std::string("[N/A]");
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> parse_process_fields(const std::vector<std::string>& names) {
+  if (names.empty()) {
+    return std::vector<std::string>{"pid", "process_name", "gpu_uuid", "used_gpu_memory"};
+  }
+  std::vector<std::string> fields;
+  for (const std::string& name : split_all(names)) {
+    fields.push_back(canonical(name));
+    if (std::ranges::find(kNames, fields.back()) != kNames.end()) continue;
+    return Error{Errc::invalid, fmt::format("there is no field \"{}\" of a process; there are {}",
+                                            name, fmt::join(kNames, ", "))};
+  }
+  return fields;
+}
+
+std::string process_csv(const std::vector<std::string>& fields, const ProcessAnswer& answer,
+                        const Queried& queried, CsvStyle style) {
+  std::string out;
+  if (style.header) {
+    std::vector<std::string> names = fields;
+    std::ranges::replace(names, std::string("used_gpu_memory"), "used_gpu_memory [MiB]");
+    out += fmt::format("{}\n", fmt::join(names, ", "));
+  }
+  for (const ListedProcess& process : answer.processes) {
+    if (process.kind == ProcessKind::graphics) continue;
+    std::vector<std::string> cells;
+    for (const auto& field : fields) cells.push_back(cell(field, process, queried, style.units));
+    out += fmt::format("{}\n", fmt::join(cells, ", "));
+  }
+  return out;
+}
+
 namespace {
 
 Result<ProcessAnswer> ask(client::Source& source, const ProcessesVerb& verb) {

@@ -1,18 +1,20 @@
 // gpuyard query
+#include "cli/read/query.h"
+
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
+#include <boost/json.hpp>
 
 #include "base/json_writer.h"
-#include "cli/read/process_answer.h"
-#include "cli/read/process_query.h"
-#include "cli/read/query_answer.h"
+#include "cli/read/processes.h"
 #include "cli/read/query_csv.h"
 #include "cli/read/reading.h"
-#include "cli/screen/live_screen.h"
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "cli/words.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -23,24 +25,20 @@ struct Format {
 };
 
 Result<Format> parse_format(const std::string& text) {
-  Format format;
   const auto words = split(text, ',');
   if (words == std::vector<std::string>{"json"}) return Format{true, {}};
-  bool csv = false;
+  constexpr std::array<std::string_view, 3> kOfCsv = {"csv", "noheader", "nounits"};
   for (const std::string& word : words) {
-    if (word == "csv")
-      csv = true;
-    else if (word == "noheader")
-      format.csv.header = false;
-    else if (word == "nounits")
-      format.csv.units = false;
-    else
-      return Error{Errc::invalid, fmt::format("--format takes json, or csv with noheader and "
-                                              "nounits; \"{}\" is neither",
-                                              word)};
+    if (std::ranges::find(kOfCsv, word) != kOfCsv.end()) continue;
+    return Error{Errc::invalid, fmt::format("--format takes json, or csv with noheader and "
+                                            "nounits; \"{}\" is neither",
+                                            word)};
   }
-  if (!csv) return Error{Errc::invalid, "--format takes json, or csv with noheader and nounits"};
-  return format;
+  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  if (!has("csv")) {
+    return Error{Errc::invalid, "--format takes json, or csv with noheader and nounits"};
+  }
+  return Format{false, {!has("noheader"), !has("nounits")}};
 }
 
 // A query as it was understood, before anybody is asked.
@@ -94,14 +92,20 @@ Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Que
                            : query_csv(query.fields, queried, csv);
 }
 
+// A row is called by its own key, which carries its unit.
+std::string json_name(const Field& field) {
+  return field.what == Field::What::row ? json_key(row_of(field.metric)) : field.name;
+}
+
 int list_fields() {
-  Table table{{"FIELD", "KEY IN JSON", "UNIT", "MEANING"}, {false, false, false, false}, {}};
+  FittedTable table{{{"FIELD"}, {"KEY IN JSON"}, {"UNIT"}, {"MEANING"}}};
   for (const Field& field : known_fields()) {
-    const bool of_row = field.what == Field::What::row;
-    table.rows.push_back({field.name, of_row ? json_key(row_of(field.metric)) : field.name,
-                          std::string(unit_of(field)), std::string(help_of(field))});
+    table.add({{field.name},
+               {json_name(field)},
+               {std::string(unit_of(field))},
+               {std::string(help_of(field))}});
   }
-  print(table.text());
+  print(table.text(Screen{}));
   return 0;
 }
 
@@ -175,6 +179,88 @@ int run(const QueryVerb& verb) {
   if (!answer) return complain_about_source(answer.error());
   print(*answer);
   return 0;
+}
+
+using protocol::Device;
+using What = Field::What;
+
+void put_json(std::string& out, const Values& values) {
+  char separator = '{';
+  for (const auto& [name, value] : values.by_name) {
+    out += std::exchange(separator, ',');
+    json::put_string(out, name);
+    out += ':';
+    out += value;
+  }
+  if (separator == '{') out += '{';
+  out += '}';
+}
+
+void schema_of(std::type_identity<Values>, boost::json::object& out) {
+  out = {{"type", "object"},
+         {"additionalProperties",
+          {{"type", {"string", "number", "boolean", "array", "object", "null"}}}}};
+}
+
+namespace {
+
+boost::json::value json_value(const Field& field, const Queried& queried, const Device& device,
+                              const boost::json::object& readings) {
+  const bool reading = field.what <= What::word && row_of(field.metric).subject == Subject::device;
+  if (!reading) {
+    if (field.what == What::index) return device.index;
+    if (field.what == What::count) return queried.gpu_count;
+    const std::string text = csv_cell(field, queried, device, false);
+    return text.starts_with('[') ? boost::json::value(nullptr) : boost::json::value(text);
+  }
+  if (field.what == What::row) return readings.at(json_key(row_of(field.metric)));
+  const auto number = device.readings.get(field.metric, field.of);
+  if (!number) return nullptr;
+  if (field.what == What::word) return (*number & field.bit) != 0;
+  return *number;
+}
+
+std::string text_of(const boost::json::value& value) {
+  return value.is_double() ? json::to_json(value.get_double()) : boost::json::serialize(value);
+}
+
+// A field that is asked for twice is there once.
+void put(Values& values, const std::string& name, std::string text) {
+  auto& all = values.by_name;
+  const auto same = std::ranges::find(all, name, &std::pair<std::string, std::string>::first);
+  if (same != all.end()) {
+    same->second = std::move(text);
+  } else {
+    all.emplace_back(name, std::move(text));
+  }
+}
+
+}  // namespace
+
+QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& queried) {
+  const protocol::Snapshot& snapshot = queried.snapshot;
+  QueryAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}};
+  for (const Device& device : snapshot.devices) {
+    QueriedDevice out{
+        device.index, device.uuid, device.pci_address, device.condition, device.why, device.age_ms,
+        {},           {}};
+    const auto readings = readings_as_json(device);
+    for (const Field& field : fields) {
+      const std::string name = json_name(field);
+      auto value = json_value(field, queried, device, readings);
+      if (value.is_null()) {
+        const std::string reason = field.what <= What::word ? reason_of(field, device) : "";
+        out.missing[name] = reason.empty() ? "not known" : reason;
+      }
+      put(out.values, name, text_of(value));
+    }
+    answer.devices.push_back(std::move(out));
+  }
+  return answer;
+}
+
+std::string query_json(const std::vector<Field>& fields, const Queried& queried) {
+  return json::to_json(query_answer(fields, queried));
 }
 
 }  // namespace gpuyard::cli

@@ -1,8 +1,16 @@
 #include "cli/read/query_csv.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <ctime>
 
-#include "cli/read/device_table.h"
+#include <fmt/format.h>
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "cli/read/devices.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 
@@ -51,6 +59,208 @@ std::string field_table(const std::vector<Field>& fields, const Queried& queried
     table.columns.push_back(std::move(column));
   }
   return table.text(screen) + device_notes(queried.snapshot, screen);
+}
+
+namespace {
+
+// "2026/01/31 12:00:00.250", in local time: when the query is made.
+std::string timestamp() {
+  const WallTime now = wall_now();
+  const auto since = now.time_since_epoch();
+  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(since).count();
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  constexpr int kFirstYear = 1900;
+  constexpr std::int64_t kMillis = 1000;
+  return fmt::format("{:04}/{:02}/{:02} {:02}:{:02}:{:02}.{:03}", local.tm_year + kFirstYear,
+                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
+                     since.count() % kMillis);
+}
+
+std::string with_unit(std::string text, const Field& field, bool units) {
+  const std::string_view unit = unit_of(field);
+  return units && !unit.empty() ? text.append(" ").append(unit) : text;
+}
+
+std::string state_word(const Row& row, std::int64_t number) {
+  const auto word = std::ranges::find(row.words, number, &Word::value);
+  if (word == row.words.end()) return missing_word("Unknown Error");
+  // "exclusive_process" is Exclusive_Process there.
+  std::string text(word->text);
+  bool start = true;
+  for (char& c : text) {
+    if (start && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    start = c == '_';
+  }
+  return text;
+}
+
+std::string number_cell(const Field& field, std::int64_t number, const Device& device) {
+  const Row& row = row_of(field.metric);
+  if (field.what == What::word) return (number & field.bit) != 0 ? "Active" : "Not Active";
+  if (row.kind == Kind::flags) return fmt::format("0x{:016X}", number);
+  if (row.kind == Kind::state) return state_word(row, number);
+  if (row.metric == Metric::performance_state) return fmt::format("P{}", number);
+  if (row.metric == Metric::memory_used) {
+    number -= device.readings.get(Metric::memory_reserved).value_or(0);
+  }
+  switch (row.unit) {
+    case Unit::bytes:
+      return std::to_string(mebibytes(number));
+    case Unit::milliwatts:
+      return fmt::format("{:.2f}", static_cast<double>(number) / 1000);
+    case Unit::nanoseconds:
+      return std::to_string(number / 1000);
+    default:
+      return std::to_string(number);
+  }
+}
+
+std::string missing_cell(const Field& field, const Device& device) {
+  const std::string reason = reason_of(field, device);
+  const std::string word = reason.empty() ? "[N/A]" : missing_word(reason);
+  // The one field that has it without brackets.
+  return field.name == "temperature.memory" && word == "[N/A]" ? "N/A" : word;
+}
+
+// Everything else in a line of CSV would begin a new column.
+std::string without_commas(std::string text) {
+  std::ranges::replace(text, ',', '?');
+  return printable(text);
+}
+
+std::string identity_cell(const Field& field, const protocol::Snapshot& snapshot,
+                          const Device& device) {
+  const auto or_missing = [](const std::string& text) {
+    return text.empty() ? std::string("[Unknown Error]") : without_commas(text);
+  };
+  switch (field.metric) {
+    case Metric::name:
+      return or_missing(device.name);
+    case Metric::uuid:
+      return or_missing(device.uuid);
+    case Metric::pci_address:
+      return or_missing(field.nvidia_smi ? long_pci_address(device.pci_address)
+                                         : device.pci_address);
+    case Metric::driver_version:
+      return snapshot.driver.driver_version.value_or("[N/A]");
+    case Metric::nvml_version:
+      return snapshot.driver.nvml_version.value_or("[N/A]");
+    default:
+      return snapshot.driver.cuda_driver_version.value_or("[N/A]");
+  }
+}
+
+// "0x0000", "0x1A": the part of an address between two of its separators.
+std::string pci_cell(std::string_view address, What what) {
+  if (address.empty()) return "[Unknown Error]";
+  const std::string whole = long_pci_address(address);
+  constexpr std::size_t kDomain = 8;
+  switch (what) {
+    case What::pci_domain:
+      return "0x" + whole.substr(kDomain / 2, kDomain / 2);
+    case What::pci_bus:
+      return "0x" + whole.substr(kDomain + 1, 2);
+    default:
+      return "0x" + whole.substr(kDomain + 4, 2);
+  }
+}
+
+// Our own spelling: the JSON value, the elements of a list with blanks between.
+std::string json_text(const boost::json::value& value) {
+  if (const auto* text = value.if_string()) return without_commas(std::string(*text));
+  std::string out;
+  const auto add = [&](const std::string& part) { out += (out.empty() ? "" : " ") + part; };
+  if (const auto* list = value.if_array()) {
+    for (const auto& item : *list) add(item.is_null() ? std::string("-") : json_text(item));
+  } else if (const auto* object = value.if_object()) {
+    for (const auto& [name, item] : *object) add(std::string(name) + "=" + json_text(item));
+  } else if (value.is_double()) {
+    json::put_double(out, value.get_double());
+  } else if (value.is_number()) {
+    out = std::to_string(value.to_number<std::int64_t>());
+  }
+  return out.empty() ? "none" : out;
+}
+
+std::string own_cell(const Field& field, const Device& device) {
+  const auto readings = device.readings.sample.all(field.metric);
+  const bool known = std::ranges::any_of(readings, [](const Reading& r) { return !r.missing(); });
+  if (!known) return missing_cell(field, device);
+  return json_text(readings_as_json(device).at(json_key(row_of(field.metric))));
+}
+
+std::string reading_cell(const Field& field, const Device& device, bool units) {
+  // What an unresponsive GPU said last is no answer to what is asked now.
+  if (device.condition == DeviceCondition::unresponsive) return "[Timeout]";
+  if (!field.nvidia_smi) return own_cell(field, device);
+  const Reading* reading = device.readings.sample.find(field.metric, field.of);
+  if (reading == nullptr || reading->missing() != nullptr) return missing_cell(field, device);
+  if (const std::string* text = reading->text()) return without_commas(*text);
+  return with_unit(number_cell(field, *reading->number(), device), field, units);
+}
+
+}  // namespace
+
+// Why the field has no value; empty where nothing is known of it.
+std::string reason_of(const Field& field, const Device& device) {
+  const Row& row = row_of(field.metric);
+  for (const std::uint16_t index : {field.of, std::uint16_t{0}}) {
+    const auto reason = device.missing.find(protocol::json_key(row, index));
+    if (reason != device.missing.end()) return reason->second;
+  }
+  return "";
+}
+
+boost::json::object readings_as_json(const Device& device) {
+  const auto parsed = json::parse(json::to_json(device.readings));
+  return parsed && parsed->is_object() ? parsed->get_object() : boost::json::object{};
+}
+
+std::int64_t mebibytes(std::int64_t bytes) {
+  constexpr std::int64_t kMebibyte = std::int64_t{1} << 20U;
+  return (bytes + kMebibyte - 1) / kMebibyte;
+}
+
+std::string missing_word(std::string_view reason) {
+  if (is_unsupported(reason)) return "[N/A]";
+  constexpr std::array<std::string_view, 4> kDriversOwn = {
+      "Insufficient Permissions", "GPU is lost", "GPU requires reset", "Timeout"};
+  const bool own = std::ranges::find(kDriversOwn, reason) != kDriversOwn.end();
+  return own ? fmt::format("[{}]", reason) : "[Unknown Error]";
+}
+
+std::string long_pci_address(std::string_view address) {
+  std::string out(address);
+  constexpr std::size_t kShortDomain = 4;
+  if (out.find(':') == kShortDomain) out.insert(0, "0000");
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'f') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return out;
+}
+
+std::string csv_cell(const Field& field, const Queried& queried, const Device& device, bool units) {
+  switch (field.what) {
+    case What::timestamp:
+      return timestamp();
+    case What::index:
+      return std::to_string(device.index);
+    case What::count:
+      return std::to_string(queried.gpu_count);
+    case What::pci_domain:
+    case What::pci_bus:
+    case What::pci_device:
+      return pci_cell(device.pci_address, field.what);
+    case What::row:
+    case What::element:
+    case What::word:
+      break;
+  }
+  if (row_of(field.metric).subject != Subject::device) {
+    return identity_cell(field, queried.snapshot, device);
+  }
+  return reading_cell(field, device, units);
 }
 
 }  // namespace gpuyard::cli

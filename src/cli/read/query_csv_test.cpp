@@ -5,7 +5,7 @@
 
 #include "base/json_writer.h"
 #include "cli/read/devices_for_tests.h"
-#include "cli/read/query_answer.h"
+#include "cli/read/query.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.h"
-#include "cli/words.h"
+#include "base/text.h"
+#include "cli/shared_options.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -190,12 +190,10 @@ Result<Field> parse_field(std::string_view name) {
 
 Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names) {
   std::vector<Field> fields;
-  for (const std::string& some : names) {
-    for (const std::string& name : split(some, ',')) {
-      auto field = parse_field(name);
-      if (!field) return std::move(field).error();
-      fields.push_back(*std::move(field));
-    }
+  for (const std::string& name : split_all(names)) {
+    auto field = parse_field(name);
+    if (!field) return std::move(field).error();
+    fields.push_back(*std::move(field));
   }
   return fields;
 }

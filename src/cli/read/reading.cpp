@@ -2,19 +2,20 @@
 
 #include <stdlib.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "cli/read/gpu_selection.h"
+#include "base/text.h"
 #include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
 #include "daemon/config/config.h"
-#include "device/advice.h"
+#include "device/device.h"
 #include "device/error.h"
-#include "sim/world_directory.h"
+#include "sim/world_file.h"
 
 namespace gpuyard::cli {
 
@@ -108,7 +109,7 @@ std::string advice_for(const Error& error) {
            "itself "
            "is asked.";
   }
-  if (const char* world = std::getenv("GPUYARD_SIM_WORLD"); world != nullptr && *world != '\0') {
+  if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
     return fmt::format(
         "  GPUYARD_SIM_WORLD names the simulated world in {}; `gpuyard sim status` says whether it "
         "runs.",
@@ -128,9 +129,7 @@ Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus
                                    client::Owners owners) {
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
-  if (!snapshot->driver_initialised) {
-    return init_failed(snapshot->driver_error.value_or("unknown reason"));
-  }
+  if (!snapshot->driver_initialised) return no_driver(*snapshot);
   if (snapshot->devices.empty()) {
     return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
   }
@@ -139,8 +138,46 @@ Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus
   return snapshot;
 }
 
+Error no_driver(const protocol::Snapshot& snapshot) {
+  return init_failed(snapshot.driver_error.value_or("unknown reason"));
+}
+
+int complain_about_daemon(const Error& error, std::string_view advice) {
+  return complain(error, error.code == Errc::unavailable ? advice : "");
+}
+
 int complain_about_source(const Error& error) {
   return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);
+}
+
+namespace {
+
+using protocol::Device;
+
+bool is_called(const Device& device, std::string_view name) {
+  if (name == std::to_string(device.index)) return true;
+  if (!device.uuid.empty() && equals_ignoring_case(device.uuid, name)) return true;
+  return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
+}
+
+Error nobody_called(std::string_view name, std::size_t gpus) {
+  return {Errc::not_found,
+          fmt::format("there is no GPU \"{}\"; there {} {}, named by index, UUID or PCI address",
+                      name, gpus == 1 ? "is" : "are", gpus)};
+}
+
+}  // namespace
+
+Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names) {
+  std::vector<Device> kept;
+  for (const std::string& name : split(names, ',')) {
+    const auto found = std::ranges::find_if(
+        snapshot.devices, [&](const Device& device) { return is_called(device, name); });
+    if (found == snapshot.devices.end()) return nobody_called(name, snapshot.devices.size());
+    kept.push_back(*found);
+  }
+  snapshot.devices = std::move(kept);
+  return {};
 }
 
 }  // namespace gpuyard::cli

@@ -7,8 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
 #include "cli/client/source.h"
 #include "cli/verbs.h"
+#include "protocol/resources.h"
 #include "sim/keeper.h"
 
 namespace gpuyard::cli {
@@ -63,7 +65,21 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
                                    client::Owners);
 
+// Of a snapshot whose driver could not be initialised.
+Error no_driver(const protocol::Snapshot&);
+
+// Complains, with `advice` where there is no daemon; returns the exit code.
+int complain_about_daemon(
+    const Error&,
+    std::string_view advice = "  `gpuyard serve` starts one; `gpuyard doctor` looks closer.");
+
 // Complains, with what to do next where there is no driver.
 int complain_about_source(const Error&);
+
+// Which GPUs the user named.
+
+// Keeps the GPUs that `names` lists, separated by commas, each an index, a UUID, or a PCI address
+// in either spelling; in the order of the names. Errc::not_found for a name that is none.
+Result<void> keep_only(protocol::Snapshot&, std::string_view names);
 
 }  // namespace gpuyard::cli

@@ -4,21 +4,17 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "base/printable.h"
-#include "cli/read/device_table.h"
-#include "cli/read/gpu_selection.h"
-#include "cli/read/query_answer.h"
+#include "base/text.h"
+#include "cli/read/devices.h"
+#include "cli/read/query.h"
 #include "cli/read/query_csv.h"
 #include "cli/read/reading.h"
-#include "cli/screen/live_screen.h"
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
-#include "cli/screen/text_width.h"
 #include "cli/shared_options.h"
-#include "cli/words.h"
 #include "device/catalog.h"
-#include "device/error.h"
-#include "device/gpu_metrics.h"
+#include "device/gpu_snapshot.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -49,10 +45,17 @@ std::string display_line(const protocol::Device& device) {
 // What watching shows, one answer after the other.
 class View {
  public:
+  View(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
+      : verb_(verb), source_(source), fields_(std::move(fields)) {}
   virtual ~View() = default;
   virtual void show(const Queries&) = 0;
   virtual void resized() {}
   virtual void suspend() { stop_as_asked(); }
+
+ protected:
+  const WatchVerb& verb_;
+  const client::Source& source_;
+  std::vector<Field> fields_;
 };
 
 // Something that was there is gone, or back: said once, on stderr.
@@ -75,8 +78,7 @@ class Complaints {
 // Append-only: a file, a pipe, a log.
 class LineView final : public View {
  public:
-  LineView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
-      : verb_(verb), source_(source), fields_(std::move(fields)) {}
+  using View::View;
 
   void show(const Queries& answer) override {
     complaints_.hear(source_, answer);
@@ -94,9 +96,6 @@ class LineView final : public View {
   }
 
  private:
-  const WatchVerb& verb_;
-  const client::Source& source_;
-  std::vector<Field> fields_;
   Complaints complaints_;
   bool headed_ = false;
 };
@@ -104,8 +103,7 @@ class LineView final : public View {
 // In place, on a terminal.
 class TerminalView final : public View {
  public:
-  TerminalView(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
-      : verb_(verb), source_(source), fields_(std::move(fields)) {}
+  using View::View;
 
   void show(const Queries& answer) override {
     if (answer) last_ = *answer;
@@ -128,9 +126,7 @@ class TerminalView final : public View {
     std::string out = painted(screen, Tone::faint, line) + "\n";
     if (!failure_.empty()) {
       const std::string text = failure_ + "; trying again" + (last_ ? ". Last seen:" : "");
-      for (const std::string& part : wrapped(printable(text), screen.columns)) {
-        out += painted(screen, Tone::bad, part) + "\n";
-      }
+      out += paragraph(screen, Tone::bad, printable(text));
     }
     return out;
   }
@@ -143,9 +139,6 @@ class TerminalView final : public View {
     LiveScreen::draw(text, screen.rows);
   }
 
-  const WatchVerb& verb_;
-  const client::Source& source_;
-  std::vector<Field> fields_;
   std::optional<Queried> last_;
   std::string failure_;
   LiveScreen live_;
@@ -156,9 +149,7 @@ Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
   using enum client::Owners;
   auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
   if (!snapshot) return std::move(snapshot).error();
-  if (!snapshot->driver_initialised) {
-    return init_failed(snapshot->driver_error.value_or("unknown reason"));
-  }
+  if (!snapshot->driver_initialised) return no_driver(*snapshot);
   Queried queried{*std::move(snapshot)};
   if (verb.gpus.empty()) return queried;
   if (auto kept = keep_only(queried.snapshot, verb.gpus); !kept) return std::move(kept).error();

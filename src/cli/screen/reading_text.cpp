@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -161,6 +162,11 @@ std::string short_name(std::string_view name) {
   return printable(name);
 }
 
+Tone severity_tone(Severity severity) {
+  if (severity == Severity::note) return Tone::plain;
+  return severity == Severity::warn ? Tone::warning : Tone::bad;
+}
+
 Tone temperature_tone(std::int64_t celsius) {
   constexpr HealthThresholds kDefaults;
   if (celsius > kDefaults.temperature_unhealthy) return Tone::bad;
@@ -181,6 +187,29 @@ std::string health_text(const protocol::Device& device) {
   if (device.health.value_or(Health::healthy) == Health::healthy) return "";
   return printable(
       fmt::format("{}: {}", enum_name(*device.health), fmt::join(device.health_reasons, "; ")));
+}
+
+std::string local_moment(std::string_view rfc3339, WallTime now) {
+  const std::string text(rfc3339);
+  std::tm utc{};
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc) == nullptr) return printable(text);
+  const std::time_t moment = ::timegm(&utc);
+  const std::time_t today = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  std::tm local_today{};
+  ::localtime_r(&moment, &local);
+  ::localtime_r(&today, &local_today);
+  const bool same_day =
+      local.tm_year == local_today.tm_year && local.tm_yday == local_today.tm_yday;
+  std::array<char, 32> out{};
+  const char* const format = same_day ? "%H:%M" : "%Y-%m-%d %H:%M";
+  return {out.data(), std::strftime(out.data(), out.size(), format, &local)};
+}
+
+std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time) {
+  constexpr std::size_t kDate = 10;
+  if (rfc3339.size() < kDate + 1 + length_of_time) return std::nullopt;
+  return fmt::format("{} {}", rfc3339.substr(0, kDate), rfc3339.substr(kDate + 1, length_of_time));
 }
 
 }  // namespace gpuyard::cli

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "cli/screen/screen.h"
+#include "base/clock.h"
+#include "cli/screen/terminal.h"
+#include "device/event.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
@@ -37,6 +40,8 @@ bool is_not_ready(std::string_view reason);
 // "H100 80GB HBM3" of "NVIDIA H100 80GB HBM3": what tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
 
+Tone severity_tone(Severity);
+
 // By the default thresholds of the health verdict; what a daemon was configured with is in its
 // verdict.
 Tone temperature_tone(std::int64_t celsius);
@@ -46,5 +51,17 @@ Tone health_tone(const protocol::Device&);
 // "degraded: core temperature 78 C is above 75 C"; empty for one that is well, or not known not to
 // be.
 std::string health_text(const protocol::Device&);
+
+// Times of the API as people say them.
+
+// "14:05" of "2026-01-31T13:05:12.250Z", in local time; with its date where that is not today's.
+// What is no such time is as it was.
+std::string local_moment(std::string_view rfc3339, WallTime now);
+
+// "2026-01-31 12:00" of "2026-01-31T12:00:01.250Z", with so many characters of the time; nothing
+// for what is no such time.
+inline constexpr std::size_t kToTheMinute = 5;
+inline constexpr std::size_t kToTheSecond = 8;
+std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time);
 
 }  // namespace gpuyard::cli

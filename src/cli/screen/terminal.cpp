@@ -1,15 +1,21 @@
 #include "cli/screen/terminal.h"
 
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "base/printable.h"
-#include "cli/screen/fitted_table.h"
+#include "base/text.h"
 
 namespace gpuyard::cli {
 
@@ -51,10 +57,6 @@ std::string printable_lines(std::string_view text) {
 
 }  // namespace
 
-int complain(const Error& error) {
-  return complain(error, "");
-}
-
 int complain(const Error& error, std::string_view advice) {
   std::string text = fmt::format("gpuyard: {}\n", printable_lines(error.message));
   if (!advice.empty()) text += fmt::format("{}\n", advice);
@@ -67,14 +69,168 @@ void say(std::string_view text) {
       write_all(STDERR_FILENO, fmt::format("gpuyard: {}\n", printable_lines(text))).ok());
 }
 
-std::string Table::text() const {
-  FittedTable table;
-  for (std::size_t i = 0; i < headings.size(); ++i) {
-    Column column{headings[i], right[i]};
-    for (const auto& row : rows) column.cells.push_back({row[i]});
-    table.columns.push_back(std::move(column));
+int exit_code_after(const Result<void>& done) {
+  return done ? 0 : complain(done.error());
+}
+
+std::string_view environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+int cannot_run(const std::string& command, int failed) {
+  errno = failed;
+  static_cast<void>(complain(system_error("running " + command)));
+  return failed == ENOENT ? kNoSuchCommand : kCannotRun;
+}
+
+sigset_t signal_set(std::initializer_list<int> numbers) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : numbers) ::sigaddset(&set, number);
+  return set;
+}
+
+namespace {
+
+// As setlocale() would find it, but nothing of the program's own behaviour changes with it.
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string value = to_lower(environment_variable(name));
+    if (value.empty()) continue;
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
-  return table.text(Screen{});
+  return false;
+}
+
+// COLUMNS and LINES win, as for every program that draws on a terminal.
+std::size_t size_from(const char* variable, unsigned short told, std::size_t otherwise) {
+  std::string_view text = environment_variable(variable);
+  const std::size_t size = take_number<std::size_t>(text).value_or(0);
+  if (size > 0) return size;
+  return told > 0 ? told : otherwise;
+}
+
+// no-color.org: any value but an empty one means no.
+bool wants_color(ColorWish wish, bool terminal) {
+  if (wish != ColorWish::automatic) return wish == ColorWish::always;
+  return terminal && environment_variable("NO_COLOR").empty() &&
+         environment_variable("TERM") != "dumb";
+}
+
+// In the order of the tones.
+constexpr std::array<std::string_view, 7> kCodes = {"", "1", "2", "32", "36", "33", "1;31"};
+
+}  // namespace
+
+Screen Screen::of_stdout(ColorWish wish) {
+  Screen screen;
+  screen.terminal = ::isatty(STDOUT_FILENO) == 1;
+  screen.color = wants_color(wish, screen.terminal);
+  screen.utf8 = locale_is_utf8();
+  if (!screen.terminal) return screen;
+  constexpr std::size_t kUsualColumns = 80;
+  constexpr std::size_t kUsualRows = 24;
+  winsize size{};
+  static_cast<void>(::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size));  // then it stays 0
+  screen.columns = size_from("COLUMNS", size.ws_col, kUsualColumns);
+  screen.rows = size_from("LINES", size.ws_row, kUsualRows);
+  return screen;
+}
+
+std::string painted(const Screen& screen, Tone tone, std::string_view text) {
+  if (!screen.color || tone == Tone::plain || text.empty()) return std::string(text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
+}
+
+namespace {
+
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
+constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
+constexpr std::string_view kHome = "\x1b[H";
+constexpr std::string_view kClearLine = "\x1b[K";
+constexpr std::string_view kClearBelow = "\x1b[J";
+
+}  // namespace
+
+Interruptions::Interruptions() {
+  const sigset_t set = signal_set({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP});
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+Interruptions::Cause Interruptions::wait(TimePoint deadline) {
+  while (true) {
+    signalfd_siginfo info{};
+    if (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      const auto number = static_cast<int>(info.ssi_signo);
+      if (number == SIGWINCH) return Cause::resized;
+      return number == SIGTSTP ? Cause::suspended : Cause::ended;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+    if (left.count() <= 0) return Cause::time_passed;
+    pollfd polled{signals_.get(), POLLIN, 0};
+    // A deadline beyond an int is waited for in pieces.
+    constexpr std::int64_t kMostAtOnce = 60'000;
+    ::poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kMostAtOnce)));
+  }
+}
+
+void stop_as_asked() {
+  ::raise(SIGSTOP);
+}
+
+bool wait_for_tick(Interruptions& interruptions, TimePoint next,
+                   const std::function<void()>& on_resize,
+                   const std::function<void()>& on_suspend) {
+  while (true) {
+    switch (interruptions.wait(next)) {
+      case Interruptions::Cause::time_passed:
+        return true;
+      case Interruptions::Cause::ended:
+        return false;
+      case Interruptions::Cause::resized:
+        on_resize();
+        break;
+      case Interruptions::Cause::suspended:
+        on_suspend();
+        break;
+    }
+  }
+}
+
+LiveScreen::LiveScreen() {
+  print(kEnter);
+}
+
+LiveScreen::~LiveScreen() {
+  static_cast<void>(try_print(kLeave).ok());  // the terminal may be gone
+}
+
+void LiveScreen::draw(std::string_view text, std::size_t rows) {
+  std::string out(kHome);
+  for (std::size_t row = 0; row < rows && !text.empty(); ++row) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += text.substr(0, end);
+    out += kClearLine;
+    text.remove_prefix(std::min(end + 1, text.size()));
+    // A newline at the very end of the last row would scroll.
+    if (row + 1 < rows) out += "\r\n";
+  }
+  print(out.append(kClearBelow));
+}
+
+void LiveScreen::suspend() {
+  print(kLeave);
+  stop_as_asked();
+  print(kEnter);
 }
 
 }  // namespace gpuyard::cli

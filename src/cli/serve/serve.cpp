@@ -6,18 +6,18 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "cli/read/device_table.h"
-#include "cli/read/recorded.h"
+#include "cli/command_line.h"
+#include "cli/read/devices.h"
+#include "cli/read/record.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "cli/version.h"
+#include "daemon/config/config.h"
 #include "daemon/config/keys.h"
-#include "daemon/config/load.h"
-#include "device/advice.h"
+#include "device/error.h"
 #include "library/driver_source.h"
 #include "sim/keeper.h"
-#include "sim/world_directory.h"
+#include "sim/world_file.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -144,8 +144,7 @@ int run(const ServeVerb& verb) {
       *std::move(config), std::move(driver), std::string(kVersion), {}, {}};
   options.reread = [&verb] { return configuration(verb); };
   if (verb.greet) options.on_ready = greet;
-  const auto served = daemon::serve(options);
-  return served ? 0 : complain(served.error());
+  return exit_code_after(daemon::serve(options));
 }
 
 }  // namespace gpuyard::cli

@@ -1,17 +1,22 @@
 // gpuyard sim
+#include "cli/sim/sim.h"
+
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/json_writer.h"
+#include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
-#include "cli/sim/sim.h"
-#include "sim/fleet.h"
-#include "sim/gpu_named.h"
+#include "cli/shared_options.h"
+#include "sim/apply_setting.h"
+#include "sim/gpu_changes.h"
 #include "sim/keeper.h"
 #include "sim/scenario.h"
-#include "sim/time_text.h"
+#include "sim/scenario_table.h"
+#include "sim/world.h"
+#include "sim/world_record.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {
@@ -84,22 +89,30 @@ std::string driver_text(const sim::DriverStatus& driver) {
 }
 
 std::string status_table(const WorldStatus& status) {
-  Table table;
-  table.headings = {"GPU",   "NAME",     "WORKLOAD",  "UTIL",  "TEMP",
-                    "POWER", "SM CLOCK", "PROCESSES", "FAULTS"};
-  table.right = {true, false, false, true, true, true, true, true, false};
+  FittedTable table{{{"GPU", true},
+                     {"NAME"},
+                     {"WORKLOAD"},
+                     {"UTIL", true},
+                     {"TEMP", true},
+                     {"POWER", true},
+                     {"SM CLOCK", true},
+                     {"PROCESSES", true},
+                     {"FAULTS"}}};
   for (const sim::GpuStatus& gpu : status.gpus) {
     std::vector<std::string> wrong = gpu.conditions;
     wrong.insert(wrong.end(), gpu.faults.begin(), gpu.faults.end());
-    table.rows.push_back(
-        {gpu.index ? std::to_string(*gpu.index) : "unplugged", gpu.name, gpu.workload,
-         fmt::format("{} %", gpu.utilization_percent), fmt::format("{} C", gpu.temperature_celsius),
-         fmt::format("{:.0f} / {:.0f} W", gpu.power_w, gpu.power_limit_w),
-         fmt::format("{} MHz", gpu.sm_clock_mhz), std::to_string(gpu.processes.size()),
-         fmt::format("{}", fmt::join(wrong, ", "))});
+    table.add({{gpu.index ? std::to_string(*gpu.index) : "unplugged"},
+               {gpu.name},
+               {gpu.workload},
+               {fmt::format("{} %", gpu.utilization_percent)},
+               {fmt::format("{} C", gpu.temperature_celsius)},
+               {fmt::format("{:.0f} / {:.0f} W", gpu.power_w, gpu.power_limit_w)},
+               {fmt::format("{} MHz", gpu.sm_clock_mhz)},
+               {std::to_string(gpu.processes.size())},
+               {fmt::format("{}", fmt::join(wrong, ", "))}});
   }
   return fmt::format("world {}, keeper {}{}{}\n{}", status.directory, status.keeper_pid,
-                     time_text(status.time), driver_text(status.driver), table.text());
+                     time_text(status.time), driver_text(status.driver), table.text(Screen{}));
 }
 
 int status(const SimVerb& verb) {
@@ -109,41 +122,38 @@ int status(const SimVerb& verb) {
   return 0;
 }
 
-int load(const SimVerb& verb) {
+Result<void> load(const SimVerb& verb) {
   const auto workload = sim::parse_workload(verb.load);
-  if (!workload) return complain(workload.error());
-  const auto done = sim::set_load(world_of(verb), verb.gpu, *workload);
-  return done ? 0 : complain(done.error());
+  if (!workload) return workload.error();
+  return sim::set_load(world_of(verb), verb.gpu, *workload);
 }
 
-int reset(const SimVerb& verb) {
+Result<void> reset(const SimVerb& verb) {
   const auto gpu = sim::gpu_named(world_of(verb), verb.gpu_name);
-  if (!gpu) return complain(gpu.error());
-  const auto as = verb.as_driver ? sim::ResetAs::driver : sim::ResetAs::test;
-  const auto done = sim::reset_gpu(world_of(verb), *gpu, as);
-  return done ? 0 : complain(done.error());
+  if (!gpu) return gpu.error();
+  return sim::reset_gpu(world_of(verb), *gpu,
+                        verb.as_driver ? sim::ResetAs::driver : sim::ResetAs::test);
 }
 
-int unplug(const SimVerb& verb) {
-  const auto done = sim::unplug_gpu(world_of(verb), verb.gpu);
-  return done ? 0 : complain(done.error());
-}
-
-int plug(const SimVerb& verb) {
-  const auto done = sim::plug_gpu(world_of(verb), verb.uuid, verb.index);
-  return done ? 0 : complain(done.error());
-}
-
-int step(const SimVerb& verb) {
+Result<void> step(const SimVerb& verb) {
   const auto time = sim::parse_time(verb.time);
-  if (!time) return complain(time.error());
-  const auto done = sim::step_world(world_of(verb), *time);
-  return done ? 0 : complain(done.error());
+  if (!time) return time.error();
+  return sim::step_world(world_of(verb), *time);
 }
 
-int stop(const SimVerb& verb) {
-  const auto done = sim::stop_keeper(world_of(verb));
-  return done ? 0 : complain(done.error());
+// gpuyard sim driver
+Result<void> change_driver(const SimVerb& verb) {
+  const std::string world = world_of(verb);
+  if (!verb.driver_version.empty()) {
+    if (auto good = sim::check_driver_version(verb.driver_version); !good) return good;
+  }
+  if (verb.action == SimVerb::Action::driver_unload) return sim::unload_driver(world);
+  if (verb.action == SimVerb::Action::driver_load) {
+    return sim::load_driver(world, verb.driver_version);
+  }
+  const auto away = verb.time.empty() ? std::chrono::milliseconds{0} : sim::parse_time(verb.time);
+  if (!away) return away.error();
+  return sim::reload_driver(world, *away, verb.driver_version);
 }
 
 }  // namespace
@@ -159,31 +169,210 @@ int run(const SimVerb& verb) {
     case SimVerb::Action::status:
       return status(verb);
     case SimVerb::Action::stop:
-      return stop(verb);
+      return exit_code_after(sim::stop_keeper(world_of(verb)));
     case SimVerb::Action::load:
-      return load(verb);
+      return exit_code_after(load(verb));
     case SimVerb::Action::inject:
-      return sim_inject(verb);
+      return exit_code_after(sim_inject(verb));
     case SimVerb::Action::reset:
-      return reset(verb);
+      return exit_code_after(reset(verb));
     case SimVerb::Action::run:
       return sim_run(verb);
     case SimVerb::Action::attach:
-      return sim_attach(verb);
+      return exit_code_after(sim_attach(verb));
     case SimVerb::Action::unplug:
-      return unplug(verb);
+      return exit_code_after(sim::unplug_gpu(world_of(verb), verb.gpu));
     case SimVerb::Action::plug:
-      return plug(verb);
+      return exit_code_after(sim::plug_gpu(world_of(verb), verb.uuid, verb.index));
     case SimVerb::Action::step:
-      return step(verb);
+      return exit_code_after(step(verb));
     case SimVerb::Action::validate:
       return validate(verb);
     case SimVerb::Action::driver_reload:
     case SimVerb::Action::driver_unload:
     case SimVerb::Action::driver_load:
-      return sim_driver(verb);
+      return exit_code_after(change_driver(verb));
   }
   return exit_code_of(Errc::internal);
+}
+
+// The options of `gpuyard sim`: apart, because a world has as many words as all the rest.
+namespace {
+
+constexpr int kMostTimes = 1'000'000'000;
+
+void add_broken_call(Options inject, SimVerb& verb, Option clear) {
+  const Option call =
+      inject.option("--call", verb.call, "A driver call fails or is slow (adds to its faults)");
+  inject.option("--code", verb.code, "NVML return code of that call").needs(call);
+  inject.option("--latency-ms", verb.latency_ms, "That call takes so long").needs(call);
+  inject.flag("--never-returns", verb.never_returns, "That call blocks until --clear").needs(call);
+  inject.option("--times", verb.times, "Only the first N of them in each program")
+      .type_name("N")
+      .range(1, kMostTimes)
+      .needs(call);
+  clear.excludes(call);
+}
+
+// An index, or all.
+void add_gpu(Options sub, int& gpu) {
+  sub.option("--gpu", gpu, "Index of the GPU, or all")
+      .type_name("GPU")
+      .word("all", sim::kEveryGpu)
+      .required();
+}
+
+void add_states(Options inject, SimVerb& verb, Option clear) {
+  const auto bad = [&](Option state) {
+    clear.excludes(state);
+    return state;
+  };
+  bad(inject.flag("--lost", verb.lost, "The GPU falls off the bus (adds to its faults)"));
+  bad(inject.flag("--reset-required", verb.reset_required, "Its calls fail until sim reset"));
+  bad(inject.flag("--power-brake", verb.power_brake, "The board brakes its clocks"));
+  bad(inject.option("--row-remap", verb.row_remap, "A row remapping is pending or failed"))
+      .one_of({"pending", "failed"});
+  bad(inject.option("--fan", verb.fan, "Its fans are stuck at so many percent")).range(0, 100);
+  bad(inject.option("--pcie-generation", verb.pcie_generation, "Its link is no faster"))
+      .range(1, 5);
+  bad(inject.option("--pcie-width", verb.pcie_width, "Its link has no more lanes"))
+      .one_of({1, 2, 4, 8, 16});
+}
+
+void add_inject(Options inject, SimVerb& verb) {
+  add_gpu(inject, verb.gpu);
+  const Option clear = inject.flag("--clear", verb.clear, "The GPU has no fault any more");
+  add_states(inject, verb, clear);
+  add_broken_call(inject, verb, clear);
+  inject.option("--xid", verb.xid, "The driver reports this Xid");
+  inject.option("--ecc-corrected", verb.ecc_corrected, "So many single-bit memory errors");
+  inject.option("--ecc-uncorrected", verb.ecc_uncorrected, "So many double-bit memory errors");
+  inject.option("--ecc-location", verb.ecc_location,
+                "Where those are: l1_cache, l2_cache, device_memory, register_file, "
+                "texture_memory, texture_shared_memory, cbu, sram");
+  inject.option("--heat", verb.heat, "Its surroundings are so many degrees C hotter");
+  inject.option("--memory-heat", verb.memory_heat, "Its memory is so many degrees C hotter");
+}
+
+Option add_driver_version(Options sub, SimVerb& verb) {
+  return sub.option("--driver-version", verb.driver_version, "Such as 550.54.15")
+      .type_name("VERSION");
+}
+
+void add_process(Options verb, SimVerb& what) {
+  verb.option("--vram", what.vram, "Memory it uses, such as 10G");
+  verb.option("--load", what.process_load, "Share of the GPU's time that it asks for, 0 to 1")
+      .range(0.0, 1.0);
+  verb.flag("--graphics", what.graphics, "It draws rather than computes");
+}
+
+void add_run(Options run, SimVerb& verb) {
+  run.option("--gpu", verb.gpu, "Index of the GPU").required();
+  add_process(run, verb);
+  run.command(verb.command, "What to run, after --").required();
+}
+
+void add_reset(Options reset, SimVerb& verb) {
+  reset.option("--gpu", verb.gpu_name, "Index, UUID or PCI address of the GPU, or all")
+      .type_name("GPU")
+      .required();
+  reset.flag("--as-driver", verb.as_driver,
+             "Not while a program has the driver open, as a real driver");
+}
+
+void add_attach(Options attach, SimVerb& verb) {
+  const Option gpu = attach.option("--gpu", verb.attach_gpu,
+                                   "Index of the GPU (else its CUDA_VISIBLE_DEVICES says)");
+  const Options who = attach.alternatives("who");
+  who.option("--pid", verb.pid, "The process, until it dies").positive();
+  who.option("--synthetic", verb.synthetic,
+             "So many processes that do not exist, instead of those the GPU had")
+      .needs(gpu);
+  add_process(attach, verb);
+}
+
+void add_start(Options start, SimVerb& verb) {
+  const Option scenario =
+      start.option("--scenario", verb.scenario, "File that says all of this, and what happens when")
+          .type_name("FILE");
+  const auto own = [&](Option option) {
+    scenario.excludes(option);
+    return option;
+  };
+  own(start.option("--gpus", verb.gpus, "How many GPUs (8, where the model says no count)"))
+      .range(1, kMostGpus);
+  own(add_model(start, verb.model));
+  own(start.option("--load", verb.load,
+                   "What they do: KIND[:LOAD[:VRAM]], KIND of idle, steady, "
+                   "training, bursty, mixed"));
+  const auto setters = sim::setters_names();
+  own(start.option("--setters", verb.setters,
+                   "Who may change settings: owner (and root), everyone, root, nobody"))
+      .one_of(std::vector<std::string>(setters.begin(), setters.end()));
+  own(add_driver_version(start, verb));
+  own(start.option("--process-entries", verb.process_entry_bytes,
+                   "Bytes of an entry of the newest process lists; some 535 drivers have 16 or 32"))
+      .one_of({16, 24, 32});
+  own(start.option("--missing", verb.missing, "A function that its NVML lacks (repeatable)"))
+      .type_name("FUNCTION");
+  const Option speed = own(start.option("--speed", verb.speed, "Simulated seconds in a real one"));
+  own(start.flag("--stepped", verb.stepped, "Time stands still but for sim step")).excludes(speed);
+}
+
+// `action` adds a verb below another: (parent, name, action, summary).
+template <class Add>
+void add_sim_driver(Options sim, SimVerb& verb, Add&& action) {
+  using enum SimVerb::Action;
+  const Options driver = sim.verb("driver", "Unload, load or reload the simulated driver");
+  driver.requires_verb();
+  const Options reload =
+      action(driver, "reload", driver_reload, "Every program must initialise anew");
+  add_driver_version(reload, verb);
+  reload.option("--for", verb.time, "It is away so long, in the world's time").type_name("TIME");
+  action(driver, "unload", driver_unload, "There is no driver");
+  add_driver_version(action(driver, "load", driver_load, "There is one again"), verb);
+}
+
+}  // namespace
+
+Options add_sim(Options program, SimVerb& verb) {
+  const Options sim = program.verb("sim", "Simulated GPUs for trying and testing");
+  sim.requires_verb();
+  const auto action_of = [&](Options parent, const char* name, SimVerb::Action what,
+                             const char* summary) {
+    const Options sub = parent.verb(name, summary).sets(verb.action, what);
+    sub.option("--world", verb.world, "Directory of the world (or GPUYARD_SIM_WORLD)");
+    return sub;
+  };
+  const auto action = [&](const char* name, SimVerb::Action what, const char* summary) {
+    return action_of(sim, name, what, summary);
+  };
+  using enum SimVerb::Action;
+  add_start(action("start", start, "Start a world"), verb);
+  action("validate", validate, "Say whether a scenario file is valid")
+      .option("file", verb.scenario, "The scenario")
+      .type_name("FILE")
+      .required();
+  action("status", status, "Show a world").flag("--json", verb.json, "Print JSON");
+  action("stop", stop, "Stop a world");
+  const Options loaded = action("load", load, "Give one GPU something to do");
+  add_gpu(loaded, verb.gpu);
+  loaded.option("workload", verb.load, "KIND[:LOAD[:VRAM]]").required();
+  add_run(action("run", run, "Run a command that uses one GPU"), verb);
+  add_attach(action("attach", attach, "Put a running process on a GPU"), verb);
+  add_inject(action("inject", inject, "Break one GPU"), verb);
+  add_reset(action("reset", reset, "Reset one GPU"), verb);
+  add_gpu(action("unplug", unplug, "Take one GPU away"), verb.gpu);
+  const Options plugged = action("plug", plug, "Give an unplugged GPU back");
+  plugged.option("--uuid", verb.uuid, "Which, where several are unplugged").type_name("UUID");
+  plugged.option("--index", verb.index, "Under this index; else where it was")
+      .type_name("N")
+      .range(0, kMostGpus - 1);
+  action("step", step, "Move a stepped world on")
+      .option("time", verb.time, "By 10ms, 10s, 2m, 1h of its time")
+      .required();
+  add_sim_driver(sim, verb, action_of);
+  return sim;
 }
 
 }  // namespace gpuyard::cli

@@ -3,15 +3,15 @@
 
 #include <string>
 
+#include "base/result.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {
 
 std::string world_of(const SimVerb&);
 
-int sim_inject(const SimVerb&);
-int sim_driver(const SimVerb&);
+Result<void> sim_inject(const SimVerb&);
 int sim_run(const SimVerb&);
-int sim_attach(const SimVerb&);
+Result<void> sim_attach(const SimVerb&);
 
 }  // namespace gpuyard::cli

@@ -26,4 +26,66 @@ std::string_view rule_of_owner(std::string_view owner) {
   return owner.starts_with(kOwner) ? owner.substr(kOwner.size()) : std::string_view{};
 }
 
+int thermal_severity(double celsius, double threshold) {
+  constexpr int kReached = 50;
+  constexpr double kMostExcess = 50;
+  const double excess = celsius - threshold;
+  if (!(excess > 0)) return kReached;  // NaN too
+  return kReached + static_cast<int>(std::min(excess, kMostExcess));
+}
+
+int memory_severity(double used_percent) {
+  if (used_percent >= 99) return 100;
+  return used_percent >= 95 ? 80 : 60;
+}
+
+int power_severity(double percent_of_limit) {
+  return percent_of_limit >= 100 ? 70 : 50;
+}
+
+int idle_severity(double idle_secs, double timeout_secs) {
+  if (idle_secs > 2 * timeout_secs) return 90;
+  return idle_secs > 1.5 * timeout_secs ? 70 : 40;
+}
+
+AlertLevel level_of(int severity) {
+  if (severity >= 80) return AlertLevel::critical;
+  if (severity >= 60) return AlertLevel::error;
+  return severity >= 40 ? AlertLevel::warning : AlertLevel::info;
+}
+
+bool Silence::covers(const Alert& alert) const {
+  return (rule.empty() || rule == alert.rule) && (gpu.empty() || gpu == alert.gpu);
+}
+
+void SilenceBook::put(Silence silence, TimePoint now, WallTime wall) {
+  // A clock that is behind, as after a start without one, makes no silence longer than it was.
+  const Duration whole =
+      std::clamp<Duration>(silence.until - silence.since, Duration::zero(), kLongest);
+  const auto left = std::clamp<Duration>(silence.until - wall, Duration::zero(), whole);
+  const std::string id = silence.id;
+  book_.insert_or_assign(id, Silenced{std::move(silence), now + left});
+}
+
+std::vector<std::string> SilenceBook::expire(TimePoint now) {
+  std::vector<std::string> over;
+  for (const auto& [id, entry] : book_) {
+    if (entry.until <= now) over.push_back(id);
+  }
+  for (const std::string& id : over) book_.erase(id);
+  return over;
+}
+
+bool SilenceBook::covers(const Alert& alert) const {
+  return std::ranges::any_of(book_,
+                             [&](const auto& one) { return one.second.silence.covers(alert); });
+}
+
+std::vector<Silence> SilenceBook::all() const {
+  std::vector<Silence> all;
+  for (const auto& [id, entry] : book_) all.push_back(entry.silence);
+  std::ranges::sort(all, {}, &Silence::until);
+  return all;
+}
+
 }  // namespace gpuyard::andon

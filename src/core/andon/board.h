@@ -1,5 +1,10 @@
 // The daemon's Andon board: rules looked at with every snapshot, alerts that are kept on disk
 // before anybody is told, and who is told what. Knows no sink and no lease. Lives on the io thread.
+//
+// FactBook makes of a snapshot the facts that rules look at: a number or nothing, which trips
+// nothing. Engine knows which rule is pending, firing or over for which GPU. What a tick changes
+// and the words about it are one entry in state.db; people are told once that is synced
+// (docs/decisions/009). The words stay in an outbox until their sink has taken them.
 #pragma once
 
 #include <functional>
@@ -10,9 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "andon/archive.h"
+#include "andon/alert.h"
 #include "andon/engine.h"
-#include "andon/silence.h"
 #include "base/loop.h"
 #include "base/result.h"
 
@@ -55,7 +59,7 @@ class Board {
   static constexpr std::size_t kMostOver = 1024;      // that wait for a disk which fails
 
   // These outlive it.
-  Board(Loop&, Archive&, Messenger&, Rules);
+  Board(Loop&, AlertArchive&, Messenger&, Rules);
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
@@ -93,7 +97,7 @@ class Board {
 
   // What is being kept, and what is to be said once it is.
   struct Keeping {
-    Entry entry;
+    AlertEntry entry;
     std::vector<Outgoing> words;
     bool said = false;
     Kept kept;
@@ -117,16 +121,16 @@ class Board {
   void say(Keeping&);
   void fail(const Error&);
   void on_kept(const KeepingPtr&, const Result<void>&);
-  Entry everything() const;
+  AlertEntry everything() const;
 
   Loop& loop_;
-  Archive& archive_;
+  AlertArchive& archive_;
   Messenger& messenger_;
   Engine engine_;
   SilenceBook silences_;
   std::map<std::string, Outgoing> outgoing_;
   std::map<DeviceId, Quarantine> quarantined_;
-  Entry entry_;                          // to be kept
+  AlertEntry entry_;                     // to be kept
   std::uint64_t next_order_ = 1;         // of what is to be said
   std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
   std::function<void(const Alert&)> told_ = [](const Alert&) {};
@@ -139,7 +143,7 @@ class Board {
   Subscription load_timer_;
   Subscription open_timer_;
   Subscription save_timer_;
-  std::shared_ptr<Board*> self_ = std::make_shared<Board*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::andon

@@ -8,13 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "andon/board_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/record.h"
 
 namespace gpuyard::andon {
 
 // A disk in memory, which can fail and can be slow.
-class FakeArchive final : public Archive {
+class FakeArchive final : public AlertArchive {
  public:
   explicit FakeArchive(Loop& loop) : loop_(loop) {}
 
@@ -34,7 +34,7 @@ class FakeArchive final : public Archive {
     return true;
   }
 
-  bool save(Entry entry, Saved kept) override {
+  bool save(AlertEntry entry, Saved kept) override {
     ++saves;
     if (hanging) return true;
     loop_.post([this, entry = std::move(entry), kept] {

@@ -137,4 +137,204 @@ TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
 }
 
 }  // namespace
+
+// The board and its disk, over lives of a daemon.
+namespace {
+
+TEST_F(BoardTest, NobodyIsToldBeforeItIsOnTheDisk) {
+  Life life(loop_, disk_);
+  life.stay(85, 10);
+  loop_.advance(std::chrono::seconds(1));
+  life.board.tick(at_temperature(85));
+  EXPECT_TRUE(life.said().empty());
+  loop_.run_posted();
+  EXPECT_EQ(disk_.outgoing.size(), 1U);
+  EXPECT_EQ(life.said(), kFired);
+}
+
+TEST_F(BoardTest, ARestartTellsNothingTwiceAndNothingLess) {
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 11);
+    life.board.delivered(life.messenger.said[0].id);
+    loop_.run_posted();
+  }
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 60);
+    EXPECT_TRUE(life.said().empty());
+    life.stay(60, 60);
+    EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  }
+  Life life(loop_, disk_);  // nobody took the last word
+  EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  life.stay(85, 11);
+  EXPECT_EQ(life.board.engine().firing().at(0).number, 2U);
+}
+
+TEST_F(BoardTest, KilledBeforeTheDiskHadItTheRuleSaysItAgain) {
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 10);
+    disk_.failing = true;  // what it writes now is lost with it
+    loop_.advance(std::chrono::seconds(1));
+    life.board.tick(at_temperature(85));
+  }
+  loop_.run_posted();
+  disk_.failing = false;
+  Life life(loop_, disk_);
+  life.stay(85, 11);
+  EXPECT_EQ(life.said(), kFired);
+}
+
+TEST_F(BoardTest, AFullDiskKeepsNobodyFromHearingAndIsCaughtUpWith) {
+  Life life(loop_, disk_);
+  disk_.failing = true;
+  life.stay(85, 60);
+  EXPECT_EQ(life.said(), kFired);
+  EXPECT_TRUE(life.board.trouble().has_value());
+  life.stay(60, 60);
+  EXPECT_EQ(life.said().size(), 2U);
+  disk_.failing = false;
+  life.stay(60, 10);
+  EXPECT_FALSE(life.board.trouble().has_value());
+  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+  EXPECT_EQ(disk_.outgoing.size(), 2U);
+}
+
+TEST_F(BoardTest, ADiskThatCannotBeReadHoldsUpNoAlertForLong) {
+  disk_.failing = true;
+  Life life(loop_, disk_);
+  life.stay(85, 40);
+  EXPECT_EQ(life.said(), kFired);
+}
+
+TEST_F(BoardTest, SilencesSurviveARestart) {
+  {
+    Life life(loop_, disk_);
+    life.board.silence({.id = "s",
+                        .by = "uid 0",
+                        .comment = "",
+                        .since = loop_.wall(),
+                        .until = loop_.wall() + std::chrono::minutes(5)},
+                       [](const auto&) {});
+    loop_.run_posted();
+  }
+  Life life(loop_, disk_);
+  life.stay(85, 200);
+  EXPECT_TRUE(life.said().empty());
+  life.stay(85, 200);
+  EXPECT_EQ(life.said(), kFired);
+}
+
+TEST_F(BoardTest, ADiskThatNeverAnswersHoldsUpNoAlert) {
+  disk_.hanging = true;
+  Life life(loop_, disk_);
+  life.stay(85, 40);
+  EXPECT_EQ(life.said(), kFired);
+  EXPECT_TRUE(life.board.trouble().has_value());
+}
+
+TEST_F(BoardTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
+  Life life(loop_, disk_);
+  disk_.hanging = true;
+  life.stay(85, 11);
+  EXPECT_TRUE(life.said().empty());
+  life.stay(85, 6);
+  EXPECT_EQ(life.said(), kFired);
+  EXPECT_TRUE(life.board.trouble().has_value());
+}
+
+TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 11);  // nobody takes what is said
+    life.board.silence({.id = "s",
+                        .rule = "cold",
+                        .by = "uid 0",
+                        .comment = "",
+                        .since = loop_.wall(),
+                        .until = loop_.wall() + std::chrono::hours(1)},
+                       [](const auto&) {});
+    loop_.run_posted();
+  }
+  disk_.failing = true;
+  Life life(loop_, disk_);
+  life.stay(85, 30);
+  EXPECT_EQ(life.said(), kFired);
+  const std::uint64_t anew = life.board.engine().firing().at(0).number;
+  EXPECT_GT(anew, 1U);
+  disk_.failing = false;
+  life.stay(85, 10);
+  EXPECT_EQ(life.said().size(), 2U);  // what was not taken before is said now
+  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+  EXPECT_EQ(disk_.alerts.at(anew).state, State::firing);
+  EXPECT_EQ(disk_.silences.size(), 1U);
+  EXPECT_EQ(disk_.outgoing.size(), 2U);
+}
+
+TEST_F(BoardTest, WhatIsReadLateIsAsInForceAsWhatIsReadAtOnce) {
+  Rule cold = hot_rule();
+  cold.name = "cold";
+  {
+    Life life(loop_, disk_, {quarantining(), cold});
+    life.stay(85, 11);
+    for (const Outgoing& one : life.messenger.said) life.board.delivered(one.id);
+    loop_.run_posted();
+  }
+  disk_.failing = true;
+  Life life(loop_, disk_, {quarantining()});
+  life.stay({}, 12);
+  ASSERT_TRUE(life.board.looking());
+  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  disk_.failing = false;
+  life.stay({}, 10);
+  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  ASSERT_EQ(life.board.engine().firing().size(), 1U);
+  EXPECT_EQ(life.board.engine().firing()[0].rule, "hot");
+}
+
+TEST_F(BoardTest, ASinkThatIsNewAtTheNextStartHearsOfWhatFiresAlready) {
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 11);
+    EXPECT_EQ(life.said(), kFired);
+  }
+  Life next(loop_, disk_, {hot_rule()}, {"log", "ops"});  // the log has not taken it yet
+  EXPECT_EQ(next.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
+}
+
+TEST_F(BoardTest, WhatIsSaidKeepsItsOrderOnTheDisk) {
+  Life life(loop_, disk_);
+  life.stay(85, 11);
+  life.stay(60, 60);
+  std::map<std::uint64_t, std::string> by_order;
+  for (const auto& [id, one] : disk_.outgoing) by_order[one.order] = one.body;
+  ASSERT_EQ(by_order.size(), 2U);
+  EXPECT_TRUE(by_order.begin()->second.starts_with("firing"));
+}
+
+TEST_F(BoardTest, AQuarantineIsBackAfterARestartBeforeAnyReading) {
+  {
+    Life life(loop_, disk_, {quarantining()});
+    life.stay(85, 11);
+  }
+  Life life(loop_, disk_, {quarantining()});
+  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+}
+
+TEST_F(BoardTest, ARuleThatWentWhileNobodyWasHereEndsWhatItHad) {
+  {
+    Life life(loop_, disk_);
+    life.stay(85, 11);
+    life.board.delivered(life.messenger.said[0].id);
+    loop_.run_posted();
+  }
+  Life life(loop_, disk_, {});
+  EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
+  EXPECT_EQ(disk_.alerts.at(1).ending, "its rule is gone");
+}
+
+}  // namespace
 }  // namespace gpuyard::andon

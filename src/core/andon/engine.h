@@ -14,10 +14,45 @@
 #include "andon/alert.h"
 #include "andon/facts.h"
 #include "andon/rule.h"
-#include "andon/window.h"
+#include "base/clock.h"
 #include "device/event.h"
 
 namespace gpuyard::andon {
+
+// What happened within a time that moves along: how often, and how much a counter grew.
+
+// Times at which something happened.
+class Occurrences {
+ public:
+  static constexpr std::size_t kMost = 1024;  // beyond it the oldest is forgotten
+
+  void add(TimePoint at, std::optional<std::uint32_t> xid);
+  // Those younger than `over`.
+  double count(Duration over, TimePoint now);
+  const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
+
+ private:
+  std::deque<TimePoint> times_;
+  std::optional<std::uint32_t> last_xid_;
+};
+
+// A counter, looked at again and again.
+class Growth {
+ public:
+  // So finely is the time divided: what is remembered is bounded, and the answer off by one part.
+  static constexpr int kParts = 60;
+
+  // How much it grew in the last `over`. Nothing before there are two values. One that went back
+  // begins anew: its GPU was reset.
+  std::optional<double> note(double counter, Duration over, TimePoint now);
+
+ private:
+  struct Point {
+    TimePoint at;
+    double counter = 0;
+  };
+  std::deque<Point> points_;
+};
 
 // What a tick changed. A firing alert whose value only moves is no change; one that reaches a worse
 // level is.
@@ -53,10 +88,10 @@ class Engine {
   void on_event(const DeviceEvent&);
   std::vector<Change> tick(const Facts&, TimePoint now, WallTime wall);
 
-  // Of a firing one. False: no such alert.
-  bool acknowledge(std::uint64_t number, Acknowledgement);
+  // Of a firing one; others are left as they are.
+  void acknowledge(std::uint64_t number, Acknowledgement);
   // These sinks hear of it; `severity`: as bad as they were told it is, if that is for people.
-  bool note_told(std::uint64_t number, std::optional<int> severity,
+  void note_told(std::uint64_t number, std::optional<int> severity,
                  const std::vector<std::string>& sinks);
 
   const Rules& rules() const { return rules_; }

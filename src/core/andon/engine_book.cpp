@@ -67,17 +67,14 @@ std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
   return changes;
 }
 
-bool Engine::acknowledge(std::uint64_t number, Acknowledgement by) {
-  Track* const track = track_of(number);
-  if (track == nullptr) return false;
-  track->alert->acknowledged = std::move(by);
-  return true;
+void Engine::acknowledge(std::uint64_t number, Acknowledgement by) {
+  if (Track* const track = track_of(number)) track->alert->acknowledged = std::move(by);
 }
 
-bool Engine::note_told(std::uint64_t number, std::optional<int> severity,
+void Engine::note_told(std::uint64_t number, std::optional<int> severity,
                        const std::vector<std::string>& sinks) {
   Track* const track = track_of(number);
-  if (track == nullptr) return false;
+  if (track == nullptr) return;
   Alert& alert = *track->alert;
   if (severity) alert.told = std::max(*severity, alert.told.value_or(0));
   for (const std::string& sink : sinks) {
@@ -85,7 +82,6 @@ bool Engine::note_told(std::uint64_t number, std::optional<int> severity,
       alert.heard_by.push_back(sink);
     }
   }
-  return true;
 }
 
 Engine::Track* Engine::track_of(std::uint64_t number) {

@@ -5,8 +5,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "andon/alert.h"
 #include "andon/board_for_tests.h"
-#include "andon/severity.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -2,18 +2,17 @@
 #include "andon/reference.h"
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "andon/alert.h"
 #include "andon/reference_prose.h"
 #include "andon/rule_reader.h"
-#include "andon/rule_table.h"
-#include "andon/severity.h"
 #include "base/record.h"
 #include "device/catalog.h"
-#include "device/xid_table.h"
+#include "device/xid.h"
 
 namespace gpuyard::andon {
 namespace {
@@ -35,25 +34,17 @@ std::string length(Duration duration) {
 }
 
 std::string_view help_of(EventKind kind) {
-  switch (kind) {
-    case EventKind::xid:
-      return "The driver's own number for what went wrong; `xids` says which.";
-    case EventKind::ecc_corrected:
-      return "A memory error of one bit, which was corrected.";
-    case EventKind::ecc_uncorrected:
-      return "A memory error of two bits, which could not be.";
-    case EventKind::poison:
-      return "Poisoned data was met, and stopped before it did harm.";
-    case EventKind::fatal_poison:
-      return "Poisoned data was met, and did harm.";
-    case EventKind::unavailable:
-      return "The GPU is gone, or wants a reset before anything else.";
-    case EventKind::recovery_action:
-      return "What would help the GPU has changed.";
-    case EventKind::events_lost:
-      break;
-  }
-  return "";
+  static const std::map<EventKind, std::string_view> help = {
+      {EventKind::xid, "The driver's own number for what went wrong; `xids` says which."},
+      {EventKind::ecc_corrected, "A memory error of one bit, which was corrected."},
+      {EventKind::ecc_uncorrected, "A memory error of two bits, which could not be."},
+      {EventKind::poison, "Poisoned data was met, and stopped before it did harm."},
+      {EventKind::fatal_poison, "Poisoned data was met, and did harm."},
+      {EventKind::unavailable, "The GPU is gone, or wants a reset before anything else."},
+      {EventKind::recovery_action, "What would help the GPU has changed."},
+      {EventKind::events_lost, ""},
+  };
+  return help.at(kind);
 }
 
 std::string_view help_of(const Rule& rule) {
@@ -116,41 +107,29 @@ std::string levels() {
   return text;
 }
 
-struct Example {
-  std::string value;
-  int severity;
-};
-
 // What a curve says of some values, as the function itself answers.
-std::string curve_row(Curve curve, std::string_view words, const std::vector<Example>& examples) {
+std::string curve_row(Curve curve, std::string_view words, std::string_view unit, double at,
+                      const std::vector<double>& values) {
+  Rule rule;
+  rule.curve = curve;
+  rule.at = at;
   std::string all;
-  for (const Example& one : examples) {
-    all += fmt::format("{}{}: {} ({})", all.empty() ? "" : ", ", one.value, one.severity,
-                       enum_name(level_of(one.severity)));
+  for (const double value : values) {
+    const int severity = rule.severity_of(value);
+    all += fmt::format("{}{} {}: {} ({})", all.empty() ? "" : ", ", value, unit, severity,
+                       enum_name(level_of(severity)));
   }
   return fmt::format("| `{}` | {} | {} |\n", enum_name(curve), words, all);
 }
 
 std::string curves() {
-  const auto hot = [](int celsius) {
-    return Example{fmt::format("{} °C", celsius), thermal_severity(celsius, 80)};
-  };
-  const auto full = [](double percent) {
-    return Example{fmt::format("{} %", percent), memory_severity(percent)};
-  };
-  const auto power = [](double percent) {
-    return Example{fmt::format("{} %", percent), power_severity(percent)};
-  };
-  const auto idle = [](int seconds) {
-    return Example{fmt::format("{} s", seconds), idle_severity(seconds, 300)};
-  };
   return "| curve | rises with | for example |\n|---|---|---|\n" +
-         curve_row(Curve::thermal, "each degree above `at`, here 80",
-                   {hot(80), hot(90), hot(110), hot(130)}) +
-         curve_row(Curve::memory, "the share in use", {full(90), full(95), full(99)}) +
-         curve_row(Curve::power, "the share of the limit", {power(95), power(100)}) +
-         curve_row(Curve::idle, "the time, in steps beyond 1.5 times and twice `at`, here 300",
-                   {idle(300), idle(450), idle(451), idle(600), idle(601)});
+         curve_row(Curve::thermal, "each degree above `at`, here 80", "°C", 80,
+                   {80, 90, 110, 130}) +
+         curve_row(Curve::memory, "the share in use", "%", 0, {90, 95, 99}) +
+         curve_row(Curve::power, "the share of the limit", "%", 0, {95, 100}) +
+         curve_row(Curve::idle, "the time, in steps beyond 1.5 times and twice `at`, here 300", "s",
+                   300, {300, 450, 451, 600, 601});
 }
 
 std::string built_in() {
@@ -249,16 +228,10 @@ std::string placeholders() {
 std::string reference() {
   const std::string limits = fmt::format(fmt::runtime(prose::kLimits), Rule{}.severity, kMostRules,
                                          kMostText, kMostListed);
-  std::string text;
-  for (const std::string& part :
-       {std::string(prose::kBeginning), levels(), std::string(prose::kCurves), curves(),
-        std::string(prose::kRules), built_in(), std::string(prose::kSayings), sayings(),
-        std::string(prose::kXids), xids(), std::string(prose::kSources), sources(),
-        std::string(prose::kKeys), keys(), limits, placeholders(), std::string(prose::kExamples),
-        std::string(prose::kActions), std::string(prose::kLater)}) {
-    text += part;
-  }
-  return text;
+  return prose::kBeginning + levels() + prose::kCurves + curves() + prose::kRules + built_in() +
+         prose::kSayings + sayings() + prose::kXids + xids() + prose::kSources + sources() +
+         prose::kKeys + keys() + limits + placeholders() + prose::kExamples + prose::kActions +
+         prose::kLater;
 }
 
 }  // namespace gpuyard::andon

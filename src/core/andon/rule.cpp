@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "andon/severity.h"
-#include "device/xid_table.h"
+#include "andon/alert.h"
+#include "device/xid.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <boost/describe.hpp>
 
-#include "andon/signal.h"
+#include "andon/facts.h"
 #include "base/clock.h"
 #include "device/event.h"
 #include "device/metric.h"

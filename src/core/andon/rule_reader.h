@@ -2,11 +2,15 @@
 // off.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "andon/rule.h"
 #include "base/result.h"
+#include "base/toml_reader.h"
 
 namespace gpuyard::andon {
 
@@ -22,5 +26,27 @@ Result<Rules> with_rules(Rules rules, std::string_view text, const std::string& 
 // The set that is built in, as a user may read it.
 std::string_view built_in_text();
 const Rules& built_in_rules();
+
+// One [rule.NAME] table read key by key, with the line of whatever is wrong. Inner header: only
+// rule_reader.cpp, rule_keys.cpp and, for what is written of the keys, reference.cpp look here.
+
+// Why a value is not taken, as the end of a sentence; "": it is not what it must be.
+using Wrong = std::optional<std::string>;
+
+struct RuleKey {
+  std::string_view name;
+  std::string_view must_be;
+  Wrong (*take)(Rule&, const toml::node&);
+  std::string_view help;  // one line
+};
+
+const std::vector<RuleKey>& rule_keys();
+
+// What `on` may name: signals, metrics, events.
+std::optional<Source> source_named(std::string_view name);
+std::string sources_known();
+
+// What is wrong with a rule as a whole, or "".
+std::string fault_of(const Rule&);
 
 }  // namespace gpuyard::andon

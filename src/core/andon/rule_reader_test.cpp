@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/xid_table.h"
+#include "device/xid.h"
 
 namespace gpuyard::andon {
 namespace {

@@ -4,33 +4,34 @@
 
 #include <fmt/format.h>
 
-#include "control/orders.h"
+#include "control/pending_change.h"
 
 namespace gpuyard::control {
 
-Control::Control(Loop& loop, Hands& hands, Archive& archive, Policy policy, std::string boot_id,
-                 std::string epoch)
+Control::Control(Loop& loop, Commander& commander, ControlArchive& archive, Policy policy,
+                 std::string boot_id, std::string epoch)
     : loop_(loop),
-      hands_(hands),
+      commander_(commander),
       archive_(archive),
       policy_(policy),
-      office_{loop,
-              hands,
-              archive,
-              std::move(boot_id),
-              0,
-              [this](const Order& order) { return begins(order); },
-              [this](const DeviceInfo& gpu, const Order& order, const std::optional<Change>& change,
-                     TimePoint began) { on_over(gpu, order, change, began); },
-              [this](const DeviceInfo& gpu, bool dry_run, Resetting::Then then) {
-                resetting_.begin(
-                    gpu, dry_run, [this, id = gpu.id] { return quiet_but_for(id); },
-                    std::move(then));
-              }},
+      environment_{loop,
+                   commander,
+                   archive,
+                   std::move(boot_id),
+                   0,
+                   [this](const PendingChange& order) { return begins(order); },
+                   [this](const DeviceInfo& gpu, const PendingChange& order,
+                          const std::optional<Change>& change,
+                          TimePoint began) { on_over(gpu, order, change, began); },
+                   [this](const DeviceInfo& gpu, bool dry_run, Resetting::Then then) {
+                     resetting_.begin(
+                         gpu, dry_run, [this, id = gpu.id] { return quiet_but_for(id); },
+                         std::move(then));
+                   }},
       trail_(loop, archive),
       changes_of_(static_cast<double>(policy.changes_a_minute)),
       operations_(std::move(epoch)),
-      resetting_(loop, hands) {}
+      resetting_(loop, commander) {}
 
 void Control::start() {
   early_timer_ = loop_.call_after(kLoadPatience, [this] { answer_early(); });
@@ -38,10 +39,8 @@ void Control::start() {
 }
 
 void Control::load() {
-  const bool asked =
-      archive_.load([this, alive = std::weak_ptr(self_)](Result<std::vector<Holding>> kept) {
-        if (!alive.expired()) on_loaded(std::move(kept));
-      });
+  const bool asked = archive_.load(
+      here_.guard([this](Result<std::vector<Holding>> kept) { on_loaded(std::move(kept)); }));
   if (!asked) load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
 }
 
@@ -66,40 +65,40 @@ void Control::answer_early() {
 }
 
 void Control::adopt(Holding holding) {
-  carry_into_boot(holding, office_.boot_id, loop_.now(), loop_.wall());
+  carry_into_boot(holding, environment_.boot_id, loop_.now(), loop_.wall());
   // It may have been written, or not: until somebody has looked.
   if (holding.replaced) holding.standing = Standing::owed;
-  const auto desk = desks_.find(holding.gpu);
-  if (desk == desks_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
+  const auto queue = queues_.find(holding.gpu);
+  if (queue == queues_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
   const SettingKind kind = holding.kind;
-  desk->second->adopt(std::move(holding));
-  if (settled_.contains(desk->first)) desk->second->take_own(Settle{kind});
+  queue->second->adopt(std::move(holding));
+  if (settled_.contains(queue->first)) queue->second->take_own(Settle{kind});
 }
 
 void Control::on_fleet(const Fleet& fleet) {
   for (const DeviceInfo& device : fleet.devices) {
     if (device.uuid.empty()) continue;
-    auto& desk = desks_[device.id];
-    if (desk) {
-      desk->rename(device);
+    auto& queue = queues_[device.id];
+    if (queue) {
+      queue->rename(device);
     } else {
-      desk = std::make_unique<Desk>(office_, device);
-      if (stopped_) desk->close();
+      queue = std::make_unique<GpuQueue>(environment_, device);
+      if (stopped_) queue->close();
     }
     if (auto home = homeless_.extract(device.id)) {
-      for (Holding& holding : home.mapped()) desk->adopt(std::move(holding));
+      for (Holding& holding : home.mapped()) queue->adopt(std::move(holding));
     }
     if (device.fault) {
       settled_.erase(device.id);
     } else if (settled_.insert(device.id).second) {
-      desk->on_driver_back();
+      queue->on_driver_back();
     }
   }
   expire_in_time();
 }
 
 void Control::drop_lapsed() {
-  for (const auto& [id, desk] : desks_) desk->drop_lapsed();
+  for (const auto& [id, queue] : queues_) queue->drop_lapsed();
 }
 
 void Control::on_reply(const CommandReply& reply) {
@@ -109,8 +108,8 @@ void Control::on_reply(const CommandReply& reply) {
     for (const Seen& told : look.mapped().seen) told(seen);
     return;
   }
-  const auto desk = desks_.find(reply.device);
-  if (desk != desks_.end()) desk->second->on_reply(reply);
+  const auto queue = queues_.find(reply.device);
+  if (queue != queues_.end()) queue->second->on_reply(reply);
 }
 
 void Control::on_host_down() {
@@ -120,7 +119,7 @@ void Control::on_host_down() {
       told(Error{Errc::unavailable, "the driver-host ended before it answered"});
     }
   }
-  for (const auto& [id, desk] : desks_) desk->on_host_down();
+  for (const auto& [id, queue] : queues_) queue->on_host_down();
 }
 
 // Whoever asks while a question is out shares its answer, so that looks cannot fill a GPU's queue.
@@ -130,8 +129,8 @@ void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
     if (look.seen.size() >= kMostLooks) return seen(Error{Errc::busy, "too many ask for it"});
     return look.seen.push_back(std::move(seen));
   }
-  const std::uint64_t id = ++office_.last_command;
-  const bool asked = hands_.command({id, gpu, Look{kind}, "", loop_.now()});
+  const std::uint64_t id = ++environment_.last_command;
+  const bool asked = commander_.command({id, gpu, Look{kind}, "", loop_.now()});
   if (!asked) return seen(Error{Errc::busy, "the driver-host is away or too busy"});
   looks_[id] = {gpu, kind, {std::move(seen)}};
 }
@@ -169,13 +168,13 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
   Prepared prepared;
   for (const DeviceId& gpu : request.gpus) {
     if (!refused) break;
-    const auto desk = desks_.find(gpu);
-    if (desk == desks_.end()) {
+    const auto queue = queues_.find(gpu);
+    if (queue == queues_.end()) {
       refused = Error{Errc::not_found, fmt::format("there is no GPU {} to control", gpu)};
       break;
     }
-    for (Order& order : orders_of(request, desk->second->holdings())) {
-      prepared.emplace_back(desk->second.get(), std::move(order));
+    for (PendingChange& order : orders_of(request, queue->second->holdings())) {
+      prepared.emplace_back(queue->second.get(), std::move(order));
     }
   }
   if (refused && prepared.empty()) {
@@ -186,16 +185,15 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
     trail_.note_refusal(request.asker, text_of(job_of(request.action)), refused.error());
     return std::move(refused).error();
   }
-  for (auto& [desk, order] : prepared) {
-    Operation operation;
-    operation.action = text_of(order.job);
-    operation.asked_by = order.asker.owner;
-    operation.request_id = order.asker.request_id;
-    operation.received = order.asker.received;
-    operation.asked_at = loop_.wall();
-    operation.change.gpu = desk->device().id;
-    operation.change.index = desk->device().index;
-    operation.change.kind = kind_of(order.job);
+  for (auto& [queue, order] : prepared) {
+    Operation operation{
+        .action = text_of(order.job),
+        .asked_by = order.asker.owner,
+        .request_id = order.asker.request_id,
+        .received = order.asker.received,
+        .asked_at = loop_.wall(),
+        .change = {
+            .gpu = queue->device().id, .index = queue->device().index, .kind = kind_of(order.job)}};
     order.operation = operations_.add(std::move(operation)).id;
   }
   return prepared;
@@ -211,20 +209,19 @@ void Control::ask(const Request& request, const Heard& heard) {
     loop_.post([heard, error = prepared.error()] { heard(error); });
     return;
   }
-  Gathering::TakeBack back;
+  ChangeCollector::TakeBack back;
   if (request.atomic) {
-    back = [this, request, alive = std::weak_ptr(self_)](
-               const Change& change, std::vector<Claim> before,
-               const std::function<void(const Change&)>& done) {
-      if (!alive.expired()) take_back(request, change, std::move(before), done);
-    };
+    back = here_.guard([this, request](const Change& change, std::vector<Claim> before,
+                                       const std::function<void(const Change&)>& done) {
+      take_back(request, change, std::move(before), done);
+    });
   }
-  const auto gathering = std::make_shared<Gathering>(loop_, prepared->size(), back, heard);
-  gathering->wait(kPatience);
+  const auto collector = std::make_shared<ChangeCollector>(loop_, prepared->size(), back, heard);
+  collector->wait(kPatience);
   std::size_t index = 0;
-  for (auto& [desk, order] : *prepared) {
-    order.done = gathering->place(index++);
-    desk->submit(std::move(order));
+  for (auto& [queue, order] : *prepared) {
+    order.done = collector->place(index++);
+    queue->submit(std::move(order));
   }
 }
 
@@ -235,9 +232,9 @@ Result<Control::Changes> Control::send(const Request& request) {
   auto prepared = prepare(request);
   if (!prepared) return std::move(prepared).error();
   Changes changes;
-  for (auto& [desk, order] : *prepared) {
+  for (auto& [queue, order] : *prepared) {
     const std::string operation = order.operation;
-    desk->submit(std::move(order));
+    queue->submit(std::move(order));
     changes.push_back(operations_.find(operation)->change);
   }
   return changes;
@@ -245,24 +242,23 @@ Result<Control::Changes> Control::send(const Request& request) {
 
 void Control::take_back(const Request& request, const Change& change, std::vector<Claim> before,
                         const std::function<void(const Change&)>& done) {
-  const auto desk = desks_.find(change.gpu);
-  if (desk == desks_.end() || !change.kind) return done(change);
+  const auto queue = queues_.find(change.gpu);
+  if (queue == queues_.end() || !change.kind) return done(change);
   Reinstate reinstate{*change.kind, std::move(before), std::nullopt, request.force};
   if (const auto* put = std::get_if<Put>(&request.action)) reinstate.made = put->setting.value;
-  Order order;
-  order.asker = request.asker;
-  order.job = std::move(reinstate);
-  order.done = [done](const Change& back, const std::vector<Claim>&) { done(back); };
-  desk->second->submit(std::move(order));
+  queue->second->submit(
+      {.asker = request.asker,
+       .job = std::move(reinstate),
+       .done = [done](const Change& back, const std::vector<Claim>&) { done(back); }});
 }
 
-bool Control::begins(const Order& order) {
+bool Control::begins(const PendingChange& order) {
   if (resetting_.under_way()) return false;
   operations_.running(order.operation);
   return true;
 }
 
-void Control::on_over(const DeviceInfo& gpu, const Order& order,
+void Control::on_over(const DeviceInfo& gpu, const PendingChange& order,
                       const std::optional<Change>& change, TimePoint began) {
   if (change) {
     operations_.over(order.operation, *change, loop_.now());
@@ -271,26 +267,26 @@ void Control::on_over(const DeviceInfo& gpu, const Order& order,
     if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
     // A full disk, say: not again at once.
     const bool late = std::holds_alternative<Expire>(order.job) && change->error;
-    if (late) expire_from_ = loop_.now() + Desk::kTryAgain;
+    if (late) expire_from_ = loop_.now() + GpuQueue::kTryAgain;
   }
   resetting_.go_on();
   if (std::holds_alternative<Reset>(order.job)) {
-    for (const auto& [id, desk] : desks_) desk->go_on();
+    for (const auto& [id, queue] : queues_) queue->go_on();
   }
   expire_in_time();
   if (stopped_ && quiet_but_for("")) farewell_ = loop_.call_at(loop_.now(), stopped_);
 }
 
 bool Control::quiet_but_for(const DeviceId& gpu) const {
-  return std::ranges::all_of(desks_, [&](const auto& one) {
+  return std::ranges::all_of(queues_, [&](const auto& one) {
     return one.first == gpu || (stopped_ ? one.second->empty() : one.second->idle());
   });
 }
 
 void Control::expire_in_time() {
   std::optional<TimePoint> first;
-  for (const auto& [id, desk] : desks_) {
-    for (const auto& [kind, holding] : desk->holdings()) {
+  for (const auto& [id, queue] : queues_) {
+    for (const auto& [kind, holding] : queue->holdings()) {
       const auto next = next_expiry(holding);
       if (next && (!first || *next < *first)) first = next;
     }
@@ -301,10 +297,10 @@ void Control::expire_in_time() {
 
 void Control::expire() {
   const TimePoint now = loop_.now();
-  for (const auto& [id, desk] : desks_) {
-    for (const auto& [kind, holding] : desk->holdings()) {
+  for (const auto& [id, queue] : queues_) {
+    for (const auto& [kind, holding] : queue->holdings()) {
       const auto next = next_expiry(holding);
-      if (next && *next <= now) desk->take_own(Expire{kind});
+      if (next && *next <= now) queue->take_own(Expire{kind});
     }
   }
 }
@@ -313,23 +309,21 @@ void Control::stop(std::function<void()> done) {
   stopped_ = [this, done = std::move(done)] {
     const bool first = std::exchange(stopped_, nullptr) != nullptr;
     farewell_.reset();
-    for (const auto& [id, desk] : desks_) desk->abandon();
+    for (const auto& [id, queue] : queues_) queue->abandon();
     if (first) done();
   };
   answer_early();
   resetting_.close();
-  for (const auto& [id, desk] : desks_) {
-    if (policy_.restore_on_stop) desk->suspend();
-    desk->close();
+  for (const auto& [id, queue] : queues_) {
+    if (policy_.restore_on_stop) queue->suspend();
+    queue->close();
   }
   farewell_ = loop_.call_at(loop_.now() + (quiet_but_for("") ? Duration(0) : kFarewell), stopped_);
 }
 
 const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
-  const auto desk = desks_.find(gpu);
-  if (desk == desks_.end()) return nullptr;
-  const auto found = desk->second->holdings().find(kind);
-  return found == desk->second->holdings().end() ? nullptr : &found->second;
+  const auto queue = queues_.find(gpu);
+  return queue == queues_.end() ? nullptr : queue->second->holding(kind);
 }
 
 std::vector<std::string> Control::notes() const {

@@ -1,5 +1,18 @@
 // The daemon's half of control: who wants what of which GPU, checked, done in order, noted down
 // before it is done, and put back. Lives on the io thread.
+//
+// Each GPU has a queue of changes, of which one is carried out at a time. A change alters the
+// claims on a setting, that is who wants what until when. The lowest claim on a power limit is in
+// force; other settings have one owner. Then the GPU is brought to what the claims say, always in
+// the same steps: read what is there, if it is not known; put the new state on the disk, with the
+// baseline and with what is about to be written; have the commander write it, which checks the
+// range once more and reads back; note that. A daemon that is killed anywhere knows at its next
+// start what may have been written. Locked clocks cannot be read back: they are written again, and
+// called assumed. docs/control_crashes.md has every write of every scenario, killed at every
+// commit.
+//
+// Control knows no driver and no disk: it asks Commander and ControlArchive. A reset ends the
+// driver-host first, because NVML can reset nothing that is open.
 #pragma once
 
 #include <functional>
@@ -12,11 +25,10 @@
 
 #include "base/shares.h"
 #include "base/token_bucket.h"
-#include "control/audit_trail.h"
-#include "control/desk.h"
-#include "control/gathering.h"
+#include "control/audit.h"
+#include "control/gpu_queue.h"
 #include "control/operations.h"
-#include "control/resetting.h"
+#include "control/plan.h"
 
 namespace gpuyard::control {
 
@@ -37,12 +49,12 @@ class Control {
   static constexpr std::size_t kMostEarly = 64;
   static constexpr std::size_t kMostLooks = 512;  // that wait for one answer
 
-  using Changes = Gathering::Changes;
-  using Heard = Gathering::Heard;
+  using Changes = ChangeCollector::Changes;
+  using Heard = ChangeCollector::Heard;
   using Seen = std::function<void(const Result<SettingState>&)>;
 
   // These outlive it.
-  Control(Loop&, Hands&, Archive&, Policy, std::string boot_id, std::string epoch);
+  Control(Loop&, Commander&, ControlArchive&, Policy, std::string boot_id, std::string epoch);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
@@ -83,7 +95,7 @@ class Control {
   bool loaded() const { return loaded_; }
   const Holding* holding(const DeviceId&, SettingKind) const;
   const Operations& operations() const { return operations_; }
-  Archive& archive() { return archive_; }
+  ControlArchive& archive() { return archive_; }
   // What is not as it should be, for people.
   std::vector<std::string> notes() const;
 
@@ -93,7 +105,7 @@ class Control {
     SettingKind kind{};
     std::vector<Seen> seen;
   };
-  using Prepared = std::vector<std::pair<Desk*, Order>>;
+  using Prepared = std::vector<std::pair<GpuQueue*, PendingChange>>;
 
   Result<Prepared> prepare(const Request&);
   Result<void> may_ask(const Request&);
@@ -101,8 +113,9 @@ class Control {
   void on_loaded(Result<std::vector<Holding>>);
   void answer_early();
   void adopt(Holding);
-  bool begins(const Order&);
-  void on_over(const DeviceInfo&, const Order&, const std::optional<Change>&, TimePoint began);
+  bool begins(const PendingChange&);
+  void on_over(const DeviceInfo&, const PendingChange&, const std::optional<Change>&,
+               TimePoint began);
   void take_back(const Request&, const Change&, std::vector<Claim> before,
                  const std::function<void(const Change&)>& done);
   void expire_in_time();
@@ -110,16 +123,16 @@ class Control {
   bool quiet_but_for(const DeviceId&) const;
 
   Loop& loop_;
-  Hands& hands_;
-  Archive& archive_;
+  Commander& commander_;
+  ControlArchive& archive_;
   const Policy policy_;
-  Office office_;
+  QueueEnvironment environment_;
   AuditTrail trail_;
   RateOfEach<std::string> changes_of_;  // by person
   Operations operations_;
   std::function<void(const Operation&)> told_;
   Resetting resetting_;
-  std::map<DeviceId, std::unique_ptr<Desk>> desks_;
+  std::map<DeviceId, std::unique_ptr<GpuQueue>> queues_;
   std::map<DeviceId, std::vector<Holding>> homeless_;  // of GPUs that are not there
   std::map<std::uint64_t, Looking> looks_;
   std::set<DeviceId> settled_;  // open since the driver-host greeted
@@ -133,7 +146,7 @@ class Control {
   TimePoint expire_from_{};
   Subscription load_timer_;
   Subscription farewell_;
-  std::shared_ptr<Control*> self_ = std::make_shared<Control*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::control

@@ -139,7 +139,7 @@ TEST_F(ControlTest, ARestoreThatTheGpuRefusesIsTriedAgain) {
   world.driver_fails = Error{Errc::device_lost, "lost"};
   EXPECT_EQ(daemon.restore("a").outcome, Outcome::failed);
   world.driver_fails.reset();
-  daemon.pass(Desk::kTryAgain);
+  daemon.pass(GpuQueue::kTryAgain);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
   EXPECT_TRUE(world.disk.empty());
 }
@@ -193,7 +193,7 @@ TEST_F(ControlTest, AFullQueueSaysBusy) {
   RecordProperty("contract", "B18");
   daemon.hold_replies = true;
   std::size_t busy = 0;
-  for (std::size_t i = 0; i < Desk::kMostWaiting + 3; ++i) {
+  for (std::size_t i = 0; i < GpuQueue::kMostWaiting + 3; ++i) {
     const auto sent = daemon.control().send(
         {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
     ASSERT_TRUE(sent.ok());
@@ -204,7 +204,7 @@ TEST_F(ControlTest, AFullQueueSaysBusy) {
   }
   EXPECT_EQ(busy, 2U);  // one has its turn
   daemon.release_replies();
-  EXPECT_EQ(world.writes.size(), Desk::kMostWaiting + 1);
+  EXPECT_EQ(world.writes.size(), GpuQueue::kMostWaiting + 1);
 }
 
 // Changes for a lease that ends meanwhile.

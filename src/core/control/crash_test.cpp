@@ -172,7 +172,7 @@ std::string recover(World& world, std::size_t writes_before, bool drifts) {
 std::string table_of(const Scenario& scenario) {
   const bool drifts = std::string(scenario.name).find("Somebody else") == 0;
   const Ran whole = run(scenario, kNever, false);
-  std::string table = fmt::format(
+  std::string context = fmt::format(
       "\n## {}\n\nNot killed: {}.\n\n| killed at commit | written before | written by the next "
       "start |\n|---|---|---|\n",
       scenario.name, joined(whole.world.writes, 0, whole.world.writes.size()));
@@ -182,11 +182,11 @@ std::string table_of(const Scenario& scenario) {
       Ran ran = run(scenario, static_cast<int>(commit), counts);
       const std::string before = joined(ran.world.writes, 0, ran.writes_before);
       const std::string after = recover(ran.world, ran.writes_before, drifts);
-      table += fmt::format("| {}, {} | {} | {} |\n", commit + 1, counts ? "done" : "not done",
-                           before, after);
+      context += fmt::format("| {}, {} | {} | {} |\n", commit + 1, counts ? "done" : "not done",
+                             before, after);
     }
   }
-  return table;
+  return context;
 }
 
 TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutItBack) {

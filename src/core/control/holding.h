@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/shares.h"
 #include "device/device.h"
 #include "device/setting.h"
 
@@ -72,5 +76,30 @@ std::optional<TimePoint> next_expiry(const Holding&);
 // What was written in an earlier boot is gone, and its clock with it: nothing of the values is true
 // any more, and what is left of each claim's time is told by the wall clock.
 void carry_into_boot(Holding&, const std::string& boot_id, TimePoint now, WallTime wall);
+
+// Finds out what has become of a setting while nobody looked: after the daemon, the driver or the
+// GPU was away. Pure.
+
+enum class Finding : std::uint8_t {
+  in_force,  // as it should be
+  to_write,  // `target` has to be written
+  drifted,   // somebody else has changed it: leave it alone
+  nothing,   // there is nothing to put back, and nobody wants anything
+};
+
+struct Reconciled {
+  Finding finding{};
+  std::optional<Setting> target = {};  // of to_write and in_force
+  // The driver has started anew since, so that this is what there was before our next write.
+  std::optional<Setting> new_baseline = {};
+};
+
+// Whether it is a value that we wrote, or replaced.
+bool is_ours(const Holding&, const SettingValue&);
+
+// A value that is our last write, what that replaced, the baseline or the driver's own default is
+// none that somebody else chose: writes get lost when a daemon is killed and when a driver is
+// loaded anew. Any other is. What cannot be read back is written again.
+Reconciled reconcile(const Holding&, const SettingState& seen);
 
 }  // namespace gpuyard::control

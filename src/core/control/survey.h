@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "control/control.h"
+#include "device/setting.h"
 
 namespace gpuyard::control {
 

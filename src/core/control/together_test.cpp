@@ -121,7 +121,7 @@ TEST_F(Together, AFullDiskDoesNotMakeTheEndOfASettingSpin) {
   daemon.pass(seconds(4));
   EXPECT_LT(daemon.saves - before, 5U);
   world.disk_fails.reset();
-  daemon.pass(Desk::kTryAgain);
+  daemon.pass(GpuQueue::kTryAgain);
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 

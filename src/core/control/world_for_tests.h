@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "control/control.h"
 
 namespace gpuyard::control {
@@ -111,14 +111,14 @@ struct World {
   }
 
   // False: the daemon dies with it.
-  bool commit(const Entry& entry) {
+  bool commit(const ControlEntry& entry) {
     const bool fatal = commits_left == 0;
     if (commits_left >= 0) --commits_left;
     if (!fatal || fatal_commit_counts) keep(entry);
     killed = killed || fatal;
     return !fatal;
   }
-  void keep(const Entry& entry) {
+  void keep(const ControlEntry& entry) {
     if (entry.put) disk[{entry.put->gpu, entry.put->kind}] = *entry.put;
     if (entry.removed) disk.erase({entry.removed->gpu, entry.removed->kind});
     if (entry.audit) audit.push_back(*entry.audit);
@@ -126,7 +126,7 @@ struct World {
 };
 
 // One life of a daemon.
-class Daemon final : private Hands, private Archive {
+class Daemon final : private Commander, private ControlArchive {
  public:
   explicit Daemon(World& world, Policy policy = {true, false}, std::string boot = kBoot)
       : world_(world), control_(loop, *this, *this, policy, std::move(boot), "e") {
@@ -247,7 +247,7 @@ class Daemon final : private Hands, private Archive {
     }
     return true;
   }
-  bool save(Entry entry, When, Kept kept) override {
+  bool save(ControlEntry entry, When, Kept kept) override {
     ++saves;
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;

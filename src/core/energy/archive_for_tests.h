@@ -8,14 +8,14 @@
 
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "energy/meter.h"
 #include "energy/snapshots_for_tests.h"
 
 namespace gpuyard::energy {
 
 // Keeps in memory what it is given, when the test says so.
-class FakeArchive final : public Archive {
+class FakeArchive final : public EnergyArchive {
  public:
   bool load(std::function<void(Result<Books>)> loaded) override {
     ++loads;

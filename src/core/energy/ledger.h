@@ -1,6 +1,9 @@
 // All accounts and open windows of the node. Pure state, like the accounts: it is told snapshots.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,9 +12,99 @@
 
 #include "base/result.h"
 #include "device/snapshot.h"
-#include "energy/books.h"
+#include "energy/account.h"
 
 namespace gpuyard::energy {
+
+// A stretch of time of some GPUs, and what they used in it. A window is told all of a GPU's energy,
+// however many windows of it there are: that is measurement, not attribution.
+
+struct WindowGpu {
+  std::string uuid;
+  Mark begin;
+  std::optional<std::int64_t> peak_mw;  // the highest power reading since
+
+  friend bool operator==(const WindowGpu&, const WindowGpu&) = default;
+};
+
+struct Window {
+  std::string id;
+  std::string name;  // of whoever began it; may be empty
+  uid_t owner = 0;
+  std::string boot_id;
+  bool simulated = false;  // it is of such GPUs
+  TimePoint began;
+  WallTime began_wall{};
+  Duration most{};  // then it is ended, if it was not before
+  std::vector<WindowGpu> gpus;
+
+  TimePoint ends() const { return began + most; }
+  WallTime ends_wall() const {
+    return began_wall + std::chrono::duration_cast<std::chrono::milliseconds>(most);
+  }
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+struct GpuResult {
+  std::string uuid;
+  std::int64_t energy_mj = 0;
+  Duration length{};   // between the readings at its two edges
+  Duration unknown{};  // of that, time of which the energy is not, or not wholly, known
+  bool estimated = false;
+  std::uint64_t epochs_crossed = 0;  // not 0: interrupted, and the energy is of the known parts
+  std::optional<std::int64_t> peak_mw;
+  Duration age{};  // of the reading at the end
+};
+
+struct WindowResult {
+  Window window;
+  Duration length{};
+  std::vector<GpuResult> gpus;
+};
+
+// A driver counts energy in steps of 20 to 100 ms: over less than this a mean would be the step.
+inline constexpr Duration kShortestMean = std::chrono::milliseconds(500);
+
+// Over the time that is known; nothing if that is too short to tell.
+std::optional<double> mean_watts(const GpuResult&);
+
+GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);
+
+// What is kept of energy between two lives of the daemon, and who keeps it.
+
+struct KeptAccount {
+  std::string uuid;
+  AccountState state;
+
+  friend bool operator==(const KeptAccount&, const KeptAccount&) = default;
+};
+
+struct Books {
+  std::vector<KeptAccount> accounts;
+  std::vector<Window> windows;
+
+  friend bool operator==(const Books&, const Books&) = default;
+};
+
+// What has changed since the books were last kept.
+struct Changes {
+  bool everything = false;  // windows that are not among `now` are gone
+  Books now;
+  std::vector<std::string> ended;  // ids of windows
+};
+
+// Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
+// False, and nothing happens: too much waits already. A callback never runs inside the call it was
+// given to.
+class EnergyArchive {
+ public:
+  virtual ~EnergyArchive() = default;
+  virtual bool load(std::function<void(Result<Books>)> loaded) = 0;
+  // Tells when it is on the disk, or why not.
+  virtual bool save(Changes, std::function<void(const Result<void>&)> saved) = 0;
+  // What is wrong with it, for people; empty when all is well.
+  virtual std::vector<std::string> notes() const = 0;
+};
 
 // The rows an account is made of.
 inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};

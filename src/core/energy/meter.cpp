@@ -6,7 +6,7 @@
 
 namespace gpuyard::energy {
 
-Meter::Meter(Loop& loop, FreshReads& reads, Archive& archive, std::string boot_id)
+Meter::Meter(Loop& loop, FreshReads& reads, EnergyArchive& archive, std::string boot_id)
     : loop_(loop), reads_(reads), archive_(archive), ledger_(std::move(boot_id)) {}
 
 void Meter::start() {
@@ -20,14 +20,13 @@ void Meter::stop() {
 
 void Meter::load() {
   if (loading_) return;
-  loading_ = archive_.load([alive = std::weak_ptr(self_), this](Result<Books> books) {
-    if (alive.expired()) return;
+  loading_ = archive_.load(here_.guard([this](Result<Books> books) {
     loading_ = false;
     if (!books) return;  // the archive says what is wrong with it
     adopted_ = true;
     ledger_.adopt(*std::move(books), loop_.now(), loop_.wall());
     ledger_.keep_everything();
-  });
+  }));
 }
 
 void Meter::tick() {
@@ -43,46 +42,42 @@ void Meter::tick() {
 // Books that were not read are not written over.
 void Meter::save(const std::function<void()>& saved) {
   if (!adopted_) return saved();
-  const bool posted = archive_.save(ledger_.take_changes(), [alive = std::weak_ptr(self_), this,
-                                                             saved](const Result<void>& done) {
-    if (alive.expired()) return;
-    if (!done) ledger_.keep_everything();
-    saved();
-  });
+  const bool posted =
+      archive_.save(ledger_.take_changes(), here_.guard([this, saved](const Result<void>& done) {
+        if (!done) ledger_.keep_everything();
+        saved();
+      }));
   if (posted) return;
   ledger_.keep_everything();
   saved();
 }
 
 void Meter::begin(WindowWish wish, Answer answer) {
-  reads_.fresh(kEnergyProbes, [alive = std::weak_ptr(self_), this, wish = std::move(wish),
-                               answer = std::move(answer)](const Snapshot& edge) {
-    if (alive.expired()) return;
+  reads_.fresh(kEnergyProbes, here_.guard([this, wish = std::move(wish),
+                                           answer = std::move(answer)](const Snapshot& edge) {
     const auto id = ledger_.begin(wish, edge);
     if (!id) return answer(id.error());
     answer_when_kept(*ledger_.result(*id, edge.taken), answer);
-  });
+  }));
 }
 
 void Meter::look(std::string id, Answer answer) {
   if (const auto there = ledger_.find(id); !there) return answer(there.error());
-  reads_.fresh(kEnergyProbes, [alive = std::weak_ptr(self_), this, id = std::move(id),
-                               answer = std::move(answer)](const Snapshot& edge) {
-    if (alive.expired()) return;
+  reads_.fresh(kEnergyProbes, here_.guard([this, id = std::move(id),
+                                           answer = std::move(answer)](const Snapshot& edge) {
     ledger_.observe(edge);
     answer(ledger_.result(id, edge.taken));
-  });
+  }));
 }
 
 void Meter::end(std::string id, Answer answer) {
-  reads_.fresh(kEnergyProbes, [alive = std::weak_ptr(self_), this, id = std::move(id),
-                               answer = std::move(answer)](const Snapshot& edge) {
-    if (alive.expired()) return;
+  reads_.fresh(kEnergyProbes, here_.guard([this, id = std::move(id),
+                                           answer = std::move(answer)](const Snapshot& edge) {
     ledger_.observe(edge);
     auto result = ledger_.end(id, edge.taken);
     if (!result) return answer(std::move(result).error());
     answer_when_kept(*std::move(result), answer);
-  });
+  }));
 }
 
 // A client that goes on when it has the answer finds its window after a crash, or finds it gone.

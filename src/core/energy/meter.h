@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/result.h"
 #include "energy/ledger.h"
 
 namespace gpuyard::energy {
@@ -30,7 +31,7 @@ class Meter {
   using Answer = std::function<void(Result<WindowResult>)>;
 
   // These outlive the meter.
-  Meter(Loop&, FreshReads&, Archive&, std::string boot_id);
+  Meter(Loop&, FreshReads&, EnergyArchive&, std::string boot_id);
 
   void start();
   void on_snapshot(const Snapshot& published) { ledger_.observe(published); }
@@ -54,13 +55,13 @@ class Meter {
 
   Loop& loop_;
   FreshReads& reads_;
-  Archive& archive_;
+  EnergyArchive& archive_;
   Ledger ledger_;
   bool adopted_ = false;
   bool loading_ = false;
   Subscription timer_;
   // Callbacks that come after the meter has gone find this empty.
-  std::shared_ptr<Meter*> self_ = std::make_shared<Meter*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::energy

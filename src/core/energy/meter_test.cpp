@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "energy/archive_for_tests.h"
 
 namespace gpuyard::energy {

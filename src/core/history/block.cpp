@@ -2,9 +2,11 @@
 // for each number of a point. Of a regular series the times cost five bytes in all.
 #include "history/block.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
-
-#include "history/column.h"
+#include <utility>
 
 namespace gpuyard::history {
 namespace {
@@ -148,6 +150,177 @@ std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view bytes) {
                         static_cast<std::uint32_t>(counts[i])}});
   }
   return buckets;
+}
+
+// A column is a byte that says coding and width, the coding's start values, and the bits of the
+// rest. All arithmetic is modulo 2^64: then every column has a coding that loses nothing.
+namespace {
+
+using Words = std::vector<std::uint64_t>;
+
+constexpr unsigned kWidths = 65;  // 0..64 bits
+constexpr unsigned kVarintBits = 7;
+constexpr unsigned kWordBits = 64;
+
+enum class Coding : std::uint8_t { offset, delta, delta_of_delta };
+constexpr std::array kCodings = {Coding::offset, Coding::delta, Coding::delta_of_delta};
+
+std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1U) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+std::int64_t from_zigzag(std::uint64_t value) {
+  return static_cast<std::int64_t>((value >> 1U) ^ (0U - (value & 1U)));
+}
+
+Words differences(const Words& values) {
+  Words out;
+  out.reserve(values.size());
+  for (std::size_t i = 1; i < values.size(); ++i) out.push_back(values[i] - values[i - 1]);
+  return out;
+}
+
+// Start values and what is packed.
+struct Coded {
+  std::string starts;
+  std::int64_t least = 0;
+  unsigned width = 0;
+  Words values;
+
+  std::size_t bits() const { return starts.size() * 8 + values.size() * width; }
+};
+
+Coded coded(Words values, Coding coding) {
+  Coded out;
+  for (int level = static_cast<int>(coding); level > 0 && !values.empty(); --level) {
+    put_signed(out.starts, static_cast<std::int64_t>(values.front()));
+    values = differences(values);
+  }
+  if (values.empty()) return out;
+  const auto as_signed = [](std::uint64_t word) { return static_cast<std::int64_t>(word); };
+  out.least = as_signed(*std::ranges::min_element(values, {}, as_signed));
+  std::uint64_t all = 0;
+  for (std::uint64_t& value : values) all |= value -= static_cast<std::uint64_t>(out.least);
+  put_signed(out.starts, out.least);
+  out.width = static_cast<unsigned>(std::bit_width(all));
+  out.values = std::move(values);
+  return out;
+}
+
+class BitWriter {
+ public:
+  explicit BitWriter(std::string& out) : out_(out) {}
+
+  void put(std::uint64_t value, unsigned width) {
+    constexpr unsigned kHalf = 32;
+    if (width > kHalf) {
+      put(value & 0xffffffffU, kHalf);
+      value >>= kHalf;
+      width -= kHalf;
+    }
+    held_ |= value << bits_;
+    for (bits_ += width; bits_ >= 8; bits_ -= 8, held_ >>= 8U) {
+      out_ += static_cast<char>(held_ & 0xffU);
+    }
+  }
+  void finish() {
+    if (bits_ > 0) out_ += static_cast<char>(held_);
+  }
+
+ private:
+  std::string& out_;
+  std::uint64_t held_ = 0;
+  unsigned bits_ = 0;
+};
+
+}  // namespace
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= kVarintBits) out += static_cast<char>(value | 0x80U);
+  out += static_cast<char>(value);
+}
+
+void put_signed(std::string& out, std::int64_t value) {
+  put_varint(out, zigzag(value));
+}
+
+void put_column(std::string& out, std::span<const std::int64_t> values) {
+  const Words words(values.begin(), values.end());
+  Coding best = Coding::offset;
+  Coded shortest = coded(words, best);
+  for (const Coding coding : {Coding::delta, Coding::delta_of_delta}) {
+    if (shortest.width == 0) break;  // equal values: nothing is shorter
+    Coded other = coded(words, coding);
+    if (other.bits() >= shortest.bits()) continue;
+    best = coding;
+    shortest = std::move(other);
+  }
+  out += static_cast<char>(static_cast<unsigned>(best) * kWidths + shortest.width);
+  out += shortest.starts;
+  BitWriter writer(out);
+  for (const std::uint64_t value : shortest.values) writer.put(value, shortest.width);
+  writer.finish();
+}
+
+std::uint64_t ColumnReader::varint() {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < kWordBits && !rest_.empty(); shift += kVarintBits) {
+    const auto byte = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    value |= static_cast<std::uint64_t>(byte & 0x7fU) << shift;
+    if (byte < 0x80U) return ok_ ? value : 0;
+  }
+  ok_ = false;
+  return 0;
+}
+
+std::int64_t ColumnReader::signed_varint() {
+  return from_zigzag(varint());
+}
+
+std::vector<std::uint64_t> ColumnReader::packed(std::size_t count, unsigned width) {
+  Words out(count);
+  const std::size_t bytes = (count * width + 7) / 8;
+  if (!ok_ || bytes > rest_.size()) {
+    ok_ = false;
+    return out;
+  }
+  std::size_t at = 0;  // of the next bit
+  for (std::uint64_t& value : out) {
+    for (unsigned done = 0; done < width;) {
+      const auto byte = static_cast<unsigned char>(rest_[at / 8]);
+      const auto from = static_cast<unsigned>(at % 8);
+      const unsigned taken = std::min(8 - from, width - done);
+      value |= static_cast<std::uint64_t>((byte >> from) & ((1U << taken) - 1U)) << done;
+      done += taken;
+      at += taken;
+    }
+  }
+  rest_.remove_prefix(bytes);
+  return out;
+}
+
+std::vector<std::int64_t> ColumnReader::column(std::size_t count) {
+  if (rest_.empty()) ok_ = false;
+  const unsigned head = ok_ ? static_cast<unsigned char>(rest_.front()) : 0U;
+  if (ok_) rest_.remove_prefix(1);
+  if (head / kWidths >= kCodings.size()) ok_ = false;
+  Words starts;
+  const std::size_t levels = std::min<std::size_t>(head / kWidths, count);
+  for (std::size_t i = 0; i < levels; ++i)
+    starts.push_back(static_cast<std::uint64_t>(signed_varint()));
+  Words values;
+  if (levels < count) {
+    const auto least = static_cast<std::uint64_t>(signed_varint());
+    values = packed(count - levels, head % kWidths);
+    for (std::uint64_t& value : values) value += least;
+  }
+  for (; !starts.empty(); starts.pop_back()) {
+    values.insert(values.begin(), starts.back());
+    for (std::size_t i = 1; i < values.size(); ++i) values[i] += values[i - 1];
+  }
+  if (!ok_) return std::vector<std::int64_t>(count);
+  return {values.begin(), values.end()};
 }
 
 }  // namespace gpuyard::history

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "history/column.h"
-
 namespace gpuyard::history {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "history/remembered.h"
+#include "history/question.h"
 
 namespace gpuyard::history {
 namespace {

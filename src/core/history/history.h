@@ -1,17 +1,28 @@
 // What the GPUs did: rings in memory, minutes on disk. Lives on the io thread; what may wait for
 // the disk or takes long goes to a worker.
+//
+// Each snapshot adds the readings that are newer than their series' last. A stale or missing
+// reading adds no point, so that a gap is a time that is not there. A point is an int64 in the
+// row's native unit with the boot clock's milliseconds. 300 points make a block (block.h), which
+// never changes. Minutes go to history.db, a block for each series, run of the daemon and hour; the
+// current hour is put again every five minutes, one GPU at a tick. Wall time is one offset for each
+// boot, the newest that is known.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/result.h"
 #include "base/worker.h"
 #include "device/snapshot.h"
+#include "history/block.h"
 #include "history/lookup.h"
 #include "history/rings.h"
-#include "history/store.h"
+#include "history/timeline.h"
 
 namespace gpuyard::history {
 

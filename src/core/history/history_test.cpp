@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "history/store_for_tests.h"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 namespace gpuyard::history {
+
 namespace {
 
 // Lengths that people think in.
@@ -15,15 +16,8 @@ constexpr std::array<std::int64_t, 20> kSteps = {
     kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
 
 std::int64_t length_of(Resolution resolution) {
-  switch (resolution) {
-    case Resolution::reading:
-      return 0;
-    case Resolution::ten_seconds:
-      return kTensMs;
-    case Resolution::minute:
-      break;
-  }
-  return kMinuteMs;
+  if (resolution == Resolution::reading) return 0;
+  return resolution == Resolution::ten_seconds ? kTensMs : kMinuteMs;
 }
 
 std::string time_text(std::int64_t wall_ms) {

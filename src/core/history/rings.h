@@ -2,15 +2,197 @@
 // take of the heap has a limit for each GPU, whatever the data are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "device/metric.h"
 #include "device/snapshot.h"
-#include "history/series.h"
+#include "history/block.h"
 
 namespace gpuyard::history {
+
+// The newest points of one series: closed blocks, and a short open end. Blocks never change once
+// they are made, so that another thread may decode what this one goes on with.
+
+struct Block {
+  std::shared_ptr<const char[]> bytes;
+  std::size_t size = 0;
+  std::size_t points = 0;
+  std::int64_t first_ms = 0;
+  std::int64_t last_ms = 0;
+
+  std::string_view text() const { return {bytes.get(), size}; }
+};
+
+// A part of a ring, to be read anywhere.
+template <class P>
+struct View {
+  std::vector<Block> blocks;
+  std::vector<P> tail;
+
+  // Those of [from_ms, until_ms).
+  std::vector<P> points(std::int64_t from_ms, std::int64_t until_ms) const {
+    std::vector<P> out;
+    const auto add = [&](const std::vector<P>& some) {
+      std::ranges::copy_if(some, std::back_inserter(out), [&](const P& point) {
+        return point.at_ms >= from_ms && point.at_ms < until_ms;
+      });
+    };
+    for (const Block& block : blocks) {
+      if (const auto some = decode<P>(block.text())) add(*some);  // our own bytes: never nothing
+    }
+    add(tail);
+    return out;
+  }
+};
+
+template <class P>
+class Ring {
+ public:
+  // Later than all before it.
+  void push(const P& point) {
+    tail_.push_back(point);
+    if (tail_.size() == kTailPoints) close_tail();
+  }
+
+  // Whole blocks only, so that a little more is kept than asked for.
+  void drop_before(std::int64_t at_ms) {
+    while (!blocks_.empty() && blocks_.front().last_ms < at_ms) drop_oldest();
+    if (blocks_.empty() && !tail_.empty() && tail_.back().at_ms < at_ms) {
+      complete_since_ms_ = tail_.back().at_ms + 1;
+      tail_.clear();
+    }
+  }
+  // False: there is no closed block.
+  bool drop_oldest() {
+    if (blocks_.empty()) return false;
+    block_bytes_ -= cost_of(blocks_.front());
+    complete_since_ms_ = blocks_.front().last_ms + 1;
+    blocks_.erase(blocks_.begin());
+    return true;
+  }
+
+  std::optional<std::int64_t> first_ms() const {
+    if (!blocks_.empty()) return blocks_.front().first_ms;
+    return tail_.empty() ? std::nullopt : std::optional(tail_.front().at_ms);
+  }
+  // Nothing that was pushed at this time or later has gone.
+  std::int64_t complete_since_ms() const { return complete_since_ms_; }
+  // What it takes of the heap, near enough to hold a limit.
+  std::size_t bytes() const { return block_bytes_ + tail_.capacity() * sizeof(P); }
+  std::size_t block_count() const { return blocks_.size(); }
+
+  View<P> view(std::int64_t from_ms) const {
+    View<P> view{{}, tail_};
+    std::ranges::copy_if(blocks_, std::back_inserter(view.blocks),
+                         [&](const Block& block) { return block.last_ms >= from_ms; });
+    return view;
+  }
+
+ private:
+  // A longer end would cost memory for each series, a shorter one the packing of a block again and
+  // again.
+  static constexpr std::size_t kTailPoints = 30;
+  static_assert(kBlockPoints % kTailPoints == 0);
+
+  static std::size_t cost_of(const Block& block) {
+    constexpr std::size_t kOfAnAllocation = 32;
+    return sizeof(Block) + kOfAnAllocation + block.size;
+  }
+
+  void close_tail() {
+    std::vector<P> points;
+    if (!blocks_.empty() && blocks_.back().points + tail_.size() <= kBlockPoints) {
+      if (auto before = decode<P>(blocks_.back().text())) points = *std::move(before);
+      block_bytes_ -= cost_of(blocks_.back());
+      blocks_.pop_back();
+    }
+    points.insert(points.end(), tail_.begin(), tail_.end());
+    tail_.clear();
+    const std::string text = encode(std::span<const P>(points));
+    auto bytes = std::make_shared<char[]>(text.size());
+    std::memcpy(bytes.get(), text.data(), text.size());
+    blocks_.push_back(
+        {std::move(bytes), text.size(), points.size(), points.front().at_ms, points.back().at_ms});
+    block_bytes_ += cost_of(blocks_.back());
+  }
+
+  std::vector<Block> blocks_;  // few enough to move
+  std::size_t block_bytes_ = 0;
+  std::vector<P> tail_;
+  std::int64_t complete_since_ms_ = INT64_MIN;
+};
+
+// One metric of one GPU over time, in memory: each reading for an hour, and what ten seconds came
+// to for a day.
+
+inline constexpr std::int64_t kReadingsKeptMs = std::int64_t{60} * 60 * 1000;
+inline constexpr std::int64_t kTensMs = 10'000;
+inline constexpr std::int64_t kTensKeptMs = 24 * kReadingsKeptMs;
+inline constexpr std::int64_t kMinuteMs = 60'000;
+
+// The moment at which a span of `length_ms` begins that holds `at_ms`, whatever the sign.
+constexpr std::int64_t span_begin(std::int64_t at_ms, std::int64_t length_ms) {
+  const std::int64_t into = at_ms % length_ms;
+  return at_ms - (into < 0 ? into + length_ms : into);
+}
+
+// A reading that comes this near to its time is kept as of that time: the loop's jitter of a few
+// milliseconds would cost more than the values.
+inline constexpr std::int64_t kJitterMs = 50;
+
+class Series {
+ public:
+  Series(Metric metric, std::uint16_t element, std::int64_t cadence_ms)
+      : metric_(metric), element_(element), cadence_ms_(cadence_ms) {}
+
+  Metric metric() const { return metric_; }
+  std::uint16_t element() const { return element_; }
+
+  // False, and nothing changes: not newer than the one before, which it may well be.
+  bool feed(std::int64_t taken_ms, std::int64_t value);
+  // What is too old at this moment goes.
+  void forget(std::int64_t now_ms);
+  // False: there was none.
+  bool drop_oldest_block();
+
+  bool empty() const { return !readings_.first_ms() && !tens_.first_ms() && open_.of.count == 0; }
+  std::size_t bytes() const { return sizeof(Series) + readings_.bytes() + tens_.bytes(); }
+  // Of the block that drop_oldest_block() would drop; nothing: there is none.
+  std::optional<std::int64_t> oldest_block_ms() const;
+
+  View<Point> readings(std::int64_t from_ms) const { return readings_.view(from_ms); }
+  // The open one among them.
+  View<Bucket> tens(std::int64_t from_ms) const;
+  // Since when each holds all that came: the beginning, or what went last.
+  std::int64_t readings_since_ms() const {
+    return std::max(born_ms_, readings_.complete_since_ms());
+  }
+  std::int64_t tens_since_ms() const { return std::max(born_ms_, tens_.complete_since_ms()); }
+  // The same of the minutes that can be made of them: those that began before are somebody else's.
+  std::int64_t minutes_since_ms() const {
+    const bool all = tens_.complete_since_ms() <= born_ms_;
+    return span_begin(all ? born_ms_ : tens_.complete_since_ms() + kMinuteMs - 1, kMinuteMs);
+  }
+
+ private:
+  Metric metric_;
+  std::uint16_t element_;
+  std::int64_t cadence_ms_;
+  std::int64_t born_ms_ = INT64_MIN;   // the first reading
+  std::int64_t taken_ms_ = INT64_MIN;  // of the newest reading, as it was
+  std::int64_t kept_ms_ = INT64_MIN;   // and as it is kept
+  Ring<Point> readings_;
+  Ring<Bucket> tens_;
+  Bucket open_;
+};
 
 // A day of an H100 takes a seventh of it (docs/performance.md).
 inline constexpr std::size_t kMaxBytesPerGpu = std::size_t{8} * 1024 * 1024;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "history/store.h"
+#include "history/history.h"
 
 namespace gpuyard::history {
 

@@ -32,7 +32,7 @@ struct Cordon {
 };
 
 // All of it is kept, or nothing.
-struct Entry {
+struct LeaseEntry {
   std::vector<Event> events = {};
   std::vector<Lease> leases = {};           // in the place of what was kept of them
   std::vector<std::string> forgotten = {};  // ids of leases that are over, before those of `leases`
@@ -52,12 +52,12 @@ struct Kept {
 // Lives on the io thread, and does its work elsewhere. What is asked for first is done first, and
 // is on the disk - synced - when it is told as kept. False, and nothing happens: too much waits
 // already. A callback never runs inside the call it was given to.
-class Archive {
+class LeaseArchive {
  public:
-  virtual ~Archive() = default;
+  virtual ~LeaseArchive() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
   // After an error it is not known whether it was kept: load() says.
-  virtual bool save(Entry, std::function<void(const Result<void>&)> kept) = 0;
+  virtual bool save(LeaseEntry, std::function<void(const Result<void>&)> kept) = 0;
   // What is wrong with it, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 

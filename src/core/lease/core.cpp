@@ -226,15 +226,13 @@ GpuSet Core::attainable(const Terms& terms, const GpuSet& open, const GpuSet& in
   return usable(terms, open) | (terms.eligible & in_service & taken_);
 }
 
-bool Core::enough_memory(const Terms& terms, Slot slot) const {
-  return gpus_[slot].now.free_bytes.value_or(terms.min_free_bytes) >= terms.min_free_bytes;
-}
-
 GpuSet Core::usable(const Terms& terms, GpuSet of) const {
   of &= terms.eligible;
   if (terms.min_free_bytes == 0) return of;
   each_slot(of, [&](Slot slot) {
-    if (!enough_memory(terms, slot)) of.reset(slot);
+    if (gpus_[slot].now.free_bytes.value_or(terms.min_free_bytes) < terms.min_free_bytes) {
+      of.reset(slot);
+    }
   });
   return of;
 }

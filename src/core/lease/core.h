@@ -207,7 +207,6 @@ class Core {
   GpuSet open_gpus() const;
   GpuSet usable(const Terms&, GpuSet of) const;
   GpuSet attainable(const Terms&, const GpuSet& open, const GpuSet& in_service) const;
-  bool enough_memory(const Terms&, Slot) const;
   bool over_quota(const Terms&) const;
   Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);
   Ticket grant_new(const Terms&, const GpuSet& gpus, TimePoint now);

@@ -1,11 +1,11 @@
 #include "lease/gpu_book.h"
 
 #include <algorithm>
-#include <set>
+#include <ranges>
 
 #include <fmt/format.h>
 
-#include "base/ascii.h"
+#include "base/text.h"
 
 namespace gpuyard::lease {
 namespace {
@@ -141,26 +141,27 @@ GpuSet GpuBook::eligible(const Wish& wish) const {
     const auto found = gpus_.find(id);
     if (found == gpus_.end()) continue;
     const PoolGpu& gpu = found->second;
-    const bool named = wish.among.empty() ||
-                       std::find(wish.among.begin(), wish.among.end(), id) != wish.among.end();
+    const bool named = wish.among.empty() || std::ranges::find(wish.among, id) != wish.among.end();
     const bool large = gpu.total_bytes.value_or(wish.min_free_bytes) >= wish.min_free_bytes;
     if (named && large && contains(gpu.info.name, wish.model)) set.set(slot);
   }
   return set;
 }
 
+std::vector<DeviceId> GpuBook::ids() const {
+  const auto ids = std::views::keys(slots_);
+  return {ids.begin(), ids.end()};
+}
+
 std::vector<DeviceId> GpuBook::names(const GpuSet& set) const {
-  std::vector<std::pair<std::uint32_t, DeviceId>> found;
+  std::set<std::pair<std::uint32_t, DeviceId>> found;
   for (const auto& [id, slot] : slots_) {
     if (!set[slot]) continue;
     const auto gpu = gpus_.find(id);
-    found.emplace_back(gpu == gpus_.end() ? UINT32_MAX : gpu->second.info.index, id);
+    found.emplace(gpu == gpus_.end() ? UINT32_MAX : gpu->second.info.index, id);
   }
-  std::sort(found.begin(), found.end());
-  std::vector<DeviceId> names;
-  names.reserve(found.size());
-  for (auto& [index, id] : found) names.push_back(std::move(id));
-  return names;
+  const auto names = std::views::values(found);
+  return {names.begin(), names.end()};
 }
 
 std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
@@ -182,9 +183,7 @@ std::optional<Withholding> GpuBook::withheld(const DeviceId& id) const {
                                              "cannot be seen from here",
                                              *hidden >> 20)};
   }
-  const auto known =
-      std::find_if(outside->second.begin(), outside->second.end(),
-                   [](const Seen& one) { return one.verdict == Seen::Verdict::outsider; });
+  const auto known = std::ranges::find(outside->second, Seen::Verdict::outsider, &Seen::verdict);
   if (known == outside->second.end()) {
     return Withholding{"unknown_process",
                        fmt::format("a process that cannot be seen from here (pid {}) uses it",

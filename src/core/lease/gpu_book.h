@@ -71,6 +71,7 @@ class GpuBook {
   std::optional<Withholding> withheld(const DeviceId&) const;
 
   const std::map<DeviceId, Slot>& slots() const { return slots_; }
+  std::vector<DeviceId> ids() const;  // of those that have one
   const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
   const std::map<DeviceId, Cordon>& cordons() const { return cordons_; }
   const std::map<DeviceId, std::vector<Seen>>& outside() const { return outside_; }

@@ -13,11 +13,9 @@ void Journal::load(std::function<void(Result<Kept>)> loaded) {
   ++life_;
   under_way_.reset();
   next_ = {};
-  auto heard = [weak = std::weak_ptr(self_), life = life_,
-                loaded = std::move(loaded)](Result<Kept> kept) {
-    const auto self = weak.lock();
-    if (self && (*self)->life_ == life) loaded(std::move(kept));
-  };
+  auto heard = here_.guard([this, life = life_, loaded = std::move(loaded)](Result<Kept> kept) {
+    if (life_ == life) loaded(std::move(kept));
+  });
   if (archive_.load(heard)) return;
   loop_.post([heard] { heard(Error{Errc::unavailable, "too much waits for the disk"}); });
 }
@@ -42,9 +40,8 @@ void Journal::tell_what_changed(const std::map<std::string, Lease, std::less<>>&
   for (const auto& [id, known] : before) {
     const auto now = kept_.find(id);
     if (now == kept_.end() || now->second.state == known.state) continue;
-    loop_.post([weak = std::weak_ptr(self_), lease = now->second, state = known.state] {
-      if (const auto self = weak.lock()) (*self)->listener_.changed(lease, state);
-    });
+    loop_.post(here_.guard(
+        [this, lease = now->second, state = known.state] { listener_.changed(lease, state); }));
   }
 }
 
@@ -113,25 +110,22 @@ const Lease* Journal::find(std::string_view id) const {
 // One entry for all that is decided in this turn of the loop.
 void Journal::touch() {
   if (std::exchange(due_, true)) return;
-  loop_.post([weak = std::weak_ptr(self_)] {
-    if (const auto self = weak.lock()) {
-      (*self)->due_ = false;
-      (*self)->save();
-    }
-  });
+  loop_.post(here_.guard([this] {
+    due_ = false;
+    save();
+  }));
 }
 
 void Journal::save() {
   if (under_way_ || next_.empty()) return;
   const auto batch = std::make_shared<Batch>(std::exchange(next_, {}));
   under_way_ = batch;
-  const auto heard = [weak = std::weak_ptr(self_), batch, life = life_](const Result<void>& done) {
-    const auto self = weak.lock();
-    if (self && (*self)->life_ == life) (*self)->on_saved(batch, done);
-  };
-  const Entry& entry = batch->entry;
+  const auto heard = here_.guard([this, batch, life = life_](const Result<void>& done) {
+    if (life_ == life) on_saved(batch, done);
+  });
+  const LeaseEntry& entry = batch->entry;
   if (entry.events.empty() && entry.leases.empty() && entry.forgotten.empty()) {
-    loop_.post([heard] { heard({}); });  // somebody waits for what is there already
+    loop_.post([heard] { heard(Result<void>()); });  // somebody waits for what is there already
     return;
   }
   if (archive_.save(entry, heard)) return;
@@ -179,7 +173,7 @@ void Journal::index(const Lease& lease, State before) {
 
 void Journal::forget_old() {
   const WallTime horizon =
-      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(Archive::kKeptFor);
+      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(LeaseArchive::kKeptFor);
   for (std::string& id : over_.take_old(horizon, kMostEnded)) {
     decided_.erase(id);
     kept_.erase(id);

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/retention.h"
 #include "base/shares.h"
 #include "lease/archive.h"
-#include "lease/past.h"
 
 namespace gpuyard::lease {
 
@@ -31,7 +31,7 @@ class Journal {
 
   // These outlive it.
   // `person`: who is behind a uid.
-  Journal(Loop& loop, Archive& archive, std::function<std::uint32_t(std::uint32_t)> person,
+  Journal(Loop& loop, LeaseArchive& archive, std::function<std::uint32_t(std::uint32_t)> person,
           Listener listener)
       : loop_(loop),
         archive_(archive),
@@ -53,9 +53,9 @@ class Journal {
   // When all that was put until now is on the disk, or is lost; never inside the call.
   void after(Done);
 
-  // What is decided, and what is on the disk.
-  const std::map<std::string, Lease, std::less<>>& decided() const { return decided_; }
+  // What is on the disk.
   const std::map<std::string, Lease, std::less<>>& kept() const { return kept_; }
+  // What is decided.
   const Lease* find(std::string_view id) const;
   // Of what is on the disk, those that have GPUs, held or draining.
   std::vector<const Lease*> with_gpus() const;
@@ -69,7 +69,7 @@ class Journal {
 
  private:
   struct Batch {
-    Entry entry;
+    LeaseEntry entry;
     std::map<std::string, std::size_t> place = {};  // of each lease in the entry
     std::vector<Done> after = {};
     bool empty() const;
@@ -83,18 +83,18 @@ class Journal {
   void lose(const Error&);
 
   Loop& loop_;
-  Archive& archive_;
+  LeaseArchive& archive_;
   const std::function<std::uint32_t(std::uint32_t)> person_;
   Listener listener_;
   std::map<std::string, Lease, std::less<>> decided_;
   std::map<std::string, Lease, std::less<>> kept_;
   std::set<std::string, std::less<>> with_gpus_;  // of kept_
-  Past<WallTime> over_;                           // the same
+  Retention<WallTime> over_;                      // the same
   Batch next_;
   std::shared_ptr<Batch> under_way_;
   bool due_ = false;
   std::uint64_t life_ = 0;  // answers of an earlier one mean nothing
-  std::shared_ptr<Journal*> self_ = std::make_shared<Journal*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::lease

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/new_id.h"
 
 namespace gpuyard::lease {
 namespace {
@@ -28,7 +28,8 @@ bool is_gone(const Caller& caller) {
 
 }  // namespace
 
-Leases::Leases(Loop& loop, Observer& observer, Archive& archive, Policy policy, std::string boot_id)
+Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy policy,
+               std::string boot_id)
     : loop_(loop),
       observer_(observer),
       policy_(std::move(policy)),
@@ -291,15 +292,13 @@ Subscription Leases::attend(const std::string& id, Attendance how) {
 Subscription Leases::watch(const std::string& id, std::function<void(const Lease&)> told) {
   const std::uint64_t number = ++next_watcher_;
   watchers_[id].emplace(number, std::move(told));
-  return Subscription([weak = std::weak_ptr(self_), id, number] {
-    const auto self = weak.lock();
-    if (!self) return;
-    auto& all = (*self)->watchers_;
+  return Subscription(here_.guard([this, id, number] {
+    auto& all = watchers_;
     const auto found = all.find(id);
     if (found == all.end()) return;
     found->second.erase(number);
     if (found->second.empty()) all.erase(found);
-  });
+  }));
 }
 
 // A listener may go, and take others with it, while they are told.

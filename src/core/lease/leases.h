@@ -1,5 +1,15 @@
 // The daemon's leases: claims of real processes, kept on disk before anybody hears of them, bound
 // to who holds them, and over only when what ran under them was seen gone. Lives on the io thread.
+//
+// Core decides: order, fairness and placement. Leases is the shell over it. A claim gets its place
+// in the order once the kernel's handle of its process is known. A lease ends with what it is bound
+// to: the command of `gpuyard run`, the process that asked, or a time. Then it drains: its GPUs are
+// another's only when its processes were seen gone, by fresh lists of the driver and by /proc, and
+// their memory is free. What cannot be seen is not gone.
+//
+// GpuBook knows why a GPU is not handed out, Holders when a process is gone, Presence whether a
+// waiting client is still there, DrainBook what is left of a lease. Leases know no driver, /proc or
+// SQL: they ask Observer and Archive.
 #pragma once
 
 #include <functional>
@@ -17,12 +27,10 @@
 #include "base/unique_fd.h"
 #include "lease/archive.h"
 #include "lease/core.h"
-#include "lease/drain.h"
 #include "lease/gpu_book.h"
 #include "lease/holders.h"
 #include "lease/journal.h"
 #include "lease/observer.h"
-#include "lease/presence.h"
 
 namespace gpuyard::lease {
 
@@ -89,7 +97,7 @@ class Leases {
   static constexpr std::size_t kWaitingKeptForAdmins = shares::kKeptPlaces;  // beyond that
 
   // These outlive it.
-  Leases(Loop&, Observer&, Archive&, Policy, std::string boot_id);
+  Leases(Loop&, Observer&, LeaseArchive&, Policy, std::string boot_id);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
@@ -282,7 +290,7 @@ class Leases {
   Subscription load_timer_;
   Subscription restore_timer_;
   std::uint64_t life_ = 0;  // what was asked of an earlier one means nothing
-  std::shared_ptr<Leases*> self_ = std::make_shared<Leases*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::lease

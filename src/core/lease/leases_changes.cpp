@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/new_id.h"
 #include "lease/leases.h"
 
 namespace gpuyard::lease {
@@ -15,15 +15,13 @@ namespace {
 // here.
 bool is_child(const Lease& lease, const Identity& who) {
   return who.uid == lease.uid &&
-         std::any_of(lease.processes.begin(), lease.processes.end(),
-                     [&](const Process& one) { return one.pid == who.parent; });
+         std::ranges::find(lease.processes, who.parent, &Process::pid) != lease.processes.end();
 }
 
 }  // namespace
 
 void Leases::release(const Caller& caller, const std::string& id, const Release& how,
                      const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
   auto owned = own(caller, id, how.fence);
   if (!owned) return refuse(owned.error(), answer);
   Lease lease = *std::move(owned);
@@ -53,25 +51,20 @@ void Leases::force(const Caller& caller, const Lease& lease, const std::string& 
                    const Answer& answer) {
   log::warning("lease {} is ended by {} though it still drains ({}): {}", lease.id, caller.name(),
                lease.why, reason);
-  observer_.look(
-      {}, lease.gpus, true,
-      [weak = std::weak_ptr(self_), caller, id = lease.id, reason, answer](const Sight& sight) {
-        const auto self = weak.lock();
-        if (!self) return;
-        Leases& leases = **self;
-        if (auto why = leases.closed_to_changes()) return leases.refuse(*why, answer);
-        leases.look_outside(sight);
-        const Lease* still = leases.journal_.find(id);
-        if (still && still->state == State::draining) {
-          leases.end(*still, Ending::forced, caller.name(), reason);
-        }
-        leases.answer_when_kept(id, answer);
-      });
+  observer_.look({}, lease.gpus, true,
+                 here_.guard([this, caller, id = lease.id, reason, answer](const Sight& sight) {
+                   if (auto why = closed_to_changes()) return refuse(*why, answer);
+                   look_outside(sight);
+                   const Lease* still = journal_.find(id);
+                   if (still && still->state == State::draining) {
+                     end(*still, Ending::forced, caller.name(), reason);
+                   }
+                   answer_when_kept(id, answer);
+                 }));
 }
 
 void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
                    std::optional<Fence> fence, const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
   auto owned = own(caller, id, fence);
   if (!owned) return refuse(owned.error(), answer);
   Lease lease = *std::move(owned);
@@ -100,12 +93,10 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
 
 void Leases::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
                         std::optional<Fence> fence, const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
   auto owned = own(caller, id, fence);
   if (!owned) return refuse(owned.error(), answer);
   holders_.identify(pid, [this, caller, id, fence, answer](Result<Identity> found) {
     if (!found) return refuse(found.error(), answer);
-    if (auto why = closed_to_changes()) return refuse(*why, answer);
     auto still = own(caller, id, fence);
     if (!still) return refuse(still.error(), answer);
     Lease lease = *std::move(still);
@@ -145,11 +136,8 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
                   answer);
   }
   ++adopting_of_[whose];
-  const Answer counted = [weak = std::weak_ptr(self_), whose, answer](const Result<Lease>& lease) {
-    if (const auto self = weak.lock()) {
-      auto& all = (*self)->adopting_of_;
-      if (--all[whose] == 0) all.erase(whose);
-    }
+  const Answer counted = [this, alive = here_.watch(), whose, answer](const Result<Lease>& lease) {
+    if (!alive.expired() && --adopting_of_[whose] == 0) adopting_of_.erase(whose);
     answer(lease);
   };
   holders_.identify(pid, [this, caller, note, counted](Result<Identity> found) {
@@ -165,17 +153,12 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
 // One look at a time for all of them: a flood of them delays nobody's drain.
 void Leases::look_for_adopters() {
   if (adopters_.empty() || std::exchange(looking_for_adopters_, true)) return;
-  std::vector<DeviceId> all;
-  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
-  observer_.look(
-      suspects(false), all, true,
-      [weak = std::weak_ptr(self_), adopters = std::exchange(adopters_, {})](const Sight& sight) {
-        const auto self = weak.lock();
-        if (!self) return;
-        (*self)->looking_for_adopters_ = false;
-        for (const Adopter& adopter : adopters) (*self)->adopt_on(adopter, sight);
-        (*self)->look_for_adopters();
-      });
+  observer_.look(suspects(false), gpus_.ids(), true,
+                 here_.guard([this, adopters = std::exchange(adopters_, {})](const Sight& sight) {
+                   looking_for_adopters_ = false;
+                   for (const Adopter& adopter : adopters) adopt_on(adopter, sight);
+                   look_for_adopters();
+                 }));
 }
 
 // Whoever waits has a better right to a GPU than who has begun to use it since without a lease.
@@ -216,7 +199,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto slot = gpus_.slots().find(gpu);
     if (!list || slot == gpus_.slots().end() || core_.holder(slot->second)) continue;
-    const bool there = std::any_of(list->begin(), list->end(), [&](const Seen& one) {
+    const bool there = std::ranges::any_of(*list, [&](const Seen& one) {
       return one.pid == adopter.who.process.pid && one.verdict == Seen::Verdict::outsider;
     });
     if (there) used.set(slot->second);
@@ -282,9 +265,11 @@ void Leases::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus, c
   journal_.after(done);
 }
 
-// The caller's own lease, as it is decided; or an administrator's business.
+// The caller's own lease, as it is decided; or an administrator's business. Nobody's while nothing
+// can be changed.
 Result<Lease> Leases::own(const Caller& caller, const std::string& id,
                           std::optional<Fence> fence) const {
+  if (auto why = closed_to_changes()) return *std::move(why);
   const Lease* lease = journal_.find(id);
   if (!lease) return no_such_lease(id);
   if (lease->uid != caller.uid && !caller.admin) {

@@ -142,20 +142,14 @@ void Leases::rebind_again() {
 // Nothing is granted before it is known who uses the GPUs.
 void Leases::look_at_restored() {
   if (std::exchange(restored_looking_, true)) return;
-  std::vector<DeviceId> all;
-  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
-  observer_.look(suspects(false), all, true,
-                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
-                   const auto self = weak.lock();
-                   if (!self || (*self)->life_ != life) return;
-                   (*self)->on_restored_seen(sight);
-                 });
+  observer_.look(suspects(false), gpus_.ids(), true,
+                 here_.guard([this, life = life_](const Sight& sight) {
+                   if (life_ == life) on_restored_seen(sight);
+                 }));
 }
 
 void Leases::on_restored_seen(const Sight& sight) {
-  const bool blind = !sight.on_gpus.empty() &&
-                     std::none_of(sight.on_gpus.begin(), sight.on_gpus.end(),
-                                  [](const auto& one) { return one.second.has_value(); });
+  const bool blind = !sight.on_gpus.empty() && !sight.lists_any();
   restored_looking_ = false;
   if (blind) {
     restore_timer_ = loop_.call_after(kAskAgain, [this] { look_at_restored(); });

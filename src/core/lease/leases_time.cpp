@@ -89,12 +89,11 @@ void Leases::look_at_new() {
   auto gpus = gpus_.not_looked_at();
   if (standing_ != Standing::open || gpus.empty() || std::exchange(looking_at_new_, true)) return;
   observer_.look(suspects(false), std::move(gpus), true,
-                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
-                   const auto self = weak.lock();
-                   if (!self || (*self)->life_ != life) return;
-                   (*self)->looking_at_new_ = false;
-                   (*self)->look_outside(sight);
-                 });
+                 here_.guard([this, life = life_](const Sight& sight) {
+                   if (life_ != life) return;
+                   looking_at_new_ = false;
+                   look_outside(sight);
+                 }));
 }
 
 // A reading of the last second may still count what a lease had, which a drain has seen gone.
@@ -136,46 +135,40 @@ std::vector<Suspect> Leases::suspects(bool draining_only) const {
     const Lease* lease = journal_.find(id);
     if (!lease || lease->gpus.empty() || lease->state == State::ended) continue;
     if (draining_only && lease->state != State::draining) continue;
-    Suspect suspect{id, lease->uid, lease->gpus, lease->processes,
-                    lease->wish.binding == Binding::detached};
+    std::set<Process> processes(lease->processes.begin(), lease->processes.end());
     if (const auto known = alive_.find(id); known != alive_.end()) {
-      for (const Process& process : known->second) suspect.processes.push_back(process);
+      processes.insert(known->second.begin(), known->second.end());
     }
-    std::sort(suspect.processes.begin(), suspect.processes.end());
-    suspect.processes.erase(std::unique(suspect.processes.begin(), suspect.processes.end()),
-                            suspect.processes.end());
-    all.push_back(std::move(suspect));
+    all.push_back({id,
+                   lease->uid,
+                   lease->gpus,
+                   {processes.begin(), processes.end()},
+                   lease->wish.binding == Binding::detached});
   }
   return all;
 }
 
 void Leases::on_processes() {
   if (standing_ != Standing::open || std::exchange(looking_, true)) return;
-  std::vector<DeviceId> all;
-  for (const auto& [gpu, slot] : gpus_.slots()) all.push_back(gpu);
-  observer_.look(suspects(false), all, false,
-                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
-                   const auto self = weak.lock();
-                   if (!self || (*self)->life_ != life) return;
-                   (*self)->looking_ = false;
-                   for (const auto& [id, alive] : sight.alive) {
-                     if (const Lease* lease = (*self)->journal_.find(id);
-                         lease && lease->state == State::held) {
-                       (*self)->alive_[id] = alive;
-                     }
-                   }
-                   (*self)->look_outside(sight);
-                 });
+  observer_.look(
+      suspects(false), gpus_.ids(), false, here_.guard([this, life = life_](const Sight& sight) {
+        if (life_ != life) return;
+        looking_ = false;
+        for (const auto& [id, alive] : sight.alive) {
+          if (const Lease* lease = journal_.find(id); lease && lease->state == State::held) {
+            alive_[id] = alive;
+          }
+        }
+        look_outside(sight);
+      }));
 }
 
 void Leases::look_outside(const Sight& sight) {
-  const bool blind = std::none_of(sight.on_gpus.begin(), sight.on_gpus.end(),
-                                  [](const auto& one) { return one.second.has_value(); });
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto freed = freed_at_.find(gpu);
     const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
     // One that works and never has a list is handed out all the same.
-    if (list || (!blind && gpus_.fit(gpu))) gpus_.looked_at(gpu);
+    if (list || (sight.lists_any() && gpus_.fit(gpu))) gpus_.looked_at(gpu);
     if (list && !stale) look_outside_at(gpu, *list, sight);
     refresh(gpu);
   }
@@ -204,11 +197,8 @@ void Leases::tell_of_squatters(const DeviceId& gpu, const std::vector<Seen>& out
     const auto same = [&](const Seen& other) {
       return other.pid == one.pid && other.started == one.started;
     };
-    if (known != gpus_.outside().end() &&
-        std::any_of(known->second.begin(), known->second.end(), same)) {
-      continue;
-    }
-    squatter_told_(gpu, one);
+    const bool told = known != gpus_.outside().end() && std::ranges::any_of(known->second, same);
+    if (!told) squatter_told_(gpu, one);
   }
 }
 
@@ -223,10 +213,9 @@ void Leases::drain() {
     gpus.insert(gpus.end(), suspect.gpus.begin(), suspect.gpus.end());
   }
   observer_.look(std::move(draining), std::move(gpus), true,
-                 [weak = std::weak_ptr(self_), life = life_](const Sight& sight) {
-                   const auto self = weak.lock();
-                   if (self && (*self)->life_ == life) (*self)->on_drain_seen(sight);
-                 });
+                 here_.guard([this, life = life_](const Sight& sight) {
+                   if (life_ == life) on_drain_seen(sight);
+                 }));
 }
 
 void Leases::on_drain_seen(const Sight& sight) {

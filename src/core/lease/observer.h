@@ -1,6 +1,7 @@
 // What processes do, as far as leases ask: who is there, who uses which GPU, and for which lease.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,6 +64,11 @@ struct Sight {
   // Every process of a suspect that lives, on a GPU or not.
   std::map<std::string, std::vector<Process>> alive = {};
   std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // but for what is drawn
+
+  // Else it is blind.
+  bool lists_any() const {
+    return std::ranges::any_of(on_gpus, [](const auto& one) { return one.second.has_value(); });
+  }
 };
 
 // Lives on the io thread, and does its work elsewhere. A callback comes in any case, and never

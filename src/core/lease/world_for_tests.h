@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "lease/leases.h"
 
 namespace gpuyard::lease {
 
 // Keeps what it is told, a turn of the loop later.
-class FakeDisk final : public Archive {
+class FakeDisk final : public LeaseArchive {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
 
@@ -34,8 +34,8 @@ class FakeDisk final : public Archive {
     return true;
   }
 
-  bool save(Entry entry, std::function<void(const Result<void>&)> kept) override {
-    const auto all = std::make_shared<Entry>(std::move(entry));
+  bool save(LeaseEntry entry, std::function<void(const Result<void>&)> kept) override {
+    const auto all = std::make_shared<LeaseEntry>(std::move(entry));
     loop_.post([this, all, kept] {
       if (stuck) return;
       if (fails) return kept(*fails);
@@ -58,7 +58,7 @@ class FakeDisk final : public Archive {
   }
   std::vector<std::string> notes() const override { return {}; }
 
-  void keep(const Entry& entry) {
+  void keep(const LeaseEntry& entry) {
     for (const Event& event : entry.events) events.push_back(event);
     for (const std::string& id : entry.forgotten) leases.erase(id);
     for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);

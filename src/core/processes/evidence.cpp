@@ -4,9 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
+
+#include "base/clock.h"
+#include "processes/cgroup.h"
+#include "processes/process_reader.h"
 
 namespace gpuyard::processes {
 namespace {

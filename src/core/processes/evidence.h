@@ -1,13 +1,18 @@
 // Reads what Membership judges. On a worker's thread: it blocks on /proc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
-#include "processes/look_up.h"
+#include "base/unique_fd.h"
 #include "processes/membership.h"
+#include "processes/owners.h"
 #include "processes/process_reader.h"
 
 namespace gpuyard::processes {

@@ -4,15 +4,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
-#include "processes/proc_file.h"
 #include "processes/process_reader.h"
-#include "processes/valid_text.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -101,6 +100,23 @@ Result<void> send_signal(const ProcessKey& process, int number,
   if (pidfd_send_signal(*handle, number)) return {};
   if (errno == ESRCH) return no_such(process.pid);
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
+}
+
+// The kernel gives the first one this inode number since there are such links (Linux 3.8).
+bool is_first_pid_namespace(std::string_view link) {
+  return link == "pid:[4026531836]";
+}
+
+Result<void> check_pid_namespace(const std::string& proc_root) {
+  if (proc_root != kProcRoot) return {};
+  std::array<char, 64> link{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
+  if (length > 0 && is_first_pid_namespace({link.data(), static_cast<std::size_t>(length)})) {
+    return {};
+  }
+  return Error{Errc::unsupported,
+               "inside a container its number may be another process's here; mount the host's "
+               "/proc and name it with processes.proc_root"};
 }
 
 }  // namespace gpuyard::processes

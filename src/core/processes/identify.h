@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "processes/process_table.h"
+#include "processes/process_reader.h"
 
 namespace gpuyard::processes {
 
@@ -29,5 +30,15 @@ Result<IdentifiedProcess> identify(std::uint32_t pid);
 // where it runs as anybody else, root for one.
 Result<void> send_signal(const ProcessKey&, int number,
                          std::optional<std::uint32_t> only_of = std::nullopt);
+
+// Whether a number that the driver gives names the same process here.
+
+// Drivers number processes as the host does, or as the namespace of whoever asks does, depending on
+// the driver. Both are the same outside of containers. Inside, the process here that has the number
+// may be another one: Errc::unsupported, unless somebody named the /proc to look in.
+Result<void> check_pid_namespace(const std::string& proc_root);
+
+// Of what /proc/self/ns/pid links to.
+bool is_first_pid_namespace(std::string_view link);
 
 }  // namespace gpuyard::processes

@@ -1,8 +1,23 @@
 #include "processes/process_reader.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <memory>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 #include "processes/cgroup.h"
-#include "processes/proc_file.h"
-#include "processes/valid_text.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -16,12 +31,6 @@ Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char st
   if (!bytes) return bytes.error();
   const bool cut = bytes->size() > kMostArgumentBytes;
   return arguments_of(std::string_view(*bytes).substr(0, kMostArgumentBytes), cut);
-}
-
-Result<Placement> read_placement(const UniqueFd& process) {
-  const auto text = read_cgroup(process);
-  if (!text) return text.error();
-  return placement_of(*text);
 }
 
 Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const ProcessStat& stat) {
@@ -39,14 +48,13 @@ Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const 
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
   facts.uid = owner->effective;
   facts.real_uid = owner->real;
-  facts.placement = read_placement(process);
+  const auto groups = read_cgroup(process);
+  facts.placement = groups ? placement_of(*groups) : Result<Placement>(groups.error());
   facts.arguments = read_arguments(process, stat.state);
   return facts;
 }
 
 }  // namespace
-
-ProcessReader::ProcessReader(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
 Result<Glance> ProcessReader::glance(std::uint32_t pid) const {
   const auto process = open_process(proc_root_, pid);
@@ -94,6 +102,178 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
   }
   if (cut) arguments.back() += "\u2026";
   return arguments;
+}
+
+namespace {
+
+constexpr std::size_t kMostStatBytes = 4096;
+constexpr std::size_t kMostStatusBytes = 4096;  // what is of use stands in its first lines
+constexpr std::size_t kMostCgroupBytes = std::size_t{64} * 1024;
+
+Error nobody() {
+  return {Errc::not_found,
+          "no process of this number is visible: it has ended, is hidden, or has another number "
+          "in this PID namespace"};
+}
+
+// errno after a failure in a process's directory.
+Error cannot(std::string_view what) {
+  switch (errno) {
+    case ENOENT:
+    case ESRCH:
+    case ENOTDIR:
+      return nobody();
+    case EACCES:
+    case EPERM:
+      return {Errc::denied, fmt::format("its {} is hidden from this user", what)};
+    default:
+      return system_error(fmt::format("reading its {}", what));
+  }
+}
+
+// What stands behind the label. No line before these is the process's own to write: the kernel
+// escapes line ends in its name.
+std::string_view line_of(std::string_view status, std::string_view label) {
+  const std::size_t at = status.find(label);
+  if (at == std::string_view::npos) return {};
+  status.remove_prefix(at + label.size());
+  return status.substr(0, status.find('\n'));
+}
+
+}  // namespace
+
+Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid) {
+  UniqueFd process(::open(fmt::format("{}/{}", proc_root, pid).c_str(),
+                          O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (process) return process;
+  const Error error = cannot("directory");
+  const UniqueFd root(::open(proc_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return system_error("opening " + proc_root);
+  return error;
+}
+
+Result<std::string> beginning_of(const UniqueFd& directory, const char* name, std::size_t most) {
+  const UniqueFd file(::openat(directory.get(), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return cannot(name);
+  std::string text;
+  std::array<char, 4096> chunk{};
+  while (text.size() < most) {
+    const std::size_t wanted = std::min(chunk.size(), most - text.size());
+    const ssize_t got = ::read(file.get(), chunk.data(), wanted);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot(name);
+    if (got == 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
+  const auto text = beginning_of(directory, name, kMostStatBytes);
+  if (!text) return text.error();
+  auto stat = parse_process_stat(*text);
+  if (!stat) return Error{Errc::invalid, "its stat file makes no sense"};
+  return *std::move(stat);
+}
+
+// A tick is 10 ms in the interface of every Linux that has NVIDIA's driver.
+Result<TimePoint> start_of(const ProcessStat& stat) {
+  static const long ticks_per_second = ::sysconf(_SC_CLK_TCK);
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const std::uint64_t tick = kSecond / static_cast<std::uint64_t>(ticks_per_second);
+  if (stat.start_ticks > std::numeric_limits<std::int64_t>::max() / tick) {
+    return Error{Errc::invalid, "its start time makes no sense"};
+  }
+  return TimePoint(Duration(static_cast<Duration::rep>(stat.start_ticks * tick)));
+}
+
+Result<std::string> read_status(const UniqueFd& process) {
+  return beginning_of(process, "status", kMostStatusBytes);
+}
+
+Result<std::string> read_cgroup(const UniqueFd& process) {
+  return beginning_of(process, "cgroup", kMostCgroupBytes);
+}
+
+// The real one, the effective, the saved, and that of the file system.
+std::optional<Owner> owner_in(std::string_view status) {
+  std::string_view line = line_of(status, "\nUid:\t");
+  Owner owner;
+  for (std::uint32_t* const uid : {&owner.real, &owner.effective, &owner.saved}) {
+    const auto number = take_number<std::uint32_t>(line);
+    if (!number || !line.starts_with('\t')) return std::nullopt;
+    *uid = *number;
+    line.remove_prefix(1);
+  }
+  return owner;
+}
+
+// Its number in each namespace it is in, from that of the reader inwards.
+bool leads_pid_namespace(std::string_view status) {
+  return line_of(status, "\nNSpid:\t").ends_with("\t1");
+}
+
+namespace {
+
+using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// The first thread of a process may have ended while others run, also inside a driver that lets
+// nobody go.
+bool has_ended(const ProcessStat& stat) {
+  return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1);
+}
+
+void add(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
+  const auto stat = read_stat(root, (std::to_string(pid) + "/stat").c_str());
+  if (!stat && stat.error().code == Errc::not_found) return;
+  const auto start = stat ? start_of(*stat) : Result<TimePoint>(stat.error());
+  if (!start) {
+    table.unreadable.insert(pid);
+    return;
+  }
+  table.rows.push_back({.process = {pid, *start},
+                        .parent = stat->parent,
+                        .ended = has_ended(*stat),
+                        .in_kernel = stat->state == 'D',
+                        .command = valid_text(stat->command, kMostCommandBytes)});
+}
+
+}  // namespace
+
+const ProcessRow* ProcessTable::find(std::uint32_t pid) const {
+  const auto at = std::ranges::lower_bound(rows, pid, {},
+                                           [](const ProcessRow& row) { return row.process.pid; });
+  return at != rows.end() && at->process.pid == pid ? &*at : nullptr;
+}
+
+Result<ProcessTable> read_process_table(const std::string& proc_root) {
+  const Directory directory(::opendir(proc_root.c_str()), &::closedir);
+  if (!directory) return system_error("opening " + proc_root);
+  const UniqueFd root(::open(proc_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return system_error("opening " + proc_root);
+  ProcessTable table;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(directory.get());
+    if (entry == nullptr && errno != 0) return system_error("listing " + proc_root);
+    if (entry == nullptr) break;
+    const std::uint32_t pid = number_in<std::uint32_t>(entry->d_name).value_or(0);
+    if (pid == 0) continue;
+    if (table.rows.size() + table.unreadable.size() >= ProcessTable::kMost) {
+      table.complete = false;
+      break;
+    }
+    add(table, pid, root);
+  }
+  std::ranges::sort(table.rows, {}, &ProcessRow::process);
+  // There always is a first one: who does not see it does not see everybody (hidepid).
+  if (table.find(1) == nullptr) table.complete = false;
+  return table;
+}
+
+bool process_exists(std::uint32_t pid) {
+  if (pid == 0 || pid > INT32_MAX) return false;  // to kill() these are many
+  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 
 }  // namespace gpuyard::processes

@@ -2,7 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/toml_reader.h"
+#include "daemon/config/keys.h"
 
 namespace gpuyard::config {
 namespace {
@@ -80,6 +87,111 @@ std::vector<std::string> sockets_to_try(const Environment& environment) {
   std::vector<std::string> sockets = {kSystemSocket};
   if (!environment.root()) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
   return sockets;
+}
+
+// From the text of a configuration file to the configuration.
+namespace {
+
+constexpr std::size_t kMaxFile = std::size_t{256} * 1024;
+
+// The last of the configuration files wins, and so does the last that has one beside it.
+std::string alerts_beside(const std::vector<std::string>& files) {
+  std::string found;
+  for (const std::string& file : files) {
+    const std::string beside = parent_directory(file) + "/alerts.toml";
+    if (::access(beside.c_str(), F_OK) == 0) found = beside;
+  }
+  return found;
+}
+
+class FileReader {
+ public:
+  FileReader(const std::string& file, Config& config) : file_(file), config_(config) {}
+
+  Result<void> read(const toml::table& document) {
+    for (const auto& [name, node] : document) {
+      const auto* section = node.as_table();
+      if (section == nullptr || !is_section(name.str())) return unknown(name.str(), name);
+      for (const auto& [key, value] : *section) {
+        if (auto done = set(name.str(), key, value); !done) return done;
+      }
+    }
+    return {};
+  }
+
+ private:
+  static bool is_section(std::string_view name) {
+    return std::any_of(keys().begin(), keys().end(),
+                       [&](const Key& key) { return key.section == name; });
+  }
+
+  Error unknown(std::string_view name, const toml::key& where) const {
+    std::string known;
+    for (const Key& key : keys()) known += fmt::format(" {}.{}", key.section, key.name);
+    return error_at(file_, where.source(),
+                    fmt::format("unknown key \"{}\"; known are{}", name, known));
+  }
+
+  Result<void> set(std::string_view section, const toml::key& name, const toml::node& node) {
+    const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& candidate) {
+      return candidate.section == section && candidate.name == name.str();
+    });
+    if (key == keys().end()) return unknown(fmt::format("{}.{}", section, name.str()), name);
+    const auto type = static_cast<std::size_t>(key->type);
+    const auto value = toml_value<Value>(node, type);
+    if (!value) {
+      return error_at(file_, node.source(),
+                      fmt::format("{}.{} must be {}", section, name.str(), kTomlTypes.at(type)));
+    }
+    if (auto done = key->set(config_, *value); !done) {
+      return error_at(file_, node.source(),
+                      fmt::format("{}.{}: {}", section, name.str(), done.error().message));
+    }
+    return {};
+  }
+
+  const std::string& file_;
+  Config& config_;
+};
+
+}  // namespace
+
+Result<void> apply_toml(Config& config, std::string_view text, const std::string& file) {
+  const auto document = parse_toml(text, file);
+  if (!document) return document.error();
+  Config changed = config;
+  if (auto done = FileReader(file, changed).read(*document); !done) return done;
+  config = std::move(changed);
+  return {};
+}
+
+std::vector<std::string> files_read(const Environment& environment, const std::string& file) {
+  return file.empty() ? default_files(environment) : std::vector{file};
+}
+
+Result<Config> load(const Environment& environment, const std::string& file) {
+  Config config;
+  for (const std::string& path : files_read(environment, file)) {
+    // It names the library that a daemon loads.
+    if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
+    const auto text = read_file(path, kMaxFile);
+    if (!text && text.error().code == Errc::not_found && file.empty()) continue;
+    if (!text) return Error{Errc::invalid, text.error().message};
+    if (auto done = apply_toml(config, *text, path); !done) return done.error();
+  }
+  if (config.alerts.file.empty()) config.alerts.file = alerts_beside(files_read(environment, file));
+  return with_places(std::move(config), environment);
+}
+
+Config with_places(Config config, const Environment& environment) {
+  // The environment names the socket for daemon and clients alike, so it wins over the files.
+  if (config.server.socket.empty() || !environment.gpuyard_socket.empty()) {
+    config.server.socket = default_socket(environment);
+  }
+  if (config.state.directory.empty()) {
+    config.state.directory = default_state_directory(environment);
+  }
+  return config;
 }
 
 }  // namespace gpuyard::config

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/result.h"
 #include "base/shares.h"
 
 namespace gpuyard::config {
@@ -121,5 +122,20 @@ bool in_fallback_directory(const Environment&, const std::string& path);
 
 // Sockets on which a client looks for a daemon, best first.
 std::vector<std::string> sockets_to_try(const Environment&);
+
+// The configuration in force: defaults, then files, later ones winning.
+
+// Applies one TOML text. Errc::invalid names file, line and key: "x.toml:3: unknown key ...".
+// All or nothing: on an error `config` is as before.
+Result<void> apply_toml(Config& config, std::string_view text, const std::string& file);
+
+// Reads `file`, or where that is empty the default files that exist, over the defaults.
+Result<Config> load(const Environment&, const std::string& file);
+
+// `config` with the places filled in that depend on the user.
+Config with_places(Config config, const Environment&);
+
+// The files load() would read now, whether they exist or not.
+std::vector<std::string> files_read(const Environment&, const std::string& file);
 
 }  // namespace gpuyard::config

@@ -7,7 +7,6 @@
 
 #include "base/scratch_directory_for_tests.h"
 #include "daemon/config/keys.h"
-#include "daemon/config/load.h"
 
 namespace gpuyard::config {
 namespace {

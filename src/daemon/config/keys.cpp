@@ -1,15 +1,14 @@
 #include "daemon/config/keys.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <boost/mp11/algorithm.hpp>
 
-#include "daemon/config/control_keys.h"
-#include "daemon/config/lease_keys.h"
-#include "daemon/config/metrics_keys.h"
+#include "base/text.h"
 
 namespace gpuyard::config {
 namespace {
@@ -28,11 +27,46 @@ Result<void> set_member(Config& config, const Value& value) {
   return {};
 }
 
+// A key that is a member of its section's struct. `set` is for values that need more than their
+// type to be right.
+template <auto Section, auto Member>
+constexpr Key member(std::string_view section, std::string_view name, std::string_view help,
+                     Result<void> (*set)(Config&, const Value&) = &set_member<Section, Member>) {
+  using Kept = std::remove_cvref_t<decltype(std::declval<Config&>().*Section.*Member)>;
+  constexpr auto kType = static_cast<Type>(boost::mp11::mp_find<Value, Kept>::value);
+  return {section, name, false, help, kType, &get_member<Section, Member>, set};
+}
+
+// Each in the order of its enumeration.
+constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
+constexpr std::array<std::string_view, 2> kFair = {"backfill", "strict"};
+constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
-Value get_level(const Config& config) {
-  return std::string(kLevels[static_cast<std::size_t>(config.log.level)]);
+// How a member is got and set that is one of some words.
+template <auto Section, auto Member, const auto& Words>
+Value get_word(const Config& config) {
+  return std::string(Words.at(static_cast<std::size_t>(config.*Section.*Member)));
 }
+template <auto Section, auto Member, const auto& Words>
+Result<void> set_word(Config& config, const Value& value) {
+  const auto& name = std::get<std::string>(value);
+  const auto* const found = std::ranges::find(Words, name);
+  if (found == Words.end()) {
+    const std::string_view between = Words.size() == 2 ? "\" or \"" : "\", \"";
+    return Error{Errc::invalid,
+                 fmt::format("can be \"{}\", not \"{}\"", fmt::join(Words, between), name)};
+  }
+  auto& word = config.*Section.*Member;
+  word = static_cast<std::remove_reference_t<decltype(word)>>(found - Words.begin());
+  return {};
+}
+template <auto Section, auto Member, const auto& Words>
+constexpr Key word(std::string_view section, std::string_view name, std::string_view help) {
+  constexpr auto kGet = &get_word<Section, Member, Words>;
+  return {section, name, false, help, Type::text, kGet, &set_word<Section, Member, Words>};
+}
+
 Result<void> set_level_value(Config& config, const Value& value) {
   return set_level(config, std::get<std::string>(value));
 }
@@ -50,10 +84,6 @@ Result<void> set_temperature(Config& config, const Value& value) {
 }
 
 template <auto Member>
-Value get_share(const Config& config) {
-  return config.shares.*Member;
-}
-template <auto Member>
 Result<void> set_share(Config& config, const Value& value) {
   constexpr std::int64_t kMost = 1'000'000;
   const auto share = std::get<std::int64_t>(value);
@@ -63,19 +93,9 @@ Result<void> set_share(Config& config, const Value& value) {
   config.shares.*Member = share;
   return {};
 }
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
-std::optional<std::int64_t> integer_of(std::string_view text) {
-  text = trimmed(text);
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
+template <auto Member>
+constexpr Key share(std::string_view name, std::string_view help) {
+  return member<&Config::shares, Member>("shares", name, help, &set_share<Member>);
 }
 
 // "3 = 80/90"
@@ -84,8 +104,9 @@ std::optional<std::pair<std::string, Temperatures>> temperatures_of(std::string_
   const std::size_t slash = text.find('/');
   if (equals == text.npos || slash == text.npos || slash < equals) return std::nullopt;
   const std::string_view gpu = trimmed(text.substr(0, equals));
-  const auto degraded = integer_of(text.substr(equals + 1, slash - equals - 1));
-  const auto unhealthy = integer_of(text.substr(slash + 1));
+  const auto degraded =
+      number_in<std::int64_t>(trimmed(text.substr(equals + 1, slash - equals - 1)));
+  const auto unhealthy = number_in<std::int64_t>(trimmed(text.substr(slash + 1)));
   if (gpu.empty() || !degraded || !unhealthy) return std::nullopt;
   return std::pair(std::string(gpu), Temperatures{*degraded, *unhealthy});
 }
@@ -113,34 +134,76 @@ Result<void> set_temperatures_of(Config& config, const Value& value) {
   return {};
 }
 
+// Keys that need more than their type to be right.
+
+constexpr std::array<std::string_view, 3> kGpuNames = {"{index}", "{uuid}", "{pci}"};
+
+// A word in braces that would reach the command as it is, so that it resets nothing or another GPU.
+Result<void> check_word(std::string_view word) {
+  for (std::size_t open = word.find('{'); open != word.npos; open = word.find('{', open + 1)) {
+    const std::size_t close = word.find('}', open);
+    const std::string_view name = word.substr(open, close == word.npos ? close : close - open + 1);
+    if (std::ranges::find(kGpuNames, name) != kGpuNames.end()) continue;
+    return Error{
+        Errc::invalid,
+        fmt::format("\"{}\" stands for nothing; {{index}}, {{uuid}} and {{pci}} do", name)};
+  }
+  return {};
+}
+
+Result<void> set_reset_command(Config& config, const Value& value) {
+  const auto& words = std::get<std::vector<std::string>>(value);
+  if (!words.empty() && words.front().empty()) {
+    return Error{Errc::invalid, "its first word, the program, is empty"};
+  }
+  for (const std::string& word : words) {
+    if (auto known = check_word(word); !known) return known;
+  }
+  config.control.reset_command = words;
+  return {};
+}
+
+Result<void> set_reset_timeout(Config& config, const Value& value) {
+  const auto seconds = std::get<std::int64_t>(value);
+  if (seconds < 1 || seconds > Config::Control::kLongestReset) {
+    return Error{Errc::invalid,
+                 fmt::format("can be 1 to {}, not {}", Config::Control::kLongestReset, seconds)};
+  }
+  config.control.reset_timeout_s = seconds;
+  return {};
+}
+
+Result<void> set_most_gpus_per_user(Config& config, const Value& value) {
+  const auto most = std::get<std::int64_t>(value);
+  if (most < 0 || most > Config::Lease::kMostGpus) {
+    return Error{Errc::invalid,
+                 fmt::format("can be 0 (no limit) to {}, not {}", Config::Lease::kMostGpus, most)};
+  }
+  config.lease.most_gpus_per_user = most;
+  return {};
+}
+
 constexpr std::array kKeys = {
-    Key{"server", "listen", false, "TCP addresses to listen on. TCP is read-only. [] for none.",
-        Type::list, &get_member<&Config::server, &Config::Server::listen>,
-        &set_member<&Config::server, &Config::Server::listen>},
-    Key{"server", "socket", false, "Unix socket of the API. Anybody may connect; peers decide.",
-        Type::text, &get_member<&Config::server, &Config::Server::socket>,
-        &set_member<&Config::server, &Config::Server::socket>},
-    Key{"server", "lease_socket", false,
+    member<&Config::server, &Config::Server::listen>(
+        "server", "listen", "TCP addresses to listen on. TCP is read-only. [] for none."),
+    member<&Config::server, &Config::Server::socket>(
+        "server", "socket", "Unix socket of the API. Anybody may connect; peers decide."),
+    member<&Config::server, &Config::Server::lease_socket>(
+        "server", "lease_socket",
         "Unix socket on which nobody may more than lease, not even root: the one to mount into "
-        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none.",
-        Type::text, &get_member<&Config::server, &Config::Server::lease_socket>,
-        &set_member<&Config::server, &Config::Server::lease_socket>},
-    Key{"server", "allowed_hosts", false,
+        "containers. \"auto\": lease.sock beside gpuyard.sock; empty: none."),
+    member<&Config::server, &Config::Server::allowed_hosts>(
+        "server", "allowed_hosts",
         "Names by which clients may address the TCP listeners, beside localhost and the address "
-        "itself.",
-        Type::list, &get_member<&Config::server, &Config::Server::allowed_hosts>,
-        &set_member<&Config::server, &Config::Server::allowed_hosts>},
-    Key{"state", "directory", false, "Where the daemon keeps what must survive it.", Type::text,
-        &get_member<&Config::state, &Config::State::directory>,
-        &set_member<&Config::state, &Config::State::directory>},
-    Key{"driver", "nvml", false, "Path of libnvidia-ml.so.1; empty: where the loader finds it.",
-        Type::text, &get_member<&Config::driver, &Config::Driver::nvml>,
-        &set_member<&Config::driver, &Config::Driver::nvml>},
-    Key{"processes", "proc_root", false,
+        "itself."),
+    member<&Config::state, &Config::State::directory>(
+        "state", "directory", "Where the daemon keeps what must survive it."),
+    member<&Config::driver, &Config::Driver::nvml>(
+        "driver", "nvml", "Path of libnvidia-ml.so.1; empty: where the loader finds it."),
+    member<&Config::processes, &Config::Processes::proc_root>(
+        "processes", "proc_root",
         "Where the processes that the driver lists are looked up: in a container, where the host's "
-        "/proc is mounted.",
-        Type::text, &get_member<&Config::processes, &Config::Processes::proc_root>,
-        &set_member<&Config::processes, &Config::Processes::proc_root>},
+        "/proc is mounted."),
     Key{"health", "temperature_degraded", false, "A GPU is degraded above so many degrees Celsius.",
         Type::integer, &get_temperature<&Temperatures::degraded>,
         &set_temperature<&Temperatures::degraded>},
@@ -149,97 +212,82 @@ constexpr std::array kKeys = {
         &get_temperature<&Temperatures::unhealthy>, &set_temperature<&Temperatures::unhealthy>},
     Key{"health", "temperatures_of", false,
         "Other temperatures of one GPU: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a "
-        "UUID "
-        "or a PCI address.",
+        "UUID or a PCI address.",
         Type::list, &get_temperatures_of, &set_temperatures_of},
-    Key{"events", "kernel_log", false,
+    member<&Config::events, &Config::Events::kernel_log>(
+        "events", "kernel_log",
         "Where the kernel tells of Xids, or a FIFO that tells the same; empty: nowhere. With "
-        "simulated GPUs /dev/kmsg is not read.",
-        Type::text, &get_member<&Config::events, &Config::Events::kernel_log>,
-        &set_member<&Config::events, &Config::Events::kernel_log>},
-    Key{"zeus", "socket", false,
+        "simulated GPUs /dev/kmsg is not read."),
+    member<&Config::zeus, &Config::Zeus::socket>(
+        "zeus", "socket",
         "Unix socket that speaks zeusd's protocol, for ZEUSD_SOCK_PATH of programs that use Zeus: "
-        "/run/gpuyard/zeusd.sock, say; empty: none. What they may set is control's to say.",
-        Type::text, &get_member<&Config::zeus, &Config::Zeus::socket>,
-        &set_member<&Config::zeus, &Config::Zeus::socket>},
-    Key{"zeus", "listen", false,
-        "TCP addresses of the same, for ZEUSD_HOST_PORT. TCP is read-only. [] for none.",
-        Type::list, &get_member<&Config::zeus, &Config::Zeus::listen>,
-        &set_member<&Config::zeus, &Config::Zeus::listen>},
-    Key{"zeus", "rapl_root", false,
+        "/run/gpuyard/zeusd.sock, say; empty: none. What they may set is control's to say."),
+    member<&Config::zeus, &Config::Zeus::listen>(
+        "zeus", "listen",
+        "TCP addresses of the same, for ZEUSD_HOST_PORT. TCP is read-only. [] for none."),
+    member<&Config::zeus, &Config::Zeus::rapl_root>(
+        "zeus", "rapl_root",
         "Where the kernel counts the energy of CPUs: in a container, where the host's "
-        "/sys/class/powercap is mounted.",
-        Type::text, &get_member<&Config::zeus, &Config::Zeus::rapl_root>,
-        &set_member<&Config::zeus, &Config::Zeus::rapl_root>},
-    Key{"zeus", "cpu_over_tcp", false,
+        "/sys/class/powercap is mounted."),
+    member<&Config::zeus, &Config::Zeus::cpu_over_tcp>(
+        "zeus", "cpu_over_tcp",
         "Whether anybody who may connect over TCP reads the energy of CPUs, in whole joules and "
-        "once a second. Finer, it tells what they compute: that is for Unix sockets.",
-        Type::boolean, &get_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>,
-        &set_member<&Config::zeus, &Config::Zeus::cpu_over_tcp>},
-    Key{"shares", "connections", false,
-        "How many connections one user may have open, or one address on TCP.", Type::integer,
-        &get_share<&Shares::connections>, &set_share<&Shares::connections>},
-    Key{"shares", "streams", false, "How many of them may be streams.", Type::integer,
-        &get_share<&Shares::streams>, &set_share<&Shares::streams>},
-    Key{"shares", "waiting_claims", false, "How many claims of one user may wait for GPUs.",
-        Type::integer, &get_share<&Shares::waiting_claims>, &set_share<&Shares::waiting_claims>},
-    Key{"shares", "claims_a_minute", false,
-        "How many claims one user may make in a minute, and as many renewals.", Type::integer,
-        &get_share<&Shares::claims_a_minute>, &set_share<&Shares::claims_a_minute>},
-    Key{"shares", "changes_a_minute", false,
-        "How many changes of GPUs' settings one user may ask for in a minute.", Type::integer,
-        &get_share<&Shares::changes_a_minute>, &set_share<&Shares::changes_a_minute>},
-    Key{"metrics", "prefix", false, "First word of every metric name.", Type::text,
-        &get_member<&Config::metrics, &Config::Metrics::prefix>,
-        &set_member<&Config::metrics, &Config::Metrics::prefix>},
-    Key{"metrics", "dialect", false,
+        "once a second. Finer, it tells what they compute: that is for Unix sockets."),
+    share<&Shares::connections>(
+        "connections", "How many connections one user may have open, or one address on TCP."),
+    share<&Shares::streams>("streams", "How many of them may be streams."),
+    share<&Shares::waiting_claims>("waiting_claims",
+                                   "How many claims of one user may wait for GPUs."),
+    share<&Shares::claims_a_minute>(
+        "claims_a_minute", "How many claims one user may make in a minute, and as many renewals."),
+    share<&Shares::changes_a_minute>(
+        "changes_a_minute", "How many changes of GPUs' settings one user may ask for in a minute."),
+    member<&Config::metrics, &Config::Metrics::prefix>("metrics", "prefix",
+                                                       "First word of every metric name."),
+    word<&Config::metrics, &Config::Metrics::dialect, kDialects>(
+        "metrics", "dialect",
         "Under whose names readings are told: \"gpuyard\", \"dcgm-4.8\" for dashboards made for "
-        "dcgm-exporter, or \"both\".",
-        Type::text, &get_dialect, &set_dialect_value},
-    Key{"control", "enabled", false,
+        "dcgm-exporter, or \"both\"."),
+    member<&Config::control, &Config::Control::enabled>(
+        "control", "enabled",
         "Whether GPUs may be changed: power limits, clocks, modes, resets. false: they are only "
-        "watched.",
-        Type::boolean, &get_member<&Config::control, &Config::Control::enabled>,
-        &set_member<&Config::control, &Config::Control::enabled>},
-    Key{"control", "group", false,
+        "watched."),
+    member<&Config::control, &Config::Control::group>(
+        "control", "group",
         "Members of this group may change GPUs, over the Unix socket. Empty: only root and the "
-        "daemon's own user may.",
-        Type::text, &get_member<&Config::control, &Config::Control::group>,
-        &set_member<&Config::control, &Config::Control::group>},
-    Key{"control", "on_stop", false,
-        "When the daemon ends: \"keep\" what is set of the GPUs, or \"restore\" what was before.",
-        Type::text, &get_on_stop, &set_on_stop},
-    Key{"control", "reset_command", false,
+        "daemon's own user may."),
+    word<&Config::control, &Config::Control::on_stop, kOnStop>(
+        "control", "on_stop",
+        "When the daemon ends: \"keep\" what is set of the GPUs, or \"restore\" what was before."),
+    member<&Config::control, &Config::Control::reset_command>(
+        "control", "reset_command",
         "Command that resets a GPU, word by word; {index}, {uuid} and {pci} stand for the GPU's "
         "names. []: GPUs cannot be reset.",
-        Type::list, &get_member<&Config::control, &Config::Control::reset_command>,
-        &set_reset_command},
-    Key{"control", "reset_timeout_s", false,
-        "That command is killed after so many seconds (1 to 3600).", Type::integer,
-        &get_member<&Config::control, &Config::Control::reset_timeout_s>, &set_reset_timeout},
-    Key{"lease", "fair", false,
+        &set_reset_command),
+    member<&Config::control, &Config::Control::reset_timeout_s>(
+        "control", "reset_timeout_s", "That command is killed after so many seconds (1 to 3600).",
+        &set_reset_timeout),
+    word<&Config::lease, &Config::Lease::fair, kFair>(
+        "lease", "fair",
         "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "
-        "\"strict\" nobody.",
-        Type::text, &get_fair, &set_fair},
-    Key{"lease", "most_gpus_per_user", false,
-        "So many GPUs one user may have at a time; 0: no limit.", Type::integer,
-        &get_member<&Config::lease, &Config::Lease::most_gpus_per_user>, &set_most_gpus_per_user},
-    Key{"lease", "end_overdue", false,
-        "Whether a lease that is held longer than its holder said is ended.", Type::boolean,
-        &get_member<&Config::lease, &Config::Lease::end_overdue>,
-        &set_member<&Config::lease, &Config::Lease::end_overdue>},
-    Key{"lease", "may_control", false,
+        "\"strict\" nobody."),
+    member<&Config::lease, &Config::Lease::most_gpus_per_user>(
+        "lease", "most_gpus_per_user", "So many GPUs one user may have at a time; 0: no limit.",
+        &set_most_gpus_per_user),
+    member<&Config::lease, &Config::Lease::end_overdue>(
+        "lease", "end_overdue",
+        "Whether a lease that is held longer than its holder said is ended."),
+    member<&Config::lease, &Config::Lease::may_control>(
+        "lease", "may_control",
         "Whether holders may set the power limit and the clocks of their own GPUs, as long as they "
-        "hold them; control.enabled has to be true, too.",
-        Type::boolean, &get_member<&Config::lease, &Config::Lease::may_control>,
-        &set_member<&Config::lease, &Config::Lease::may_control>},
+        "hold them; control.enabled has to be true, too."),
     Key{"alerts", "file", true,
         "Rules of your own, and the sinks that alerts go to. Empty: alerts.toml beside the "
         "configuration, if it is there.",
         Type::text, &get_member<&Config::alerts, &Config::Alerts::file>,
         &set_member<&Config::alerts, &Config::Alerts::file>},
-    Key{"log", "level", true, "debug, info, warning or error.", Type::text, &get_level,
-        &set_level_value},
+    Key{"log", "level", true, "debug, info, warning or error.", Type::text,
+        &get_word<&Config::log, &Config::Log::level, kLevels>, &set_level_value},
 };
 
 std::string in_quotes(std::string_view text) {
@@ -278,6 +326,10 @@ Result<void> set_level(Config& config, const std::string& name) {
     return {};
   }
   return Error{Errc::invalid, "\"" + name + "\" is no level; use debug, info, warning or error"};
+}
+
+Result<void> set_dialect(Config& config, const std::string& name) {
+  return set_word<&Config::metrics, &Config::Metrics::dialect, kDialects>(config, name);
 }
 
 std::span<const Key> keys() {

@@ -1,6 +1,8 @@
 #include "api/alert_view.h"
 
-#include "andon/severity.h"
+#include "andon/alert.h"
+#include "api/context.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::api {
 namespace {
@@ -79,6 +81,19 @@ protocol::Rule rule_view(const andon::Rule& rule) {
   view.message = rule.message;
   view.advice = rule.advice;
   return view;
+}
+
+void AlertNews::on_change(const andon::Alert& alert) {
+  const protocol::Alert view = alert_view(*context_.alerts, alert);
+  context_.events.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
+  const auto followers = followers_;  // who is told may stop listening
+  for (const auto& [number, told] : followers) told(view);
+}
+
+Subscription AlertNews::follow(Told told) {
+  const std::uint64_t number = next_++;
+  followers_.emplace(number, std::move(told));
+  return Subscription(here_.guard([this, number] { followers_.erase(number); }));
 }
 
 }  // namespace gpuyard::api

@@ -1,8 +1,10 @@
 // What fires, and what people do about it. Whether and why is Andon's business.
 #include "api/alert_view.h"
-#include "api/gpu_names.h"
-#include "api/handlers.h"
-#include "base/new_id.h"
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/table.h"
+#include "base/clock.h"
+#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {
@@ -41,9 +43,7 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
 Result<std::string> gpus_asked_for(const Context& context, std::string_view names) {
   std::string ids;
   while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find(','));
-    names.remove_prefix(std::min(name.size() + 1, names.size()));
-    const auto gpu = gpu_named(context, std::string(name), any_uuid);
+    const auto gpu = gpu_named(context, std::string(take_until(',', names)), any_uuid);
     if (!gpu) return gpu.error();
     ids.append(ids.empty() ? "" : ",").append(*gpu);
   }
@@ -74,7 +74,7 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
-void get_alerts(Context& context, const NoParams&, Responder<protocol::Alerts> respond) {
+void get_alerts(Context& context, const NoParams&, const Responder<protocol::Alerts>& respond) {
   const andon::Board& board = *context.alerts;
   protocol::Alerts all;
   all.simulated = simulated(context);
@@ -93,7 +93,7 @@ void get_alerts(Context& context, const NoParams&, Responder<protocol::Alerts> r
 }
 
 void get_alert_history(Context& context, const protocol::AlertHistoryQuery& query,
-                       Responder<protocol::AlertHistory> respond) {
+                       const Responder<protocol::AlertHistory>& respond) {
   andon::HistoryQuestion question;
   question.limit = query.limit.value_or(question.limit);
   auto gpus = gpus_asked_for(context, query.gpu.value_or(""));
@@ -101,59 +101,55 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
   question.gpus = *std::move(gpus);
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const auto shared = std::make_shared<Responder<protocol::AlertHistory>>(std::move(respond));
   const bool asked = context.alerts->history(
-      question, [&context, shared](const Result<std::vector<andon::Alert>>& alerts) {
-        if (!alerts) return (*shared)(Error{Errc::unavailable, alerts.error().message});
+      question, [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
+        if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
         protocol::AlertHistory history{1, simulated(context), {}};
         for (const andon::Alert& one : *alerts) {
           history.alerts.push_back(alert_view(*context.alerts, one));
         }
-        (*shared)(std::move(history));
+        respond(std::move(history));
       });
-  if (!asked) (*shared)(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+  if (!asked) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
 }
 
 void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
                        const protocol::AcknowledgeWish& body,
-                       Responder<protocol::AlertAnswer> respond) {
+                       const Responder<protocol::AlertAnswer>& respond) {
   const std::string note = body.note.value_or("");
   auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
   if (!fits) return respond(std::move(fits).error());
-  const auto shared = std::make_shared<Responder<protocol::AlertAnswer>>(std::move(respond));
-  context.alerts->acknowledge(name.alert, {asked.principal.name(), note, context.loop->wall()},
-                              [&context, shared](const Result<andon::Alert>& alert) {
-                                if (!alert) return (*shared)(alert.error());
-                                (*shared)(protocol::AlertAnswer{
-                                    1, simulated(context), alert_view(*context.alerts, *alert)});
-                              });
+  context.alerts->acknowledge(
+      name.alert, {asked.principal.name(), note, context.loop->wall()},
+      [&context, respond](const Result<andon::Alert>& alert) {
+        if (!alert) return respond(alert.error());
+        respond(protocol::AlertAnswer{1, simulated(context), alert_view(*context.alerts, *alert)});
+      });
 }
 
-void get_silences(Context& context, const NoParams&, Responder<protocol::Silences> respond) {
+void get_silences(Context& context, const NoParams&, const Responder<protocol::Silences>& respond) {
   respond(silences_of(context));
 }
 
 void put_silence(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::SilenceWish& wish, Responder<protocol::Silence> respond) {
+                 const protocol::SilenceWish& wish, const Responder<protocol::Silence>& respond) {
   const auto silence = silence_of(context, asked, wish);
   if (!silence) return respond(silence.error());
-  const auto shared = std::make_shared<Responder<protocol::Silence>>(std::move(respond));
-  context.alerts->silence(*silence, [shared](const Result<andon::Silence>& put) {
-    if (!put) return (*shared)(put.error());
-    (*shared)(silence_view(*put));
+  context.alerts->silence(*silence, [respond](const Result<andon::Silence>& put) {
+    if (!put) return respond(put.error());
+    respond(silence_view(*put));
   });
 }
 
 void end_silence(Context& context, const Asked&, const protocol::SilenceName& name,
-                 Responder<protocol::Silences> respond) {
-  const auto shared = std::make_shared<Responder<protocol::Silences>>(std::move(respond));
-  context.alerts->unsilence(name.silence, [&context, shared](const Result<void>& done) {
-    if (!done) return (*shared)(done.error());
-    (*shared)(silences_of(context));
+                 const Responder<protocol::Silences>& respond) {
+  context.alerts->unsilence(name.silence, [&context, respond](const Result<void>& done) {
+    if (!done) return respond(done.error());
+    respond(silences_of(context));
   });
 }
 
-void get_rules(Context& context, const NoParams&, Responder<protocol::Rules> respond) {
+void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
   protocol::Rules all{1, simulated(context), context.alert_sinks->file(), {}};
   for (const andon::Rule& rule : context.alerts->engine().rules()) {
     all.rules.push_back(rule_view(rule));
@@ -161,18 +157,18 @@ void get_rules(Context& context, const NoParams&, Responder<protocol::Rules> res
   respond(std::move(all));
 }
 
-void get_sinks(Context& context, const NoParams&, Responder<protocol::Sinks> respond) {
+void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sinks>& respond) {
   respond(protocol::Sinks{1, simulated(context), context.alert_sinks->sinks()});
 }
 
 void test_sinks(Context& context, const Asked& asked, const NoParams&,
-                const protocol::SinkTestWish& wish, Responder<protocol::SinkTests> respond) {
-  const auto shared = std::make_shared<Responder<protocol::SinkTests>>(std::move(respond));
-  context.alert_sinks->test(wish.sink.value_or(""), asked.principal.name(),
-                            [&context, shared](const Result<std::vector<protocol::SinkTest>>& got) {
-                              if (!got) return (*shared)(got.error());
-                              (*shared)(protocol::SinkTests{1, simulated(context), *got});
-                            });
+                const protocol::SinkTestWish& wish, const Responder<protocol::SinkTests>& respond) {
+  context.alert_sinks->test(
+      wish.sink.value_or(""), asked.principal.name(),
+      [&context, respond](const Result<std::vector<protocol::SinkTest>>& got) {
+        if (!got) return respond(got.error());
+        respond(protocol::SinkTests{1, simulated(context), *got});
+      });
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // The routes of alerts over a board whose disk is memory.
-#include "api/alert_news.h"
+#include "api/alert_view.h"
 #include "api/lease_routes_for_tests.h"
 #include "base/json_reader.h"
 
 #include "andon/board_life_for_tests.h"
-#include "api/alert_view.h"
 
 namespace gpuyard::api {
 namespace {

@@ -10,22 +10,23 @@
 #include <vector>
 
 #include "andon/board.h"
-#include "api/alert_sinks.h"
+#include "api/alert_view.h"
 #include "api/event_hub.h"
 #include "api/lease_board.h"
-#include "base/fair_line.h"
-#include "base/histogram.h"
+#include "base/loop.h"
 #include "base/shares.h"
+#include "base/token_bucket.h"
 #include "control/control.h"
-#include "device/process_facts.h"
+#include "device/process.h"
 #include "energy/meter.h"
 #include "history/history.h"
-#include "http/channel.h"
+#include "http/feed.h"
 #include "lease/leases.h"
-#include "lease/use.h"
 #include "metrics/prometheus.h"
 #include "protocol/leases.h"
+#include "protocol/routes.h"
 #include "telemetry/telemetry.h"
+#include "usage/use.h"
 
 namespace gpuyard::api {
 
@@ -45,6 +46,7 @@ struct RenderedOnce {
 };
 
 class AlertNews;
+struct BoundRoute;
 class QueueText;
 
 struct Context {
@@ -66,7 +68,7 @@ struct Context {
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
   // What was used under a lease until now; nothing before its grant.
   std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use = {};
-  lease::UseBook* use = nullptr;  // of all of them
+  usage::UseBook* use = nullptr;  // of all of them
   // Tells when the names of these users are known, or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       learn_users = {};
@@ -90,6 +92,38 @@ struct Context {
 
 inline bool simulated(const Context& context) {
   return context.telemetry.latest()->driver.info.simulated;
+}
+
+// The routes of each file of handlers, bound to them. Handlers are plain functions on the io
+// thread; none blocks.
+
+using protocol::NoParams;
+using protocol::Text;
+
+std::vector<BoundRoute> device_routes();
+std::vector<BoundRoute> history_routes();
+std::vector<BoundRoute> driver_routes();
+std::vector<BoundRoute> snapshot_routes();
+std::vector<BoundRoute> event_routes();
+std::vector<BoundRoute> power_stream_routes();
+std::vector<BoundRoute> energy_routes();
+std::vector<BoundRoute> control_routes();
+// Who asks control, and for whom that is counted.
+control::Asker asker_of(const Context&, const Principal&, bool admin, const std::string& request_id,
+                        TimePoint received);
+std::vector<BoundRoute> lease_list_routes();
+std::vector<BoundRoute> lease_routes();
+std::vector<BoundRoute> queue_routes();
+std::vector<BoundRoute> usage_routes();
+std::vector<BoundRoute> cordon_routes();
+std::vector<BoundRoute> alert_routes();
+std::vector<BoundRoute> node_routes();
+std::vector<BoundRoute> openapi_routes();
+std::vector<BoundRoute> docs_routes();
+
+// Of one who has asked for more than may wait: see Context::questions.
+inline Error too_many_questions() {
+  return {Errc::busy, "too many questions of yours wait for an answer; ask again in a second"};
 }
 
 }  // namespace gpuyard::api

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/gpu_names.h"
-#include "api/handlers.h"
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/table.h"
+#include "control/plan.h"
 #include "control/survey.h"
 
 namespace gpuyard::api {
@@ -24,7 +26,7 @@ protocol::Changes view_of(const Context& context, const control::Control::Change
 
 // A change alone is an answer or an error; of several, each says how it ended.
 void answer(const Context& context, const Result<control::Control::Changes>& changes,
-            ChangesResponder& respond) {
+            const ChangesResponder& respond) {
   if (!changes) return respond(changes.error());
   if (changes->size() == 1 && changes->front().error) return respond(*changes->front().error);
   const bool failed = std::ranges::any_of(
@@ -92,7 +94,7 @@ control::Right right_of(const Context& context, const Under& under) {
 
 void change(Context& context, const Asked& asked, const std::string& gpus,
             const protocol::ChangeWish& how, const Result<control::Action>& action,
-            ChangesResponder respond, const Under& under = {}) {
+            const ChangesResponder& respond, const Under& under = {}) {
   if (!action) return respond(action.error());
   auto ids = ids_named(*context.telemetry.latest(), gpus);
   if (!ids) return respond(std::move(ids).error());
@@ -104,14 +106,8 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
   request.dry_run = how.dry_run.value_or(false);
   request.right = right_of(context, under);
   if (!how.wait.value_or(true)) return answer(context, context.control->send(request), respond);
-  // Shared, because a std::function must be copyable; answered once all the same.
-  const auto shared = std::make_shared<ChangesResponder>(std::move(respond));
   context.control->ask(
-      request, [&context, shared](const auto& changes) { answer(context, changes, *shared); });
-}
-
-Under under(const protocol::LastingWish& wish) {
-  return {wish.lease, wish.fence};
+      request, [&context, respond](const auto& changes) { answer(context, changes, respond); });
 }
 
 Result<control::Action> put(const Result<Setting>& setting, const protocol::LastingWish& wish) {
@@ -128,12 +124,12 @@ const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
   return nullptr;
 }
 
-void manage(Context& context, const std::string& names, Responder<protocol::Management> respond) {
+void manage(Context& context, const std::string& names,
+            const Responder<protocol::Management>& respond) {
   auto ids = ids_named(*context.telemetry.latest(), names);
   if (!ids) return respond(std::move(ids).error());
-  const auto shared = std::make_shared<Responder<protocol::Management>>(std::move(respond));
   control::survey(*context.loop, *context.control, *ids, kLookPatience,
-                  [&context, shared](const std::vector<control::Surveyed>& all) {
+                  [&context, respond](const std::vector<control::Surveyed>& all) {
                     const auto latest = context.telemetry.latest();
                     protocol::Management view;
                     view.simulated = latest->driver.info.simulated;
@@ -150,90 +146,63 @@ void manage(Context& context, const std::string& names, Responder<protocol::Mana
                       view.gpus.back().settings.push_back(protocol::managed_setting_of(
                           one.kind, one.seen, context.control->holding(one.gpu, one.kind)));
                     }
-                    (*shared)(std::move(view));
+                    respond(std::move(view));
                   });
 }
 
-void set_power_limit(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                     const protocol::PowerLimitWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(power_limit(wish.power_limit_mw), wish),
-         std::move(respond), under(wish));
+// Sets what `setting_of` makes of the body.
+template <class Wish, class SettingOf>
+BoundRoute setting(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
+                   SettingOf setting_of) {
+  return bind(route,
+              [setting_of](Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+                           const Wish& wish, const ChangesResponder& respond) {
+                change(context, asked, gpus.id, wish, put(setting_of(wish), wish), respond,
+                       {wish.lease, wish.fence});
+              });
 }
 
-void set_gpu_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                    const protocol::ClocksWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish,
-         put(gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond),
-         under(wish));
-}
-
-void set_memory_clocks(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                       const protocol::ClocksWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish,
-         put(memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz), wish), std::move(respond),
-         under(wish));
-}
-
-void set_persistence(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                     const protocol::EnabledWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(persistence(wish.enabled), wish), std::move(respond),
-         under(wish));
-}
-
-void set_compute_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                      const protocol::ComputeModeWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(protocol::setting_of(wish), wish), std::move(respond),
-         under(wish));
-}
-
-void set_ecc_mode(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                  const protocol::EnabledWish& wish, ChangesResponder respond) {
-  change(context, asked, gpus.id, wish, put(ecc(wish.enabled), wish), std::move(respond),
-         under(wish));
-}
-
-void restore_setting(SettingKind kind, Context& context, const Asked& asked,
-                     const protocol::RestoreQuery& query, ChangesResponder respond) {
-  const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
-  change(context, asked, query.id, how, control::Action(control::Restore{kind}), std::move(respond),
-         {query.lease, query.fence});
-}
-
-template <SettingKind kKind>
-void restore(Context& context, const Asked& asked, const protocol::RestoreQuery& query,
-             ChangesResponder respond) {
-  restore_setting(kKind, context, asked, query, std::move(respond));
+BoundRoute restoring(const protocol::Route<protocol::RestoreQuery, protocol::Changes>& route,
+                     SettingKind kind) {
+  return bind(route, [kind](Context& context, const Asked& asked,
+                            const protocol::RestoreQuery& query, const ChangesResponder& respond) {
+    const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
+    change(context, asked, query.id, how, control::Action(control::Restore{kind}), respond,
+           {query.lease, query.fence});
+  });
 }
 
 void restore_all(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                 const protocol::ChangeWish& how, ChangesResponder respond) {
-  change(context, asked, gpus.id, how, control::Action(control::Restore{}), std::move(respond));
+                 const protocol::ChangeWish& how, const ChangesResponder& respond) {
+  change(context, asked, gpus.id, how, control::Action(control::Restore{}), respond);
 }
 
 void clear_ecc(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ClearEccWish& wish, ChangesResponder respond) {
+               const protocol::ClearEccWish& wish, const ChangesResponder& respond) {
   const auto counter = protocol::counter_of(wish);
   change(context, asked, gpus.id, wish,
          counter ? Result<control::Action>(control::Action(ClearEcc{*counter}))
                  : Result<control::Action>(Error(counter.error()).in("body")),
-         std::move(respond));
+         respond);
 }
 
 void reset_gpu(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ChangeWish& how, ChangesResponder respond) {
-  change(context, asked, gpus.id, how, control::Action(control::Reset{}), std::move(respond));
+               const protocol::ChangeWish& how, const ChangesResponder& respond) {
+  change(context, asked, gpus.id, how, control::Action(control::Reset{}), respond);
 }
 
-void get_management(Context& context, const NoParams&, Responder<protocol::Management> respond) {
-  manage(context, "all", std::move(respond));
+void get_management(Context& context, const NoParams&,
+                    const Responder<protocol::Management>& respond) {
+  manage(context, "all", respond);
 }
 
 void get_management_of(Context& context, const protocol::ManagedGpus& gpus,
-                       Responder<protocol::Management> respond) {
-  manage(context, gpus.id, std::move(respond));
+                       const Responder<protocol::Management>& respond) {
+  manage(context, gpus.id, respond);
 }
 
-void get_operations(Context& context, const NoParams&, Responder<protocol::Operations> respond) {
+void get_operations(Context& context, const NoParams&,
+                    const Responder<protocol::Operations>& respond) {
   protocol::Operations view;
   for (const control::Operation& one : context.control->operations().all()) {
     view.operations.push_back(protocol::operation_of(one));
@@ -242,7 +211,7 @@ void get_operations(Context& context, const NoParams&, Responder<protocol::Opera
 }
 
 void get_operation(Context& context, const protocol::OperationName& name,
-                   Responder<protocol::Operation> respond) {
+                   const Responder<protocol::Operation>& respond) {
   const control::Operation* operation = context.control->operations().find(name.operation);
   if (operation == nullptr) {
     return respond(Error{Errc::not_found,
@@ -254,7 +223,7 @@ void get_operation(Context& context, const protocol::OperationName& name,
 }
 
 void get_audit(Context& context, const protocol::AuditQuery& query,
-               Responder<protocol::Audit> respond) {
+               const Responder<protocol::Audit>& respond) {
   control::AuditQuestion question;
   question.limit = query.limit.value_or(question.limit);
   question.before = query.before;
@@ -263,17 +232,16 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
     if (!ids) return respond(std::move(ids).error());
     question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
-  const auto shared = std::make_shared<Responder<protocol::Audit>>(std::move(respond));
   const bool asked = context.control->archive().audit(
-      std::move(question), [shared](const Result<std::vector<control::AuditEntry>>& entries) {
-        if (!entries) return (*shared)(entries.error());
+      std::move(question), [respond](const Result<std::vector<control::AuditEntry>>& entries) {
+        if (!entries) return respond(entries.error());
         protocol::Audit view;
         for (const control::AuditEntry& one : *entries) {
           view.entries.push_back(protocol::audit_line_of(one));
         }
-        (*shared)(std::move(view));
+        respond(std::move(view));
       });
-  if (!asked) (*shared)(Error{Errc::busy, "too much waits for the disk already; ask again"});
+  if (!asked) respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
 }
 
 }  // namespace
@@ -295,18 +263,24 @@ std::vector<BoundRoute> control_routes() {
       bind(protocol::kOperation, &get_operation),
       bind(protocol::kAudit, &get_audit),
       bind(protocol::kManagementOf, &get_management_of),
-      bind(protocol::kSetPowerLimit, &set_power_limit),
-      bind(protocol::kRestorePowerLimit, &restore<SettingKind::power_limit>),
-      bind(protocol::kSetGpuClocks, &set_gpu_clocks),
-      bind(protocol::kRestoreGpuClocks, &restore<SettingKind::gpu_clocks>),
-      bind(protocol::kSetMemoryClocks, &set_memory_clocks),
-      bind(protocol::kRestoreMemoryClocks, &restore<SettingKind::memory_clocks>),
-      bind(protocol::kSetPersistence, &set_persistence),
-      bind(protocol::kRestorePersistence, &restore<SettingKind::persistence>),
-      bind(protocol::kSetComputeMode, &set_compute_mode),
-      bind(protocol::kRestoreComputeMode, &restore<SettingKind::compute_mode>),
-      bind(protocol::kSetEccMode, &set_ecc_mode),
-      bind(protocol::kRestoreEccMode, &restore<SettingKind::ecc>),
+      setting(protocol::kSetPowerLimit,
+              [](const auto& wish) { return power_limit(wish.power_limit_mw); }),
+      restoring(protocol::kRestorePowerLimit, SettingKind::power_limit),
+      setting(protocol::kSetGpuClocks,
+              [](const auto& wish) { return gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
+      restoring(protocol::kRestoreGpuClocks, SettingKind::gpu_clocks),
+      setting(
+          protocol::kSetMemoryClocks,
+          [](const auto& wish) { return memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
+      restoring(protocol::kRestoreMemoryClocks, SettingKind::memory_clocks),
+      setting(protocol::kSetPersistence,
+              [](const auto& wish) { return persistence(wish.enabled); }),
+      restoring(protocol::kRestorePersistence, SettingKind::persistence),
+      setting(protocol::kSetComputeMode,
+              [](const auto& wish) { return protocol::setting_of(wish); }),
+      restoring(protocol::kRestoreComputeMode, SettingKind::compute_mode),
+      setting(protocol::kSetEccMode, [](const auto& wish) { return ecc(wish.enabled); }),
+      restoring(protocol::kRestoreEccMode, SettingKind::ecc),
       bind(protocol::kRestoreAll, &restore_all),
       bind(protocol::kClearEcc, &clear_ecc),
       bind(protocol::kResetGpu, &reset_gpu),

@@ -1,5 +1,10 @@
 // GPUs: the fresh list of the REST contract, and the full picture from the newest snapshot.
-#include "api/handlers.h"
+#include "api/devices.h"
+
+#include <algorithm>
+
+#include "api/context.h"
+#include "api/table.h"
 #include "base/json_writer.h"
 #include "base/log.h"
 
@@ -7,11 +12,9 @@ namespace gpuyard::api {
 namespace {
 
 void get_gpu_devices(Context& context, const NoParams&,
-                     Responder<protocol::GPUDevicesResponse> respond) {
-  // Shared, because a std::function must be copyable; answered once all the same.
-  const auto answer = std::make_shared<Responder<protocol::GPUDevicesResponse>>(std::move(respond));
+                     const Responder<protocol::GPUDevicesResponse>& respond) {
   context.telemetry.fresh(protocol::kGpuDeviceProbes,
-                          [answer](const telemetry::SnapshotPtr& snapshot) {
+                          [respond](const telemetry::SnapshotPtr& snapshot) {
                             protocol::GPUDevicesResponse response;
                             for (const DeviceState& device : snapshot->devices) {
                               response.devices.push_back(protocol::gpu_device_of(device));
@@ -20,36 +23,37 @@ void get_gpu_devices(Context& context, const NoParams&,
                             if (!snapshot->driver.initialised && response.devices.empty()) {
                               log::debug("NVML not initialized, returning empty device list");
                             }
-                            (*answer)(std::move(response));
+                            respond(std::move(response));
                           });
 }
 
-void get_device(Context& context, const protocol::DeviceName& name,
-                Responder<protocol::Device> respond) {
-  const auto& snapshot = context.telemetry.latest();
-  if (!snapshot->driver.initialised && snapshot->devices.empty()) {
-    return respond(Error{Errc::unavailable, snapshot->driver.why});
+Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::string& name) {
+  if (!snapshot.driver.initialised && snapshot.devices.empty()) {
+    return Error{Errc::unavailable, snapshot.driver.why};
   }
-  const auto device = find_device(*snapshot, name.id);
+  return find_device(snapshot, name);
+}
+
+void get_device(Context& context, const protocol::DeviceName& name,
+                const Responder<protocol::Device>& respond) {
+  const Snapshot& snapshot = *context.telemetry.latest();
+  const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
-  respond(protocol::device_of(**device, snapshot->taken, context.processes));
+  respond(protocol::device_of(**device, snapshot.taken, context.processes));
 }
 
 void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
-                          Responder<protocol::DeviceProcesses> respond) {
-  const auto& snapshot = context.telemetry.latest();
-  if (!snapshot->driver.initialised && snapshot->devices.empty()) {
-    return respond(Error{Errc::unavailable, snapshot->driver.why});
-  }
-  const auto device = find_device(*snapshot, name.id);
+                          const Responder<protocol::DeviceProcesses>& respond) {
+  const Snapshot& snapshot = *context.telemetry.latest();
+  const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
   const auto may_see = [&](const ProcessFacts& facts) {
     return may_see_arguments(asked.principal, facts);
   };
-  respond(protocol::device_processes_of(**device, snapshot->taken, context.processes, may_see));
+  respond(protocol::device_processes_of(**device, snapshot.taken, context.processes, may_see));
 }
 
-void get_snapshot(Context& context, const NoParams&, Responder<protocol::Snapshot> respond) {
+void get_snapshot(Context& context, const NoParams&, const Responder<protocol::Snapshot>& respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
   // Both numbers only grow, so that their sum changes with either.
   const std::uint64_t book = context.processes != nullptr ? context.processes->revision() : 0;
@@ -70,6 +74,36 @@ std::vector<BoundRoute> device_routes() {
 
 std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
+}
+
+Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string_view names) {
+  if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
+  std::vector<DeviceInfo> gpus;
+  if (names.empty()) {
+    for (const DeviceState& device : snapshot.devices) gpus.push_back(device.info);
+  }
+  for (bool more = !names.empty(); more;) {
+    const std::size_t comma = names.find(',');
+    const std::string_view name = names.substr(0, comma);
+    more = comma != names.npos;
+    if (more) names.remove_prefix(comma + 1);
+    if (name.empty()) return Error{Errc::invalid, "a list of GPUs with an empty name in it"};
+    auto found = find_device(snapshot, name);
+    if (!found) return std::move(found).error();
+    const DeviceInfo& info = (*found)->info;
+    const bool known =
+        std::ranges::any_of(gpus, [&](const DeviceInfo& gpu) { return gpu.id == info.id; });
+    if (!known) gpus.push_back(info);
+  }
+  return gpus;
+}
+
+Result<std::vector<DeviceId>> ids_named(const Snapshot& snapshot, std::string_view names) {
+  const auto gpus = gpus_named(snapshot, names == "all" ? "" : names);
+  if (!gpus) return gpus.error();
+  std::vector<DeviceId> ids;
+  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
+  return ids;
 }
 
 }  // namespace gpuyard::api

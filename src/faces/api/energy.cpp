@@ -1,7 +1,14 @@
 // What the GPUs used, and windows that measure it.
+#include <utility>
+
 #include <fmt/format.h>
 
-#include "api/handlers.h"
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/table.h"
+#include "base/json_writer.h"
+#include "http/event_stream.h"
+#include "protocol/events.h"
 
 namespace gpuyard::api {
 namespace {
@@ -9,33 +16,32 @@ namespace {
 using WindowResponder = Responder<protocol::EnergyWindow>;
 
 // Answers with a window's result once the meter has it.
-energy::Meter::Answer answer_with(Context& context, WindowResponder respond) {
-  // Shared, because a std::function must be copyable; answered once all the same.
-  const auto answer = std::make_shared<WindowResponder>(std::move(respond));
-  return [&context, answer](const Result<energy::WindowResult>& result) {
-    if (!result) return (*answer)(result.error());
+energy::Meter::Answer answer_with(Context& context, const WindowResponder& respond) {
+  return [&context, respond](const Result<energy::WindowResult>& result) {
+    if (!result) return respond(result.error());
     auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
     window.notes = context.energy->notes();
-    (*answer)(std::move(window));
+    respond(std::move(window));
   };
 }
 
-void get_energy(Context& context, const NoParams&, Responder<protocol::EnergyReport> respond) {
+void get_energy(Context& context, const NoParams&,
+                const Responder<protocol::EnergyReport>& respond) {
   auto report = protocol::energy_report_of(context.energy->ledger(), *context.telemetry.latest());
   report.notes = context.energy->notes();
   respond(std::move(report));
 }
 
 void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
-                         const protocol::EnergyWindowWish& body, WindowResponder respond) {
+                         const protocol::EnergyWindowWish& body, const WindowResponder& respond) {
   // Its scope is above what TCP has, so the kernel vouched for somebody.
   auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
-  context.energy->begin(*std::move(wish), answer_with(context, std::move(respond)));
+  context.energy->begin(*std::move(wish), answer_with(context, respond));
 }
 
 void get_energy_windows(Context& context, const NoParams&,
-                        Responder<protocol::EnergyWindows> respond) {
+                        const Responder<protocol::EnergyWindows>& respond) {
   const Snapshot& latest = *context.telemetry.latest();
   protocol::EnergyWindows all;
   for (const energy::WindowResult& result : context.energy->ledger().results(latest.taken)) {
@@ -45,12 +51,12 @@ void get_energy_windows(Context& context, const NoParams&,
 }
 
 void get_energy_window(Context& context, const protocol::WindowName& name,
-                       WindowResponder respond) {
-  context.energy->look(name.window, answer_with(context, std::move(respond)));
+                       const WindowResponder& respond) {
+  context.energy->look(name.window, answer_with(context, respond));
 }
 
 void end_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
-                       WindowResponder respond) {
+                       const WindowResponder& respond) {
   const auto window = context.energy->ledger().find(name.window);
   if (!window) return respond(window.error());
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
@@ -60,7 +66,7 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
                                         "administrator",
                                         (*window)->owner)});
   }
-  context.energy->end(name.window, answer_with(context, std::move(respond)));
+  context.energy->end(name.window, answer_with(context, respond));
 }
 
 }  // namespace
@@ -73,6 +79,63 @@ std::vector<BoundRoute> energy_routes() {
       bind(protocol::kEnergyWindow, &get_energy_window),
       bind(protocol::kEndEnergyWindow, &end_energy_window),
   };
+}
+
+// Power as fast as it is worth reading, for as long as somebody listens. A listener that does not
+// keep up gets the newest reading of each GPU and how many he missed: nothing is queued for him,
+// and he slows nobody else down.
+namespace {
+
+protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
+                                const Snapshot& newest) {
+  protocol::PowerSample sample;
+  sample.index = gpu.index;
+  sample.uuid = gpu.uuid;
+  const auto age =
+      std::chrono::duration_cast<std::chrono::milliseconds>(newest.taken - reading.taken);
+  sample.t_ms = (newest.wall - age).time_since_epoch().count();
+  if (const auto* milliwatts = reading.number()) {
+    sample.power_w = static_cast<double>(*milliwatts) / 1000;
+  } else if (const Missing* missing = reading.missing()) {
+    sample.why = describe(*missing);
+  }
+  sample.instant = reading.metric == Metric::power_draw_instant;
+  return sample;
+}
+
+// Told of each reading of one GPU.
+Subscription listen(telemetry::Telemetry& telemetry, const DeviceInfo& info, Duration period,
+                    http::Channel& channel) {
+  const auto gpu = std::make_shared<const DeviceInfo>(info);
+  return telemetry.listen_power(info.id, period, [&telemetry, gpu, &channel](const Reading& now) {
+    channel.put([&telemetry, gpu, now](std::uint64_t skipped) {
+      protocol::PowerSample sample = sample_of(*gpu, now, *telemetry.latest());
+      sample.skipped = skipped;
+      return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
+    });
+  });
+}
+
+void get_power_stream(Context& context, const protocol::PowerStreamRequest& request,
+                      const Responder<Text>& respond) {
+  const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
+  const auto gpus = gpus_named(*context.telemetry.latest(), request.gpus.value_or(""));
+  if (!gpus) return respond(gpus.error());
+  const auto period =
+      std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));
+  std::vector<std::shared_ptr<http::Channel>> lines;
+  for (const DeviceInfo& gpu : *gpus) {
+    lines.push_back(context.power_lines.get(
+        {gpu.id, gpu.index, period},
+        [&](http::Channel& channel) { return listen(context.telemetry, gpu, period, channel); }));
+  }
+  respond.as_is(http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(lines), true)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> power_stream_routes() {
+  return {bind(protocol::kPowerStream, &get_power_stream)};
 }
 
 }  // namespace gpuyard::api

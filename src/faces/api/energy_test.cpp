@@ -4,8 +4,8 @@
 #include <boost/json.hpp>
 
 #include "api/caller_for_tests.h"
-#include "api/router.h"
-#include "base/manual_loop.h"
+#include "api/table.h"
+#include "base/manual_loop_for_tests.h"
 #include "device/catalog.h"
 #include "energy/archive_for_tests.h"
 #include "telemetry/reader_for_tests.h"

@@ -1,5 +1,6 @@
 #include "api/event_hub.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -10,7 +11,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/event_view.h"
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/table.h"
+#include "base/json_writer.h"
+#include "base/text.h"
 #include "http/event_stream.h"
 
 namespace gpuyard::api {
@@ -177,6 +182,98 @@ std::shared_ptr<http::Feed> EventHub::listen(const protocol::EventsRequest& requ
 
 std::size_t EventHub::listeners() const {
   return state_->listeners.size();
+}
+
+EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessBook* book)
+    : detail_(detail), book_(book) {
+  for (std::string& name : names_in(gpus)) wanted_.push_back({std::move(name), {}});
+}
+
+std::vector<std::string> EventView::names_in(std::string_view gpus) {
+  std::set<std::string, std::less<>> names;
+  while (!gpus.empty()) {
+    const std::string_view name = take_until(',', gpus);
+    if (!name.empty()) names.emplace(name);
+  }
+  return {names.begin(), names.end()};
+}
+
+bool EventView::takes(const DeviceId& device) const {
+  return device.empty() || wanted_.empty() ||
+         std::ranges::find(wanted_, device, &Wanted::id) != wanted_.end();
+}
+
+void EventView::learn(const Snapshot& snapshot) {
+  for (Wanted& wanted : wanted_) {
+    if (const auto device = find_device(snapshot, wanted.name)) wanted.id = (*device)->info.id;
+  }
+}
+
+http::Chunk EventView::sample(const Snapshot& snapshot, std::uint64_t number,
+                              std::uint64_t skipped) {
+  const std::string& body = body_of(snapshot, number);
+  const auto event = [&] {
+    const std::string data = fmt::format(R"({{"skipped":{},"snapshot":{}}})", skipped, body);
+    return http::event_chunk(protocol::kSnapshotEvent, data);
+  };
+  if (skipped > 0) return event();
+  if (!sample_) sample_ = event();
+  return sample_;
+}
+
+http::Chunk EventView::resync(const Snapshot& snapshot, std::uint64_t number,
+                              protocol::ResyncReason reason, const protocol::EventId& id) {
+  const std::string data = fmt::format(R"({{"reason":"{}","snapshot":{}}})", enum_name(reason),
+                                       body_of(snapshot, number));
+  return http::event_chunk(protocol::kResyncEvent, data, id.text());
+}
+
+const std::string& EventView::body_of(const Snapshot& snapshot, std::uint64_t number) {
+  if (rendered_ != number) {
+    body_ = render(snapshot);
+    sample_ = {};
+    rendered_ = number;
+  }
+  return body_;
+}
+
+std::string EventView::render(const Snapshot& snapshot) const {
+  const auto in_view = [&]<class Picture>(Picture picture) {
+    std::size_t next = 0;
+    std::erase_if(picture.devices,
+                  [&](const auto&) { return !takes(snapshot.devices[next++].info.id); });
+    return json::to_json(picture);
+  };
+  return detail_ == SampleDetail::full ? in_view(protocol::snapshot_of(snapshot, book_))
+                                       : in_view(protocol::summary_of(snapshot));
+}
+
+// What happens, as a stream.
+namespace {
+
+void get_events(Context& context, const protocol::EventsRequest& request,
+                const Responder<Text>& respond) {
+  const bool wants_oldest = request.since == protocol::kOldest;
+  if (request.since && !wants_oldest && !protocol::parse_event_id(*request.since)) {
+    return respond(Error{Errc::invalid, "parameter since must be an event's id or \"oldest\""});
+  }
+  if (EventView::names_in(request.gpus.value_or("")).size() > EventView::kMostNames) {
+    return respond(Error{Errc::invalid,
+                         fmt::format("parameter gpus: at most {} of them", EventView::kMostNames)});
+  }
+  // A name that no GPU has is most likely a mistake; without a driver it may yet come true.
+  const Snapshot& snapshot = *context.telemetry.latest();
+  if (snapshot.driver.initialised) {
+    const auto known = gpus_named(snapshot, request.gpus.value_or(""));
+    if (!known) return respond(known.error());
+  }
+  respond.as_is(http::event_stream(context.events.listen(request)));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> event_routes() {
+  return {bind(protocol::kEvents, &get_events)};
 }
 
 }  // namespace gpuyard::api

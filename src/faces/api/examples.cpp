@@ -1,6 +1,6 @@
 // The readings are those of `gpuyard devices --simulate 2`. They pass through the same conversions
 // as real ones, so that a new row of the catalog is in every example at once: as not supported,
-// until it gets a value here.
+// until it gets a value here. All else is text, in examples.json.
 #include "api/examples.h"
 
 #include <cstdint>
@@ -8,41 +8,25 @@
 #include <variant>
 #include <vector>
 
+#include <boost/json.hpp>
+
 #include "api/principal.h"
+#include "base/json_writer.h"
 #include "device/catalog.h"
-#include "protocol/routes.h"
+#include "protocol/processes.h"
+#include "protocol/resources.h"
 
 namespace gpuyard::api {
+
+extern const std::string_view kExamplesJson;  // the build makes it of examples.json
+
 namespace {
+
+namespace bj = boost::json;
 
 constexpr TimePoint kTaken{std::chrono::hours(1)};
 constexpr WallTime kWall{std::chrono::milliseconds(1'767'225'600'250)};  // the first second of 2026
 constexpr auto kAge = std::chrono::milliseconds(250);
-
-constexpr std::string_view kEventsExample =
-    "retry: 2000\n\n"
-    "id: 5f0c1d9be2a47b63-17\n"
-    "event: resync\n"
-    R"(data: {"reason":"new_listener","snapshot":{"schema":1,"simulated":true,"generation":42,)"
-    R"("taken_at":"2026-01-01T00:00:00.250Z","driver_initialised":true,"driver_error":null,)"
-    R"("devices":[{"index":0,"uuid":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc",)"
-    R"("condition":"responsive","health":"healthy","utilization_gpu_percent":97,)"
-    R"("temperature_core_c":66,"power_draw_w":604.551,"clock_sm_mhz":1965,)"
-    R"("memory_used_bytes":77031643545,"memory_total_bytes":85520809984}]}})"
-    "\n\n"
-    "id: 5f0c1d9be2a47b63-18\n"
-    "event: device\n"
-    R"(data: {"at":"2026-01-01T00:00:07.250Z","device":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc",)"
-    R"("index":0,"kind":"xid","severity":"stop","xid":79,"text":"Xid 79: The GPU has fallen off the bus."})"
-    "\n\n"
-    ":\n\n";
-
-constexpr std::string_view kPowerExample =
-    "retry: 2000\n\n"
-    "event: power\n"
-    R"(data: {"index":0,"uuid":"GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc","t_ms":1767225600250,)"
-    R"("power_w":604.551,"instant":true,"why":null,"skipped":0})"
-    "\n\n";
 
 // A number in the row's native unit, or a text.
 struct Value {
@@ -174,9 +158,7 @@ gpuyard::Snapshot snapshot() {
   return snapshot;
 }
 
-}  // namespace
-
-protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesResponse>) {
+protocol::GPUDevicesResponse gpu_devices() {
   protocol::GPUDevicesResponse response;
   for (const DeviceState& device : snapshot().devices) {
     response.devices.push_back(protocol::gpu_device_of(device));
@@ -185,138 +167,66 @@ protocol::GPUDevicesResponse example_of(std::type_identity<protocol::GPUDevicesR
   return response;
 }
 
-protocol::Device example_of(std::type_identity<protocol::Device>) {
+template <class Record>
+void add(bj::object& records, const Record& record) {
+  records[json::schema_name<Record>] = bj::parse(json::to_json(record));
+}
+
+bj::object all_examples() {
+  bj::object all = bj::parse(kExamplesJson).as_object();
+  bj::object& records = all["records"].as_object();
+  const gpuyard::Snapshot now = snapshot();
+  const DeviceState& busy = now.devices.front();
   const ExampleBook book;
-  return protocol::device_of(snapshot().devices.front(), kTaken, &book);
+  add(records, gpu_devices());
+  add(records, protocol::device_of(busy, kTaken, &book));
+  add(records,
+      protocol::device_processes_of(busy, kTaken, &book, [](const ProcessFacts&) { return true; }));
+  add(records, protocol::driver_info_of(driver()));
+  add(records, protocol::snapshot_of(now, &book));
+  add(records, protocol::readiness_of(now));
+  return all;
 }
 
-protocol::DeviceProcesses example_of(std::type_identity<protocol::DeviceProcesses>) {
-  const ExampleBook book;
-  return protocol::device_processes_of(snapshot().devices.front(), kTaken, &book,
-                                       [](const ProcessFacts&) { return true; });
+std::string_view text_in(const bj::object& texts, std::string_view name) {
+  const bj::value* text = texts.if_contains(name);
+  return text == nullptr ? std::string_view() : std::string_view(text->as_string());
 }
 
-protocol::History example_of(std::type_identity<protocol::History>) {
-  constexpr std::int64_t kTen = 10'000;
-  const DeviceState device = snapshot().devices.front();
-  const std::int64_t first = kWall.time_since_epoch().count() / kTen * kTen;
-  protocol::History history;
-  history.simulated = true;
-  history.index = device.info.index;
-  history.uuid = device.info.uuid;
-  history.name = device.info.name;
-  history.metric = "power_draw_w";
-  history.unit = "W";
-  history.resolution = protocol::HistoryResolution::ten_seconds;
-  history.step_ms = kTen;
-  history.since = history.covers_since = to_rfc3339(kWall);
-  history.until = to_rfc3339(kWall + std::chrono::hours(2));
-  history.summary = {30, 70.0, 502.117, 611.902, 70.25};
-  history.points = {{first, 590.117, 601.23, 611.902},
-                    {first + kTen, 598.871, 604.551, 609.4},
-                    {first + 2 * kTen, {}, {}, {}},
-                    {first + 9 * kTen, 70.0, 71.5, 88.25}};
-  return history;
+}  // namespace
+
+Examples::Examples() : all_(std::make_unique<bj::object>(all_examples())) {}
+Examples::~Examples() = default;
+
+const bj::value* Examples::record(std::string_view schema) const {
+  return all_->at("records").as_object().if_contains(schema);
 }
 
-protocol::DriverInfo example_of(std::type_identity<protocol::DriverInfo>) {
-  return protocol::driver_info_of(driver());
+std::string_view Examples::text(const protocol::RouteInfo& route) const {
+  return text_in(all_->at("texts").as_object(), route.pattern);
 }
 
-protocol::Snapshot example_of(std::type_identity<protocol::Snapshot>) {
-  const ExampleBook book;
-  return protocol::snapshot_of(snapshot(), &book);
+std::string_view Examples::parameter(const protocol::RouteInfo& route,
+                                     std::string_view name) const {
+  if (!route.csv.empty()) {
+    const auto text = text_in(all_->at("parameters_of_csv").as_object(), name);
+    if (!text.empty()) return text;
+  }
+  return text_in(all_->at("parameters").as_object(), name);
 }
 
-protocol::Health example_of(std::type_identity<protocol::Health>) {
-  return {"ok", "0.1.0"};
-}
-
-protocol::Readiness example_of(std::type_identity<protocol::Readiness>) {
-  return protocol::readiness_of(snapshot());
-}
-
-std::string_view text_example(const protocol::RouteInfo& route) {
-  if (route.pattern == protocol::kEvents.pattern) return kEventsExample;
-  if (route.pattern == protocol::kPowerStream.pattern) return kPowerExample;
-  if (route.pattern != "/metrics") return "";
-  return "# HELP gpuyard_gpu_temperature_celsius Core temperature.\n"
-         "# TYPE gpuyard_gpu_temperature_celsius gauge\n"
-         "gpuyard_gpu_temperature_celsius{device=\"0\"} 66\n"
-         "gpuyard_gpu_temperature_celsius{device=\"1\"} 34\n";
-}
-
-std::string_view parameter_example(const protocol::RouteInfo& route, std::string_view name) {
-  if (name == "since" && !route.csv.empty()) return "2h";
-  if (name == "until" && !route.csv.empty()) return "10m";
-  if (name == "id") return "0";
-  if (name == "window") return kWindowExample;
-  if (name == "operation") return kOperationExample;
-  if (name == "lease") return kLeaseExample;
-  if (name == "alert") return "42";
-  if (name == "silence") return kSilenceExample;
-  if (name == "rule") return "thermal";
-  if (name == "fence") return "17";
-  if (name == "signal") return "TERM";
-  if (name == "gpu") return "0";
-  if (name == "limit") return "20";
-  if (name == "before") return "18";
-  if (name == "file") return "swagger-ui.css";
-  if (name == "gpus") return "0,1";
-  if (name == "since" || name == "last_event_id") return "5f0c1d9be2a47b63-17";
-  if (name == "follow") return "true";
-  if (name == "samples") return "summary";
-  if (name == "metric") return "power_draw";
-  if (name == "since_s") return "604800";
-  if (name == "by") return "user";
-  return "";
-}
-
-Error error_example(Errc code, const protocol::RouteInfo& route) {
-  switch (code) {
-    case Errc::invalid:
-      return {code, "unknown parameter \"fields\""};
-    case Errc::not_found:
-      if (route.pattern.ends_with("{window}")) return {code, "there is no open window \"9\""};
-      if (route.pattern.ends_with("{operation}")) return {code, "there is no operation \"9\""};
-      if (route.pattern.ends_with("{silence}")) return {code, "there is no silence \"9\""};
-      if (route.pattern.ends_with("/alerts/test")) return {code, "there is no sink \"opss\""};
-      if (route.pattern.find("{alert}") != route.pattern.npos) {
-        return {code, "there is no alert 43; `gpuyard alerts` lists them"};
+Error Examples::error(Errc code, const protocol::RouteInfo& route) const {
+  if (code == Errc::denied) {
+    const Principal stranger;
+    const auto permitted = authorise(stranger, route, Authority(0, "gpuyard", 0));
+    if (!permitted) return permitted.error();
+  }
+  if (const bj::value* texts = all_->at("errors").as_object().if_contains(name_of(code))) {
+    for (const auto& [of, text] : texts->as_object()) {
+      if (route.tag == of || route.pattern.find(of) != route.pattern.npos) {
+        return {code, std::string(text.as_string())};
       }
-      if (route.pattern.find("{lease}") != route.pattern.npos) {
-        return {code, "there is no lease \"9\"; one that is over is forgotten after a day"};
-      }
-      return {code, "GPU index 2 is out of range"};
-    case Errc::unavailable:
-      return {code, "NVML Shared Library Not Found"};
-    case Errc::denied: {
-      const Principal stranger;
-      if (auto permitted = authorise(stranger, route, Authority(0, "gpuyard", 0)); !permitted)
-        return permitted.error();
-      break;
     }
-    case Errc::unsupported:
-      return {code, "Not Supported"};
-    case Errc::conflict:
-      if (route.tag == "Alerts") {
-        return {code, "alert 42 is over; there is nothing to acknowledge"};
-      }
-      if (route.tag == "Leases")
-        return {code, "fence 16 is not the one of this lease, which is 17"};
-      return {code, "uid 1001 has the GPU clocks of GPU 0 until 2026-01-01T01:00:00.000Z"};
-    case Errc::busy:
-      if (route.tag == "Alerts") {
-        return {code, "there are 256 silences already; end some of them"};
-      }
-      if (route.tag == "Leases") return {code, "20000 claims wait already; try again later"};
-      return {code, "64 commands wait for GPU 0 already"};
-    case Errc::device_lost:
-      return {code, "GPU is lost"};
-    case Errc::timed_out:
-      return {code, "GPU 0 did not answer in time"};
-    default:
-      break;
   }
   return {code, std::string(name_of(code))};
 }

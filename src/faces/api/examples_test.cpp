@@ -6,10 +6,11 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/handlers.h"
-#include "base/ascii.h"
+#include "api/context.h"
+#include "api/table.h"
 #include "base/json_reader.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
+#include "base/text.h"
 #include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
@@ -116,14 +117,16 @@ class Description : public testing::Test {
   EventHub events_{"00ff", telemetry_.latest()};
   Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
   bj::value document_;
+  const Examples examples_;
 };
 
 TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
   RecordProperty("contract", "E12");
   for (const BoundRoute& route : table()) {
     if (route.answer == nullptr) continue;
-    ASSERT_NE(route.example, nullptr) << route.info.pattern << " has no example";
-    const auto decoded = route.decode(route.example());
+    const bj::value* const example = examples_.record(route.answer->title);
+    ASSERT_NE(example, nullptr) << route.info.pattern << " has no example";
+    const auto decoded = route.decode(bj::serialize(*example));
     EXPECT_TRUE(decoded) << route.info.pattern << ": " << decoded.error().message;
   }
 }
@@ -139,7 +142,7 @@ TEST_F(Description, EveryParameterIsAYesANumberATextOrAWord) {
 }
 
 TEST_F(Description, TheExampleOfAStreamIsOne) {
-  std::string_view stream = text_example(protocol::kEvents);
+  std::string_view stream = examples_.text(protocol::kEvents);
   EXPECT_TRUE(stream.ends_with("\n\n"));
   const auto data_of = [&](std::string_view name) {
     const std::string begin = "event: " + std::string(name) + "\ndata: ";

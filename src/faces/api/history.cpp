@@ -4,10 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include "api/handlers.h"
+#include "api/context.h"
+#include "api/table.h"
 #include "base/json_writer.h"
-#include "device/bounds.h"
-#include "history/remembered.h"
+#include "base/record.h"
+#include "device/reading.h"
+#include "history/question.h"
 #include "protocol/history.h"
 
 namespace gpuyard::api {
@@ -43,18 +45,6 @@ std::string time_text(std::int64_t wall_ms) {
   return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
 }
 
-protocol::HistoryResolution shown(history::Resolution resolution) {
-  switch (resolution) {
-    case history::Resolution::reading:
-      return protocol::HistoryResolution::reading;
-    case history::Resolution::ten_seconds:
-      return protocol::HistoryResolution::ten_seconds;
-    case history::Resolution::minute:
-      break;
-  }
-  return protocol::HistoryResolution::minute;
-}
-
 // `about` says which GPU it is.
 protocol::History history_of(const Answer& answer, protocol::History about) {
   const Question& question = answer.question;
@@ -64,7 +54,8 @@ protocol::History history_of(const Answer& answer, protocol::History about) {
   if (row.dimension != Dimension::none) about.element = element_of(row.dimension, question.element);
   about.unit = unit_info(row.unit).symbol;
   about.counter = row.kind == Kind::counter;
-  about.resolution = shown(answer.resolution);
+  about.resolution = enum_from_name<protocol::HistoryResolution>(enum_name(answer.resolution))
+                         .value_or(protocol::HistoryResolution::minute);
   about.step_ms = answer.step_ms;
   about.since = time_text(question.from_ms);
   about.until = time_text(question.until_ms);
@@ -141,7 +132,7 @@ history::History::Render renderer(Named gpu, bool csv) {
 }
 
 void get_history(Context& context, const Asked& asked, const protocol::HistoryQuery& query,
-                 Responder<protocol::History> respond) {
+                 const Responder<protocol::History>& respond) {
   if (context.history == nullptr) {
     return respond(Error{Errc::unavailable, "this daemon keeps no history"});
   }
@@ -156,18 +147,17 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
     gpu->about.bound =
         static_cast<double>(*bound) / static_cast<double>(unit_info(row.unit).json_divisor);
   }
-  const auto answer = std::make_shared<Responder<protocol::History>>(std::move(respond));
-  const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv), answer,
-                    csv](const std::function<void()>& ended) {
-    context.history->ask(question, render, [answer, csv, ended](Result<std::string> text) {
+  const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv),
+                    respond, csv](const std::function<void()>& ended) {
+    context.history->ask(question, render, [respond, csv, ended](Result<std::string> text) {
       ended();
-      if (!text) return (*answer)(std::move(text).error());
+      if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
-      if (!csv) return answer->rendered(std::move(body));
-      answer->as_is({200, "text/csv; charset=utf-8", std::move(body)});
+      if (!csv) return respond.rendered(std::move(body));
+      respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
     });
   };
-  if (!context.questions.enter(asked.peer.party, ask)) (*answer)(too_many_questions());
+  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/router.h"
+#include "api/table.h"
 #include "base/json_reader.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/shares.h"
 #include "device/error.h"

@@ -1,5 +1,14 @@
 #include "api/lease_board.h"
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "api/context.h"
+
 namespace gpuyard::api {
 
 std::optional<lease::Outlook> LeaseBoard::place(const std::string& id) {
@@ -44,6 +53,173 @@ void LeaseBoard::tick() {
   if (followers_.empty()) return;
   timer_ = loop_.call_after(kPeriod, [this] { tick(); });
   for (const auto& [number, told] : followers_) told();
+}
+
+namespace {
+
+// So many GPUs, or users, are named; of the rest there is the count.
+constexpr std::size_t kMostNamed = 4;
+
+std::string join(const std::vector<std::string>& parts, std::string_view between) {
+  const std::size_t named = std::min(parts.size(), kMostNamed);
+  std::string text = fmt::format("{}", fmt::join(std::span(parts).first(named), between));
+  if (parts.size() > named) text += fmt::format("{}{} more", between, parts.size() - named);
+  return text;
+}
+
+std::string number_of(const Context& context, const DeviceId& id) {
+  const DeviceInfo* info = info_of(context, id);
+  return info == nullptr ? id : fmt::format("GPU {}", info->index);
+}
+
+// The GPUs that the claim could use if nothing stood against it, by index.
+std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
+  const lease::GpuBook& gpus = context.leases->gpus();
+  return gpus.names(gpus.eligible(wish));
+}
+
+// "GPU 0, GPU 1 (alice); GPU 2 (uid 1001, whose processes are not gone yet)"
+std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
+  for (const DeviceId& gpu : gpus) {
+    const auto id = board_of(context).holder(gpu);
+    const lease::Lease* lease = id ? context.leases->find(*id) : nullptr;
+    if (lease == nullptr) continue;
+    const bool drains = lease->state == lease::State::draining;
+    const std::string who =
+        person(context, lease->uid) + (drains ? ", whose processes are not gone yet" : "");
+    auto known = std::ranges::find(by_holder, who, [](const auto& one) { return one.first; });
+    if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {who, {}});
+    known->second.push_back(number_of(context, gpu));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [who, names] : by_holder) {
+    parts.push_back(fmt::format("{} ({})", join(names, ", "), who));
+  }
+  return join(parts, "; ");
+}
+
+std::string why_busy(Context& context, const lease::Wish& wish) {
+  const std::vector<DeviceId> gpus = fitting(context, wish);
+  const std::string holders = holders_of(context, gpus);
+  if (holders.empty()) return "the GPUs that fit are just being handed out";
+  return fmt::format(
+      "it needs {} of the {} GPUs that fit, and others have: {}. `gpuyard leases` "
+      "says until when",
+      wish.gpus, gpus.size(), holders);
+}
+
+// "GPU 3: cordoned by uid 0: fan (`gpuyard uncordon 3`)"
+std::string why_out_of_service(const Context& context, const lease::Wish& wish) {
+  std::vector<std::string> parts;
+  for (const DeviceId& gpu : fitting(context, wish)) {
+    const auto why = withheld_of(context, gpu);
+    if (!why || why->why == "squatted" || why->why == "unknown_process" || why->why == "in_use") {
+      continue;
+    }
+    std::string part = fmt::format("{}: {}", number_of(context, gpu), why->text);
+    if (why->why == "cordoned") part += fmt::format(" (`gpuyard uncordon {}`)", why->index);
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return "the GPUs that fit are not there now; `gpuyard devices` lists all";
+  return fmt::format("GPUs that fit are not handed out. {}. Who may control GPUs can change that",
+                     join(parts, "; "));
+}
+
+std::string squatter_text(const Context& context, const DeviceId& gpu, const lease::Seen& process,
+                          const Viewer& viewer) {
+  if (process.verdict == lease::Seen::Verdict::unknown) {
+    return fmt::format("{} by pid {}, which cannot be seen from here: end it where it runs",
+                       number_of(context, gpu), process.pid);
+  }
+  return fmt::format("{} by pid {} ({}, {}): `{}` makes it a lease", number_of(context, gpu),
+                     process.pid, process.command, person(context, process.uid),
+                     resolving(context, process, viewer));
+}
+
+std::string why_squatted(const Context& context, const lease::Wish& wish, const Viewer& viewer) {
+  const auto& outside = context.leases->gpus().outside();
+  std::vector<std::string> parts;
+  for (const DeviceId& gpu : fitting(context, wish)) {
+    const auto found = outside.find(gpu);
+    if (found == outside.end()) {
+      const auto why = context.leases->gpus().withheld(gpu);
+      if (why && why->first == "in_use") {
+        parts.push_back(fmt::format("{}: {}", number_of(context, gpu), why->second));
+      }
+      continue;
+    }
+    for (const lease::Seen& process : found->second) {
+      parts.push_back(squatter_text(context, gpu, process, viewer));
+    }
+  }
+  if (parts.empty()) return "GPUs that fit were used outside any lease until just now";
+  return fmt::format("GPUs that fit are used outside any lease: {}", join(parts, "; "));
+}
+
+std::string why_memory(const lease::Wish& wish) {
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  return fmt::format(
+      "too few of the GPUs that fit have {:.1f} GiB of free memory; wait, or ask "
+      "for less with --min-free",
+      static_cast<double>(wish.min_free_bytes) / kGiB);
+}
+
+std::string text_of(Context& context, const lease::Lease& lease, lease::Hindrance why,
+                    const Viewer& viewer) {
+  using enum lease::Hindrance;
+  switch (why) {
+    case busy:
+      return why_busy(context, lease.wish);
+    case behind_earlier:
+      return "free GPUs are kept for a claim that came before. `gpuyard queue` shows the order; "
+             "who says with --max-time to be done soon may go first";
+    case quota:
+      return fmt::format(
+          "{} has as many GPUs as one user may have at a time; release one "
+          "(`gpuyard leases`, `gpuyard lease release ID`), or wait",
+          person(context, lease.uid));
+    case out_of_service:
+      return why_out_of_service(context, lease.wish);
+    case squatted:
+      return why_squatted(context, lease.wish, viewer);
+    case memory:
+      return why_memory(lease.wish);
+    case not_open:
+      break;
+  }
+  const auto closed = context.leases->closed();
+  return closed ? closed->message : "nothing is handed out for a moment";
+}
+
+}  // namespace
+
+LeaseBoard& board_of(Context& context) {
+  if (!context.lease_board) {
+    context.lease_board = std::make_shared<LeaseBoard>(*context.loop, *context.leases);
+  }
+  return *context.lease_board;
+}
+
+protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
+                              const lease::Outlook& outlook, const Viewer& viewer) {
+  protocol::LeasePlace place;
+  place.position = static_cast<std::int64_t>(outlook.position);
+  place.why = enum_name(outlook.why);
+  place.text = text_of(context, lease, outlook.why, viewer);
+  if (outlook.expected) {
+    const Duration left = std::max(*outlook.expected - context.loop->now(), Duration::zero());
+    place.expected_s = std::chrono::duration<double>(left).count();
+  }
+  return place;
+}
+
+protocol::Lease placed_view_of(Context& context, const lease::Lease& lease, const Viewer& viewer) {
+  protocol::Lease view = view_of(context, lease, viewer);
+  if (lease.state != lease::State::waiting) return view;
+  const auto outlook = board_of(context).place(lease.id);
+  if (outlook) view.place = place_of(context, lease, *outlook, viewer);
+  return view;
 }
 
 }  // namespace gpuyard::api

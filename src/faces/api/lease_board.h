@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "api/lease_view.h"
 #include "base/loop.h"
 #include "lease/leases.h"
 
@@ -44,5 +45,16 @@ class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
   std::uint64_t next_ = 0;
   Subscription timer_;
 };
+
+// Why somebody waits, in words: what it is, why, and what to do.
+
+// The board of all streams and answers; made when it is first wanted.
+LeaseBoard& board_of(Context&);
+
+protocol::LeasePlace place_of(Context&, const lease::Lease&, const lease::Outlook&,
+                              const Viewer& = {});
+
+// A lease with its place, if it has one that is known.
+protocol::Lease placed_view_of(Context&, const lease::Lease&, const Viewer& = {});
 
 }  // namespace gpuyard::api

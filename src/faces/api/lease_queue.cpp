@@ -1,25 +1,31 @@
 // Who has which GPU, who waits for one, and what is not handed out at all.
-#include <algorithm>
+#include "api/lease_queue.h"
 
-#include "api/gpu_names.h"
-#include "api/handlers.h"
-#include "api/queue_text.h"
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/lease_board.h"
+#include "api/table.h"
+#include "base/json_writer.h"
 
 namespace gpuyard::api {
 namespace {
 
 // Once it is done, what is true of those GPUs then.
 lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
-                                Responder<protocol::Cordoned> respond) {
-  const auto shared = std::make_shared<Responder<protocol::Cordoned>>(std::move(respond));
-  return [&context, gpus = std::move(gpus), shared](const Result<void>& done) {
-    if (!done) return (*shared)(done.error());
-    (*shared)(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
+                                const Responder<protocol::Cordoned>& respond) {
+  return [&context, gpus = std::move(gpus), respond](const Result<void>& done) {
+    if (!done) return respond(done.error());
+    respond(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
   };
 }
 
 void get_leases(Context& context, const Asked& asked, const NoParams&,
-                Responder<protocol::Leases> respond) {
+                const Responder<protocol::Leases>& respond) {
   auto live = context.leases->with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
@@ -30,20 +36,18 @@ void get_leases(Context& context, const Asked& asked, const NoParams&,
 }
 
 void get_queue(Context& context, const Asked& asked, const NoParams&,
-               Responder<protocol::Queue> respond) {
+               const Responder<protocol::Queue>& respond) {
   if (!context.queue_text) context.queue_text = std::make_shared<QueueText>(context);
-  // Shared, because a std::function must be copyable; answered once all the same.
-  const auto shared = std::make_shared<Responder<protocol::Queue>>(std::move(respond));
   context.queue_text->ask(viewer_of(asked.principal),
-                          [shared](const QueueText::Text& text) { shared->rendered(text); });
+                          [respond](const QueueText::Text& text) { respond.rendered(text); });
 }
 
-void get_load(Context& context, const NoParams&, Responder<protocol::Load> respond) {
+void get_load(Context& context, const NoParams&, const Responder<protocol::Load>& respond) {
   respond(load_of(*context.leases));
 }
 
 void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                 const protocol::CordonWish& body, Responder<protocol::Cordoned> respond) {
+                 const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
   if (body.reason.empty()) {
     return respond(Error{Errc::invalid, "body: /reason: say why; everybody who waits is told"});
   }
@@ -52,15 +56,14 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
   const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
   context.leases->cordon(caller_of(asked), *gpus, body.reason,
-                         answer_with(context, *gpus, std::move(respond)));
+                         answer_with(context, *gpus, respond));
 }
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                   Responder<protocol::Cordoned> respond) {
+                   const Responder<protocol::Cordoned>& respond) {
   const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
-  context.leases->uncordon(caller_of(asked), *gpus,
-                           answer_with(context, *gpus, std::move(respond)));
+  context.leases->uncordon(caller_of(asked), *gpus, answer_with(context, *gpus, respond));
 }
 
 }  // namespace
@@ -81,6 +84,130 @@ std::vector<BoundRoute> cordon_routes() {
       bind(protocol::kCordon, &cordon_gpus),
       bind(protocol::kUncordon, &uncordon_gpus),
   };
+}
+
+namespace {
+
+std::string row_text(Context& context, const lease::Lease& lease, const lease::Outlook& outlook,
+                     const Viewer& viewer) {
+  protocol::Lease view = view_of(context, lease, viewer);
+  view.place = place_of(context, lease, outlook, viewer);
+  return json::to_json(view);
+}
+
+// All but those who wait.
+protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
+  const lease::Leases& leases = *context.leases;
+  protocol::Queue queue;
+  queue.simulated = simulated(context);
+  queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
+  for (const auto& [gpu, outside] : leases.gpus().outside()) {
+    for (const lease::Seen& process : outside) {
+      if (process.verdict != lease::Seen::Verdict::outsider) continue;
+      queue.squatters.push_back(squatter_of(context, gpu, process, viewer));
+    }
+  }
+  std::ranges::sort(queue.squatters, {},
+                    [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
+  std::vector<DeviceId> all;
+  for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
+  queue.withheld = withheld_among(context, all);
+  queue.notes = leases.notes();
+  return queue;
+}
+
+bool has_squatter(const lease::GpuBook& gpus, uid_t uid) {
+  return std::ranges::any_of(gpus.outside(), [&](const auto& one) {
+    return std::ranges::count(one.second, uid, &lease::Seen::uid) > 0;
+  });
+}
+
+std::string page_of(const Context& context, const Viewer& viewer, const std::string& rows) {
+  std::string text = json::to_json(rest_of(context, viewer));
+  constexpr std::string_view kNone = "\"waiting\":[";
+  return text.insert(text.find(kNone) + kNone.size(), rows);
+}
+
+}  // namespace
+
+void QueueText::ask(const Viewer& viewer, Told told) {
+  if (context_.leases->pending_claimers() <= kFew) {
+    const auto look = look_now();
+    std::string rows;
+    for (const Row& row : look->rows) {
+      if (!rows.empty()) rows += ',';
+      rows += row_text(context_, *context_.leases->find(row.lease), row.outlook, viewer);
+    }
+    return told(std::make_shared<const std::string>(page_of(context_, viewer, rows)));
+  }
+  if (!newest_ || context_.loop->now() - newest_->at >= kToldAgain) newest_ = look_now();
+  const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
+  Page& page = found->second;
+  if (page.text) return told(page.text);
+  page.asked.push_back(std::move(told));
+  if (!is_new) return;
+  page.viewer = viewer;
+  jobs_.push_back({newest_, &page, {}});
+  if (jobs_.size() == 1) work();
+}
+
+std::shared_ptr<QueueText::Look> QueueText::look_now() const {
+  auto look = std::make_shared<Look>();
+  look->at = context_.loop->now();
+  for (lease::WaitingOutlook& one : context_.leases->outlooks(kMostShown)) {
+    const lease::Lease* lease = context_.leases->find(one.lease);
+    if (lease == nullptr || lease->state != lease::State::waiting) continue;
+    look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
+  }
+  return look;
+}
+
+std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
+  if (!viewer.local()) return "tcp";
+  if (viewer.admin) return "admin";
+  const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
+  const bool his_own = waits || has_squatter(context_.leases->gpus(), *viewer.uid);
+  return his_own ? std::to_string(*viewer.uid) : "local";
+}
+
+// For strangers a row is rendered once, whoever is the first of them.
+void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
+  const lease::Lease* lease = context_.leases->find(row.lease);
+  // It may have changed since it was looked at.
+  if (lease == nullptr || lease->state != lease::State::waiting) return;
+  if (!rows.empty()) rows += ',';
+  if (viewer.owns(row.uid)) {
+    rows += row_text(context_, *lease, row.outlook, viewer);
+    return;
+  }
+  std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
+  if (shared.empty()) {
+    const Viewer stranger{viewer.local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
+    shared = row_text(context_, *lease, row.outlook, stranger);
+  }
+  rows += shared;
+}
+
+void QueueText::work() {
+  Job& job = jobs_.front();
+  auto& rows = job.look->rows;
+  const std::size_t end = std::min(job.next + kRowsAtOnce, rows.size());
+  for (; job.next < end; ++job.next) add_row(rows[job.next], job.page->viewer, job.rows);
+  if (job.next == rows.size()) {
+    const Job done = std::move(job);
+    jobs_.pop_front();
+    tell(done);
+  }
+  if (jobs_.empty()) return;
+  context_.loop->post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->work();
+  });
+}
+
+void QueueText::tell(const Job& job) {
+  Page& page = *job.page;
+  page.text = std::make_shared<const std::string>(page_of(context_, page.viewer, job.rows));
+  for (const Told& told : std::exchange(page.asked, {})) told(page.text);
 }
 
 }  // namespace gpuyard::api

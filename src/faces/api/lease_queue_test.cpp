@@ -1,6 +1,6 @@
 #include "api/lease_routes_for_tests.h"
 
-#include "api/queue_text.h"
+#include "api/lease_queue.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 

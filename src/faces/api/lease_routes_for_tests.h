@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "api/caller_for_tests.h"
-#include "api/router.h"
+#include "api/table.h"
 #include "base/json_reader.h"
 #include "lease/world_for_tests.h"
 #include "telemetry/reader_for_tests.h"

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "api/alert_news.h"
-#include "api/lease_reasons.h"
+#include "api/alert_view.h"
+#include "api/lease_board.h"
+#include "api/lease_view.h"
 #include "base/json_writer.h"
 #include "http/event_stream.h"
 
@@ -27,7 +28,7 @@ bool another(std::optional<double> before, std::optional<double> now, double pas
 
 }  // namespace
 
-LeaseFeed::LeaseFeed(Context& context, lease::Lease now, const Viewer& viewer)
+LeaseStream::LeaseStream(Context& context, lease::Lease now, const Viewer& viewer)
     : context_(context), now_(std::move(now)), viewer_(viewer) {
   if (now_.state == lease::State::ended) return;
   attendance_ = context.leases->attend(now_.id, lease::Attendance::stream);
@@ -43,26 +44,26 @@ LeaseFeed::LeaseFeed(Context& context, lease::Lease now, const Viewer& viewer)
   });
 }
 
-void LeaseFeed::on_change(const lease::Lease& lease) {
+void LeaseStream::on_change(const lease::Lease& lease) {
   now_ = lease;
   changed_ = true;
   if (!waits()) seconds_.reset();
   more();
 }
 
-bool LeaseFeed::concerns(const protocol::Alert& alert) const {
+bool LeaseStream::concerns(const protocol::Alert& alert) const {
   return now_.state == lease::State::held && alert.gpu &&
          std::ranges::find(now_.gpus, alert.gpu->uuid) != now_.gpus.end();
 }
 
-void LeaseFeed::on_alert(const protocol::Alert& alert) {
+void LeaseStream::on_alert(const protocol::Alert& alert) {
   if (!concerns(alert)) return;
   if (alerts_.size() == kMostAlerts) alerts_.pop_front();
   alerts_.push_back(json::to_json(alert));
   more();
 }
 
-http::Chunk LeaseFeed::next() {
+http::Chunk LeaseStream::next() {
   if (!changed_ && !alerts_.empty()) {
     const std::string alert = std::move(alerts_.front());
     alerts_.pop_front();
@@ -78,12 +79,63 @@ http::Chunk LeaseFeed::next() {
   return http::event_chunk(protocol::kLeaseEvent, json::to_json(view));
 }
 
-bool LeaseFeed::moved() const {
+bool LeaseStream::moved() const {
   if (!place_ || !told_) return place_.has_value() != told_.has_value();
   return place_->position != told_->position || place_->why != told_->why ||
          place_->text != told_->text ||
          another(told_->expected_s, place_->expected_s,
                  seconds_between(*told_at_, context_.loop->now()));
+}
+
+void LeaseWait::begin(Context& context, const lease::Lease& now, Duration at_most,
+                      const std::shared_ptr<http::Presence>& client, Done done) {
+  if (now.state != lease::State::waiting) return done(now);
+  const std::shared_ptr<LeaseWait> wait(new LeaseWait(now, std::move(done)));
+  wait->start(context, at_most, client);
+}
+
+// What is registered here holds it, and leave() lets go of all.
+void LeaseWait::start(Context& context, Duration at_most,
+                      const std::shared_ptr<http::Presence>& client) {
+  const auto self = shared_from_this();
+  attendance_ = context.leases->attend(now_.id, lease::Attendance::poll);
+  watch_ = context.leases->watch(now_.id, [self](const lease::Lease& lease) {
+    self->now_ = lease;
+    if (lease.state != lease::State::waiting) self->finish();
+  });
+  timer_ = context.loop->call_after(at_most, [self] { self->finish(); });
+  if (client) client->on_gone([self] { self->leave(); });
+}
+
+void LeaseWait::finish() {
+  const auto self = shared_from_this();
+  const Done done = std::exchange(done_, nullptr);
+  if (done) done(now_);
+  leave();
+}
+
+void LeaseWait::leave() {
+  const auto self = shared_from_this();
+  done_ = nullptr;
+  attendance_.reset();
+  watch_.reset();
+  timer_.reset();
+}
+
+void LeaseNews::start() {
+  timer_ = context_.loop->call_after(kLoadEvery, [this] { report(); });
+}
+
+void LeaseNews::on_change(const lease::Lease& now) {
+  ++context_.lease_changes;
+  // Of all GPUs or of none yet: whoever listens to one of them wants to know either way.
+  context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
+}
+
+void LeaseNews::report() {
+  start();
+  if (context_.events.listeners() == 0) return;
+  context_.events.report(protocol::kLoadEvent, json::to_json(load_of(*context_.leases)));
 }
 
 }  // namespace gpuyard::api

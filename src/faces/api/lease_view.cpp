@@ -1,8 +1,14 @@
 #include "api/lease_view.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "api/context.h"
+#include "api/table.h"
 
 namespace gpuyard::api {
 namespace {
@@ -164,6 +170,46 @@ protocol::Load load_of(const lease::Leases& leases) {
   load.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
   load.capacity = static_cast<std::int64_t>(load.gpu_pool.size());
   return load;
+}
+
+namespace {
+
+constexpr std::size_t kMostLeasesNamed = 5;
+
+Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
+  const auto named = std::span(found).first(std::min(found.size(), kMostLeasesNamed));
+  return {Errc::conflict,
+          fmt::format("{} leases begin with \"{}\": {}{}; say more of the one that is meant",
+                      found.size(), name, fmt::join(named, ", "),
+                      found.size() > kMostLeasesNamed ? ", ..." : "")};
+}
+
+}  // namespace
+
+Result<std::string> lease_named(const lease::Leases& leases, std::string_view name) {
+  std::vector<std::string> live;
+  std::vector<std::string> over;
+  const auto& all = leases.leases();
+  if (name.size() >= kShortestLeaseId) {
+    for (auto one = all.lower_bound(name); one != all.end() && one->first.starts_with(name);
+         ++one) {
+      (one->second.state == lease::State::ended ? over : live).push_back(one->first);
+    }
+  }
+  // No id is the beginning of another since one may not be chosen so; of older ones neither is
+  // meant more than the other.
+  if (leases.knows(name)) {
+    live.insert(live.end(), over.begin(), over.end());
+    if (live.size() > 1) return ambiguous(name, live);
+    return std::string(name);
+  }
+  const std::vector<std::string>& meant = live.empty() ? over : live;
+  if (meant.size() == 1) return meant.front();
+  if (meant.size() > 1) return ambiguous(name, meant);
+  return Error{Errc::not_found,
+               fmt::format("there is no lease \"{}\"; one that is over is forgotten after a day. "
+                           "`gpuyard leases` and `gpuyard queue` list those that are not",
+                           name)};
 }
 
 }  // namespace gpuyard::api

@@ -6,14 +6,18 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "api/context.h"
-#include "api/table.h"
+#include "api/principal.h"
+#include "base/result.h"
 #include "lease/leases.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::api {
+
+struct Asked;
+struct Context;
 
 // For whom something is shown. By default for anybody, as over TCP.
 struct Viewer {
@@ -46,5 +50,13 @@ protocol::Squatter squatter_of(const Context&, const DeviceId&, const lease::See
 std::string resolving(const Context&, const lease::Seen&, const Viewer&);
 
 protocol::Load load_of(const lease::Leases&);
+
+// The lease that somebody means by its id or the beginning of it.
+
+inline constexpr std::size_t kShortestLeaseId = 4;
+
+// One whose id begins so, if no other does; where several do, the only one that is not over.
+// Errors: not_found, conflict, which names them.
+Result<std::string> lease_named(const lease::Leases&, std::string_view name);
 
 }  // namespace gpuyard::api

@@ -1,46 +1,48 @@
 // Claims and what becomes of them. What they mean is leasing's business; who asks is the kernel's.
+#include <utility>
 
-#include "api/handlers.h"
-#include "api/lease_ids.h"
-#include "api/lease_reasons.h"
+#include <fmt/format.h>
+
+#include "api/context.h"
+#include "api/lease_board.h"
 #include "api/lease_stream.h"
-#include "api/lease_wait.h"
+#include "api/lease_view.h"
+#include "api/table.h"
 #include "http/event_stream.h"
-#include "http/limits.h"
+#include "http/server.h"
+#include "protocol/energy.h"
 
 namespace gpuyard::api {
 namespace {
 
 using protocol::LeaseAnswer;
 using LeaseResponder = Responder<LeaseAnswer>;
-// Shared, because a std::function must be copyable; answered once all the same.
-using Shared = std::shared_ptr<LeaseResponder>;
 
 static_assert(protocol::kLatestAnswer + std::chrono::seconds(10) <= http::Limits{}.handler,
               "the server would answer before a claim does");
 
-lease::Leases::Answer answer_with(Context& context, const Viewer& viewer, LeaseResponder respond) {
-  const auto shared = std::make_shared<LeaseResponder>(std::move(respond));
-  return [&context, viewer, shared](const Result<lease::Lease>& lease) {
-    if (!lease) return (*shared)(lease.error());
-    (*shared)(answer_of(context, placed_view_of(context, *lease, viewer)));
+lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
+                                  const LeaseResponder& respond) {
+  return [&context, viewer, respond](const Result<lease::Lease>& lease) {
+    if (!lease) return respond(lease.error());
+    respond(answer_of(context, placed_view_of(context, *lease, viewer)));
   };
 }
 
 void answer_claim(Context& context, const lease::Lease& lease, const Viewer& viewer, bool stream,
                   Duration at_most, const std::shared_ptr<http::Presence>& client,
-                  const Shared& respond) {
+                  const LeaseResponder& respond) {
   if (stream) {
-    return respond->as_is(http::event_stream(std::make_shared<LeaseFeed>(context, lease, viewer)));
+    return respond.as_is(http::event_stream(std::make_shared<LeaseStream>(context, lease, viewer)));
   }
   LeaseWait::begin(context, lease, at_most, client,
                    [&context, viewer, respond](const lease::Lease& now) {
-                     (*respond)(answer_of(context, placed_view_of(context, now, viewer)));
+                     respond(answer_of(context, placed_view_of(context, now, viewer)));
                    });
 }
 
 void claim_lease(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::LeaseWish& body, LeaseResponder respond) {
+                 const protocol::LeaseWish& body, const LeaseResponder& respond) {
   const lease::Lease* known = context.leases->find(body.id.value_or(""));
   auto wish = protocol::wish_of(body, *context.telemetry.latest(), known ? &known->wish : nullptr);
   if (!wish) {
@@ -51,18 +53,17 @@ void claim_lease(Context& context, const Asked& asked, const NoParams&,
   }
   auto at_most = protocol::answer_within_of(body);
   if (!at_most) return respond(std::move(at_most).error().in("body"));
-  const auto shared = std::make_shared<LeaseResponder>(std::move(respond));
   context.leases->claim(caller_of(asked), body.id.value_or(""), *wish,
                         [&context, viewer = viewer_of(asked.principal),
                          stream = body.stream.value_or(false), at_most = *at_most,
-                         client = asked.peer.presence, shared](const Result<lease::Lease>& lease) {
-                          if (!lease) return (*shared)(lease.error());
-                          answer_claim(context, *lease, viewer, stream, at_most, client, shared);
+                         client = asked.peer.presence, respond](const Result<lease::Lease>& lease) {
+                          if (!lease) return respond(lease.error());
+                          answer_claim(context, *lease, viewer, stream, at_most, client, respond);
                         });
 }
 
 void adopt_lease(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::AdoptWish& body, LeaseResponder respond) {
+                 const protocol::AdoptWish& body, const LeaseResponder& respond) {
   if (asked.principal.contained) {
     return respond(Error{Errc::denied,
                          "over this socket the daemon cannot know whose process a number is: "
@@ -75,11 +76,11 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
   if (body.pid == 0)
     return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
   context.leases->adopt(caller_of(asked), body.pid, note,
-                        answer_with(context, viewer_of(asked.principal), std::move(respond)));
+                        answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
-               LeaseResponder respond) {
+               const LeaseResponder& respond) {
   const auto id = lease_named(*context.leases, name.lease);
   if (!id) return respond(id.error());
   respond(answer_of(
@@ -87,7 +88,7 @@ void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& 
 }
 
 void release_lease(Context& context, const Asked& asked, const protocol::ReleaseQuery& query,
-                   LeaseResponder respond) {
+                   const LeaseResponder& respond) {
   lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or(""), 0};
   if (auto fits = protocol::check_length("reason", how.reason, protocol::kLongestReason); !fits) {
     return respond(std::move(fits).error());
@@ -103,27 +104,27 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
   const auto id = lease_named(*context.leases, query.lease);
   if (!id) return respond(id.error());
   context.leases->release(caller_of(asked), *id, how,
-                          answer_with(context, viewer_of(asked.principal), std::move(respond)));
+                          answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
-                 const protocol::RenewWish& body, LeaseResponder respond) {
+                 const protocol::RenewWish& body, const LeaseResponder& respond) {
   auto ttl = protocol::ttl_of(body);
   if (!ttl) return respond(std::move(ttl).error().in("body"));
   const auto id = lease_named(*context.leases, name.lease);
   if (!id) return respond(id.error());
   context.leases->renew(caller_of(asked), *id, *ttl, body.fence,
-                        answer_with(context, viewer_of(asked.principal), std::move(respond)));
+                        answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
-                      const protocol::MemberWish& body, LeaseResponder respond) {
+                      const protocol::MemberWish& body, const LeaseResponder& respond) {
   if (body.pid == 0)
     return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
   const auto id = lease_named(*context.leases, name.lease);
   if (!id) return respond(id.error());
   context.leases->add_member(caller_of(asked), *id, body.pid, body.fence,
-                             answer_with(context, viewer_of(asked.principal), std::move(respond)));
+                             answer_with(context, viewer_of(asked.principal), respond));
 }
 
 }  // namespace
@@ -134,6 +135,78 @@ std::vector<BoundRoute> lease_routes() {
       bind(protocol::kLease, &get_lease),   bind(protocol::kRelease, &release_lease),
       bind(protocol::kRenew, &renew_lease), bind(protocol::kAddMember, &add_lease_member),
   };
+}
+
+// What was used under leases: by user, day, GPU or lease.
+namespace {
+
+using usage::UseBy;
+using usage::UseQuestion;
+using UsageResponder = Responder<protocol::Usage>;
+
+constexpr double kUsualSeconds = std::chrono::seconds(std::chrono::days(7)).count();
+
+UseQuestion question_of(const protocol::UsageQuery& query, WallTime now) {
+  UseQuestion question;
+  question.by = query.by.value_or(question.by);
+  const std::chrono::duration<double> since(query.since_s.value_or(kUsualSeconds));
+  const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(since);
+  question.since = std::chrono::floor<std::chrono::days>(now - ago);
+  return question;
+}
+
+protocol::UserNames names_in(const Context& context, const usage::UseAnswer& answer) {
+  protocol::UserNames names;
+  for (const usage::UseSum& sum : answer.sums) {
+    if (!sum.uid || !context.user_name) continue;
+    if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
+  }
+  return names;
+}
+
+// Once the names of its users are known, or cannot be had in time.
+void when_named(const Context& context, const UseQuestion& question, const usage::UseAnswer& answer,
+                std::function<void()> then) {
+  if (question.by != UseBy::user || !context.learn_users) return then();
+  std::vector<std::uint32_t> users;
+  for (const usage::UseSum& sum : answer.sums) users.push_back(sum.uid.value_or(0));
+  context.learn_users(users, std::move(then));
+}
+
+void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bool csv) {
+  if (!csv) return respond(usage);
+  auto body = std::make_shared<const std::string>(protocol::kUsageCsvHeader + csv_of(usage));
+  respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
+}
+
+void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery& query,
+               const UsageResponder& respond) {
+  if (context.use == nullptr) {
+    return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
+  }
+  const bool csv = query.format == protocol::TextFormat::csv;
+  UseQuestion question = question_of(query, context.loop->wall());
+  question.simulated = simulated(context);
+  const auto ask = [&context, respond, question, csv](const std::function<void()>& ended) {
+    const auto told = [&context, respond, question, csv, ended](Result<usage::UseAnswer> got) {
+      ended();
+      if (!got) return respond(std::move(got).error());
+      const auto answer = std::make_shared<const usage::UseAnswer>(*std::move(got));
+      when_named(context, question, *answer, [&context, respond, question, csv, answer] {
+        auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
+        usage.notes = context.use->notes();
+        answer_with(respond, usage, csv);
+      });
+    };
+    context.use->ask(question, told);
+  };
+  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+}
+
+}  // namespace
+
+std::vector<BoundRoute> usage_routes() {
+  return {bind(protocol::kUsage, &get_usage)};
 }
 
 }  // namespace gpuyard::api

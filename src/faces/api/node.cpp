@@ -1,7 +1,12 @@
 // The node: its driver, its metrics, and whether the daemon is alive and ready.
-#include "api/figures.h"
-#include "api/handlers.h"
-#include "base/host_name.h"
+#include "api/node.h"
+
+#include <algorithm>
+
+#include "andon/alert.h"
+#include "api/context.h"
+#include "api/table.h"
+#include "base/clock.h"
 #include "device/error.h"
 #include "metrics/prometheus.h"
 
@@ -25,13 +30,14 @@ std::string render_metrics(const Context& context, metrics::Format format) {
                          context.metrics_dialect);
 }
 
-void get_driver(Context& context, const NoParams&, Responder<protocol::DriverInfo> respond) {
+void get_driver(Context& context, const NoParams&, const Responder<protocol::DriverInfo>& respond) {
   const DriverState& driver = context.telemetry.latest()->driver;
   if (!driver.initialised) return respond(Error{Errc::unavailable, driver.why});
   respond(protocol::driver_info_of(driver.info));
 }
 
-void get_metrics(Context& context, const Asked& asked, const NoParams&, Responder<Text> respond) {
+void get_metrics(Context& context, const Asked& asked, const NoParams&,
+                 const Responder<Text>& respond) {
   // Both only grow, so that their sum is another whenever one of them is.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
   const metrics::Format format = metrics::format_for(asked.accept);
@@ -42,11 +48,11 @@ void get_metrics(Context& context, const Asked& asked, const NoParams&, Responde
   respond.as_is(std::move(response));
 }
 
-void get_health(Context& context, const NoParams&, Responder<protocol::Health> respond) {
+void get_health(Context& context, const NoParams&, const Responder<protocol::Health>& respond) {
   respond(protocol::Health{"ok", context.version});
 }
 
-void get_ready(Context& context, const NoParams&, Responder<protocol::Readiness> respond) {
+void get_ready(Context& context, const NoParams&, const Responder<protocol::Readiness>& respond) {
   const auto readiness = protocol::readiness_of(*context.telemetry.latest());
   respond(readiness, readiness.ready ? 200 : 503);
 }
@@ -63,6 +69,38 @@ std::vector<BoundRoute> node_routes() {
       bind(protocol::kHealth, &get_health),
       bind(protocol::kReady, &get_ready),
   };
+}
+
+metrics::LeaseFigures lease_figures(const lease::Leases& leases) {
+  metrics::LeaseFigures figures;
+  for (const auto& [id, gpu] : leases.gpus().gpus()) {
+    figures.gpus.emplace_back(gpu.info.index, leases.leased(id));
+  }
+  std::ranges::sort(figures.gpus);
+  figures.held = leases.with_gpus().size();
+  figures.waiting = leases.pending_claimers();
+  figures.grants = leases.last_fence();
+  return figures;
+}
+
+metrics::AlertFigures alert_figures(const Context& context) {
+  const andon::Board& board = *context.alerts;
+  metrics::AlertFigures figures;
+  for (const andon::Alert& alert : board.engine().firing()) {
+    figures.firing.push_back({alert.rule, std::string(name_of(andon::level_of(alert.severity))),
+                              alert.severity, alert.gpu.empty() ? std::nullopt : alert.index,
+                              alert.acknowledged.has_value(), board.silences().covers(alert)});
+  }
+  figures.pending = board.engine().pending(context.loop->now()).size();
+  figures.rules = static_cast<std::size_t>(
+      std::ranges::count(board.engine().rules(), true, &andon::Rule::enabled));
+  figures.tick = context.alert_cost;
+  if (context.alert_sinks == nullptr) return figures;
+  for (const protocol::Sink& sink : context.alert_sinks->sinks()) {
+    figures.sinks.push_back({sink.name, sink.kind, static_cast<std::size_t>(sink.queued),
+                             sink.delivered_total, sink.retries_total, sink.dead_letters_total});
+  }
+  return figures;
 }
 
 }  // namespace gpuyard::api

@@ -1,32 +1,48 @@
 // The API's description, OpenAPI 3.1, derived from the route table.
+#include "api/openapi.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
 #include <boost/json.hpp>
 
-#include "api/handlers.h"
-#include "api/router.h"
-#include "base/ascii.h"
-#include "base/json_schema.h"
+#include "api/context.h"
+#include "api/examples.h"
+#include "api/table.h"
+#include "base/json_writer.h"
+#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {
 
 namespace bj = boost::json;
 
-// Moves every schema that has a name among `shared` and refers to it from where it stood.
-bj::value refer(bj::value schema, bj::object& shared) {
+// What the parts of the description share.
+struct Parts {
+  Examples examples = {};
+  bj::object schemas = {};  // by their names
+};
+
+// Moves every schema that has a name among the shared ones and refers to it from where it stood.
+bj::value refer(bj::value schema, Parts& parts) {
   auto* object = schema.if_object();
   if (object == nullptr) return schema;
   if (auto* properties = object->if_contains("properties")) {
     for (auto& property : properties->as_object()) {
-      property.value() = refer(std::move(property.value()), shared);
+      property.value() = refer(std::move(property.value()), parts);
     }
   }
   for (const char* inner : {"items", "additionalProperties"}) {
-    if (auto* found = object->if_contains(inner)) *found = refer(std::move(*found), shared);
+    if (auto* found = object->if_contains(inner)) *found = refer(std::move(*found), parts);
   }
   const auto* title = object->if_contains("title");
   if (title == nullptr) return schema;
   const std::string name(title->as_string());
-  shared[name] = std::move(schema);
+  parts.schemas[name] = std::move(schema);
   return bj::object{{"$ref", "#/components/schemas/" + name}};
 }
 
@@ -36,7 +52,7 @@ constexpr std::string_view kPathWord = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
 // Not empty, and no control character.
 constexpr std::string_view kQueryText = R"(^[^\x00-\x1f\x7f]+$)";
 
-bj::array parameters_of(const BoundRoute& route) {
+bj::array parameters_of(const BoundRoute& route, const Examples& examples) {
   bj::array parameters;
   const bj::object schema = json::schema(*route.parameters);
   for (const auto& property : schema.at("properties").as_object()) {
@@ -57,7 +73,7 @@ bj::array parameters_of(const BoundRoute& route) {
       parameter["description"] = *description;
       field.erase("description");
     }
-    if (const auto example = parameter_example(route.info, name); !example.empty()) {
+    if (const auto example = examples.parameter(route.info, name); !example.empty()) {
       parameter["example"] = example;
     }
     parameter["schema"] = std::move(field);
@@ -66,8 +82,8 @@ bj::array parameters_of(const BoundRoute& route) {
   return parameters;
 }
 
-bj::value answer_schema_of(const BoundRoute& route, bj::object& shared) {
-  if (route.answer != nullptr) return refer(json::schema(*route.answer), shared);
+bj::value answer_schema_of(const BoundRoute& route, Parts& parts) {
+  if (route.answer != nullptr) return refer(json::schema(*route.answer), parts);
   const bool json = route.info.produces == "application/json";
   return bj::object{{"type", json ? "object" : "string"}};
 }
@@ -81,20 +97,21 @@ bj::object response_of(std::string_view description, std::string_view type, bj::
   return {{"description", description}, {"content", std::move(content)}};
 }
 
-bj::value answer_example_of(const BoundRoute& route) {
-  if (route.example != nullptr) return bj::parse(route.example());
-  const std::string_view text = text_example(route.info);
+bj::value answer_example_of(const BoundRoute& route, const Examples& examples) {
+  const bj::value* record = route.answer ? examples.record(route.answer->title) : nullptr;
+  if (record != nullptr) return *record;
+  const std::string_view text = examples.text(route.info);
   return text.empty() ? bj::value() : bj::value(text);
 }
 
 // {"error": {"code", "message"}}, or {"detail": message}.
-bj::value error_schema_of(protocol::ErrorShape shape, bj::object& shared) {
+bj::value error_schema_of(protocol::ErrorShape shape, Parts& parts) {
   const bj::object text{{"type", "string"}};
   bj::object detail{{"title", "Detail"},
                     {"type", "object"},
                     {"properties", {{"detail", text}}},
                     {"required", bj::array{"detail"}}};
-  if (shape == protocol::ErrorShape::detail) return refer(std::move(detail), shared);
+  if (shape == protocol::ErrorShape::detail) return refer(std::move(detail), parts);
   bj::object inner{{"type", "object"},
                    {"properties", {{"code", text}, {"message", text}}},
                    {"required", bj::array{"code", "message"}}};
@@ -102,7 +119,7 @@ bj::value error_schema_of(protocol::ErrorShape shape, bj::object& shared) {
                    {"type", "object"},
                    {"properties", {{"error", std::move(inner)}}},
                    {"required", bj::array{"error"}}};
-  return refer(std::move(error), shared);
+  return refer(std::move(error), parts);
 }
 
 std::string_view description_of(Errc code) {
@@ -120,11 +137,11 @@ std::string_view description_of(Errc code) {
   }
 }
 
-void put_failure(bj::object& responses, const BoundRoute& route, Errc code, bj::object& shared) {
-  const http::Response response = render_error(route.info, error_example(code, route.info));
+void put_failure(bj::object& responses, const BoundRoute& route, Errc code, Parts& parts) {
+  const http::Response response = render_error(route.info, parts.examples.error(code, route.info));
   responses[std::to_string(response.status)] =
       response_of(description_of(code), response.content_type,
-                  error_schema_of(route.info.errors, shared), bj::parse(*response.body));
+                  error_schema_of(route.info.errors, parts), bj::parse(*response.body));
 }
 
 std::string_view also_answers(int status) {
@@ -132,10 +149,10 @@ std::string_view also_answers(int status) {
                                           : "Not yet; the answer says why.";
 }
 
-bj::object responses_of(const BoundRoute& route, bj::object& shared) {
+bj::object responses_of(const BoundRoute& route, Parts& parts) {
   bj::object responses;
-  bj::object ok = response_of("OK", route.info.produces, answer_schema_of(route, shared),
-                              answer_example_of(route));
+  bj::object ok = response_of("OK", route.info.produces, answer_schema_of(route, parts),
+                              answer_example_of(route, parts.examples));
   for (const std::string_view other : {route.info.csv, route.info.also_produces}) {
     if (!other.empty()) ok["content"].as_object()[other] = {{"schema", {{"type", "string"}}}};
   }
@@ -143,34 +160,34 @@ bj::object responses_of(const BoundRoute& route, bj::object& shared) {
   if (route.info.also_answers_with != 0) {
     responses[std::to_string(route.info.also_answers_with)] =
         response_of(also_answers(route.info.also_answers_with), route.info.produces,
-                    answer_schema_of(route, shared), {});
+                    answer_schema_of(route, parts), {});
   }
-  put_failure(responses, route, Errc::invalid, shared);
-  if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, shared);
-  for (const Errc code : route.info.failures) put_failure(responses, route, code, shared);
+  put_failure(responses, route, Errc::invalid, parts);
+  if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, parts);
+  for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
   responses["default"] = response_of(
       "Refused before the route was reached (405, 408, 413, 414, 421, 431) or busy (503).",
-      "application/json", error_schema_of(protocol::ErrorShape::standard, shared), {});
+      "application/json", error_schema_of(protocol::ErrorShape::standard, parts), {});
   return responses;
 }
 
 // Every body we take has a default for each of its fields, or says which are required.
-bj::object request_body_of(const BoundRoute& route, bj::object& shared) {
+bj::object request_body_of(const BoundRoute& route, Parts& parts) {
   bj::object schema = json::schema(*route.body, json::Use::request);
   const bool required = !schema.at("required").as_array().empty();
-  bj::object media{{"schema", refer(std::move(schema), shared)},
-                   {"example", bj::parse(route.body_example())}};
+  bj::object media{{"schema", refer(std::move(schema), parts)},
+                   {"example", *parts.examples.record(route.body->title)}};
   return {{"required", required}, {"content", {{"application/json", std::move(media)}}}};
 }
 
-bj::object operation_of(const BoundRoute& route, bj::object& shared) {
+bj::object operation_of(const BoundRoute& route, Parts& parts) {
   bj::object operation{{"tags", bj::array{route.info.tag}},
                        {"summary", route.info.summary},
-                       {"responses", responses_of(route, shared)}};
-  if (auto parameters = parameters_of(route); !parameters.empty()) {
+                       {"responses", responses_of(route, parts)}};
+  if (auto parameters = parameters_of(route, parts.examples); !parameters.empty()) {
     operation["parameters"] = std::move(parameters);
   }
-  if (route.body != nullptr) operation["requestBody"] = request_body_of(route, shared);
+  if (route.body != nullptr) operation["requestBody"] = request_body_of(route, parts);
   return operation;
 }
 
@@ -180,11 +197,11 @@ bj::object tag(std::string_view name, std::string_view description) {
 
 std::string render(const Context& context) {
   bj::object paths;
-  bj::object shared;
+  Parts parts;
   for (const BoundRoute& route : table()) {
     auto& path = paths[route.info.pattern];
     if (!path.is_object()) path = bj::object{};
-    path.as_object()[to_lower(route.info.method)] = operation_of(route, shared);
+    path.as_object()[to_lower(route.info.method)] = operation_of(route, parts);
   }
   const bj::object document{
       {"openapi", "3.1.0"},
@@ -199,11 +216,11 @@ std::string render(const Context& context) {
                          tag("Alerts", "What is wrong, who looks after it, and who is told."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
-      {"components", {{"schemas", std::move(shared)}}}};
+      {"components", {{"schemas", std::move(parts.schemas)}}}};
   return bj::serialize(document);
 }
 
-void get_openapi(Context& context, const NoParams&, Responder<Text> respond) {
+void get_openapi(Context& context, const NoParams&, const Responder<Text>& respond) {
   constexpr std::uint64_t kForEver = 0;  // nothing in it changes while the daemon runs
   respond(Text{"application/json", context.openapi.get(kForEver, [&] { return render(context); })});
 }
@@ -212,6 +229,76 @@ void get_openapi(Context& context, const NoParams&, Responder<Text> respond) {
 
 std::vector<BoundRoute> openapi_routes() {
   return {bind(protocol::kOpenApi, &get_openapi)};
+}
+
+namespace {
+
+// Nothing but what this daemon serves: no inline script or style, no other host, no frame around
+// it. The page's style sheet has small images in it.
+constexpr std::string_view kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' "
+    "data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+void put_policy(http::Response& response) {
+  response.headers.push_back({"Content-Security-Policy", std::string(kPolicy)});
+  response.headers.push_back({"Referrer-Policy", "no-referrer"});
+  // Kept, and asked about each time: after an update the page must not be half an old one.
+  response.headers.push_back({"Cache-Control", "no-cache"});
+}
+
+// One for all answers; the ETag says what is in it.
+std::shared_ptr<const std::string> body_of(const DocsAsset& asset) {
+  static std::map<std::string, std::shared_ptr<const std::string>, std::less<>> bodies;
+  auto& body = bodies[std::string(asset.etag)];
+  if (!body) body = std::make_shared<const std::string>(asset.gzipped);
+  return body;
+}
+
+http::Response without_assets(std::string_view why) {
+  http::Response response(
+      503, "text/html; charset=utf-8",
+      fmt::format("<!doctype html><html lang=\"en\"><title>gpuyard</title><h1>No page here</h1>"
+                  "<p>This gpuyard was built without the files of its API page: {}.</p>"
+                  "<p>The description itself is at <a href=\"openapi.json\">openapi.json</a>.</p>"
+                  "</html>\n",
+                  why));
+  put_policy(response);
+  return response;
+}
+
+}  // namespace
+
+http::Response docs_response(const DocsAssets& assets, std::string_view name) {
+  if (assets.files.empty()) return without_assets(assets.why_missing);
+  const auto asset = std::ranges::find(assets.files, name, &DocsAsset::name);
+  if (asset == assets.files.end()) {
+    return http::error_response({Errc::not_found, fmt::format("/docs has no {}", name)});
+  }
+  http::Response response(200, std::string(asset->content_type), body_of(*asset));
+  response.gzipped = true;
+  response.etag = asset->etag;
+  put_policy(response);
+  return response;
+}
+
+namespace {
+
+void get_docs(Context&, const NoParams&, const Responder<Text>& respond) {
+  respond.as_is(docs_response(docs_assets(), kDocsPage));
+}
+
+void get_docs_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {
+  respond.as_is(docs_response(docs_assets(), asset.file));
+}
+
+}  // namespace
+
+std::vector<BoundRoute> docs_routes() {
+  return {
+      bind(protocol::kDocs, &get_docs),
+      bind(protocol::kDocsAsset, &get_docs_asset),
+  };
 }
 
 }  // namespace gpuyard::api

@@ -2,26 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/record.h"
+
 namespace gpuyard::api {
 namespace {
 
 using protocol::Scope;
-
-std::string_view name_of(Scope scope) {
-  switch (scope) {
-    case Scope::open:
-      return "open";
-    case Scope::read:
-      return "read";
-    case Scope::lease:
-      return "lease";
-    case Scope::control:
-      return "control";
-    case Scope::admin:
-      break;
-  }
-  return "admin";
-}
 
 // How to get what is missing.
 std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
@@ -71,8 +57,8 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
   if (principal.scope >= route.scope) return {};
   return Error{Errc::denied,
                fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}", route.method,
-                           route.pattern, name_of(route.scope), principal.name(),
-                           name_of(principal.scope), next_step(principal, route, authority))};
+                           route.pattern, enum_name(route.scope), principal.name(),
+                           enum_name(principal.scope), next_step(principal, route, authority))};
 }
 
 }  // namespace gpuyard::api

@@ -1,4 +1,8 @@
-// Who is asking, and what that allows. The kernel says who; this table says what.
+// Who is asking, and what that allows. The kernel says who is on a Unix socket (peer uid); nobody
+// says it for TCP, which is read-only and takes only requests whose Host field names this machine
+// or a configured name. A principal has one scope of open < read < lease < control < admin, and the
+// matched route's scope decides. Root and the daemon's own user are admin; members of the group
+// `gpuyard` may control.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +12,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "device/process_facts.h"
+#include "device/process.h"
 #include "http/message.h"
 #include "protocol/route.h"
 

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "api/caller_for_tests.h"
-#include "api/router.h"
-#include "base/manual_loop.h"
-#include "device/process_facts.h"
+#include "api/table.h"
+#include "base/manual_loop_for_tests.h"
+#include "device/process.h"
 
 namespace gpuyard::api {
 namespace {

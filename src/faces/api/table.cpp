@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "api/handlers.h"
+#include <fmt/format.h>
+
+#include "api/context.h"
 #include "base/json_writer.h"
+#include "base/text.h"
 
 namespace gpuyard::api {
 
@@ -60,10 +63,6 @@ http::Response render_error(const protocol::RouteInfo& route, const Error& error
   return {http_status_of(error.code), "application/json", std::move(body)};
 }
 
-void refuse(const protocol::RouteInfo& route, http::Reply& reply, const Error& error) {
-  reply(render_error(route, error));
-}
-
 void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status,
                 const json::Shape& shape, const void* answer) {
   std::string body;
@@ -79,6 +78,121 @@ Result<void> read_asked(const Asked& asked, const json::Shape& of_parameters, vo
   auto read = json::read(text, *of_body, body, json::UnknownFields::refuse);
   if (!read) return std::move(read).error().in("body");
   return {};
+}
+
+namespace {
+
+void put_header_field(NamedValues& parameters, const protocol::RouteInfo& route,
+                      const http::Request& request) {
+  const std::string_view value = request.header(route.header_field);
+  if (!value.empty()) parameters.emplace_back(parameter_of_header(route.header_field), value);
+}
+
+// Whether the client names CSV and not JSON, and left it to Accept.
+bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route) {
+  const std::string accepted = to_lower(request.header("Accept"));
+  return !route.csv.empty() && accepted.find(route.csv) != std::string::npos &&
+         accepted.find(route.produces) == std::string::npos &&
+         std::ranges::find(request.query, "format", &NamedValues::value_type::first) ==
+             request.query.end();
+}
+
+// What the client calls it, if that is short and plain; else our own number.
+std::string id_of(const http::Request& request) {
+  constexpr std::size_t kMost = 64;
+  const std::string_view given = request.header("X-Request-Id");
+  const bool plain = std::ranges::all_of(given, [](char c) { return c > ' ' && c <= '~'; });
+  return !given.empty() && given.size() <= kMost && plain ? std::string(given)
+                                                          : std::to_string(request.id);
+}
+
+// Who tried to change something and may not, is in the audit.
+void note_refusal(Context& context, const Principal& principal, const http::Request& request,
+                  const std::string& request_id, const protocol::RouteInfo& route,
+                  const Error& why) {
+  if (context.control == nullptr || route.scope < protocol::Scope::control) return;
+  const auto asker = asker_of(context, principal, false, request_id, request.received);
+  context.control->note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
+}
+
+http::Response not_found(const http::Request& request) {
+  return http::error_response(
+      {Errc::not_found,
+       fmt::format("there is no {}; /openapi.json lists what there is", request.path)});
+}
+
+http::Response wrong_method(const http::Request& request, const std::string& allowed) {
+  http::Response response =
+      http::error_response(405, "method_not_allowed",
+                           fmt::format("{} does not take {}; it takes {}", request.path,
+                                       name_of(request.method), allowed));
+  response.headers.push_back({"Allow", allowed});
+  return response;
+}
+
+}  // namespace
+
+std::string parameter_of_header(std::string_view field) {
+  std::string name = to_lower(field);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+std::optional<NamedValues> match(std::string_view pattern, std::string_view path) {
+  NamedValues found;
+  if (std::count(pattern.begin(), pattern.end(), '/') !=
+      std::count(path.begin(), path.end(), '/')) {
+    return std::nullopt;
+  }
+  while (!pattern.empty() || !path.empty()) {
+    const std::string_view wanted = take_until('/', pattern);
+    const std::string_view given = take_until('/', path);
+    const bool named = wanted.size() > 2 && wanted.front() == '{' && wanted.back() == '}';
+    if (named && !given.empty()) {
+      found.emplace_back(wanted.substr(1, wanted.size() - 2), given);
+    } else if (wanted != given) {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
+void Router::handle(http::Request request, http::Reply reply) {
+  std::string allowed;
+  // A path that is a route's own word for word is not also another's with a name in it.
+  const bool literal = std::ranges::any_of(
+      table(), [&](const BoundRoute& route) { return route.info.pattern == request.path; });
+  for (const BoundRoute& route : table()) {
+    if (literal && route.info.pattern != request.path) continue;
+    auto parameters = match(route.info.pattern, request.path);
+    if (!parameters) continue;
+    if (route.info.method != name_of(request.method)) {
+      allowed += allowed.empty() ? "" : ", ";
+      allowed += route.info.method;
+      continue;
+    }
+    const Principal principal = principal_of(request.peer, authority_);
+    const std::string request_id = id_of(request);
+    const auto permitted = authorise(principal, route.info, authority_);
+    const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
+    if (!permitted && !may_hold) {
+      note_refusal(context_, principal, request, request_id, route.info, permitted.error());
+      return reply(render_error(route.info, permitted.error()));
+    }
+    // Every answer of a simulated yard says so, also those whose body has no place for it.
+    if (simulated(context_)) {
+      reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
+    }
+    parameters->insert(parameters->end(), request.query.begin(), request.query.end());
+    put_header_field(*parameters, route.info, request);
+    if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
+    Asked asked{principal,  *std::move(parameters), std::move(request.body),
+                request_id, request.received,       std::move(request.peer)};
+    if (!permitted) asked.unless_holder = permitted.error();
+    if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
+    return route.call(context_, route.info, asked, std::move(reply));
+  }
+  reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
 }
 
 }  // namespace gpuyard::api

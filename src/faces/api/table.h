@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "api/examples.h"
+#include "api/context.h"
 #include "api/principal.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
@@ -33,48 +35,46 @@ struct Asked {
   std::string accept = {};  // of a route that also_produces something else
 };
 
-void refuse(const protocol::RouteInfo&, http::Reply&, const Error&);
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
                 const void* answer);
 
-// Answers one call, once, now or later.
+// Answers one call, now or later. Copies answer the same call, because a std::function must be
+// copyable; the first answer counts.
 template <class Answer>
 class Responder {
  public:
   Responder(const protocol::RouteInfo& route, http::Reply reply)
-      : route_(&route), reply_(std::move(reply)) {}
+      : route_(&route), reply_(std::make_shared<http::Reply>(std::move(reply))) {}
 
   // An answer with header fields of its own.
-  void as_is(http::Response response) { reply_(std::move(response)); }
+  void as_is(http::Response response) const { (*reply_)(std::move(response)); }
 
   // An answer that was rendered before.
-  void rendered(std::shared_ptr<const std::string> body) {
-    reply_(http::Response(route_->status, std::string(route_->produces), std::move(body)));
+  void rendered(std::shared_ptr<const std::string> body) const {
+    as_is({route_->status, std::string(route_->produces), std::move(body)});
   }
 
-  void operator()(const Result<Answer>& answer) { (*this)(answer, route_->status); }
+  void operator()(const Result<Answer>& answer) const { (*this)(answer, route_->status); }
 
-  void operator()(const Result<Answer>& answer, int status) {
-    if (!answer) return refuse(*route_, reply_, answer.error());
+  void operator()(const Result<Answer>& answer, int status) const {
+    if (!answer) return as_is(render_error(*route_, answer.error()));
     if constexpr (std::is_same_v<Answer, protocol::Text>) {
-      reply_(http::Response(status, answer->content_type, answer->body));
+      as_is({status, answer->content_type, answer->body});
     } else {
-      reply_json(*route_, reply_, status, json::shape_of<Answer>, &*answer);
+      reply_json(*route_, *reply_, status, json::shape_of<Answer>, &*answer);
     }
   }
 
  private:
   const protocol::RouteInfo* route_;
-  http::Reply reply_;
+  std::shared_ptr<http::Reply> reply_;
 };
 
 struct BoundRoute {
   protocol::RouteInfo info;
   const json::Shape* parameters = nullptr;
-  const json::Shape* body = nullptr;        // null where there is no body
-  std::string (*body_example)() = nullptr;  // null for that
-  const json::Shape* answer = nullptr;      // null for an answer that is not JSON
-  std::string (*example)() = nullptr;       // null for that, and where examples.h has none
+  const json::Shape* body = nullptr;    // null where there is no body
+  const json::Shape* answer = nullptr;  // null for an answer that is not JSON
   // Strictly; null for an answer that is not JSON.
   Result<void> (*decode)(std::string_view answer) = nullptr;
   std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call = {};
@@ -85,62 +85,62 @@ struct BoundRoute {
 Result<void> read_asked(const Asked&, const json::Shape& of_parameters, void* parameters,
                         const json::Shape* of_body, void* body);
 
-// `handler` takes all there is: context, what was asked, parameters, body and responder.
+// `handler` takes the context, what was asked if it matters to it who asks, the parameters, the
+// body where the route has one, and the responder.
 template <class Params, class Answer, class Body, class Handler>
-BoundRoute bind_with(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
+BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
+  constexpr bool kHasBody = !std::is_same_v<Body, protocol::NoBody>;
   BoundRoute bound{.info = route, .parameters = &json::shape_of<Params>};
-  if constexpr (!std::is_same_v<Body, protocol::NoBody>) {
-    bound.body = &json::shape_of<Body>;
-    bound.body_example = [] { return json::to_json(example_of(std::type_identity<Body>{})); };
-  }
+  if constexpr (kHasBody) bound.body = &json::shape_of<Body>;
   if constexpr (!std::is_same_v<Answer, protocol::Text>) {
     bound.answer = &json::shape_of<Answer>;
     bound.decode = [](std::string_view text) -> Result<void> {
       Answer answer{};
       return json::read(text, json::shape_of<Answer>, &answer, json::UnknownFields::refuse);
     };
-    if constexpr (HasExample<Answer>) {
-      bound.example = [] { return json::to_json(example_of(std::type_identity<Answer>{})); };
-    }
   }
   bound.call = [handler, of_body = bound.body](Context& context, const protocol::RouteInfo& info,
                                                const Asked& asked, http::Reply reply) {
     Params parameters{};
     Body body{};
+    const Responder<Answer> respond(info, std::move(reply));
     const auto read = read_asked(asked, json::shape_of<Params>, &parameters, of_body, &body);
-    if (!read) return refuse(info, reply, read.error());
-    handler(context, asked, parameters, body, Responder<Answer>(info, std::move(reply)));
+    if (!read) return respond(read.error());
+    if constexpr (kHasBody) {
+      handler(context, asked, parameters, body, respond);
+    } else if constexpr (std::is_invocable_v<Handler, Context&, const Asked&, const Params&,
+                                             const Responder<Answer>&>) {
+      handler(context, asked, parameters, respond);
+    } else {
+      handler(context, parameters, respond);
+    }
   };
   return bound;
 }
 
-template <class Params, class Answer, class Body>
-BoundRoute bind(const protocol::Route<Params, Answer, Body>& route,
-                void (*handler)(Context&, const Asked&, const Params&, const Body&,
-                                Responder<Answer>)) {
-  return bind_with(route, handler);
-}
-
-// A handler to which it matters who asks.
-template <class Params, class Answer>
-BoundRoute bind(const protocol::Route<Params, Answer>& route,
-                void (*handler)(Context&, const Asked&, const Params&, Responder<Answer>)) {
-  return bind_with(route, [handler](Context& context, const Asked& asked, const Params& parameters,
-                                    const protocol::NoBody&, Responder<Answer> respond) {
-    handler(context, asked, parameters, std::move(respond));
-  });
-}
-
-template <class Params, class Answer>
-BoundRoute bind(const protocol::Route<Params, Answer>& route,
-                void (*handler)(Context&, const Params&, Responder<Answer>)) {
-  return bind_with(route, [handler](Context& context, const Asked&, const Params& parameters,
-                                    const protocol::NoBody&, Responder<Answer> respond) {
-    handler(context, parameters, std::move(respond));
-  });
-}
-
 // Every route, in the order in which they are documented.
 const std::vector<BoundRoute>& table();
+
+// From an HTTP request to the row of the route table that answers it.
+
+// The {name} segments of `pattern` with what stands in `path`; nothing if they do not match.
+std::optional<NamedValues> match(std::string_view pattern, std::string_view path);
+
+// The name in the parameters of a header field that is one: "last_event_id" of "Last-Event-ID".
+std::string parameter_of_header(std::string_view field);
+
+class Router {
+ public:
+  // `context` outlives the router.
+  Router(Context& context, Authority authority)
+      : context_(context), authority_(std::move(authority)) {}
+
+  // Matches first, then authorises on the matched row, then validates.
+  void handle(http::Request, http::Reply);
+
+ private:
+  Context& context_;
+  Authority authority_;
+};
 
 }  // namespace gpuyard::api

@@ -1,14 +1,15 @@
 #include "cpu/rapl.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace gpuyard::cpu {
 namespace {
@@ -20,10 +21,8 @@ constexpr std::string_view kPrefix = "intel-rapl:";
 std::optional<std::uint32_t> number_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  std::uint32_t number = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
-  return whole && number < Rapl::kMostPackages ? std::optional(number) : std::nullopt;
+  const auto number = number_in<std::uint32_t>(name);
+  return number && *number < Rapl::kMostPackages ? number : std::nullopt;
 }
 
 Result<std::string> read_line(const std::string& path) {
@@ -44,13 +43,11 @@ Result<std::string> read_line(const std::string& path) {
 Result<std::int64_t> read_microjoules(const std::string& path) {
   const auto line = read_line(path);
   if (!line) return line.error();
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(line->data(), line->data() + line->size(), number);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == line->data() + line->size();
-  if (!whole || number < 0 || number > kMostMicrojoules) {
+  const auto number = number_in<std::int64_t>(*line);
+  if (!number || *number < 0 || *number > kMostMicrojoules) {
     return Error{Errc::internal, path + " holds no number of microjoules"};
   }
-  return number;
+  return *number;
 }
 
 }  // namespace
@@ -95,6 +92,145 @@ std::optional<Result<std::int64_t>> Rapl::count_dram(const std::string& package)
     if (!kind && kind.error().code == Errc::not_found) return std::nullopt;
   }
   return std::nullopt;
+}
+
+std::int64_t EnergyCounter::count(std::int64_t raw, std::optional<std::int64_t> range) {
+  const auto last = std::exchange(last_, raw);
+  if (last && raw >= *last) {
+    total_ += raw - *last;
+  } else if (last && range && *last <= *range) {
+    total_ += *range - *last + raw;
+  } else {
+    total_ = raw;
+  }
+  return total_ = std::min(total_, kMostMicrojoules);
+}
+
+Watch::Watch(Loop& loop, Worker& worker, std::string root)
+    : loop_(loop), worker_(worker), rapl_(std::make_shared<Rapl>(std::move(root))) {
+  latest_.why_none = "CPU energy was not read yet";
+}
+
+void Watch::start() {
+  look();
+}
+
+void Watch::look() {
+  look_timer_ = loop_.call_after(kLookEvery, [this] { look(); });
+  fresh([](const Result<Energies>&) {});
+}
+
+void Watch::fresh(Answer answer) {
+  if (flight_.size() + next_.size() >= kMostCallers) {
+    return loop_.post([answer = std::move(answer)] {
+      answer(Error{Errc::busy, "too many wait for the CPUs' energy; ask again later"});
+    });
+  }
+  next_.push_back(std::move(answer));
+  if (!patience_) patience_ = loop_.call_after(kPatience, [this] { give_up(); });
+  if (!asked_) ask();
+}
+
+void Watch::ask() {
+  for (Answer& answer : std::exchange(next_, {})) flight_.push_back(std::move(answer));
+  asked_ = ask_worker(
+      worker_, [rapl = rapl_] { return rapl->read(); },
+      here_.guard([this](Energies energies) { hear(std::move(energies)); }));
+}
+
+void Watch::hear(Energies energies) {
+  asked_ = false;
+  latest_ = std::move(energies);
+  patience_.reset();
+  const auto callers = std::exchange(flight_, {});
+  if (!next_.empty()) {
+    patience_ = loop_.call_after(kPatience, [this] { give_up(); });
+    ask();
+  }
+  tell(callers, latest_);
+}
+
+// The worker did not take the question, or is still busy with something else. What it answers later
+// is known then, and told to nobody.
+void Watch::give_up() {
+  patience_.reset();
+  auto callers = std::exchange(flight_, {});
+  for (Answer& answer : std::exchange(next_, {})) callers.push_back(std::move(answer));
+  tell(callers, Error{Errc::timed_out, "reading the CPUs' energy took too long"});
+}
+
+void Watch::tell(const std::vector<Answer>& callers, const Result<Energies>& result) {
+  for (const Answer& answer : callers) answer(result);
+}
+
+Subscription Watch::listen(Heard heard) {
+  const std::uint64_t number = next_listener_++;
+  listeners_[number] = std::move(heard);
+  if (!poll_timer_) poll_timer_ = loop_.call_after(Duration::zero(), [this] { poll(); });
+  return Subscription(here_.guard([this, number] {
+    listeners_.erase(number);
+    if (listeners_.empty()) poll_timer_.reset();
+  }));
+}
+
+void Watch::poll() {
+  poll_timer_ = loop_.call_after(kPeriod, [this] { poll(); });
+  if (asked_) return;  // the worker is behind: what it answers comes to the next
+  fresh(here_.guard([this](const Result<Energies>& read) {
+    if (!read) return;
+    std::vector<std::uint64_t> due;
+    for (const auto& [number, _] : listeners_) due.push_back(number);
+    for (const std::uint64_t number : due) {
+      // Whoever heard before may have left, or made others leave.
+      const auto listener = listeners_.find(number);
+      if (listener == listeners_.end()) continue;
+      const Heard heard = listener->second;
+      heard(*read);
+    }
+  }));
+}
+
+namespace {
+
+// More than any machine has: an energy of that kind is not one.
+constexpr std::int64_t kMostMilliwatts = 1'000'000'000;
+
+Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,
+                              const Result<std::int64_t>& later, std::int64_t microseconds) {
+  if (!later) return later.error();
+  if (!earlier) return earlier.error();
+  if (microseconds <= 0) return Error{Errc::unavailable, "no time has passed between two readings"};
+  if (*later < *earlier) {
+    return Error{Errc::unavailable, "the counter of its energy began anew between two readings"};
+  }
+  const std::int64_t milliwatts = (*later - *earlier) / microseconds * 1000 +
+                                  (*later - *earlier) % microseconds * 1000 / microseconds;
+  if (milliwatts > kMostMilliwatts) {
+    return Error{Errc::internal, "its energy grew by more than any CPU uses"};
+  }
+  return milliwatts;
+}
+
+}  // namespace
+
+std::vector<PackagePower> power_between(const Energies& earlier, const Energies& later) {
+  const auto microseconds =
+      std::chrono::duration_cast<std::chrono::microseconds>(later.taken - earlier.taken).count();
+  const Error unknown{Errc::unavailable, "it was not there for the reading before"};
+  std::vector<PackagePower> powers;
+  for (const PackageEnergy& now : later.packages) {
+    const auto before = std::ranges::find(earlier.packages, now.number, &PackageEnergy::number);
+    const bool known = before != earlier.packages.end();
+    PackagePower power{now.number,
+                       power_of(known ? before->energy_uj : unknown, now.energy_uj, microseconds),
+                       std::nullopt};
+    if (now.dram_uj) {
+      power.dram_milliwatts = power_of(known && before->dram_uj ? *before->dram_uj : unknown,
+                                       *now.dram_uj, microseconds);
+    }
+    powers.push_back(std::move(power));
+  }
+  return powers;
 }
 
 }  // namespace gpuyard::cpu

@@ -1,12 +1,16 @@
 #include "cpu/rapl.h"
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gmock/gmock.h>
+#include <optional>
+
 #include <gtest/gtest.h>
 
+#include "base/manual_loop_for_tests.h"
+#include "base/manual_worker_for_tests.h"
 #include "cpu/rapl_tree_for_tests.h"
 
 namespace gpuyard::cpu {
@@ -133,6 +137,261 @@ TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
   int status = -1;
   ::waitpid(stranger, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+
+namespace {
+
+TEST(EnergyCounter, BeginsWithWhatTheHardwareHasCounted) {
+  EnergyCounter counter;
+  EXPECT_EQ(counter.count(700, 1000), 700);
+  EXPECT_EQ(counter.count(700, 1000), 700);
+  EXPECT_EQ(counter.count(950, 1000), 950);
+}
+
+TEST(EnergyCounter, GoesOnWhenTheHardwareBeginsAgain) {
+  EnergyCounter counter;
+  counter.count(950, 1000);
+  EXPECT_EQ(counter.count(30, 1000), 1030);
+  EXPECT_EQ(counter.count(10, 1000), 2010);
+  EXPECT_EQ(counter.count(1000, 1000), 3000);
+  EXPECT_EQ(counter.count(0, 1000), 3000);
+}
+
+TEST(EnergyCounter, WithoutARangeAFallIsANewBeginning) {
+  EnergyCounter counter;
+  counter.count(950, std::nullopt);
+  EXPECT_EQ(counter.count(30, std::nullopt), 30);
+  EXPECT_EQ(counter.count(40, std::nullopt), 40);
+}
+
+TEST(EnergyCounter, ANumberBeyondItsRangeDidNotGoRoundInIt) {
+  EnergyCounter counter;
+  counter.count(5000, 1000);
+  EXPECT_EQ(counter.count(30, 1000), 30);
+}
+
+TEST(EnergyCounter, EndsAtItsMostAndDoesNotOverflow) {
+  EnergyCounter counter;
+  for (int i = 0; i < 5000; ++i) {
+    counter.count(kMostMicrojoules, kMostMicrojoules);
+    EXPECT_EQ(counter.count(kMostMicrojoules - 1, kMostMicrojoules), kMostMicrojoules);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class CpuWatch : public ::testing::Test {
+ protected:
+  CpuWatch() { tree_.put_package(0, 100); }
+
+  void work() {
+    loop_.run_posted();
+    worker_.run_all();
+    loop_.run_posted();
+  }
+  // Moves time on with a worker that is never busy.
+  void pass(Duration time) {
+    for (Duration gone{}; gone < time; gone += milliseconds(10)) {
+      loop_.advance(milliseconds(10));
+      work();
+    }
+  }
+  void ask(std::optional<Result<Energies>>& to) {
+    watch_.fresh([&to](const Result<Energies>& read) { to = read; });
+  }
+  std::int64_t energy() const { return *watch_.latest().packages.at(0).energy_uj; }
+
+  RaplTree tree_;
+  ManualLoop loop_;
+  ManualWorker worker_;
+  Watch watch_{loop_, worker_, tree_.root()};
+};
+
+TEST_F(CpuWatch, KnowsThePackagesSoonAfterItsStart) {
+  EXPECT_EQ(watch_.latest().why_none, "CPU energy was not read yet");
+  watch_.start();
+  work();
+  EXPECT_EQ(energy(), 100);
+}
+
+TEST_F(CpuWatch, LooksOftenEnoughThatNoRoundIsMissed) {
+  watch_.start();
+  work();
+  for (int round = 1; round <= 3; ++round) {
+    RaplTree::set(tree_.package(0), 100 - round);
+    pass(Watch::kLookEvery);
+  }
+  EXPECT_EQ(energy(), 3 * RaplTree::kRange + 97);
+}
+
+TEST_F(CpuWatch, AFreshReadingIsNewerThanTheQuestion) {
+  std::optional<Result<Energies>> first, second;
+  ask(first);
+  EXPECT_FALSE(first);
+  const auto under_way = worker_.waiting();
+  ask(second);  // shares the next one
+  EXPECT_EQ(worker_.waiting(), under_way);
+  work();
+  ASSERT_TRUE(first && first->ok());
+  ASSERT_TRUE(second && second->ok());
+  EXPECT_GE((*second)->taken, (*first)->taken);
+  EXPECT_EQ(*(*first)->packages.at(0).energy_uj, 100);
+}
+
+TEST_F(CpuWatch, AStuckWorkerIsNotWaitedForAndIsHeardLater) {
+  std::optional<Result<Energies>> first, second, third;
+  ask(first);
+  ask(second);
+  loop_.advance(Watch::kPatience);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->error().code, Errc::timed_out);
+  EXPECT_EQ(second->error().code, Errc::timed_out);
+  ask(third);
+  EXPECT_EQ(worker_.waiting(), 1U);  // it is not asked again before it has answered
+  work();
+  EXPECT_EQ(energy(), 100);
+  EXPECT_TRUE(third && third->ok());
+}
+
+TEST_F(CpuWatch, AFullWorkerIsAskedAgainByTheNext) {
+  worker_.full = true;
+  std::optional<Result<Energies>> first, second, third;
+  ask(first);
+  ask(second);
+  loop_.advance(Watch::kPatience);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->error().code, Errc::timed_out);
+  EXPECT_EQ(second->error().code, Errc::timed_out);
+  worker_.full = false;
+  ask(third);
+  work();
+  EXPECT_TRUE(third && third->ok());
+}
+
+TEST_F(CpuWatch, MoreCallersThanItHoldsAreToldSo) {
+  std::size_t busy = 0, answered = 0;
+  for (std::size_t i = 0; i < Watch::kMostCallers + 5; ++i) {
+    watch_.fresh([&](const Result<Energies>& read) {
+      ++answered;
+      if (!read && read.error().code == Errc::busy) ++busy;
+    });
+  }
+  EXPECT_EQ(answered, 0U);
+  work();
+  EXPECT_EQ(busy, 5U);
+  EXPECT_EQ(answered, Watch::kMostCallers + 5);
+}
+
+TEST_F(CpuWatch, ListenersHearTenTimesASecondAndOnlyWhileTheyListen) {
+  std::size_t one = 0, other = 0;
+  auto first = watch_.listen([&](const Energies&) { ++one; });
+  {
+    const auto second = watch_.listen([&](const Energies&) { ++other; });
+    pass(seconds(1));
+    EXPECT_NEAR(static_cast<double>(one), 10, 1);
+    EXPECT_EQ(one, other);
+  }
+  pass(seconds(1));
+  EXPECT_NEAR(static_cast<double>(one), 20, 2);
+  EXPECT_NEAR(static_cast<double>(other), 10, 1);
+  first.reset();
+  EXPECT_EQ(watch_.listeners(), 0U);
+  EXPECT_EQ(loop_.timers(), 0U);
+}
+
+TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
+  std::size_t heard = 0;
+  Subscription own;
+  own = watch_.listen([&](const Energies&) {
+    ++heard;
+    own.reset();
+  });
+  pass(seconds(1));
+  EXPECT_EQ(heard, 1U);
+}
+
+TEST_F(CpuWatch, AStuckWorkerMakesListenersWaitAndQueuesNothing) {
+  std::size_t heard = 0;
+  const auto listening = watch_.listen([&](const Energies&) { ++heard; });
+  loop_.advance(seconds(30));
+  EXPECT_EQ(worker_.waiting(), 1U);
+  EXPECT_EQ(heard, 0U);
+  pass(seconds(1));
+  EXPECT_NEAR(static_cast<double>(heard), 10, 1);
+}
+
+TEST(CpuWatchGone, AnAnswerThatComesAfterItHasGoneIsDropped) {
+  RaplTree tree;
+  ManualLoop loop;
+  ManualWorker worker;
+  Subscription listening;
+  {
+    Watch watch(loop, worker, tree.root());
+    watch.start();
+    listening = watch.listen([](const Energies&) {});
+  }
+  worker.run_all();
+  loop.advance(seconds(60));
+  listening.reset();
+  EXPECT_EQ(loop.timers(), 0U);
+}
+
+}  // namespace
+
+namespace {
+
+using std::chrono::milliseconds;
+
+Energies at(milliseconds time, Result<std::int64_t> energy,
+            std::optional<Result<std::int64_t>> dram = std::nullopt) {
+  Energies energies;
+  energies.taken = TimePoint(time);
+  energies.packages.push_back({0, "package-0", std::move(energy), std::move(dram)});
+  return energies;
+}
+
+TEST(CpuPower, IsEnergyOverTime) {
+  const auto powers = power_between(at(milliseconds(1000), 5'000'000, 100),
+                                    at(milliseconds(1500), 55'000'000, 500'100));
+  ASSERT_EQ(powers.size(), 1U);
+  EXPECT_EQ(*powers[0].milliwatts, 100'000);
+  EXPECT_EQ(**powers[0].dram_milliwatts, 1'000);
+}
+
+TEST(CpuPower, OfAnIdlePackageIsZeroBecauseItWasMeasured) {
+  const auto powers = power_between(at(milliseconds(0), 7), at(milliseconds(100), 7));
+  EXPECT_EQ(*powers[0].milliwatts, 0);
+  EXPECT_FALSE(powers[0].dram_milliwatts);
+}
+
+TEST(CpuPower, WithoutBothReadingsIsUnknown) {
+  const Error denied{Errc::denied, "no"};
+  EXPECT_EQ(
+      power_between(at(milliseconds(0), denied), at(milliseconds(1), 7))[0].milliwatts.error().code,
+      Errc::denied);
+  EXPECT_EQ(
+      power_between(at(milliseconds(0), 7), at(milliseconds(1), denied))[0].milliwatts.error().code,
+      Errc::denied);
+  EXPECT_FALSE(power_between({}, at(milliseconds(1), 7))[0].milliwatts);
+  EXPECT_FALSE(
+      *power_between(at(milliseconds(0), 7), at(milliseconds(1), 7, 7))[0].dram_milliwatts);
+}
+
+TEST(CpuPower, AcrossANewBeginningOrNoTimeIsUnknown) {
+  EXPECT_FALSE(power_between(at(milliseconds(0), 9), at(milliseconds(1), 7))[0].milliwatts);
+  EXPECT_FALSE(power_between(at(milliseconds(1), 7), at(milliseconds(1), 9))[0].milliwatts);
+}
+
+TEST(CpuPower, MoreThanAnyMachineHasIsNone) {
+  EXPECT_FALSE(
+      power_between(at(milliseconds(0), 0), at(milliseconds(1), kMostMicrojoules))[0].milliwatts);
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 
 #include "device/error.h"
 #include "driver/commanders.h"
+#include "library/energy_window.h"
 #include "library/monitor.h"
-#include "library/pending_reply.h"
 
 namespace gpuyard::library {
 
-struct Control::State {
+struct LocalControl::State {
   State(const std::shared_ptr<Backend>& backend, Monitor opened)
       : monitor(std::move(opened)),
         commanders(backend, monitor.gpu_count(),
@@ -46,8 +46,8 @@ Error not_open(const DeviceInfo& info) {
 
 }  // namespace
 
-Result<void> Control::State::send(std::uint32_t index, Command&& command, CommandContext&& context,
-                                  Told&& told) {
+Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
+                                       CommandContext&& context, Told&& told) {
   const DeviceInfo* info = monitor.device(index);
   if (info == nullptr) return index_out_of_range(index);
   if (info->fault) return not_open(*info);
@@ -64,25 +64,26 @@ Result<void> Control::State::send(std::uint32_t index, Command&& command, Comman
   return sent;
 }
 
-Result<Control> Control::open(const std::shared_ptr<Backend>& backend, Duration deadline) {
+Result<LocalControl> LocalControl::open(const std::shared_ptr<Backend>& backend,
+                                        Duration deadline) {
   auto monitor = Monitor::open(backend, deadline);
   if (!monitor) return std::move(monitor).error();
-  return Control(std::make_shared<State>(backend, *std::move(monitor)));
+  return LocalControl(std::make_shared<State>(backend, *std::move(monitor)));
 }
 
-Control::Control(std::shared_ptr<State> state) : state_(std::move(state)) {}
+LocalControl::LocalControl(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-std::uint32_t Control::device_count() const {
+std::uint32_t LocalControl::device_count() const {
   return state_->monitor.gpu_count();
 }
 
-Result<void> Control::send_command_nonblocking(std::uint32_t index, Command command,
-                                               CommandContext context, Told told) const {
+Result<void> LocalControl::send_command_nonblocking(std::uint32_t index, Command command,
+                                                    CommandContext context, Told told) const {
   return state_->send(index, std::move(command), std::move(context), std::move(told));
 }
 
-Result<PendingReply> Control::send_command(std::uint32_t index, Command command,
-                                           CommandContext context) const {
+Result<PendingReply> LocalControl::send_command(std::uint32_t index, Command command,
+                                                CommandContext context) const {
   const auto slot = std::make_shared<PendingReply::Slot>();
   auto sent = state_->send(index, std::move(command), std::move(context),
                            [slot](const CommandReply& reply) { slot->deliver(reply); });
@@ -90,21 +91,22 @@ Result<PendingReply> Control::send_command(std::uint32_t index, Command command,
   return PendingReply(slot);
 }
 
-Result<CommandReply> Control::send_command_blocking(std::uint32_t index, Command command,
-                                                    Duration deadline,
-                                                    CommandContext context) const {
+Result<CommandReply> LocalControl::send_command_blocking(std::uint32_t index, Command command,
+                                                         Duration deadline,
+                                                         CommandContext context) const {
   auto pending = send_command(index, std::move(command), std::move(context));
   if (!pending) return std::move(pending).error();
   return pending->wait(deadline);
 }
 
-Result<std::int64_t> Control::get_instant_power_mw(std::uint32_t index, Duration deadline) const {
+Result<std::int64_t> LocalControl::get_instant_power_mw(std::uint32_t index,
+                                                        Duration deadline) const {
   auto power = state_->monitor.read(index, Metric::power_draw_instant, deadline);
   if (power || power.error().code != Errc::unsupported) return power;
   return state_->monitor.read(index, Metric::power_draw, deadline);
 }
 
-void Control::close() const {
+void LocalControl::close() const {
   state_->commanders.close();
 }
 

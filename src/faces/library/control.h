@@ -31,7 +31,7 @@ class PendingReply {
   Result<CommandReply> wait(Duration at_most);
 
  private:
-  friend class Control;
+  friend class LocalControl;
   struct Slot;
   explicit PendingReply(std::shared_ptr<Slot>);
   void leave();
@@ -40,13 +40,13 @@ class PendingReply {
 
 // Copies share the workers; the last one ends them (driver::Commanders::close). Any thread may call
 // anything. GPUs are called by their index.
-class Control {
+class LocalControl {
  public:
   // Runs on the GPU's worker, or where the Control is ended: it keeps that GPU waiting.
   using Told = std::function<void(const CommandReply&)>;
 
   // Errors as of Monitor::open().
-  static Result<Control> open(const std::shared_ptr<Backend>&, Duration deadline);
+  static Result<LocalControl> open(const std::shared_ptr<Backend>&, Duration deadline);
 
   std::uint32_t device_count() const;
 
@@ -71,7 +71,7 @@ class Control {
 
  private:
   struct State;
-  explicit Control(std::shared_ptr<State>);
+  explicit LocalControl(std::shared_ptr<State>);
   std::shared_ptr<State> state_;
 };
 

@@ -26,14 +26,14 @@ class ControlTest : public ::testing::Test {
   ~ControlTest() override {
     for (std::uint32_t i = 0; i < 4; ++i) fleet_.unblock(i);
   }
-  Control open() {
-    auto control = Control::open(fleet_.backend(), kAges);
+  LocalControl open() {
+    auto control = LocalControl::open(fleet_.backend(), kAges);
     EXPECT_TRUE(control.ok());
     return *std::move(control);
   }
   static Command limit(std::int64_t watts) { return Apply{power_limit(watts * 1'000)}; }
   // A command that is carried out after all before it.
-  static void settle(const Control& control, std::uint32_t index) {
+  static void settle(const LocalControl& control, std::uint32_t index) {
     EXPECT_TRUE(
         control.send_command_blocking(index, Look{SettingKind::persistence}, kAges, {}).ok());
   }
@@ -43,9 +43,9 @@ class ControlTest : public ::testing::Test {
 
 TEST_F(ControlTest, CopiesShareOneSetOfWorkers) {
   RecordProperty("contract", "B5 B7");
-  static_assert(sizeof(Control) == sizeof(std::shared_ptr<void>));
-  const Control control = open();
-  const Control copy = control;  // NOLINT(performance-unnecessary-copy-initialization)
+  static_assert(sizeof(LocalControl) == sizeof(std::shared_ptr<void>));
+  const LocalControl control = open();
+  const LocalControl copy = control;  // NOLINT(performance-unnecessary-copy-initialization)
   EXPECT_EQ(copy.device_count(), 4U);
   copy.close();
   EXPECT_EQ(control.send_command_nonblocking(0, limit(250), {}).error().code, Errc::unavailable);
@@ -53,7 +53,7 @@ TEST_F(ControlTest, CopiesShareOneSetOfWorkers) {
 
 TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
   RecordProperty("contract", "B10 B3");
-  const Control control = open();
+  const LocalControl control = open();
   const auto done = control.send_command_blocking(1, limit(250), kAges, {});
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(done->after->now, (SettingValue{250'000, 250'000}));
@@ -65,7 +65,7 @@ TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
 TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
   RecordProperty("contract", "B9 B4");
   const CapturedLog log;
-  const Control control = open();
+  const LocalControl control = open();
   fleet_.block(1);
   ASSERT_TRUE(control.send_command_nonblocking(1, limit(250), {"r7", {}}).ok());
   EXPECT_TRUE(fleet_.writes().empty()) << "sent, not done";
@@ -82,7 +82,7 @@ TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
 
 TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
   RecordProperty("contract", "B4");
-  const Control control = open();
+  const LocalControl control = open();
   std::promise<CommandReply> told;
   ASSERT_TRUE(control
                   .send_command_nonblocking(
@@ -96,7 +96,7 @@ TEST_F(ControlTest, ACompletionHandlerIsToldOnce) {
 TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
   RecordProperty("contract", "B14");
   const CapturedLog log;
-  const Control control = open();
+  const LocalControl control = open();
   fleet_.block(1);
   EXPECT_EQ(control.send_command_blocking(1, limit(250), kBriefly, {}).error(),
             (Error{Errc::timed_out, "the GPU has not done it within 20 ms; it may still"}));
@@ -112,7 +112,7 @@ TEST_F(ControlTest, ACallerThatIsGoneBeforeTheReplyIsLoggedAndTheWorkerGoesOn) {
 
 TEST_F(ControlTest, AnAnswerThatIsNotThereYetCanBeWaitedForAgainAndIsTakenOnce) {
   const CapturedLog log;
-  const Control control = open();
+  const LocalControl control = open();
   fleet_.block(1);
   auto pending = control.send_command(1, limit(250), {});
   ASSERT_TRUE(pending.ok());
@@ -125,7 +125,7 @@ TEST_F(ControlTest, AnAnswerThatIsNotThereYetCanBeWaitedForAgainAndIsTakenOnce) 
 
 TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   RecordProperty("contract", "B11");
-  const Control control = open();
+  const LocalControl control = open();
   const Error why{Errc::not_found, "GPU index 4 is out of range"};
   EXPECT_EQ(control.send_command_nonblocking(4, limit(250), {}).error(), why);
   EXPECT_EQ(control.send_command_blocking(4, limit(250), kAges, {}).error(), why);
@@ -134,7 +134,7 @@ TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
 
 TEST_F(ControlTest, AGpuThatWasNotOpenedSaysWhy) {
   fleet_.remove_gpu(3);
-  const Control control = open();
+  const LocalControl control = open();
   EXPECT_EQ(control.device_count(), 4U);
   EXPECT_EQ(control.send_command_nonblocking(3, limit(250), {}).error(),
             (Error{Errc::device_lost, "GPU 3 cannot be controlled: GPU is lost"}));
@@ -142,7 +142,7 @@ TEST_F(ControlTest, AGpuThatWasNotOpenedSaysWhy) {
 
 TEST_F(ControlTest, AFullQueueIsBusy) {
   RecordProperty("contract", "B18");
-  const Control control = open();
+  const LocalControl control = open();
   fleet_.block(0);
   std::size_t accepted = 0;
   Result<void> refused;
@@ -167,7 +167,7 @@ TEST_F(ControlTest, WhoeverWaitsWhenTheWorkerEndsIsToldSoAndDoesNotHang) {
 TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
   std::promise<void> told;
   {
-    const Control control = open();
+    const LocalControl control = open();
     fleet_.block(0);
     ASSERT_TRUE(
         control
@@ -181,7 +181,7 @@ TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
 
 TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {
   RecordProperty("contract", "B2");
-  const Control control = open();
+  const LocalControl control = open();
   EXPECT_EQ(control.get_instant_power_mw(0, kAges).error().code, Errc::unsupported);
   fleet_.set_number(0, Metric::power_draw, 200'000);
   EXPECT_EQ(*control.get_instant_power_mw(0, kAges), 200'000);
@@ -192,7 +192,7 @@ TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {
 TEST_F(ControlTest, AGpuIsReadWhileItIsChanged) {
   RecordProperty("contract", "B2");
   const std::shared_ptr<Backend> backend = fleet_.backend();
-  const auto control = Control::open(backend, kAges);
+  const auto control = LocalControl::open(backend, kAges);
   const auto monitor = Monitor::open(backend);
   ASSERT_TRUE(control.ok() && monitor.ok());
   std::jthread reading([&] {
@@ -205,7 +205,7 @@ TEST_F(ControlTest, AGpuIsReadWhileItIsChanged) {
 
 TEST(ControlWithoutADriver, DoesNotOpenAndSaysWhy) {
   const auto fleet = FakeFleet::without_driver({Errc::unavailable, "no"});
-  EXPECT_EQ(Control::open(fleet.backend(), kAges).error().message, "no");
+  EXPECT_EQ(LocalControl::open(fleet.backend(), kAges).error().message, "no");
 }
 
 }  // namespace

@@ -1,24 +1,17 @@
 #include "library/driver_source.h"
 
-#include <charconv>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
 #include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+#include "driver/host.h"
 #include "nvml/nvml_backend.h"
 
 namespace gpuyard::library {
-namespace {
-
-template <class Number>
-Number number_of(const std::string& text, Number otherwise) {
-  Number number{};
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  return parsed.ec == std::errc{} ? number : otherwise;
-}
-
-}  // namespace
-
 DriverChoice choose_nvml(const std::string& configured, const std::string& simulated_library) {
   if (!configured.empty()) return {configured, {}};
   const char* world = std::getenv("GPUYARD_SIM_WORLD");
@@ -53,15 +46,40 @@ DriverChoice choice_of(const std::vector<std::string>& arguments,
     if (name == "--nvml") nvml = value;
     if (name == "--replay") replay.emplace().path = value;
     if (!replay) continue;
-    if (name == "--replay-from") replay->from = Duration(number_of<Duration::rep>(value, 0));
-    if (name == "--replay-speed") replay->speed = number_of<double>(value, 1);
+    if (name == "--replay-from")
+      replay->from = Duration(number_in<Duration::rep>(value).value_or(0));
+    if (name == "--replay-speed") replay->speed = number_in<double>(value).value_or(1);
     if (name == "--replay-began") {
-      replay->began = TimePoint(Duration(number_of<Duration::rep>(value, 0)));
+      replay->began = TimePoint(Duration(number_in<Duration::rep>(value).value_or(0)));
     }
   }
   DriverChoice choice = choose_nvml(nvml, simulated_library);
   choice.replay = std::move(replay);
   return choice;
+}
+
+namespace {
+
+// The soft limit with which the daemon was started. It raised its own for its connections; a driver
+// that closes or scans "every descriptor" must not meet a million.
+void lower_descriptor_limit(const std::string& text) {
+  rlimit limit{};
+  const auto soft = number_in<rlim_t>(text);
+  if (!soft || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || *soft >= limit.rlim_cur) return;
+  limit.rlim_cur = *soft;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+void run_driver_host(const std::vector<std::string>& arguments,
+                     const std::string& simulated_library) {
+  ::prctl(PR_SET_NAME, "gpuyard-host");  // started as /proc/self/exe, it would be called "exe"
+  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] == "--nofile") lower_descriptor_limit(arguments[i + 1]);
+  }
+  const auto choice = choice_of(arguments, simulated_library);
+  driver::run_host_process([&] { return open_driver(choice); });
 }
 
 }  // namespace gpuyard::library

@@ -2,10 +2,14 @@
 // between often enough to see peaks and to integrate power where there is no counter.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "energy/ledger.h"
+#include "library/control.h"
 #include "library/monitor.h"
 #include "protocol/energy.h"
 
@@ -41,6 +45,19 @@ class EnergyWindow {
   struct State;
   explicit EnergyWindow(std::unique_ptr<State>);
   std::unique_ptr<State> state_;
+};
+
+// Where an answer waits for whoever asked; nobody may be there any more when it comes.
+
+struct PendingReply::Slot {
+  // On the GPU's worker.
+  void deliver(const CommandReply&);
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<CommandReply> reply;
+  bool taken = false;
+  bool left = false;  // nobody waits any more
 };
 
 }  // namespace gpuyard::library

@@ -1,9 +1,13 @@
 #include "library/exporter.h"
 
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "device/snapshot.h"
+#include "metrics/prometheus.h"
 
 namespace gpuyard::library {
 namespace {
@@ -69,6 +73,53 @@ void Exporter::answer(const http::Request& request, http::Reply reply) {
   }
   if (request.path == "/") return reply(http::Response(200, "text/plain; charset=utf-8", about_));
   desk_.ask(std::move(reply), metrics::format_for(request.header("Accept")));
+}
+
+void ScrapeDesk::ask(http::Reply reply, metrics::Format format) {
+  asked_.push_back({std::move(reply), format});
+  if (!reading_) read();
+}
+
+void ScrapeDesk::read() {
+  served_ = std::exchange(asked_, {});
+  ScrapeFormats wanted;
+  for (const Asked& one : served_) wanted.add(one.format);
+  reading_ = ask_worker(
+      worker_, [scraper = scraper_, wanted] { return scraper->scrape(wanted); },
+      [this](const Scrape& scrape) { tell(scrape); });
+  if (reading_) return;
+  for (Asked& one : std::exchange(served_, {})) {
+    one.reply(http::error_response(503, "busy", "too many readings wait already"));
+  }
+}
+
+void ScrapeDesk::tell(const Scrape& scrape) {
+  reading_ = false;
+  for (Asked& one : std::exchange(served_, {})) {
+    http::Response response(200, std::string(metrics::content_type_of(one.format)),
+                            scrape.in(one.format));
+    response.headers.push_back({"Vary", "Accept"});
+    if (scrape.simulated) response.headers.push_back({"X-Gpuyard-Simulated", "true"});
+    one.reply(std::move(response));
+  }
+  if (!asked_.empty()) read();
+}
+
+Scrape Scraper::scrape(ScrapeFormats wanted) {
+  Snapshot now = read_();
+  for (DeviceState& device : now.devices) {
+    device.query_errors = failures_[device.info.id] += failures(device.sample).size();
+  }
+  metrics::Process process;
+  process.version = version_;
+  const auto render = [&](metrics::Format format) {
+    return std::make_shared<const std::string>(metrics::render(now, process, prefix_, format));
+  };
+  Scrape scrape;
+  scrape.simulated = now.driver.info.simulated;
+  if (wanted.text) scrape.text = render(metrics::Format::text);
+  if (wanted.openmetrics) scrape.openmetrics = render(metrics::Format::openmetrics);
+  return scrape;
 }
 
 }  // namespace gpuyard::library

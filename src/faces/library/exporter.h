@@ -2,16 +2,90 @@
 // thread, and a worker beside it that waits for the driver.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/worker.h"
+#include "device/snapshot.h"
+#include "http/message.h"
 #include "http/server.h"
-#include "library/scrape_desk.h"
+#include "metrics/text.h"
 
 namespace gpuyard::library {
+
+// What a Prometheus scrape is answered with: the GPUs as they are at that moment, as text.
+
+// The formats that somebody waits for.
+struct ScrapeFormats {
+  bool text = false;
+  bool openmetrics = false;
+
+  void add(metrics::Format format) {
+    (format == metrics::Format::openmetrics ? openmetrics : text) = true;
+  }
+};
+
+// One reading in each of them.
+struct Scrape {
+  std::shared_ptr<const std::string> text = {};
+  std::shared_ptr<const std::string> openmetrics = {};
+  bool simulated = false;
+
+  const std::shared_ptr<const std::string>& in(metrics::Format format) const {
+    return format == metrics::Format::openmetrics ? openmetrics : text;
+  }
+};
+
+// One thread at a time.
+class Scraper {
+ public:
+  using Read = std::function<Snapshot()>;
+
+  // `read` waits for the driver, with a deadline of its own.
+  Scraper(Read read, std::string prefix, std::string version)
+      : read_(std::move(read)), prefix_(std::move(prefix)), version_(std::move(version)) {}
+
+  Scrape scrape(ScrapeFormats);
+
+ private:
+  Read read_;
+  std::string prefix_;
+  std::string version_;
+  std::map<DeviceId, std::uint64_t> failures_;  // of all scrapes
+};
+
+// Who waits for a scrape's answer: those who ask at the same time share one reading of the GPUs.
+
+// On the loop's thread.
+class ScrapeDesk {
+ public:
+  // The worker tells no more when this is gone.
+  ScrapeDesk(Worker& worker, Scraper scraper)
+      : worker_(worker), scraper_(std::make_shared<Scraper>(std::move(scraper))) {}
+
+  // Who comes while a reading is under way gets the next one: it is as new as what was asked for.
+  void ask(http::Reply, metrics::Format);
+
+ private:
+  struct Asked {
+    http::Reply reply;
+    metrics::Format format;
+  };
+
+  void read();
+  void tell(const Scrape&);
+
+  Worker& worker_;
+  std::shared_ptr<Scraper> scraper_;  // used by the worker alone
+  bool reading_ = false;
+  std::vector<Asked> asked_;
+  std::vector<Asked> served_;  // by the reading that is under way
+};
 
 struct ExporterOptions {
   std::string address = "127.0.0.1";

@@ -19,9 +19,7 @@ namespace gpuyard::library {
 namespace {
 
 // The answers to one call of inventory().
-struct Round {
-  std::map<DeviceId, Sample> answers;
-};
+using Round = std::map<DeviceId, Sample>;
 
 constexpr Duration kCountDeadline = std::chrono::milliseconds(250);
 
@@ -59,7 +57,7 @@ struct Monitor::State {
       const std::lock_guard lock(mutex);
       const auto round = rounds.find(reply.id);
       if (round == rounds.end()) return;  // its caller has given up
-      round->second.answers.emplace(std::move(reply.device), std::move(reply.sample));
+      round->second.emplace(std::move(reply.device), std::move(reply.sample));
     }
     answered.notify_all();
   }
@@ -76,14 +74,14 @@ struct Monitor::State {
     }
     lock.lock();
     const Round& round = rounds[id];
-    answered.wait_for(lock, deadline, [&] { return round.answers.size() >= asked; });
+    answered.wait_for(lock, deadline, [&] { return round.size() >= asked; });
     return std::move(rounds.extract(id).mapped());
   }
 
   DeviceState state_of(const DeviceInfo& info, Round& round, ProbeSet probes) {
-    const auto answer = round.answers.find(info.id);
+    const auto answer = round.find(info.id);
     std::optional<Sample> sample;
-    if (answer != round.answers.end()) sample = std::move(answer->second);
+    if (answer != round.end()) sample = std::move(answer->second);
     DeviceState state = device_state(info, std::move(sample), probes, BootClock::now());
     const std::lock_guard lock(mutex);
     health.note(info.id, state.sample);

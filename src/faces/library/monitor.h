@@ -11,8 +11,8 @@
 
 #include "base/result.h"
 #include "device/backend.h"
-#include "device/gpu_metrics.h"
-#include "device/health_watch.h"
+#include "device/gpu_snapshot.h"
+#include "device/health.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::library {

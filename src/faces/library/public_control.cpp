@@ -4,8 +4,8 @@
 #include "gpuyard/control.h"
 #include "library/control.h"
 #include "library/driver_source.h"
-#include "library/own_place.h"
 #include "library/public_fake_fleet.h"
+#include "library/public_monitor.h"
 
 namespace gpuyard {
 namespace {
@@ -92,7 +92,7 @@ Result<Part> part_of(const Result<Public::Answer>& answer,
 }  // namespace
 
 struct v0::Control::State {
-  library::Control control;
+  library::LocalControl control;
 };
 
 struct v0::Control::PendingAnswer::State {
@@ -119,13 +119,13 @@ Result<v0::Control> v0::Control::open(const ControlOptions& options) {
   auto backend = library::open_driver(
       library::choose_nvml(options.library, library::simulated_nvml_beside_library()));
   if (!backend) return std::move(backend).error();
-  auto control = library::Control::open(*std::move(backend), options.deadline);
+  auto control = library::LocalControl::open(*std::move(backend), options.deadline);
   if (!control) return std::move(control).error();
   return Control(std::make_shared<State>(State{*std::move(control)}));
 }
 
 Result<v0::Control> v0::Control::open(const v0::FakeFleet& fleet, const ControlOptions& options) {
-  auto control = library::Control::open(fleet.state_->fleet.backend(), options.deadline);
+  auto control = library::LocalControl::open(fleet.state_->fleet.backend(), options.deadline);
   if (!control) return std::move(control).error();
   return Control(std::make_shared<State>(State{*std::move(control)}));
 }

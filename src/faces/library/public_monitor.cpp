@@ -1,17 +1,26 @@
 // The public Monitor: a thin shell over the house's, with the house's types converted at its edge.
+#include "library/public_monitor.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "device/advice.h"
+#include "base/files.h"
+#include "base/log.h"
 #include "device/error.h"
 #include "device/gpu_snapshot.h"
+#include "gpuyard/energy.h"
+#include "gpuyard/log.h"
 #include "gpuyard/monitor.h"
 #include "library/driver_source.h"
+#include "library/energy_window.h"
 #include "library/monitor.h"
-#include "library/own_place.h"
 #include "library/public_device.h"
 #include "library/public_fake_fleet.h"
-#include "library/public_monitor.h"
 #include "protocol/resources.h"
 
 namespace gpuyard {
@@ -135,4 +144,108 @@ std::string_view v0::version() {
   return GPUYARD_VERSION;
 }
 
+// Where the lines of libgpuyard go, if whoever uses it says so.
+namespace {
+
+std::atomic<LogSink> g_sink = nullptr;
+
+static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
+              static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
+
+void pass_on(log::Level level, std::string_view text) {
+  if (const LogSink sink = g_sink) sink(static_cast<LogLevel>(level), text);
+}
+
+}  // namespace
+
+void v0::set_log_sink(LogSink sink, LogLevel least) {
+  g_sink = sink;
+  log::set_level(static_cast<log::Level>(least));
+  log::capture(sink != nullptr ? pass_on : nullptr);
+}
+
+// The public energy window: a shell over the house's.
+namespace {
+
+EnergyMeasurement measurement_of(const protocol::EnergyWindow& window) {
+  EnergyMeasurement out{window.seconds, window.joules, {}};
+  for (const protocol::WindowGpu& gpu : window.gpus) {
+    out.gpus.push_back({gpu.index.value_or(0), gpu.uuid, gpu.joules, gpu.seconds, gpu.mean_w,
+                        gpu.peak_w, gpu.estimated, gpu.interrupted, gpu.unknown_seconds});
+  }
+  return out;
+}
+
+}  // namespace
+
+struct EnergyWindow::State {
+  State(std::shared_ptr<const Monitor::State> of, library::EnergyWindow measuring)
+      : monitor(std::move(of)), window(std::move(measuring)) {}
+
+  EnergyMeasurement measure(bool last) {
+    const std::lock_guard lock(mutex);
+    if (!window) return ended;
+    EnergyMeasurement now = measurement_of(window->measure());
+    if (!last) return now;
+    window.reset();
+    monitor.reset();
+    return ended = std::move(now);
+  }
+
+  std::mutex mutex;
+  std::shared_ptr<const Monitor::State> monitor;
+  std::optional<library::EnergyWindow> window;  // ends before its monitor
+  EnergyMeasurement ended;
+};
+
+EnergyWindow::EnergyWindow(std::unique_ptr<State> state) : state_(std::move(state)) {}
+EnergyWindow::EnergyWindow(EnergyWindow&&) noexcept = default;
+EnergyWindow& EnergyWindow::operator=(EnergyWindow&&) noexcept = default;
+EnergyWindow::~EnergyWindow() = default;
+
+EnergyMeasurement EnergyWindow::measure() const {
+  return state_->measure(false);
+}
+
+EnergyMeasurement EnergyWindow::end() {
+  return state_->measure(true);
+}
+
+Result<EnergyWindow> Monitor::begin_energy_window(const std::vector<std::uint32_t>& gpus) const {
+  if (!state_->monitor) return state_->monitor.error();
+  energy::WindowWish wish;
+  for (const std::uint32_t index : gpus) wish.gpus.push_back(std::to_string(index));
+  auto window = library::EnergyWindow::begin(*state_->monitor, wish);
+  if (!window) return std::move(window).error();
+  return EnergyWindow(std::make_unique<EnergyWindow::State>(state_, *std::move(window)));
+}
+
 }  // namespace gpuyard
+
+namespace gpuyard::library {
+namespace {
+
+constexpr const char* kNvml = "/libnvidia-ml.so.1";
+
+std::string own_directory() {
+  Dl_info info{};
+  const auto* here = reinterpret_cast<const void*>(&own_directory);
+  if (::dladdr(here, &info) == 0 || info.dli_fname == nullptr) return "";
+  return parent_directory(info.dli_fname);
+}
+
+}  // namespace
+
+std::string simulated_nvml_beside_library() {
+  const std::string here = own_directory();
+  std::string installed = here + "/gpuyard/sim" + kNvml;
+  // A distribution may put libraries one folder deeper than the rest, and a build tree has both in
+  // its root.
+  for (const std::string& path :
+       {installed, here + "/../gpuyard/sim" + kNvml, here + "/sim" + kNvml}) {
+    if (::access(path.c_str(), R_OK) == 0) return path;
+  }
+  return installed;
+}
+
+}  // namespace gpuyard::library

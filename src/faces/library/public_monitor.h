@@ -1,6 +1,8 @@
 // What stands behind the public Monitor.
 #pragma once
 
+#include <string>
+
 #include "gpuyard/monitor.h"
 #include "library/monitor.h"
 
@@ -20,3 +22,13 @@ struct Monitor::State {
 };
 
 }  // namespace gpuyard
+
+namespace gpuyard::library {
+
+// Where the file is that this code was loaded from: libgpuyard has no other way to find what was
+// installed beside it.
+
+// The simulated NVML that was installed, or built, with this library.
+std::string simulated_nvml_beside_library();
+
+}  // namespace gpuyard::library

@@ -262,21 +262,9 @@ std::optional<Alert> TrainingRun::cause() const {
   return watch_.cause();
 }
 
-void TrainingRun::pause() {
+void TrainingRun::order(void (TrainingWatch::*what)()) {
   const std::lock_guard lock(mutex_);
-  watch_.pause();
-  heed();
-}
-
-void TrainingRun::resume() {
-  const std::lock_guard lock(mutex_);
-  watch_.resume();
-  heed();
-}
-
-void TrainingRun::stop() {
-  const std::lock_guard lock(mutex_);
-  watch_.stop();
+  (watch_.*what)();
   heed();
 }
 

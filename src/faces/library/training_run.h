@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "library/energy_window.h"
 #include "library/monitor.h"
-#include "library/training_book.h"
 #include "library/training_watch.h"
 
 namespace gpuyard::library {
@@ -42,9 +41,9 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   TrainingAction action() const;
   TrainingAction wait_while_paused(Duration deadline) const;
   std::optional<Alert> cause() const;
-  void pause();
-  void resume();
-  void stop();
+  void pause() { order(&TrainingWatch::pause); }
+  void resume() { order(&TrainingWatch::resume); }
+  void stop() { order(&TrainingWatch::stop); }
 
   void sample_at(Duration now);
 
@@ -74,6 +73,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   std::optional<TrainingAction> ask(const Alert&) const;  // nothing: the handler threw
   void sample_until_the_end();
   void finish();
+  void order(void (TrainingWatch::*what)());
 
   // With the mutex.
   Duration now() const;

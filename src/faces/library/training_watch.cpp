@@ -75,4 +75,83 @@ TrainingAction TrainingWatch::action() const {
   return held_ || pauses ? TrainingAction::pause : TrainingAction::keep_going;
 }
 
+namespace {
+
+constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
+                                       Metric::throttle_time_hw_thermal,
+                                       Metric::throttle_time_power_brake};
+
+}  // namespace
+
+void TrainingBook::Growth::read(const Reading* reading) {
+  const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
+  // One that comes late is less than the last, and would look like a reset.
+  if (counter == nullptr || (last && reading->taken <= taken)) return;
+  // One that fell was reset with its GPU: what it has since counted is all that is known.
+  if (last) grown += *counter >= *last ? *counter - *last : *counter;
+  last = *counter;
+  taken = reading->taken;
+  known = true;
+}
+
+void TrainingBook::Growth::start_over() {
+  grown = 0;
+  known = false;
+}
+
+void TrainingBook::Gpu::add(const DeviceState& device) {
+  const GpuMetrics now = metrics_of(device);
+  seen = true;
+  // An empty optional is less than any value.
+  peak_memory = std::max(peak_memory, now.memory_used_bytes);
+  highest_celsius = std::max(highest_celsius, now.temperature_celsius);
+  if (now.utilization_percent) {
+    utilization += *now.utilization_percent;
+    ++utilizations;
+  }
+  for (std::size_t i = 0; i < kReasons; ++i) {
+    throttled[i].read(device.sample.find(kThrottleTimes[i]));
+  }
+}
+
+TrainingGpu TrainingBook::Gpu::report(std::uint32_t index) const {
+  constexpr double kNanoseconds = 1e9;
+  TrainingGpu out;
+  out.index = index;
+  out.peak_memory_bytes = peak_memory;
+  out.highest_celsius = highest_celsius;
+  for (const Growth& reason : throttled) {
+    if (!reason.known) continue;
+    const double seconds = static_cast<double>(reason.grown) / kNanoseconds;
+    out.throttled_seconds = std::max(out.throttled_seconds.value_or(0), seconds);
+  }
+  if (utilizations > 0) {
+    out.mean_utilization_percent = utilization / static_cast<double>(utilizations);
+  }
+  return out;
+}
+
+void TrainingBook::add(const Snapshot& snapshot) {
+  ++samples_;
+  for (const DeviceState& device : snapshot.devices) gpus_[device.info.index].add(device);
+}
+
+void TrainingBook::start_over() {
+  samples_ = 0;
+  for (auto& [index, gpu] : gpus_) {
+    Gpu fresh;
+    fresh.throttled = gpu.throttled;
+    for (Growth& reason : fresh.throttled) reason.start_over();
+    gpu = fresh;
+  }
+}
+
+std::vector<TrainingGpu> TrainingBook::gpus() const {
+  std::vector<TrainingGpu> all;
+  for (const auto& [index, gpu] : gpus_) {
+    if (gpu.seen) all.push_back(gpu.report(index));
+  }
+  return all;
+}
+
 }  // namespace gpuyard::library

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/histogram.h"
+#include "base/loop.h"
+#include "metrics/text.h"
 
 namespace gpuyard::metrics {
 
@@ -56,5 +57,9 @@ struct Process {
   const AlertFigures* alerts = nullptr;  // nothing: nobody looks for what is wrong
   std::string hostname = {};             // a label of DCGM's dialect; "": it is left out
 };
+
+// What fires, and what became of telling it, as families of series.
+
+void put_alerts(Text&, const AlertFigures&);
 
 }  // namespace gpuyard::metrics

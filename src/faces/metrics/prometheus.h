@@ -1,13 +1,14 @@
 // A snapshot as Prometheus reads it. Families and help of readings come from the catalog.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "device/snapshot.h"
 #include "metrics/figures.h"
-#include "metrics/format.h"
+#include "metrics/text.h"
 
 namespace gpuyard::metrics {
 
@@ -38,5 +39,17 @@ Result<void> check_prefix(std::string_view prefix);
 // throttle reason; <prefix>_gpu_info joins the identity to it. DCGM's have that exporter's labels.
 std::string render(const Snapshot&, const Process&, std::string_view prefix,
                    Format format = Format::text, Dialect dialect = Dialect::gpuyard);
+
+// The rows of the catalog as families of series, under our own names or DCGM's.
+
+// Readings that a scraper may take for those of now: none of a GPU that does not answer.
+std::span<const Reading> current_readings(const DeviceState&, Metric);
+
+// "gpu_temperature_celsius{device="0"}", in base units.
+void put_readings(Text&, const Snapshot&);
+
+// "DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-...",...}", with the names, labels and units of
+// dcgm-exporter 4.8. `text` has no stem.
+void put_dcgm_readings(Text& text, const Snapshot&, const std::string& hostname);
 
 }  // namespace gpuyard::metrics

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/record.h"
 #include "device/catalog.h"
 #include "metrics/prometheus.h"
+
+namespace gpuyard {
+BOOST_DESCRIBE_ENUM(Kind, gauge, counter, text, state, flags)
+}  // namespace gpuyard
 
 namespace gpuyard::metrics {
 namespace {
@@ -46,22 +51,6 @@ every 5 seconds (slow) or every minute (rare).
 | JSON | Prometheus, without the prefix | kind | read | nvidia-smi | DCGM 4.8 | meaning |
 |---|---|---|---|---|---|---|
 )";
-
-std::string_view name_of(Kind kind) {
-  switch (kind) {
-    case Kind::gauge:
-      return "gauge";
-    case Kind::counter:
-      return "counter";
-    case Kind::text:
-      return "text";
-    case Kind::state:
-      return "state";
-    case Kind::flags:
-      return "flags";
-  }
-  return "";
-}
 
 std::string_view tier_of(const Row& row) {
   if (row.subject != Subject::device) return "once";
@@ -108,7 +97,7 @@ std::string reference() {
       fmt::format(fmt::runtime(kIntroduction), kMostSeriesOfAGpu, kMostDcgmSeriesOfAGpu);
   for (const Row& row : catalog()) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
-                        series_of(row), name_of(row.kind), tier_of(row), code(row.nvidia_smi),
+                        series_of(row), enum_name(row.kind), tier_of(row), code(row.nvidia_smi),
                         dcgm_of(row), meaning_of(row));
   }
   return text;

@@ -1,8 +1,9 @@
 #include "metrics/text.h"
 
+#include <algorithm>
 #include <array>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace gpuyard::metrics {
 namespace {
@@ -110,6 +111,66 @@ void Text::escape(std::string_view value) {
     }
     value.remove_prefix(1);
   }
+}
+
+namespace {
+
+// Parameters may stand in quotes.
+std::string_view bare(std::string_view text) {
+  return trimmed(text, " \t\"");
+}
+
+// One of the types that a client accepts: "text/plain;version=0.0.4;q=0.5".
+struct Accepted {
+  std::string_view type;
+  std::string_view version;  // "": any
+  double weight = 1;         // 0: not at all
+};
+
+double weight_from(std::string_view text) {
+  const double weight = number_in<double>(text).value_or(0);
+  return weight >= 0 && weight <= 1 ? weight : 0;
+}
+
+Accepted accepted_from(std::string_view element) {
+  Accepted one;
+  one.type = bare(take_until(';', element));
+  while (!element.empty()) {
+    std::string_view parameter = bare(take_until(';', element));
+    const std::string_view name = bare(take_until('=', parameter));
+    if (equals_ignoring_case(name, "q")) one.weight = weight_from(bare(parameter));
+    if (equals_ignoring_case(name, "version")) one.version = bare(parameter);
+  }
+  return one;
+}
+
+bool is_text(const Accepted& one) {
+  const bool plain = equals_ignoring_case(one.type, "text/plain") &&
+                     (one.version.empty() || one.version == "0.0.4");
+  return plain || one.type == "*/*" || equals_ignoring_case(one.type, "text/*");
+}
+
+bool is_openmetrics(const Accepted& one) {
+  return equals_ignoring_case(one.type, "application/openmetrics-text") &&
+         (one.version.empty() || one.version == "1.0.0");
+}
+
+}  // namespace
+
+std::string_view content_type_of(Format format) {
+  return format == Format::text ? "text/plain; version=0.0.4; charset=utf-8"
+                                : "application/openmetrics-text; version=1.0.0; charset=utf-8";
+}
+
+Format format_for(std::string_view accept) {
+  double text = 0;
+  double openmetrics = 0;
+  while (!accept.empty()) {
+    const Accepted one = accepted_from(take_until(',', accept));
+    if (is_text(one)) text = std::max(text, one.weight);
+    if (is_openmetrics(one)) openmetrics = std::max(openmetrics, one.weight);
+  }
+  return openmetrics > 0 && openmetrics >= text ? Format::openmetrics : Format::text;
 }
 
 }  // namespace gpuyard::metrics

@@ -8,11 +8,19 @@
 
 #include "andon/alert.h"
 #include "andon/rule.h"
-#include "andon/severity.h"
 #include "base/json_shape.h"
 #include "base/record.h"
 
 namespace gpuyard::protocol {
+
+// An alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is never left
+// out.
+inline constexpr std::string_view kAlertEvent = "alert";
+
+inline constexpr std::size_t kLongestAlertText = 200;  // bytes, of a note or a comment
+inline constexpr std::int64_t kMostAlertHistory = 1000;
+// So long is it waited for a sink that is tested.
+inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
 
 struct AlertGpu {
   std::optional<std::uint32_t> index;  // when it was seen last
@@ -54,6 +62,16 @@ BOOST_DESCRIBE_STRUCT(Alert, (),
                       (number, rule, state, level, severity, gpu, value, xid, message, advice,
                        fired, resolved, ending, acknowledged, silenced, quarantines, inhibited_by,
                        told, simulated))
+GPUYARD_ABOUT(
+    Alert,
+    {"number", "From 1; no two alerts of this machine that were kept on its disk have the same."},
+    {"severity",
+     "0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical."},
+    {"gpu", "Null: the alert is about the machine."}, {"advice", "What to do about it."},
+    {"ending", "Why it is over, where it is not that it cleared."},
+    {"quarantines", "The GPU gets no new work because of it."},
+    {"inhibited_by", "The rule that fires for the same GPU and keeps this one as it was."},
+    {"told", "Sinks were told that it fires."})
 
 // A rule that has tripped, and may yet turn out to be nothing.
 struct PendingAlert {
@@ -64,6 +82,8 @@ struct PendingAlert {
   double hold_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(PendingAlert, (), (rule, gpu, value, for_s, hold_s))
+GPUYARD_ABOUT(PendingAlert, {"for_s", "Since when its threshold is reached, seconds."},
+              {"hold_s", "It fires when that lasts for so long, seconds."})
 
 struct Alerts {
   int schema = 1;
@@ -73,6 +93,7 @@ struct Alerts {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
+GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at."})
 
 struct AlertHistoryQuery {
   std::optional<std::string> rule;
@@ -81,6 +102,10 @@ struct AlertHistoryQuery {
   std::optional<std::int64_t> limit;
 };
 BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
+GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only of this rule."},
+              {"gpu", "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."},
+              {"before", "Only of lower numbers than this."},
+              {"limit", "At most so many, 1 to 1000; 100.", 1, kMostAlertHistory})
 
 struct AlertHistory {
   int schema = 1;
@@ -93,11 +118,13 @@ struct AlertName {
   std::uint64_t alert = 0;
 };
 BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
+GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert."})
 
 struct AcknowledgeWish {
   std::optional<std::string> note;
 };
 BOOST_DESCRIBE_STRUCT(AcknowledgeWish, (), (note))
+GPUYARD_ABOUT(AcknowledgeWish, {"note", "What is done about it; at most 200 bytes."})
 
 struct AlertAnswer {
   int schema = 1;
@@ -113,6 +140,10 @@ struct SilenceWish {
   std::optional<std::string> comment;
 };
 BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
+GPUYARD_ABOUT(SilenceWish, {"for_s", "So long, in seconds; at most 30 days."},
+              {"rule", "Of this rule; left out: any."},
+              {"gpu", "Of this GPU: index, UUID or PCI address; left out: any, and the machine."},
+              {"comment", "Why; at most 200 bytes."})
 
 struct Silence {
   std::string id;
@@ -136,6 +167,7 @@ struct SilenceName {
   std::string silence;
 };
 BOOST_DESCRIBE_STRUCT(SilenceName, (), (silence))
+GPUYARD_ABOUT(SilenceName, {"silence", "The id of a silence."})
 
 struct Rule {
   std::string name;
@@ -164,6 +196,9 @@ BOOST_DESCRIBE_STRUCT(Rule, (),
                       (name, enabled, on, at, below, clear_at, hold_s, clear_hold_s, over_s,
                        severity, curve, xids, gpus, inhibits, notify, sinks, quarantine, cap_w,
                        command, message, advice))
+GPUYARD_ABOUT(Rule, {"severity", "Null: by its value, see `curve`."},
+              {"command",
+               "The program that is run when it fires and when it is over, without its arguments."})
 
 struct Rules {
   int schema = 1;
@@ -172,6 +207,7 @@ struct Rules {
   std::vector<Rule> rules;
 };
 BOOST_DESCRIBE_STRUCT(Rules, (), (schema, simulated, file, rules))
+GPUYARD_ABOUT(Rules, {"file", "The file that adds to the built-in rules; empty: there is none."})
 
 struct Sink {
   std::string name;
@@ -188,6 +224,10 @@ struct Sink {
 BOOST_DESCRIBE_STRUCT(Sink, (),
                       (name, kind, where, min_level, queued, delivered_total, retries_total,
                        dead_letters_total, failing_since, last_error))
+GPUYARD_ABOUT(Sink, {"where", "Host or program; never a secret, as the rest of a URL may be."},
+              {"dead_letters_total", "What was given up: refused, too old, or too much."},
+              {"failing_since",
+               "Since when nothing was delivered although something was to be; null: all is well."})
 
 struct Sinks {
   int schema = 1;
@@ -200,6 +240,7 @@ struct SinkTestWish {
   std::optional<std::string> sink;  // null: all of them
 };
 BOOST_DESCRIBE_STRUCT(SinkTestWish, (), (sink))
+GPUYARD_ABOUT(SinkTestWish, {"sink", "Left out: all of them."})
 
 struct SinkTest {
   std::string sink;
@@ -208,6 +249,7 @@ struct SinkTest {
   std::optional<std::string> why;
 };
 BOOST_DESCRIBE_STRUCT(SinkTest, (), (sink, delivered, seconds, why))
+GPUYARD_ABOUT(SinkTest, {"why", "Why it did not arrive within 15 s."})
 
 struct SinkTests {
   int schema = 1;
@@ -216,133 +258,17 @@ struct SinkTests {
 };
 BOOST_DESCRIBE_STRUCT(SinkTests, (), (schema, simulated, sinks))
 
-// An alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is never left
-// out.
-inline constexpr std::string_view kAlertEvent = "alert";
-
-inline constexpr std::size_t kLongestAlertText = 200;  // bytes, of a note or a comment
-inline constexpr std::int64_t kMostAlertHistory = 1000;
-// So long is it waited for a sink that is tested.
-inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
-
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::AlertGpu> = "AlertGpu";
-template <>
-inline constexpr std::string_view schema_name<protocol::Acknowledgement> = "Acknowledgement";
-template <>
-inline constexpr std::string_view schema_name<protocol::Alert> = "Alert";
-template <>
-inline constexpr std::string_view schema_name<protocol::PendingAlert> = "PendingAlert";
-template <>
-inline constexpr std::string_view schema_name<protocol::Alerts> = "Alerts";
-template <>
-inline constexpr std::string_view schema_name<protocol::AlertHistory> = "AlertHistory";
-template <>
-inline constexpr std::string_view schema_name<protocol::AcknowledgeWish> = "AcknowledgeWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::AlertAnswer> = "AlertAnswer";
-template <>
-inline constexpr std::string_view schema_name<protocol::SilenceWish> = "SilenceWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::Silence> = "Silence";
-template <>
-inline constexpr std::string_view schema_name<protocol::Silences> = "Silences";
-template <>
-inline constexpr std::string_view schema_name<protocol::Rule> = "Rule";
-template <>
-inline constexpr std::string_view schema_name<protocol::Rules> = "Rules";
-template <>
-inline constexpr std::string_view schema_name<protocol::Sink> = "Sink";
-template <>
-inline constexpr std::string_view schema_name<protocol::Sinks> = "Sinks";
-template <>
-inline constexpr std::string_view schema_name<protocol::SinkTestWish> = "SinkTestWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::SinkTest> = "SinkTest";
-template <>
-inline constexpr std::string_view schema_name<protocol::SinkTests> = "SinkTests";
-
-template <>
-inline constexpr About about<&protocol::AlertName::alert>{"The number of an alert."};
-template <>
-inline constexpr About about<&protocol::SilenceName::silence>{"The id of a silence."};
-template <>
-inline constexpr About about<&protocol::Alert::number>{
-    "From 1; no two alerts of this machine that were kept on its disk have the same."};
-template <>
-inline constexpr About about<&protocol::Alert::severity>{
-    "0 to 100, by its value now: 0-39 info, 40-59 warning, 60-79 error, from 80 on critical."};
-template <>
-inline constexpr About about<&protocol::Alert::gpu>{"Null: the alert is about the machine."};
-template <>
-inline constexpr About about<&protocol::Alert::advice>{"What to do about it."};
-template <>
-inline constexpr About about<&protocol::Alert::ending>{
-    "Why it is over, where it is not that it cleared."};
-template <>
-inline constexpr About about<&protocol::Alert::quarantines>{
-    "The GPU gets no new work because of it."};
-template <>
-inline constexpr About about<&protocol::Alert::inhibited_by>{
-    "The rule that fires for the same GPU and keeps this one as it was."};
-template <>
-inline constexpr About about<&protocol::Alert::told>{"Sinks were told that it fires."};
-template <>
-inline constexpr About about<&protocol::PendingAlert::for_s>{
-    "Since when its threshold is reached, seconds."};
-template <>
-inline constexpr About about<&protocol::PendingAlert::hold_s>{
-    "It fires when that lasts for so long, seconds."};
-template <>
-inline constexpr About about<&protocol::Alerts::notes>{"What a person should look at."};
-template <>
-inline constexpr About about<&protocol::AlertHistoryQuery::rule>{"Only of this rule."};
-template <>
-inline constexpr About about<&protocol::AlertHistoryQuery::gpu>{
-    "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."};
-template <>
-inline constexpr About about<&protocol::AlertHistoryQuery::before>{
-    "Only of lower numbers than this."};
-template <>
-inline constexpr About about<&protocol::AlertHistoryQuery::limit>{
-    "At most so many, 1 to 1000; 100.", 1, protocol::kMostAlertHistory};
-template <>
-inline constexpr About about<&protocol::AcknowledgeWish::note>{
-    "What is done about it; at most 200 bytes."};
-template <>
-inline constexpr About about<&protocol::SilenceWish::for_s>{
-    "So long, in seconds; at most 30 days."};
-template <>
-inline constexpr About about<&protocol::SilenceWish::rule>{"Of this rule; left out: any."};
-template <>
-inline constexpr About about<&protocol::SilenceWish::gpu>{
-    "Of this GPU: index, UUID or PCI address; left out: any, and the machine."};
-template <>
-inline constexpr About about<&protocol::SilenceWish::comment>{"Why; at most 200 bytes."};
-template <>
-inline constexpr About about<&protocol::Rule::severity>{"Null: by its value, see `curve`."};
-template <>
-inline constexpr About about<&protocol::Rule::command>{
-    "The program that is run when it fires and when it is over, without its arguments."};
-template <>
-inline constexpr About about<&protocol::Rules::file>{
-    "The file that adds to the built-in rules; empty: there is none."};
-template <>
-inline constexpr About about<&protocol::Sink::where>{
-    "Host or program; never a secret, as the rest of a URL may be."};
-template <>
-inline constexpr About about<&protocol::Sink::dead_letters_total>{
-    "What was given up: refused, too old, or too much."};
-template <>
-inline constexpr About about<&protocol::Sink::failing_since>{
-    "Since when nothing was delivered although something was to be; null: all is well."};
-template <>
-inline constexpr About about<&protocol::SinkTestWish::sink>{"Left out: all of them."};
-template <>
-inline constexpr About about<&protocol::SinkTest::why>{"Why it did not arrive within 15 s."};
+template <
+    OneOf<protocol::AlertGpu, protocol::Acknowledgement, protocol::Alert, protocol::PendingAlert,
+          protocol::Alerts, protocol::AlertHistory, protocol::AcknowledgeWish,
+          protocol::AlertAnswer, protocol::SilenceWish, protocol::Silence, protocol::Silences,
+          protocol::Rule, protocol::Rules, protocol::Sink, protocol::Sinks, protocol::SinkTestWish,
+          protocol::SinkTest, protocol::SinkTests>
+        T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

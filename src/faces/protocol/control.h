@@ -203,6 +203,7 @@ struct AuditQuery {
   std::optional<std::int64_t> before;  // entries older than this number
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
+GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 1000})
 
 struct AuditLine {
   std::int64_t number = 0;  // counts up
@@ -247,42 +248,15 @@ AuditLine audit_line_of(const control::AuditEntry&);
 namespace gpuyard::json {
 
 template <>
-inline constexpr std::string_view schema_name<protocol::PowerLimitWish> = "PowerLimitWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::ClocksWish> = "ClocksWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnabledWish> = "EnabledWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::ComputeModeWish> = "ComputeModeWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::ClearEccWish> = "ClearEccWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::ChangeWish> = "ChangeWish";
-template <>
 inline constexpr std::string_view schema_name<protocol::SettingView> = "Setting";
 template <>
-inline constexpr std::string_view schema_name<protocol::Change> = "Change";
-template <>
-inline constexpr std::string_view schema_name<protocol::Changes> = "Changes";
-template <>
 inline constexpr std::string_view schema_name<protocol::ClaimView> = "Claim";
-template <>
-inline constexpr std::string_view schema_name<protocol::ManagedSetting> = "ManagedSetting";
-template <>
-inline constexpr std::string_view schema_name<protocol::ManagedGpu> = "ManagedGpu";
-template <>
-inline constexpr std::string_view schema_name<protocol::Management> = "Management";
-template <>
-inline constexpr std::string_view schema_name<protocol::Operation> = "Operation";
-template <>
-inline constexpr std::string_view schema_name<protocol::Operations> = "Operations";
-template <>
-inline constexpr std::string_view schema_name<protocol::AuditLine> = "AuditLine";
-template <>
-inline constexpr std::string_view schema_name<protocol::Audit> = "Audit";
-
-template <>
-inline constexpr About about<&protocol::AuditQuery::limit>{"The newest so many, 1 to 1000; 100.", 1,
-                                                           1000};
+template <
+    OneOf<protocol::PowerLimitWish, protocol::ClocksWish, protocol::EnabledWish,
+          protocol::ComputeModeWish, protocol::ClearEccWish, protocol::ChangeWish, protocol::Change,
+          protocol::Changes, protocol::ManagedSetting, protocol::ManagedGpu, protocol::Management,
+          protocol::Operation, protocol::Operations, protocol::AuditLine, protocol::Audit>
+        T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

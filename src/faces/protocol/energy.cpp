@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -19,12 +20,21 @@ struct EnergyEpoch {
   double joules = 0;
 };
 BOOST_DESCRIBE_STRUCT(EnergyEpoch, (), (number, since, joules))
+GPUYARD_ABOUT(
+    EnergyEpoch,
+    {"number",
+     "Counts up whenever the GPU's counter started over: a reset, a driver that was loaded anew, "
+     "another boot."})
 
 struct EnergyAccounts {
   double unattributed_joules = 0;
   double daemon_down_joules = 0;
 };
 BOOST_DESCRIBE_STRUCT(EnergyAccounts, (), (unattributed_joules, daemon_down_joules))
+GPUYARD_ABOUT(
+    EnergyAccounts, {"unattributed_joules", "Used while the daemon ran."},
+    {"daemon_down_joules",
+     "Counted by the GPU from an earlier daemon's last save until this one's first reading."})
 
 struct GpuEnergy {
   std::optional<std::uint32_t> index;
@@ -41,6 +51,13 @@ struct GpuEnergy {
 BOOST_DESCRIBE_STRUCT(GpuEnergy, (),
                       (index, uuid, since, joules, accounts, estimated, estimated_joules,
                        unknown_seconds, epoch, age_seconds))
+GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if it is not there now."},
+              {"since", "When it was first seen."},
+              {"joules", "Used since it was first seen, as far as known: the sum of its accounts."},
+              {"estimated", "Now: the GPU has no energy counter, so that its power is integrated."},
+              {"estimated_joules", "How many of the joules are integrated power."},
+              {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
+              {"age_seconds", "Age of the last reading."})
 
 struct EnergyReport {
   int schema = 1;
@@ -51,6 +68,8 @@ struct EnergyReport {
   std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(EnergyReport, (), (schema, simulated, taken_at, joules, gpus, notes))
+GPUYARD_ABOUT(EnergyReport, {"joules", "Of all GPUs that were ever seen."},
+              {"notes", "What is wrong with how the books are kept; empty when all is well."})
 
 // A GPU's index, UUID or PCI address; in JSON an index may be a number.
 struct GpuName {
@@ -67,6 +86,11 @@ struct EnergyWindowWish {
   std::optional<std::int64_t> most_seconds;
 };
 BOOST_DESCRIBE_STRUCT(EnergyWindowWish, (), (gpus, name, most_seconds))
+GPUYARD_ABOUT(
+    EnergyWindowWish, {"gpus", "Indexes, UUIDs or PCI addresses; all GPUs if there is none."},
+    {"name", "For people, at most 64 bytes. Whoever may read can see it."},
+    {"most_seconds",
+     "Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said."})
 
 struct WindowGpu {
   std::optional<std::uint32_t> index;
@@ -84,6 +108,17 @@ struct WindowGpu {
 BOOST_DESCRIBE_STRUCT(WindowGpu, (),
                       (index, uuid, joules, seconds, mean_w, peak_w, estimated, interrupted,
                        epochs_crossed, unknown_seconds, age_seconds))
+GPUYARD_ABOUT(
+    WindowGpu, {"joules", "All that the device used in the window, whoever used it."},
+    {"seconds", "Between the readings at the two edges."},
+    {"mean_w", "Over the time that is known; null below half a second of it."},
+    {"peak_w", "The highest power reading; there is one every second, and at the edges."},
+    {"estimated", "At least a part is integrated power, not counted."},
+    {"interrupted",
+     "The counter started over in between: the joules are of the parts that are known."},
+    {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
+    {"age_seconds",
+     "Age of the reading at the end: a GPU that does not answer is measured until it last did."})
 
 struct EnergyWindow {
   int schema = 1;
@@ -101,6 +136,8 @@ struct EnergyWindow {
 BOOST_DESCRIBE_STRUCT(EnergyWindow, (),
                       (schema, id, name, owner_uid, simulated, began_at, ends_at, seconds, joules,
                        gpus, notes))
+GPUYARD_ABOUT(EnergyWindow, {"owner_uid", "Who began it, and may end it; so may an administrator."},
+              {"ends_at", "When it is over if nobody ends it."})
 
 struct EnergyWindows {
   int schema = 1;
@@ -112,6 +149,7 @@ struct WindowName {
   std::string window;
 };
 BOOST_DESCRIBE_STRUCT(WindowName, (), (window))
+GPUYARD_ABOUT(WindowName, {"window", "The id that beginning it gave."})
 
 // `now` tells which index a GPU has at present; one that is not there has none.
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);
@@ -123,97 +161,10 @@ Result<energy::WindowWish> window_wish_of(const EnergyWindowWish&, uid_t owner);
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyEpoch> = "EnergyEpoch";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyAccounts> = "EnergyAccounts";
-template <>
-inline constexpr std::string_view schema_name<protocol::GpuEnergy> = "GpuEnergy";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyReport> = "EnergyReport";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyWindowWish> = "EnergyWindowWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::WindowGpu> = "WindowGpu";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyWindow> = "EnergyWindow";
-template <>
-inline constexpr std::string_view schema_name<protocol::EnergyWindows> = "EnergyWindows";
-
-template <>
-inline constexpr About about<&protocol::EnergyEpoch::number>{
-    "Counts up whenever the GPU's counter started over: a reset, a driver that was loaded anew, "
-    "another boot."};
-template <>
-inline constexpr About about<&protocol::EnergyAccounts::unattributed_joules>{
-    "Used while the daemon ran."};
-template <>
-inline constexpr About about<&protocol::EnergyAccounts::daemon_down_joules>{
-    "Counted by the GPU from an earlier daemon's last save until this one's first reading."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::index>{
-    "NVML index of the GPU; null if it is not there now."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::since>{"When it was first seen."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::joules>{
-    "Used since it was first seen, as far as known: the sum of its accounts."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::estimated>{
-    "Now: the GPU has no energy counter, so that its power is integrated."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::estimated_joules>{
-    "How many of the joules are integrated power."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::unknown_seconds>{
-    "Time of which the energy is not, or not wholly, known."};
-template <>
-inline constexpr About about<&protocol::GpuEnergy::age_seconds>{"Age of the last reading."};
-template <>
-inline constexpr About about<&protocol::EnergyReport::joules>{"Of all GPUs that were ever seen."};
-template <>
-inline constexpr About about<&protocol::EnergyReport::notes>{
-    "What is wrong with how the books are kept; empty when all is well."};
-template <>
-inline constexpr About about<&protocol::EnergyWindowWish::gpus>{
-    "Indexes, UUIDs or PCI addresses; all GPUs if there is none."};
-template <>
-inline constexpr About about<&protocol::EnergyWindowWish::name>{
-    "For people, at most 64 bytes. Whoever may read can see it."};
-template <>
-inline constexpr About about<&protocol::EnergyWindowWish::most_seconds>{
-    "Then the window is ended and forgotten: 1 to 2592000 (30 days); 86400 if not said."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::joules>{
-    "All that the device used in the window, whoever used it."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::seconds>{
-    "Between the readings at the two edges."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::mean_w>{
-    "Over the time that is known; null below half a second of it."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::peak_w>{
-    "The highest power reading; there is one every second, and at the edges."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::estimated>{
-    "At least a part is integrated power, not counted."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::interrupted>{
-    "The counter started over in between: the joules are of the parts that are known."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::unknown_seconds>{
-    "Time of which the energy is not, or not wholly, known."};
-template <>
-inline constexpr About about<&protocol::WindowGpu::age_seconds>{
-    "Age of the reading at the end: a GPU that does not answer is measured until it last did."};
-template <>
-inline constexpr About about<&protocol::EnergyWindow::owner_uid>{
-    "Who began it, and may end it; so may an administrator."};
-template <>
-inline constexpr About about<&protocol::EnergyWindow::ends_at>{
-    "When it is over if nobody ends it."};
-template <>
-inline constexpr About about<&protocol::WindowName::window>{"The id that beginning it gave."};
+template <OneOf<protocol::EnergyEpoch, protocol::EnergyAccounts, protocol::GpuEnergy,
+                protocol::EnergyReport, protocol::EnergyWindowWish, protocol::WindowGpu,
+                protocol::EnergyWindow, protocol::EnergyWindows>
+              T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -1,7 +1,6 @@
 #include "protocol/events.h"
 
-#include <charconv>
-
+#include "base/text.h"
 #include "device/catalog.h"
 
 namespace gpuyard::protocol {
@@ -44,11 +43,9 @@ SnapshotSummary summary_of(const gpuyard::Snapshot& snapshot) {
 std::optional<EventId> parse_event_id(std::string_view text) {
   const std::size_t dash = text.rfind('-');
   if (dash == text.npos || dash == 0) return std::nullopt;
-  EventId id{std::string(text.substr(0, dash)), 0};
-  const std::string_view digits = text.substr(dash + 1);
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), id.sequence);
-  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size()) return std::nullopt;
-  return id;
+  const auto sequence = number_in<std::uint64_t>(text.substr(dash + 1));
+  if (!sequence) return std::nullopt;
+  return EventId{std::string(text.substr(0, dash)), *sequence};
 }
 
 }  // namespace gpuyard::protocol

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_shape.h"
+#include "base/record.h"
 #include "device/event.h"
 #include "protocol/resources.h"
 
@@ -36,6 +38,21 @@ struct EventsRequest {
   std::optional<std::string> last_event_id;
 };
 BOOST_DESCRIBE_STRUCT(EventsRequest, (), (samples, gpus, since, follow, last_event_id))
+GPUYARD_ABOUT(
+    EventsRequest,
+    {"samples",
+     "How much of each new snapshot to send: nothing, a summary of each GPU (the default), or "
+     "all."},
+    {"gpus",
+     "Only these GPUs: indexes, UUIDs or PCI addresses, with commas. What concerns no GPU comes "
+     "anyway."},
+    {"since",
+     "The id of the last event that was seen, for clients that cannot set the header field; "
+     "\"oldest\": begin with the oldest that is still known."},
+    {"follow", "False: end when all that has happened is told."},
+    {"last_event_id",
+     "The id of the last event that was seen: what followed it comes first. A browser sets it by "
+     "itself when it comes back."})
 
 // In place of an id: from the oldest event that is still known.
 inline constexpr std::string_view kOldest = "oldest";
@@ -50,6 +67,14 @@ struct GpuEvent {
   std::string text;
 };
 BOOST_DESCRIBE_STRUCT(GpuEvent, (), (at, device, index, kind, severity, xid, text))
+GPUYARD_ABOUT(
+    GpuEvent,
+    {"device", "UUID of the GPU; null where it concerns the driver, or a GPU that is not known."},
+    {"kind", "What happened: a word such as xid, gpu_unresponsive, health_changed, driver_down."},
+    {"severity",
+     "note: for the record; warn: somebody should look; stop: work on this GPU has failed or "
+     "will."},
+    {"xid", "The driver's number for what went wrong; null where the event is no Xid."})
 
 struct GpuSummary {
   std::uint32_t index = 0;
@@ -85,6 +110,9 @@ struct SummarySample {
   SnapshotSummary snapshot;
 };
 BOOST_DESCRIBE_STRUCT(SummarySample, (), (skipped, snapshot))
+GPUYARD_ABOUT(SummarySample,
+              {"skipped",
+               "Snapshots since the one before that were left out because the listener was slow."})
 
 struct FullSample {
   std::uint64_t skipped = 0;
@@ -122,49 +150,51 @@ struct EventId {
 };
 std::optional<EventId> parse_event_id(std::string_view text);
 
+// What GET /api/gpu/stream/power streams: the power of GPUs, many times a second. Field names are
+// contract: they may be added to, not changed.
+
+// The name of its events. They have no id: what was is not told again.
+inline constexpr std::string_view kPowerEvent = "power";
+
+inline constexpr double kDefaultPowerHz = 20;
+inline constexpr double kLowestPowerHz = 1;
+inline constexpr double kHighestPowerHz = 100;
+
+struct PowerStreamRequest {
+  std::optional<std::string> gpus;
+  std::optional<double> hz;
+};
+BOOST_DESCRIBE_STRUCT(PowerStreamRequest, (), (gpus, hz))
+GPUYARD_ABOUT(PowerStreamRequest,
+              {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
+              {"hz",
+               "How often each GPU is read, from 1 to 100 times a second; 20 unless it is said.",
+               kLowestPowerHz, kHighestPowerHz})
+
+struct PowerSample {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::int64_t t_ms = 0;
+  std::optional<double> power_w;
+  bool instant = false;
+  std::optional<std::string> why;
+  std::uint64_t skipped = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerSample, (), (index, uuid, t_ms, power_w, instant, why, skipped))
+GPUYARD_ABOUT(
+    PowerSample, {"t_ms", "When the driver was asked, in milliseconds since 1970."},
+    {"instant", "True: of this instant. False: the driver's average, over a second on many GPUs."},
+    {"why", "Why power_w is null."},
+    {"skipped",
+     "Readings of this GPU since the one before that were left out because the listener was slow."})
+
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::GpuEvent> = "GpuEvent";
-template <>
-inline constexpr std::string_view schema_name<protocol::GpuSummary> = "GpuSummary";
-template <>
-inline constexpr std::string_view schema_name<protocol::SnapshotSummary> = "SnapshotSummary";
-
-template <>
-inline constexpr About about<&protocol::EventsRequest::samples>{
-    "How much of each new snapshot to send: nothing, a summary of each GPU (the default), or all."};
-template <>
-inline constexpr About about<&protocol::EventsRequest::gpus>{
-    "Only these GPUs: indexes, UUIDs or PCI addresses, with commas. What concerns no GPU comes "
-    "anyway."};
-template <>
-inline constexpr About about<&protocol::EventsRequest::since>{
-    "The id of the last event that was seen, for clients that cannot set the header field; "
-    "\"oldest\": begin with the oldest that is still known."};
-template <>
-inline constexpr About about<&protocol::EventsRequest::follow>{
-    "False: end when all that has happened is told."};
-template <>
-inline constexpr About about<&protocol::EventsRequest::last_event_id>{
-    "The id of the last event that was seen: what followed it comes first. A browser sets it by "
-    "itself when it comes back."};
-template <>
-inline constexpr About about<&protocol::GpuEvent::device>{
-    "UUID of the GPU; null where it concerns the driver, or a GPU that is not known."};
-template <>
-inline constexpr About about<&protocol::GpuEvent::kind>{
-    "What happened: a word such as xid, gpu_unresponsive, health_changed, driver_down."};
-template <>
-inline constexpr About about<&protocol::GpuEvent::severity>{
-    "note: for the record; warn: somebody should look; stop: work on this GPU has failed or will."};
-template <>
-inline constexpr About about<&protocol::GpuEvent::xid>{
-    "The driver's number for what went wrong; null where the event is no Xid."};
-template <>
-inline constexpr About about<&protocol::SummarySample::skipped>{
-    "Snapshots since the one before that were left out because the listener was slow."};
+template <OneOf<protocol::GpuEvent, protocol::GpuSummary, protocol::SnapshotSummary,
+                protocol::PowerSample>
+              T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -24,6 +24,20 @@ struct HistoryQuery {
   std::optional<TextFormat> format;
 };
 BOOST_DESCRIBE_STRUCT(HistoryQuery, (), (id, metric, element, since, until, step, points, format))
+GPUYARD_ABOUT(
+    HistoryQuery, {"id", "A GPU's index, UUID or PCI address; one that is gone has its UUID."},
+    {"metric",
+     "JSON key with or without its unit, nvidia-smi's name, or a short name: power_draw_w, "
+     "power_draw, power.draw, power."},
+    {"element",
+     "Which fan, link or place of a metric that there are several of; the first if left out."},
+    {"since",
+     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since 1970; 1h "
+     "if left out."},
+    {"until", "The same; now if left out."},
+    {"step", "Length of time for each point: 10s, 5m, 1h. Excludes points."},
+    {"points", "No more points than this, 1 to 20000; the step follows. 1000 if left out."},
+    {"format", "json or csv; without it Accept decides."})
 
 enum class HistoryResolution : std::uint8_t { reading, ten_seconds, minute };
 BOOST_DESCRIBE_ENUM(HistoryResolution, reading, ten_seconds, minute)
@@ -35,6 +49,11 @@ struct HistoryPoint {
   std::optional<double> max;
 };
 BOOST_DESCRIBE_STRUCT(HistoryPoint, (), (t_ms, min, mean, max))
+GPUYARD_ABOUT(HistoryPoint,
+              {"t_ms", "Begin of the step, milliseconds since 1970 by the clock as it is now."},
+              {"min", "Least reading of the step; null: from here on there are no readings."},
+              {"mean", "Mean of all readings of the step."},
+              {"max", "Greatest reading of the step."})
 
 // Of all readings in the range, however many points they became.
 struct HistorySummary {
@@ -45,6 +64,10 @@ struct HistorySummary {
   std::optional<double> last;
 };
 BOOST_DESCRIBE_STRUCT(HistorySummary, (), (readings, min, mean, max, last))
+GPUYARD_ABOUT(
+    HistorySummary,
+    {"last",
+     "The newest reading; where each reading is no longer kept, the mean of the newest step."})
 
 struct History {
   int schema = kSchemaVersion;
@@ -70,6 +93,26 @@ BOOST_DESCRIBE_STRUCT(History, (),
                       (schema, simulated, index, uuid, name, metric, element, unit, counter,
                        resolution, step_ms, since, until, covers_since, bound, summary, notes,
                        points))
+GPUYARD_ABOUT(
+    History, {"index", "NVML index of the GPU; null for one that is gone."},
+    {"metric", "JSON key, with the unit of the points."},
+    {"unit", "The unit as people write it; may be empty."},
+    {"counter",
+     "It only grows, until the driver is loaded anew: differences of max are what is of interest."},
+    {"resolution",
+     "What the points are made of: each reading is kept for an hour, ten seconds for a day, "
+     "minutes "
+     "for 30 days."},
+    {"step_ms", "Length of a point's step; 0: each point is one reading."},
+    {"covers_since", "Nothing of this resolution is kept from before."},
+    {"bound",
+     "What the GPU says now that it cannot exceed, or should not: its power limit, say. Null: "
+     "there "
+     "is none, or it is not known."},
+    {"notes",
+     "What a reader should know: since when there is anything, a clock that was set, a disk that "
+     "is "
+     "full."})
 
 // A line for each point; what is null is empty.
 inline constexpr const char* kHistoryCsvHeader =
@@ -80,79 +123,7 @@ std::string csv_of(const History&);
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::History> = "History";
-template <>
-inline constexpr std::string_view schema_name<protocol::HistorySummary> = "HistorySummary";
-template <>
-inline constexpr std::string_view schema_name<protocol::HistoryPoint> = "HistoryPoint";
-
-template <>
-inline constexpr About about<&protocol::HistoryQuery::id>{
-    "A GPU's index, UUID or PCI address; one that is gone has its UUID."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::metric>{
-    "JSON key with or without its unit, nvidia-smi's name, or a short name: power_draw_w, "
-    "power_draw, power.draw, power."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::element>{
-    "Which fan, link or place of a metric that there are several of; the first if left out."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::since>{
-    "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since 1970; 1h "
-    "if left out."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::until>{"The same; now if left out."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::step>{
-    "Length of time for each point: 10s, 5m, 1h. Excludes points."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::points>{
-    "No more points than this, 1 to 20000; the step follows. 1000 if left out."};
-template <>
-inline constexpr About about<&protocol::HistoryQuery::format>{
-    "json or csv; without it Accept decides."};
-template <>
-inline constexpr About about<&protocol::HistoryPoint::t_ms>{
-    "Begin of the step, milliseconds since 1970 by the clock as it is now."};
-template <>
-inline constexpr About about<&protocol::HistoryPoint::min>{
-    "Least reading of the step; null: from here on there are no readings."};
-template <>
-inline constexpr About about<&protocol::HistoryPoint::mean>{"Mean of all readings of the step."};
-template <>
-inline constexpr About about<&protocol::HistoryPoint::max>{"Greatest reading of the step."};
-template <>
-inline constexpr About about<&protocol::HistorySummary::last>{
-    "The newest reading; where each reading is no longer kept, the mean of the newest step."};
-template <>
-inline constexpr About about<&protocol::History::index>{
-    "NVML index of the GPU; null for one that is gone."};
-template <>
-inline constexpr About about<&protocol::History::metric>{"JSON key, with the unit of the points."};
-template <>
-inline constexpr About about<&protocol::History::unit>{
-    "The unit as people write it; may be empty."};
-template <>
-inline constexpr About about<&protocol::History::counter>{
-    "It only grows, until the driver is loaded anew: differences of max are what is of interest."};
-template <>
-inline constexpr About about<&protocol::History::resolution>{
-    "What the points are made of: each reading is kept for an hour, ten seconds for a day, minutes "
-    "for 30 days."};
-template <>
-inline constexpr About about<&protocol::History::step_ms>{
-    "Length of a point's step; 0: each point is one reading."};
-template <>
-inline constexpr About about<&protocol::History::covers_since>{
-    "Nothing of this resolution is kept from before."};
-template <>
-inline constexpr About about<&protocol::History::bound>{
-    "What the GPU says now that it cannot exceed, or should not: its power limit, say. Null: there "
-    "is none, or it is not known."};
-template <>
-inline constexpr About about<&protocol::History::notes>{
-    "What a reader should know: since when there is anything, a clock that was set, a disk that is "
-    "full."};
+template <OneOf<protocol::History, protocol::HistorySummary, protocol::HistoryPoint> T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

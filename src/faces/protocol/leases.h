@@ -11,9 +11,11 @@
 #include "base/result.h"
 #include "device/snapshot.h"
 #include "lease/lease.h"
-#include "lease/use_books.h"
 #include "protocol/energy.h"
 #include "protocol/route.h"
+#include "usage/use.h"
+#include "usage/use_books.h"
+#include "usage/use_count.h"
 
 namespace gpuyard::protocol {
 
@@ -40,6 +42,35 @@ struct LeaseWish {
 BOOST_DESCRIBE_STRUCT(LeaseWish, (),
                       (id, gpus, min_free_bytes, model, among, max_time_s, wait_s, binding, ttl_s,
                        note, answer_within_s, stream))
+GPUYARD_ABOUT(
+    LeaseWish,
+    {"id",
+     "Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the "
+     "same "
+     "claim made again with it is the same claim. No id of a lease begins with another's. Left "
+     "out: "
+     "a new one."},
+    {"gpus", "How many GPUs: all of them or none. 1."},
+    {"min_free_bytes", "So much memory is to be free on each."},
+    {"model", "Part of the GPU's name, in any case; at most 64 bytes."},
+    {"among", "Only these GPUs: indexes, UUIDs or PCI addresses."},
+    {"max_time_s",
+     "How long the GPUs are held at most, as far as one knows. Who says so may go before others "
+     "where nobody has to wait longer for it."},
+    {"wait_s", "How long to wait for them; 0: not at all; null: for ever."},
+    {"binding",
+     "What the lease lasts as long as: `process`, the caller's (the default); `run`, the command "
+     "that is counted to it; `detached`, a time that can be renewed."},
+    {"ttl_s", "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days."},
+    {"note",
+     "For people: the command, the purpose; at most 200 bytes. Only its own user and "
+     "administrators "
+     "see it."},
+    {"answer_within_s",
+     "Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask "
+     "again with the id to wait on."},
+    {"stream",
+     "Answer with server-sent events `lease`, at each change and when the place is another."})
 
 struct LeasedGpu {
   std::optional<std::uint32_t> index;  // none: the GPU is not there now
@@ -60,6 +91,8 @@ struct LeasePlace {
   std::optional<double> expected_s;  // from now, if everybody keeps to what he said
 };
 BOOST_DESCRIBE_STRUCT(LeasePlace, (), (position, why, text, expected_s))
+GPUYARD_ABOUT(LeasePlace, {"position", "1 is next, among those who want the same GPUs."},
+              {"expected_s", "From now, if everybody keeps to what he said; null: nobody can say."})
 
 // What was used under a lease until now, or in all. Null: nobody could measure it.
 struct LeaseUse {
@@ -100,6 +133,15 @@ struct Lease {
 BOOST_DESCRIBE_STRUCT(Lease, (),
                       (id, state, binding, uid, user, pid, note, wanted_gpus, fence, gpus, asked,
                        granted, until, ended, ending, why, overdue, place, use))
+GPUYARD_ABOUT(
+    Lease, {"uid", "Whose it is."}, {"user", "The name of that user; null where it is not known."},
+    {"pid", "The process that it is bound to. Only over the Unix sockets."},
+    {"note", "For its own user and administrators, over the Unix sockets; else empty."},
+    {"fence",
+     "Counts up with every grant on this machine. A change under the lease that brings another's "
+     "is "
+     "refused."},
+    {"until", "When a detached lease ends, or until when its holder said to need it."})
 
 // One lease. Its route says what was asked of it.
 struct LeaseAnswer {
@@ -130,6 +172,7 @@ struct Squatter {
 };
 BOOST_DESCRIBE_STRUCT(Squatter, (),
                       (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
+GPUYARD_ABOUT(Squatter, {"resolve", "The command that makes a lease of what the process uses."})
 
 // A GPU that is not handed out now, and why.
 struct Withheld {
@@ -163,12 +206,19 @@ struct ReleaseQuery : LeaseName {
   std::optional<std::string> signal;   // to what still runs: "TERM", "KILL", "INT", "HUP"
 };
 BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
+GPUYARD_ABOUT(
+    ReleaseQuery, {"fence", "The lease's fence: refused if it is another grant's."},
+    {"force",
+     "Also somebody else's, and one that does not drain. Needs a reason and an administrator."},
+    {"reason", "Why it is forced; at most 200 bytes."},
+    {"signal", "To what still runs under the lease: TERM, INT, HUP or KILL."})
 
 struct RenewWish {
   double ttl_s = 0;  // from now
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
+GPUYARD_ABOUT(RenewWish, {"ttl_s", "From now, in seconds."})
 
 // A process that is to be counted to a lease: the command of `gpuyard run`.
 struct MemberWish {
@@ -203,6 +253,7 @@ struct PooledGpu {
   bool leased = false;  // held or draining
 };
 BOOST_DESCRIBE_STRUCT(PooledGpu, (), (index, name, vendor, leased))
+GPUYARD_ABOUT(PooledGpu, {"leased", "Held, or given up while its processes are not gone yet."})
 
 // The periodic load report; also the event `load`.
 struct Load {
@@ -214,10 +265,14 @@ BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
 
 struct UsageQuery {
   std::optional<double> since_s;     // so long ago; 7 days. The day of that moment counts whole
-  std::optional<lease::UseBy> by;    // user
+  std::optional<usage::UseBy> by;    // user
   std::optional<TextFormat> format;  // json
 };
 BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
+GPUYARD_ABOUT(UsageQuery,
+              {"since_s",
+               "So many seconds ago, up to 400 days; 7 days. The day of that moment counts whole.",
+               0, std::chrono::seconds(usage::UseArchive::kKeptFor).count()})
 
 struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease
@@ -272,139 +327,36 @@ Result<Duration> ttl_of(const RenewWish&);
 // Errc::invalid, naming the field and the limit.
 Result<void> check_length(std::string_view field, std::string_view text, std::size_t most);
 
+// What was used under leases, as the API tells it.
+
+LeaseUse lease_use_of(const usage::Use&);
+
+// By uid; who is not in it has no name that is known.
+using UserNames = std::map<std::uint32_t, std::string>;
+
+Usage usage_of(const usage::UseAnswer&, const usage::UseQuestion&, const UserNames& = {});
+
+// The first row as a CSV document has it, with its line end; then a row for each of Usage::rows,
+// and one without a key for what was used under no lease.
+inline constexpr const char* kUsageCsvHeader =
+    "key,uid,gpu_hours,energy_kwh,energy_estimated,mean_utilization_percent,peak_memory_bytes,"
+    "leases,energy_unknown_gpu_hours\n";
+std::string csv_of(const Usage&);
+
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
 template <>
-inline constexpr std::string_view schema_name<protocol::LeaseWish> = "LeaseWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::LeasedGpu> = "LeasedGpu";
-template <>
-inline constexpr std::string_view schema_name<protocol::LeasePlace> = "LeasePlace";
-template <>
-inline constexpr std::string_view schema_name<protocol::LeaseUse> = "LeaseUse";
-template <>
-inline constexpr std::string_view schema_name<protocol::Lease> = "Lease";
-template <>
-inline constexpr std::string_view schema_name<protocol::LeaseAnswer> = "LeaseAnswer";
-template <>
-inline constexpr std::string_view schema_name<protocol::Leases> = "Leases";
-template <>
-inline constexpr std::string_view schema_name<protocol::Squatter> = "Squatter";
-template <>
 inline constexpr std::string_view schema_name<protocol::Withheld> = "WithheldGpu";
 template <>
 inline constexpr std::string_view schema_name<protocol::Queue> = "LeaseQueue";
-template <>
-inline constexpr std::string_view schema_name<protocol::RenewWish> = "RenewWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::MemberWish> = "MemberWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::AdoptWish> = "AdoptWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::CordonWish> = "CordonWish";
-template <>
-inline constexpr std::string_view schema_name<protocol::Cordoned> = "Cordoned";
-template <>
-inline constexpr std::string_view schema_name<protocol::PooledGpu> = "PooledGpu";
-template <>
-inline constexpr std::string_view schema_name<protocol::Load> = "Load";
-template <>
-inline constexpr std::string_view schema_name<protocol::UsageRow> = "UsageRow";
-template <>
-inline constexpr std::string_view schema_name<protocol::Usage> = "Usage";
-
-template <>
-inline constexpr About about<&protocol::LeaseWish::id>{
-    "Chosen by the caller, 16 to 64 letters, digits, '-' and '_', a letter or digit first: the "
-    "same "
-    "claim made again with it is the same claim. No id of a lease begins with another's. Left out: "
-    "a new one."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::gpus>{"How many GPUs: all of them or none. 1."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::min_free_bytes>{
-    "So much memory is to be free on each."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::model>{
-    "Part of the GPU's name, in any case; at most 64 bytes."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::among>{
-    "Only these GPUs: indexes, UUIDs or PCI addresses."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::max_time_s>{
-    "How long the GPUs are held at most, as far as one knows. Who says so may go before others "
-    "where nobody has to wait longer for it."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::wait_s>{
-    "How long to wait for them; 0: not at all; null: for ever."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::binding>{
-    "What the lease lasts as long as: `process`, the caller's (the default); `run`, the command "
-    "that is counted to it; `detached`, a time that can be renewed."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::ttl_s>{
-    "Of a detached lease: how long it lasts without renewal, from 10 seconds to 7 days."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::note>{
-    "For people: the command, the purpose; at most 200 bytes. Only its own user and administrators "
-    "see it."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::answer_within_s>{
-    "Answer after so long at the latest, with what there is then: up to 60, 30 if left out. Ask "
-    "again with the id to wait on."};
-template <>
-inline constexpr About about<&protocol::LeaseWish::stream>{
-    "Answer with server-sent events `lease`, at each change and when the place is another."};
-template <>
-inline constexpr About about<&protocol::Lease::uid>{"Whose it is."};
-template <>
-inline constexpr About about<&protocol::Lease::user>{
-    "The name of that user; null where it is not known."};
-template <>
-inline constexpr About about<&protocol::Lease::pid>{
-    "The process that it is bound to. Only over the Unix sockets."};
-template <>
-inline constexpr About about<&protocol::Lease::note>{
-    "For its own user and administrators, over the Unix sockets; else empty."};
-template <>
-inline constexpr About about<&protocol::Lease::fence>{
-    "Counts up with every grant on this machine. A change under the lease that brings another's is "
-    "refused."};
-template <>
-inline constexpr About about<&protocol::Lease::until>{
-    "When a detached lease ends, or until when its holder said to need it."};
-template <>
-inline constexpr About about<&protocol::LeasePlace::position>{
-    "1 is next, among those who want the same GPUs."};
-template <>
-inline constexpr About about<&protocol::LeasePlace::expected_s>{
-    "From now, if everybody keeps to what he said; null: nobody can say."};
-template <>
-inline constexpr About about<&protocol::ReleaseQuery::fence>{
-    "The lease's fence: refused if it is another grant's."};
-template <>
-inline constexpr About about<&protocol::ReleaseQuery::force>{
-    "Also somebody else's, and one that does not drain. Needs a reason and an administrator."};
-template <>
-inline constexpr About about<&protocol::ReleaseQuery::reason>{
-    "Why it is forced; at most 200 bytes."};
-template <>
-inline constexpr About about<&protocol::ReleaseQuery::signal>{
-    "To what still runs under the lease: TERM, INT, HUP or KILL."};
-template <>
-inline constexpr About about<&protocol::RenewWish::ttl_s>{"From now, in seconds."};
-template <>
-inline constexpr About about<&protocol::Squatter::resolve>{
-    "The command that makes a lease of what the process uses."};
-template <>
-inline constexpr About about<&protocol::PooledGpu::leased>{
-    "Held, or given up while its processes are not gone yet."};
-
-template <>
-inline constexpr About about<&protocol::UsageQuery::since_s>{
-    "So many seconds ago, up to 400 days; 7 days. The day of that moment counts whole.", 0,
-    std::chrono::seconds(lease::UseArchive::kKeptFor).count()};
+template <OneOf<protocol::LeaseWish, protocol::LeasedGpu, protocol::LeasePlace, protocol::LeaseUse,
+                protocol::Lease, protocol::LeaseAnswer, protocol::Leases, protocol::Squatter,
+                protocol::RenewWish, protocol::MemberWish, protocol::AdoptWish,
+                protocol::CordonWish, protocol::Cordoned, protocol::PooledGpu, protocol::Load,
+                protocol::UsageRow, protocol::Usage>
+              T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

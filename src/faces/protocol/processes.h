@@ -12,7 +12,6 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "device/process.h"
-#include "device/process_facts.h"
 
 namespace gpuyard::protocol {
 
@@ -41,6 +40,30 @@ BOOST_DESCRIBE_STRUCT(Process, (),
                       (pid, kind, memory_bytes, sm_percent, user, uid, command, container,
                        container_runtime, pod, slurm_job, slurm_step, unit, slice, started_at,
                        started_after_boot_ms, missing))
+GPUYARD_ABOUT(
+    Process, {"pid", "Process id as the driver sees it; a container may know it by another."},
+    {"memory_bytes", "Device memory; null if not told."},
+    {"sm_percent",
+     "Share of the streaming multiprocessors since the list before; null if not told."},
+    {"user", "Name of the effective user."},
+    {"command",
+     "The kernel's name for the process, of at most 15 bytes; the process may change it."},
+    {"container",
+     "Id of the outermost container, or its name where it has no id; null for one in none."},
+    {"container_runtime",
+     "docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does "
+     "not tell."},
+    {"pod", "UID of the Kubernetes pod; null for one in none."},
+    {"slurm_job", "Slurm's id of the job; null for one in none."},
+    {"unit", "Service or scope of systemd; null for one in none."},
+    {"slice", "Slice of systemd: that of a user is named by who logged in."},
+    {"started_at", "When the process started."},
+    {"started_after_boot_ms",
+     "The same since the machine was booted, exact to 10 ms: with the pid it names one process for "
+     "ever."},
+    {"missing",
+     "For each field that is null because it is not known: its key, and why; \"process\" if "
+     "nothing is known but what the driver tells."})
 
 struct ProcessInFull : Process {
   std::optional<std::vector<std::string>> arguments;
@@ -48,6 +71,11 @@ struct ProcessInFull : Process {
   friend bool operator==(const ProcessInFull&, const ProcessInFull&) = default;
 };
 BOOST_DESCRIBE_STRUCT(ProcessInFull, (Process), (arguments))
+GPUYARD_ABOUT(
+    ProcessInFull,
+    {"arguments",
+     "With the program itself; for the process's own user and administrators, over the Unix "
+     "socket."})
 
 // Without a book nothing is known of a process but what the driver says.
 Process process_of(const GpuProcess&, const ProcessBook*);
@@ -63,56 +91,7 @@ ProcessInFull process_in_full(const GpuProcess&, const ProcessBook*, const MaySe
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::Process> = "Process";
-template <>
-inline constexpr std::string_view schema_name<protocol::ProcessInFull> = "ProcessInFull";
-
-template <>
-inline constexpr About about<&protocol::Process::pid>{
-    "Process id as the driver sees it; a container may know it by another."};
-template <>
-inline constexpr About about<&protocol::Process::memory_bytes>{"Device memory; null if not told."};
-template <>
-inline constexpr About about<&protocol::Process::sm_percent>{
-    "Share of the streaming multiprocessors since the list before; null if not told."};
-template <>
-inline constexpr About about<&protocol::Process::user>{"Name of the effective user."};
-template <>
-inline constexpr About about<&protocol::Process::command>{
-    "The kernel's name for the process, of at most 15 bytes; the process may change it."};
-template <>
-inline constexpr About about<&protocol::Process::container>{
-    "Id of the outermost container, or its name where it has no id; null for one in none."};
-template <>
-inline constexpr About about<&protocol::Process::container_runtime>{
-    "docker, containerd, crio, podman, lxc or systemd-nspawn; null where the control group does "
-    "not tell."};
-template <>
-inline constexpr About about<&protocol::Process::pod>{
-    "UID of the Kubernetes pod; null for one in none."};
-template <>
-inline constexpr About about<&protocol::Process::slurm_job>{
-    "Slurm's id of the job; null for one in none."};
-template <>
-inline constexpr About about<&protocol::Process::unit>{
-    "Service or scope of systemd; null for one in none."};
-template <>
-inline constexpr About about<&protocol::Process::slice>{
-    "Slice of systemd: that of a user is named by who logged in."};
-template <>
-inline constexpr About about<&protocol::Process::started_at>{"When the process started."};
-template <>
-inline constexpr About about<&protocol::Process::started_after_boot_ms>{
-    "The same since the machine was booted, exact to 10 ms: with the pid it names one process for "
-    "ever."};
-template <>
-inline constexpr About about<&protocol::Process::missing>{
-    "For each field that is null because it is not known: its key, and why; \"process\" if "
-    "nothing is known but what the driver tells."};
-template <>
-inline constexpr About about<&protocol::ProcessInFull::arguments>{
-    "With the program itself; for the process's own user and administrators, over the Unix "
-    "socket."};
+template <OneOf<protocol::Process, protocol::ProcessInFull> T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -15,24 +15,30 @@
 
 namespace gpuyard::protocol {
 
+// Nothing where it is missing or no whole number.
+std::optional<std::int64_t> number_of(const Sample&, Metric, std::uint16_t index = 0);
+
 struct Readings {
   Sample sample;  // read from JSON, it has no times, and "not_ready" for every null
 
-  std::optional<std::int64_t> get(Metric metric, std::uint16_t index = 0) const;
+  std::optional<std::int64_t> get(Metric metric, std::uint16_t index = 0) const {
+    return number_of(sample, metric, index);
+  }
 };
 
 Readings readings_of(const Sample&);
-
-// Of a row without a dimension; nothing where it is missing or no whole number.
-std::optional<std::int64_t> number_of(const Sample&, Metric);
 
 // The JSON key of one reading, for the map of reasons: "fan_speed_percent/1" for one of several.
 std::string json_key(const Row&, std::uint16_t index);
 
 // What one row says of a GPU: a value, null, a list by index or an object by place.
 void put_row(std::string& out, const Row&, std::span<const Reading>);
-void read_row(const boost::json::value& from, const Row&, Sample& to, const std::string& path,
-              json::Problems&);
+
+// Rows of an object by their keys, each as put_row() writes it; one that the object has not is left
+// out, or null.
+enum class Absent { left_out, null };
+void read_rows(const boost::json::value& from, Sample& to, const std::string& path, json::Problems&,
+               Absent);
 
 void put_json(std::string& out, const Readings&);
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,

@@ -6,7 +6,6 @@
 #include <boost/json.hpp>
 
 #include "base/json_reader.h"
-#include "base/json_schema.h"
 #include "base/json_writer.h"
 
 namespace gpuyard::protocol {

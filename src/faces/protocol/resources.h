@@ -20,6 +20,20 @@ namespace gpuyard {
 BOOST_DESCRIBE_STRUCT(GPUDevice, (),
                       (index, name, total_memory_mb, free_memory_mb, used_memory_mb,
                        utilization_percent, temperature_c, is_available, error_message))
+GPUYARD_ABOUT(
+    GPUDevice, {"index", "NVML index of the GPU."},
+    {"total_memory_mb", "Installed memory, MiB, rounded down."},
+    {"free_memory_mb", "Unallocated memory, MiB, rounded down."},
+    {"used_memory_mb",
+     "Total less free, MiB, rounded down: all processes and what the driver reserves."},
+    {"utilization_percent",
+     "Share of the driver's sample period in which a kernel was resident; null where not "
+     "supported."},
+    {"temperature_c", "Core temperature, degrees Celsius."},
+    {"is_available",
+     "False when the GPU cannot be opened, named, or its memory read in time; then readings are "
+     "null."},
+    {"error_message", "Why the GPU is not available."})
 
 }  // namespace gpuyard
 
@@ -43,6 +57,8 @@ struct DriverInfo {
   std::optional<std::string> nvml_version;
 };
 BOOST_DESCRIBE_STRUCT(DriverInfo, (), (driver_version, cuda_driver_version, nvml_version))
+GPUYARD_ABOUT(DriverInfo,
+              {"cuda_driver_version", "The highest CUDA version that the driver supports."})
 
 struct XidErrors {
   std::optional<std::uint32_t> xid;
@@ -50,6 +66,10 @@ struct XidErrors {
   std::string last_seen;
 };
 BOOST_DESCRIBE_STRUCT(XidErrors, (), (xid, count, last_seen))
+GPUYARD_ABOUT(XidErrors,
+              {"xid",
+               "The driver's number; null for all beyond the first 16 different ones of a GPU."},
+              {"last_seen", "RFC 3339."})
 
 struct Device {
   std::uint32_t index = 0;
@@ -69,6 +89,14 @@ struct Device {
 BOOST_DESCRIBE_STRUCT(Device, (),
                       (index, uuid, pci_address, name, condition, why, health, health_reasons,
                        readings, processes, missing, age_ms, xid_errors))
+GPUYARD_ABOUT(
+    Device, {"health", "The verdict on the GPU; null while it is not known."},
+    {"health_reasons", "Why the GPU is not healthy, or what is not known of it."},
+    {"age_ms", "Age of the oldest of the readings that are taken every second, milliseconds."},
+    {"processes", "Who uses the GPU; the 1024 with most memory if there are more."},
+    {"missing", "For each reading that is null: its key, and why it is null."},
+    {"xid_errors",
+     "Errors by the driver's own number, since the daemon started; null without a daemon."})
 
 // 1 until a field changes its meaning or goes.
 inline constexpr int kSchemaVersion = 1;
@@ -99,16 +127,23 @@ struct DeviceProcesses {
 };
 BOOST_DESCRIBE_STRUCT(DeviceProcesses, (),
                       (schema, index, uuid, pci_address, processes, missing, age_ms))
+GPUYARD_ABOUT(DeviceProcesses,
+              {"processes",
+               "The 1024 with most memory if there are more; null if the driver does not tell."},
+              {"missing", "Why there is no list, if there is none."},
+              {"age_ms", "Age of the list, milliseconds; it is read every five seconds."})
 
 struct DeviceName {
   std::string id;
 };
 BOOST_DESCRIBE_STRUCT(DeviceName, (), (id))
+GPUYARD_ABOUT(DeviceName, {"id", "A GPU's index, UUID or PCI address."})
 
 struct AssetName {
   std::string file;
 };
 BOOST_DESCRIBE_STRUCT(AssetName, (), (file))
+GPUYARD_ABOUT(AssetName, {"file", "A file that the page names."})
 
 struct Health {
   std::string status;
@@ -124,6 +159,7 @@ struct Readiness {
   bool simulated = false;
 };
 BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated))
+GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."})
 
 // From what telemetry knows to what the wire says.
 GPUDevice gpu_device_of(const DeviceState&);
@@ -138,87 +174,10 @@ Readiness readiness_of(const gpuyard::Snapshot&);
 
 namespace gpuyard::json {
 
-template <>
-inline constexpr std::string_view schema_name<protocol::GPUDevice> = "GPUDevice";
-template <>
-inline constexpr std::string_view schema_name<protocol::GPUDevicesResponse> = "GPUDevicesResponse";
-template <>
-inline constexpr std::string_view schema_name<protocol::DriverInfo> = "DriverInfo";
-template <>
-inline constexpr std::string_view schema_name<protocol::Device> = "Device";
-template <>
-inline constexpr std::string_view schema_name<protocol::DeviceProcesses> = "DeviceProcesses";
-template <>
-inline constexpr std::string_view schema_name<protocol::XidErrors> = "XidErrors";
-template <>
-inline constexpr std::string_view schema_name<protocol::Snapshot> = "Snapshot";
-template <>
-inline constexpr std::string_view schema_name<protocol::Health> = "Health";
-template <>
-inline constexpr std::string_view schema_name<protocol::Readiness> = "Readiness";
-
-template <>
-inline constexpr About about<&GPUDevice::index>{"NVML index of the GPU."};
-template <>
-inline constexpr About about<&GPUDevice::total_memory_mb>{"Installed memory, MiB, rounded down."};
-template <>
-inline constexpr About about<&GPUDevice::free_memory_mb>{"Unallocated memory, MiB, rounded down."};
-template <>
-inline constexpr About about<&GPUDevice::used_memory_mb>{
-    "Total less free, MiB, rounded down: all processes and what the driver reserves."};
-template <>
-inline constexpr About about<&GPUDevice::utilization_percent>{
-    "Share of the driver's sample period in which a kernel was resident; null where not "
-    "supported."};
-template <>
-inline constexpr About about<&GPUDevice::temperature_c>{"Core temperature, degrees Celsius."};
-template <>
-inline constexpr About about<&GPUDevice::is_available>{
-    "False when the GPU cannot be opened, named, or its memory read in time; then readings are "
-    "null."};
-template <>
-inline constexpr About about<&GPUDevice::error_message>{"Why the GPU is not available."};
-template <>
-inline constexpr About about<&protocol::DriverInfo::cuda_driver_version>{
-    "The highest CUDA version that the driver supports."};
-template <>
-inline constexpr About about<&protocol::Device::health>{
-    "The verdict on the GPU; null while it is not known."};
-template <>
-inline constexpr About about<&protocol::Device::health_reasons>{
-    "Why the GPU is not healthy, or what is not known of it."};
-template <>
-inline constexpr About about<&protocol::Device::age_ms>{
-    "Age of the oldest of the readings that are taken every second, milliseconds."};
-template <>
-inline constexpr About about<&protocol::Device::processes>{
-    "Who uses the GPU; the 1024 with most memory if there are more."};
-template <>
-inline constexpr About about<&protocol::DeviceProcesses::processes>{
-    "The 1024 with most memory if there are more; null if the driver does not tell."};
-template <>
-inline constexpr About about<&protocol::DeviceProcesses::missing>{
-    "Why there is no list, if there is none."};
-template <>
-inline constexpr About about<&protocol::DeviceProcesses::age_ms>{
-    "Age of the list, milliseconds; it is read every five seconds."};
-template <>
-inline constexpr About about<&protocol::Device::missing>{
-    "For each reading that is null: its key, and why it is null."};
-template <>
-inline constexpr About about<&protocol::Device::xid_errors>{
-    "Errors by the driver's own number, since the daemon started; null without a daemon."};
-template <>
-inline constexpr About about<&protocol::XidErrors::xid>{
-    "The driver's number; null for all beyond the first 16 different ones of a GPU."};
-template <>
-inline constexpr About about<&protocol::XidErrors::last_seen>{"RFC 3339."};
-template <>
-inline constexpr About about<&protocol::DeviceName::id>{"A GPU's index, UUID or PCI address."};
-template <>
-inline constexpr About about<&protocol::AssetName::file>{"A file that the page names."};
-template <>
-inline constexpr About about<&protocol::Readiness::cuda_available>{
-    "NVML is initialised and there is at least one GPU."};
+template <OneOf<protocol::GPUDevice, protocol::GPUDevicesResponse, protocol::DriverInfo,
+                protocol::Device, protocol::DeviceProcesses, protocol::XidErrors,
+                protocol::Snapshot, protocol::Health, protocol::Readiness>
+              T>
+inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -9,12 +9,13 @@
 
 #include <boost/describe.hpp>
 
-#include "base/error.h"
+#include "base/result.h"
 
 namespace gpuyard::protocol {
 
 // What a principal must be allowed to do. Each includes the ones before it.
 enum class Scope { open, read, lease, control, admin };
+BOOST_DESCRIBE_ENUM(Scope, open, read, lease, control, admin)
 
 // Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a
 // contract fixed that.
@@ -30,22 +31,22 @@ struct RouteInfo {
   std::string_view tag;
   Scope scope = Scope::read;
   std::string_view summary;
-  ErrorShape errors = ErrorShape::standard;
-  std::string_view produces = "application/json";
   // For the description, besides what any route may answer (400 to bad parameters, 403, 405).
   std::span<const Errc> failures = {};
-  int also_answers_with = 0;  // another status than `status` whose body is the answer
+  int status = 200;  // of success
+  // The content type of "format=csv", which a client may ask for with Accept instead.
+  std::string_view csv = {};
+  std::string_view produces = "application/json";
   // A header field that is a parameter: in the record in lower case, "Last-Event-ID" as
   // last_event_id.
   std::string_view header_field = {};
-  // The content type of "format=csv", which a client may ask for with Accept instead.
-  std::string_view csv = {};
-  int status = 200;  // of success
+  // Another content type of the same answer, for a client whose Accept field prefers it.
+  std::string_view also_produces = {};
+  ErrorShape errors = ErrorShape::standard;
+  int also_answers_with = 0;  // another status than `status` whose body is the answer
   // Whoever has a lease of the GPUs needs no more than the scope of leases; the handler sees to
   // that.
   bool for_holders = false;
-  // Another content type of the same answer, for a client whose Accept field prefers it.
-  std::string_view also_produces = {};
 };
 
 struct NoBody {};

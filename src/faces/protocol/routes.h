@@ -4,17 +4,53 @@
 
 #include <array>
 
-#include "protocol/alert_routes.h"
+#include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
 #include "protocol/events.h"
 #include "protocol/history.h"
 #include "protocol/leases.h"
-#include "protocol/power_stream.h"
 #include "protocol/resources.h"
 #include "protocol/route.h"
 
 namespace gpuyard::protocol {
+
+// The rows of the route table that are about alerts.
+
+inline constexpr std::array kNeedsAlert = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kSilences = {Errc::not_found, Errc::busy, Errc::unavailable};
+inline constexpr std::array kNeedsSilence = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kNeedsSink = {Errc::not_found, Errc::busy};
+
+inline constexpr Route<NoParams, Alerts> kAlerts{
+    {"GET", "/api/gpu/alerts", "Alerts", Scope::read,
+     "What fires now, and what is about to; also the event `alert`, at each change."}};
+inline constexpr Route<AlertHistoryQuery, AlertHistory> kAlertHistory{
+    {"GET", "/api/gpu/alerts/history", "Alerts", Scope::read,
+     "Alerts that fired, the newest first; the last 10,000 are kept.", kNeedsSilence}};
+inline constexpr Route<AlertName, AlertAnswer, AcknowledgeWish> kAcknowledge{
+    {"POST", "/api/gpu/alerts/{alert}/acknowledge", "Alerts", Scope::control,
+     "Somebody looks after it: nobody is told of it again until it is over, and it keeps its GPU "
+     "in quarantine no longer.",
+     kNeedsAlert}};
+inline constexpr Route<NoParams, SinkTests, SinkTestWish> kTestSinks{
+    {"POST", "/api/gpu/alerts/test", "Alerts", Scope::control,
+     "Sends a test to one sink or to all, and waits 15 s at most for them to take it.",
+     kNeedsSink}};
+inline constexpr Route<NoParams, Silences> kSilencesNow{
+    {"GET", "/api/gpu/silences", "Alerts", Scope::read, "What nobody is told of, and until when."}};
+inline constexpr Route<NoParams, Silence, SilenceWish> kSilence{
+    {"POST", "/api/gpu/silences", "Alerts", Scope::control,
+     "Tells nobody of a rule, a GPU or both for a while. What then still fires is told.", kSilences,
+     201}};
+inline constexpr Route<SilenceName, Silences> kUnsilence{
+    {"DELETE", "/api/gpu/silences/{silence}", "Alerts", Scope::control,
+     "Ends a silence; answers with those that are left.", kNeedsSilence}};
+inline constexpr Route<NoParams, Rules> kRules{
+    {"GET", "/api/gpu/rules", "Alerts", Scope::read, "The rules in force, by name."}};
+inline constexpr Route<NoParams, Sinks> kSinks{
+    {"GET", "/api/gpu/sinks", "Alerts", Scope::read,
+     "Where alerts go, and whether they arrive. No secret is shown."}};
 
 inline constexpr std::array kNeedsDriver = {Errc::unavailable};
 inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
@@ -37,33 +73,28 @@ inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
 
 inline constexpr Route<DeviceName, Device> kDevice{
     {"GET", "/api/gpu/devices/{id}", "GPU", Scope::read,
-     "The full picture of one GPU, from the newest snapshot.", ErrorShape::standard,
-     "application/json", kNeedsDevice}};
+     "The full picture of one GPU, from the newest snapshot.", kNeedsDevice}};
 
 inline constexpr Route<DeviceName, DeviceProcesses> kDeviceProcesses{
     {"GET", "/api/gpu/devices/{id}/processes", "GPU", Scope::read,
      "Who uses one GPU, with the arguments of those processes that are the caller's own.",
-     ErrorShape::standard, "application/json", kNeedsDevice}};
+     kNeedsDevice}};
 
 inline constexpr Route<HistoryQuery, History> kHistory{
-    {"GET",
-     "/api/gpu/devices/{id}/history",
-     "GPU",
-     Scope::read,
+    {"GET", "/api/gpu/devices/{id}/history", "GPU", Scope::read,
      "What one metric of a GPU was: each reading of the last hour, ten seconds of the last day, "
      "minutes of the last 30 days.",
-     ErrorShape::standard,
-     "application/json",
-     kNeedsDevice,
-     0,
-     {},
-     "text/csv"}};
+     kNeedsDevice, 200, "text/csv"}};
 
 inline constexpr Route<NoParams, DriverInfo> kDriver{
-    {"GET", "/api/gpu/driver", "GPU", Scope::read,
-     "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
-     "initialised.",
-     ErrorShape::detail, "application/json", kNeedsDriver}};
+    {.method = "GET",
+     .pattern = "/api/gpu/driver",
+     .tag = "GPU",
+     .summary =
+         "Versions of the driver, of the CUDA it supports, and of NVML; 503 where NVML is not "
+         "initialised.",
+     .failures = kNeedsDriver,
+     .errors = ErrorShape::detail}};
 
 inline constexpr Route<NoParams, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read,
@@ -77,33 +108,24 @@ inline constexpr Route<EventsRequest, Text> kEvents{
      "`snapshot` and, every five seconds, `load` events may be, and `resync` is all there is to "
      "know, for who cannot go on from "
      "the last id.",
-     ErrorShape::standard, "text/event-stream", kNeedsGpus, 0, "Last-Event-ID"}};
+     kNeedsGpus, 200, "", "text/event-stream", "Last-Event-ID"}};
 
 inline constexpr Route<PowerStreamRequest, Text> kPowerStream{
     {"GET", "/api/gpu/stream/power", "GPU", Scope::read,
      "The power of GPUs up to a hundred times a second, as server-sent events `power`. A GPU is "
      "read so often only while somebody listens.",
-     ErrorShape::standard, "text/event-stream", kNeedsDevice}};
+     kNeedsDevice, 200, "", "text/event-stream"}};
 
 inline constexpr Route<NoParams, EnergyReport> kEnergy{
     {"GET", "/api/gpu/energy", "Energy", Scope::read,
      "What each GPU used since it was first seen, by account, as of the last reading."}};
 
 inline constexpr Route<NoParams, EnergyWindow, EnergyWindowWish> kBeginEnergyWindow{
-    {"POST",
-     "/api/gpu/energy/windows",
-     "Energy",
-     Scope::lease,
+    {"POST", "/api/gpu/energy/windows", "Energy", Scope::lease,
      "Begins to measure GPUs, with fresh readings. The window survives the daemon, and is over "
      "after "
      "its longest time if nobody ends it.",
-     ErrorShape::standard,
-     "application/json",
-     kNeedsGpusAndRoom,
-     0,
-     {},
-     {},
-     201}};
+     kNeedsGpusAndRoom, 201}};
 
 inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
     {"GET", "/api/gpu/energy/windows", "Energy", Scope::read,
@@ -111,20 +133,19 @@ inline constexpr Route<NoParams, EnergyWindows> kEnergyWindows{
 
 inline constexpr Route<WindowName, EnergyWindow> kEnergyWindow{
     {"GET", "/api/gpu/energy/windows/{window}", "Energy", Scope::read,
-     "What was used in a window until now, with fresh readings.", ErrorShape::standard,
-     "application/json", kNeedsWindow}};
+     "What was used in a window until now, with fresh readings.", kNeedsWindow}};
 
 inline constexpr Route<WindowName, EnergyWindow> kEndEnergyWindow{
     {"DELETE", "/api/gpu/energy/windows/{window}", "Energy", Scope::lease,
      "Ends a window with fresh readings, and says what was used in it. Only for who began it, or "
      "an "
      "administrator.",
-     ErrorShape::standard, "application/json", kNeedsWindow}};
+     kNeedsWindow}};
 
 inline constexpr Route<NoParams, Management> kManagement{
     {"GET", "/api/gpu/manage", "Control", Scope::read,
      "What can be set of all GPUs: its value now, what the GPU takes, and who wants what.",
-     ErrorShape::standard, "application/json", kNeedsDriver}};
+     kNeedsDriver}};
 
 inline constexpr Route<NoParams, Operations> kOperations{
     {"GET", "/api/gpu/manage/operations", "Control", Scope::read,
@@ -132,18 +153,16 @@ inline constexpr Route<NoParams, Operations> kOperations{
 
 inline constexpr Route<OperationName, Operation> kOperation{
     {"GET", "/api/gpu/manage/operations/{operation}", "Control", Scope::read,
-     "One change, by the id that its request was answered with.", ErrorShape::standard,
-     "application/json", kNeedsOperation}};
+     "One change, by the id that its request was answered with.", kNeedsOperation}};
 
 inline constexpr Route<AuditQuery, Audit> kAudit{
     {"GET", "/api/gpu/manage/audit", "Control", Scope::control,
      "Who changed what, from what to what, and how it ended; also what was refused.",
-     ErrorShape::standard, "application/json", kNeedsDevice}};
+     kNeedsDevice}};
 
 inline constexpr Route<ManagedGpus, Management> kManagementOf{
     {"GET", "/api/gpu/manage/{id}", "Control", Scope::read,
-     "What can be set of one or several GPUs.", ErrorShape::standard, "application/json",
-     kNeedsDevice}};
+     "What can be set of one or several GPUs.", kNeedsDevice}};
 
 inline constexpr bool kForHolders = true;
 
@@ -231,32 +250,29 @@ inline constexpr Route<NoParams, LeaseAnswer, LeaseWish> kClaim{
      "with `waiting` after `answer_within_s`: ask again with the same id. With `stream` the answer "
      "is server-sent events `lease`, which tell the place in the queue and each change, and the "
      "lease ends soon after the stream.",
-     ErrorShape::standard, "application/json", kClaims}};
+     kClaims}};
 
 inline constexpr Route<NoParams, LeaseAnswer, AdoptWish> kAdopt{
     {"POST", "/api/gpu/leases/adopt", "Leases", Scope::lease,
-     "Makes a lease of the GPUs that a process uses already. Only of one's own process.",
-     ErrorShape::standard, "application/json", kClaims}};
+     "Makes a lease of the GPUs that a process uses already. Only of one's own process.", kClaims}};
 
 inline constexpr Route<LeaseName, LeaseAnswer> kLease{
     {"GET", "/api/gpu/leases/{lease}", "Leases", Scope::read,
-     "One lease, waiting, held, draining or ended within the last day.", ErrorShape::standard,
-     "application/json", kNeedsLease}};
+     "One lease, waiting, held, draining or ended within the last day.", kNeedsLease}};
 
 inline constexpr Route<ReleaseQuery, LeaseAnswer> kRelease{
     {"DELETE", "/api/gpu/leases/{lease}", "Leases", Scope::lease,
      "Gives up a lease or a place in the queue, in whatever state. The GPUs are another's once the "
      "processes are seen gone.",
-     ErrorShape::standard, "application/json", kNeedsLease}};
+     kNeedsLease}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, RenewWish> kRenew{
     {"POST", "/api/gpu/leases/{lease}/renew", "Leases", Scope::lease,
-     "Lets a detached lease last longer.", ErrorShape::standard, "application/json", kNeedsLease}};
+     "Lets a detached lease last longer.", kNeedsLease}};
 
 inline constexpr Route<LeaseName, LeaseAnswer, MemberWish> kAddMember{
     {"POST", "/api/gpu/leases/{lease}/processes", "Leases", Scope::lease,
-     "Counts a process of the caller's to his lease.", ErrorShape::standard, "application/json",
-     kNeedsLease}};
+     "Counts a process of the caller's to his lease.", kNeedsLease}};
 
 inline constexpr Route<NoParams, Queue> kQueue{
     {"GET", "/api/gpu/queue", "Leases", Scope::read,
@@ -268,67 +284,48 @@ inline constexpr Route<NoParams, Load> kLoad{
      "Which GPUs are leased and how many wait; also the event `load`, every five seconds."}};
 
 inline constexpr Route<UsageQuery, Usage> kUsage{
-    {"GET",
-     "/api/gpu/usage",
-     "Leases",
-     Scope::read,
+    {"GET", "/api/gpu/usage", "Leases", Scope::read,
      "GPU-hours, energy and utilisation under leases, by user, day, GPU or lease; whole days in "
      "UTC, as far back as 400.",
-     ErrorShape::standard,
-     "application/json",
-     kNeedsDriver,
-     0,
-     {},
-     "text/csv"}};
+     kNeedsDriver, 200, "text/csv"}};
 
 inline constexpr Route<ManagedGpus, Cordoned, CordonWish> kCordon{
     {"PUT", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
-     "Hands these GPUs out to nobody from now on. Leases that are held go on.",
-     ErrorShape::standard, "application/json", kNeedsDevice}};
+     "Hands these GPUs out to nobody from now on. Leases that are held go on.", kNeedsDevice}};
 
 inline constexpr Route<ManagedGpus, Cordoned> kUncordon{
     {"DELETE", "/api/gpu/manage/{id}/cordon", "Leases", Scope::control,
-     "Hands these GPUs out again.", ErrorShape::standard, "application/json", kNeedsDevice}};
+     "Hands these GPUs out again.", kNeedsDevice}};
 
 inline constexpr Route<NoParams, Text> kMetrics{
-    {"GET",
-     "/metrics",
-     "Observability",
-     Scope::read,
-     "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it by Accept.",
-     ErrorShape::standard,
-     "text/plain",
-     {},
-     0,
-     {},
-     {},
-     200,
-     false,
-     "application/openmetrics-text"}};
+    {.method = "GET",
+     .pattern = "/metrics",
+     .tag = "Observability",
+     .summary = "All metrics, in Prometheus's text format, or in OpenMetrics for who asks for it "
+                "by Accept.",
+     .produces = "text/plain",
+     .also_produces = "application/openmetrics-text"}};
 
 inline constexpr Route<NoParams, Health> kHealth{
     {"GET", "/health", "Observability", Scope::open, "Liveness: the daemon's loop turns."}};
 
 inline constexpr Route<NoParams, Readiness> kReady{
-    {"GET",
-     "/ready",
-     "Observability",
-     Scope::open,
-     "Readiness, with the reason: 503 until the driver is initialised.",
-     ErrorShape::standard,
-     "application/json",
-     {},
-     503}};
+    {.method = "GET",
+     .pattern = "/ready",
+     .tag = "Observability",
+     .scope = Scope::open,
+     .summary = "Readiness, with the reason: 503 until the driver is initialised.",
+     .also_answers_with = 503}};
 
 inline constexpr Route<NoParams, Text> kOpenApi{
     {"GET", "/openapi.json", "Observability", Scope::open, "This description, as OpenAPI 3.1."}};
 
 inline constexpr Route<NoParams, Text> kDocs{{"GET", "/docs", "Observability", Scope::open,
                                               "This description as a page to read and to try.",
-                                              ErrorShape::standard, "text/html", kNeedsAssets}};
+                                              kNeedsAssets, 200, "", "text/html"}};
 
 inline constexpr Route<AssetName, Text> kDocsAsset{
     {"GET", "/docs/{file}", "Observability", Scope::open, "What the page at /docs is made of.",
-     ErrorShape::standard, "*/*", kNeedsAsset}};
+     kNeedsAsset, 200, "", "*/*"}};
 
 }  // namespace gpuyard::protocol

@@ -1,4 +1,4 @@
-#include "protocol/usage.h"
+#include "protocol/leases.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 namespace gpuyard::protocol {
 namespace {
 
-using lease::UseBy;
-using lease::UseSum;
 using std::chrono::days;
 using std::chrono::milliseconds;
+using usage::UseBy;
+using usage::UseSum;
 
-const lease::UseQuestion kByUser{UseBy::user, lease::Day(days(20'000)), false};
+const usage::UseQuestion kByUser{UseBy::user, usage::Day(days(20'000)), false};
 
 UseSum an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
   return {key, uid, 3600, 3600, 360'000'000, 0, 62.5, 4096, 2};
@@ -40,7 +40,7 @@ TEST(Usage, EnergyThatNobodyMeasuredIsNullNotZero) {
   const auto usage = usage_of({{blind}, 0, {}}, kByUser);
   EXPECT_FALSE(usage.rows[0].energy_kwh);
   EXPECT_EQ(usage.rows[0].energy_unknown_gpu_hours, 1);
-  lease::Use use;
+  usage::Use use;
   use.held = use.unknown = milliseconds(1500);
   const std::string text = json::to_json(lease_use_of(use));
   EXPECT_NE(text.find(R"("held_s":1.5,"energy_mj":null)"), std::string::npos) << text;

@@ -1,5 +1,7 @@
 #include "recording/line.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
@@ -25,17 +27,7 @@ void put_json(std::string& out, const SomeReadings& readings) {
 
 void read_json(const boost::json::value& from, SomeReadings& to, const std::string& path,
                json::Problems& problems) {
-  const auto* object = from.if_object();
-  if (object == nullptr) return problems.add(path, "must be an object");
-  to.sample = {};
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
-    const std::string key = json_key(row);
-    const auto* value = object->if_contains(key);
-    std::string at = path;
-    at.append("/").append(key);
-    if (value != nullptr) protocol::read_row(*value, row, to.sample, at, problems);
-  }
+  protocol::read_rows(from, to.sample, path, problems, protocol::Absent::left_out);
 }
 
 std::string text_of(const Header& header) {
@@ -74,6 +66,93 @@ Result<Line> parse_line(std::string_view text) {
     return Error{Errc::invalid, "/t_ms: out of range"};
   }
   return line;
+}
+
+namespace {
+
+// Values alone: times are not recorded, and reasons are told apart by their words.
+bool same(std::span<const Reading> a, std::span<const Reading> b) {
+  return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
+    const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
+    return one.index == other.index && (both_missing || one.value == other.value);
+  });
+}
+
+// Whether the words for why `readings` are missing are what they were.
+bool same_reasons(const Row& row, std::span<const Reading> readings,
+                  const std::map<std::string, std::string>& before,
+                  const std::map<std::string, std::string>& now) {
+  return std::ranges::all_of(readings, [&](const Reading& reading) {
+    if (reading.missing() == nullptr) return true;
+    const auto was = before.find(protocol::json_key(row, reading.index));
+    const auto is = now.find(protocol::json_key(row, reading.index));
+    if (was == before.end() || is == now.end()) return was == before.end() && is == now.end();
+    return was->second == is->second;
+  });
+}
+
+bool says_more(const Line& line) {
+  return line.condition || line.why || line.readings || line.processes;
+}
+
+}  // namespace
+
+Line Recorder::news_of(const protocol::Device& device, const Known* before) {
+  Line line;
+  line.gpu = device.index;
+  if (before == nullptr || before->condition != device.condition || before->why != device.why) {
+    line.condition = device.condition;
+    line.why = device.why;
+  }
+  SomeReadings changed;
+  std::map<std::string, std::string> missing;
+  for (const Row& row : catalog()) {
+    const auto now = device.readings.sample.all(row.metric);
+    if (before != nullptr && same(now, before->sample.all(row.metric)) &&
+        same_reasons(row, now, before->missing, device.missing)) {
+      continue;
+    }
+    for (const Reading& reading : now) {
+      changed.sample.set(reading);
+      const auto why = device.missing.find(protocol::json_key(row, reading.index));
+      if (why != device.missing.end()) missing.insert(*why);
+    }
+  }
+  if (!changed.sample.readings().empty()) line.readings = std::move(changed);
+  if (!missing.empty()) line.missing = std::move(missing);
+  auto processes = protocol::as_listed(device.processes);
+  if (before == nullptr || before->processes != processes) line.processes = std::move(processes);
+  return line;
+}
+
+std::string Recorder::lines_of(const protocol::Snapshot& snapshot, Duration at) {
+  std::string out;
+  if (!std::exchange(begun_, true)) {
+    out += text_of(Header{kFormat, snapshot.taken_at, snapshot.simulated, snapshot.driver});
+  }
+  const std::int64_t t_ms = to_milliseconds(at);
+  std::vector<Identity> gpus;
+  for (const auto& device : snapshot.devices) {
+    gpus.push_back({device.index, device.uuid, device.pci_address, device.name});
+  }
+  if (gpus != gpus_) {
+    // Who is where has changed: nothing of what was said by index is true any more.
+    known_.clear();
+    gpus_ = gpus;
+    Line line;
+    line.t_ms = t_ms;
+    line.gpus = std::move(gpus);
+    out += text_of(line);
+  }
+  for (const auto& device : snapshot.devices) {
+    const auto known = known_.find(device.index);
+    Line line = news_of(device, known != known_.end() ? &known->second : nullptr);
+    line.t_ms = t_ms;
+    if (says_more(line)) out += text_of(line);
+    known_[device.index] = {device.condition, device.why, device.readings.sample, device.missing,
+                            protocol::as_listed(device.processes)};
+  }
+  return out;
 }
 
 }  // namespace gpuyard::recording

@@ -71,4 +71,28 @@ std::string text_of(const Line&);
 Result<Header> parse_header(std::string_view);
 Result<Line> parse_line(std::string_view);
 
+// Snapshots to the lines of a recording: what changed since the one before. Pure; writes no file.
+
+class Recorder {
+ public:
+  // Everything that is new at `at`, since the recording began; the first time with the header. ""
+  // where nothing is.
+  std::string lines_of(const protocol::Snapshot&, Duration at);
+
+ private:
+  struct Known {
+    DeviceCondition condition = DeviceCondition::responsive;
+    std::optional<std::string> why;
+    Sample sample;
+    std::map<std::string, std::string> missing;
+    std::optional<std::vector<GpuProcess>> processes;
+  };
+
+  static Line news_of(const protocol::Device&, const Known* before);
+
+  bool begun_ = false;
+  std::vector<Identity> gpus_;
+  std::map<std::uint32_t, Known> known_;
+};
+
 }  // namespace gpuyard::recording

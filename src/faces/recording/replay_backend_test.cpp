@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "recording/recorder.h"
+#include "recording/line.h"
 #include "recording/recording_for_tests.h"
 
 namespace gpuyard::recording {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/json_writer.h"
+#include "base/text.h"
 
 namespace gpuyard::zeus {
 
@@ -56,6 +59,55 @@ void Answer::failed(const DeviceErrors& errors) const {
     why[std::to_string(index)] = error.message;
   }
   send({worst, "application/json", R"({"errors":)" + json::to_json(why) + "}"});
+}
+
+Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_view what) {
+  if (trimmed(text).empty()) {
+    return Error{Errc::invalid, fmt::format("the list of {} indexes is empty", what)};
+  }
+  std::vector<std::uint32_t> ids;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view element = trimmed(text.substr(begin, comma - begin));
+    begin = comma + 1;
+    if (element.empty()) {
+      return Error{Errc::invalid, fmt::format("the list of {} indexes has an empty element", what)};
+    }
+    const auto id = number_in<std::uint32_t>(element);
+    if (!id) return Error{Errc::invalid, fmt::format("\"{}\" is no {} index", element, what)};
+    ids.push_back(*id);
+  }
+  std::ranges::sort(ids);
+  const auto repeated = std::ranges::unique(ids);
+  ids.erase(repeated.begin(), repeated.end());
+  return ids;
+}
+
+bool is_there(const DeviceState& device) {
+  return device.condition != DeviceCondition::unavailable;
+}
+
+Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot,
+                                           const std::optional<std::string>& ids) {
+  if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
+  std::vector<DeviceInfo> gpus;
+  if (!ids) {
+    for (const DeviceState& device : snapshot.devices) {
+      if (is_there(device)) gpus.push_back(device.info);
+    }
+    return gpus;
+  }
+  const auto wanted = parse_ids(*ids, "GPU");
+  if (!wanted) return wanted.error();
+  for (const std::uint32_t index : *wanted) {
+    const auto found = std::ranges::find(snapshot.devices, index,
+                                         [](const DeviceState& one) { return one.info.index; });
+    if (found == snapshot.devices.end()) {
+      return Error{Errc::invalid, fmt::format("there is no GPU {}", index)};
+    }
+    gpus.push_back(found->info);
+  }
+  return gpus;
 }
 
 }  // namespace gpuyard::zeus

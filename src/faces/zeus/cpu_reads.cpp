@@ -1,16 +1,108 @@
 // What can be read of CPUs.
+#include "zeus/cpu_reads.h"
+
 #include <algorithm>
 #include <map>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "cpu/power.h"
+#include "base/json_writer.h"
+#include "cpu/rapl.h"
 #include "http/event_stream.h"
-#include "zeus/cpu_power_feed.h"
+#include "zeus/answer.h"
 #include "zeus/handlers.h"
-#include "zeus/ids.h"
 
 namespace gpuyard::zeus {
+namespace {
+
+struct CpuPower {
+  std::int64_t timestamp_ms = 0;
+  std::uint32_t cpu_id = 0;
+  std::int64_t cpu_mw = 0;
+  std::optional<std::int64_t> dram_mw;
+};
+BOOST_DESCRIBE_STRUCT(CpuPower, (), (timestamp_ms, cpu_id, cpu_mw, dram_mw))
+
+std::optional<std::int64_t> known(const std::optional<Result<std::int64_t>>& power) {
+  return power && power->ok() ? std::optional(**power) : std::nullopt;
+}
+
+}  // namespace
+
+CpuPowerFeed::CpuPowerFeed(Loop& loop, const CpuSight& sight,
+                           const std::vector<std::uint32_t>& cpus)
+    : loop_(loop) {
+  for (const std::uint32_t id : cpus) waiting_.push_back({id, std::nullopt});
+  listening_ = sight.listen([this](const cpu::Energies& energies) { hear(energies); });
+}
+
+void CpuPowerFeed::hear(const cpu::Energies& energies) {
+  const auto before = std::exchange(last_, energies);
+  if (!before) return;
+  for (cpu::PackagePower& power : cpu::power_between(*before, energies)) {
+    const auto one = std::ranges::find(waiting_, power.number, &Waiting::id);
+    if (one != waiting_.end() && power.milliwatts) one->power = std::move(power);
+  }
+  more();
+}
+
+http::Chunk CpuPowerFeed::next() {
+  for (std::size_t tried = 0; tried < waiting_.size(); ++tried) {
+    Waiting& one = waiting_[turn_];
+    turn_ = (turn_ + 1) % waiting_.size();
+    const auto power = std::exchange(one.power, std::nullopt);
+    if (!power) continue;
+    const CpuPower event{
+        loop_.wall().time_since_epoch().count() - to_milliseconds(loop_.now() - last_->taken),
+        one.id, *power->milliwatts, known(power->dram_milliwatts)};
+    return http::event_chunk("", json::to_json(event));
+  }
+  return {};
+}
+
+namespace {
+
+constexpr std::int64_t kJoule = 1'000'000;  // in microjoules
+
+void coarsen(Result<std::int64_t>& energy_uj) {
+  if (energy_uj) *energy_uj -= *energy_uj % kJoule;
+}
+
+}  // namespace
+
+const cpu::Energies& CoarseCpus::take(const cpu::Energies& read) {
+  if (told_ && loop_.now() - told_at_ < kPeriod) return *told_;
+  told_ = read;
+  told_at_ = loop_.now();
+  for (cpu::PackageEnergy& package : told_->packages) {
+    coarsen(package.energy_uj);
+    if (package.dram_uj) coarsen(*package.dram_uj);
+  }
+  return *told_;
+}
+
+void CoarseCpus::fresh(cpu::Watch::Answer answer) {
+  if (told_ && loop_.now() - told_at_ < kPeriod) {
+    return loop_.post([answer = std::move(answer), told = *told_] { answer(told); });
+  }
+  watch_.fresh(
+      [this, alive = here_.watch(), answer = std::move(answer)](const Result<cpu::Energies>& read) {
+        if (!read) return answer(read.error());
+        if (!alive.expired()) answer(take(*read));
+      });
+}
+
+Subscription CoarseCpus::listen(cpu::Watch::Heard heard) {
+  return watch_.listen(
+      here_.guard([this, heard = std::move(heard),
+                   last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
+        const cpu::Energies& told = take(read);
+        if (std::exchange(*last, told.taken) != told.taken) heard(told);
+      }));
+}
+
 namespace {
 
 struct CpuEnergy {
@@ -112,16 +204,13 @@ Result<void> may_see_cpus(const Context& context, const http::Request& request) 
 }
 
 CpuSight sight_of(Context& context, const http::Request& request) {
-  if (request.peer.kind != http::Peer::Kind::unix_socket) {
-    CoarseCpus& cpus = context.coarse_cpus;
+  const auto sight = [](auto& cpus) -> CpuSight {
     return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
             [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
-            CoarseCpus::kPeriod};
-  }
-  cpu::Watch& cpus = context.cpus;
-  return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
-          [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
-          cpu::Watch::kPeriod};
+            std::remove_cvref_t<decltype(cpus)>::kPeriod};
+  };
+  const bool local = request.peer.kind == http::Peer::Kind::unix_socket;
+  return local ? sight(context.cpus) : sight(context.coarse_cpus);
 }
 
 void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& call) {

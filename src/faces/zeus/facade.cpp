@@ -1,18 +1,15 @@
 #include "zeus/facade.h"
 
+#include <array>
+
 #include <fmt/format.h>
+
+#include "base/parameters.h"
+#include "zeus/answer.h"
+#include "zeus/handlers.h"
 
 namespace gpuyard::zeus {
 namespace {
-
-// Every answer of a simulated yard says so, also those whose body has no place for it.
-http::Reply say_simulated(http::Reply reply) {
-  const auto shared = std::make_shared<http::Reply>(std::move(reply));
-  return http::Reply([shared](http::Response response) {
-    response.headers.push_back({"X-Gpuyard-Simulated", "true"});
-    (*shared)(std::move(response));
-  });
-}
 
 http::Response wrong_method(const http::Request& request, http::Method allowed) {
   http::Response response =
@@ -34,7 +31,9 @@ Result<void> permitted(const Context& context, Group group, const http::Request&
 
 void Facade::handle(http::Request request, http::Reply reply) {
   const bool simulated = context_.gpus.latest()->driver.info.simulated;
-  const Answer answer(simulated ? say_simulated(std::move(reply)) : std::move(reply));
+  // Every answer of a simulated yard says so, also those whose body has no place for it.
+  if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
+  const Answer answer(std::move(reply));
   for (const Route& route : routes()) {
     if (route.path != request.path) continue;
     if (route.method != request.method) return answer.send(wrong_method(request, route.method));
@@ -54,6 +53,159 @@ void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> r
     if (!known.packages.empty()) return route.call(context_, {*request, answer});
     answer.refuse(404, fmt::format("{} is off: {}", name_of(route.group), known.why_none));
   });
+}
+
+namespace {
+
+template <class Parameters>
+using Handler = void (*)(Context&, const Parameters&, const Call&);
+
+template <class Parameters, Handler<Parameters> handler>
+void checked(Context& context, const Call& call) {
+  const auto parameters = read_parameters<Parameters>(call.request.query);
+  if (!parameters) return call.answer.refuse(400, parameters.error().message);
+  handler(context, *parameters, call);
+}
+
+constexpr auto kGet = http::Method::get;
+constexpr auto kPost = http::Method::post;
+
+constexpr std::array kRoutes = {
+    Route{kGet, "/discover", Group::open, checked<Nothing, discover>},
+    Route{kGet, "/time", Group::open, checked<Nothing, get_time>},
+    Route{kGet, "/auth/whoami", Group::open, checked<Nothing, whoami>},
+    Route{kPost, "/gpu/set_power_limit", Group::gpu_control,
+          checked<PowerLimitWrite, set_power_limit>},
+    Route{kPost, "/gpu/set_persistence_mode", Group::gpu_control,
+          checked<PersistenceWrite, set_persistence_mode>},
+    Route{kPost, "/gpu/set_gpu_locked_clocks", Group::gpu_control,
+          checked<ClocksWrite, set_gpu_clocks>},
+    Route{kPost, "/gpu/set_mem_locked_clocks", Group::gpu_control,
+          checked<ClocksWrite, set_memory_clocks>},
+    Route{kPost, "/gpu/reset_gpu_locked_clocks", Group::gpu_control,
+          checked<Write, reset_gpu_clocks>},
+    Route{kPost, "/gpu/reset_mem_locked_clocks", Group::gpu_control,
+          checked<Write, reset_memory_clocks>},
+    Route{kPost, "/gpu/reset_locked_clocks", Group::gpu_control, checked<Write, reset_clocks>},
+    Route{kGet, "/gpu/get_power", Group::gpu_read, checked<SomeGpus, get_gpu_power>},
+    Route{kGet, "/gpu/get_cumulative_energy", Group::gpu_read, checked<SomeGpus, get_gpu_energy>},
+    Route{kGet, "/gpu/get_power_limit", Group::gpu_read, checked<SomeGpus, get_power_limit>},
+    Route{kGet, "/gpu/get_power_limit_constraints", Group::gpu_read,
+          checked<SomeGpus, get_power_limit_constraints>},
+    Route{kGet, "/gpu/get_persistence_mode", Group::gpu_read,
+          checked<SomeGpus, get_persistence_mode>},
+    Route{kGet, "/gpu/stream_power", Group::gpu_read, checked<SomeGpus, stream_gpu_power>},
+    Route{kGet, "/cpu/get_cumulative_energy", Group::cpu_read,
+          checked<CpuEnergyWish, get_cpu_energy>},
+    Route{kGet, "/cpu/get_power", Group::cpu_read, checked<SomeCpus, get_cpu_power>},
+    Route{kGet, "/cpu/stream_power", Group::cpu_read, checked<SomeCpus, stream_cpu_power>},
+};
+
+}  // namespace
+
+std::string_view name_of(Group group) {
+  static constexpr std::array<std::string_view, 4> kNames = {"open", "gpu-control", "gpu-read",
+                                                             "cpu-read"};
+  return kNames[static_cast<std::size_t>(group)];
+}
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
+
+// What a client asks first: which GPUs and CPUs there are, what it may do, and what time it is.
+namespace {
+
+struct GpuFacts {
+  std::uint32_t id = 0;
+  std::string name;
+  std::string pci_address;
+  bool cumulative_energy_available = false;
+  std::string uuid;
+};
+BOOST_DESCRIBE_STRUCT(GpuFacts, (), (id, name, pci_address, cumulative_energy_available, uuid))
+
+struct CpuFacts {
+  std::uint32_t id = 0;
+  bool dram_available = false;
+  std::string name;
+};
+BOOST_DESCRIBE_STRUCT(CpuFacts, (), (id, dram_available, name))
+
+struct Discovery {
+  std::vector<GpuFacts> gpus;
+  std::vector<CpuFacts> cpus;
+  std::vector<std::string> enabled_api_groups;
+  bool auth_required = false;
+  // Where clients before zeusd 0.5 look.
+  std::vector<std::uint32_t> gpu_ids;
+  std::vector<std::uint32_t> cpu_ids;
+  std::vector<bool> dram_available;
+  std::string version;
+  bool simulated = false;
+};
+BOOST_DESCRIBE_STRUCT(Discovery, (),
+                      (gpus, cpus, enabled_api_groups, auth_required, gpu_ids, cpu_ids,
+                       dram_available, version, simulated))
+
+struct Now {
+  std::int64_t timestamp_ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(Now, (), (timestamp_ms))
+
+void put_gpus(Discovery& to, const Snapshot& snapshot) {
+  for (const DeviceState& device : snapshot.devices) {
+    if (!is_there(device)) continue;
+    const bool counts = device.sample.number(Metric::energy_total) != nullptr;
+    to.gpus.push_back(
+        {device.info.index, device.info.name, device.info.pci_address, counts, device.info.uuid});
+    to.gpu_ids.push_back(device.info.index);
+  }
+}
+
+// What cannot be read is listed too: a client that asks for it is told why.
+void put_cpus(Discovery& to, const cpu::Energies& energies) {
+  for (const cpu::PackageEnergy& package : energies.packages) {
+    to.cpus.push_back({package.number, package.dram_uj.has_value(), package.name});
+    to.cpu_ids.push_back(package.number);
+    to.dram_available.push_back(package.dram_uj.has_value());
+  }
+}
+
+Discovery discovery_of(const Context& context, bool sees_cpus) {
+  const auto snapshot = context.gpus.latest();
+  Discovery discovery;
+  put_gpus(discovery, *snapshot);
+  if (sees_cpus) put_cpus(discovery, context.cpus.latest());
+  auto& groups = discovery.enabled_api_groups;
+  if (context.control.enabled()) groups.emplace_back(name_of(Group::gpu_control));
+  groups.emplace_back(name_of(Group::gpu_read));
+  if (!discovery.cpus.empty()) groups.emplace_back(name_of(Group::cpu_read));
+  discovery.version = context.version;
+  discovery.simulated = snapshot->driver.info.simulated;
+  return discovery;
+}
+
+}  // namespace
+
+void when_cpus_are_known(Context& context, std::function<void()> then) {
+  if (context.cpus.latest().taken != TimePoint{}) return then();
+  context.cpus.fresh([then = std::move(then)](const Result<cpu::Energies>&) { then(); });
+}
+
+void discover(Context& context, const Nothing&, const Call& call) {
+  when_cpus_are_known(context, [&context, answer = call.answer,
+                                sees_cpus = may_see_cpus(context, call.request).ok()] {
+    answer.json(discovery_of(context, sees_cpus));
+  });
+}
+
+void get_time(Context& context, const Nothing&, const Call& call) {
+  call.answer.json(Now{context.loop.wall().time_since_epoch().count()});
+}
+
+void whoami(Context&, const Nothing&, const Call& call) {
+  call.answer.refuse(404, "there are no tokens here: whoever may connect is known by its uid");
 }
 
 }  // namespace gpuyard::zeus

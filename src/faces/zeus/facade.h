@@ -3,13 +3,29 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "http/message.h"
 #include "zeus/handlers.h"
-#include "zeus/routes.h"
 
 namespace gpuyard::zeus {
+
+// The table of zeusd's routes.
+
+// What a daemon may have switched on or not, as zeusd divides it.
+enum class Group { open, gpu_control, gpu_read, cpu_read };
+std::string_view name_of(Group);  // "gpu-control"
+
+struct Route {
+  http::Method method;
+  std::string_view path;
+  Group group;
+  void (*call)(Context&, const Call&);  // validates the parameters first
+};
+
+std::span<const Route> routes();
 
 // A sign of life on a stream that has nothing to say.
 inline constexpr Duration kHeartbeat = std::chrono::seconds(5);

@@ -1,19 +1,27 @@
 // The requests of zeusd's protocol, and what answers each. Everything on the io thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/loop.h"
 #include "base/record.h"
-#include "cpu/watch.h"
-#include "http/channel.h"
+#include "base/result.h"
+#include "cpu/rapl.h"
+#include "device/setting.h"
+#include "device/snapshot.h"
+#include "http/feed.h"
 #include "http/message.h"
 #include "zeus/answer.h"
-#include "zeus/coarse_cpus.h"
+#include "zeus/cpu_reads.h"
 #include "zeus/yard.h"
 
 namespace gpuyard::zeus {
@@ -21,7 +29,7 @@ namespace gpuyard::zeus {
 struct Context {
   Loop& loop;
   Gpus& gpus;
-  Control& control;
+  Setter& control;
   cpu::Watch& cpus;
   CoarseCpus& coarse_cpus;
   bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
@@ -29,12 +37,6 @@ struct Context {
   http::Channels<std::pair<DeviceId, std::uint32_t>> gpu_power = {};  // by GPU, and its index now
 };
 
-// CPUs as one client may see them.
-struct CpuSight {
-  std::function<void(cpu::Watch::Answer)> fresh;
-  std::function<Subscription(cpu::Watch::Heard)> listen;
-  Duration period{};  // of what is heard
-};
 CpuSight sight_of(Context&, const http::Request&);
 // Errc::denied, saying what would let it.
 Result<void> may_see_cpus(const Context&, const http::Request&);

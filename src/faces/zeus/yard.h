@@ -2,12 +2,10 @@
 #pragma once
 
 #include <sys/types.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
 #include "base/loop.h"
 #include "base/result.h"
 #include "device/setting.h"
@@ -46,9 +44,9 @@ struct Outcome {
 };
 
 // The hand that sets: it checks, owns, keeps and logs.
-class Control {
+class Setter {
  public:
-  virtual ~Control() = default;
+  virtual ~Setter() = default;
   // Errc::denied, naming the switch, where it is off.
   virtual Result<void> enabled() const = 0;
   // Errc::denied, saying what is missing, for whoever may not set anything. Asked before an order.

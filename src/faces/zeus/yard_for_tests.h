@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "cpu/rapl_tree_for_tests.h"
 #include "http/feed.h"
@@ -81,7 +81,7 @@ class FakeGpus final : public Gpus {
   ManualLoop& loop_;
 };
 
-class FakeControl final : public Control {
+class FakeControl final : public Setter {
  public:
   Result<void> enabled() const override {
     if (on) return {};

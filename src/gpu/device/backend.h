@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <optional>
 
+#include <boost/describe.hpp>
+
 #include "base/result.h"
-#include "device/command.h"
 #include "device/device.h"
 #include "device/event.h"
+#include "device/metric.h"
 #include "device/reading.h"
+#include "device/setting.h"
 
 namespace gpuyard {
 
@@ -56,5 +59,22 @@ class Backend {
  private:
   static Error no_control() { return {Errc::unsupported, "these GPUs cannot be controlled"}; }
 };
+
+// One question to one GPU's driver, and its answer: what crosses between whoever wants readings and
+// whoever may call the driver.
+
+struct ReadRequest {
+  std::uint64_t id = 0;  // chosen by the asker, given back with the answer
+  DeviceId device;
+  ProbeSet probes;
+};
+BOOST_DESCRIBE_STRUCT(ReadRequest, (), (id, device, probes))
+
+struct ReadReply {
+  std::uint64_t id = 0;
+  DeviceId device;
+  Sample sample;  // every row the probes fill
+};
+BOOST_DESCRIBE_STRUCT(ReadReply, (), (id, device, sample))
 
 }  // namespace gpuyard

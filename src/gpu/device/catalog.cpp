@@ -24,6 +24,15 @@ constexpr std::array<std::string_view, 8> kLocations = {
     "l1_cache",       "l2_cache",      "device_memory", "register_file",
     "texture_memory", "shared_memory", "cbu",           "sram"};
 
+struct DimensionInfo {
+  std::string_view label;
+  std::uint16_t extent;
+};
+
+constexpr std::array kDimensions = {DimensionInfo{"", 1}, DimensionInfo{"fan", kMaxFans},
+                                    DimensionInfo{"link", kMaxLinks},
+                                    DimensionInfo{"location", kLocations.size()}};
+
 }  // namespace
 
 const UnitInfo& unit_info(Unit unit) {
@@ -39,17 +48,7 @@ std::string json_key(const Row& row) {
 }
 
 std::string_view label_of(Dimension dimension) {
-  switch (dimension) {
-    case Dimension::fan:
-      return "fan";
-    case Dimension::link:
-      return "link";
-    case Dimension::location:
-      return "location";
-    case Dimension::none:
-      break;
-  }
-  return "";
+  return kDimensions[static_cast<std::size_t>(dimension)].label;
 }
 
 std::string element_of(Dimension dimension, std::uint16_t index) {
@@ -58,17 +57,7 @@ std::string element_of(Dimension dimension, std::uint16_t index) {
 }
 
 std::uint16_t extent_of(Dimension dimension) {
-  switch (dimension) {
-    case Dimension::fan:
-      return kMaxFans;
-    case Dimension::link:
-      return kMaxLinks;
-    case Dimension::location:
-      return static_cast<std::uint16_t>(kLocations.size());
-    case Dimension::none:
-      break;
-  }
-  return 1;
+  return kDimensions[static_cast<std::size_t>(dimension)].extent;
 }
 
 const ProbeRow& row_of(Probe probe) {

@@ -3,6 +3,7 @@
 // documentation derive from these two tables; adding a metric is adding a row and a probe's line.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -80,6 +81,7 @@ struct Row {
   Unit unit;
   Kind kind;
   Subject subject;
+  std::optional<Probe> probe;  // that reads it; of a device only
   Dimension dimension;
   std::string_view prometheus;  // without the prefix; empty: not a series of its own
   std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`

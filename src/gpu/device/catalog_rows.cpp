@@ -1,16 +1,23 @@
-// The rows of the catalog: data only. A `*` in another tool's name stands for the element's word.
+// The tables of rows and probes, from metrics.def.
 #include "device/catalog.h"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 
 namespace gpuyard {
 namespace {
 
-using enum Kind;
-constexpr auto kIdentity = Subject::device_identity;
-constexpr auto kDevice = Subject::device;
-constexpr auto kDriver = Subject::driver;
-constexpr auto kOne = Dimension::none;
+// What tells a metric: a probe, or what is known of a GPU or of the driver anyway.
+struct Source {
+  constexpr Source(Probe fills) : probe(fills) {}  // NOLINT(google-explicit-constructor)
+  constexpr explicit Source(Subject known) : subject(known) {}
+
+  Subject subject = Subject::device;
+  std::optional<Probe> probe = {};
+};
+constexpr Source kIdentity(Subject::device_identity);
+constexpr Source kDriver(Subject::driver);
 
 constexpr std::array kEnabledWords = {Word{0, "disabled"}, Word{1, "enabled"}};
 constexpr std::array kYesWords = {Word{0, "no"}, Word{1, "yes"}};
@@ -23,291 +30,43 @@ constexpr std::array kThrottleWords = {
     Word{0x8, "hw_slowdown"}, Word{0x10, "sync_boost"},     Word{0x20, "sw_thermal"},
     Word{0x40, "hw_thermal"}, Word{0x80, "hw_power_brake"}, Word{0x100, "display_clocks"}};
 
-constexpr std::array kCatalog = {
-    Row{Metric::name, "name", Unit::none, text, kIdentity, kOne, "", "name", "DCGM_FI_DEV_NAME",
-        "Product name of the GPU."},
-    Row{Metric::uuid, "uuid", Unit::none, text, kIdentity, kOne, "", "uuid", "DCGM_FI_DEV_UUID",
-        "Globally unique identifier of the GPU; the key by which gpuyard knows it."},
-    Row{Metric::pci_address, "pci_address", Unit::none, text, kIdentity, kOne, "", "pci.bus_id",
-        "DCGM_FI_DEV_PCI_BUSID", "PCI address as lspci -D writes it."},
-    Row{Metric::serial, "serial", Unit::none, text, kDevice, kOne, "", "serial",
-        "DCGM_FI_DEV_SERIAL", "Serial number printed on the board."},
-    Row{Metric::board_part_number, "board_part_number", Unit::none, text, kDevice, kOne, "", "", "",
-        "Part number of the board."},
-    Row{Metric::brand, "brand", Unit::none, text, kDevice, kOne, "", "", "DCGM_FI_DEV_BRAND",
-        "Product line, as the driver names it."},
-    Row{Metric::architecture, "architecture", Unit::none, text, kDevice, kOne, "", "", "",
-        "Chip generation."},
-    Row{Metric::compute_capability, "compute_capability", Unit::none, text, kDevice, kOne, "",
-        "compute_cap", "DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY", "CUDA compute capability."},
-    Row{Metric::vbios_version, "vbios_version", Unit::none, text, kDevice, kOne, "",
-        "vbios_version", "DCGM_FI_DEV_VBIOS_VERSION", "Version of the video BIOS."},
-    Row{Metric::inforom_version, "inforom_version", Unit::none, text, kDevice, kOne, "",
-        "inforom.img", "DCGM_FI_DEV_INFOROM_IMAGE_VER", "Version of the InfoROM image."},
-    Row{Metric::numa_node, "numa_node", Unit::none, gauge, kDevice, kOne, "", "", "",
-        "NUMA node that the GPU is attached to."},
-    Row{Metric::memory_total, "memory_total", Unit::bytes, gauge, kDevice, kOne,
-        "gpu_memory_total_bytes", "memory.total", "DCGM_FI_DEV_FB_TOTAL",
-        "Installed device memory."},
-    Row{Metric::memory_free, "memory_free", Unit::bytes, gauge, kDevice, kOne,
-        "gpu_memory_free_bytes", "memory.free", "DCGM_FI_DEV_FB_FREE",
-        "Device memory nobody has allocated."},
-    Row{Metric::memory_used, "memory_used", Unit::bytes, gauge, kDevice, kOne,
-        "gpu_memory_used_bytes", "memory.used", "DCGM_FI_DEV_FB_USED",
-        "Device memory allocated by all processes, and what the driver reserves: total - free."},
-    Row{Metric::memory_reserved, "memory_reserved", Unit::bytes, gauge, kDevice, kOne,
-        "gpu_memory_reserved_bytes", "memory.reserved", "DCGM_FI_DEV_FB_RESERVED",
-        "Device memory the driver and the firmware keep for themselves; a part of used."},
-    Row{Metric::bar1_total, "bar1_total", Unit::bytes, gauge, kDevice, kOne, "gpu_bar1_total_bytes",
-        "", "DCGM_FI_DEV_BAR1_TOTAL",
-        "Size of the BAR1 window through which the host reaches device memory."},
-    Row{Metric::bar1_free, "bar1_free", Unit::bytes, gauge, kDevice, kOne, "gpu_bar1_free_bytes",
-        "", "DCGM_FI_DEV_BAR1_FREE", "Part of the BAR1 window that nothing is mapped to."},
-    Row{Metric::bar1_used, "bar1_used", Unit::bytes, gauge, kDevice, kOne, "gpu_bar1_used_bytes",
-        "", "DCGM_FI_DEV_BAR1_USED", "Part of the BAR1 window in use."},
-    Row{Metric::utilization_gpu, "utilization_gpu", Unit::percent, gauge, kDevice, kOne,
-        "gpu_utilization_percent", "utilization.gpu", "DCGM_FI_DEV_GPU_UTIL",
-        "Share of the driver's last sample period in which a kernel was resident."},
-    Row{Metric::utilization_memory, "utilization_memory", Unit::percent, gauge, kDevice, kOne,
-        "gpu_memory_utilization_percent", "utilization.memory", "DCGM_FI_DEV_MEM_COPY_UTIL",
-        "Share of the driver's last sample period in which device memory was read or written."},
-    Row{Metric::utilization_encoder, "utilization_encoder", Unit::percent, gauge, kDevice, kOne,
-        "gpu_encoder_utilization_percent", "utilization.encoder", "DCGM_FI_DEV_ENC_UTIL",
-        "Utilisation of the video encoder."},
-    Row{Metric::utilization_decoder, "utilization_decoder", Unit::percent, gauge, kDevice, kOne,
-        "gpu_decoder_utilization_percent", "utilization.decoder", "DCGM_FI_DEV_DEC_UTIL",
-        "Utilisation of the video decoder."},
-    Row{Metric::temperature_core, "temperature_core", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_temperature_celsius", "temperature.gpu", "DCGM_FI_DEV_GPU_TEMP", "Core temperature."},
-    Row{Metric::temperature_memory, "temperature_memory", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_memory_temperature_celsius", "temperature.memory", "DCGM_FI_DEV_MEMORY_TEMP",
-        "Memory temperature."},
-    Row{Metric::temperature_slowdown, "temperature_slowdown", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_slowdown_temperature_celsius", "", "DCGM_FI_DEV_SLOWDOWN_TEMP",
-        "Core temperature at which the hardware slows the GPU down."},
-    Row{Metric::temperature_shutdown, "temperature_shutdown", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_shutdown_temperature_celsius", "", "DCGM_FI_DEV_SHUTDOWN_TEMP",
-        "Core temperature at which the GPU shuts down."},
-    Row{Metric::temperature_core_max, "temperature_core_max", Unit::celsius, gauge, kDevice, kOne,
-        "gpu_max_temperature_celsius", "", "DCGM_FI_DEV_GPU_MAX_OP_TEMP",
-        "Highest core temperature for normal operation; above it the driver slows the GPU down."},
-    Row{Metric::temperature_memory_max, "temperature_memory_max", Unit::celsius, gauge, kDevice,
-        kOne, "gpu_memory_max_temperature_celsius", "", "DCGM_FI_DEV_MEM_MAX_OP_TEMP",
-        "Highest memory temperature for normal operation."},
-    Row{Metric::power_draw, "power_draw", Unit::milliwatts, gauge, kDevice, kOne, "gpu_power_watts",
-        "power.draw", "DCGM_FI_DEV_POWER_USAGE",
-        "Power drawn by the whole board; a one-second average on most GPUs since Ampere."},
-    Row{Metric::power_draw_average, "power_draw_average", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_average_watts", "power.draw.average", "",
-        "Power drawn by the whole board, averaged over a second."},
-    Row{Metric::power_draw_instant, "power_draw_instant", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_instant_watts", "power.draw.instant", "DCGM_FI_DEV_POWER_USAGE_INSTANT",
-        "Power drawn by the whole board at this moment."},
-    Row{Metric::power_limit, "power_limit", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_limit_watts", "enforced.power.limit", "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
-        "Power limit the GPU enforces now."},
-    Row{Metric::power_limit_set, "power_limit_set", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_limit_set_watts", "power.limit", "DCGM_FI_DEV_POWER_MGMT_LIMIT",
-        "Power limit that software has asked for."},
-    Row{Metric::power_limit_default, "power_limit_default", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_limit_default_watts", "power.default_limit", "DCGM_FI_DEV_POWER_MGMT_LIMIT_DEF",
-        "Power limit after the driver was loaded."},
-    Row{Metric::power_limit_min, "power_limit_min", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_limit_min_watts", "power.min_limit", "DCGM_FI_DEV_POWER_MGMT_LIMIT_MIN",
-        "Lowest power limit that can be set."},
-    Row{Metric::power_limit_max, "power_limit_max", Unit::milliwatts, gauge, kDevice, kOne,
-        "gpu_power_limit_max_watts", "power.max_limit", "DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX",
-        "Highest power limit that can be set."},
-    Row{Metric::energy_total, "energy_total", Unit::millijoules, counter, kDevice, kOne,
-        "gpu_energy_joules_total", "", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-        "Energy used since the driver was loaded."},
-    Row{Metric::clock_graphics, "clock_graphics", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_graphics_clock_hertz", "clocks.gr", "", "Current graphics clock."},
-    Row{Metric::clock_sm, "clock_sm", Unit::megahertz, gauge, kDevice, kOne, "gpu_sm_clock_hertz",
-        "clocks.sm", "DCGM_FI_DEV_SM_CLOCK", "Current clock of the streaming multiprocessors."},
-    Row{Metric::clock_memory, "clock_memory", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_memory_clock_hertz", "clocks.mem", "DCGM_FI_DEV_MEM_CLOCK", "Current memory clock."},
-    Row{Metric::clock_video, "clock_video", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_video_clock_hertz", "clocks.video", "DCGM_FI_DEV_VIDEO_CLOCK",
-        "Current clock of the video engines."},
-    Row{Metric::clock_graphics_max, "clock_graphics_max", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_graphics_clock_max_hertz", "clocks.max.gr", "", "Highest graphics clock."},
-    Row{Metric::clock_sm_max, "clock_sm_max", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_sm_clock_max_hertz", "clocks.max.sm", "DCGM_FI_DEV_MAX_SM_CLOCK",
-        "Highest clock of the streaming multiprocessors."},
-    Row{Metric::clock_memory_max, "clock_memory_max", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_memory_clock_max_hertz", "clocks.max.mem", "DCGM_FI_DEV_MAX_MEM_CLOCK",
-        "Highest memory clock."},
-    Row{Metric::clock_video_max, "clock_video_max", Unit::megahertz, gauge, kDevice, kOne,
-        "gpu_video_clock_max_hertz", "", "DCGM_FI_DEV_MAX_VIDEO_CLOCK",
-        "Highest clock of the video engines."},
-    Row{Metric::throttle_reasons, "throttle_reasons", Unit::none, flags, kDevice, kOne,
-        "gpu_throttle_reason_active", "clocks_event_reasons.active",
-        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
-        "Why clocks are below their maximum; idle and sw_power_cap are part of normal operation.",
-        kThrottleWords},
-    Row{Metric::throttle_time_sw_thermal, "throttle_time_sw_thermal", Unit::nanoseconds, counter,
-        kDevice, kOne, "gpu_throttle_sw_thermal_seconds_total", "", "",
-        "Time the driver has slowed the GPU down because of heat."},
-    Row{Metric::throttle_time_hw_thermal, "throttle_time_hw_thermal", Unit::nanoseconds, counter,
-        kDevice, kOne, "gpu_throttle_hw_thermal_seconds_total", "", "",
-        "Time the hardware has slowed the GPU down because of heat."},
-    Row{Metric::throttle_time_power_brake, "throttle_time_power_brake", Unit::nanoseconds, counter,
-        kDevice, kOne, "gpu_throttle_power_brake_seconds_total", "", "",
-        "Time an external power brake has slowed the GPU down."},
-    Row{Metric::performance_state, "performance_state", Unit::none, gauge, kDevice, kOne,
-        "gpu_performance_state", "pstate", "DCGM_FI_DEV_PSTATE",
-        "Performance state: 0 is the fastest, 15 the slowest."},
-    Row{Metric::fan_speed, "fan_speed", Unit::percent, gauge, kDevice, Dimension::fan,
-        "gpu_fan_speed_percent", "fan.speed", "DCGM_FI_DEV_FAN_SPEED",
-        "Intended fan speed, of its highest."},
-    Row{Metric::pcie_generation, "pcie_generation", Unit::none, gauge, kDevice, kOne,
-        "gpu_pcie_generation", "pcie.link.gen.gpucurrent", "DCGM_FI_DEV_PCIE_LINK_GEN",
-        "PCIe generation of the link now; idle GPUs lower it."},
-    Row{Metric::pcie_generation_max, "pcie_generation_max", Unit::none, gauge, kDevice, kOne,
-        "gpu_pcie_generation_max", "pcie.link.gen.max", "DCGM_FI_DEV_PCIE_MAX_LINK_GEN",
-        "Highest PCIe generation of this GPU in this slot."},
-    Row{Metric::pcie_width, "pcie_width", Unit::none, gauge, kDevice, kOne, "gpu_pcie_width",
-        "pcie.link.width.current", "DCGM_FI_DEV_PCIE_LINK_WIDTH", "PCIe lanes in use."},
-    Row{Metric::pcie_width_max, "pcie_width_max", Unit::none, gauge, kDevice, kOne,
-        "gpu_pcie_width_max", "pcie.link.width.max", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH",
-        "Most PCIe lanes of this GPU in this slot."},
-    Row{Metric::pcie_tx, "pcie_tx", Unit::bytes_per_second, gauge, kDevice, kOne,
-        "gpu_pcie_tx_bytes_per_second", "", "DCGM_FI_DEV_PCIE_TX_THROUGHPUT",
-        "PCIe traffic from the GPU, over the last 20 ms before it was read."},
-    Row{Metric::pcie_rx, "pcie_rx", Unit::bytes_per_second, gauge, kDevice, kOne,
-        "gpu_pcie_rx_bytes_per_second", "", "DCGM_FI_DEV_PCIE_RX_THROUGHPUT",
-        "PCIe traffic to the GPU, over the last 20 ms before it was read."},
-    Row{Metric::pcie_replays, "pcie_replays", Unit::none, counter, kDevice, kOne,
-        "gpu_pcie_replays_total", "", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
-        "PCIe packets sent again."},
-    Row{Metric::ecc_mode, "ecc_mode", Unit::none, state, kDevice, kOne, "gpu_ecc_mode",
-        "ecc.mode.current", "DCGM_FI_DEV_ECC_CURRENT",
-        "Whether memory errors are corrected and counted: 1 enabled, 0 disabled.", kEnabledWords},
-    Row{Metric::ecc_mode_pending, "ecc_mode_pending", Unit::none, state, kDevice, kOne,
-        "gpu_ecc_mode_pending", "ecc.mode.pending", "DCGM_FI_DEV_ECC_PENDING",
-        "The ECC mode after the next reset: 1 enabled, 0 disabled.", kEnabledWords},
-    Row{Metric::ecc_corrected_volatile, "ecc_corrected_volatile", Unit::none, counter, kDevice,
-        kOne, "gpu_ecc_corrected_volatile_errors_total", "ecc.errors.corrected.volatile.total",
-        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "Memory errors corrected since the driver was loaded."},
-    Row{Metric::ecc_uncorrected_volatile, "ecc_uncorrected_volatile", Unit::none, counter, kDevice,
-        kOne, "gpu_ecc_uncorrected_volatile_errors_total", "ecc.errors.uncorrected.volatile.total",
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "Memory errors beyond correction since the driver was loaded."},
-    Row{Metric::ecc_corrected_aggregate, "ecc_corrected_aggregate", Unit::none, counter, kDevice,
-        kOne, "gpu_ecc_corrected_aggregate_errors_total", "ecc.errors.corrected.aggregate.total",
-        "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", "Memory errors corrected in the life of the GPU."},
-    Row{Metric::ecc_uncorrected_aggregate, "ecc_uncorrected_aggregate", Unit::none, counter,
-        kDevice, kOne, "gpu_ecc_uncorrected_aggregate_errors_total",
-        "ecc.errors.uncorrected.aggregate.total", "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL",
-        "Memory errors beyond correction in the life of the GPU."},
-    Row{Metric::ecc_corrected_volatile_at, "ecc_corrected_volatile_at", Unit::none, counter,
-        kDevice, Dimension::location, "gpu_ecc_corrected_volatile_location_errors_total",
-        "ecc.errors.corrected.volatile.*", "DCGM_FI_DEV_ECC_SBE_VOL_*",
-        "Memory errors corrected since the driver was loaded, by place."},
-    Row{Metric::ecc_uncorrected_volatile_at, "ecc_uncorrected_volatile_at", Unit::none, counter,
-        kDevice, Dimension::location, "gpu_ecc_uncorrected_volatile_location_errors_total",
-        "ecc.errors.uncorrected.volatile.*", "DCGM_FI_DEV_ECC_DBE_VOL_*",
-        "Memory errors beyond correction since the driver was loaded, by place."},
-    Row{Metric::ecc_corrected_aggregate_at, "ecc_corrected_aggregate_at", Unit::none, counter,
-        kDevice, Dimension::location, "gpu_ecc_corrected_aggregate_location_errors_total",
-        "ecc.errors.corrected.aggregate.*", "DCGM_FI_DEV_ECC_SBE_AGG_*",
-        "Memory errors corrected in the life of the GPU, by place."},
-    Row{Metric::ecc_uncorrected_aggregate_at, "ecc_uncorrected_aggregate_at", Unit::none, counter,
-        kDevice, Dimension::location, "gpu_ecc_uncorrected_aggregate_location_errors_total",
-        "ecc.errors.uncorrected.aggregate.*", "DCGM_FI_DEV_ECC_DBE_AGG_*",
-        "Memory errors beyond correction in the life of the GPU, by place."},
-    Row{Metric::rows_remapped_corrected, "rows_remapped_corrected", Unit::none, gauge, kDevice,
-        kOne, "gpu_rows_remapped_corrected", "", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
-        "Memory rows replaced by spare ones because of corrected errors."},
-    Row{Metric::rows_remapped_uncorrected, "rows_remapped_uncorrected", Unit::none, gauge, kDevice,
-        kOne, "gpu_rows_remapped_uncorrected", "", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
-        "Memory rows replaced by spare ones because of errors beyond correction."},
-    Row{Metric::row_remap_pending, "row_remap_pending", Unit::none, state, kDevice, kOne,
-        "gpu_row_remap_pending", "", "DCGM_FI_DEV_ROW_REMAP_PENDING",
-        "1 if a row is replaced at the next reset.", kYesWords},
-    Row{Metric::row_remap_failure, "row_remap_failure", Unit::none, state, kDevice, kOne,
-        "gpu_row_remap_failure", "", "DCGM_FI_DEV_ROW_REMAP_FAILURE",
-        "1 if a row could not be replaced: the GPU has no spare left.", kYesWords},
-    Row{Metric::retired_pages_single_bit, "retired_pages_single_bit", Unit::none, gauge, kDevice,
-        kOne, "gpu_retired_pages_single_bit", "retired_pages.single_bit_ecc.count",
-        "DCGM_FI_DEV_RETIRED_SBE",
-        "Memory pages taken out of use because of several single-bit errors."},
-    Row{Metric::retired_pages_double_bit, "retired_pages_double_bit", Unit::none, gauge, kDevice,
-        kOne, "gpu_retired_pages_double_bit", "retired_pages.double_bit.count",
-        "DCGM_FI_DEV_RETIRED_DBE", "Memory pages taken out of use because of a double-bit error."},
-    Row{Metric::retired_pages_pending, "retired_pages_pending", Unit::none, state, kDevice, kOne,
-        "gpu_retired_pages_pending", "retired_pages.pending", "DCGM_FI_DEV_RETIRED_PENDING",
-        "1 if pages are taken out of use at the next reset.", kYesWords},
-    Row{Metric::persistence_mode, "persistence_mode", Unit::none, state, kDevice, kOne,
-        "gpu_persistence_mode", "persistence_mode", "DCGM_FI_DEV_PERSISTENCE_MODE",
-        "Whether the driver stays loaded without clients: 1 enabled, 0 disabled.", kEnabledWords},
-    Row{Metric::compute_mode, "compute_mode", Unit::none, state, kDevice, kOne, "gpu_compute_mode",
-        "compute_mode", "DCGM_FI_DEV_COMPUTE_MODE",
-        "Who may compute: 0 everyone, 2 nobody, 3 one process.", kComputeWords},
-    Row{Metric::mig_mode, "mig_mode", Unit::none, state, kDevice, kOne, "gpu_mig_mode",
-        "mig.mode.current", "DCGM_FI_DEV_MIG_MODE",
-        "Whether the GPU is split into instances: 1 enabled, 0 disabled.", kEnabledWords},
-    Row{Metric::mig_mode_pending, "mig_mode_pending", Unit::none, state, kDevice, kOne,
-        "gpu_mig_mode_pending", "mig.mode.pending", "",
-        "The MIG mode after the next reset: 1 enabled, 0 disabled.", kEnabledWords},
-    Row{Metric::nvlink_active, "nvlink_active", Unit::none, state, kDevice, Dimension::link,
-        "gpu_nvlink_active", "", "", "1 if the NVLink is up.", kYesWords},
-    Row{Metric::nvlink_tx, "nvlink_tx", Unit::bytes, counter, kDevice, kOne,
-        "gpu_nvlink_tx_bytes_total", "", "",
-        "Payload sent over all NVLinks since the driver was loaded."},
-    Row{Metric::nvlink_rx, "nvlink_rx", Unit::bytes, counter, kDevice, kOne,
-        "gpu_nvlink_rx_bytes_total", "", "",
-        "Payload received over all NVLinks since the driver was loaded."},
-    Row{Metric::gpm_graphics, "gpm_graphics", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_graphics_percent", "", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-        "Share of time in which the graphics or compute engine was active."},
-    Row{Metric::gpm_sm, "gpm_sm", Unit::millipercent, gauge, kDevice, kOne, "gpu_gpm_sm_percent",
-        "", "DCGM_FI_PROF_SM_ACTIVE", "Share of streaming multiprocessors that were busy."},
-    Row{Metric::gpm_occupancy, "gpm_occupancy", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_occupancy_percent", "", "DCGM_FI_PROF_SM_OCCUPANCY",
-        "Warps that were resident, of the most there can be."},
-    Row{Metric::gpm_tensor, "gpm_tensor", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_tensor_percent", "", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
-        "Share of time in which the tensor pipes were busy."},
-    Row{Metric::gpm_dram, "gpm_dram", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_dram_percent", "", "DCGM_FI_PROF_DRAM_ACTIVE",
-        "Bandwidth of device memory in use, of the highest."},
-    Row{Metric::gpm_fp64, "gpm_fp64", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_fp64_percent", "", "DCGM_FI_PROF_PIPE_FP64_ACTIVE",
-        "Share of time in which the double precision pipes were busy."},
-    Row{Metric::gpm_fp32, "gpm_fp32", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_fp32_percent", "", "DCGM_FI_PROF_PIPE_FP32_ACTIVE",
-        "Share of time in which the single precision pipes were busy."},
-    Row{Metric::gpm_fp16, "gpm_fp16", Unit::millipercent, gauge, kDevice, kOne,
-        "gpu_gpm_fp16_percent", "", "DCGM_FI_PROF_PIPE_FP16_ACTIVE",
-        "Share of time in which the half precision pipes were busy."},
-    Row{Metric::processes_compute, "processes_compute", Unit::none, gauge, kDevice, kOne,
-        "gpu_processes_compute", "", "", "Processes that compute on the GPU."},
-    Row{Metric::processes_graphics, "processes_graphics", Unit::none, gauge, kDevice, kOne,
-        "gpu_processes_graphics", "", "", "Processes that draw on the GPU."},
-    Row{Metric::driver_version, "driver_version", Unit::none, text, kDriver, kOne, "",
-        "driver_version", "DCGM_FI_DRIVER_VERSION", "Version of the kernel driver."},
-    Row{Metric::nvml_version, "nvml_version", Unit::none, text, kDriver, kOne, "", "",
-        "DCGM_FI_NVML_VERSION", "Version of the NVML library."},
-    Row{Metric::cuda_driver_version, "cuda_driver_version", Unit::none, text, kDriver, kOne, "", "",
-        "DCGM_FI_CUDA_DRIVER_VERSION", "Highest CUDA version the driver supports."},
-};
-static_assert(kCatalog.size() == kMetricCount);
-
-// The table is indexed by its enumeration.
-constexpr bool rows_are_in_order() {
-  for (std::size_t i = 0; i < kCatalog.size(); ++i) {
-    if (static_cast<std::size_t>(kCatalog[i].metric) != i) return false;
-  }
-  return true;
+constexpr Row row(Metric metric, std::string_view key, Source source, Unit unit, Kind kind,
+                  Dimension dimension, std::string_view prometheus, std::string_view nvidia_smi,
+                  std::string_view dcgm, std::string_view help, std::span<const Word> words = {}) {
+  return {metric,    key,        unit,       kind, source.subject, source.probe,
+          dimension, prometheus, nvidia_smi, dcgm, help,           words};
 }
-static_assert(rows_are_in_order());
+
+constexpr std::array kCatalog = {
+#define GPUYARD_METRIC(name, source, unit, kind, dimension, ...) \
+  row(Metric::name, #name, source, Unit::unit, Kind::kind, Dimension::dimension, __VA_ARGS__),
+#include "device/metrics.def"
+};
+
+template <Probe probe>
+constexpr auto kFills = [] {
+  constexpr auto is_filled = [](const Row& row) { return row.probe == probe; };
+  std::array<Metric, std::ranges::count_if(kCatalog, is_filled)> metrics{};
+  auto next = metrics.begin();
+  for (const Row& row : kCatalog) {
+    if (is_filled(row)) *next++ = row.metric;
+  }
+  return metrics;
+}();
+
+constexpr std::array kProbes = {
+#define GPUYARD_PROBE(name, tier) ProbeRow{Probe::name, #name, Tier::tier, kFills<Probe::name>},
+#include "device/metrics.def"
+};
 
 }  // namespace
 
 std::span<const Row> catalog() {
   return kCatalog;
+}
+
+std::span<const ProbeRow> probes() {
+  return kProbes;
 }
 
 }  // namespace gpuyard

@@ -46,4 +46,23 @@ struct Fleet {
 };
 BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices))
 
+// The spellings of a PCI address.
+
+// NVML's "00000000:01:00.0" as lspci -D writes it, "0000:01:00.0", in lower case. A domain that
+// does not fit four digits, and anything that is no such address, keeps its digits.
+std::string short_pci_address(std::string_view);
+
+// Whether it is domain, bus and device, in whatever width: "0000:3b:00", with or without a function
+// ("0000:3b:00.0").
+bool is_pci_slot(std::string_view);
+// Two such, of the same slot.
+bool same_pci_slot(std::string_view, std::string_view);
+
+// How GPUs are wired to each other, from what each of them says of its own links.
+
+// For each GPU, in order: the number of the group it is in, in which every GPU has an NVLink to
+// every other one or to the same switches. Nothing: it has none. GPUs that are linked to each other
+// in more than one such group are in the first.
+std::vector<std::optional<unsigned>> nvlink_cliques(const std::vector<DeviceInfo>&);
+
 }  // namespace gpuyard

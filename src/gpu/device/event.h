@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/token_bucket.h"
 #include "device/device.h"
 
 namespace gpuyard {
@@ -45,5 +48,32 @@ struct DeviceEvent {
   friend bool operator==(const DeviceEvent&, const DeviceEvent&) = default;
 };
 BOOST_DESCRIBE_STRUCT(DeviceEvent, (), (device, kind, source, at, xid, pid, text))
+
+// How many events of one GPU are passed on: a GPU that is dying can have thousands in a second.
+
+// `burst` at once, and `each_second` from then on. Pure state; as many keys as its owner uses.
+class EventLimit {
+ public:
+  EventLimit(double burst, double each_second) : burst_(burst), each_second_(each_second) {}
+
+  // False: too many; it is counted.
+  bool admit(const DeviceId&, TimePoint now);
+
+  // What was not admitted, as one event for each GPU: as soon as one would be admitted again, and
+  // then counted from 0. Called from time to time.
+  std::vector<DeviceEvent> take_refused(EventSource, TimePoint now);
+  // There is something that take_refused() has still to tell.
+  bool holds_back() const;
+
+ private:
+  struct Bucket {
+    TokenBucket tokens;
+    std::uint64_t refused = 0;
+  };
+
+  const double burst_;
+  const double each_second_;
+  std::map<DeviceId, Bucket> buckets_;
+};
 
 }  // namespace gpuyard

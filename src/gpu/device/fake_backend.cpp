@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "device/catalog.h"
-#include "device/fake_fleet_state.h"
+#include "device/fake_fleet.h"
 
 namespace gpuyard::fakes {
 namespace {

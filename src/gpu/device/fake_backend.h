@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "device/gpu_metrics.h"
+#include "device/gpu_snapshot.h"
 
 namespace gpuyard {
 

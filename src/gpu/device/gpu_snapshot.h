@@ -8,6 +8,7 @@
 #include <boost/describe.hpp>
 
 #include "device/snapshot.h"
+#include "gpuyard/gpu_metrics.h"
 #include "gpuyard/gpu_snapshot.h"
 
 namespace gpuyard {
@@ -28,5 +29,13 @@ Reading uncorrectable_errors(const Sample&);
 // itself says why.
 std::optional<GpuSnapshot> gpu_snapshot_of(const DeviceState&);
 std::vector<GpuSnapshot> gpu_snapshots_of(const Snapshot&);
+
+// The small view of a GPU that monitoring scripts and training hooks want.
+
+// What GpuMetrics holds.
+inline constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
+                                            Probe::power,  Probe::power_limit, Probe::processes};
+
+GpuMetrics metrics_of(const DeviceState&);
 
 }  // namespace gpuyard

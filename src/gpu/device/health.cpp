@@ -1,11 +1,13 @@
 #include "device/health.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/record.h"
+#include "device/gpu_snapshot.h"
 #include "device/snapshot.h"
 
 namespace gpuyard {
@@ -79,6 +81,114 @@ HealthReport judge(const HealthFacts& facts, const HealthThresholds& limits) {
   look_at_temperature(facts, limits, all);
   look_at_memory_errors(facts, all);
   return std::move(all).report();
+}
+
+namespace {
+
+using Value = std::variant<Missing, std::int64_t>;
+
+// What the GPU cannot be asked for now is not known, whatever it said last.
+Value current(const DeviceState& device, const Reading* reading) {
+  if (device.info.fault) return *device.info.fault;
+  if (device.condition == DeviceCondition::unresponsive) {
+    return Missing{MissingReason::timed_out, device.why};
+  }
+  if (reading == nullptr) return Missing{};
+  if (const auto* number = reading->number()) return *number;
+  const Missing* missing = reading->missing();
+  return missing != nullptr ? *missing : Missing{};
+}
+
+}  // namespace
+
+void HealthWatch::note(const DeviceId& gpu, const Sample& sample) {
+  const Reading errors = uncorrectable_errors(sample);
+  if (const auto* total = errors.number()) gpus_[gpu].count(errors.metric, *total);
+  const auto& list = sample.processes();
+  const auto watched = gpus_.find(gpu);
+  if (!list || list->processes() == nullptr || watched == gpus_.end()) return;
+  const auto waiting = watched->second.waiting_for();
+  for (const std::uint32_t pid : waiting) {
+    const bool runs = std::ranges::count(*list->processes(), pid, &GpuProcess::pid) > 0;
+    if (!runs) watched->second.process_gone(pid);
+  }
+}
+
+void HealthWatch::note_contained(const DeviceId& gpu, const Sample& latest) {
+  constexpr std::uint32_t kOfNoList = 0;  // no process has this id, so no list has it
+  const auto& list = latest.processes();
+  std::set<std::uint32_t> pids;
+  if (!list || list->processes() == nullptr) {
+    pids.insert(kOfNoList);
+  } else {
+    for (const GpuProcess& process : *list->processes()) pids.insert(process.pid);
+  }
+  gpus_[gpu].contained_in_one_of(pids);
+}
+
+HealthReport HealthWatch::judge(const DeviceState& device) const {
+  HealthFacts facts;
+  facts.lost = lost_because(device);
+  facts.temperature = current(device, device.sample.find(Metric::temperature_core));
+  const Reading errors = uncorrectable_errors(device.sample);
+  facts.ecc_errors = current(device, &errors);
+  if (const auto watched = gpus_.find(device.info.id); watched != gpus_.end()) {
+    facts.new_ecc_errors = watched->second.fresh();
+    facts.contained = watched->second.waiting_for().size();
+  }
+  return gpuyard::judge(facts, policy_.thresholds_of(device.info));
+}
+
+void EccBaseline::start_over(std::int64_t base) {
+  base_ = base;
+  contained_ = 0;
+}
+
+void EccBaseline::count(Metric source, std::int64_t total) {
+  if (!counted_ || source != source_) {
+    start_over(total);
+  } else if (total < total_) {
+    start_over(0);  // cleared; what it counts now came after that
+  }
+  counted_ = true;
+  source_ = source;
+  total_ = total;
+}
+
+void EccBaseline::acknowledge() {
+  start_over(total_);
+  waiting_.clear();
+  suspects_.clear();
+}
+
+void EccBaseline::contained(std::uint32_t pid) {
+  ++contained_;
+  waiting_.insert(pid);
+}
+
+void EccBaseline::contained_in_one_of(const std::set<std::uint32_t>& pids) {
+  ++contained_;
+  suspects_.insert(pids.begin(), pids.end());
+}
+
+void EccBaseline::it_was(std::uint32_t pid) {
+  suspects_.clear();
+  waiting_.insert(pid);
+}
+
+void EccBaseline::process_gone(std::uint32_t pid) {
+  waiting_.erase(pid);
+  suspects_.erase(pid);
+}
+
+std::set<std::uint32_t> EccBaseline::waiting_for() const {
+  std::set<std::uint32_t> all = waiting_;
+  all.insert(suspects_.begin(), suspects_.end());
+  return all;
+}
+
+std::int64_t EccBaseline::fresh() const {
+  return std::max(std::int64_t{0}, total_ - base_ - contained_);
 }
 
 }  // namespace gpuyard

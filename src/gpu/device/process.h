@@ -4,13 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
-#include "device/missing.h"
+#include "base/result.h"
+#include "device/metric.h"
 
 namespace gpuyard {
 
@@ -43,5 +45,46 @@ struct ProcessList {
   friend bool operator==(const ProcessList&, const ProcessList&) = default;
 };
 BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
+
+// Who a process is and where it runs, beyond its number. Plain values: src/core/processes finds
+// them out, and the rooms that show or judge a process ask a ProcessBook.
+
+// As the control group says. Empty: in none.
+struct Placement {
+  std::optional<std::string> container;          // its id, or its name where it has no id
+  std::optional<std::string> container_runtime;  // "docker"; empty where the group does not tell
+  std::optional<std::string> pod;                // UID of a Kubernetes pod
+  std::optional<std::string> slurm_job;
+  std::optional<std::string> slurm_step;  // "0", "batch", "extern", "interactive"
+  std::optional<std::string> unit;        // systemd's: "ollama.service", "session-3.scope"
+  std::optional<std::string> slice;       // systemd's: "user-1000.slice"
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+// Texts are valid UTF-8 of bounded length; they may hold control characters all the same.
+struct ProcessFacts {
+  std::uint32_t pid = 0;
+  TimePoint started;      // with the pid it names one process for ever; exact to 10 ms
+  WallTime started_at;    // the same for people
+  std::uint32_t uid = 0;  // the effective one
+  std::uint32_t real_uid = 0;
+  std::string command;  // the kernel's name for it, which it may change: at most 15 bytes
+  Result<std::string> user = Error{Errc::unavailable, "its name was not looked up yet"};
+  // Whose business they are: real and effective user where these are the same, and administrators.
+  Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
+  Result<Placement> placement = Error{Errc::unavailable, "not read yet"};
+};
+
+// What is known of the processes that drivers list.
+class ProcessBook {
+ public:
+  virtual ~ProcessBook() = default;
+  // Of the process that had this number when the newest list was made; or why nothing is known of
+  // it, which is never a guess. The pointer is good until the book changes.
+  virtual Result<const ProcessFacts*> find(std::uint32_t pid) const = 0;
+  // Grows with every change of an answer.
+  virtual std::uint64_t revision() const = 0;
+};
 
 }  // namespace gpuyard

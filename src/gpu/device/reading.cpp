@@ -1,24 +1,24 @@
 #include "device/reading.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <tuple>
+#include <utility>
 
 #include "device/catalog.h"
 
 namespace gpuyard {
 namespace {
 
-bool before(const Reading& a, std::pair<Metric, std::uint16_t> b) {
-  return std::tie(a.metric, a.index) < std::tie(b.first, b.second);
+std::pair<Metric, std::uint16_t> place_of(const Reading& reading) {
+  return {reading.metric, reading.index};
 }
 
 }  // namespace
 
 void Sample::set(Reading reading) {
-  const auto at = std::lower_bound(readings_.begin(), readings_.end(),
-                                   std::pair(reading.metric, reading.index), before);
-  if (at != readings_.end() && at->metric == reading.metric && at->index == reading.index) {
+  const auto at = std::ranges::lower_bound(readings_, place_of(reading), {}, place_of);
+  if (at != readings_.end() && place_of(*at) == place_of(reading)) {
     *at = std::move(reading);
   } else {
     readings_.insert(at, std::move(reading));
@@ -26,32 +26,25 @@ void Sample::set(Reading reading) {
 }
 
 void Sample::merge(const Sample& newer) {
-  const auto earlier = [](const Reading& a, const Reading& b) {
-    return std::tie(a.metric, a.index) < std::tie(b.metric, b.index);
-  };
   std::erase_if(readings_,
                 [&](const Reading& reading) { return !newer.all(reading.metric).empty(); });
   std::vector<Reading> merged;
   merged.reserve(readings_.size() + newer.readings_.size());
   std::merge(std::move_iterator(readings_.begin()), std::move_iterator(readings_.end()),
-             newer.readings_.begin(), newer.readings_.end(), std::back_inserter(merged), earlier);
+             newer.readings_.begin(), newer.readings_.end(), std::back_inserter(merged),
+             [](const Reading& a, const Reading& b) { return place_of(a) < place_of(b); });
   readings_ = std::move(merged);
   if (newer.processes_) processes_ = newer.processes_;
 }
 
 std::span<const Reading> Sample::all(Metric metric) const {
-  const auto first = std::lower_bound(readings_.begin(), readings_.end(),
-                                      std::pair(metric, std::uint16_t{0}), before);
-  auto last = first;
-  while (last != readings_.end() && last->metric == metric) ++last;
-  return {first, last};
+  return std::ranges::equal_range(readings_, metric, {}, &Reading::metric);
 }
 
 const Reading* Sample::find(Metric metric, std::uint16_t index) const {
-  const auto at =
-      std::lower_bound(readings_.begin(), readings_.end(), std::pair(metric, index), before);
-  const bool found = at != readings_.end() && at->metric == metric && at->index == index;
-  return found ? &*at : nullptr;
+  const std::pair place(metric, index);
+  const auto at = std::ranges::lower_bound(readings_, place, {}, place_of);
+  return at != readings_.end() && place_of(*at) == place ? &*at : nullptr;
 }
 
 const std::int64_t* Sample::number(Metric metric, std::uint16_t index) const {
@@ -66,6 +59,54 @@ Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
     if (probe == Probe::processes) sample.set(ProcessList{taken, why});
   });
   return sample;
+}
+
+std::string v0::describe(const Missing& missing) {
+  if (!missing.detail.empty()) return missing.detail;
+  // Of each reason but `failed`, in their order.
+  constexpr std::array kReasons = {"not supported by this GPU or driver",
+                                   "no permission",
+                                   "the GPU is lost",
+                                   "the driver was unloaded or replaced",
+                                   "the driver did not answer in time",
+                                   "not read yet"};
+  const auto reason = static_cast<std::size_t>(missing.reason);
+  return reason < kReasons.size() ? kReasons[reason] : "the driver call failed";
+}
+
+namespace {
+
+struct Bound {
+  Metric of;
+  Metric by;
+};
+
+constexpr std::array kBounds = {Bound{Metric::memory_free, Metric::memory_total},
+                                Bound{Metric::memory_used, Metric::memory_total},
+                                Bound{Metric::bar1_free, Metric::bar1_total},
+                                Bound{Metric::bar1_used, Metric::bar1_total},
+                                Bound{Metric::temperature_core, Metric::temperature_slowdown},
+                                Bound{Metric::temperature_memory, Metric::temperature_memory_max},
+                                Bound{Metric::power_draw, Metric::power_limit},
+                                Bound{Metric::power_draw_average, Metric::power_limit},
+                                Bound{Metric::power_draw_instant, Metric::power_limit},
+                                Bound{Metric::power_limit, Metric::power_limit_max},
+                                Bound{Metric::power_limit_set, Metric::power_limit_max},
+                                Bound{Metric::clock_graphics, Metric::clock_graphics_max},
+                                Bound{Metric::clock_sm, Metric::clock_sm_max},
+                                Bound{Metric::clock_memory, Metric::clock_memory_max},
+                                Bound{Metric::clock_video, Metric::clock_video_max},
+                                Bound{Metric::pcie_generation, Metric::pcie_generation_max},
+                                Bound{Metric::pcie_width, Metric::pcie_width_max}};
+
+}  // namespace
+
+std::optional<std::int64_t> upper_bound_of(Metric metric, const Sample& sample) {
+  constexpr std::int64_t kWhole = 100;
+  if (row_of(metric).unit == Unit::percent) return kWhole;
+  const auto bound = std::ranges::find(kBounds, metric, &Bound::of);
+  const std::int64_t* const value = bound == kBounds.end() ? nullptr : sample.number(bound->by);
+  return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 }  // namespace gpuyard

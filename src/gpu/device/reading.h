@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "device/metric.h"
-#include "device/missing.h"
 #include "device/process.h"
 
 namespace gpuyard {
@@ -59,5 +58,10 @@ class Sample {
 
 // Every row that `probes` fill, and the list of processes if they fill it, missing for one reason.
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken);
+
+// What a reading cannot exceed, or should not: another reading of the same GPU.
+
+// In the row's own unit. Nothing: it has none, or that is not known now. Percentages end at 100.
+std::optional<std::int64_t> upper_bound_of(Metric, const Sample&);
 
 }  // namespace gpuyard

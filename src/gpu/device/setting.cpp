@@ -1,5 +1,7 @@
 #include "device/setting.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
 namespace gpuyard {
@@ -116,21 +118,9 @@ Result<void> check(const Setting& setting, const SettingState& state) {
 }
 
 std::string_view words_of(SettingKind kind) {
-  switch (kind) {
-    case SettingKind::power_limit:
-      return "power limit";
-    case SettingKind::gpu_clocks:
-      return "GPU clocks";
-    case SettingKind::memory_clocks:
-      return "memory clocks";
-    case SettingKind::persistence:
-      return "persistence mode";
-    case SettingKind::compute_mode:
-      return "compute mode";
-    case SettingKind::ecc:
-      break;
-  }
-  return "ECC mode";
+  constexpr std::array<std::string_view, 6> kWords = {
+      "power limit", "GPU clocks", "memory clocks", "persistence mode", "compute mode", "ECC mode"};
+  return kWords[static_cast<std::size_t>(kind)];
 }
 
 std::string text_of(const Setting& setting) {

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "device/catalog.h"
+#include "device/device.h"
 #include "device/error.h"
-#include "device/pci.h"
 
 namespace gpuyard {
 namespace {
@@ -55,13 +57,6 @@ bool may_be_answered_by_the_lost(Metric metric) {
     return found;
   }();
   return rare[static_cast<std::size_t>(metric)];
-}
-
-std::optional<std::uint32_t> as_index(std::string_view name) {
-  std::uint32_t index = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
-  return whole ? std::optional(index) : std::nullopt;
 }
 
 }  // namespace
@@ -111,7 +106,7 @@ DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet
 }
 
 bool has_name(const DeviceInfo& info, std::string_view name) {
-  if (const auto index = as_index(name)) return info.index == *index;
+  if (const auto index = number_in<std::uint32_t>(name)) return info.index == *index;
   return (!info.uuid.empty() && info.uuid == name) ||
          (!info.pci_address.empty() && info.pci_address == short_pci_address(name));
 }
@@ -120,7 +115,7 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
   for (const DeviceState& device : snapshot.devices) {
     if (has_name(device.info, name)) return &device;
   }
-  if (const auto index = as_index(name)) return index_out_of_range(*index);
+  if (const auto index = number_in<std::uint32_t>(name)) return index_out_of_range(*index);
   return Error{Errc::not_found,
                fmt::format("there is no GPU \"{}\"; name one by index, UUID or PCI "
                            "address (`gpuyard devices` lists them)",
@@ -134,6 +129,44 @@ Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric m
   Reading reading{metric, index, snapshot.taken, {}};
   if (device.info.fault) reading.value = *device.info.fault;
   return reading;
+}
+
+bool is_failure(MissingReason reason) {
+  return reason != MissingReason::not_supported && reason != MissingReason::not_ready;
+}
+
+std::vector<Missing> failures(const Sample& sample) {
+  std::set<std::string> causes;
+  std::vector<Missing> found;
+  for (const Reading& reading : sample.readings()) {
+    const Missing* missing = reading.missing();
+    if (missing == nullptr || !is_failure(missing->reason)) continue;
+    if (causes.insert(describe(*missing)).second) found.push_back(*missing);
+  }
+  return found;
+}
+
+namespace {
+
+bool says_lost(const Missing* why) {
+  return why != nullptr && why->reason == MissingReason::device_lost;
+}
+
+}  // namespace
+
+// Other readings may be of before it was lost, as they are not all read at once.
+std::optional<Missing> lost_because(const DeviceState& device) {
+  if (device.condition != DeviceCondition::unavailable) return std::nullopt;
+  const auto& fault = device.info.fault;
+  if (fault) return says_lost(&*fault) ? fault : std::nullopt;
+  const auto& readings = device.sample.readings();
+  const auto told = std::ranges::find_if(
+      readings, [](const Reading& reading) { return says_lost(reading.missing()); });
+  return told == readings.end() ? std::nullopt : std::optional(*told->missing());
+}
+
+bool is_lost(const DeviceState& device) {
+  return lost_because(device).has_value();
 }
 
 }  // namespace gpuyard

@@ -10,7 +10,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "device/device.h"
-#include "device/xid_counts.h"
+#include "device/reading.h"
+#include "device/xid.h"
 #include "gpuyard/health.h"
 
 namespace gpuyard {
@@ -73,5 +74,21 @@ Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
 
 // A row's value wherever it lives: identity, driver or sample.
 Reading reading_of(const Snapshot&, const DeviceState&, Metric, std::uint16_t index = 0);
+
+// What the driver failed to give, among the readings that are missing.
+
+// What a GPU does not support, or has no value for yet, is no failure.
+bool is_failure(MissingReason);
+
+// Each cause once: one lost GPU fails every row for one cause.
+std::vector<Missing> failures(const Sample&);
+
+// Whether a GPU is gone, as leases, rules and metrics are to say with one voice.
+
+// The driver says so of any reading. A GPU that only does not answer is not lost, however bad its
+// health; nor is one that cannot be opened now: it may be in use all the same.
+bool is_lost(const DeviceState&);
+// In the driver's words; nothing: it is not lost.
+std::optional<Missing> lost_because(const DeviceState&);
 
 }  // namespace gpuyard

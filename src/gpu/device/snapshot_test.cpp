@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "device/catalog.h"
+#include "device/device.h"
 #include "device/fake_backend.h"
-#include "device/pci.h"
 
 namespace gpuyard {
 namespace {
@@ -164,6 +164,58 @@ TEST(Snapshot, AGpuThatWantsAResetAndSaysWhoItIsIsLostAllTheSame) {
   name_only.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
   EXPECT_EQ(lost(name_only), nullptr);
   EXPECT_TRUE(says_nothing(name_only));
+}
+
+}  // namespace
+
+namespace {
+
+TEST(Failures, AreEachCauseOnceAndNotWhatAGpuDoesNotSupport) {
+  const Missing lost{MissingReason::device_lost, "GPU is lost"};
+  const Missing unknown{MissingReason::failed, "Unknown Error"};
+  Sample sample;
+  sample.set({Metric::memory_used, 0, {}, lost});
+  sample.set({Metric::memory_free, 0, {}, lost});
+  sample.set({Metric::utilization_gpu, 0, {}, Missing{MissingReason::not_supported, ""}});
+  sample.set({Metric::temperature_core, 0, {}, unknown});
+  sample.set({Metric::power_draw, 0, {}, Missing{MissingReason::not_ready, ""}});
+  sample.set({Metric::power_limit, 0, {}, std::int64_t{700'000}});
+  EXPECT_EQ(failures(sample), (std::vector<Missing>{lost, unknown}));
+}
+
+}  // namespace
+
+namespace {
+
+constexpr ProbeSet kPowerOnly = {Probe::power};
+
+DeviceState answering(MissingReason reason) {
+  return device_state({}, missing_sample(kPowerOnly, {reason, ""}, {}), kPowerOnly, {});
+}
+
+DeviceState failing_to_open(MissingReason reason) {
+  DeviceInfo info;
+  info.fault = Missing{reason, ""};
+  return device_state(info, {}, kPowerOnly, {});
+}
+
+TEST(Lost, IsWhatTheDriverSaysIsGone) {
+  EXPECT_TRUE(is_lost(answering(MissingReason::device_lost)));
+  EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
+}
+
+TEST(Lost, IsSoThoughASlowReadingIsOfBeforeIt) {
+  DeviceState gone = answering(MissingReason::device_lost);
+  gone.sample.set({Metric::memory_total, 0, {}, std::int64_t{80}});
+  EXPECT_TRUE(is_lost(gone));
+}
+
+TEST(Lost, IsNoGpuThatOnlyDoesNotAnswer) {
+  DeviceState hung = device_state({}, {}, kPowerOnly, {});
+  hung.health.verdict = Health::unhealthy;
+  EXPECT_FALSE(is_lost(hung));
+  EXPECT_FALSE(is_lost(failing_to_open(MissingReason::timed_out)));
+  EXPECT_FALSE(is_lost(answering(MissingReason::failed)));
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 #include "driver/carry_out.h"
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 
 #include <fmt/format.h>
+
+#include "base/log.h"
 
 namespace gpuyard::driver {
 namespace {
@@ -92,6 +96,91 @@ CommandReply refusal(const CommandRequest& request, const Error& why) {
   CommandReply reply = begun(request);
   finish(reply, why);
   return reply;
+}
+
+namespace {
+
+// What the line begins with; tools match on it.
+struct Words {
+  std::string done;
+  std::string failed;
+};
+
+constexpr std::size_t kLongestRequestId = 128;
+
+Words words_of_switch(const Setting& setting, std::string_view beginning, std::string_view within) {
+  const bool on = setting.value && setting.value->lowest != 0;
+  return {fmt::format("{} {}", beginning, on ? "enabled" : "disabled"),
+          fmt::format("Cannot {} {}", on ? "enable" : "disable", within)};
+}
+
+Words words_of(const Setting& setting) {
+  const std::string to = text_of(setting);
+  switch (setting.kind) {
+    case SettingKind::power_limit: {
+      const std::int64_t watts = setting.value ? setting.value->lowest / 1000 : 0;
+      return {fmt::format("Power limit set to {} W", watts),
+              fmt::format("Cannot set power limit to {} W", watts)};
+    }
+    case SettingKind::gpu_clocks:
+      if (!setting.value) return {"GPU locked clocks reset", "Cannot reset GPU locked clocks"};
+      return {"GPU frequency set to " + to, "Cannot set GPU frequency to " + to};
+    case SettingKind::memory_clocks:
+      if (!setting.value)
+        return {"Memory locked clocks reset", "Cannot reset memory locked clocks"};
+      return {"Memory locked clocks set to " + to, "Cannot set memory locked clocks to " + to};
+    case SettingKind::persistence:
+      return words_of_switch(setting, "Persistence mode", "persistence mode");
+    case SettingKind::compute_mode:
+      return {"Compute mode set to " + to, "Cannot set compute mode to " + to};
+    case SettingKind::ecc:
+      break;
+  }
+  return words_of_switch(setting, "ECC mode", "ECC mode");
+}
+
+Words words_of(const Look&) {
+  return {};
+}
+Words words_of(const Apply& apply) {
+  return words_of(apply.setting);
+}
+Words words_of(const ClearEcc&) {
+  return {"ECC error counters cleared", "Cannot clear ECC error counters"};
+}
+Words words_of(const ReadEnergy&) {
+  return {"Total energy consumption read", "Cannot read total energy consumption"};
+}
+
+// A request id comes from a client: it stays one word of one line.
+std::string one_word(std::string text) {
+  if (text.size() > kLongestRequestId) text.resize(kLongestRequestId);
+  std::ranges::replace_if(text, [](char c) { return c <= ' ' || c == 0x7F; }, '?');
+  return text;
+}
+
+std::string milliseconds(Duration duration) {
+  return fmt::format("{:.3f}ms", std::chrono::duration<double, std::milli>(duration).count());
+}
+
+std::string fields_of(std::uint32_t index, const CommandRequest& request,
+                      const CommandReply& reply) {
+  std::string fields = fmt::format("gpu={} time_to_command_done={} overhead={}", index,
+                                   milliseconds(reply.done - request.received),
+                                   milliseconds(reply.began - request.received));
+  if (!request.request_id.empty()) fields += " request_id=" + one_word(request.request_id);
+  return fields;
+}
+
+}  // namespace
+
+void log_command(std::uint32_t index, const CommandRequest& request, const CommandReply& reply) {
+  if (!reply.called) return;
+  const Words words =
+      std::visit([](const auto& command) { return words_of(command); }, request.command);
+  const std::string fields = fields_of(index, request, reply);
+  if (!reply.failure) return log::info("{} [{}]", words.done, fields);
+  log::warning("{} [{}]: {}", words.failed, fields, reply.failure->message);
 }
 
 }  // namespace gpuyard::driver

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "device/error.h"
 #include "driver/carry_out.h"
-#include "driver/command_log.h"
 
 namespace gpuyard::driver {
 

@@ -12,7 +12,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "device/read.h"
+#include "device/backend.h"
 #include "driver/message.h"
 
 namespace gpuyard::driver {

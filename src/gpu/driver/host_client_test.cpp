@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "device/error.h"
 
 namespace gpuyard::driver {

@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include "base/files.h"
-#include "driver/codec.h"
 
 namespace gpuyard::driver {
 namespace {

@@ -2,14 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/record.h"
 #include "base/result.h"
-#include "device/command.h"
+#include "device/backend.h"
 #include "device/event.h"
-#include "device/read.h"
+#include "device/reading.h"
+#include "device/setting.h"
 
 namespace gpuyard::driver {
 
@@ -38,5 +45,156 @@ Result<void> send_message(int socket, const FromHost&, Wait);
 // Errc::invalid: not a message of ours.
 Result<ToHost> receive_to_host(int socket, Wait);
 Result<FromHost> receive_from_host(int socket, Wait);
+
+// Records to bytes and back, for the socket between the daemon and its driver-host. Both ends are
+// the same binary on the same machine, so there is no version and no byte order; but a child whose
+// driver has scribbled over its memory may send anything, so decoding trusts no length.
+
+template <class T>
+inline constexpr bool is_variant = false;
+template <class... Ts>
+inline constexpr bool is_variant<std::variant<Ts...>> = true;
+
+class Encoder {
+ public:
+  std::string take() && { return std::move(bytes_); }
+
+  template <class T>
+  void put(const T& value) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+      bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      put(static_cast<std::uint32_t>(value.size()));
+      bytes_ += value;
+    } else if constexpr (is_vector<T>) {
+      put(static_cast<std::uint32_t>(value.size()));
+      for (const auto& element : value) put(element);
+    } else if constexpr (is_optional<T>) {
+      put(value.has_value());
+      if (value) put(*value);
+    } else if constexpr (is_variant<T>) {
+      put(static_cast<std::uint8_t>(value.index()));
+      std::visit([&](const auto& alternative) { put(alternative); }, value);
+    } else if constexpr (std::is_same_v<T, TimePoint>) {
+      put(value.time_since_epoch().count());
+    } else if constexpr (std::is_same_v<T, ProbeSet>) {
+      put(value.bits());
+    } else if constexpr (std::is_same_v<T, Sample>) {
+      put(value.readings());
+      put(value.processes());
+    } else {
+      each_member<T>([&](auto member) { put(value.*member.pointer); });
+    }
+  }
+
+ private:
+  std::string bytes_;
+};
+
+// After a failure every further get() leaves its target as it is; ask ok() at the end.
+class Decoder {
+ public:
+  explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
+
+  // Everything was there and nothing is left over.
+  bool complete() const { return ok_ && bytes_.empty(); }
+
+  template <class T>
+  void get(T& value) {
+    if constexpr (DescribedEnum<T>) {
+      get_enum(value);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      std::uint8_t byte = 0;
+      get(byte);
+      ok_ = ok_ && byte <= 1;
+      value = byte == 1;
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+      if (take(sizeof(value))) taken_.copy(reinterpret_cast<char*>(&value), sizeof(value));
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      std::uint32_t length = 0;
+      get(length);
+      if (take(length)) value = taken_;
+    } else if constexpr (is_vector<T>) {
+      get_vector(value);
+    } else if constexpr (is_optional<T>) {
+      bool present = false;
+      get(present);
+      if (present) get(value.emplace());
+    } else if constexpr (is_variant<T>) {
+      get_variant(value);
+    } else if constexpr (std::is_same_v<T, TimePoint>) {
+      TimePoint::rep count = 0;
+      get(count);
+      value = TimePoint(TimePoint::duration(count));
+    } else if constexpr (std::is_same_v<T, ProbeSet>) {
+      std::uint64_t bits = 0;
+      get(bits);
+      value = ProbeSet::from_bits(bits);
+    } else if constexpr (std::is_same_v<T, Sample>) {
+      get_sample(value);
+    } else {
+      each_member<T>([&](auto member) { get(value.*member.pointer); });
+    }
+  }
+
+ private:
+  bool take(std::size_t length) {
+    ok_ = ok_ && length <= bytes_.size();
+    if (!ok_) return false;
+    taken_ = bytes_.substr(0, length);
+    bytes_.remove_prefix(length);
+    return true;
+  }
+
+  template <class E>
+  void get_enum(E& value) {
+    std::underlying_type_t<E> number{};
+    get(number);
+    const E candidate{number};
+    bool known = false;
+    boost::mp11::mp_for_each<boost::describe::describe_enumerators<E>>(
+        [&](auto entry) { known = known || entry.value == candidate; });
+    ok_ = ok_ && known;
+    if (ok_) value = candidate;
+  }
+
+  template <class T>
+  void get_vector(std::vector<T>& values) {
+    std::uint32_t count = 0;
+    get(count);
+    values.clear();
+    // Grows element by element: a false count runs out of bytes before it runs out of memory.
+    for (std::uint32_t i = 0; ok_ && i < count; ++i) get(values.emplace_back());
+  }
+
+  template <class... Ts>
+  void get_variant(std::variant<Ts...>& value) {
+    std::uint8_t index = 0;
+    get(index);
+    ok_ = ok_ && index < sizeof...(Ts);
+    if (!ok_) return;
+    boost::mp11::mp_with_index<sizeof...(Ts)>(index, [&](auto i) {
+      std::variant_alternative_t<i, std::variant<Ts...>> alternative{};
+      get(alternative);
+      value = std::move(alternative);
+    });
+  }
+
+  void get_sample(Sample& sample) {
+    std::vector<Reading> readings;
+    get(readings);
+    for (Reading& reading : readings) {
+      ok_ = ok_ && static_cast<std::size_t>(reading.metric) < kMetricCount;
+      if (ok_) sample.set(std::move(reading));
+    }
+    std::optional<ProcessList> processes;
+    get(processes);
+    if (ok_ && processes) sample.set(*std::move(processes));
+  }
+
+  std::string_view bytes_;
+  std::string_view taken_;
+  bool ok_ = true;
+};
 
 }  // namespace gpuyard::driver

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "device/read.h"
 
 namespace gpuyard::driver {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/snapshot.h"
-#include "events/journal.h"
+#include "events/intake.h"
 
 namespace gpuyard::events {
 

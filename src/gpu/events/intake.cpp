@@ -1,15 +1,18 @@
 #include "events/intake.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/printable.h"
 #include "base/record.h"
-#include "device/pci.h"
-#include "device/xid_table.h"
+#include "base/text.h"
+#include "device/device.h"
+#include "device/xid.h"
 
 namespace gpuyard::events {
 namespace {
@@ -17,25 +20,28 @@ namespace {
 constexpr std::size_t kMostWords = 256;
 constexpr Duration kLookForRefused = std::chrono::seconds(1);
 
-std::string_view meaning_of(EventKind kind) {
-  switch (kind) {
-    case EventKind::ecc_corrected:
-      return "A memory error was corrected.";
-    case EventKind::ecc_uncorrected:
-      return "A memory error could not be corrected.";
-    case EventKind::poison:
-      return "Poisoned data was met and stopped.";
-    case EventKind::fatal_poison:
-      return "Poisoned data was met and could not be stopped.";
-    case EventKind::unavailable:
-      return "The GPU is not available.";
-    case EventKind::recovery_action:
-      return "What would bring the GPU back to order has changed.";
-    case EventKind::xid:
-    case EventKind::events_lost:
-      break;
-  }
-  return "";
+struct KindRow {
+  EventKind kind;
+  Severity severity;
+  std::string_view meaning;
+};
+
+// What each kind says by itself; an Xid says more.
+constexpr std::array kKinds = {
+    KindRow{EventKind::xid, Severity::note, ""},
+    KindRow{EventKind::ecc_corrected, Severity::note, "A memory error was corrected."},
+    KindRow{EventKind::ecc_uncorrected, Severity::stop, "A memory error could not be corrected."},
+    KindRow{EventKind::poison, Severity::warn, "Poisoned data was met and stopped."},
+    KindRow{EventKind::fatal_poison, Severity::stop,
+            "Poisoned data was met and could not be stopped."},
+    KindRow{EventKind::unavailable, Severity::stop, "The GPU is not available."},
+    KindRow{EventKind::recovery_action, Severity::warn,
+            "What would bring the GPU back to order has changed."},
+    KindRow{EventKind::events_lost, Severity::warn, ""},
+};
+
+const KindRow& row_of(EventKind kind) {
+  return *std::ranges::find(kKinds, kind, &KindRow::kind);
 }
 
 void log_it(const Event& event) {
@@ -51,25 +57,12 @@ void log_it(const Event& event) {
 }  // namespace
 
 Severity severity_of(const DeviceEvent& event) {
-  switch (event.kind) {
-    case EventKind::xid:
-      return event.xid ? xid_row(*event.xid).severity : Severity::note;
-    case EventKind::ecc_corrected:
-      return Severity::note;
-    case EventKind::poison:
-    case EventKind::recovery_action:
-    case EventKind::events_lost:
-      return Severity::warn;
-    case EventKind::ecc_uncorrected:
-    case EventKind::fatal_poison:
-    case EventKind::unavailable:
-      return Severity::stop;
-  }
-  return Severity::warn;
+  const bool numbered = event.kind == EventKind::xid && event.xid;
+  return numbered ? xid_row(*event.xid).severity : row_of(event.kind).severity;
 }
 
 std::string sentence_of(const DeviceEvent& event) {
-  std::string text(meaning_of(event.kind));
+  std::string text(row_of(event.kind).meaning);
   if (event.xid) text = fmt::format("Xid {}: {}", *event.xid, xid_row(*event.xid).meaning);
   const std::string words = printable(std::string_view(event.text).substr(0, kMostWords));
   if (words.empty() || text.find(words) != text.npos) return text;
@@ -153,6 +146,57 @@ void Intake::tell(const DeviceEvent& event, const std::string& where) {
   }
   log_it(journal_.add(std::move(entry)));
   listener_.on_event(event);
+}
+
+bool Dedupe::is_new(const DeviceEvent& event, TimePoint now) {
+  while (!waiting_.empty() && now - waiting_.front().heard > kWindow) waiting_.pop_front();
+  // Of a GPU that is not known nothing says that it is the same one.
+  if (!event.xid || event.device.empty()) return true;
+  const auto twin = std::ranges::find_if(waiting_, [&](const Waiting& one) {
+    return one.source != event.source && one.xid == *event.xid && one.device == event.device;
+  });
+  if (twin != waiting_.end()) {
+    waiting_.erase(twin);
+    return false;
+  }
+  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  waiting_.push_back({event.device, *event.xid, event.source, now});
+  return true;
+}
+
+namespace {
+
+std::string random_epoch() {
+  std::uint64_t number = 0;
+  // Short of entropy the kernel gives nothing; the time will not come back either.
+  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
+    number =
+        static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  }
+  return fmt::format("{:016x}", number);
+}
+
+}  // namespace
+
+Journal::Journal() : epoch_(random_epoch()) {}
+
+const Event& Journal::add(Event event) {
+  event.sequence = ++last_;
+  if (event.text.size() > kMostText) event.text.resize(kMostText);
+  if (kept_.size() == kKept) kept_.pop_front();
+  kept_.push_back(std::move(event));
+  told_(kept_.back());
+  return kept_.back();
+}
+
+bool Journal::remembers_since(std::uint64_t sequence) const {
+  return sequence <= last_ && last_ - sequence <= kept_.size();
+}
+
+std::deque<Event>::const_iterator Journal::first_after(std::uint64_t sequence) const {
+  const std::uint64_t after = last_ - std::min(sequence, last_);
+  const std::size_t wanted = std::min<std::uint64_t>(after, kept_.size());
+  return kept_.end() - static_cast<std::ptrdiff_t>(wanted);
 }
 
 }  // namespace gpuyard::events

@@ -1,9 +1,14 @@
 #include "events/intake.h"
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 
 namespace gpuyard::events {
 namespace {
@@ -126,6 +131,149 @@ TEST_F(IntakeTest, WhatTheLogLostIsAnEventOfNoGpu) {
   EXPECT_EQ(kept()[0].kind, "events_lost");
   EXPECT_EQ(kept()[0].severity, Severity::warn);
   EXPECT_EQ(kept()[0].text, "some of the kernel's log was overwritten before it was read");
+}
+
+}  // namespace
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr TimePoint kNow{std::chrono::hours(1)};
+
+DeviceEvent xid(EventSource source, std::uint32_t number, const DeviceId& device = "GPU-a") {
+  DeviceEvent event{device, EventKind::xid, source};
+  event.xid = number;
+  return event;
+}
+
+TEST(Dedupe, TheSameXidFromBothSourcesIsOneEvent) {
+  Dedupe dedupe;
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  EXPECT_FALSE(dedupe.is_new(xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
+}
+
+TEST(Dedupe, TheSameXidTwiceFromOneSourceIsTwoEvents) {
+  Dedupe dedupe;
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+}
+
+TEST(Dedupe, AnotherXidOrAnotherGpuIsAnotherEvent) {
+  Dedupe dedupe;
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 48), kNow));
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
+}
+
+TEST(Dedupe, LongAfterwardsItHappenedAgain) {
+  Dedupe dedupe;
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, 79), kNow));
+  const TimePoint later = kNow + Dedupe::kWindow + milliseconds(1);
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 79), later));
+}
+
+TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
+  Dedupe dedupe;
+  for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
+    EXPECT_TRUE(dedupe.is_new({"GPU-a", EventKind::ecc_corrected, source}, kNow));
+    EXPECT_TRUE(dedupe.is_new(xid(source, 79, ""), kNow));
+  }
+}
+
+// However the two sources interleave: as many events as the one that told more.
+TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
+  std::mt19937 random(20260101);
+  const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
+  for (int round = 0; round < 500; ++round) {
+    using Key = std::pair<DeviceId, std::uint32_t>;
+    std::map<Key, std::map<EventSource, std::size_t>> told;
+    std::map<Key, std::size_t> news;
+    std::vector<DeviceEvent> events;
+    for (unsigned i = below(40); i > 0; --i) {
+      const auto source = below(2) == 0 ? EventSource::driver : EventSource::kernel_log;
+      const DeviceId device = below(2) == 0 ? "GPU-a" : "GPU-b";
+      events.push_back(xid(source, 13 + below(3), device));
+      ++told[{device, *events.back().xid}][source];
+    }
+    Dedupe dedupe;
+    const auto step = Dedupe::kWindow / 50;
+    TimePoint now = kNow;
+    for (const DeviceEvent& event : events) {
+      news[{event.device, *event.xid}] += dedupe.is_new(event, now += step) ? 1 : 0;
+    }
+    for (auto& [key, count] : told) {
+      const std::size_t most = std::max(count[EventSource::driver], count[EventSource::kernel_log]);
+      EXPECT_EQ(news[key], most) << "round " << round << ", Xid " << key.second;
+    }
+  }
+}
+
+TEST(Dedupe, AFloodIsBounded) {
+  Dedupe dedupe;
+  for (std::size_t i = 0; i <= Dedupe::kMostWaiting; ++i) {
+    EXPECT_TRUE(dedupe.is_new(xid(EventSource::driver, static_cast<std::uint32_t>(i)), kNow));
+  }
+  EXPECT_TRUE(dedupe.is_new(xid(EventSource::kernel_log, 0), kNow)) << "its double is forgotten";
+  EXPECT_FALSE(dedupe.is_new(xid(EventSource::kernel_log, 100), kNow));
+}
+
+}  // namespace
+
+namespace {
+
+Event event_named(const std::string& text) {
+  Event event;
+  event.kind = "xid";
+  event.text = text;
+  return event;
+}
+
+std::vector<std::uint64_t> sequences_since(const Journal& journal, std::uint64_t sequence) {
+  std::vector<std::uint64_t> sequences;
+  journal.each_since(sequence, [&](const Event& one) { sequences.push_back(one.sequence); });
+  return sequences;
+}
+
+TEST(Journal, NumbersFromOneAndTellsItsListener) {
+  Journal journal;
+  std::vector<std::string> told;
+  journal.on_added(
+      [&](const Event& one) { told.push_back(std::to_string(one.sequence) + " " + one.text); });
+  journal.add(event_named("first"));
+  EXPECT_EQ(journal.add(event_named("second")).sequence, 2U);
+  EXPECT_EQ(told, (std::vector<std::string>{"1 first", "2 second"}));
+  EXPECT_EQ(journal.last(), 2U);
+}
+
+TEST(Journal, GivesWhatCameAfterASequence) {
+  Journal journal;
+  for (int i = 0; i < 5; ++i) journal.add(event_named("x"));
+  EXPECT_EQ(sequences_since(journal, 3), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_EQ(sequences_since(journal, 0).size(), 5U);
+  EXPECT_TRUE(sequences_since(journal, 5).empty());
+  EXPECT_TRUE(sequences_since(journal, 99).empty());
+}
+
+TEST(Journal, KnowsWhatItHasForgotten) {
+  Journal journal;
+  EXPECT_TRUE(journal.remembers_since(0));
+  EXPECT_FALSE(journal.remembers_since(1)) << "of another epoch";
+  for (std::size_t i = 0; i < Journal::kKept + 10; ++i) journal.add(event_named("x"));
+  EXPECT_FALSE(journal.remembers_since(9));
+  EXPECT_TRUE(journal.remembers_since(10));
+  EXPECT_EQ(sequences_since(journal, 10).size(), Journal::kKept);
+  EXPECT_EQ(sequences_since(journal, 0).front(), 11U);
+}
+
+TEST(Journal, CutsATextThatIsTooLong) {
+  Journal journal;
+  EXPECT_EQ(journal.add(event_named(std::string(5000, 'x'))).text.size(), Journal::kMostText);
+}
+
+TEST(Journal, HasAnotherEpochInEveryDaemon) {
+  EXPECT_EQ(Journal().epoch().size(), 16U);
+  EXPECT_NE(Journal().epoch(), Journal().epoch());
 }
 
 }  // namespace

@@ -3,29 +3,25 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <initializer_list>
 
 #include "device/error.h"
-#include "nvml/codes.h"
 
 namespace gpuyard::nvml {
 namespace {
 
 // The first of `names` that the library has; newest suffix first. Names share one signature.
-template <class Function>
-void bind(void* library, Function*& function, std::initializer_list<const char*> names) {
+template <class... Args>
+void bind(void* library, Call<Args...>& call, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (void* symbol = ::dlsym(library, name)) {
-      function = reinterpret_cast<Function*>(symbol);
+      call.function = reinterpret_cast<ReturnCode (*)(Args...)>(symbol);
       return;
     }
   }
-}
-
-template <class... Args>
-void bind(void* library, Call<Args...>& call, std::initializer_list<const char*> names) {
-  bind(library, call.function, names);
 }
 
 void bind_identity(void* library, Api& api) {
@@ -178,6 +174,76 @@ Result<Library> load_library(const std::string& path) {
   }
   return Library{bind_all(library), path_of(library),
                  ::dlsym(library, "gpuyard_simulates") != nullptr};
+}
+
+namespace {
+
+struct Row {
+  ReturnCode code;
+  std::string_view text;
+  MissingReason missing;
+  Errc errc;
+};
+
+using enum MissingReason;
+
+// Texts as nvmlErrorString gives them; the simulated library says the same. That of 24 is not
+// verified.
+constexpr std::array kCodes = {
+    Row{kUninitialized, "Uninitialized", driver_gone, Errc::unavailable},
+    Row{kInvalidArgument, "Invalid Argument", failed, Errc::invalid},
+    Row{kNotSupported, "Not Supported", not_supported, Errc::unsupported},
+    Row{kNoPermission, "Insufficient Permissions", no_permission, Errc::denied},
+    Row{kAlreadyInitialized, "Already Initialized", failed, Errc::internal},
+    Row{kNotFound, "Not Found", failed, Errc::not_found},
+    Row{kInsufficientSize, "Insufficient Size", failed, Errc::internal},
+    Row{kInsufficientPower, "Insufficient External Power", failed, Errc::unavailable},
+    Row{kDriverNotLoaded, "Driver Not Loaded", driver_gone, Errc::unavailable},
+    Row{kTimeout, "Timeout", failed, Errc::timed_out},
+    Row{kIrqIssue, "Interrupt Request Issue", failed, Errc::unavailable},
+    Row{kLibraryNotFound, "NVML Shared Library Not Found", failed, Errc::unavailable},
+    Row{kFunctionNotFound, "Function Not Found", not_supported, Errc::unsupported},
+    Row{kCorruptedInforom, "Corrupted infoROM", failed, Errc::internal},
+    Row{kGpuIsLost, "GPU is lost", device_lost, Errc::device_lost},
+    Row{kResetRequired, "GPU requires reset", device_lost, Errc::device_lost},
+    Row{kOperatingSystem, "GPU access blocked by the operating system", no_permission,
+        Errc::denied},
+    Row{kLibRmVersionMismatch, "Driver/library version mismatch", driver_gone, Errc::unavailable},
+    Row{kInUse, "In use by another client", failed, Errc::conflict},
+    Row{kMemory, "Insufficient Memory", failed, Errc::internal},
+    Row{kNoData, "No data", not_ready, Errc::unavailable},
+    Row{kVgpuEccNotSupported,
+        "The requested vGPU operation is not available on target device, because ECC is enabled",
+        not_supported, Errc::unsupported},
+    Row{kInsufficientResources, "Insufficient Resources", failed, Errc::unavailable},
+    Row{kFreqNotSupported, "Frequency not supported", not_supported, Errc::unsupported},
+    Row{kArgumentVersionMismatch, "Argument version mismatch", not_supported, Errc::unsupported},
+    Row{kDeprecated, "The requested functionality has been deprecated", not_supported,
+        Errc::unsupported},
+    Row{kNotReady, "System is not in ready state", not_ready, Errc::unavailable},
+    Row{kGpuNotFound, "No GPUs were found", device_lost, Errc::device_lost},
+    Row{kInvalidState, "Resource not in correct state to perform requested operation", failed,
+        Errc::conflict},
+    Row{kResetTypeNotSupported, "Reset not supported for given device/parameters", not_supported,
+        Errc::unsupported},
+    Row{kUnknown, "Unknown Error", failed, Errc::internal},
+};
+
+const Row& row_of(ReturnCode code) {
+  const auto row = std::ranges::find(kCodes, code, &Row::code);
+  return row != kCodes.end() ? *row : kCodes.back();
+}
+
+}  // namespace
+
+std::string_view text_of(ReturnCode code) {
+  return code == kSuccess ? "Success" : row_of(code).text;
+}
+MissingReason missing_reason_of(ReturnCode code) {
+  return row_of(code).missing;
+}
+Errc errc_of(ReturnCode code) {
+  return row_of(code).errc;
 }
 
 }  // namespace gpuyard::nvml

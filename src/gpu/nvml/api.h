@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
+#include "device/reading.h"
 #include "nvml/abi.h"
 
 namespace gpuyard::nvml {
@@ -135,5 +137,17 @@ struct Library {
 // path. The library is never unloaded: a thread may be blocked inside it for ever.
 // Error: init_failed("NVML Shared Library Not Found"), or with the loader's words for a `path`.
 Result<Library> load_library(const std::string& path);
+
+// What NVML's return codes mean to the rest of the house.
+
+// NVML's own words for a code ("Unknown Error"), also where no library is there to ask.
+std::string_view text_of(ReturnCode);
+
+MissingReason missing_reason_of(ReturnCode);
+Errc errc_of(ReturnCode);
+
+inline Missing missing_of(ReturnCode code) {
+  return {missing_reason_of(code), std::string(text_of(code))};
+}
 
 }  // namespace gpuyard::nvml

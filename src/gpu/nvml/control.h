@@ -2,8 +2,10 @@
 // nothing, so that a GPU's commander may use it while its reader reads.
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/result.h"
-#include "device/command.h"
+#include "device/setting.h"
 #include "nvml/api.h"
 
 namespace gpuyard::nvml {
@@ -15,5 +17,20 @@ Result<void> apply_to(const Api&, DeviceHandle, const Setting&);
 Result<void> clear_ecc_of(const Api&, DeviceHandle, EccCounter);
 // Millijoules since the driver was loaded.
 Result<std::int64_t> total_energy_of(const Api&, DeviceHandle);
+
+// Whether this process may change GPUs: a real driver asks the kernel for CAP_SYS_ADMIN.
+
+struct Privilege {
+  uid_t uid = 0;
+  bool sys_admin = false;  // CAP_SYS_ADMIN is effective
+};
+
+// The calling thread's.
+Privilege effective_privilege();
+
+// Root is let through also where it seems to have no capabilities, as in some containers: the
+// driver's own refusal says it better than a guess. Errc::denied says what is missing, and how to
+// get it.
+Result<void> may_administer(const Privilege&);
 
 }  // namespace gpuyard::nvml

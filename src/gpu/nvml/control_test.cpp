@@ -1,10 +1,12 @@
 #include "nvml/control.h"
 
+#include <unistd.h>
+
 #include <climits>
 
 #include <gtest/gtest.h>
 
-#include "nvml/codes.h"
+#include "nvml/api.h"
 #include "nvml/fake_setters_for_tests.h"
 #include "nvml/nvml_backend.h"
 
@@ -194,6 +196,29 @@ TEST_F(NvmlBackendControl, AGpuThatIsNotOpenIsNotFoundAndNothingIsCalled) {
 TEST(SimulatedNvmlControl, AnybodyMayTryAndItsKeeperDecides) {
   NvmlBackend simulated({settable_api(), "", true});
   EXPECT_TRUE(simulated.may_control().ok());
+}
+
+}  // namespace
+
+namespace {
+
+TEST(Privilege, WithoutTheCapabilityItSaysWhatIsMissingAndHowToGetIt) {
+  RecordProperty("contract", "E15");
+  const auto may = may_administer({1000, false});
+  ASSERT_FALSE(may.ok());
+  EXPECT_EQ(may.error().code, Errc::denied);
+  for (const char* word : {"CAP_SYS_ADMIN", "uid 1000", "root", "AmbientCapabilities"}) {
+    EXPECT_NE(may.error().message.find(word), std::string::npos) << word;
+  }
+}
+
+TEST(Privilege, TheCapabilityIsEnoughAndSoIsRoot) {
+  EXPECT_TRUE(may_administer({1000, true}).ok());
+  EXPECT_TRUE(may_administer({0, false}).ok());
+}
+
+TEST(Privilege, IsWhatTheKernelSaysOfThisThread) {
+  EXPECT_EQ(effective_privilege().uid, ::geteuid());
 }
 
 }  // namespace

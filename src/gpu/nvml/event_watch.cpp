@@ -1,39 +1,28 @@
 #include "nvml/event_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "nvml/codes.h"
+#include "nvml/api.h"
 
 namespace gpuyard::nvml {
 namespace {
 
-constexpr unsigned long long kWanted = kEventXid | kEventSingleBitEcc | kEventDoubleBitEcc |
-                                       kEventPoison | kEventFatalPoison | kEventUnavailable |
-                                       kEventRecoveryAction;
+struct EventType {
+  unsigned long long type;
+  EventKind kind;
+};
 
-std::optional<EventKind> kind_of(unsigned long long type) {
-  switch (type) {
-    case kEventXid:
-      return EventKind::xid;
-    case kEventSingleBitEcc:
-      return EventKind::ecc_corrected;
-    case kEventDoubleBitEcc:
-      return EventKind::ecc_uncorrected;
-    case kEventPoison:
-      return EventKind::poison;
-    case kEventFatalPoison:
-      return EventKind::fatal_poison;
-    case kEventUnavailable:
-      return EventKind::unavailable;
-    case kEventRecoveryAction:
-      return EventKind::recovery_action;
-    default:
-      return std::nullopt;
-  }
-}
+constexpr std::array kTypes = {EventType{kEventXid, EventKind::xid},
+                               EventType{kEventSingleBitEcc, EventKind::ecc_corrected},
+                               EventType{kEventDoubleBitEcc, EventKind::ecc_uncorrected},
+                               EventType{kEventPoison, EventKind::poison},
+                               EventType{kEventFatalPoison, EventKind::fatal_poison},
+                               EventType{kEventUnavailable, EventKind::unavailable},
+                               EventType{kEventRecoveryAction, EventKind::recovery_action}};
 
 Error event_error(std::string_view doing, ReturnCode code) {
   // What the library has not, it will never have.
@@ -63,8 +52,9 @@ ReturnCode EventWatch::register_one(DeviceHandle device) const {
   const ReturnCode code = api_.supported_event_types(device, &types);
   if (code == kFunctionNotFound) types = kEventXid;
   if (code != kSuccess && code != kFunctionNotFound) return code;
-  types &= kWanted;
-  return types != 0 ? api_.register_events(device, types, set_) : kNotSupported;
+  unsigned long long wanted = 0;
+  for (const EventType& one : kTypes) wanted |= one.type & types;
+  return wanted != 0 ? api_.register_events(device, wanted, set_) : kNotSupported;
 }
 
 void EventWatch::enrol(const DeviceId& id, DeviceHandle device) {
@@ -114,10 +104,10 @@ std::optional<DeviceEvent> EventWatch::pass_on(const std::map<DeviceId, DeviceHa
                                                const EventData& data) const {
   const auto whose =
       std::ranges::find(open, data.device, [](const auto& one) { return one.second; });
-  const auto kind = kind_of(data.type);
-  if (whose == open.end() || !kind) return std::nullopt;
-  DeviceEvent event{whose->first, *kind, EventSource::driver, BootClock::now(), {}, {}, ""};
-  if (*kind == EventKind::xid) event.xid = static_cast<std::uint32_t>(data.data);
+  const auto known = std::ranges::find(kTypes, data.type, &EventType::type);
+  if (whose == open.end() || known == kTypes.end()) return std::nullopt;
+  DeviceEvent event{whose->first, known->kind, EventSource::driver, BootClock::now(), {}, {}, ""};
+  if (known->kind == EventKind::xid) event.xid = static_cast<std::uint32_t>(data.data);
   return event;
 }
 

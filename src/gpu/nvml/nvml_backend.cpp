@@ -5,12 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "device/device.h"
 #include "device/error.h"
-#include "device/pci.h"
-#include "nvml/codes.h"
+#include "nvml/api.h"
 #include "nvml/control.h"
-#include "nvml/nvlinks.h"
-#include "nvml/privilege.h"
+#include "nvml/probes.h"
 
 namespace gpuyard::nvml {
 namespace {

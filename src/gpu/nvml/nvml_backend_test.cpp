@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/catalog.h"
-#include "nvml/codes.h"
+#include "nvml/api.h"
 #include "nvml/fake_nvml_for_tests.h"
 
 namespace gpuyard::nvml {

@@ -3,6 +3,9 @@
 // process_list.h.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "nvml/api.h"
 #include "nvml/recorder.h"
 
@@ -47,5 +50,10 @@ void read_retired_pages(const Api&, DeviceHandle, Recorder);
 
 void read_modes(const Api&, DeviceHandle, Recorder);
 void read_inventory(const Api&, DeviceHandle, Recorder);
+
+// Where the NVLinks of a GPU lead.
+
+// As DeviceInfo::nvlinks has it. Empty too where the driver does not say.
+std::vector<std::string> nvlink_peers(const Api&, DeviceHandle);
 
 }  // namespace gpuyard::nvml

@@ -1,4 +1,5 @@
 // Memory, utilisation, temperature, power, clocks, fans.
+#include <array>
 #include <climits>
 
 #include "nvml/probes.h"
@@ -40,10 +41,8 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
 
 void read_bar1(const Api& api, DeviceHandle device, Recorder record) {
   Bar1Memory memory;
-  if (!record.ask_for(Metric::bar1_total, [&] { return api.bar1_memory_info(device, &memory); })) {
-    const Missing why = *record.sample().find(Metric::bar1_total)->missing();
-    return record.missing(Probe::bar1, why);
-  }
+  const auto ask = [&] { return api.bar1_memory_info(device, &memory); };
+  if (!record.ask_for(row_of(Probe::bar1).fills, ask)) return;
   record.value(Metric::bar1_total, memory.total);
   record.value(Metric::bar1_free, memory.free);
   record.value(Metric::bar1_used, memory.used);
@@ -99,10 +98,8 @@ void read_power_bounds(const Api& api, DeviceHandle device, Recorder record) {
   unsigned least = 0;
   unsigned most = 0;
   const auto ask = [&] { return api.power_limit_constraints(device, &least, &most); };
-  if (!record.ask_for(Metric::power_limit_min, ask)) {
-    const Missing why = *record.sample().find(Metric::power_limit_min)->missing();
-    return record.missing(Metric::power_limit_max, why);
-  }
+  constexpr std::array kBounds = {Metric::power_limit_min, Metric::power_limit_max};
+  if (!record.ask_for(kBounds, ask)) return;
   record.value(Metric::power_limit_min, least);
   record.value(Metric::power_limit_max, most);
 }
@@ -130,11 +127,7 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
     unsigned percent = 0;
     ReturnCode code = api.fan_speed(device, fan, &percent);
     if (code == kFunctionNotFound && fan == 0) code = api.first_fan_speed(device, &percent);
-    if (code != kSuccess) {
-      record.missing(Metric::fan_speed, code, fan);
-    } else {
-      record.value(Metric::fan_speed, percent, fan);  // an overdriven fan says more than 100
-    }
+    record.answer(Metric::fan_speed, code, percent, fan);  // an overdriven fan says more than 100
   }
 }
 

@@ -4,15 +4,37 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "device/catalog.h"
+#include "device/metric.h"
 #include "device/reading.h"
-#include "nvml/codes.h"
-#include "nvml/support.h"
+#include "nvml/api.h"
 
 namespace gpuyard::nvml {
+
+// What this GPU with this driver does not support. Asking again costs a driver call each time,
+// under a lock that all clients share, so the answer is remembered and asked for again only now and
+// then.
+
+class SupportMemory {
+ public:
+  // A mode that is switched may bring a reading back.
+  static constexpr Duration kRetryAfter = std::chrono::minutes(10);
+
+  bool is_unsupported(Metric metric, TimePoint now) const {
+    const auto known = retry_at_.find(metric);
+    return known != retry_at_.end() && now < known->second;
+  }
+  void note_unsupported(Metric metric, TimePoint now) { retry_at_[metric] = now + kRetryAfter; }
+
+ private:
+  std::map<Metric, TimePoint> retry_at_;
+};
 
 inline constexpr const char* kImplausible = "the driver's value is not plausible";
 
@@ -64,13 +86,25 @@ class Recorder {
     if (!ask_for(metric, [&] { return ask(&answer); })) return;
     answer > 100 ? implausible(metric) : value(metric, answer);
   }
-  // Whether the call that stands behind this row succeeded; if not, the row says why.
+  // What a call said that was to give a number.
+  template <std::integral Number>
+  void answer(Metric metric, ReturnCode code, Number number, std::uint16_t index = 0) {
+    code == kSuccess ? value(metric, number, index) : missing(metric, code, index);
+  }
+  // Whether the call that stands behind these rows succeeded; if not, each row says why. That there
+  // are none is remembered of the first.
   template <class Ask>
-  bool ask_for(Metric metric, Ask ask) {
+  bool ask_for(std::span<const Metric> rows, Ask ask) {
+    const Metric first = rows.front();
     const ReturnCode code =
-        support_.is_unsupported(metric, taken_) ? kNotSupported : noting(metric, ask());
-    if (code != kSuccess) missing(metric, code);
-    return code == kSuccess;
+        support_.is_unsupported(first, taken_) ? kNotSupported : noting(first, ask());
+    if (code == kSuccess) return true;
+    for (const Metric metric : rows) missing(metric, code);
+    return false;
+  }
+  template <class Ask>
+  bool ask_for(Metric row, Ask ask) {
+    return ask_for(std::span(&row, 1), ask);
   }
 
   TimePoint taken() const { return taken_; }

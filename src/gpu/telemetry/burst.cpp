@@ -17,9 +17,7 @@ Subscription Burst::listen(const DeviceId& id, Duration period, PowerHeard heard
   // Anew, because this one may be the most eager. Never inside this call: the listener is not
   // ready.
   gpu.timer = loop_.call_at(loop_.now(), [this, id] { poll(id); });
-  return Subscription([weak = std::weak_ptr(here_), id, listener] {
-    if (const auto here = weak.lock()) (*here)->leave(id, listener);
-  });
+  return Subscription(here_.guard([this, id, listener] { leave(id, listener); }));
 }
 
 void Burst::leave(const DeviceId& id, std::uint64_t listener) {

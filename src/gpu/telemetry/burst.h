@@ -58,7 +58,7 @@ class Burst {
 
   Loop& loop_;
   std::function<void(const DeviceId&)> ask_;
-  std::shared_ptr<Burst*> here_ = std::make_shared<Burst*>(this);
+  Lifetime here_;
   std::map<DeviceId, Gpu> gpus_;  // those that somebody listens to
   std::uint64_t next_ = 1;
 };

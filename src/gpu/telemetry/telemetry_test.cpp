@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/error.h"
-#include "device/xid_table.h"
+#include "device/xid.h"
 #include "telemetry/telemetry_for_tests.h"
 
 namespace gpuyard::telemetry {

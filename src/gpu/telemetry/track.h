@@ -3,8 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
+#include "device/device.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::telemetry {
@@ -56,6 +62,55 @@ class Track {
   ProbeSet urgent_;
   std::optional<Question> question_;
   std::optional<Missing> gone_;  // the last answer said so in every row
+};
+
+// Which GPU fails in which way: each (GPU, cause) is logged once and then counted.
+
+class QueryErrors {
+ public:
+  // Logs "Error querying GPU device 0: Unknown Error" the first time. What a GPU does not support,
+  // or has no value for yet, is no error.
+  void note(const DeviceInfo&, const Sample&);
+  void note(const DeviceInfo&, const Missing&);
+
+  // Of all causes together.
+  std::uint64_t count(const DeviceId&) const;
+
+  // Texts come from a driver: beyond so many different ones they count as "another cause".
+  static constexpr std::size_t kMaxCauses = 1024;
+
+ private:
+  std::map<std::pair<DeviceId, std::string>, std::uint64_t> counts_;
+};
+
+// Which GPUs are listed: those that the driver counts, and for a day those that it counted before.
+// A GPU that is lost for good is not even counted by the next driver session; that must not look as
+// if it had never been there. Pure state: it is told the time.
+
+class Roster {
+ public:
+  // What the driver counts now.
+  void arrive(const std::vector<DeviceInfo>& counted, TimePoint now, WallTime wall);
+  // True: somebody has been gone for too long and is not listed any more.
+  bool forget(TimePoint now);
+
+  // By index. One that is gone has the fault "device lost", and its own index unless that is
+  // another's now: then one that is free.
+  std::vector<DeviceInfo> list() const;
+
+  static constexpr Duration kRemembered = std::chrono::hours(24);
+  static constexpr std::size_t kMostGone = 64;
+
+ private:
+  struct Gone {
+    DeviceInfo info;
+    TimePoint since;
+  };
+
+  void note_gone(const DeviceInfo&, TimePoint now, WallTime wall);
+
+  std::vector<DeviceInfo> counted_;
+  std::vector<Gone> gone_;  // by time
 };
 
 }  // namespace gpuyard::telemetry

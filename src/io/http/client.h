@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "http/endpoint.h"
-#include "http/event_parser.h"
+#include "http/event_stream.h"
 #include "http/message.h"
 #include "http/origin.h"
 

@@ -1,17 +1,23 @@
 // Plain poll(2): one connection needs no event loop.
 #include "http/client_socket.h"
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <system_error>
 
 #include <fmt/format.h>
 
-#include "http/resolve.h"
+#include "http/origin.h"
 
 namespace gpuyard::http {
 
@@ -156,6 +162,144 @@ Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint d
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EAGAIN && errno != EINTR) return broken(std::generic_category().message(errno));
   }
+}
+
+namespace {
+
+// Where distributions keep the certificates that they trust; the first that is there is used,
+// unless SSL_CERT_FILE names another.
+constexpr std::array<const char*, 5> kCaBundles = {
+    "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // the same, newer
+    "/etc/ssl/ca-bundle.pem",                             // SUSE
+    "/etc/ssl/cert.pem",                                  // Alpine
+};
+
+std::string last_reason() {
+  const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
+  return reason != nullptr ? reason : "it was not said why";
+}
+
+Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view named_by) {
+  ::ERR_clear_error();
+  if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
+  return Error{Errc::invalid, fmt::format("{} holds no certificates to trust, but is named by {}: "
+                                          "{}",
+                                          file, named_by, last_reason())};
+}
+
+Result<void> trust_usual(SSL_CTX* context, bool others_too) {
+  if (const char* file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0') {
+    return trust(context, file, "SSL_CERT_FILE");
+  }
+  for (const char* file : kCaBundles) {
+    if (::access(file, R_OK) == 0) return trust(context, file, "the distribution");
+  }
+  if (others_too) return {};
+  return Error{Errc::invalid,
+               "this machine has no certificates to trust where they usually are: install the "
+               "package ca-certificates, or name them in ca_file or SSL_CERT_FILE"};
+}
+
+// A name is also told to the server, an address is not (RFC 6066).
+bool expect_host(SSL* ssl, const std::string& host) {
+  X509_VERIFY_PARAM* verify = ::SSL_get0_param(ssl);
+  if (::X509_VERIFY_PARAM_set1_ip_asc(verify, host.c_str()) == 1) return true;
+  ::X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return ::SSL_set1_host(ssl, host.c_str()) == 1 &&
+         SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
+}
+
+}  // namespace
+
+struct TlsClient::Parts {
+  std::string where;
+  std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
+  std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
+  BIO* in = nullptr;  // both are the SSL's
+  BIO* out = nullptr;
+};
+
+TlsClient::TlsClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+TlsClient::~TlsClient() = default;
+
+Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
+  auto parts = std::make_unique<Parts>();
+  parts->where = origin.text();
+  if (start_openssl()) parts->context.reset(::SSL_CTX_new(::TLS_client_method()));
+  if (!parts->context) return Error{Errc::internal, "OpenSSL does not start: " + last_reason()};
+  SSL_CTX* context = parts->context.get();
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  const bool own = !origin.ca_file.empty();
+  if (auto trusted = trust_usual(context, own); !trusted) return std::move(trusted).error();
+  if (own) {
+    if (auto also = trust(context, origin.ca_file, "ca_file"); !also) {
+      return std::move(also).error();
+    }
+  }
+  parts->ssl.reset(::SSL_new(context));
+  parts->in = ::BIO_new(::BIO_s_mem());
+  parts->out = ::BIO_new(::BIO_s_mem());
+  ::SSL_set_bio(parts->ssl.get(), parts->in, parts->out);
+  ::SSL_set_connect_state(parts->ssl.get());
+  if (!expect_host(parts->ssl.get(), origin.host)) {
+    return Error{Errc::invalid, fmt::format("no certificate can be of '{}'", origin.host)};
+  }
+  return std::unique_ptr<TlsClient>(new TlsClient(std::move(parts)));
+}
+
+void TlsClient::feed(std::string_view bytes) {
+  ::BIO_write(parts_->in, bytes.data(), static_cast<int>(bytes.size()));
+}
+
+std::string TlsClient::take() {
+  std::string bytes(BIO_ctrl_pending(parts_->out), '\0');
+  if (!bytes.empty()) ::BIO_read(parts_->out, bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+Error TlsClient::fault(std::string_view doing) const {
+  const long verdict = ::SSL_get_verify_result(parts_->ssl.get());
+  if (verdict != X509_V_OK) {
+    return Error{Errc::denied,
+                 fmt::format("{} is not trusted: {}; if its certificate is right, name the one "
+                             "that signed it in ca_file",
+                             parts_->where, ::X509_verify_cert_error_string(verdict))};
+  }
+  return Error{Errc::unavailable,
+               fmt::format("{} over TLS with {} failed: {}", doing, parts_->where, last_reason())};
+}
+
+Result<bool> TlsClient::shake_hands() {
+  ::ERR_clear_error();
+  const int done = ::SSL_do_handshake(parts_->ssl.get());
+  if (done == 1) return true;
+  if (::SSL_get_error(parts_->ssl.get(), done) == SSL_ERROR_WANT_READ) return false;
+  return fault("agreeing");
+}
+
+Result<void> TlsClient::encrypt(std::string_view bytes) {
+  while (!bytes.empty()) {
+    ::ERR_clear_error();
+    const int size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
+    const int wrote = ::SSL_write(parts_->ssl.get(), bytes.data(), size);
+    if (wrote <= 0) return fault("sending");
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+Result<std::optional<std::size_t>> TlsClient::decrypt(std::span<char> space) {
+  ::ERR_clear_error();
+  const int size = static_cast<int>(std::min<std::size_t>(space.size(), INT_MAX));
+  const int got = ::SSL_read(parts_->ssl.get(), space.data(), size);
+  if (got > 0) return std::optional(static_cast<std::size_t>(got));
+  const int why = ::SSL_get_error(parts_->ssl.get(), got);
+  if (why == SSL_ERROR_ZERO_RETURN) return std::optional<std::size_t>(0);
+  if (why == SSL_ERROR_WANT_READ) return std::optional<std::size_t>();
+  return fault("receiving");
 }
 
 }  // namespace gpuyard::http

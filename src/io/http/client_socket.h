@@ -2,20 +2,63 @@
 // endpoint. Inner header; knows no HTTP.
 #pragma once
 
+#include <openssl/crypto.h>
+
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "http/endpoint.h"
 #include "http/origin.h"
-#include "http/tls_client.h"
 
 namespace gpuyard::http {
+
+// A client's end of TLS, between bytes and bytes: certificate and host name are always verified.
+// Knows no socket, so that all waiting has one place. Inner header.
+
+class TlsClient {
+ public:
+  // Errc::invalid if there are no certificates to trust, or the origin's ca_file has none.
+  static Result<std::unique_ptr<TlsClient>> make(const Origin&);
+  ~TlsClient();
+  TlsClient(const TlsClient&) = delete;
+  TlsClient& operator=(const TlsClient&) = delete;
+
+  // What came from the server.
+  void feed(std::string_view bytes);
+  // What is to be sent to it.
+  std::string take();
+
+  // One step on; true: done, false: feed it more. Errc::denied if the server is not who it should
+  // be.
+  Result<bool> shake_hands();
+  Result<void> encrypt(std::string_view bytes);
+  // Bytes that the server sent, 0 if it said that these were all; nothing: feed it more.
+  Result<std::optional<std::size_t>> decrypt(std::span<char> space);
+
+ private:
+  struct Parts;
+  explicit TlsClient(std::unique_ptr<Parts>);
+  Error fault(std::string_view doing) const;
+
+  std::unique_ptr<Parts> parts_;
+};
+
+// OpenSSL as this program wants it. Inner to what uses it.
+
+// Before the first use, on any thread, as often as one likes. It reads no configuration of the
+// machine's, which may name modules that a static library cannot load, and cleans nothing up at
+// exit, where a thread that was left behind may still be inside.
+inline bool start_openssl() {
+  return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+}
 
 class ClientSocket {
  public:

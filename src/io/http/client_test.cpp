@@ -5,9 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include "http/endpoint.h"
 #include "http/event_stream.h"
 #include "http/feed_for_tests.h"
-#include "http/listening.h"
 #include "http/raw_client_for_tests.h"
 #include "http/server.h"
 

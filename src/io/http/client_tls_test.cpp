@@ -8,8 +8,8 @@
 
 #include "http/client.h"
 #include "http/messages_for_tests.h"
+#include "http/origin.h"
 #include "http/raw_client_for_tests.h"
-#include "http/resolve.h"
 #include "http/tls_server_for_tests.h"
 
 namespace gpuyard::http {

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "http/limits.h"
 #include "http/message.h"
+#include "http/server.h"
 
 namespace gpuyard::http {
 
@@ -56,5 +59,12 @@ struct Wishes {
 Wishes wishes_of(const Request&);
 
 void fit_to(const Wishes&, Response&, GzipCache&, const Limits&);
+
+// Gzip of whole bodies. The only door to zlib; knows no HTTP.
+
+std::string gzip(std::string_view plain);
+
+// Empty if `packed` is no gzip, is cut short, or would become more than `at_most` bytes.
+std::optional<std::string> gunzip(std::string_view packed, std::size_t at_most);
 
 }  // namespace gpuyard::http

@@ -1,26 +1,26 @@
 #include "http/endpoint.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
-#include <charconv>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "base/text.h"
+
 namespace gpuyard::http {
 namespace {
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), port);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-  return whole && !text.empty() ? std::optional(port) : std::nullopt;
-}
 
 Error not_an_endpoint(std::string_view text) {
   return Error{Errc::invalid, fmt::format("'{}' is not an address and port like 127.0.0.1:9410 or "
@@ -97,7 +97,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     const bool brackets = address.starts_with('[') && address.ends_with(']');
     if (!brackets && address.find(':') != address.npos) return not_an_endpoint(text);
     if (brackets) address = address.substr(1, address.size() - 2);
-    const auto port = parse_port(text.substr(colon + 1));
+    const auto port = number_in<std::uint16_t>(text.substr(colon + 1));
     if (!port) return not_an_endpoint(text);
     endpoint = Endpoint::tcp(std::string(address), *port);
   }
@@ -127,6 +127,150 @@ Endpoint from_socket_address(const SocketAddress& address) {
   const std::size_t start = offsetof(sockaddr_un, sun_path);
   const std::size_t length = address.length > start ? address.length - start : 0;
   return Endpoint::unix_socket(std::string(un.sun_path, ::strnlen(un.sun_path, length)));
+}
+
+std::optional<Endpoint> local_endpoint(const UniqueFd& socket) {
+  SocketAddress local;
+  local.length = sizeof local.storage;
+  auto* const space = reinterpret_cast<sockaddr*>(&local.storage);
+  if (::getsockname(socket.get(), space, &local.length) != 0) return std::nullopt;
+  return from_socket_address(local);
+}
+
+namespace {
+
+void set_option(const UniqueFd& socket, int level, int option) {
+  const int on = 1;
+  ::setsockopt(socket.get(), level, option, &on, sizeof on);
+}
+
+Error why_not(const Endpoint& endpoint) {
+  if (errno == EADDRINUSE) {
+    return Error{Errc::conflict,
+                 fmt::format("{} is in use by another program; choose another with --listen",
+                             endpoint.text())};
+  }
+  if (errno == EADDRNOTAVAIL) {
+    return Error{Errc::invalid, fmt::format("{} is no address of this machine", endpoint.address)};
+  }
+  return system_error("listening on " + endpoint.text());
+}
+
+}  // namespace
+
+Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint) {
+  const auto address = to_socket_address(endpoint);
+  if (!address) return address.error();
+  UniqueFd socket(
+      ::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!socket) return why_not(endpoint);
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR);
+  if (address->family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
+  if (::bind(socket.get(), address->get(), address->length) != 0) return why_not(endpoint);
+  if (::listen(socket.get(), SOMAXCONN) != 0) return why_not(endpoint);
+  return socket;
+}
+
+// How a Unix socket takes its place: bound under a name of its own, given its mode, made to listen,
+// and only then linked to the path that clients know.
+namespace {
+
+UniqueFd open_socket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// Ok if nothing is there, or a socket that nobody listens on; that one is removed.
+Result<void> clear_stale(const std::string& path, const SocketAddress& address) {
+  struct stat before{};
+  if (::lstat(path.c_str(), &before) != 0) {
+    if (errno == ENOENT) return {};
+    return system_error("looking at " + path);
+  }
+  if (!S_ISSOCK(before.st_mode)) {
+    return Error{Errc::conflict, path + " exists and is not a socket; it is left alone"};
+  }
+  const UniqueFd probe = open_socket();
+  if (!probe) return system_error("opening a socket");
+  if (::connect(probe.get(), address.get(), address.length) == 0 || errno == EAGAIN) {
+    return Error{Errc::conflict, "another gpuyard is listening on " + path};
+  }
+  if (errno != ECONNREFUSED && errno != ENOENT) {
+    return system_error("asking who listens on " + path);
+  }
+  struct stat after{};
+  const bool same = ::lstat(path.c_str(), &after) == 0 && after.st_ino == before.st_ino &&
+                    after.st_dev == before.st_dev;
+  if (same && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return system_error("removing the stale " + path);
+  }
+  return {};
+}
+
+// A name beside `path` that only this process uses. Reached through the directory's descriptor,
+// because a path in full may be too long for an address.
+struct Workplace {
+  UniqueFd directory;
+  std::string name;
+
+  std::string reach() const { return fmt::format("/proc/self/fd/{}/{}", directory.get(), name); }
+  ~Workplace() {
+    if (directory) ::unlinkat(directory.get(), name.c_str(), 0);
+  }
+};
+
+Result<void> bind_with_mode(const UniqueFd& socket, const Workplace& workplace, unsigned mode) {
+  const auto address = to_socket_address(Endpoint::unix_socket(workplace.reach()));
+  if (!address) return address.error();
+  ::unlinkat(workplace.directory.get(), workplace.name.c_str(), 0);  // left by a process that died
+  if (::bind(socket.get(), address->get(), address->length) != 0) {
+    return system_error("creating a socket");
+  }
+  if (::fchmodat(workplace.directory.get(), workplace.name.c_str(), mode, 0) != 0) {
+    return system_error("setting the mode of a socket");
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) return system_error("listening");
+  return {};
+}
+
+}  // namespace
+
+Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
+  const auto address = to_socket_address(Endpoint::unix_socket(path));
+  if (!address) return address.error();
+  const std::string where = parent_directory(path);
+  const Workplace workplace{UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+                            fmt::format(".gpuyard-{}", ::getpid())};
+  if (!workplace.directory) return system_error("opening " + where);
+  if (auto cleared = clear_stale(path, *address); !cleared) return std::move(cleared).error();
+  UniqueFd socket = open_socket();
+  if (!socket) return system_error("opening a socket");
+  if (auto bound = bind_with_mode(socket, workplace, mode); !bound) {
+    return std::move(bound).error().in(path);
+  }
+  // link, unlike rename, fails where somebody else was faster.
+  if (::linkat(workplace.directory.get(), workplace.name.c_str(), AT_FDCWD, path.c_str(), 0) != 0) {
+    if (errno == EEXIST) return Error{Errc::conflict, "another gpuyard is listening on " + path};
+    return system_error("creating " + path);
+  }
+  struct stat made{};
+  if (::lstat(path.c_str(), &made) != 0) return system_error("looking at " + path);
+  return UnixListener{std::move(socket), SocketFile(path, made.st_dev, made.st_ino)};
+}
+
+SocketFile::SocketFile(SocketFile&& other) noexcept
+    : path_(std::exchange(other.path_, "")), device_(other.device_), inode_(other.inode_) {}
+
+SocketFile& SocketFile::operator=(SocketFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
+  return *this;
+}
+
+SocketFile::~SocketFile() {
+  struct stat now{};
+  if (path_.empty() || ::lstat(path_.c_str(), &now) != 0) return;
+  if (now.st_dev == device_ && now.st_ino == inode_) ::unlink(path_.c_str());
 }
 
 }  // namespace gpuyard::http

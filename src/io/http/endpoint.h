@@ -3,12 +3,15 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace gpuyard::http {
 
@@ -45,5 +48,37 @@ struct SocketAddress {
 inline constexpr std::size_t kMaxUnixPath = 107;
 Result<SocketAddress> to_socket_address(const Endpoint&);
 Endpoint from_socket_address(const SocketAddress&);
+// Our own end of a socket; nothing if the kernel does not say.
+std::optional<Endpoint> local_endpoint(const UniqueFd& socket);
+
+// Sockets that listen, made so that nobody ever sees a half-made one.
+
+// Non-blocking and closed on exec. Errc::conflict if the address is in use, denied if the port is
+// not ours to take.
+Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint);
+
+// The file of a listening Unix socket: removed with its owner, unless another has taken its place.
+class SocketFile {
+ public:
+  SocketFile() = default;
+  SocketFile(std::string path, dev_t device, ino_t inode)
+      : path_(std::move(path)), device_(device), inode_(inode) {}
+  SocketFile(SocketFile&& other) noexcept;
+  SocketFile& operator=(SocketFile&& other) noexcept;
+  ~SocketFile();
+
+ private:
+  std::string path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+struct UnixListener {
+  UniqueFd socket;
+  SocketFile file;
+};
+
+// See Server::listen_unix.
+Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode);
 
 }  // namespace gpuyard::http

@@ -5,7 +5,11 @@
 //   respond.as_is(http::event_stream(std::make_shared<Ticks>(...)));
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "http/feed.h"
@@ -29,5 +33,42 @@ Chunk event_chunk(std::string_view name, std::string_view data, std::string_view
 
 // 200 with this feed as its body.
 Response event_stream(std::shared_ptr<Feed> feed);
+
+// Bytes of a text/event-stream to events, as the WHATWG standard reads them. Knows no connection.
+
+struct ServerEvent {
+  std::string name;  // "message" where the server gives none
+  std::string id;    // the last one that the server gave, with this event or before
+  std::string data;
+
+  friend bool operator==(const ServerEvent&, const ServerEvent&) = default;
+};
+
+inline constexpr std::size_t kMostEventBytes = std::size_t{8} * 1024 * 1024;
+
+class EventParser {
+ public:
+  explicit EventParser(std::size_t most_bytes = kMostEventBytes) : most_bytes_(most_bytes) {}
+
+  void feed(std::string_view bytes);
+  // The next event that has come in full.
+  std::optional<ServerEvent> take();
+  // A line or the data of one event is longer than allowed; nothing more is read.
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  void take_line(std::string_view line);
+  void dispatch();
+
+  std::size_t most_bytes_;
+  std::string line_;
+  bool after_return_ = false;  // a line feed now belongs to the line before
+  bool first_line_ = true;
+  bool overflowed_ = false;
+  std::string name_;
+  std::string data_;
+  std::string id_;
+  std::deque<ServerEvent> events_;
+};
 
 }  // namespace gpuyard::http

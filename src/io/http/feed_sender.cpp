@@ -1,7 +1,12 @@
 // Coroutines: one co_await per statement, its arguments named.
 #include "http/feed_sender.h"
 
+#include <memory>
 #include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "http/event_stream.h"
 #include "http/loop_core.h"
@@ -112,5 +117,7 @@ void FeedSender::time_out() {
     turns_.wake(this);
   }
 }
+
+// Coroutines: one co_await per statement, its arguments named.
 
 }  // namespace gpuyard::http

@@ -2,16 +2,21 @@
 // to stop. Inner header: includes Asio.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "http/deadline.h"
+#include "base/clock.h"
+#include "base/shares.h"
+#include "http/asio.h"
 #include "http/feed.h"
-#include "http/site.h"
+#include "http/listener.h"
+#include "http/loop_core.h"
 #include "http/stream.h"
-#include "http/turns.h"
 
 namespace gpuyard::http {
 

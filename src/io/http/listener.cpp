@@ -13,16 +13,16 @@
 #include <cstring>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/shares.h"
-#include "http/peer_groups.h"
-#include "http/peer_process.h"
-#include "http/response_head.h"
+#include "http/feed_sender.h"
+#include "http/message.h"
+#include "http/peer.h"
 #include "http/session.h"
-#include "http/turns.h"
 
 namespace gpuyard::http {
 namespace {
@@ -48,17 +48,6 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
     if (!knows_peer_process()) peer.process = peer_process(client.get(), credentials.pid);
   }
   return peer;
-}
-
-// Of the connection, not of the listener, which may be bound to every address.
-std::string local_address_of(const UniqueFd& client) {
-  SocketAddress local;
-  local.length = sizeof local.storage;
-  if (::getsockname(client.get(), reinterpret_cast<sockaddr*>(&local.storage), &local.length) !=
-      0) {
-    return "";
-  }
-  return from_socket_address(local).address;
 }
 
 // On TCP an address; of IPv6 the network that one subscriber has.
@@ -148,7 +137,8 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
     };
   }
   if (bound_.kind == Endpoint::Kind::tcp) {
-    arrival.local_address = local_address_of(client);
+    // Of the connection, not of the listener, which may be bound to every address.
+    arrival.local_address = local_endpoint(client).value_or(Endpoint()).address;
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
@@ -170,6 +160,29 @@ void Listener::turn_away(const UniqueFd& client, Parties::Room room) {
   ++site_->counters.refused;
   // As far as it goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Site::add(Connection& connection) {
+  parties.add(connection);
+  counters.active = parties.all().size();
+}
+
+void Site::remove(Connection& connection) {
+  parties.remove(connection);
+  counters.active = parties.all().size();
+  counters.streams = parties.streams();
+  if (!parties.all().empty()) return;
+  if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
+}
+
+void Site::begin_stream(Connection& connection) {
+  parties.begin_stream(connection);
+  counters.streams = parties.streams();
+}
+
+void Site::end_stream(Connection& connection) {
+  parties.end_stream(connection);
+  counters.streams = parties.streams();
 }
 
 }  // namespace gpuyard::http

@@ -2,13 +2,61 @@
 // header; includes no Asio.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
+#include "http/content_coding.h"
 #include "http/endpoint.h"
-#include "http/site.h"
+#include "http/loop.h"
+#include "http/message.h"
+#include "http/parties.h"
+#include "http/server.h"
 
 namespace gpuyard::http {
+
+// What the connections of one server have in common. Inner header; includes no Asio.
+
+// What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
+// they hold it together.
+struct Site {
+  Site(IoLoop& io_loop, Loop& time_source, Handler requests, const Limits& bounds)
+      : io(io_loop), time(time_source), limits(bounds), handler(std::move(requests)) {}
+
+  IoLoop& io;  // what coroutines run on
+  Loop& time;  // what deadlines count on; a test has one that stands still
+  const Limits limits;
+  Handler handler;
+  std::vector<std::string> allowed_hosts;
+  std::function<uid_t(uid_t)> person;           // who is behind a user; empty: himself
+  std::function<bool(const Peer&)> privileged;  // empty: root and our own user
+  // Whose peer's process is asked for, which takes a descriptor. Empty: everybody's.
+  std::function<bool(const Request&)> wants_process;
+  Counters counters;
+  GzipCache packed;  // bodies that several responses share
+  std::uint64_t next_request = 1;
+  Parties parties{limits};
+  bool closing = false;
+  std::function<void()> drained;  // called once when closing and the last connection has ended
+
+  void add(Connection& connection);
+  void remove(Connection& connection);
+  void begin_stream(Connection& connection);
+  void end_stream(Connection& connection);
+};
+
+// What is known of a client when it arrives.
+struct Arrival {
+  Peer peer;
+  Party party = {};
+  // Of the peer, for as long as the connection is open; see peer_process.h.
+  std::function<std::shared_ptr<const UniqueFd>()> open_process = {};
+  std::string local_address;         // the literal it connected to; "" on a Unix socket
+  std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
+};
 
 class Listener {
  public:

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "http/asio.h"
-#include "http/loop.h"
-#include "http/turns.h"
-
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/loop.h"
+#include "base/shares.h"
+#include "http/asio.h"
+#include "http/loop.h"
 
 namespace gpuyard::http {
 
@@ -37,6 +39,37 @@ class TimerQueue {
   TimePoint armed_ = TimePoint::max();
 };
 
+// Who has much to write does it by turns: in one turn of the loop all of them together get a
+// bounded time, so that whoever asks for little does not wait for a crowd. Inner header: includes
+// Asio.
+
+class Turns {
+ public:
+  explicit Turns(asio::io_context& io) : io_(io) {}
+
+  // Until all who asked before had theirs. What follows without waiting for anything else is the
+  // turn: a write of a piece, say.
+  asio::awaitable<void> next();
+  // Until somebody wakes him, and then likewise.
+  asio::awaitable<void> sleep(const void* who);
+  // Cheap; nothing happens to whoever does not sleep.
+  void wake(const void* who);
+
+  static constexpr Duration kTogether = shares::kTurn;
+  static constexpr std::size_t kPieceBytes = shares::kPieceBytes;  // to write in a turn
+
+ private:
+  using Resume = std::function<void()>;
+
+  void add(Resume resume);
+  void give();
+
+  asio::io_context& io_;
+  std::deque<Resume> waiting_;
+  std::unordered_map<const void*, Resume> asleep_;
+  bool giving_ = false;
+};
+
 struct IoLoop::Core {
   Core() : guard(asio::make_work_guard(io)), timers(std::make_shared<TimerQueue>(io)) {}
 
@@ -44,6 +77,42 @@ struct IoLoop::Core {
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   std::shared_ptr<TimerQueue> timers;  // shared for the weak_ptr of its subscriptions
   Turns turns{io};
+};
+
+// A deadline that moves many times a second. The timer follows only when it rings too early, or
+// when the deadline moves to before it. Knows no connection.
+
+class Deadline {
+ public:
+  // `missed` is called once for each set() that is not followed by another in time.
+  Deadline(Loop& loop, std::function<void()> missed)
+      : loop_(loop), missed_call_(std::move(missed)) {}
+
+  void set(Duration from_now) {
+    missed_ = false;
+    when_ = loop_.now() + from_now;
+    if (when_ < alarm_at_) set_alarm();
+  }
+  bool missed() const { return missed_; }
+
+ private:
+  void set_alarm() {
+    alarm_at_ = when_;
+    alarm_ = loop_.call_at(when_, [this] { ring(); });
+  }
+  void ring() {
+    alarm_at_ = TimePoint::max();
+    if (loop_.now() < when_) return set_alarm();
+    missed_ = true;
+    missed_call_();
+  }
+
+  Loop& loop_;
+  std::function<void()> missed_call_;
+  bool missed_ = false;
+  TimePoint when_ = TimePoint::max();
+  TimePoint alarm_at_ = TimePoint::max();
+  Subscription alarm_;
 };
 
 }  // namespace gpuyard::http

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/error.h"
+#include "base/result.h"
 #include "base/unique_fd.h"
 #include "http/feed.h"
 
@@ -121,7 +121,23 @@ class Reply {
   Send send_;
 };
 
+// The same promise; the response gets this field besides its own.
+Reply with_field(Reply, Header);
+
 // Called on the loop's thread for each request. Must not block.
 using Handler = std::function<void(Request, Reply)>;
+
+// A Response's status line and fields as bytes.
+
+struct HeadOptions {
+  bool keep_alive = true;
+  bool http_1_0 = false;  // such a client must be told when the connection stays open
+};
+
+// Appends to `out`, up to and with the empty line.
+void put_head(std::string& out, const Response& response, HeadOptions options);
+
+// Whether a response of this status has a body at all.
+bool has_body(int status);
 
 }  // namespace gpuyard::http

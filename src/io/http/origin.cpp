@@ -1,5 +1,16 @@
 #include "http/origin.h"
 
+#include <netdb.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
 #include <fmt/format.h>
 
 namespace gpuyard::http {
@@ -9,6 +20,100 @@ std::string Origin::text() const {
   std::string name = six ? fmt::format("[{}]", host) : host;
   const std::uint16_t usual = tls ? 443 : 80;
   return port == usual ? name : fmt::format("{}:{}", name, port);
+}
+
+// getaddrinfo() has no deadline, so it runs on a thread that can be left behind. It ends by itself
+// when the name service's own patience, half a minute or so, is over.
+namespace {
+
+using Answer = Result<std::vector<Endpoint>>;
+
+Error unresolved(const std::string& host, int code) {
+  return Error{Errc::unavailable,
+               fmt::format("the name {} has no address: {}", host, ::gai_strerror(code))};
+}
+
+Answer get_addresses(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = flags;
+  addrinfo* first = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), nullptr, &wanted, &first);
+  if (code != 0) return unresolved(host, code);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(first, &::freeaddrinfo);
+  std::vector<Endpoint> found;
+  for (const addrinfo* one = first; one != nullptr; one = one->ai_next) {
+    SocketAddress address;
+    if (one->ai_addrlen > sizeof address.storage) continue;
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+    address.length = one->ai_addrlen;
+    found.push_back(from_socket_address(address));
+    found.back().port = port;
+  }
+  if (found.empty()) return unresolved(host, EAI_NONAME);
+  return found;
+}
+
+// Shared with the thread, which may outlive the one who asked.
+struct Question {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<Answer> answer;
+};
+
+// One of the look-ups that may be under way; held by its thread.
+class Place {
+ public:
+  Place() : taken_before_(taken.fetch_add(1)) {}
+  ~Place() { --taken; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  bool is_one_too_many() const { return taken_before_ >= kMostLookUps; }
+
+ private:
+  static inline std::atomic<std::size_t> taken = 0;  // in the process, as threads are
+  std::size_t taken_before_;
+};
+
+Error not_looked_up(const std::string& host, std::string_view why) {
+  return Error{Errc::unavailable, fmt::format("cannot look up {}: {}", host, why)};
+}
+
+}  // namespace
+
+Answer resolve(const std::string& host, std::uint16_t port, TimePoint deadline) {
+  if (auto literal = get_addresses(host, port, AI_NUMERICHOST)) return literal;
+  const LookUp by_system = [](const std::string& name, std::uint16_t its_port) {
+    return get_addresses(name, its_port, AI_ADDRCONFIG);
+  };
+  return resolve_by(by_system, host, port, deadline);
+}
+
+Answer resolve_by(const LookUp& look_up, const std::string& host, std::uint16_t port,
+                  TimePoint deadline) {
+  auto place = std::make_unique<Place>();
+  if (place->is_one_too_many()) {
+    return not_looked_up(host, fmt::format("the name service owes {} answers", kMostLookUps));
+  }
+  const auto question = std::make_shared<Question>();
+  try {
+    std::thread([question, look_up, host, port, place = std::move(place)]() mutable {
+      auto answer = look_up(host, port);
+      place.reset();
+      const std::lock_guard lock(question->mutex);
+      question->answer = std::move(answer);
+      question->answered.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {  // too many threads
+    return not_looked_up(host, error.what());
+  }
+  std::unique_lock lock(question->mutex);
+  question->answered.wait_for(lock, deadline - BootClock::now(),
+                              [&] { return question->answer.has_value(); });
+  if (question->answer) return *std::move(question->answer);
+  return Error{Errc::timed_out, fmt::format("the name {} was not resolved in time", host)};
 }
 
 }  // namespace gpuyard::http

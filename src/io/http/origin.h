@@ -1,8 +1,15 @@
 // A server that a request goes out to, by its name: over TLS or in plain text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "http/endpoint.h"
 
 namespace gpuyard::http {
 
@@ -17,5 +24,23 @@ struct Origin {
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };
+
+// From a host's name to its addresses, within a deadline, whatever the name service does. Blocks:
+// no thread of the loop's asks it.
+
+// Each is a thread, which nobody can hurry; two for each sink that there may be. One more is
+// refused.
+inline constexpr std::size_t kMostLookUps = 32;
+
+// In the order in which they are to be tried; at least one. Errc::timed_out, or unavailable.
+Result<std::vector<Endpoint>> resolve(const std::string& host, std::uint16_t port,
+                                      TimePoint deadline);
+
+// Who asks a name service; may block as long as it likes.
+using LookUp =
+    std::function<Result<std::vector<Endpoint>>(const std::string& host, std::uint16_t port)>;
+// The same by another name service.
+Result<std::vector<Endpoint>> resolve_by(const LookUp&, const std::string& host, std::uint16_t port,
+                                         TimePoint deadline);
 
 }  // namespace gpuyard::http

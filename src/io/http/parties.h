@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "http/limits.h"
+#include "http/server.h"
 
 namespace gpuyard::http {
 

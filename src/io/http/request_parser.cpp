@@ -1,6 +1,9 @@
 #include "http/request_parser.h"
 
-#include "base/ascii.h"
+#include <array>
+#include <utility>
+
+#include "base/text.h"
 #include "http/asio.h"
 #include "http/target.h"
 
@@ -19,25 +22,19 @@ std::string_view view(string_view text) {
   return {text.data(), text.size()};
 }
 
+constexpr auto kMethods = std::to_array<std::pair<beast::verb, Method>>({
+    {beast::verb::get, Method::get},
+    {beast::verb::head, Method::head},
+    {beast::verb::post, Method::post},
+    {beast::verb::put, Method::put},
+    {beast::verb::delete_, Method::del},
+    {beast::verb::patch, Method::patch},
+    {beast::verb::options, Method::options},
+});
+
 Method method_from(beast::verb verb) {
-  switch (verb) {
-    case beast::verb::get:
-      return Method::get;
-    case beast::verb::head:
-      return Method::head;
-    case beast::verb::post:
-      return Method::post;
-    case beast::verb::put:
-      return Method::put;
-    case beast::verb::delete_:
-      return Method::del;
-    case beast::verb::patch:
-      return Method::patch;
-    case beast::verb::options:
-      return Method::options;
-    default:
-      return Method::other;
-  }
+  const auto known = std::ranges::find(kMethods, verb, &std::pair<beast::verb, Method>::first);
+  return known == kMethods.end() ? Method::other : known->second;
 }
 
 Response bad_request(std::string_view why) {

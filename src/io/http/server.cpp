@@ -1,26 +1,10 @@
 #include "http/server.h"
 
 #include "base/files.h"
+#include "http/endpoint.h"
 #include "http/listener.h"
-#include "http/listening.h"
-#include "http/site.h"
 
 namespace gpuyard::http {
-namespace {
-
-// With the port that the kernel chose for 0.
-Endpoint bound_endpoint(const UniqueFd& socket, Endpoint asked) {
-  SocketAddress local;
-  local.length = sizeof local.storage;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local.storage), &local.length) !=
-      0) {
-    return asked;
-  }
-  return from_socket_address(local);
-}
-
-}  // namespace
-
 struct Server::State {
   std::shared_ptr<Site> site;
   std::vector<std::unique_ptr<Listener>> listeners;
@@ -70,7 +54,8 @@ Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port)
   const Endpoint asked = Endpoint::tcp(address, port);
   auto socket = listen_on_tcp(asked);
   if (!socket) return std::move(socket).error();
-  const Endpoint bound = bound_endpoint(*socket, asked);
+  // With the port that the kernel chose for 0.
+  const Endpoint bound = local_endpoint(*socket).value_or(asked);
   state_->listen(*std::move(socket), bound);
   return Bound{bound.address, bound.port};
 }

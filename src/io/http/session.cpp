@@ -9,14 +9,12 @@
 
 #include "base/log.h"
 #include "http/content_coding.h"
-#include "http/deadline.h"
 #include "http/feed_sender.h"
-#include "http/host.h"
 #include "http/loop_core.h"
-#include "http/read_buffer.h"
+#include "http/message.h"
 #include "http/request_parser.h"
-#include "http/response_head.h"
 #include "http/stream.h"
+#include "http/target.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>

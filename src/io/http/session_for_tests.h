@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "http/memory_pipe_for_tests.h"
 #include "http/messages_for_tests.h"
 #include "http/session.h"

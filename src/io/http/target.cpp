@@ -1,8 +1,12 @@
 #include "http/target.h"
 
-#include <algorithm>
+#include <arpa/inet.h>
 
-#include "base/ascii.h"
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/text.h"
 
 namespace gpuyard::http {
 namespace {
@@ -20,22 +24,18 @@ bool is_control(char c) {
 }
 
 bool climbs(std::string_view path) {
-  for (std::size_t at = 0; at != std::string_view::npos;) {
-    const std::size_t end = path.find('/', at);
-    if (path.substr(at, end - at) == "..") return true;
-    at = end == std::string_view::npos ? end : end + 1;
+  while (!path.empty()) {
+    if (take_until('/', path) == "..") return true;
   }
   return false;
 }
 
 bool decode_query(std::string_view text, Request& request) {
   while (!text.empty()) {
-    const std::string_view pair = text.substr(0, text.find('&'));
-    text.remove_prefix(std::min(pair.size() + 1, text.size()));
+    std::string_view pair = take_until('&', text);
     if (pair.empty()) continue;
-    const std::size_t equals = pair.find('=');
-    auto name = percent_decode(pair.substr(0, equals));
-    auto value = percent_decode(equals == pair.npos ? "" : pair.substr(equals + 1));
+    auto name = percent_decode(take_until('=', pair));
+    auto value = percent_decode(pair);
     if (!name || !value) return false;
     request.query.emplace_back(*std::move(name), *std::move(value));
   }
@@ -109,6 +109,66 @@ Result<void> decode_target(Request& request) {
     return Error{Errc::invalid, "the query is not valid percent-encoding"};
   }
   return {};
+}
+
+namespace {
+
+bool all_digits(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "name:80", "[::1]:80" without the port and the brackets; empty if malformed.
+std::optional<std::string> name_part(std::string_view host) {
+  std::size_t end = host.size();
+  std::size_t start = 0;
+  std::string_view rest;
+  if (host.starts_with('[')) {
+    end = host.find(']');
+    if (end == host.npos) return std::nullopt;
+    start = 1;
+    rest = host.substr(end + 1);
+  } else {
+    end = std::min(host.find(':'), host.size());
+    rest = host.substr(end);
+  }
+  if (!rest.empty() && (rest.front() != ':' || !all_digits(rest.substr(1)))) return std::nullopt;
+  std::string name = to_lower(host.substr(start, end - start));
+  if (start == 0 && name.ends_with('.'))
+    name.pop_back();  // "localhost." is localhost, fully written
+  return name;
+}
+
+bool is_loopback(const std::string& name) {
+  in_addr four{};
+  if (::inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, name.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool same_address(const std::string& name, const std::string& local) {
+  in6_addr a{};
+  in6_addr b{};
+  if (::inet_pton(AF_INET6, name.c_str(), &a) == 1 &&
+      ::inet_pton(AF_INET6, local.c_str(), &b) == 1) {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  return name == local;
+}
+
+bool same_name(std::string_view name, std::string_view allowed) {
+  const auto lowered = name_part(allowed);
+  return lowered && *lowered == name;
+}
+
+}  // namespace
+
+bool host_allowed(std::string_view host, std::string_view local_address,
+                  const std::vector<std::string>& names) {
+  const auto name = name_part(host);
+  if (!name || name->empty()) return false;
+  if (*name == "localhost" || is_loopback(*name)) return true;
+  if (same_address(*name, std::string(local_address))) return true;
+  return std::ranges::any_of(names, [&](const auto& allowed) { return same_name(*name, allowed); });
 }
 
 }  // namespace gpuyard::http

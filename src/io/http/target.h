@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "http/message.h"
@@ -18,5 +19,13 @@ std::optional<std::string> percent_decode(std::string_view text);
 // it is neither "/..." nor "http://host/..." in good encoding, or if the decoded path has a ".."
 // segment.
 Result<void> decode_target(Request& request);
+
+// Whether a request's Host field names us. A web page whose own name was made to resolve to this
+// machine (DNS rebinding) sends that name, and is told apart by it.
+
+// `host` as in the field, with or without a port. `local_address` is the literal that the client
+// connected to; `names` are allowed besides, in any case.
+bool host_allowed(std::string_view host, std::string_view local_address,
+                  const std::vector<std::string>& names);
 
 }  // namespace gpuyard::http

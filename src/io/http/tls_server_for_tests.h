@@ -21,8 +21,8 @@
 #include <openssl/x509v3.h>
 
 #include "base/unique_fd.h"
-#include "http/listening.h"
-#include "http/openssl_start.h"
+#include "http/client_socket.h"
+#include "http/endpoint.h"
 
 namespace gpuyard::http {
 

@@ -2,14 +2,17 @@
 // back. Knows no rule and no sink.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
 #include "base/json_shape.h"
+#include "base/loop.h"
 
 namespace gpuyard::notify {
 
@@ -69,5 +72,42 @@ struct Notice {
 BOOST_DESCRIBE_STRUCT(Notice, (),
                       (id, key, rule, status, severity, level, message, advice, gpu, host,
                        started_at, ended_at, simulated, test))
+
+// An alert as one line of the program's log.
+
+// "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is over.
+std::string log_line(const Notice&);
+
+// At once, at the level of the alert.
+void put_into_log(const Notice&);
+
+// What the log says of notices that one sink never gets: of which alerts they were, in no more than
+// a line a minute. Inner header of the room.
+
+// On the loop's thread.
+class DeadLetterLog {
+ public:
+  DeadLetterLog(Loop& loop, std::string sink) : loop_(loop), sink_(std::move(sink)) {}
+  ~DeadLetterLog() { say(); }
+  DeadLetterLog(const DeadLetterLog&) = delete;
+  DeadLetterLog& operator=(const DeadLetterLog&) = delete;
+
+  // The first is said at once; those that follow within a minute are said together after it.
+  void note(const std::string& alert, const std::string& why);
+  std::uint64_t total() const { return total_; }
+
+ private:
+  void say();
+
+  Loop& loop_;
+  std::string sink_;
+  std::uint64_t total_ = 0;
+  std::optional<TimePoint> said_at_;
+
+  std::size_t unsaid_ = 0;
+  std::vector<std::string> alerts_;  // of the first that are unsaid
+  std::string why_;                  // the last is
+  Subscription timer_;
+};
 
 }  // namespace gpuyard::notify

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/captured_log_for_tests.h"
-#include "notify/retry.h"
+#include "notify/sink_queue.h"
 #include "notify/sinks_for_tests.h"
 
 namespace gpuyard::notify {

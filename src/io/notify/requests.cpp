@@ -1,6 +1,15 @@
 #include "notify/requests.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <array>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "http/client_socket.h"
 
 namespace gpuyard::notify {
 
@@ -45,6 +54,43 @@ http::ClientRequest request_for(const SinkConfig& sink, const std::vector<Notice
     request.headers.push_back({"Authorization", sink.authorization.reveal()});
   }
   return request;
+}
+
+http::ClientRequest webhook_request(const SinkConfig& sink, const Notice& notice, WallTime now) {
+  http::ClientRequest request;
+  request.target = sink.url.target.reveal();
+  request.body = json::to_json(notice);
+  request.body.replace(0, 1, R"({"schema":1,)");
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count();
+  const std::string timestamp = std::to_string(seconds);
+  request.headers.push_back({"X-Gpuyard-Delivery", notice.id});
+  request.headers.push_back({"X-Gpuyard-Timestamp", timestamp});
+  if (!sink.key.empty()) {
+    // With the time, so that an old message cannot be sent again by somebody else.
+    const std::string mac = hmac_sha256(sink.key, timestamp + "." + request.body);
+    request.headers.push_back({"X-Gpuyard-Signature", "sha256=" + mac});
+  }
+  return request;
+}
+
+std::string hmac_sha256(const Secret& key, std::string_view text) {
+  http::start_openssl();
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  ::HMAC(::EVP_sha256(), key.reveal().data(), static_cast<int>(key.reveal().size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), &length);
+  std::string hex;
+  for (unsigned i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it ends what it writes with a zero
+  const int length = ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                       reinterpret_cast<const unsigned char*>(bytes.data()),
+                                       static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
 }
 
 }  // namespace gpuyard::notify

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "http/client.h"
 #include "notify/notice.h"
+#include "notify/secret.h"
 #include "notify/sink_config.h"
 
 namespace gpuyard::notify {
@@ -29,5 +30,13 @@ http::ClientRequest request_for(const SinkConfig&, const std::vector<Notice>&, W
 std::string headline(const Notice&);
 // At most so many bytes, and no half of a character.
 std::string clipped(std::string text, std::size_t most);
+
+// How a receiver can tell that a message is ours. The room's only use of OpenSSL.
+
+// HMAC-SHA256, in lower-case hexadecimal digits.
+std::string hmac_sha256(const Secret& key, std::string_view text);
+
+// With padding (RFC 4648, section 4).
+std::string base64(std::string_view bytes);
 
 }  // namespace gpuyard::notify

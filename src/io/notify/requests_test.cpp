@@ -5,7 +5,6 @@
 
 #include "base/json_reader.h"
 #include "notify/notice_for_tests.h"
-#include "notify/signature.h"
 
 namespace gpuyard::notify {
 namespace {

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "base/result.h"
+#include "http/origin.h"
 
 namespace gpuyard::notify {
 
@@ -21,5 +25,25 @@ class Secret {
  private:
   std::string text_;
 };
+
+// A secret in a file of its own, which not everybody may read.
+
+// The file's text without white space around it; one line. An absolute path, because a daemon has
+// no directory of its own. Errc::invalid says what is wrong and what to do.
+Result<Secret> read_secret(const std::string& path);
+
+// The URL of a receiver, taken apart. What follows the host may be a secret - a Slack URL is one -
+// and so may be who calls.
+
+struct Url {
+  http::Origin origin;
+  Secret target;    // "/services/..." with the query; at least "/"
+  Secret userinfo;  // "user:password", percent-decoded; "": none
+
+  friend bool operator==(const Url&, const Url&) = default;
+};
+
+// http://... or https://...; the error never repeats what was given.
+Result<Url> parse_url(std::string_view text);
 
 }  // namespace gpuyard::notify

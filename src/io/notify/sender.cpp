@@ -1,7 +1,15 @@
 #include "notify/sender.h"
 
-#include "notify/command_sender.h"
-#include "notify/http_sender.h"
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "notify/requests.h"
 
 namespace gpuyard::notify {
 
@@ -21,6 +29,140 @@ MakeSender make_senders(Loop& loop, MakeWorker make_worker) {
     if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
     return std::make_unique<HttpSender>(loop, sink, make_worker(sink.name), fetch_over_network());
   };
+}
+
+namespace {
+
+constexpr std::size_t kExcerpt = 200;
+constexpr std::size_t kTooMuchInCommon = 8;
+constexpr std::size_t kTooShortToMatter = 4;
+
+// Whether a part of the secret that would help somebody is in the text.
+bool gives_away(std::string_view text, std::string_view secret) {
+  if (secret.size() < kTooShortToMatter) return false;
+  const std::size_t window = std::min(secret.size(), kTooMuchInCommon);
+  for (std::size_t at = 0; at + window <= secret.size(); ++at) {
+    if (text.find(secret.substr(at, window)) != text.npos) return true;
+  }
+  return false;
+}
+
+// How the receiver explains itself; nothing if it repeats what only it and we should know.
+std::string explanation(const SinkConfig& sink, const std::string& body) {
+  const std::array secrets = {&sink.url.target, &sink.url.userinfo, &sink.key, &sink.authorization,
+                              &sink.credential};
+  for (const Secret* secret : secrets) {
+    if (gives_away(body, secret->reveal())) return "";
+  }
+  std::string_view text = body;
+  while (!text.empty() && text.find_last_of(" \t\r\n") == text.size() - 1) text.remove_suffix(1);
+  return text.empty() ? "" : ": " + printable(clipped(std::string(text), kExcerpt));
+}
+
+// In seconds; the other form, a date, is rare, and our own back-off does as well.
+std::optional<Duration> retry_after(const http::ClientResponse& response) {
+  const auto seconds = number_in<std::uint32_t>(response.header("retry-after"));
+  return seconds ? std::optional<Duration>(std::chrono::seconds(*seconds)) : std::nullopt;
+}
+
+bool passes(int status) {
+  constexpr std::array kTemporary = {408, 425, 429};
+  return status >= 500 || std::ranges::find(kTemporary, status) != kTemporary.end();
+}
+
+}  // namespace
+
+Outcome judge(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
+  if (!answer) return Outcome::later(answer.error().message);
+  if (answer->status / 100 == 2) return Outcome::taken();
+  std::string why = fmt::format("{} answered {}{}", sink.where(), answer->status,
+                                explanation(sink, answer->body));
+  if (!passes(answer->status)) return Outcome::refused(std::move(why));
+  Outcome outcome = Outcome::later(std::move(why));
+  outcome.after = retry_after(*answer);
+  return outcome;
+}
+
+namespace {
+
+// The kernel takes 128 KiB of one variable.
+constexpr std::size_t kMostValue = std::size_t{64} * 1024;
+
+std::string flag(bool set) {
+  return set ? "1" : "0";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> environment_of(const Notice& notice) {
+  const NoticeGpu gpu = notice.gpu.value_or(NoticeGpu());
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"ID", notice.id},
+      {"KEY", notice.key},
+      {"RULE", notice.rule},
+      {"STATUS", std::string(enum_name(notice.status))},
+      {"SEVERITY", std::to_string(notice.severity)},
+      {"LEVEL", std::string(enum_name(notice.level))},
+      {"MESSAGE", notice.message},
+      {"ADVICE", notice.advice},
+      {"HOST", notice.host},
+      {"GPU_INDEX", notice.gpu ? std::to_string(gpu.index) : ""},
+      {"GPU_UUID", gpu.uuid},
+      {"GPU_PCI_ADDRESS", gpu.pci_address},
+      {"GPU_NAME", gpu.name},
+      {"STARTED_AT", to_rfc3339(notice.started_at)},
+      {"ENDED_AT", notice.ended_at ? to_rfc3339(*notice.ended_at) : ""},
+      {"SIMULATED", flag(notice.simulated)},
+      {"TEST", flag(notice.test)},
+      {"JSON", json::to_json(notice)}};
+  for (auto& [name, value] : variables) {
+    name.insert(0, "GPUYARD_ALERT_");
+    std::ranges::replace(value, '\0', ' ');
+    value.resize(std::min(value.size(), kMostValue));
+  }
+  return variables;
+}
+
+void CommandSender::send(std::vector<Notice> notices, Done done) {
+  const CommandPlan plan{.argv = sink_.argv,
+                         .environment = environment_of(notices.front()),
+                         .deadline = sink_.timeout};
+  run_.reset();
+  run_.emplace(loop_, plan, [where = sink_.where(), done = std::move(done)](const auto& outcome) {
+    if (outcome.succeeded()) return done(Outcome::taken());
+    // What it printed is not repeated: nobody knows what that is.
+    done(Outcome::later(fmt::format("{} {}", where, outcome.text())));
+  });
+}
+
+namespace {
+
+constexpr std::size_t kMostAnswer = std::size_t{1} << 20;
+
+}  // namespace
+
+Fetch fetch_over_network() {
+  return [](const http::Origin& origin, const http::ClientRequest& request, Duration deadline) {
+    return http::fetch_verdict(origin, request, deadline, kMostAnswer);
+  };
+}
+
+HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> worker, Fetch fetch)
+    : loop_(loop),
+      sink_(std::make_shared<const SinkConfig>(std::move(sink))),
+      fetch_(std::make_shared<const Fetch>(std::move(fetch))),
+      worker_(std::move(worker)) {}
+
+void HttpSender::send(std::vector<Notice> notices, Done done) {
+  const WallTime now = loop_.wall();
+  // The job stands on what it owns: it may be left behind.
+  auto ask = [sink = sink_, fetch = fetch_, notices = std::move(notices), now] {
+    const auto request = request_for(*sink, notices, now);
+    return judge(*sink, (*fetch)(sink->url.origin, request, sink->timeout));
+  };
+  const auto hear = here_.guard([done](Outcome outcome) { done(std::move(outcome)); });
+  if (ask_worker(*worker_, std::move(ask), hear)) return;
+  loop_.post([hear] { hear(Outcome::later("the sink's thread is busy")); });
 }
 
 }  // namespace gpuyard::notify

@@ -4,16 +4,38 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/command_run.h"
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/worker.h"
+#include "http/client.h"
 #include "notify/notice.h"
-#include "notify/outcome.h"
 #include "notify/sink_config.h"
 
 namespace gpuyard::notify {
+
+// How one try to tell a sink ended, by what is to be done next.
+
+struct Outcome {
+  enum class Kind {
+    taken,    // the sink has it
+    later,    // try again
+    refused,  // trying again changes nothing
+  };
+  Kind kind = Kind::taken;
+  std::string why = {};                // no secret; "" of what was taken
+  std::optional<Duration> after = {};  // the receiver asked for so much patience
+
+  static Outcome taken() { return {}; }
+  static Outcome later(std::string why) { return {Kind::later, std::move(why)}; }
+  static Outcome refused(std::string why) { return {Kind::refused, std::move(why)}; }
+};
 
 // On the loop's thread, and never blocks it.
 class Sender {
@@ -39,5 +61,44 @@ MakeWorker worker_threads(Loop& loop);
 
 // The real ones.
 MakeSender make_senders(Loop& loop, MakeWorker make_worker);
+
+// What a receiver's answer, or that there is none, means for the notice. Pure.
+
+Outcome judge(const SinkConfig&, const Result<http::ClientResponse>&);
+
+// A command as a sink: run once for each notice, which it finds in its environment. Inner header.
+
+// GPUYARD_ALERT_MESSAGE and the others, and GPUYARD_ALERT_JSON.
+std::vector<std::pair<std::string, std::string>> environment_of(const Notice&);
+
+class CommandSender final : public Sender {
+ public:
+  CommandSender(Loop& loop, SinkConfig sink) : loop_(loop), sink_(std::move(sink)) {}
+  void send(std::vector<Notice> notices, Done done) override;
+
+ private:
+  Loop& loop_;
+  SinkConfig sink_;
+  std::optional<CommandRun> run_;
+};
+
+// The way to a sink over the network: requests from a thread of its own. Inner header.
+
+using Fetch = std::function<Result<http::ClientResponse>(const http::Origin&,
+                                                         const http::ClientRequest&, Duration)>;
+Fetch fetch_over_network();
+
+class HttpSender final : public Sender {
+ public:
+  HttpSender(Loop&, SinkConfig, std::unique_ptr<Worker>, Fetch);
+  void send(std::vector<Notice> notices, Done done) override;
+
+ private:
+  Loop& loop_;
+  std::shared_ptr<const SinkConfig> sink_;
+  std::shared_ptr<const Fetch> fetch_;
+  Lifetime here_;
+  std::unique_ptr<Worker> worker_;
+};
 
 }  // namespace gpuyard::notify

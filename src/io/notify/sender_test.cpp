@@ -4,13 +4,10 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/json_writer.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/poll_loop_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "notify/answer.h"
-#include "notify/command_sender.h"
-#include "notify/http_sender.h"
 #include "notify/notice_for_tests.h"
 #include "notify/outlets.h"
 

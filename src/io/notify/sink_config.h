@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "notify/notice.h"
 #include "notify/secret.h"
-#include "notify/url.h"
 
 namespace gpuyard::notify {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "notify/log_line.h"
+#include "notify/notice.h"
 
 namespace gpuyard::notify {
 
@@ -223,6 +223,14 @@ SinkFigures SinkQueue::figures() const {
           .dead_letters_total = dead_.total(),
           .failing_since = failing_since_,
           .last_error = last_error_};
+}
+
+Duration back_off(unsigned failures, double random) {
+  Duration whole = kFirstBackOff;
+  for (unsigned i = 1; i < failures && whole < kLongestBackOff; ++i) whole *= 2;
+  whole = std::min(whole, kLongestBackOff);
+  const auto half = static_cast<double>((whole / 2).count());
+  return whole / 2 + Duration(static_cast<Duration::rep>(half * random));
 }
 
 }  // namespace gpuyard::notify

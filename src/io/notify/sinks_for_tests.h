@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "notify/notice_for_tests.h"
 #include "notify/outlets.h"
 
@@ -34,21 +34,15 @@ class FakeSender final : public Sender {
     for (const Notice& notice : notices) ids += (ids.empty() ? "" : "+") + notice.id;
     sink_.tries.push_back(ids);
     sink_.when.push_back(loop_.now());
-    if (!sink_.answers) return sink_.hanging.push_back(when_here(std::move(done)));
+    if (!sink_.answers) return sink_.hanging.push_back(here_.guard(std::move(done)));
     loop_.post(
-        [done = when_here(std::move(done)), outcome = sink_.answers(ids)] { done(outcome); });
+        [done = here_.guard(std::move(done)), outcome = sink_.answers(ids)] { done(outcome); });
   }
 
  private:
-  Done when_here(Done done) {
-    return [here = std::weak_ptr(here_), done = std::move(done)](Outcome outcome) {
-      if (!here.expired()) done(std::move(outcome));
-    };
-  }
-
   Loop& loop_;
   FakeSink& sink_;
-  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
+  Lifetime here_;
 };
 
 inline SinkConfig webhook_named(std::string name) {

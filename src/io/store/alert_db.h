@@ -1,8 +1,8 @@
 // The alerts, their silences, and what sinks are still to be told, in state.db.
 #pragma once
 
-#include "andon/archive.h"
-#include "store/state_store.h"
+#include "andon/alert.h"
+#include "store/state_db.h"
 
 namespace gpuyard::store {
 
@@ -47,15 +47,15 @@ CREATE TABLE alert_outbox(
 
 // Errc::conflict: something in it is not of this program.
 Result<andon::Kept> load_alerts(Database&);
-Result<void> save_alerts(Database&, const andon::Entry&);
+Result<void> save_alerts(Database&, const andon::AlertEntry&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);
 
-class AlertDb final : public andon::Archive {
+class AlertDb final : public andon::AlertArchive {
  public:
   // The store outlives this.
   explicit AlertDb(StateStore& store) : store_(store) {}
   bool load(std::function<void(Result<andon::Kept>)> loaded) override;
-  bool save(andon::Entry, Saved kept) override;
+  bool save(andon::AlertEntry, Saved kept) override;
   bool history(andon::HistoryQuestion,
                std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }

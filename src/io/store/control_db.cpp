@@ -1,13 +1,13 @@
 #include "store/control_db.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/record.h"
-#include "store/rows.h"
+#include "base/text.h"
+#include "store/sqlite.h"
 
 namespace gpuyard::store {
 namespace {
@@ -23,110 +23,63 @@ std::string text_of(const SettingValue& value) {
                                        : fmt::format("{} {}", value.lowest, value.highest);
 }
 
-std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
-}
-
 std::optional<SettingValue> value_of(std::string_view text) {
   const std::size_t space = text.find(' ');
-  const auto lowest = number_of(text.substr(0, space));
-  const auto highest = space == text.npos ? lowest : number_of(text.substr(space + 1));
+  const auto lowest = number_in<std::int64_t>(text.substr(0, space));
+  const auto highest =
+      space == text.npos ? lowest : number_in<std::int64_t>(text.substr(space + 1));
   if (!lowest || !highest) return std::nullopt;
   return SettingValue{*lowest, *highest};
 }
 
-void bind_setting(Statement& statement, int parameter, const std::optional<Setting>& setting) {
-  if (!setting) {
-    statement.bind_null(parameter);
-  } else {
-    statement.bind(parameter, setting->value ? text_of(*setting->value) : std::string(kUnlocked));
-  }
+std::optional<std::string> form_of(const std::optional<Setting>& setting) {
+  if (!setting) return std::nullopt;
+  return setting->value ? text_of(*setting->value) : std::string(kUnlocked);
 }
 
-void bind_text(Statement& statement, int parameter, const std::optional<std::string>& text) {
-  if (text) {
-    statement.bind(parameter, *text);
-  } else {
-    statement.bind_null(parameter);
-  }
+// As form_of() has it, of this kind.
+auto setting_from(SettingKind kind) {
+  return [kind](const std::optional<std::string>& form, std::optional<Setting>& setting) {
+    setting.reset();
+    if (!form) return true;
+    setting = Setting{kind, std::nullopt};
+    if (*form == kUnlocked) return true;
+    setting->value = value_of(*form);
+    return setting->value.has_value();
+  };
 }
 
-std::optional<std::string> optional_text(const Statement& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional(std::string(row.text(column)));
-}
-
-// Reads rows, and remembers that one made no sense.
-struct ControlReader {
-  bool sound = true;
-
-  SettingKind kind(std::string_view name) {
-    const auto known = enum_from_name<SettingKind>(name);
-    sound = sound && known.has_value();
-    return known.value_or(SettingKind{});
-  }
-  SettingValue value(std::string_view text) {
-    const auto read = value_of(text);
-    sound = sound && read.has_value();
-    return read.value_or(SettingValue{});
-  }
-  std::optional<Setting> setting(SettingKind kind, const Statement& row, int column) {
-    if (row.is_null(column)) return std::nullopt;
-    if (row.text(column) == kUnlocked) return Setting{kind, std::nullopt};
-    return Setting{kind, value(row.text(column))};
-  }
-  Holding holding(const Statement& row) {
-    Holding holding;
-    holding.gpu = row.text(0);
-    holding.kind = kind(row.text(1));
-    holding.boot_id = row.text(2);
-    const auto standing = enum_from_name<control::Standing>(row.text(3));
-    sound = sound && standing.has_value();
-    holding.standing = standing.value_or(control::Standing::owed);
-    holding.baseline = setting(holding.kind, row, 4);
-    holding.written = setting(holding.kind, row, 5);
-    holding.replaced = setting(holding.kind, row, 6);
-    return holding;
-  }
-  Claim claim(const Statement& row) {
-    Claim claim;
-    claim.owner = row.text(2);
-    claim.wanted = value(row.text(3));
-    claim.since = wall_of(row.integer(4));
-    if (!row.is_null(5)) claim.until = point_of(row.integer(5));
-    if (!row.is_null(6)) claim.until_wall = wall_of(row.integer(6));
-    return claim;
+constexpr auto kHolding = [](auto& row, auto& holding) {
+  row(holding.gpu, holding.kind, holding.boot_id, holding.standing);
+  for (auto* const setting : {&holding.baseline, &holding.written, &holding.replaced}) {
+    row.as(*setting, &form_of, setting_from(holding.kind));
   }
 };
+// Behind the GPU, the kind and the place.
+constexpr auto kClaim = [](auto& row, auto& claim) {
+  row(claim.owner);
+  row.as(claim.wanted, &text_of, [](std::string_view form, SettingValue& wanted) {
+    const auto value = value_of(form);
+    wanted = value.value_or(SettingValue{});
+    return value.has_value();
+  });
+  row(claim.since, claim.until, claim.until_wall);
+};
+// Behind the number.
+constexpr auto kAudit = [](auto& row, auto& entry) {
+  row(entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.index, entry.before,
+      entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source);
+};
 
-AuditEntry audit_entry_of(const Statement& row) {
-  AuditEntry entry;
-  entry.number = row.integer(0);
-  entry.at = wall_of(row.integer(1));
-  entry.by = row.text(2);
-  entry.request_id = row.text(3);
-  entry.action = row.text(4);
-  entry.gpu = row.text(5);
-  if (!row.is_null(6)) entry.index = static_cast<std::uint32_t>(row.integer(6));
-  entry.before = optional_text(row, 7);
-  entry.after = optional_text(row, 8);
-  entry.outcome = row.text(9);
-  entry.error = optional_text(row, 10);
-  entry.forced = row.integer(11) != 0;
-  entry.took = Duration(row.integer(12));
-  entry.source = enum_from_name<AuditEntry::Source>(row.text(13)).value_or(entry.source);
-  return entry;
-}
+constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
+  row(entry.number);
+  kAudit(row, entry);
+};
 
 Result<void> remove_rows(Database& database, const Holding& holding) {
   for (const char* const query : {"DELETE FROM control_holdings WHERE gpu=? AND kind=?",
                                   "DELETE FROM control_claims WHERE gpu=? AND kind=?"}) {
-    auto remove = database.prepare(query);
-    if (!remove) return std::move(remove).error();
-    remove->bind(1, holding.gpu).bind(2, enum_name(holding.kind));
-    if (auto done = remove->run(); !done) return done;
+    if (auto done = run(database, query, holding.gpu, holding.kind); !done) return done;
   }
   return {};
 }
@@ -136,10 +89,9 @@ Result<void> put_claims(Database& database, const Holding& holding) {
   if (!put) return std::move(put).error();
   std::int64_t place = 0;
   for (const Claim& claim : holding.claims) {
-    put->bind(1, holding.gpu).bind(2, enum_name(holding.kind)).bind(3, place++);
-    put->bind(4, claim.owner).bind(5, text_of(claim.wanted)).bind(6, ms(claim.since));
-    bind_optional(*put, 7, claim.until ? std::optional(ns(*claim.until)) : std::nullopt);
-    bind_optional(*put, 8, claim.until_wall ? std::optional(ms(*claim.until_wall)) : std::nullopt);
+    RowWriter row(*put);
+    row(holding.gpu, holding.kind, place++);
+    kClaim(row, claim);
     if (auto done = put->run(); !done) return done;
   }
   return {};
@@ -147,38 +99,30 @@ Result<void> put_claims(Database& database, const Holding& holding) {
 
 Result<void> put_holding(Database& database, const Holding& holding) {
   if (auto done = remove_rows(database, holding); !done) return done;
-  auto put = database.prepare("INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)");
-  if (!put) return std::move(put).error();
-  put->bind(1, holding.gpu).bind(2, enum_name(holding.kind)).bind(3, holding.boot_id);
-  put->bind(4, enum_name(holding.standing));
-  bind_setting(*put, 5, holding.baseline);
-  bind_setting(*put, 6, holding.written);
-  bind_setting(*put, 7, holding.replaced);
-  if (auto done = put->run(); !done) return done;
-  return put_claims(database, holding);
+  auto put = run_for_each(database, "INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)",
+                          std::span(&holding, 1), kHolding);
+  return put ? put_claims(database, holding) : put;
 }
 
 // Of one source: what is older than so many others of it, and than that time.
 Result<void> prune_audit(Database& database, AuditEntry::Source source, std::int64_t kept,
                          std::int64_t before_ms = INT64_MAX) {
-  auto prune = database.prepare(
-      "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT number "
-      "FROM "
-      "control_audit WHERE source = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)");
-  if (!prune) return std::move(prune).error();
-  return prune->bind(1, enum_name(source)).bind(2, kept).bind(3, before_ms).run();
+  return run(database,
+             "DELETE FROM control_audit WHERE source = ?1 AND at_ms < ?3 AND number <= (SELECT "
+             "number FROM control_audit WHERE source = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+             source, kept, before_ms);
 }
 
 Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
-  using control::Archive;
+  using control::ControlArchive;
   switch (entry.source) {
     case AuditEntry::Source::user:
-      return prune_audit(database, entry.source, Archive::kAuditKept);
+      return prune_audit(database, entry.source, ControlArchive::kAuditKept);
     case AuditEntry::Source::lease:
-      return prune_audit(database, entry.source, Archive::kLeaseChangesKept);
+      return prune_audit(database, entry.source, ControlArchive::kLeaseChangesKept);
     case AuditEntry::Source::refused:
     case AuditEntry::Source::refused_over_tcp:
-      return prune_audit(database, entry.source, Archive::kRefusalsKept);
+      return prune_audit(database, entry.source, ControlArchive::kRefusalsKept);
     case AuditEntry::Source::administrator:
       break;
   }
@@ -189,49 +133,48 @@ Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
   const auto day_before = database.number(kDayBefore);
   if (!day_before) return day_before.error();
-  const auto kept_ms = std::chrono::milliseconds(Archive::kAdministratorsKept).count();
-  auto done = prune_audit(database, entry.source, Archive::kAuditKept, *day_before - kept_ms);
-  return done ? prune_audit(database, entry.source, Archive::kMostOfAdministrators) : done;
+  const auto kept_ms = std::chrono::milliseconds(ControlArchive::kAdministratorsKept).count();
+  auto done =
+      prune_audit(database, entry.source, ControlArchive::kAuditKept, *day_before - kept_ms);
+  return done ? prune_audit(database, entry.source, ControlArchive::kMostOfAdministrators) : done;
 }
 
 Result<void> put_audit(Database& database, const AuditEntry& entry) {
-  auto put = database.prepare("INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  if (!put) return std::move(put).error();
-  put->bind(1, ms(entry.at)).bind(2, entry.by).bind(3, entry.request_id).bind(4, entry.action);
-  put->bind(5, entry.gpu);
-  bind_optional(*put, 6, entry.index ? std::optional(std::int64_t{*entry.index}) : std::nullopt);
-  bind_text(*put, 7, entry.before);
-  bind_text(*put, 8, entry.after);
-  put->bind(9, entry.outcome);
-  bind_text(*put, 10, entry.error);
-  put->bind(11, std::int64_t{entry.forced}).bind(12, std::int64_t{entry.took.count()});
-  put->bind(13, enum_name(entry.source));
-  if (auto done = put->run(); !done) return done;
-  return prune_audit_for(database, entry);
+  auto put =
+      run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                   std::span(&entry, 1), kAudit);
+  return put ? prune_audit_for(database, entry) : put;
 }
 
 }  // namespace
 
 Result<std::vector<Holding>> load_control(Database& database) {
   std::vector<Holding> holdings;
-  ControlReader reader;
+  bool sound = true;
   auto read = each_row(database,
                        "SELECT gpu, kind, boot_id, standing, baseline, written, replaced "
                        "FROM control_holdings ORDER BY gpu, kind",
-                       [&](const Statement& row) { holdings.push_back(reader.holding(row)); });
+                       [&](const Statement& row) {
+                         RowReader reader(row);
+                         kHolding(reader, holdings.emplace_back());
+                         sound = sound && reader.fault().empty();
+                       });
   if (!read) return std::move(read).error();
   read = each_row(database,
                   "SELECT gpu, kind, owner, wanted, since_ms, until_ns, until_ms "
                   "FROM control_claims ORDER BY gpu, kind, place",
                   [&](const Statement& row) {
-                    const SettingKind kind = reader.kind(row.text(1));
                     const auto holding = std::ranges::find_if(holdings, [&](const Holding& one) {
-                      return one.gpu == row.text(0) && one.kind == kind;
+                      return one.gpu == row.text(0) && enum_name(one.kind) == row.text(1);
                     });
-                    if (holding != holdings.end()) holding->claims.push_back(reader.claim(row));
+                    sound = sound && enum_from_name<SettingKind>(row.text(1));
+                    if (holding == holdings.end()) return;
+                    RowReader reader(row, 2);
+                    kClaim(reader, holding->claims.emplace_back());
+                    sound = sound && reader.fault().empty();
                   });
   if (!read) return std::move(read).error();
-  if (!reader.sound) {
+  if (!sound) {
     return Error{Errc::invalid,
                  "the settings kept in " + database.path() +
                      " are not of this version of gpuyard; start the one that wrote them, restore "
@@ -240,7 +183,7 @@ Result<std::vector<Holding>> load_control(Database& database) {
   return holdings;
 }
 
-Result<void> save_control(Database& database, const control::Entry& entry) {
+Result<void> save_control(Database& database, const control::ControlEntry& entry) {
   if (entry.removed) {
     if (auto done = remove_rows(database, *entry.removed); !done) return done;
   }
@@ -252,16 +195,14 @@ Result<void> save_control(Database& database, const control::Entry& entry) {
 
 Result<std::vector<AuditEntry>> load_audit(Database& database,
                                            const control::AuditQuestion& question) {
-  auto rows = database.prepare(
+  std::vector<AuditEntry> entries;
+  auto read = read_into(
+      entries, database,
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
       "error, forced, took_ns, source FROM control_audit "
       "WHERE (?1 = '' OR instr(',' || ?1 || ',', ',' || gpu || ',') > 0) AND number < ?2 ORDER BY "
-      "number DESC LIMIT ?3");
-  if (!rows) return std::move(rows).error();
-  rows->bind(1, question.gpus).bind(2, question.before.value_or(INT64_MAX)).bind(3, question.limit);
-  std::vector<AuditEntry> entries;
-  auto read =
-      each_row(*rows, [&](const Statement& row) { entries.push_back(audit_entry_of(row)); });
+      "number DESC LIMIT ?3",
+      kNumberedAudit, question.gpus, question.before.value_or(INT64_MAX), question.limit);
   if (!read) return std::move(read).error();
   std::ranges::reverse(entries);
   return entries;
@@ -271,7 +212,7 @@ bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
   return store_.ask<std::vector<Holding>>(&load_control, std::move(loaded));
 }
 
-bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
+bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept) {
   if (when == control::When::now) return save_now(std::move(entry), kept);
   if (waiting_.size() >= kMostWaiting) return false;
   waiting_.push_back({std::move(entry), std::move(kept)});
@@ -282,7 +223,7 @@ bool ControlDb::save(control::Entry entry, control::When when, Kept kept) {
 // A commit without a sync outlives a killed daemon, and a power cut takes the driver's half as
 // well. What follows it soon, how the change ended and its line in the audit, is synced, and it
 // with that.
-bool ControlDb::save_now(control::Entry entry, const Kept& kept) {
+bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
   const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
   const auto older = [&](const std::optional<Holding>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
@@ -296,7 +237,7 @@ bool ControlDb::save_now(control::Entry entry, const Kept& kept) {
       one.entry.removed.reset();
     }
   }
-  const auto shared = std::make_shared<const control::Entry>(std::move(entry));
+  const auto shared = std::make_shared<const control::ControlEntry>(std::move(entry));
   const bool taken =
       store_.run([shared](Database& database) { return save_control(database, *shared); },
                  [kept, overtaken](const Result<void>& done) {

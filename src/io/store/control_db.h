@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/loop.h"
-#include "control/archive.h"
-#include "store/state_store.h"
+#include "control/audit.h"
+#include "control/holding.h"
+#include "store/state_db.h"
 
 namespace gpuyard::store {
 
@@ -56,10 +57,10 @@ CREATE INDEX control_audit_by_source ON control_audit(source, number);
 // A holding of a kind or with a value that this program does not know is an error: it would be left
 // in force for ever.
 Result<std::vector<control::Holding>> load_control(Database&);
-Result<void> save_control(Database&, const control::Entry&);
+Result<void> save_control(Database&, const control::ControlEntry&);
 Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuestion&);
 
-class ControlDb final : public control::Archive {
+class ControlDb final : public control::ControlArchive {
  public:
   // These outlive it.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
@@ -69,7 +70,7 @@ class ControlDb final : public control::Archive {
   ControlDb& operator=(const ControlDb&) = delete;
 
   bool load(std::function<void(Result<std::vector<control::Holding>>)> loaded) override;
-  bool save(control::Entry, control::When, Kept kept) override;
+  bool save(control::ControlEntry, control::When, Kept kept) override;
   bool audit(control::AuditQuestion,
              std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
@@ -78,11 +79,11 @@ class ControlDb final : public control::Archive {
 
  private:
   struct Waiting {
-    control::Entry entry;
+    control::ControlEntry entry;
     Kept kept;
   };
 
-  bool save_now(control::Entry, const Kept& kept);
+  bool save_now(control::ControlEntry, const Kept& kept);
   void keep_waiting();
 
   Loop& loop_;

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
@@ -71,7 +71,7 @@ class ControlDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  void save(control::Entry entry) {
+  void save(control::ControlEntry entry) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(entry), When::now,
                          [&](const Result<void>& done) { saved = done.ok(); }));
@@ -162,8 +162,8 @@ TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
 
 TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   using Source = AuditEntry::Source;
-  using control::Archive;
-  fill_audit(Archive::kAuditKept);
+  using control::ControlArchive;
+  fill_audit(ControlArchive::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.at = WallTime(std::chrono::days(100));
   for (const Source source : {Source::user, Source::administrator, Source::lease, Source::refused,
@@ -174,28 +174,28 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   entry.source = Source::administrator;
   entry.at += std::chrono::days(1);  // the day before is the one that counts
   save({{}, {}, entry});
-  EXPECT_EQ(kept_of(Source::user), Archive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::administrator), Archive::kAuditKept);
-  EXPECT_EQ(kept_of(Source::lease), Archive::kAuditKept / 2);
-  EXPECT_EQ(kept_of(Source::refused), Archive::kRefusalsKept);
-  EXPECT_EQ(kept_of(Source::refused_over_tcp), Archive::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::user), ControlArchive::kAuditKept);
+  EXPECT_EQ(kept_of(Source::administrator), ControlArchive::kAuditKept);
+  EXPECT_EQ(kept_of(Source::lease), ControlArchive::kAuditKept / 2);
+  EXPECT_EQ(kept_of(Source::refused), ControlArchive::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlArchive::kRefusalsKept);
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
 }
 
 TEST_F(ControlDbTest, WhatAdministratorsDidIsKeptForATime) {
-  using control::Archive;
-  fill_audit(Archive::kAuditKept);
+  using control::ControlArchive;
+  fill_audit(ControlArchive::kAuditKept);
   AuditEntry entry = audit("new", "GPU-0");
   entry.source = AuditEntry::Source::administrator;
   entry.at = WallTime(std::chrono::days(89));
   save({{}, {}, entry});
-  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept + 1);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + 1);
   entry.at = WallTime(std::chrono::days(20'000));  // a clock that is wrong once
   save({{}, {}, entry});
-  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept + 2);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept + 2);
   entry.at = WallTime(std::chrono::days(91));
   save({{}, {}, entry});
-  EXPECT_EQ(kept_of(entry.source), Archive::kAuditKept);
+  EXPECT_EQ(kept_of(entry.source), ControlArchive::kAuditKept);
 }
 
 TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
@@ -205,7 +205,7 @@ TEST_F(ControlDbTest, WhatIsToBeKeptSoonIsKeptTogetherAfterAMoment) {
   ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, count));
   worker_.run_all();
   EXPECT_EQ(kept, 0);
-  loop_.advance(control::Archive::kSoon);
+  loop_.advance(control::ControlArchive::kSoon);
   EXPECT_EQ(worker_.waiting(), 1U);
   worker_.run_all();
   EXPECT_EQ(kept, 2);
@@ -222,7 +222,7 @@ TEST_F(ControlDbTest, AHoldingThatIsPutNowIsNotOverwrittenByAnOlderOne) {
   ASSERT_TRUE(db_.save({limits(), {}, {}}, When::now, count));
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
-  loop_.advance(control::Archive::kSoon);
+  loop_.advance(control::ControlArchive::kSoon);
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
@@ -233,7 +233,7 @@ TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
   const auto nobody = [](const Result<void>&) {};
   ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, nobody));
   ASSERT_TRUE(db_.save({{}, limits(), {}}, When::now, nobody));
-  loop_.advance(control::Archive::kSoon);
+  loop_.advance(control::ControlArchive::kSoon);
   worker_.run_all();
   EXPECT_TRUE(load()->empty());
 }

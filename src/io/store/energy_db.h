@@ -1,8 +1,8 @@
 // The books of energy in state.db.
 #pragma once
 
-#include "energy/books.h"
-#include "store/state_store.h"
+#include "energy/meter.h"
+#include "store/state_db.h"
 
 namespace gpuyard::store {
 
@@ -50,7 +50,7 @@ CREATE TABLE energy_window_gpus(
 Result<energy::Books> load_energy(Database&);
 Result<void> save_energy(Database&, const energy::Changes&);
 
-class EnergyDb final : public energy::Archive {
+class EnergyDb final : public energy::EnergyArchive {
  public:
   // The store outlives this.
   explicit EnergyDb(StateStore& store) : store_(store) {}

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "history/series.h"
+#include "history/rings.h"
 
 namespace gpuyard::store {
 namespace {

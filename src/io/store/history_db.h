@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "history/store.h"
+#include "history/history.h"
 #include "store/history_tables.h"
 
 namespace gpuyard::store {

@@ -11,7 +11,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
-#include "history/series.h"
+#include "history/rings.h"
 
 namespace gpuyard::store {
 namespace {

@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "history/block.h"
-#include "history/series.h"
+#include "history/rings.h"
 
 namespace gpuyard::store {
 namespace {
@@ -30,22 +30,14 @@ constexpr const char* kTables = R"(
     PRIMARY KEY(series, run, hour_ms)) WITHOUT ROWID;
 )";
 
+constexpr auto kStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
+
 Blob as_blob(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
 std::string_view as_text(Blob blob) {
   return {reinterpret_cast<const char*>(blob.data()), blob.size()};
-}
-
-// Runs a statement that gives no rows, with these parameters.
-template <class... Values>
-Result<void> run(Database& database, std::string_view text, const Values&... values) {
-  auto statement = database.prepare(text);
-  if (!statement) return std::move(statement).error();
-  int parameter = 0;
-  (statement->bind(++parameter, values), ...);
-  return statement->run();
 }
 
 }  // namespace
@@ -68,57 +60,40 @@ Result<std::int64_t> HistoryTables::present(const DaemonRun& present) {
                   "ON CONFLICT(boot, first_ms) DO UPDATE SET wall_offset_ms=?2, last_ms=?4",
                   boot, present.wall_offset_ms, present.first_ms, present.last_ms);
   if (!made) return std::move(made).error();
-  auto query = database_.prepare("SELECT id FROM runs WHERE boot=? AND first_ms=?");
+  auto query =
+      prepare(database_, "SELECT id FROM runs WHERE boot=? AND first_ms=?", boot, present.first_ms);
   if (!query) return std::move(query).error();
-  query->bind(1, boot).bind(2, present.first_ms);
   const auto row = query->step();
   if (!row) return row.error();
   const std::int64_t id = query->integer(0);
-  if (auto put = put_steps(id, present.steps); !put) return std::move(put).error();
+  auto put = run_for_each(database_, "INSERT OR REPLACE INTO clock_steps VALUES(?,?,?)",
+                          present.steps, [&](auto& columns, auto& step) {
+                            columns(id);
+                            kStep(columns, step);
+                          });
+  if (!put) return std::move(put).error();
   return id;
 }
 
-Result<void> HistoryTables::put_steps(std::int64_t run_id,
-                                      const std::vector<history::ClockStep>& steps) {
-  for (const history::ClockStep& step : steps) {
-    if (auto put = run(database_, "INSERT OR REPLACE INTO clock_steps VALUES(?,?,?)", run_id,
-                       step.at_ms, step.by_ms);
-        !put) {
-      return put;
-    }
-  }
-  return {};
-}
-
 Result<std::vector<history::ClockStep>> HistoryTables::steps_of(std::int64_t run_id) {
-  auto query = database_.prepare("SELECT at_ms, by_ms FROM clock_steps WHERE run=? ORDER BY at_ms");
-  if (!query) return std::move(query).error();
-  query->bind(1, run_id);
   std::vector<history::ClockStep> steps;
-  for (;;) {
-    const auto row = query->step();
-    if (!row) return row.error();
-    if (!*row) return steps;
-    steps.push_back({query->integer(0), query->integer(1)});
-  }
+  auto read =
+      read_into(steps, database_, "SELECT at_ms, by_ms FROM clock_steps WHERE run=? ORDER BY at_ms",
+                kStep, run_id);
+  if (!read) return std::move(read).error();
+  return steps;
 }
 
 Result<std::vector<StoredRun>> HistoryTables::runs() {
-  auto query =
-      database_.prepare("SELECT id, boot, wall_offset_ms, first_ms, last_ms FROM runs ORDER BY id");
-  if (!query) return std::move(query).error();
   std::vector<StoredRun> runs;
-  for (;;) {
-    const auto row = query->step();
-    if (!row) return row.error();
-    if (!*row) break;
-    runs.push_back({query->integer(0),
-                    {std::string(query->text(1)),
-                     query->integer(2),
-                     {},
-                     query->integer(3),
-                     query->integer(4)}});
-  }
+  auto read = each_row(database_,
+                       "SELECT id, boot, wall_offset_ms, first_ms, last_ms FROM runs ORDER BY id",
+                       [&](const Statement& row) {
+                         StoredRun& one = runs.emplace_back();
+                         RowReader{row}(one.id, one.run.boot_id, one.run.wall_offset_ms,
+                                        one.run.first_ms, one.run.last_ms);
+                       });
+  if (!read) return std::move(read).error();
   for (StoredRun& one : runs) {
     auto steps = steps_of(one.id);
     if (!steps) return std::move(steps).error();
@@ -128,11 +103,9 @@ Result<std::vector<StoredRun>> HistoryTables::runs() {
 }
 
 Result<std::optional<std::int64_t>> HistoryTables::series_id(const history::SeriesKey& key) {
-  auto query = database_.prepare("SELECT id FROM series WHERE uuid=? AND metric=? AND element=?");
+  auto query = prepare(database_, "SELECT id FROM series WHERE uuid=? AND metric=? AND element=?",
+                       key.uuid, key.metric, key.element);
   if (!query) return std::move(query).error();
-  query->bind(1, std::string_view(key.uuid))
-      .bind(2, std::string_view(key.metric))
-      .bind(3, std::int64_t{key.element});
   const auto row = query->step();
   if (!row) return row.error();
   return *row ? std::optional(query->integer(0)) : std::nullopt;
@@ -142,9 +115,8 @@ Result<std::int64_t> HistoryTables::make_series(const history::SeriesKey& key) {
   const auto known = series_id(key);
   if (!known) return known.error();
   if (*known) return **known;
-  if (auto made =
-          run(database_, "INSERT INTO series(uuid, metric, element) VALUES(?,?,?)",
-              std::string_view(key.uuid), std::string_view(key.metric), std::int64_t{key.element});
+  if (auto made = run(database_, "INSERT INTO series(uuid, metric, element) VALUES(?,?,?)",
+                      key.uuid, key.metric, key.element);
       !made) {
     return std::move(made).error();
   }
@@ -175,11 +147,12 @@ Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const histor
   const auto series = series_id(key);
   if (!series) return series.error();
   if (!*series) return out;
-  auto query = database_.prepare(
-      "SELECT points FROM minutes WHERE series=? AND run=? AND hour_ms>=? AND hour_ms<? "
-      "ORDER BY hour_ms");
+  auto query =
+      prepare(database_,
+              "SELECT points FROM minutes WHERE series=? AND run=? AND hour_ms>=? AND hour_ms<? "
+              "ORDER BY hour_ms",
+              **series, run_id, span_begin(from_ms, kHourMs), until_ms);
   if (!query) return std::move(query).error();
-  query->bind(1, **series).bind(2, run_id).bind(3, span_begin(from_ms, kHourMs)).bind(4, until_ms);
   for (;;) {
     const auto row = query->step();
     if (!row) return row.error();
@@ -198,12 +171,8 @@ Result<void> HistoryTables::forget_beyond(std::int64_t kept_ms) {
   auto remove = database_.prepare("DELETE FROM minutes WHERE series=? AND run=? AND hour_ms<?");
   if (!series || !remove) return std::move(!series ? series : remove).error();
   std::vector<std::int64_t> ids;
-  for (;;) {
-    const auto row = series->step();
-    if (!row) return row.error();
-    if (!*row) break;
-    ids.push_back(series->integer(0));
-  }
+  auto read = each_row(*series, [&](const Statement& row) { ids.push_back(row.integer(0)); });
+  if (!read) return read;
   for (const StoredRun& one : *all | std::views::reverse) {
     const std::int64_t before_ms = kept_ms > 0 ? one.run.last_ms - kept_ms - kHourMs : INT64_MAX;
     kept_ms -= one.run.last_ms - one.run.first_ms;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "history/store.h"
+#include "history/history.h"
 #include "store/sqlite.h"
 
 namespace gpuyard::store {
@@ -45,7 +45,6 @@ class HistoryTables {
   // Nothing: it is not there.
   Result<std::optional<std::int64_t>> series_id(const history::SeriesKey&);
   Result<std::int64_t> make_series(const history::SeriesKey&);
-  Result<void> put_steps(std::int64_t run, const std::vector<history::ClockStep>&);
   Result<std::vector<history::ClockStep>> steps_of(std::int64_t run);
   Database database_;
 };

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "store/lease_db.h"
 #include "store/lease_history_for_tests.h"

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/sqlite.h"
+
 namespace gpuyard::store {
 namespace {
 
-using lease::Entry;
 using lease::Lease;
+using lease::LeaseEntry;
 
 Error too_much() {
   return {Errc::busy, "too much waits for the disk"};
@@ -21,7 +23,7 @@ Error out_of_order() {
 
 void LeaseDb::Told::take(const LeaseBook& book) {
   *this = {};
-  Entry entry;
+  LeaseEntry entry;
   entry.leases = book.kept.leases;
   entry.cordoned = book.kept.cordons;
   entry.last_ticket = book.kept.last_ticket;
@@ -29,7 +31,7 @@ void LeaseDb::Told::take(const LeaseBook& book) {
   take(entry, book.entries);
 }
 
-void LeaseDb::Told::take(const Entry& entry, std::uint64_t number) {
+void LeaseDb::Told::take(const LeaseEntry& entry, std::uint64_t number) {
   for (const Lease& lease : entry.leases) {
     if (lease.state == lease::State::ended) {
       leases.erase(lease.id);
@@ -46,8 +48,8 @@ void LeaseDb::Told::take(const Entry& entry, std::uint64_t number) {
   entries = number;
 }
 
-Entry LeaseDb::Told::all() const {
-  Entry entry;
+LeaseEntry LeaseDb::Told::all() const {
+  LeaseEntry entry;
   for (const auto& [id, lease] : leases) entry.leases.push_back(lease);
   for (const auto& [gpu, cordon] : cordons) entry.cordoned.push_back(cordon);
   entry.last_ticket = last_ticket;
@@ -65,11 +67,9 @@ bool LeaseDb::load(Loaded loaded) {
         const bool nonsense = !*answer && answer->error().code == Errc::conflict;
         return *answer || nonsense ? Result<void>() : answer->error();
       },
-      [this, alive = std::weak_ptr(self_), answer,
-       loaded = std::move(loaded)](const Result<void>& done) {
-        if (alive.expired()) return;
+      here_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
         on_loaded(done ? std::move(*answer) : Result<LeaseBook>(done.error()), loaded);
-      });
+      }));
 }
 
 void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
@@ -79,7 +79,7 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   if (book->successor) {
     // How far the corrupt one had counted is not known; this is further than one grant in each
     // millisecond could have come.
-    Entry entry;
+    LeaseEntry entry;
     entry.last_fence = static_cast<lease::Fence>(loop_.wall().time_since_epoch().count());
     return begin_anew(std::move(entry), loaded);
   }
@@ -88,24 +88,23 @@ void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   loaded(std::move(book->kept));
 }
 
-void LeaseDb::begin_anew(Entry entry, const Loaded& loaded) {
+void LeaseDb::begin_anew(LeaseEntry entry, const Loaded& loaded) {
   entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
-      [entry = std::make_shared<const Entry>(std::move(entry)),
+      [entry = std::make_shared<const LeaseEntry>(std::move(entry)),
        number = told_.entries + 1](Database& database) -> Result<void> {
         if (auto done = forget_leases(database); !done) return done;
         return save_leases(database, *entry, number);
       },
-      [this, alive = std::weak_ptr(self_), loaded](const Result<void>& done) {
-        if (alive.expired()) return;
+      here_.guard([this, loaded](const Result<void>& done) {
         if (!done) return loaded(done.error());
         if (!load(loaded)) loaded(too_much());
-      });
+      }));
   if (!taken) loaded(too_much());
 }
 
-bool LeaseDb::save(Entry entry, Saved kept) {
-  const auto shared = std::make_shared<const Entry>(std::move(entry));
+bool LeaseDb::save(LeaseEntry entry, Saved kept) {
+  const auto shared = std::make_shared<const LeaseEntry>(std::move(entry));
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = asked_ + 1;
   const bool taken = store_.run(
@@ -115,17 +114,16 @@ bool LeaseDb::save(Entry entry, Saved kept) {
         *in_order = *before + 1 == number;
         return *in_order ? save_leases(database, *shared, number) : Result<void>();
       },
-      [this, alive = std::weak_ptr(self_), shared, in_order, number,
-       kept = std::move(kept)](const Result<void>& done) {
-        if (alive.expired()) return;
-        const Result<void> told = done && !*in_order ? Result<void>(out_of_order()) : done;
-        if (told) {
-          told_.take(*shared, number);
-        } else {
-          asked_ = kUntilItIsRead;  // also if the disk has it: nobody knows that yet
-        }
-        kept(told);
-      },
+      here_.guard(
+          [this, shared, in_order, number, kept = std::move(kept)](const Result<void>& done) {
+            const Result<void> told = done && !*in_order ? Result<void>(out_of_order()) : done;
+            if (told) {
+              told_.take(*shared, number);
+            } else {
+              asked_ = kUntilItIsRead;  // also if the disk has it: nobody knows that yet
+            }
+            kept(told);
+          }),
       Durability::full);
   if (taken && asked_ != kUntilItIsRead) asked_ = number;
   return taken;

@@ -9,13 +9,15 @@
 
 #include "base/loop.h"
 #include "lease/archive.h"
+#include "lease/lease.h"
 #include "store/lease_tables.h"
-#include "store/state_store.h"
+#include "store/sqlite.h"
+#include "store/state_db.h"
 
 namespace gpuyard::store {
 
 // Every entry is synced: a grant must be, and the others share its group.
-class LeaseDb final : public lease::Archive {
+class LeaseDb final : public lease::LeaseArchive {
  public:
   using Loaded = std::function<void(Result<lease::Kept>)>;
   using Saved = std::function<void(const Result<void>&)>;
@@ -28,7 +30,7 @@ class LeaseDb final : public lease::Archive {
   bool load(Loaded loaded) override;
   // After an error nothing is kept that was asked for before the next load(): a later entry may
   // stand on the one that is missing.
-  bool save(lease::Entry, Saved kept) override;
+  bool save(lease::LeaseEntry, Saved kept) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
@@ -41,13 +43,13 @@ class LeaseDb final : public lease::Archive {
     std::uint64_t entries = 0;
 
     void take(const LeaseBook&);
-    void take(const lease::Entry&, std::uint64_t number);
-    lease::Entry all() const;
+    void take(const lease::LeaseEntry&, std::uint64_t number);
+    lease::LeaseEntry all() const;
   };
 
   void on_loaded(Result<LeaseBook>, const Loaded&);
   // Makes the file hold this, and only this, and loads it.
-  void begin_anew(lease::Entry, const Loaded& loaded);
+  void begin_anew(lease::LeaseEntry, const Loaded& loaded);
 
   const Loop& loop_;
   StateStore& store_;
@@ -55,7 +57,7 @@ class LeaseDb final : public lease::Archive {
   // No entry has the number that follows.
   static constexpr std::uint64_t kUntilItIsRead = UINT64_MAX - 1;
   std::uint64_t asked_ = 0;  // the number of the last entry that was asked to be kept
-  std::shared_ptr<LeaseDb*> self_ = std::make_shared<LeaseDb*>(this);
+  Lifetime here_;
 };
 
 }  // namespace gpuyard::store

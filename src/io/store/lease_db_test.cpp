@@ -9,7 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop.h"
+#include "base/manual_loop_for_tests.h"
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
@@ -17,13 +17,13 @@
 namespace gpuyard::store {
 namespace {
 
-using lease::Archive;
 using lease::Binding;
 using lease::Cordon;
 using lease::Ending;
 using lease::Event;
 using lease::Kept;
 using lease::Lease;
+using lease::LeaseArchive;
 using lease::State;
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -57,14 +57,14 @@ class LeaseDbTest : public ::testing::Test {
     worker_.run_all();
     return loaded.value_or(Error{});
   }
-  Result<void> save(lease::Entry entry) {
+  Result<void> save(lease::LeaseEntry entry) {
     std::optional<Result<void>> saved;
     EXPECT_TRUE(db_->save(std::move(entry), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
     return saved.value_or(Error{});
   }
-  static lease::Entry entry(std::vector<Lease> leases) {
-    lease::Entry entry;
+  static lease::LeaseEntry entry(std::vector<Lease> leases) {
+    lease::LeaseEntry entry;
     entry.leases = std::move(leases);
     return entry;
   }
@@ -213,11 +213,11 @@ TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
   ASSERT_TRUE(load());
   const Cordon first{"GPU-0", "uid 0", "smells of smoke", WallTime(milliseconds(5))};
   const Cordon second{"GPU-1", "uid 0", "", WallTime(milliseconds(6))};
-  lease::Entry entry;
+  lease::LeaseEntry entry;
   entry.cordoned = {second, first};
   ASSERT_TRUE(save(entry));
   EXPECT_EQ(load()->cordons, (std::vector{first, second}));
-  lease::Entry off;
+  lease::LeaseEntry off;
   off.uncordoned = {"GPU-0", "GPU-7"};
   ASSERT_TRUE(save(off));
   EXPECT_EQ(load()->cordons, std::vector{second});
@@ -225,11 +225,11 @@ TEST_F(LeaseDbTest, CordonsComeBackUntilTheyAreTakenOff) {
 
 TEST_F(LeaseDbTest, CountersNeverGoBack) {
   ASSERT_TRUE(load());
-  lease::Entry counted;
+  lease::LeaseEntry counted;
   counted.last_ticket = 9;
   counted.last_fence = 7;
   ASSERT_TRUE(save(counted));
-  ASSERT_TRUE(save(lease::Entry{}));
+  ASSERT_TRUE(save(lease::LeaseEntry{}));
   counted.last_ticket = 8;
   ASSERT_TRUE(save(counted));
   restart();
@@ -248,11 +248,11 @@ TEST_F(LeaseDbTest, TheCountersKnowTheLeasesThatAreKept) {
 TEST_F(LeaseDbTest, WhatIsForgottenIsGone) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("over", 1, loop_.wall()), held("goes on", 2, "GPU-1")})));
-  lease::Entry forgets;
+  lease::LeaseEntry forgets;
   forgets.forgotten = {"over", "never was"};
   ASSERT_TRUE(save(forgets));
   EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
-  lease::Entry again = entry({held("over", 3, "GPU-2")});
+  lease::LeaseEntry again = entry({held("over", 3, "GPU-2")});
   again.forgotten = {"over"};
   ASSERT_TRUE(save(again));
   EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
@@ -263,9 +263,9 @@ TEST_F(LeaseDbTest, TheJournalIsInOrderAndOfOneLeaseIfWanted) {
   const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
   const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
   const Event other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
-  lease::Entry first;
+  lease::LeaseEntry first;
   first.events = {asked};
-  lease::Entry second;
+  lease::LeaseEntry second;
   second.events = {granted, other};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(save(second));
@@ -280,8 +280,8 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
       "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"
       "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
       "INSERT INTO lease_events VALUES(" +
-      std::to_string(Archive::kEventsKept) + ",'last',0,'','','')");
-  lease::Entry entry;
+      std::to_string(LeaseArchive::kEventsKept) + ",'last',0,'','','')");
+  lease::LeaseEntry entry;
   entry.events = {{"new", {}, "asked"}};
   ASSERT_TRUE(save(entry));
   const auto all = events("");
@@ -358,7 +358,7 @@ TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
 
 TEST_F(LeaseDbTest, AFileThatGoesCorruptLosesNothingThatWasTold) {
   ASSERT_TRUE(load());
-  lease::Entry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
+  lease::LeaseEntry first = entry({held("a", 1, "GPU-0"), ended("b", 2, loop_.wall())});
   first.cordoned = {{"GPU-7", "uid 0", "broken", WallTime(milliseconds(1))}};
   ASSERT_TRUE(save(first));
   ASSERT_TRUE(store_->run([](Database&) -> Result<void> { return Error{Errc::unavailable, "no"}; },

@@ -30,7 +30,7 @@ class LeaseHistory {
   }
 
   // One more thing happens. An entry without leases and cordons: nothing did.
-  lease::Entry next() {
+  lease::LeaseEntry next() {
     now_ += std::chrono::milliseconds(below(random_, 5000));
     switch (below(random_, 10)) {
       case 0:
@@ -167,7 +167,7 @@ class LeaseHistory {
   lease::Core core_{lease::Fairness{false, 0, true}};
   std::map<lease::Ticket, lease::Lease> leases_;
   std::set<DeviceId> cordoned_;
-  lease::Entry entry_;
+  lease::LeaseEntry entry_;
 };
 
 }  // namespace gpuyard::store

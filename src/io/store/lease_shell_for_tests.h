@@ -30,7 +30,7 @@ class LeaseShell {
     std::size_t step;
   };
 
-  LeaseShell(Random& random, ManualLoop& loop, lease::Archive& archive, Machine& machine,
+  LeaseShell(Random& random, ManualLoop& loop, lease::LeaseArchive& archive, Machine& machine,
              std::function<std::size_t()> step)
       : random_(random),
         loop_(loop),

@@ -6,74 +6,92 @@
 
 #include <fmt/format.h>
 
-#include "store/rows.h"
+#include "store/sqlite.h"
 #include "store/state_db.h"
 
 namespace gpuyard::store {
 namespace {
 
-using lease::Archive;
 using lease::Cordon;
-using lease::Entry;
 using lease::Event;
 using lease::Kept;
 using lease::Lease;
+using lease::LeaseArchive;
+using lease::LeaseEntry;
+using lease::Process;
 
 constexpr std::string_view kLastTicket = "last_ticket";
 constexpr std::string_view kLastFence = "last_fence";
 constexpr std::string_view kEntries = "entries";
 
+constexpr std::string_view kLeaseColumns =
+    "id, uid, state, ending, why, ticket, fence, passed, overdue, gpus, processes, boot_id, "
+    "asked_ns, granted_ns, until_ns, asked_ms, granted_ms, let_go_ms, ended_ms, wanted_gpus, "
+    "wanted_free_bytes, wanted_model, wanted_among, longest_ns, patience_ns, binding, ttl_ns, note";
+
+using Pairs = std::vector<std::vector<std::int64_t>>;
+
+Pairs pairs_of(const std::vector<Process>& processes) {
+  Pairs pairs;
+  for (const Process& process : processes) pairs.push_back({process.pid, ns(process.started)});
+  return pairs;
+}
+
+bool are_processes(const Pairs& pairs, std::vector<Process>& processes) {
+  for (const auto& pair : pairs) {
+    if (pair.size() != 2 || !std::in_range<std::uint32_t>(pair[0])) return false;
+    processes.push_back({static_cast<std::uint32_t>(pair[0]), point_of(pair[1])});
+  }
+  return true;
+}
+
+constexpr auto kLease = [](auto& row, auto& lease) {
+  row(lease.id, lease.uid, lease.state, lease.ending, lease.why, lease.ticket, lease.fence,
+      lease.passed, lease.overdue, lease.gpus);
+  row.as(lease.processes, &pairs_of, &are_processes);
+  row(lease.boot_id, lease.asked, lease.granted, lease.until, lease.asked_wall, lease.granted_wall,
+      lease.let_go_wall, lease.ended_wall);
+  auto& wish = lease.wish;
+  row(wish.gpus, wish.min_free_bytes, wish.model, wish.among, wish.longest, wish.patience,
+      wish.binding, wish.ttl, wish.note);
+};
+constexpr auto kEvent = [](auto& row, auto& event) {
+  row(event.lease, event.at, event.what, event.by, event.gpu);
+};
+constexpr auto kCordon = [](auto& row, auto& cordon) {
+  row(cordon.gpu, cordon.by, cordon.reason, cordon.since);
+};
+
 Result<void> add_events(Database& database, const std::vector<Event>& events) {
   if (events.empty()) return {};
-  auto add = database.prepare("INSERT INTO lease_events VALUES(NULL,?,?,?,?,?)");
-  if (!add) return std::move(add).error();
-  for (const Event& event : events) {
-    add->bind(1, event.lease).bind(2, ms(event.at)).bind(3, event.what).bind(4, event.by);
-    if (auto done = add->bind(5, event.gpu).run(); !done) return done;
-  }
-  auto prune = database.prepare(
-      "DELETE FROM lease_events WHERE number <= (SELECT max(number) FROM lease_events) - ?");
-  if (!prune) return std::move(prune).error();
-  return prune->bind(1, Archive::kEventsKept).run();
+  auto added =
+      run_for_each(database, "INSERT INTO lease_events VALUES(NULL,?,?,?,?,?)", events, kEvent);
+  if (!added) return added;
+  return run(database,
+             "DELETE FROM lease_events WHERE number <= (SELECT max(number) FROM lease_events) - ?",
+             LeaseArchive::kEventsKept);
 }
 
 Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
-  if (leases.empty()) return {};
-  static const std::string kPut = [] {
-    std::string parameters = "?";
-    for (int i = 1; i < kLeaseColumnCount; ++i) parameters += ",?";
-    return fmt::format("INSERT OR REPLACE INTO leases({}) VALUES({})", kLeaseColumns, parameters);
-  }();
-  auto put = database.prepare(kPut);
-  if (!put) return std::move(put).error();
-  for (const Lease& lease : leases) {
-    bind_lease(*put, lease);
-    if (auto done = put->run(); !done) return done;
-  }
-  return {};
-}
-
-Result<void> forget(Database& database, const std::vector<std::string>& leases) {
-  if (leases.empty()) return {};
-  auto remove = database.prepare("DELETE FROM leases WHERE id=?");
-  if (!remove) return std::move(remove).error();
-  for (const std::string& id : leases) {
-    if (auto done = remove->bind(1, id).run(); !done) return done;
-  }
-  return {};
+  static const std::string kPut =
+      fmt::format("INSERT OR REPLACE INTO leases({}) VALUES(?{})", kLeaseColumns, [] {
+        std::string more;
+        for (const char c : kLeaseColumns) more += c == ',' ? ",?" : "";
+        return more;
+      }());
+  return run_for_each(database, kPut, leases, kLease);
 }
 
 // Never back: what a lease on the disk has was given out.
 Result<void> raise_counter(Database& database, std::string_view name, std::uint64_t value) {
   if (value == 0) return {};
-  auto raise = database.prepare(
-      "INSERT INTO lease_counters VALUES(?,?) "
-      "ON CONFLICT(name) DO UPDATE SET value = max(value, excluded.value)");
-  if (!raise) return std::move(raise).error();
-  return raise->bind(1, name).bind(2, static_cast<std::int64_t>(value)).run();
+  return run(database,
+             "INSERT INTO lease_counters VALUES(?,?) "
+             "ON CONFLICT(name) DO UPDATE SET value = max(value, excluded.value)",
+             name, value);
 }
 
-Result<void> raise_counters(Database& database, const Entry& entry) {
+Result<void> raise_counters(Database& database, const LeaseEntry& entry) {
   lease::Ticket ticket = entry.last_ticket;
   lease::Fence fence = entry.last_fence;
   for (const Lease& lease : entry.leases) {
@@ -84,19 +102,12 @@ Result<void> raise_counters(Database& database, const Entry& entry) {
   return raise_counter(database, kLastFence, fence);
 }
 
-Result<void> put_cordons(Database& database, const Entry& entry) {
-  auto remove = database.prepare("DELETE FROM lease_cordons WHERE gpu=?");
-  if (!remove) return std::move(remove).error();
-  for (const DeviceId& gpu : entry.uncordoned) {
-    if (auto done = remove->bind(1, gpu).run(); !done) return done;
-  }
-  auto put = database.prepare("INSERT OR REPLACE INTO lease_cordons VALUES(?,?,?,?)");
-  if (!put) return std::move(put).error();
-  for (const Cordon& cordon : entry.cordoned) {
-    put->bind(1, cordon.gpu).bind(2, cordon.by).bind(3, cordon.reason).bind(4, ms(cordon.since));
-    if (auto done = put->run(); !done) return done;
-  }
-  return {};
+Result<void> put_cordons(Database& database, const LeaseEntry& entry) {
+  auto removed =
+      run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?", entry.uncordoned, kItself);
+  if (!removed) return removed;
+  return run_for_each(database, "INSERT OR REPLACE INTO lease_cordons VALUES(?,?,?,?)",
+                      entry.cordoned, kCordon);
 }
 
 Result<std::vector<Lease>> read_leases(Database& database) {
@@ -106,12 +117,11 @@ Result<std::vector<Lease>> read_leases(Database& database) {
   std::vector<Lease> leases;
   Result<void> sound;
   auto read = each_row(*rows, [&](const Statement& row) {
-    auto lease = lease_of(row);
-    if (lease) {
-      leases.push_back(*std::move(lease));
-    } else if (sound) {
-      sound = std::move(lease).error();
-    }
+    RowReader reader(row);
+    Lease& lease = leases.emplace_back();
+    kLease(reader, lease);
+    if (!sound || reader.fault().empty()) return;
+    sound = Error{Errc::conflict, fmt::format("the lease {}: {}", lease.id, reader.fault())};
   });
   if (!read) return std::move(read).error();
   if (!sound) return std::move(sound).error();
@@ -163,11 +173,8 @@ Result<LeaseBook> read_book(Database& database) {
   if (!leases) return std::move(leases).error();
   book.kept.leases = *std::move(leases);
   auto read =
-      each_row(database, "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu",
-               [&](const Statement& row) {
-                 book.kept.cordons.push_back({std::string(row.text(0)), std::string(row.text(1)),
-                                              std::string(row.text(2)), wall_of(row.integer(3))});
-               });
+      read_into(book.kept.cordons, database,
+                "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu", kCordon);
   if (read) read = read_counters(database, book);
   if (!read) return std::move(read).error();
   if (book.entries == 0) book.successor = corrupt_beside(database.path());
@@ -187,18 +194,17 @@ Result<LeaseBook> load_leases(Database& database) {
 }
 
 Result<std::uint64_t> count_entries(Database& database) {
-  std::uint64_t entries = 0;
-  auto read =
-      each_row(database, "SELECT value FROM lease_counters WHERE name = 'entries'",
-               [&](const Statement& row) { entries = static_cast<std::uint64_t>(row.integer(0)); });
-  if (!read) return std::move(read).error();
-  return entries;
+  const auto entries = database.number("SELECT value FROM lease_counters WHERE name = 'entries'");
+  if (!entries) return entries.error();
+  return static_cast<std::uint64_t>(*entries);
 }
 
-Result<void> save_leases(Database& database, const Entry& entry, std::uint64_t number) {
+Result<void> save_leases(Database& database, const LeaseEntry& entry, std::uint64_t number) {
   if (auto done = add_events(database, entry.events); !done) return done;
   // An id that is forgotten may be another lease's in the same entry.
-  if (auto done = forget(database, entry.forgotten); !done) return done;
+  auto forgotten =
+      run_for_each(database, "DELETE FROM leases WHERE id=?", entry.forgotten, kItself);
+  if (!forgotten) return forgotten;
   if (auto done = put_leases(database, entry.leases); !done) return done;
   if (auto done = raise_counters(database, entry); !done) return done;
   if (auto done = raise_counter(database, kEntries, number); !done) return done;
@@ -211,16 +217,12 @@ Result<void> forget_leases(Database& database) {
 
 Result<std::vector<Event>> load_lease_events(Database& database, const std::string& lease,
                                              std::int64_t most) {
-  auto rows = database.prepare(
-      "SELECT lease, at_ms, what, by, gpu FROM lease_events WHERE ?1 = '' OR lease = ?1 "
-      "ORDER BY number DESC LIMIT ?2");
-  if (!rows) return std::move(rows).error();
-  rows->bind(1, lease).bind(2, most);
   std::vector<Event> events;
-  auto read = each_row(*rows, [&](const Statement& row) {
-    events.push_back({std::string(row.text(0)), wall_of(row.integer(1)), std::string(row.text(2)),
-                      std::string(row.text(3)), std::string(row.text(4))});
-  });
+  auto read =
+      read_into(events, database,
+                "SELECT lease, at_ms, what, by, gpu FROM lease_events WHERE ?1 = '' OR lease = ?1 "
+                "ORDER BY number DESC LIMIT ?2",
+                kEvent, lease, most);
   if (!read) return std::move(read).error();
   std::ranges::reverse(events);
   return events;

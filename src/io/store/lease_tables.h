@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lease/archive.h"
-#include "store/lease_rows.h"
 #include "store/sqlite.h"
 
 namespace gpuyard::store {
@@ -72,7 +71,7 @@ struct LeaseBook {
 Result<LeaseBook> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
 // As the entry of that number.
-Result<void> save_leases(Database&, const lease::Entry&, std::uint64_t number);
+Result<void> save_leases(Database&, const lease::LeaseEntry&, std::uint64_t number);
 // All leases and cordons; the journal and the counters stay.
 Result<void> forget_leases(Database&);
 // The newest `most` lines of the journal, the oldest of them first; of all leases, or of one.

@@ -5,18 +5,18 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "store/rows.h"
+#include "store/sqlite.h"
 
 namespace gpuyard::store {
 namespace {
 
-using lease::Day;
-using lease::Tally;
-using lease::UseAnswer;
-using lease::UseBy;
-using lease::UseQuestion;
-using lease::UseRow;
-using lease::UseSum;
+using usage::Day;
+using usage::Tally;
+using usage::UseAnswer;
+using usage::UseBy;
+using usage::UseQuestion;
+using usage::UseRow;
+using usage::UseSum;
 
 std::int64_t number_of(Day day) {
   return day.time_since_epoch().count();
@@ -30,22 +30,15 @@ Day day_of(std::int64_t number) {
   return Day(std::chrono::days(number));
 }
 
-UseRow row_of(const Statement& row) {
-  UseRow out{
-      day_of(row.integer(0)), std::string(row.text(1)), std::string(row.text(2)), 0, false, {}};
-  out.simulated = row.integer(3) != 0;
-  out.uid = static_cast<std::uint32_t>(row.integer(4));
-  Tally& tally = out.tally;
-  tally.held = Duration(row.integer(5));
-  tally.counted = Duration(row.integer(6));
-  tally.energy_mj = row.integer(7);
-  tally.estimated_mj = row.integer(8);
-  tally.watched = Duration(row.integer(9));
-  tally.busy_ns = row.integer(10);
-  tally.peak_bytes = optional_integer(row, 11);
-  out.fence = static_cast<std::uint64_t>(row.integer(12));
-  return out;
-}
+constexpr auto kUse = [](auto& row, auto& use) {
+  row.as(use.day, &number_of, [](std::int64_t number, Day& day) {
+    day = day_of(number);
+    return true;
+  });
+  auto& tally = use.tally;
+  row(use.lease, use.gpu, use.simulated, use.fence, use.uid, tally.held, tally.counted,
+      tally.energy_mj, tally.estimated_mj, tally.watched, tally.busy_ns, tally.peak_bytes);
+};
 
 struct Grouping {
   const char* key;
@@ -54,17 +47,9 @@ struct Grouping {
 };
 
 Grouping grouping_of(UseBy by) {
-  switch (by) {
-    case UseBy::day:
-      return {"day", "NULL", "day,"};
-    case UseBy::gpu:
-      return {"gpu", "NULL", ""};
-    case UseBy::lease:
-      return {"lease", "uid", ""};
-    case UseBy::user:
-      break;
-  }
-  return {"uid", "uid", ""};
+  if (by == UseBy::day) return {"day", "NULL", "day,"};
+  if (by == UseBy::gpu) return {"gpu", "NULL", ""};
+  return {by == UseBy::lease ? "lease" : "uid", "uid", ""};
 }
 
 // The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
@@ -106,18 +91,21 @@ UseSum sum_of(const Statement& row, UseBy by) {
   if (const double watched = row.real(6); watched > 0) {
     sum.mean_utilization_percent = row.real(7) / watched;
   }
-  sum.peak_bytes = optional_integer(row, 8);
+  if (!row.is_null(8)) sum.peak_bytes = row.integer(8);
   sum.leases = row.integer(9);
   return sum;
 }
 
 Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
   const auto [key, uid, order] = grouping_of(question.by);
+  const std::int64_t since = number_of(question.since);
   UseAnswer answer;
-  auto leased = database.prepare(fmt::format(
-      "SELECT {}, {}, {} lease<>'' GROUP BY 1 ORDER BY {} held DESC, 1", key, uid, kSums, order));
+  auto leased =
+      prepare(database,
+              fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY 1 ORDER BY {} held DESC, 1", key,
+                          uid, kSums, order),
+              since, question.simulated);
   if (!leased) return std::move(leased).error();
-  leased->bind(1, number_of(question.since)).bind(2, std::int64_t{question.simulated});
   auto read = each_row(*leased, [&](const Statement& row) {
     if (answer.sums.size() == UseAnswer::kMost) {
       ++answer.left_out;
@@ -126,9 +114,9 @@ Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
     }
   });
   if (!read) return std::move(read).error();
-  auto unleased = database.prepare(fmt::format("SELECT '', NULL, {} lease=''", kSums));
+  auto unleased = prepare(database, fmt::format("SELECT '', NULL, {} lease=''", kSums), since,
+                          question.simulated);
   if (!unleased) return std::move(unleased).error();
-  unleased->bind(1, number_of(question.since)).bind(2, std::int64_t{question.simulated});
   read = each_row(*unleased, [&](const Statement& row) {
     answer.unleased = sum_of(row, UseBy::lease);
     answer.unleased.leases = 0;
@@ -141,36 +129,25 @@ Result<UseAnswer> sum_rows(Database& database, const UseQuestion& question) {
 
 Result<std::vector<UseRow>> load_use(Database& database, Day since,
                                      const std::set<std::string>& leases) {
-  auto select = database.prepare(
-      "SELECT day, lease, gpu, simulated, uid, held_ns, counted_ns, energy_mj, estimated_mj, "
-      "watched_ns, busy_ns, peak_bytes, fence FROM lease_use WHERE day>=?");
+  auto select =
+      prepare(database,
+              "SELECT day, lease, gpu, simulated, fence, uid, held_ns, counted_ns, energy_mj, "
+              "estimated_mj, watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?",
+              number_of(since));
   if (!select) return std::move(select).error();
-  select->bind(1, number_of(since));
   std::vector<UseRow> rows;
   auto read = each_row(*select, [&](const Statement& row) {
     const std::string_view lease = row.text(1);
-    if (lease.empty() || leases.contains(std::string(lease))) rows.push_back(row_of(row));
+    if (lease.empty() || leases.contains(std::string(lease)))
+      rows.push_back(record_of<UseRow>(row, kUse));
   });
   if (!read) return std::move(read).error();
   return rows;
 }
 
 Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
-  auto put =
-      database.prepare("INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)");
-  if (!put) return std::move(put).error();
-  for (const UseRow& row : rows) {
-    const Tally& tally = row.tally;
-    put->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
-    put->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
-    put->bind(6, std::int64_t{row.uid});
-    put->bind(7, std::int64_t{tally.held.count()}).bind(8, std::int64_t{tally.counted.count()});
-    put->bind(9, tally.energy_mj).bind(10, tally.estimated_mj);
-    put->bind(11, std::int64_t{tally.watched.count()}).bind(12, tally.busy_ns);
-    bind_optional(*put, 13, tally.peak_bytes);
-    if (auto done = put->run(); !done) return done;
-  }
-  return {};
+  return run_for_each(
+      database, "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)", rows, kUse);
 }
 
 Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
@@ -197,31 +174,32 @@ Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
 }
 
 Result<void> forget_use(Database& database, std::int64_t days) {
-  auto remove = database.prepare(
+  constexpr std::int64_t kAtOnce = 4;  // so that no mistake is a great one
+  return run(
+      database,
       "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
       "SELECT MAX(day), 1 FROM lease_use UNION ALL SELECT (SELECT MAX(day) FROM lease_use WHERE "
       "day < newest.day), place + 1 FROM newest WHERE day IS NOT NULL AND place < ?1) "
       "SELECT day FROM newest WHERE place = ?1) AND day IN (SELECT DISTINCT day FROM lease_use "
-      "ORDER BY day LIMIT ?2)");
-  if (!remove) return std::move(remove).error();
-  constexpr std::int64_t kAtOnce = 4;  // so that no mistake is a great one
-  return remove->bind(1, days).bind(2, kAtOnce).run();
+      "ORDER BY day LIMIT ?2)",
+      days, kAtOnce);
 }
 
 Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& growing) {
   const std::string grow = json::to_json(std::vector(growing.begin(), growing.end()));
-  auto most =
-      database.prepare(fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
-                                   "ORDER BY COUNT(*) DESC LIMIT 1",
-                                   kFoldable));
+  auto most = prepare(database,
+                      fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
+                                  "ORDER BY COUNT(*) DESC LIMIT 1",
+                                  kFoldable),
+                      grow);
   if (!most) return std::move(most).error();
-  const auto found = most->bind(1, grow).step();
+  const auto found = most->step();
   if (!found) return found.error();
   if (!*found) return false;
   const std::int64_t uid = most->integer(0);
   const std::int64_t day = most->integer(1);
   // A lease is counted on its last day, at the last of its GPUs.
-  auto fold = database.prepare(fmt::format(
+  const std::string fold = fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
@@ -229,13 +207,11 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
       "lease_use.simulated AND "
       "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
-      kFoldable, kAdd));
-  auto drop = database.prepare(
-      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kFoldable));
-  for (auto* each : {&fold, &drop}) {
-    if (!*each) return std::move(*each).error();
-    auto done = (*each)->bind(1, grow).bind(2, uid).bind(3, day).run();
-    if (!done) return std::move(done).error();
+      kFoldable, kAdd);
+  const std::string drop =
+      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kFoldable);
+  for (const std::string& each : {fold, drop}) {
+    if (auto done = run(database, each, grow, uid, day); !done) return std::move(done).error();
   }
   return true;
 }
@@ -285,9 +261,9 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
 
 }  // namespace
 
-bool LeaseUseDb::save(lease::UseEntry entry, std::function<void(const Result<void>&)> saved) {
+bool LeaseUseDb::save(usage::UseEntry entry, std::function<void(const Result<void>&)> saved) {
   return store_.run(
-      [entry = std::make_shared<const lease::UseEntry>(std::move(entry)), most = most_bytes_,
+      [entry = std::make_shared<const usage::UseEntry>(std::move(entry)), most = most_bytes_,
        folding = folding_](Database& database) -> Result<void> {
         if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
         if (auto done = fold_use(database, entry->folds); !done) return done;

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "base/shares.h"
-#include "lease/use_books.h"
-#include "store/state_store.h"
+#include "store/state_db.h"
+#include "usage/use.h"
 
 namespace gpuyard::store {
 
@@ -62,21 +62,21 @@ ALTER TABLE lease_use_by_fence RENAME TO lease_use;
 CREATE INDEX lease_use_lease ON lease_use(lease);
 )";
 
-Result<std::vector<lease::UseRow>> load_use(Database&, lease::Day since,
+Result<std::vector<usage::UseRow>> load_use(Database&, usage::Day since,
                                             const std::set<std::string>& leases);
-Result<void> save_use(Database&, const std::vector<lease::UseRow>&);
+Result<void> save_use(Database&, const std::vector<usage::UseRow>&);
 // Rows that are kept become part of those that their users' small leases share.
-Result<void> fold_use(Database&, const std::vector<lease::UseRow>&);
+Result<void> fold_use(Database&, const std::vector<usage::UseRow>&);
 // But for the newest `days` on which something was used.
 Result<void> forget_use(Database&, std::int64_t days);
 // Of whoever has most rows of leases that do not grow, those of his oldest day become one for each
 // GPU. False: nobody has such rows.
 Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
 // As if `unkept` were kept, which it is not. Inside a transaction.
-Result<lease::UseAnswer> sum_use(Database&, const lease::UseQuestion&,
-                                 const std::vector<lease::UseRow>& unkept);
+Result<usage::UseAnswer> sum_use(Database&, const usage::UseQuestion&,
+                                 const std::vector<usage::UseRow>& unkept);
 
-class LeaseUseDb final : public lease::UseArchive {
+class LeaseUseDb final : public usage::UseArchive {
  public:
   // Beyond this, leases that are over share rows, those of the oldest days first.
   static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
@@ -85,11 +85,11 @@ class LeaseUseDb final : public lease::UseArchive {
   explicit LeaseUseDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
       : store_(store), most_bytes_(most_bytes) {}
 
-  bool load(lease::Day since, std::set<std::string> leases,
-            std::function<void(Result<std::vector<lease::UseRow>>)> loaded) override;
-  bool save(lease::UseEntry, std::function<void(const Result<void>&)> saved) override;
-  bool ask(lease::UseQuestion, std::vector<lease::UseRow> unkept,
-           std::function<void(Result<lease::UseAnswer>)> answered) override;
+  bool load(usage::Day since, std::set<std::string> leases,
+            std::function<void(Result<std::vector<usage::UseRow>>)> loaded) override;
+  bool save(usage::UseEntry, std::function<void(const Result<void>&)> saved) override;
+  bool ask(usage::UseQuestion, std::vector<usage::UseRow> unkept,
+           std::function<void(Result<usage::UseAnswer>)> answered) override;
   std::vector<std::string> notes() const override;
 
  private:

@@ -11,14 +11,14 @@
 namespace gpuyard::store {
 namespace {
 
-using lease::Day;
-using lease::UseAnswer;
-using lease::UseBy;
-using lease::UseQuestion;
-using lease::UseRow;
-using lease::UseSum;
 using std::chrono::days;
 using std::chrono::hours;
+using usage::Day;
+using usage::UseAnswer;
+using usage::UseBy;
+using usage::UseQuestion;
+using usage::UseRow;
+using usage::UseSum;
 
 constexpr Day kToday{days(20'000)};  // 2024-10-04
 

@@ -27,7 +27,7 @@ struct LeaseState {
     for (const lease::Lease& lease : kept.leases) leases.emplace(lease.id, lease);
     for (const lease::Cordon& cordon : kept.cordons) cordons.emplace(cordon.gpu, cordon);
   }
-  void take(const lease::Entry& entry) {
+  void take(const lease::LeaseEntry& entry) {
     for (const lease::Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
     for (const lease::Cordon& one : entry.cordoned) cordons.insert_or_assign(one.gpu, one);
@@ -48,11 +48,11 @@ struct LeaseState {
   friend bool operator==(const LeaseState&, const LeaseState&) = default;
 };
 
-class LeaseWitness final : public lease::Archive {
+class LeaseWitness final : public lease::LeaseArchive {
  public:
   // These outlive it.
   // `before`: what a crash may have left of the life before, until this one has told what it read.
-  LeaseWitness(lease::Archive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
+  LeaseWitness(lease::LeaseArchive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
       : archive_(archive), disk_(disk) {
     for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
   }
@@ -67,7 +67,7 @@ class LeaseWitness final : public lease::Archive {
       loaded(std::move(kept));
     });
   }
-  bool save(lease::Entry entry, std::function<void(const Result<void>&)> kept) override {
+  bool save(lease::LeaseEntry entry, std::function<void(const Result<void>&)> kept) override {
     const std::size_t number = asked_.size();
     LeaseState state = asked_.empty() ? LeaseState() : asked_.back().state;
     state.take(entry);
@@ -115,7 +115,7 @@ class LeaseWitness final : public lease::Archive {
   std::size_t failed() const { return failed_; }  // entries
 
  private:
-  lease::Archive& archive_;
+  lease::LeaseArchive& archive_;
   const FakeDisk& disk_;
   std::vector<Asked> asked_;
   std::vector<Told> told_;

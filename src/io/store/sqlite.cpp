@@ -249,10 +249,6 @@ Result<Statement> Database::prepare(std::string_view statement) {
   return Statement(raw, *spare_);
 }
 
-std::int64_t Database::rows_changed() const {
-  return sqlite3_changes64(database_.get());
-}
-
 Result<std::int64_t> Database::number(std::string_view query) {
   auto statement = prepare(query);
   if (!statement) return std::move(statement).error();
@@ -272,15 +268,15 @@ Result<std::int64_t> Database::bytes_used() {
 }
 
 Result<std::int64_t> Database::layout() {
-  auto query = prepare("PRAGMA user_version");
-  if (!query) return std::move(query).error();
-  const auto row = query->step();
-  if (!row) return row.error();
-  return query->integer(0);
+  return number("PRAGMA user_version");
 }
 
 Result<void> Database::set_layout(std::int64_t layout) {
   return execute(fmt::format("PRAGMA user_version={}", layout).c_str());
+}
+
+void RowReader::fault(std::string_view what) {
+  if (fault_.empty()) fault_ = fmt::format("column {}: {}", at_, what);
 }
 
 }  // namespace gpuyard::store

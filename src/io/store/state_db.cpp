@@ -1,12 +1,21 @@
 #include "store/state_db.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
 
 namespace gpuyard::store {
 namespace {
@@ -88,6 +97,155 @@ Result<void> StateDb::put_aside(const Error& why) {
   put_aside_.push_back(
       fmt::format("{} was corrupt ({}), is kept as {}, and began anew", path_, why.message, to));
   return {};
+}
+
+namespace {
+
+using Kind = std::pair<std::uint32_t, std::string_view>;
+
+// From linux/magic.h where it is in there, else from the file system's own source. Those that
+// several machines mount from one shared disk are among them.
+constexpr std::array kNetwork = {
+    Kind{0x6969, "NFS"},
+    Kind{0x517b, "SMB"},
+    Kind{0xfe534d42, "SMB"},
+    Kind{0xff534d42, "CIFS"},
+    Kind{0x5346414f, "AFS"},
+    Kind{0x6b414653, "AFS"},
+    Kind{0x73757245, "Coda"},
+    Kind{0x564c, "NCP"},
+    Kind{0x01021997, "9p"},
+    Kind{0x00c36400, "CephFS"},
+    Kind{0x0bd00bd0, "Lustre"},
+    Kind{0x47504653, "GPFS"},
+    Kind{0x19830326, "BeeGFS"},
+    Kind{0xaad7aaea, "PanFS"},
+    Kind{0x20030528, "OrangeFS"},
+    Kind{0x01161970, "GFS2"},
+    Kind{0x7461636f, "OCFS2"},
+    Kind{0xbeefdead, "StorNext"},
+    Kind{0x786f4256, "VirtualBox shared folder"},
+    Kind{0xbacbacbc, "VMware shared folder"},
+};
+
+constexpr std::uint32_t kFuse = 0x65735546;
+// Those of FUSE that are served from elsewhere; the others (overlays, encryption, foreign disks)
+// are as good as what they lie on.
+constexpr std::array<std::string_view, 17> kNetworkFuse = {
+    "sshfs",  "glusterfs", "ceph",      "ceph-fuse", "s3fs",     "gcsfuse",
+    "rclone", "juicefs",   "mfs",       "goofys",    "blobfuse", "blobfuse2",
+    "davfs2", "beegfs",    "curlftpfs", "mount-s3",  "smbnetfs"};
+
+constexpr std::size_t kMountsLimit = 4U << 20U;
+
+}  // namespace
+
+std::optional<std::string_view> network_file_system(std::uint32_t magic, std::string_view type) {
+  for (const auto& [number, name] : kNetwork) {
+    if (number == magic) return name;
+  }
+  constexpr std::string_view kPrefix = "fuse.";
+  if (magic != kFuse || !type.starts_with(kPrefix)) return std::nullopt;
+  for (const std::string_view name : kNetworkFuse) {
+    if (type.substr(kPrefix.size()) == name) return name;
+  }
+  return std::nullopt;
+}
+
+// "36 35 98:0 /root /mount rw,noatime shared:1 - ext3 /dev/root rw": the third field, and the first
+// behind the lone hyphen.
+std::string_view mount_type(std::string_view mountinfo, unsigned major, unsigned minor) {
+  const std::string device = fmt::format(" {}:{} ", major, minor);
+  while (!mountinfo.empty()) {
+    const std::string_view line = take_until('\n', mountinfo);
+    const std::size_t second = line.find(' ', line.find(' ') + 1);
+    if (second == std::string_view::npos || !line.substr(second).starts_with(device)) continue;
+    constexpr std::string_view kHyphen = " - ";
+    const std::size_t hyphen = line.find(kHyphen);
+    if (hyphen == std::string_view::npos) continue;
+    const std::string_view rest = line.substr(hyphen + kHyphen.size());
+    return rest.substr(0, rest.find(' '));
+  }
+  return {};
+}
+
+Result<void> check_local(const std::string& directory) {
+  struct statfs system{};
+  struct stat facts{};
+  if (::statfs(directory.c_str(), &system) != 0) return {};
+  const auto magic = static_cast<std::uint32_t>(system.f_type);
+  std::string mounts;
+  std::string_view type;
+  if (magic == kFuse && ::stat(directory.c_str(), &facts) == 0) {
+    auto read = read_file("/proc/self/mountinfo", kMountsLimit);
+    if (read) mounts = *std::move(read);
+    type = mount_type(mounts, major(facts.st_dev), minor(facts.st_dev));
+  }
+  const auto network = network_file_system(magic, type);
+  if (!network) return {};
+  return Error{Errc::denied,
+               fmt::format("{} is on a network file system ({}), whose locks and syncs cannot be "
+                           "relied on: a GPU could be given to two. Name a directory on a disk of "
+                           "this machine: gpuyard serve --state DIR",
+                           directory, *network)};
+}
+
+StateStore::StateStore(Worker& worker, std::string path, StateDb::Layout layout,
+                       StateDb::Place place)
+    : worker_(worker),
+      path_(path),
+      database_(std::make_shared<StateDb>(std::move(path), layout, std::move(place))) {}
+
+StateStore::~StateStore() {
+  here_.end();
+  if (!waiting_->works.empty()) hand_over();
+}
+
+bool StateStore::run(StateDb::Work work, Done done, Durability durability) {
+  if (waiting_->works.size() >= kMostWaiting) return false;
+  waiting_->works.push_back(std::move(work));
+  waiting_->done.push_back(std::move(done));
+  waiting_->durability = std::max(waiting_->durability, durability);
+  if (!under_way_) hand_over();
+  return true;
+}
+
+// A worker that has no room for it leaves it waiting, until there is more or the end.
+void StateStore::hand_over() {
+  const auto group = waiting_;
+  const bool posted = worker_.post(
+      [group, database = database_, heard = here_.guard([this, group](const Outcome& outcome) {
+        on_committed(*group, outcome);
+      })]() -> Worker::Afterwards {
+        Outcome outcome{database->commit(group->works, group->durability), database->put_aside()};
+        return [outcome = std::move(outcome), heard] { heard(outcome); };
+      });
+  if (!posted) return;
+  under_way_ = true;
+  waiting_ = std::make_shared<Group>();
+}
+
+void StateStore::on_committed(const Group& group, const Outcome& outcome) {
+  under_way_ = false;
+  for (std::size_t i = put_aside_.size(); i < outcome.put_aside.size(); ++i) {
+    log::warning("{}", outcome.put_aside[i]);
+  }
+  put_aside_ = outcome.put_aside;
+  const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
+  if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->message);
+  if (trouble_ && !trouble) log::info("{} is kept again", path_);
+  trouble_ = trouble;
+  if (!waiting_->works.empty()) hand_over();
+  for (const Done& done : group.done) done(outcome.result);
+}
+
+std::vector<std::string> StateStore::notes() const {
+  std::vector<std::string> notes = put_aside_;
+  if (trouble_) {
+    notes.push_back(
+        fmt::format("{} cannot be kept now: {}; trying again", path_, trouble_->message));
+  }
+  return notes;
 }
 
 }  // namespace gpuyard::store

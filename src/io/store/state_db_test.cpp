@@ -1,13 +1,16 @@
 #include "store/state_db.h"
 
+#include <gmock/gmock.h>
+#include <linux/magic.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/captured_log_for_tests.h"
+#include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "store/state_layout.h"
 
@@ -138,6 +141,176 @@ TEST_F(StateDbTest, APlaceThatCannotBeOpenedIsTriedAgain) {
   EXPECT_EQ(commit(state, nothing).error().code, Errc::denied);
   std::filesystem::remove(path());
   EXPECT_TRUE(commit(state, nothing));
+}
+
+}  // namespace
+
+namespace {
+
+constexpr std::uint32_t kXfs = 0x58465342;
+constexpr std::uint32_t kZfs = 0x2fc12fc1;
+
+TEST(LocalDisk, WhatOthersMayWriteToIsNotLocal) {
+  for (const std::uint32_t magic : std::initializer_list<std::uint32_t>{
+           NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42, 0xfe534d42, V9FS_MAGIC, CODA_SUPER_MAGIC,
+           AFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, OCFS2_SUPER_MAGIC, 0x0bd00bd0, 0x47504653}) {
+    EXPECT_TRUE(network_file_system(magic, "")) << std::hex << magic;
+  }
+  EXPECT_EQ(network_file_system(NFS_SUPER_MAGIC, "nfs4"), "NFS");
+}
+
+TEST(LocalDisk, TheFileSystemsOfOneMachineAreLocal) {
+  for (const std::uint32_t magic : std::initializer_list<std::uint32_t>{
+           OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, RAMFS_MAGIC, EXT4_SUPER_MAGIC, kXfs,
+           BTRFS_SUPER_MAGIC, kZfs, F2FS_SUPER_MAGIC, MSDOS_SUPER_MAGIC}) {
+    EXPECT_FALSE(network_file_system(magic, "")) << std::hex << magic;
+  }
+}
+
+TEST(LocalDisk, OfFuseTheMountSaysWhichItIs) {
+  EXPECT_EQ(network_file_system(FUSE_SUPER_MAGIC, "fuse.sshfs"), "sshfs");
+  EXPECT_EQ(network_file_system(FUSE_SUPER_MAGIC, "fuse.glusterfs"), "glusterfs");
+  for (const char* const type :
+       {"", "fuse", "fuseblk", "fuse.fuse-overlayfs", "virtiofs", "sshfs"}) {
+    EXPECT_FALSE(network_file_system(FUSE_SUPER_MAGIC, type)) << type;
+  }
+  EXPECT_FALSE(network_file_system(EXT4_SUPER_MAGIC, "fuse.sshfs"));
+}
+
+TEST(LocalDisk, TheMountOfADeviceIsFound) {
+  constexpr std::string_view kMounts =
+      "22 1 0:21 / /proc rw - proc proc rw\n"
+      "36 35 8:1 / / rw,noatime shared:1 - ext4 /dev/sda1 rw\n"
+      "40 36 0:52 / /home/me rw,nosuid shared:9 master:2 - fuse.sshfs me@there:/ rw,user_id=0\n"
+      "41 36 0:5\n";
+  EXPECT_EQ(mount_type(kMounts, 8, 1), "ext4");
+  EXPECT_EQ(mount_type(kMounts, 0, 52), "fuse.sshfs");
+  EXPECT_EQ(mount_type(kMounts, 0, 5), "");
+  EXPECT_EQ(mount_type(kMounts, 36, 35), "");
+  EXPECT_EQ(mount_type("", 8, 1), "");
+  EXPECT_EQ(mount_type("no mount\n\n", 8, 1), "");
+}
+
+TEST(LocalDisk, WhereTheTestsRunIsLocalAndWhatIsNotThereIsForOthersToSay) {
+  const ScratchDirectory directory;
+  EXPECT_TRUE(check_local(directory.path()));
+  EXPECT_TRUE(check_local("/proc"));
+  EXPECT_TRUE(check_local(directory.path() + "/none"));
+}
+
+}  // namespace
+
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class StateStoreTest : public ::testing::Test {
+ protected:
+  std::string path() const { return directory_.in("state.db"); }
+  void run(int number) {
+    ASSERT_TRUE(store_->run(
+        [this, number](Database&) -> Result<void> {
+          worked_.push_back(number);
+          return outcome_;
+        },
+        [this, number](const Result<void>& done) { (done ? kept_ : failed_).push_back(number); }));
+  }
+
+  ScratchDirectory directory_;
+  CapturedLog log_;
+  ManualWorker worker_;
+  std::unique_ptr<StateStore> store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout);
+  Result<void> outcome_;
+  std::vector<int> worked_;
+  std::vector<int> kept_;
+  std::vector<int> failed_;
+};
+
+TEST_F(StateStoreTest, WhatComesDuringACommitIsDoneTogetherInTheNext) {
+  run(1);
+  run(2);
+  run(3);
+  EXPECT_EQ(worker_.waiting(), 1U) << "one commit at a time";
+  worker_.run_all();
+  EXPECT_THAT(worked_, ElementsAre(1, 2, 3));
+  EXPECT_THAT(kept_, ElementsAre(1, 2, 3));
+}
+
+TEST_F(StateStoreTest, AGroupThatFailsIsToldToAllOfIt) {
+  outcome_ = Error{Errc::unavailable, "disk full"};
+  run(1);
+  worker_.run_all();
+  EXPECT_THAT(failed_, ElementsAre(1));
+  ASSERT_EQ(store_->notes().size(), 1U);
+  EXPECT_THAT(store_->notes()[0], HasSubstr("disk full; trying again"));
+  outcome_ = {};
+  run(2);
+  worker_.run_all();
+  EXPECT_THAT(kept_, ElementsAre(2));
+  EXPECT_THAT(store_->notes(), IsEmpty());
+  EXPECT_THAT(log_.lines().back(), HasSubstr("is kept again"));
+}
+
+TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {
+  outcome_ = Error{Errc::unavailable, "disk full"};
+  for (int i = 0; i < 5; ++i) {
+    run(i);
+    worker_.run_all();
+  }
+  EXPECT_EQ(log_.lines().size(), 1U);
+}
+
+TEST_F(StateStoreTest, WhatWaitsIsBounded) {
+  worker_.full = true;
+  for (std::size_t i = 0; i < StateStore::kMostWaiting; ++i) run(0);
+  const auto works = [](Database&) -> Result<void> { return {}; };
+  EXPECT_FALSE(store_->run(works, [](const Result<void>&) {}));
+}
+
+TEST_F(StateStoreTest, QuestionsLeaveRoomForWhatMustBeKept) {
+  worker_.full = true;
+  const auto ask = [this] {
+    return store_->ask<int>([](Database&) -> Result<int> { return 1; }, [](const Result<int>&) {});
+  };
+  for (std::size_t i = 0; i < StateStore::kMostAsked; ++i) EXPECT_TRUE(ask());
+  EXPECT_FALSE(ask());
+  run(1);
+  worker_.full = false;
+  run(2);
+  worker_.run_all();
+  EXPECT_THAT(kept_, ElementsAre(1, 2));
+  EXPECT_TRUE(ask()) << "those were answered";
+}
+
+TEST_F(StateStoreTest, ANetworkFileSystemIsRefusedAndSaidUntilItIsNone) {
+  bool network = true;
+  const auto place = [&](const std::string& directory) -> Result<void> {
+    EXPECT_EQ(directory, directory_.path());
+    return network ? Result<void>(Error{Errc::denied, "on a network file system (NFS)"})
+                   : Result<void>();
+  };
+  store_ = std::make_unique<StateStore>(worker_, path(), kStateLayout, place);
+  run(1);
+  worker_.run_all();
+  EXPECT_THAT(failed_, ElementsAre(1));
+  EXPECT_THAT(worked_, IsEmpty());
+  EXPECT_THAT(store_->notes(), ElementsAre(HasSubstr("on a network file system (NFS)")));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  network = false;
+  run(2);
+  worker_.run_all();
+  EXPECT_THAT(kept_, ElementsAre(2));
+}
+
+TEST_F(StateStoreTest, AtItsEndWhatWaitsIsStillDoneAndNobodyIsTold) {
+  run(1);
+  run(2);
+  store_.reset();
+  worker_.run_all();
+  EXPECT_THAT(worked_, ElementsAre(1, 2));
+  EXPECT_THAT(kept_, IsEmpty());
 }
 
 }  // namespace

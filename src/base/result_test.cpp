@@ -1,0 +1,89 @@
+#include "base/result.h"
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard {
+namespace {
+
+const std::vector<Errc> kEveryCode = {
+    Errc::unsupported, Errc::not_found,   Errc::denied,      Errc::conflict,  Errc::invalid,
+    Errc::busy,        Errc::unavailable, Errc::device_lost, Errc::timed_out, Errc::internal};
+
+TEST(Error, EveryCodeHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (const Errc code : kEveryCode) EXPECT_TRUE(names.insert(name_of(code)).second);
+}
+
+TEST(Error, EveryCodeSurvivesTheWayThroughANumber) {
+  for (const Errc code : kEveryCode) {
+    EXPECT_EQ(errc_from_number(static_cast<std::uint32_t>(code)), code) << name_of(code);
+  }
+}
+
+TEST(Error, ANumberThatIsNoCodeIsInternal) {
+  const auto last = static_cast<std::uint32_t>(Errc::internal);
+  for (const std::uint32_t number : {last + 1, 255U, UINT32_MAX}) {
+    EXPECT_EQ(errc_from_number(number), Errc::internal) << number;
+  }
+}
+
+TEST(Error, EveryCodeLeavesTheProgramAsAFailure) {
+  for (const Errc code : kEveryCode) {
+    EXPECT_GE(http_status_of(code), 400) << name_of(code);
+    EXPECT_LT(http_status_of(code), 600) << name_of(code);
+    EXPECT_GT(exit_code_of(code), 0) << name_of(code);
+  }
+}
+
+TEST(Error, HttpTellsTheCallersMistakeFromOurs) {
+  EXPECT_EQ(http_status_of(Errc::invalid), 400);
+  EXPECT_EQ(http_status_of(Errc::denied), 403);
+  EXPECT_EQ(http_status_of(Errc::not_found), 404);
+  EXPECT_EQ(http_status_of(Errc::conflict), 409);
+  EXPECT_EQ(http_status_of(Errc::internal), 500);
+  EXPECT_EQ(http_status_of(Errc::unavailable), 503);
+  EXPECT_EQ(http_status_of(Errc::timed_out), 504);
+}
+
+TEST(Error, AScriptCanTellAWrongCommandLineFromAMissingDriver) {
+  EXPECT_EQ(exit_code_of(Errc::invalid), 2);
+  EXPECT_EQ(exit_code_of(Errc::unavailable), 5);
+}
+
+TEST(Error, SaysWhereItHappenedAndKeepsItsCode) {
+  const Error error = Error{Errc::denied, "Insufficient Permissions"}.in("reading power limits");
+  EXPECT_EQ(error, (Error{Errc::denied, "reading power limits: Insufficient Permissions"}));
+}
+
+TEST(Result, HoldsAValueThatCannotBeCopied) {
+  Result<std::unique_ptr<int>> result(std::make_unique<int>(7));
+  ASSERT_TRUE(result);
+  const std::unique_ptr<int> taken = *std::move(result);
+  EXPECT_EQ(*taken, 7);
+}
+
+TEST(Result, HoldsAnError) {
+  const Result<int> result = Error{Errc::busy, "the queue is full"};
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, Errc::busy);
+}
+
+TEST(Result, AValueThatIsFalseIsStillAValue) {
+  const Result<bool> result = false;
+  ASSERT_TRUE(result.ok());
+  EXPECT_FALSE(*result);
+}
+
+TEST(Result, OfNothingIsOkUntilThereIsAnError) {
+  Result<void> result;
+  EXPECT_TRUE(result.ok());
+  result = Error{Errc::internal, "no"};
+  EXPECT_FALSE(result.ok());
+}
+
+}  // namespace
+}  // namespace gpuyard

@@ -1,0 +1,57 @@
+// What is over, by whose it was: what is too old is forgotten, and where it is too much, the oldest
+// of whoever has most, so that nobody pushes out what is others'. Pure state.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpuyard {
+
+template <class Time>
+class Retention {
+ public:
+  void add(std::uint32_t whose, std::string name, Time ended) {
+    Line& all = of_[whose];
+    // At the end, but for a clock that was set back.
+    all.insert(std::ranges::upper_bound(all, ended, {}, &One::ended), {std::move(name), ended});
+    ++size_;
+  }
+
+  // Forgets what ended before `horizon`, and what is more than `most`; tells what that was.
+  std::vector<std::string> take_old(Time horizon, std::size_t most) {
+    std::vector<std::string> old;
+    for (auto& [whose, all] : of_) {
+      while (!all.empty() && all.front().ended < horizon) take_first(all, old);
+    }
+    while (size_ > most) take_first(of_most(), old);
+    std::erase_if(of_, [](const auto& one) { return one.second.empty(); });
+    return old;
+  }
+
+ private:
+  struct One {
+    std::string name;
+    Time ended;
+  };
+  using Line = std::deque<One>;  // in the order of their ends
+
+  Line& of_most() {
+    return std::ranges::max_element(of_, {}, [](const auto& one) { return one.second.size(); })
+        ->second;
+  }
+  void take_first(Line& all, std::vector<std::string>& old) {
+    old.push_back(std::move(all.front().name));
+    all.pop_front();
+    --size_;
+  }
+
+  std::map<std::uint32_t, Line> of_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace gpuyard

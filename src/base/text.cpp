@@ -1,0 +1,116 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "gpuyard/sparkline.h"
+
+namespace gpuyard {
+namespace {
+
+struct CodePoints {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+// Unicode 15: controls (general category Cc), line and paragraph separators, and every character
+// with the property Bidi_Control.
+constexpr std::array kHidden = {CodePoints{0x00, 0x1F},     CodePoints{0x7F, 0x9F},
+                                CodePoints{0x061C, 0x061C}, CodePoints{0x200E, 0x200F},
+                                CodePoints{0x2028, 0x202E}, CodePoints{0x2066, 0x2069}};
+
+bool is_shown(std::string_view sequence) {
+  const std::uint32_t code = utf8_code_point(sequence);
+  return std::ranges::none_of(
+      kHidden, [&](const CodePoints& range) { return code >= range.first && code <= range.last; });
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length > 0 && is_shown(sequence)) {
+      out += sequence;
+    } else {
+      out += '?';
+    }
+    text.remove_prefix(sequence.size());
+  }
+  return out;
+}
+
+namespace {
+
+// Levenshtein's, whatever the case.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (to_lower(a[i - 1]) == to_lower(b[j - 1]) ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  std::string_view best;
+  std::size_t fewest = word.size() / 2 + 1;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t changes = distance(word, candidate);
+    if (changes < fewest) {
+      fewest = changes;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<double, 8> kLowerBounds = {0, 13, 25, 50, 63, 78, 85, 90};
+
+template <class Height>
+std::string line(std::span<const double> values, Height height) {
+  std::string out;
+  for (const double value : values) {
+    out += std::isnan(value) ? std::string_view(" ") : kBars[height(value)];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string v0::sparkline(std::span<const double> percentages) {
+  return line(percentages, [](double percent) -> std::size_t {
+    const auto above = std::ranges::upper_bound(kLowerBounds, percent);
+    const auto reached = above - kLowerBounds.begin();
+    return reached > 0 ? static_cast<std::size_t>(reached - 1) : 0;
+  });
+}
+
+std::string v0::sparkline(std::span<const double> values, double max) {
+  return line(values, [&](double value) -> std::size_t {
+    if (!(max > 0)) return 0;
+    // Clamped before it is an integer: it may be infinite.
+    const double height = std::clamp(value / max * kBars.size(), 0.0, kBars.size() - 1.0);
+    return static_cast<std::size_t>(height);
+  });
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,46 @@
+// What readers of TOML files share: values by their type, and errors that name the file and the
+// line.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <boost/mp11/algorithm.hpp>
+
+#include "base/result.h"
+#include "base/third_party/toml.h"
+
+namespace gpuyard {
+
+// Errc::invalid: "FILE:LINE: what".
+Error error_at(const std::string& file, const toml::source_region&, std::string_view what);
+
+Result<toml::table> parse_toml(std::string_view text, const std::string& file);
+
+// Nothing where the node is something else.
+template <class T>
+std::optional<T> toml_as(const toml::node& node) {
+  const auto* const value = node.as<T>();
+  return value != nullptr ? std::optional<T>(value->get()) : std::nullopt;
+}
+template <>
+std::optional<std::vector<std::string>> toml_as(const toml::node&);
+
+// The value of a key that is of alternative `type` of Value.
+template <class Value>
+std::optional<Value> toml_value(const toml::node& node, std::size_t type) {
+  return boost::mp11::mp_with_index<std::variant_size_v<Value>>(
+      type, [&](auto index) -> std::optional<Value> {
+        return toml_as<std::variant_alternative_t<index, Value>>(node);
+      });
+}
+
+// What such a value must be, in the order in which each Value has its alternatives.
+inline constexpr std::array<std::string_view, 4> kTomlTypes = {"a string", "a list of strings",
+                                                               "an integer", "true or false"};
+
+}  // namespace gpuyard

@@ -1,0 +1,122 @@
+#include "processes/users.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <cerrno>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "processes/process_reader.h"
+
+namespace gpuyard::processes {
+
+namespace {
+
+// What `ask`, one of getpwnam_r(3) and its like, finds of a key. It is given more room for the
+// entry until that is enough; `take` has the entry as long as the call lasts.
+template <class Key, class Entry, class Take>
+auto find_entry(int (*ask)(Key, Entry*, char*, std::size_t, Entry**), Key key,
+                const std::string& what, std::string none, Take take)
+    -> Result<decltype(take(Entry{}))> {
+  constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;  // with all members of a group
+  std::vector<char> room(4096);
+  Entry entry{};
+  Entry* found = nullptr;
+  int failed = ask(key, &entry, room.data(), room.size(), &found);
+  while (failed == ERANGE && room.size() < kLongestEntry) {
+    room.resize(room.size() * 4);
+    failed = ask(key, &entry, room.data(), room.size(), &found);
+  }
+  if (failed != 0) {
+    return Error{Errc::unavailable,
+                 fmt::format("looking up {}: {}", what, std::generic_category().message(failed))};
+  }
+  if (found == nullptr) return Error{Errc::not_found, std::move(none)};
+  return take(entry);
+}
+
+}  // namespace
+
+Result<std::string> look_up_user(uid_t uid) {
+  constexpr std::size_t kLongestUserName = 256;
+  return find_entry(::getpwuid_r, uid, fmt::format("the name of user {}", uid),
+                    fmt::format("user {} has no name here", uid), [](const passwd& entry) {
+                      return valid_text(entry.pw_name, kLongestUserName);
+                    });
+}
+
+Result<uid_t> look_up_uid(const std::string& name) {
+  return find_entry(::getpwnam_r, name.c_str(), "the user " + name, "there is no user " + name,
+                    [](const passwd& entry) { return entry.pw_uid; });
+}
+
+Result<gid_t> look_up_group(const std::string& name) {
+  return find_entry(::getgrnam_r, name.c_str(), "the group " + name, "there is no group " + name,
+                    [](const group& entry) { return entry.gr_gid; });
+}
+
+Result<std::string> UserNames::of(uid_t uid, TimePoint now) {
+  const auto known = known_.find(uid);
+  if (known != known_.end() && now < known->second.until) return known->second.name;
+  if (known_.size() >= kMost) {
+    std::erase_if(known_, [&](const auto& entry) { return entry.second.until <= now; });
+    if (known_.size() >= kMost) known_.clear();
+  }
+  auto name = look_up_(uid);
+  known_.insert_or_assign(uid, Known{name, now + (name ? kKept : kFailureKept)});
+  return name;
+}
+
+namespace {
+
+constexpr const char* kFile = "/etc/subuid";
+constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
+
+std::optional<uid_t> owner_of(std::string_view name, const SubordinateUids::LookUp& uid_of) {
+  if (const auto uid = number_in<uid_t>(name)) return uid;
+  const auto uid = uid_of(std::string(name));
+  return uid ? std::optional(*uid) : std::nullopt;
+}
+
+}  // namespace
+
+SubordinateUids SubordinateUids::parse(std::string_view text, const LookUp& uid_of) {
+  SubordinateUids all;
+  while (!text.empty()) {
+    std::string_view line = take_until('\n', text);
+    const std::string_view name = take_until(':', line);
+    const auto first = number_in<uid_t>(take_until(':', line));
+    const auto count = number_in<uid_t>(line);
+    if (name.empty() || !first || !count || *count == 0 || *first == 0) continue;
+    const uid_t last = *count - 1 > std::numeric_limits<uid_t>::max() - *first
+                           ? std::numeric_limits<uid_t>::max()
+                           : *first + (*count - 1);
+    const uid_t owner = owner_of(name, uid_of).value_or(0);
+    all.ranges_.insert_or_assign(*first, Range{last, owner == 0 ? *first : owner});
+  }
+  return all;
+}
+
+SubordinateUids SubordinateUids::of_this_machine() {
+  const auto text = read_file(kFile, kMostBytes);
+  if (text) return parse(*text, look_up_uid);
+  log::debug("who is behind subordinate uids is not known: {}", text.error().message);
+  return {};
+}
+
+uid_t SubordinateUids::person(uid_t uid) const {
+  const auto after = ranges_.upper_bound(uid);
+  if (after == ranges_.begin()) return uid;
+  const auto& range = std::prev(after)->second;
+  return uid <= range.last ? range.owner : uid;
+}
+
+}  // namespace gpuyard::processes

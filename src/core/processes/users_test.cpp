@@ -1,0 +1,97 @@
+#include "processes/users.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::processes {
+namespace {
+
+constexpr TimePoint kAsked{std::chrono::hours(1)};
+
+TEST(UserNames, RootHasANameEverywhere) {
+  EXPECT_EQ(*look_up_user(0), "root");
+}
+
+TEST(UserNames, ANumberWithoutAnEntryIsNobody) {
+  const auto name = look_up_user(4'123'456'789);
+  ASSERT_FALSE(name);
+  EXPECT_EQ(name.error().code, Errc::not_found);
+}
+
+TEST(UserNames, AreAskedForOnceInAWhile) {
+  int asked = 0;
+  UserNames names([&](uid_t uid) -> Result<std::string> {
+    return "user" + std::to_string(uid) + "." + std::to_string(++asked);
+  });
+  EXPECT_EQ(*names.of(5, kAsked), "user5.1");
+  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept - Duration(1)), "user5.1");
+  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept), "user5.2");
+}
+
+TEST(UserNames, AFailureIsForgottenSooner) {
+  int asked = 0;
+  UserNames names([&](uid_t) -> Result<std::string> {
+    ++asked;
+    return Error{Errc::unavailable, "no network"};
+  });
+  EXPECT_FALSE(names.of(5, kAsked));
+  EXPECT_FALSE(names.of(5, kAsked + std::chrono::seconds(59)));
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(names.of(5, kAsked + UserNames::kFailureKept));
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(UserNames, HaveALimit) {
+  std::size_t asked = 0;
+  UserNames names([&](uid_t) -> Result<std::string> {
+    ++asked;
+    return std::string("somebody");
+  });
+  for (uid_t uid = 0; uid <= UserNames::kMost; ++uid) (void)names.of(uid, kAsked).ok();
+  const std::size_t before = asked;
+  EXPECT_TRUE(names.of(UserNames::kMost, kAsked));
+  EXPECT_EQ(asked, before) << "the newest is known";
+  EXPECT_TRUE(names.of(0, kAsked));
+  EXPECT_EQ(asked, before + 1) << "the first had to go";
+}
+
+}  // namespace
+
+namespace {
+
+SubordinateUids parse(std::string_view text) {
+  return SubordinateUids::parse(text, [](const std::string& name) -> Result<uid_t> {
+    if (name == "alice") return 1000;
+    if (name == "root") return 0;
+    return Error{Errc::not_found, "there is no " + name};
+  });
+}
+
+TEST(SubordinateUids, ARangeIsItsOwners) {
+  const auto uids = parse("alice:100000:65536\n1001:165536:65536\n");
+  EXPECT_EQ(uids.person(99'999), 99'999U);
+  EXPECT_EQ(uids.person(100'000), 1000U);
+  EXPECT_EQ(uids.person(165'535), 1000U);
+  EXPECT_EQ(uids.person(165'536), 1001U);
+  EXPECT_EQ(uids.person(231'072), 231'072U);
+  EXPECT_EQ(uids.person(1000), 1000U);
+}
+
+TEST(SubordinateUids, ARangeOfRootsOrOfNobodysIsAPersonOfItsOwn) {
+  const auto uids = parse("root:100000:1000\nnobody-knows:200000:1000");
+  EXPECT_EQ(uids.person(100'999), 100'000U);
+  EXPECT_EQ(uids.person(200'999), 200'000U);
+}
+
+TEST(SubordinateUids, WhatIsNoRangeIsLeftOut) {
+  const auto uids = parse(
+      "\n# a comment\nalice\nalice:\nalice:1\nalice:x:5\nalice:7:x\nalice:7:0\nalice:0:9\n:7:7\n"
+      "alice:-7:7\nalice:99999999999:7\nalice:300000:5:1\nalice:400000:4294967295\n");
+  EXPECT_EQ(uids.person(0), 0U);
+  EXPECT_EQ(uids.person(7), 7U);
+  EXPECT_EQ(uids.person(300'001), 300'001U);
+  EXPECT_EQ(uids.person(399'999), 399'999U);
+  EXPECT_EQ(uids.person(4'294'967'294), 1000U) << "a range that ends beyond the last uid";
+}
+
+}  // namespace
+}  // namespace gpuyard::processes

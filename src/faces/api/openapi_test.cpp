@@ -1,0 +1,61 @@
+#include "api/openapi.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+namespace gpuyard::api {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::array kFiles = {DocsAsset{"docs.html", "text/html", "\"1\"", "packed"}};
+const DocsAssets kThere{kFiles, ""};
+const DocsAssets kMissing{{}, "npm is not installed"};
+
+TEST(Docs, AFileComesPackedWithItsTagAndAStrictPolicy) {
+  const http::Response response = docs_response(kThere, kDocsPage);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.content_type, "text/html");
+  EXPECT_EQ(*response.body, "packed");
+  EXPECT_TRUE(response.gzipped);
+  EXPECT_EQ(response.etag, "\"1\"");
+  EXPECT_EQ(find_header(response.headers, "Cache-Control"), "no-cache");
+  const auto policy = std::string(find_header(response.headers, "Content-Security-Policy"));
+  EXPECT_THAT(policy, HasSubstr("default-src 'none'; script-src 'self';"));
+  EXPECT_THAT(policy, Not(HasSubstr("http")));
+  EXPECT_THAT(policy, Not(HasSubstr("unsafe-eval")));
+}
+
+TEST(Docs, AFileThatIsNotThereIs404) {
+  EXPECT_EQ(docs_response(kThere, "swagger-ui.css.map").status, 404);
+  EXPECT_EQ(docs_response(kThere, "").status, 404);
+}
+
+TEST(Docs, ABuildWithoutTheFilesSaysWhyAndWhereTheDescriptionIs) {
+  for (const std::string_view name : {kDocsPage, std::string_view("swagger-ui.css")}) {
+    const http::Response response = docs_response(kMissing, name);
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(response.content_type, "text/html; charset=utf-8");
+    EXPECT_FALSE(response.gzipped);
+    EXPECT_THAT(*response.body, HasSubstr("npm is not installed"));
+    EXPECT_THAT(*response.body, HasSubstr("openapi.json"));
+  }
+}
+
+TEST(Docs, ThisBuildHasTheWholePageOrSaysWhyNot) {
+  const DocsAssets& built = docs_assets();
+  EXPECT_EQ(built.files.empty(), !built.why_missing.empty());
+  if (built.files.empty()) return;
+  for (const char* name : {"docs.html", "docs.js", "swagger-ui.css", "swagger-ui-bundle.js",
+                           "favicon-32x32.png", "licences.txt"}) {
+    EXPECT_EQ(docs_response(built, name).status, 200) << name;
+  }
+  for (const DocsAsset& file : built.files) EXPECT_TRUE(file.gzipped.starts_with("\x1f\x8b"));
+}
+
+}  // namespace
+}  // namespace gpuyard::api

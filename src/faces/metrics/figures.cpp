@@ -1,0 +1,109 @@
+#include "metrics/figures.h"
+
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace gpuyard::metrics {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevels = {"info", "warning", "error", "critical"};
+constexpr std::array<std::string_view, 3> kStates = {"firing", "acknowledged", "silenced"};
+
+std::string_view state_of(const FiringAlert& alert) {
+  if (alert.silenced) return "silenced";
+  return alert.acknowledged ? "acknowledged" : "firing";
+}
+
+// Prometheus refuses all we say if one series is in it twice.
+std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing) {
+  std::set<std::tuple<std::string_view, std::optional<std::uint32_t>>> seen;
+  std::vector<const FiringAlert*> once;
+  for (const FiringAlert& alert : firing) {
+    if (seen.emplace(alert.rule, alert.device).second) once.push_back(&alert);
+  }
+  return once;
+}
+
+void begin(Text& text, std::string_view name, const FiringAlert& alert) {
+  text.begin(name);
+  text.label("rule", alert.rule);
+  if (alert.device) text.label("device", std::to_string(*alert.device));
+}
+
+void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
+  if (alerts.empty()) return;
+  text.family("alert_firing", "gauge",
+              "1 while an alert fires, acknowledged and silenced ones too; without `device`: the "
+              "node's.");
+  for (const FiringAlert* alert : alerts) {
+    begin(text, "alert_firing", *alert);
+    text.label("level", alert->level);
+    text.end(1);
+  }
+  text.family("alert_severity", "gauge", "How bad an alert that fires is, from 0 to 100.");
+  for (const FiringAlert* alert : alerts) {
+    begin(text, "alert_severity", *alert);
+    text.end(alert->severity);
+  }
+}
+
+void put_counts(Text& text, const std::vector<const FiringAlert*>& alerts) {
+  std::map<std::tuple<std::string_view, std::string_view>, int> counts;
+  for (const FiringAlert* alert : alerts) ++counts[{alert->level, state_of(*alert)}];
+  text.family(
+      "alerts", "gauge",
+      "Alerts that fire, each in one state: acknowledged by somebody, silenced, or firing.");
+  for (const std::string_view level : kLevels) {
+    for (const std::string_view state : kStates) {
+      text.begin("alerts");
+      text.label("level", level);
+      text.label("state", state);
+      text.end(counts[{level, state}]);
+    }
+  }
+}
+
+template <class Value>
+void put_sink_family(Text& text, const std::vector<SinkFigures>& sinks, std::string_view name,
+                     std::string_view type, std::string_view help, Value SinkFigures::* value) {
+  text.family(name, type, help);
+  for (const SinkFigures& sink : sinks) {
+    text.begin(name);
+    text.label("sink", sink.name);
+    text.label("kind", sink.kind);
+    text.end(static_cast<double>(sink.*value));
+  }
+}
+
+void put_sinks(Text& text, const std::vector<SinkFigures>& sinks) {
+  if (sinks.empty()) return;
+  put_sink_family(text, sinks, "sink_queued", "gauge", "Messages that wait to be delivered.",
+                  &SinkFigures::queued);
+  put_sink_family(text, sinks, "sink_delivered_total", "counter",
+                  "Messages delivered since the daemon started.", &SinkFigures::delivered);
+  put_sink_family(text, sinks, "sink_retries_total", "counter",
+                  "Deliveries tried once more since the daemon started.", &SinkFigures::retries);
+  put_sink_family(text, sinks, "sink_dead_letters_total", "counter",
+                  "Messages given up since the daemon started.", &SinkFigures::dead);
+}
+
+}  // namespace
+
+void put_alerts(Text& text, const AlertFigures& figures) {
+  const std::vector<const FiringAlert*> alerts = each_once(figures.firing);
+  text.family("alert_rules", "gauge", "Rules by which alerts are made.");
+  text.number("alert_rules", static_cast<double>(figures.rules));
+  text.family("alerts_pending", "gauge",
+              "Conditions of rules that are met, and not yet for long enough.");
+  text.number("alerts_pending", static_cast<double>(figures.pending));
+  put_counts(text, alerts);
+  put_firing(text, alerts);
+  if (figures.tick != nullptr) {
+    text.histogram("alert_tick_seconds", "What it takes to look at all rules once.", *figures.tick);
+  }
+  put_sinks(text, figures.sinks);
+}
+
+}  // namespace gpuyard::metrics

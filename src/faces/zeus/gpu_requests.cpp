@@ -1,0 +1,260 @@
+// What can be read of GPUs, always from the driver.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/json_writer.h"
+#include "http/event_stream.h"
+#include "http/feed.h"
+#include "zeus/answer.h"
+#include "zeus/handlers.h"
+
+namespace gpuyard::zeus {
+namespace {
+
+struct Energy {
+  std::int64_t energy_mj = 0;
+};
+BOOST_DESCRIBE_STRUCT(Energy, (), (energy_mj))
+
+struct PowerLimit {
+  std::int64_t power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimit, (), (power_limit_mw))
+
+struct PowerLimitRange {
+  std::int64_t min_power_limit_mw = 0;
+  std::int64_t max_power_limit_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(PowerLimitRange, (), (min_power_limit_mw, max_power_limit_mw))
+
+struct Persistence {
+  bool enabled = false;
+};
+BOOST_DESCRIBE_STRUCT(Persistence, (), (enabled))
+
+struct Power {
+  std::int64_t timestamp_ms = 0;
+  std::map<std::string, std::int64_t> power_mw;
+};
+BOOST_DESCRIBE_STRUCT(Power, (), (timestamp_ms, power_mw))
+
+Result<std::int64_t> number(const DeviceState& device, Metric metric) {
+  const Reading* reading = device.sample.find(metric);
+  if (reading == nullptr) return Error{Errc::unavailable, "it was not read: " + device.why};
+  if (const Missing* missing = reading->missing()) return error_of(*missing);
+  return *reading->number();
+}
+
+// An answer of one number.
+template <class T, Metric kMetric>
+Result<T> only(const DeviceState& device) {
+  const auto value = number(device, kMetric);
+  if (!value) return value.error();
+  return T{*value};
+}
+
+Result<PowerLimitRange> power_limit_range(const DeviceState& device) {
+  const auto least = number(device, Metric::power_limit_min);
+  if (!least) return least.error();
+  const auto most = number(device, Metric::power_limit_max);
+  if (!most) return most.error();
+  return PowerLimitRange{*least, *most};
+}
+
+Result<Persistence> persistence_mode(const DeviceState& device) {
+  const auto mode = number(device, Metric::persistence_mode);
+  if (!mode) return mode.error();
+  return Persistence{*mode != 0};
+}
+
+// Of this instant where the GPU has that, as zeusd reads it.
+Result<std::int64_t> power(const DeviceState& device) {
+  auto instant = number(device, Metric::power_draw_instant);
+  return instant ? instant : number(device, Metric::power_draw);
+}
+
+template <class T>
+using Of = Result<T> (*)(const DeviceState&);
+
+template <class T>
+Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
+  const auto device =
+      std::ranges::find(fresh.devices, id, [](const DeviceState& one) { return one.info.id; });
+  if (device == fresh.devices.end()) return Error{Errc::device_lost, "the GPU is gone"};
+  return of(*device);
+}
+
+// Reads `probes` of the GPUs that were named, and gives `render` what `of` finds in each; or
+// answers what is wrong.
+template <class T, class Render>
+void read_each(Context& context, const SomeGpus& wish, const Answer& answer, ProbeSet probes,
+               Of<T> of, const Render& render) {
+  auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return answer.refuse(gpus.error());
+  context.gpus.fresh(probes, [answer, of, render, gpus = *std::move(gpus)](const Snapshot& fresh) {
+    std::map<std::string, T> found;
+    DeviceErrors errors;
+    for (const DeviceInfo& gpu : gpus) {
+      const auto one = read_of(fresh, gpu.id, of);
+      if (one) found[std::to_string(gpu.index)] = *one;
+      if (!one) errors[gpu.index] = one.error();
+    }
+    if (!errors.empty()) return answer.failed(errors);
+    render(fresh, std::move(found));
+  });
+}
+
+template <class T>
+void answer_each(Context& context, const SomeGpus& wish, const Answer& answer, Probe probe,
+                 Of<T> of) {
+  read_each(
+      context, wish, answer, {probe}, of,
+      [answer](const Snapshot&, const std::map<std::string, T>& found) { answer.json(found); });
+}
+
+}  // namespace
+
+void get_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
+  read_each(
+      context, wish, call.answer, {Probe::power, Probe::power_fields}, power,
+      [answer = call.answer](const Snapshot& fresh, std::map<std::string, std::int64_t> found) {
+        answer.json(Power{fresh.wall.time_since_epoch().count(), std::move(found)});
+      });
+}
+
+void get_gpu_energy(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::energy, only<Energy, Metric::energy_total>);
+}
+
+void get_power_limit(Context& context, const SomeGpus& wish, const Call& call) {
+  // The one that was set: the enforced one may be lower, for reasons that are not the client's.
+  answer_each(context, wish, call.answer, Probe::power_limit,
+              only<PowerLimit, Metric::power_limit_set>);
+}
+
+void get_power_limit_constraints(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::power_bounds, power_limit_range);
+}
+
+void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& call) {
+  answer_each(context, wish, call.answer, Probe::modes, persistence_mode);
+}
+
+namespace {
+
+constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's, unless it is told
+
+struct GpuPower {
+  std::int64_t timestamp_ms = 0;
+  std::uint32_t gpu_id = 0;
+  std::int64_t power_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
+
+// A client takes a power that is null for a broken event: what is not known is not told.
+Subscription listen(Gpus& gpus, const DeviceInfo& gpu, http::Channel& channel) {
+  return gpus.listen_power(
+      gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
+        if (reading.number() == nullptr) return;
+        channel.put([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
+          const auto newest = gpus.latest();
+          const auto when =
+              newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - taken);
+          return http::event_chunk("", json::to_json(GpuPower{when, index, power}));
+        });
+      });
+}
+
+}  // namespace
+
+void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
+  const auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return call.answer.refuse(gpus.error());
+  std::vector<std::shared_ptr<http::Channel>> channels;
+  for (const DeviceInfo& gpu : *gpus) {
+    channels.push_back(context.gpu_power.get({gpu.id, gpu.index}, [&](http::Channel& channel) {
+      return listen(context.gpus, gpu, channel);
+    }));
+  }
+  // Its clients come back at once after an end, and only after a while when the connection breaks.
+  constexpr bool kMayEnd = false;
+  call.answer.send(
+      http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(channels), kMayEnd)));
+}
+
+// What can be set of GPUs: an order for control, and its outcomes as one answer.
+namespace {
+
+void answer_outcomes(const Answer& answer, const std::vector<Outcome>& outcomes) {
+  DeviceErrors errors;
+  for (const Outcome& one : outcomes) {
+    if (!one.done) errors.insert_or_assign(one.index, one.done.error());
+  }
+  if (errors.empty()) return answer.done();
+  answer.failed(errors);
+}
+
+Order order_of(const Write& write, const Call& call, std::vector<DeviceInfo> gpus, SettingKind kind,
+               std::optional<Setting> setting) {
+  return {call.request.peer.uid, std::move(gpus),      kind, setting, write.block,
+          call.request.id,       call.request.received};
+}
+
+void give(Context& context, const Write& write, const Call& call, SettingKind kind,
+          std::optional<Setting> setting) {
+  auto gpus = gpus_named(*context.gpus.latest(), write.gpu_ids);
+  if (!gpus) return call.answer.refuse(gpus.error());
+  context.control.order(order_of(write, call, *std::move(gpus), kind, setting),
+                        [answer = call.answer](const std::vector<Outcome>& outcomes) {
+                          answer_outcomes(answer, outcomes);
+                        });
+}
+
+}  // namespace
+
+void set_power_limit(Context& context, const PowerLimitWrite& write, const Call& call) {
+  give(context, write, call, SettingKind::power_limit, power_limit(write.power_limit_mw));
+}
+
+void set_persistence_mode(Context& context, const PersistenceWrite& write, const Call& call) {
+  give(context, write, call, SettingKind::persistence, persistence(write.enabled));
+}
+
+void set_gpu_clocks(Context& context, const ClocksWrite& write, const Call& call) {
+  give(context, write, call, SettingKind::gpu_clocks,
+       gpu_clocks(write.min_clock_mhz, write.max_clock_mhz));
+}
+
+void set_memory_clocks(Context& context, const ClocksWrite& write, const Call& call) {
+  give(context, write, call, SettingKind::memory_clocks,
+       memory_clocks(write.min_clock_mhz, write.max_clock_mhz));
+}
+
+void reset_gpu_clocks(Context& context, const Write& write, const Call& call) {
+  give(context, write, call, SettingKind::gpu_clocks, std::nullopt);
+}
+
+void reset_memory_clocks(Context& context, const Write& write, const Call& call) {
+  give(context, write, call, SettingKind::memory_clocks, std::nullopt);
+}
+
+// Both, one after the other: what came of each GPU is what came of both.
+void reset_clocks(Context& context, const Write& write, const Call& call) {
+  auto gpus = gpus_named(*context.gpus.latest(), write.gpu_ids);
+  if (!gpus) return call.answer.refuse(gpus.error());
+  auto memory = order_of(write, call, *gpus, SettingKind::memory_clocks, std::nullopt);
+  context.control.order(
+      order_of(write, call, *std::move(gpus), SettingKind::gpu_clocks, std::nullopt),
+      [&context, answer = call.answer,
+       memory = std::move(memory)](const std::vector<Outcome>& of_gpu) {
+        context.control.order(memory, [answer, of_gpu](const std::vector<Outcome>& of_memory) {
+          std::vector<Outcome> both = of_gpu;
+          both.insert(both.end(), of_memory.begin(), of_memory.end());
+          answer_outcomes(answer, both);
+        });
+      });
+}
+
+}  // namespace gpuyard::zeus

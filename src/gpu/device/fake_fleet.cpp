@@ -1,0 +1,131 @@
+#include "device/fake_fleet.h"
+
+#include <utility>
+
+#include "device/reading.h"
+
+namespace gpuyard::fakes {
+namespace {
+
+constexpr SettingValue kOff{0, 0};
+constexpr SettingValue kOn{1, 1};
+constexpr SettingValue kDefaultLimit{300'000, 300'000};
+
+}  // namespace
+
+FakeSettings::FakeSettings() {
+  put(SettingKind::power_limit, {kDefaultLimit, kDefaultLimit, SettingValue{100'000, 400'000}, {}});
+  put(SettingKind::gpu_clocks, {{}, {}, SettingValue{210, 1980}, {}});
+  put(SettingKind::memory_clocks, {{}, {}, SettingValue{1593, 2619}, {}});
+  put(SettingKind::persistence, {kOff, {}, {}, {}});
+  put(SettingKind::compute_mode, {kOff, {}, {}, {}});
+  put(SettingKind::ecc, {kOn, kOn, {}, {}});
+}
+
+Result<SettingState> FakeSettings::look(SettingKind kind) const {
+  const auto state = states_.find(kind);
+  if (state == states_.end()) return Error{Errc::unsupported, "Not Supported"};
+  return state->second;
+}
+
+Result<void> FakeSettings::apply(const Setting& setting) {
+  const auto state = states_.find(setting.kind);
+  if (state == states_.end()) return Error{Errc::unsupported, "Not Supported"};
+  if (const auto fault = faults_.find(setting.kind); fault != faults_.end()) return fault->second;
+  if (!check(setting, state->second)) return Error{Errc::invalid, "Invalid Argument"};
+  if (!can_be_read(setting.kind)) return {};
+  const auto before = std::exchange(state->second.now, setting.value);
+  if (setting.kind != SettingKind::ecc) return {};
+  auto& in_force = state->second.until_reset;
+  if (!in_force) in_force = before;
+  if (in_force == setting.value) in_force.reset();
+  return {};
+}
+
+void FakeSettings::fail_writes(SettingKind kind, std::optional<Error> why) {
+  faults_.erase(kind);
+  if (why) faults_.emplace(kind, *std::move(why));
+}
+
+// What a test says of the settings of a fake fleet, and what its driver does with them.
+namespace {
+
+// The readings that show a setting, where the GPU has them.
+std::vector<Metric> shown_by(SettingKind kind) {
+  switch (kind) {
+    case SettingKind::power_limit:
+      return {Metric::power_limit, Metric::power_limit_set};
+    case SettingKind::persistence:
+      return {Metric::persistence_mode};
+    case SettingKind::compute_mode:
+      return {Metric::compute_mode};
+    case SettingKind::ecc:
+      return {Metric::ecc_mode_pending};
+    case SettingKind::gpu_clocks:
+    case SettingKind::memory_clocks:
+      break;
+  }
+  return {};
+}
+
+std::vector<Metric> counted_by(EccCounter counter) {
+  if (counter == EccCounter::lifetime) {
+    return {Metric::ecc_corrected_aggregate, Metric::ecc_uncorrected_aggregate};
+  }
+  return {Metric::ecc_corrected_volatile, Metric::ecc_uncorrected_volatile};
+}
+
+template <class Values>
+void show(Values& values, const std::vector<Metric>& metrics, std::int64_t value) {
+  for (const Metric metric : metrics) {
+    const auto found = values.find(metric);
+    if (found == values.end()) continue;
+    if (std::get_if<std::int64_t>(&found->second) != nullptr) found->second = value;
+  }
+}
+
+}  // namespace
+
+Result<std::int64_t> FakeFleet::State::Gpu::energy() const {
+  const auto found = values.find(Metric::energy_total);
+  if (found == values.end()) return Error{Errc::unsupported, "Not Supported"};
+  if (const auto* millijoules = std::get_if<std::int64_t>(&found->second)) return *millijoules;
+  const Missing* why = std::get_if<Missing>(&found->second);
+  return Error{Errc::internal, why != nullptr ? describe(*why) : "it is a text"};
+}
+
+Result<void> FakeFleet::State::Gpu::change(const Setting& setting) {
+  auto done = settings.apply(setting);
+  if (done && setting.value) show(values, shown_by(setting.kind), setting.value->lowest);
+  return done;
+}
+
+Result<void> FakeFleet::State::Gpu::change(EccCounter counter) {
+  if (!settings.look(SettingKind::ecc)) return Error{Errc::unsupported, "Not Supported"};
+  show(values, counted_by(counter), 0);
+  return {};
+}
+
+void FakeFleet::set_setting(std::uint32_t index, SettingKind kind, const SettingState& state) {
+  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.put(kind, state); });
+}
+
+void FakeFleet::set_unsupported(std::uint32_t index, SettingKind kind) {
+  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.forget(kind); });
+}
+
+void FakeFleet::set_setting_fails(std::uint32_t index, SettingKind kind, std::optional<Error> why) {
+  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.fail_writes(kind, std::move(why)); });
+}
+
+void FakeFleet::deny_control(std::optional<Error> why) {
+  const std::lock_guard lock(state_->mutex);
+  state_->control_denied = std::move(why);
+}
+
+std::vector<FakeWrite> FakeFleet::writes() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->writes.begin(), state_->writes.end()};
+}
+
+}  // namespace gpuyard::fakes

@@ -1,0 +1,116 @@
+// What copies of one fake fleet share: its GPUs under one lock. For the files of the fake alone.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/result.h"
+#include "device/fake_backend.h"
+#include "device/setting.h"
+
+namespace gpuyard::fakes {
+
+// What can be set of one GPU that exists only in memory.
+
+class FakeSettings {
+ public:
+  // As of a data centre GPU: 300 W of 100 to 400, clocks that lock within 210 to 1980 MHz, of the
+  // memory within 1593 to 2619, no persistence, ECC on.
+  FakeSettings();
+
+  // Errc::unsupported: no such thing here. Errc::invalid: out of range, in a driver's few words.
+  Result<SettingState> look(SettingKind) const;
+  Result<void> apply(const Setting&);
+
+  void put(SettingKind kind, const SettingState& state) { states_[kind] = state; }
+  void forget(SettingKind kind) { states_.erase(kind); }
+  // Writing fails so, until there is nothing wrong any more.
+  void fail_writes(SettingKind, std::optional<Error> why);
+
+ private:
+  std::map<SettingKind, SettingState> states_;
+  std::map<SettingKind, Error> faults_;
+};
+
+struct FakeFleet::State {
+  struct Gpu {
+    DeviceInfo info;
+    std::map<Metric, std::variant<Missing, std::int64_t, std::string>> values;
+    FakeSettings settings;
+    bool removed = false;
+    bool blocked = false;
+
+    Result<SettingState> look(SettingKind kind) const { return settings.look(kind); }
+    Result<std::int64_t> energy() const;
+    Result<void> change(const Setting&);
+    Result<void> change(EccCounter);
+  };
+
+  // The one at an index, there or removed: an index is one GPU's, until that moves to another.
+  Gpu* at(std::uint32_t index) {
+    const auto found =
+        std::ranges::find(gpus, index, [](const Gpu& gpu) { return gpu.info.index; });
+    return found != gpus.end() ? &*found : nullptr;
+  }
+
+  template <class Change>
+  void change(std::uint32_t index, Change&& change) {
+    const std::lock_guard lock(mutex);
+    Gpu* gpu = at(index);
+    if (gpu != nullptr && !gpu->removed) change(*gpu);
+    changed.notify_all();
+  }
+
+  // Nothing: it is not there (any more).
+  Gpu* wait_unblocked(std::unique_lock<std::mutex>& lock, const DeviceId& id) {
+    Gpu* gpu = nullptr;
+    changed.wait(lock, [&] {
+      const auto found = std::ranges::find(gpus, id, [](const Gpu& one) { return one.info.id; });
+      gpu = found != gpus.end() ? &*found : nullptr;
+      return gpu == nullptr || gpu->removed || !gpu->blocked;
+    });
+    return gpu;
+  }
+
+  // `use(gpu)` once its calls return; else the error of a GPU that is lost or was never there.
+  template <class Use>
+  auto on_gpu(const DeviceId& id, Use&& use) -> decltype(use(std::declval<Gpu&>())) {
+    std::unique_lock lock(mutex);
+    Gpu* gpu = wait_unblocked(lock, id);
+    if (gpu == nullptr) return Error{Errc::not_found, "Not Found"};
+    if (gpu->removed) return Error{Errc::device_lost, "GPU is lost"};
+    return use(*gpu);
+  }
+
+  // A write of a GPU that is there is kept, whatever becomes of it.
+  template <class What>
+  Result<void> write(const DeviceId& id, const What& what) {
+    return on_gpu(id, [&](Gpu& gpu) {
+      auto done = gpu.change(what);
+      writes.push_back(
+          {gpu.info.index, what, done ? std::nullopt : std::optional(done.error().code)});
+      if (writes.size() > kKeptWrites) writes.pop_front();
+      return done;
+    });
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Error> no_driver;
+  std::vector<Gpu> gpus;  // by index
+  std::uint32_t made = 0;
+  std::deque<DeviceEvent> events;  // the last kKeptEvents
+  std::uint64_t events_ever = 0;
+  std::optional<Error> events_fault;
+  std::optional<Error> control_denied;
+  std::deque<FakeWrite> writes;
+
+  static constexpr std::size_t kKeptEvents = 4096;
+};
+
+}  // namespace gpuyard::fakes

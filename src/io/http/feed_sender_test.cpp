@@ -1,0 +1,80 @@
+// Coroutines: one co_await per statement, its arguments named.
+#include "http/feed_sender.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+namespace gpuyard::http {
+namespace {
+
+class TurnsTest : public testing::Test {
+ protected:
+  asio::awaitable<void> take_turn(int who, Duration takes) {
+    co_await turns_.next();
+    const TimePoint end = BootClock::now() + takes;
+    while (BootClock::now() < end) {
+    }
+    had_.push_back(who);
+  }
+  asio::awaitable<void> sleep(int who) {
+    co_await turns_.sleep(&had_);
+    had_.push_back(who);
+  }
+  void begin(asio::awaitable<void> one) {
+    asio::co_spawn(io_, std::move(one), asio::detached);
+    io_.poll();
+    io_.restart();
+  }
+  // Somebody else on the loop: notes how many had a turn since he last came round.
+  void look_on(std::size_t had_before) {
+    most_at_once_ = std::max(most_at_once_, had_.size() - had_before);
+    if (had_.size() == kCrowd) return;
+    asio::post(io_, [this, had = had_.size()] { look_on(had); });
+  }
+
+  static constexpr std::size_t kCrowd = 50;
+  asio::io_context io_;
+  std::vector<int> had_;
+  std::size_t most_at_once_ = 0;
+  Turns turns_{io_};
+};
+
+TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
+  constexpr Duration kEach = Turns::kTogether / 5;
+  for (int who = 0; who < static_cast<int>(kCrowd); ++who) {
+    asio::co_spawn(io_, take_turn(who, kEach), asio::detached);
+  }
+  asio::post(io_, [this] { look_on(0); });
+  io_.run();
+  EXPECT_EQ(had_.size(), kCrowd);
+  EXPECT_TRUE(std::ranges::is_sorted(had_)) << "who asked first is first";
+  EXPECT_LE(most_at_once_, 6U);
+}
+
+TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {
+  begin(sleep(1));
+  EXPECT_TRUE(had_.empty());
+  turns_.wake(this);  // somebody else
+  io_.poll();
+  io_.restart();
+  EXPECT_TRUE(had_.empty());
+  turns_.wake(&had_);
+  turns_.wake(&had_);
+  io_.run();
+  EXPECT_EQ(had_, std::vector{1});
+}
+
+TEST_F(TurnsTest, WhoStillWaitsAtTheEndIsForgotten) {
+  begin(sleep(1));
+  asio::co_spawn(io_, take_turn(2, Duration::zero()), asio::detached);
+  io_.poll_one();  // it waits, and its turn has not come
+  EXPECT_TRUE(had_.empty());
+}
+
+}  // namespace
+}  // namespace gpuyard::http

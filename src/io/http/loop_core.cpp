@@ -1,0 +1,59 @@
+// Coroutines: one co_await per statement, its arguments named.
+#include "http/loop_core.h"
+
+#include <memory>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace gpuyard::http {
+
+namespace {
+
+// Goes on where `keep` lets it: keep() gets what does that.
+template <typename Keep>
+asio::awaitable<void> suspend(Keep keep) {
+  auto begin = [keep](auto resume) {
+    // Shared, because a std::function must be copyable; called once all the same.
+    const auto shared = std::make_shared<decltype(resume)>(std::move(resume));
+    keep([shared] { std::move (*shared)(); });
+  };
+  const auto token = asio::use_awaitable;
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(begin, token);
+}
+
+}  // namespace
+
+asio::awaitable<void> Turns::next() {
+  auto keep = [this](Resume resume) { add(std::move(resume)); };
+  co_await suspend(keep);
+}
+
+asio::awaitable<void> Turns::sleep(const void* who) {
+  auto keep = [this, who](Resume resume) { asleep_[who] = std::move(resume); };
+  co_await suspend(keep);
+}
+
+void Turns::wake(const void* who) {
+  if (auto one = asleep_.extract(who)) add(std::move(one.mapped()));
+}
+
+void Turns::add(Resume resume) {
+  waiting_.push_back(std::move(resume));
+  if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
+}
+
+void Turns::give() {
+  const TimePoint end = BootClock::now() + kTogether;
+  do {
+    const auto resume = std::move(waiting_.front());
+    waiting_.pop_front();
+    resume();
+  } while (!waiting_.empty() && BootClock::now() < end);
+  giving_ = !waiting_.empty();
+  if (giving_) asio::post(io_, [this] { give(); });
+}
+
+}  // namespace gpuyard::http

@@ -1,0 +1,107 @@
+#include "notify/secret.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "http/target.h"
+#include "notify/sink_config.h"
+
+namespace gpuyard::notify {
+namespace {
+
+Error bad_secret(std::string what) {
+  return {Errc::invalid, std::move(what)};
+}
+
+Result<void> check_mode(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return bad_secret(system_error("opening " + path).message);
+  if (!S_ISREG(info.st_mode)) return bad_secret(path + " is not a file");
+  if ((info.st_mode & S_IRWXO) == 0) return {};
+  return bad_secret(
+      fmt::format("{} holds a secret, and others than its owner and group may read or "
+                  "change it; do: chmod o-rwx {}",
+                  path, path));
+}
+
+}  // namespace
+
+Result<Secret> read_secret(const std::string& path) {
+  if (!path.starts_with('/')) return bad_secret("must be an absolute path");
+  if (auto fine = check_mode(path); !fine) return std::move(fine).error();
+  const auto text = read_file(path, kMostSecretBytes);
+  if (!text) return bad_secret(text.error().message);
+  const std::string_view secret = trimmed(*text);
+  if (secret.empty()) return bad_secret(path + " is empty");
+  const bool one_line = std::ranges::none_of(
+      secret, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  if (!one_line) return bad_secret(path + " must hold one line, the secret");
+  return Secret(std::string(secret));
+}
+
+namespace {
+
+Error not_a_url() {
+  return {Errc::invalid, "is not a URL like https://host/path or http://127.0.0.1:9093"};
+}
+
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7F; });
+}
+
+// "host", "host:8080", "[::1]:8080"
+bool read_authority(std::string_view text, http::Origin& origin) {
+  std::size_t host_end = text.rfind(':');
+  if (text.starts_with('[')) {
+    const std::size_t bracket = text.find(']');
+    if (bracket == text.npos) return false;
+    origin.host = text.substr(1, bracket - 1);
+    host_end = bracket + 1;
+  } else {
+    origin.host = text.substr(0, host_end);
+    if (origin.host.find(':') != text.npos) return false;
+  }
+  if (origin.host.empty() || origin.host.find_first_of("[]\\@") != text.npos) return false;
+  if (host_end >= text.size()) return true;
+  if (text[host_end] != ':') return false;
+  origin.port = number_in<std::uint16_t>(text.substr(host_end + 1)).value_or(0);
+  return origin.port != 0;
+}
+
+}  // namespace
+
+Result<Url> parse_url(std::string_view text) {
+  constexpr std::string_view kHttps = "https://";
+  constexpr std::string_view kHttp = "http://";
+  if (!is_plain(text)) return not_a_url();
+  Url url;
+  url.origin.tls = text.starts_with(kHttps);
+  if (!url.origin.tls && !text.starts_with(kHttp)) return not_a_url();
+  url.origin.port = url.origin.tls ? 443 : 80;
+  text.remove_prefix(url.origin.tls ? kHttps.size() : kHttp.size());
+  text = text.substr(0, text.find('#'));
+  const std::size_t path = std::min(text.find_first_of("/?"), text.size());
+  std::string_view authority = text.substr(0, path);
+  if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
+    const auto who = http::percent_decode(authority.substr(0, at));
+    if (!who) return not_a_url();
+    url.userinfo = Secret(*who);
+    authority.remove_prefix(at + 1);
+  }
+  if (!read_authority(authority, url.origin)) return not_a_url();
+  std::string target(text.substr(path));
+  if (!target.starts_with('/')) target.insert(0, "/");
+  url.target = Secret(std::move(target));
+  return url;
+}
+
+}  // namespace gpuyard::notify

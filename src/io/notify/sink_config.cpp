@@ -1,0 +1,353 @@
+#include "notify/sink_config.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/toml_reader.h"
+#include "http/endpoint.h"
+#include "notify/requests.h"
+#include "notify/secret.h"
+
+namespace gpuyard::notify {
+namespace {
+
+using enum SinkKind;
+
+using Value = std::variant<std::string, std::vector<std::string>, std::int64_t>;
+enum class Type : std::uint8_t { text, list, integer };  // which of them, in that order
+
+// A sink of which not everything was read yet.
+struct SinkDraft {
+  SinkConfig sink;
+  std::string ca_file;
+  std::string username;
+  Secret password;
+  Secret bearer_token;
+};
+
+// A key of a table `[sink.NAME]`.
+struct SinkKey {
+  std::string_view name;
+  std::vector<SinkKind> kinds;  // which kinds of sink have it; empty: all
+  Type type;
+  // The error does not repeat the value, which may be a secret.
+  Result<void> (*set)(SinkDraft&, const Value&);
+};
+
+constexpr std::size_t kMostCaBytes = std::size_t{4} << 20;
+constexpr std::string_view kPagerDuty = "https://events.pagerduty.com/v2/enqueue";
+
+Error wrong(std::string what) {
+  return {Errc::invalid, std::move(what)};
+}
+
+const std::string& text_of(const Value& value) {
+  return std::get<std::string>(value);
+}
+
+template <class E>
+std::string names_of() {
+  std::string names;
+  boost::mp11::mp_for_each<boost::describe::describe_enumerators<E>>(
+      [&](auto entry) { names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.name); });
+  return names;
+}
+
+template <auto Member>
+Result<void> set_enum(SinkDraft& draft, const Value& value) {
+  auto& member = draft.sink.*Member;
+  using E = std::remove_reference_t<decltype(member)>;
+  const auto known = enum_from_name<E>(text_of(value));
+  if (!known) return wrong("must be one of " + names_of<E>());
+  member = *known;
+  return {};
+}
+
+Result<std::int64_t> within(const Value& value, std::int64_t least, std::int64_t most) {
+  const auto number = std::get<std::int64_t>(value);
+  if (number >= least && number <= most) return number;
+  return wrong(fmt::format("must be {} to {}", least, most));
+}
+
+template <auto Member, std::int64_t least, std::int64_t most>
+Result<void> set_seconds(SinkDraft& draft, const Value& value) {
+  const auto seconds = within(value, least, most);
+  if (!seconds) return seconds.error();
+  draft.sink.*Member = std::chrono::seconds(*seconds);
+  return {};
+}
+
+Result<void> set_rate(SinkDraft& draft, const Value& value) {
+  const auto rate = within(value, 1, 6000);
+  if (!rate) return rate.error();
+  draft.sink.rate_per_minute = static_cast<unsigned>(*rate);
+  return {};
+}
+
+Result<void> take_url(SinkDraft& draft, const std::string& text) {
+  if (!draft.sink.url.origin.host.empty()) return wrong("there is a url already");
+  auto url = parse_url(text);
+  if (!url) return std::move(url).error();
+  draft.sink.url = *std::move(url);
+  return {};
+}
+
+Result<void> set_url(SinkDraft& draft, const Value& value) {
+  return take_url(draft, text_of(value));
+}
+
+Result<void> set_url_file(SinkDraft& draft, const Value& value) {
+  const auto text = read_secret(text_of(value));
+  if (!text) return text.error();
+  auto taken = take_url(draft, text->reveal());
+  if (!taken) return std::move(taken).error().in(text_of(value));
+  return taken;
+}
+
+template <auto Place>
+Result<void> set_secret(SinkDraft& draft, const Value& value) {
+  auto secret = read_secret(text_of(value));
+  if (!secret) return std::move(secret).error();
+  Place(draft) = *std::move(secret);
+  return {};
+}
+constexpr auto kKey = [](SinkDraft& draft) -> Secret& { return draft.sink.key; };
+constexpr auto kPassword = [](SinkDraft& draft) -> Secret& { return draft.password; };
+constexpr auto kToken = [](SinkDraft& draft) -> Secret& { return draft.bearer_token; };
+
+Result<void> set_username(SinkDraft& draft, const Value& value) {
+  draft.username = text_of(value);
+  if (!draft.username.empty() && draft.username.find(':') == std::string::npos) return {};
+  return wrong("must be a name, and no colon can be in it");
+}
+
+Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
+  draft.ca_file = text_of(value);
+  if (!draft.ca_file.starts_with('/')) return wrong("must be an absolute path");
+  const auto text = read_file(draft.ca_file, kMostCaBytes);
+  if (!text) return wrong(text.error().message);
+  if (text->find("-----BEGIN ") != text->npos) return {};
+  return wrong(draft.ca_file + " holds no certificate in PEM form");
+}
+
+Result<void> set_argv(SinkDraft& draft, const Value& value) {
+  draft.sink.argv = std::get<std::vector<std::string>>(value);
+  if (!draft.sink.argv.empty() && !draft.sink.argv.front().empty()) return {};
+  return wrong("must begin with the program");
+}
+
+const std::vector<SinkKind> kWithUrl = {webhook, slack, pagerduty, alertmanager};
+const std::vector<SinkKind> kWithQueue = {command, webhook, slack, pagerduty, alertmanager};
+const std::vector<SinkKind> kWithLogin = {webhook, alertmanager};
+
+// How the sink says who it is; at most one way.
+Result<void> authorize(SinkDraft& draft) {
+  const bool login = !draft.username.empty() || !draft.password.empty();
+  const Secret& userinfo = draft.sink.url.userinfo;
+  const int ways =
+      (login ? 1 : 0) + (draft.bearer_token.empty() ? 0 : 1) + (userinfo.empty() ? 0 : 1);
+  if (ways > 1) {
+    return wrong("username, bearer_token_file and a user in the URL exclude each other");
+  }
+  if (login && (draft.username.empty() || draft.password.empty())) {
+    return wrong("username and password_file need each other");
+  }
+  if (login) {
+    const std::string both = draft.username + ":" + draft.password.reveal();
+    draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.credential = draft.password;
+  } else if (!userinfo.empty()) {
+    const std::string& both = userinfo.reveal();
+    draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.credential = Secret(both.substr(both.find(':') + 1));  // all, if there is no colon
+  } else if (!draft.bearer_token.empty()) {
+    draft.sink.authorization = Secret("Bearer " + draft.bearer_token.reveal());
+    draft.sink.credential = draft.bearer_token;
+  }
+  return {};
+}
+
+bool is_this_machine(const std::string& host) {
+  const bool literal = http::to_socket_address(http::Endpoint::tcp(host, 1)).ok();
+  return host == "localhost" || host == "::1" || (literal && host.starts_with("127."));
+}
+
+// Both have a secret in each message that lets its reader send others.
+bool shows_its_secret(const SinkConfig& sink) {
+  return (sink.kind == slack || sink.kind == pagerduty) && !sink.url.origin.tls &&
+         !is_this_machine(sink.url.origin.host);
+}
+
+Result<void> finish_url(SinkDraft& draft) {
+  SinkConfig& sink = draft.sink;
+  if (sink.url.origin.host.empty() && sink.kind == pagerduty) sink.url = *parse_url(kPagerDuty);
+  if (sink.url.origin.host.empty()) {
+    return wrong(fmt::format("a sink of kind {} needs url or url_file", enum_name(sink.kind)));
+  }
+  if (shows_its_secret(sink)) {
+    return wrong(fmt::format("a sink of kind {} sends a secret: its URL must begin with https",
+                             enum_name(sink.kind)));
+  }
+  if (!draft.ca_file.empty() && !sink.url.origin.tls) {
+    return wrong("ca_file is for a URL that begins with https");
+  }
+  sink.url.origin.ca_file = draft.ca_file;
+  return authorize(draft);
+}
+
+const std::vector<SinkKey>& sink_keys() {
+  static const std::vector<SinkKey> keys = {
+      {"kind", {}, Type::text, &set_enum<&SinkConfig::kind>},
+      {"min_level", {}, Type::text, &set_enum<&SinkConfig::min_level>},
+      {"rate_per_minute", kWithQueue, Type::integer, &set_rate},
+      {"timeout_s", kWithQueue, Type::integer, &set_seconds<&SinkConfig::timeout, 1, 300>},
+      {"argv", {command}, Type::list, &set_argv},
+      {"url", kWithUrl, Type::text, &set_url},
+      {"url_file", kWithUrl, Type::text, &set_url_file},
+      {"ca_file", kWithUrl, Type::text, &set_ca_file},
+      {"secret_file", {webhook}, Type::text, &set_secret<kKey>},
+      {"routing_key_file", {pagerduty}, Type::text, &set_secret<kKey>},
+      {"username", kWithLogin, Type::text, &set_username},
+      {"password_file", kWithLogin, Type::text, &set_secret<kPassword>},
+      {"bearer_token_file", kWithLogin, Type::text, &set_secret<kToken>},
+      {"resend_s", {alertmanager}, Type::integer, &set_seconds<&SinkConfig::resend, 5, 3600>},
+  };
+  return keys;
+}
+
+// The sink, or what is wrong with it as a whole.
+Result<SinkConfig> finished(SinkDraft draft) {
+  const SinkKind kind = draft.sink.kind;
+  if (kind == command && draft.sink.argv.empty()) {
+    return wrong("a sink of kind command needs argv");
+  }
+  if (kind == pagerduty && draft.sink.key.empty()) {
+    return wrong("a sink of kind pagerduty needs routing_key_file");
+  }
+  if (kind != log && kind != command) {
+    if (auto fine = finish_url(draft); !fine) return std::move(fine).error();
+  }
+  return std::move(draft.sink);
+}
+
+constexpr std::size_t kLongestName = 32;
+
+bool is_name(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, fits);
+}
+
+class SinkReader {
+ public:
+  explicit SinkReader(const std::string& file) : file_(file) {}
+
+  Result<std::vector<SinkConfig>> read(const toml::table& document) {
+    for (const auto& [name, node] : document) {
+      if (name == "rule") continue;
+      const auto* tables = node.as_table();
+      if (name != "sink" || tables == nullptr) {
+        return at(name.source(), fmt::format("\"{}\" is not known here; there are tables "
+                                             "[rule.NAME] and [sink.NAME]",
+                                             name.str()));
+      }
+      if (auto done = read_tables(*tables); !done) return std::move(done).error();
+    }
+    return std::move(sinks_);
+  }
+
+ private:
+  Error at(const toml::source_region& where, const std::string& what) const {
+    return error_at(file_, where, what);
+  }
+
+  Result<void> read_tables(const toml::table& tables) {
+    for (const auto& [name, node] : tables) {
+      const auto* table = node.as_table();
+      if (table == nullptr || !is_name(name.str())) {
+        return at(name.source(), fmt::format("a sink is a table [sink.NAME], its name of up to {} "
+                                             "letters, digits, '_' and '-'",
+                                             kLongestName));
+      }
+      if (sinks_.size() == kMostSinks) {
+        return at(name.source(), fmt::format("there are more than {} sinks; let one of them pass "
+                                             "alerts on",
+                                             kMostSinks));
+      }
+      auto sink = read_sink(std::string(name.str()), name.source(), *table);
+      if (!sink) return std::move(sink).error();
+      sinks_.push_back(*std::move(sink));
+    }
+    return {};
+  }
+
+  // `kind` first: it says which other keys there are.
+  Result<SinkConfig> read_sink(const std::string& name, const toml::source_region& where,
+                               const toml::table& table) {
+    SinkDraft draft;
+    draft.sink.name = name;
+    const auto kind = table.find("kind");
+    if (kind == table.end()) return at(where, fmt::format("sink.{} has no kind", name));
+    if (auto done = read_key(draft, "kind", kind->second, kind->first.source()); !done) {
+      return std::move(done).error();
+    }
+    for (const auto& [key, node] : table) {
+      if (key == "kind") continue;
+      if (auto done = read_key(draft, key.str(), node, key.source()); !done) {
+        return std::move(done).error();
+      }
+    }
+    auto sink = finished(std::move(draft));
+    if (!sink) return at(where, fmt::format("sink.{}: {}", name, sink.error().message));
+    return sink;
+  }
+
+  Result<void> read_key(SinkDraft& draft, std::string_view name, const toml::node& node,
+                        const toml::source_region& where) {
+    const auto& keys = sink_keys();
+    const auto key = std::ranges::find(keys, name, &SinkKey::name);
+    const std::string full = fmt::format("sink.{}.{}", draft.sink.name, name);
+    if (key == keys.end()) return at(where, fmt::format("unknown key \"{}\"; {}", full, known()));
+    const auto& kinds = key->kinds;
+    if (!kinds.empty() && std::ranges::find(kinds, draft.sink.kind) == kinds.end()) {
+      return at(where, fmt::format("\"{}\" is not for a sink of kind {}; take it out", full,
+                                   enum_name(draft.sink.kind)));
+    }
+    const auto type = static_cast<std::size_t>(key->type);
+    const auto value = toml_value<Value>(node, type);
+    if (!value) return at(where, fmt::format("{} must be {}", full, kTomlTypes.at(type)));
+    auto done = key->set(draft, *value);
+    if (!done) return at(where, fmt::format("{}: {}", full, done.error().message));
+    return {};
+  }
+
+  static std::string known() {
+    std::string names = "known are";
+    for (const SinkKey& key : sink_keys()) names += fmt::format(" {}", key.name);
+    return names;
+  }
+
+  const std::string& file_;
+  std::vector<SinkConfig> sinks_;
+};
+
+}  // namespace
+
+Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file) {
+  const auto document = parse_toml(toml, file);
+  if (!document) return document.error();
+  return SinkReader(file).read(*document);
+}
+
+std::string SinkConfig::where() const {
+  if (kind == SinkKind::log) return "stderr";
+  if (kind == SinkKind::command) return argv.front();
+  return url.origin.text();
+}
+
+}  // namespace gpuyard::notify
