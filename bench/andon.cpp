@@ -1,6 +1,6 @@
-// What looking at all rules costs the loop at each reading: 200 rules on 64 GPUs, whose readings
-// are all 50. That trips seven built-in rules on each; where one GPU in eight is hot, on that also
-// all that look at heat.
+// Measures what checking all rules costs the loop at each reading: 200 rules on 64 GPUs, whose
+// readings are all 50. These readings trip seven built-in rules on each GPU; if one GPU in eight is
+// hot, also all rules about heat on that one.
 #include <benchmark/benchmark.h>
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRules = 200;
 constexpr WallTime kWall{std::chrono::hours(500'000)};
 
-// The built-in ones, and as many that look at a metric of the catalog.
+// The built-in rules, and rules about a metric of the catalog, kRules together.
 Rules many_rules() {
   std::string text;
   for (std::size_t i = built_in_rules().size(); i < kRules; ++i) {

@@ -1,4 +1,4 @@
-// The parts of `./yard bench`'s row about control. Each prints what one round trip took, in
+// The parts of `./yard bench`'s row about control. Each prints the times of one round trip, in
 // microseconds, as JSON with the 50th and the 99th percentile.
 //
 //   bench_control setter LIBRARY GPU ROUNDS      NVML's setter of a power limit, called directly
@@ -38,7 +38,7 @@ constexpr int kWarmUp = 50;
 constexpr unsigned kLowMilliwatts = 300'000;
 constexpr unsigned kHighMilliwatts = 310'000;
 
-// Times `once(round)`, which gives back whether it worked.
+// Times `once(round)`, which returns whether it succeeded.
 int measure(int rounds, const std::function<bool(int)>& once) {
   bench::RoundTrips taken;
   for (int round = -kWarmUp; round < rounds; ++round) {
@@ -69,7 +69,7 @@ int http_requests(const std::string& path, int rounds, const std::string& one,
   });
 }
 
-// The other end of a hop: what comes is handed to a thread, which answers.
+// The other end of a hop: hands each message to a thread, which answers.
 void answer_in_a_thread(int fd) {
   std::mutex mutex;
   std::condition_variable came;

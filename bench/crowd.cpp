@@ -1,11 +1,11 @@
-// The part of `./yard bench`'s row about fairness that is many users at once: claims that wait,
-// clients that ask for the queue one time after the other, and streams of power, half of them over
-// the Unix socket as users of their own, half over TCP from addresses of their own; and beside them
-// one client that asks for the load. Prints what that one waited as JSON. For root.
+// The part of `./yard bench`'s row about fairness with many users at once: claims that wait,
+// clients that ask for the queue again and again, and streams of power. Half of them use the Unix
+// socket, each as its own user, half use TCP, each from its own address. Beside them one client
+// asks for the load; prints how long that client waited, as JSON. Must run as root.
 //
 //   bench_crowd SOCKET PORT PARTIES CLAIMS CLIENTS STREAMS SECONDS
 //
-// CLAIMS for each user; CLIENTS and STREAMS at each of the two listeners.
+// CLAIMS is for each user; CLIENTS and STREAMS are for each of the two listeners.
 #include <arpa/inet.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ namespace gpuyard::bench {
 namespace {
 
 constexpr uid_t kFirstUser = 20'000;
-constexpr uid_t kAside = 30'000;  // who asks for the load
+constexpr uid_t kAside = 30'000;  // the user that asks for the load
 
 struct Wish {
   std::string socket;
@@ -44,7 +44,7 @@ struct Wish {
   int seconds = 1;
 };
 
-// As long as it lives, this thread connects as that user.
+// While this object lives, its thread connects as that user.
 class Disguise {
  public:
   explicit Disguise(uid_t uid) {
@@ -75,7 +75,7 @@ void send_all(const UniqueFd& fd, std::string_view text) {
   }
 }
 
-// One of the crowd. What it is told is counted, and of answers it is known where they end.
+// One client of the crowd. Counts what it receives, and finds the end of each answer.
 class Client {
  public:
   Client(UniqueFd fd, std::string request) : fd_(std::move(fd)), request_(std::move(request)) {
@@ -87,7 +87,7 @@ class Client {
   std::uint64_t answers() const { return answers_; }
   bool refused() const { return refused_; }
 
-  // False: it is over.
+  // False: the connection has ended.
   bool read(std::string& room) {
     const ssize_t got = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got <= 0) return false;
@@ -105,7 +105,7 @@ class Client {
     ++answers_;
     send_all(fd_, request_);
   }
-  // What follows it.
+  // Returns the text after the head.
   std::string_view take_head(std::string_view text) {
     head_ += text;
     const std::size_t end = head_.find("\r\n\r\n");
@@ -191,7 +191,8 @@ void make_claims(const Wish& wish) {
   }
 }
 
-// One that asks for the load every two milliseconds; the scheduler shall not be what it waits for.
+// The client that asks for the load every two milliseconds, with a priority that keeps the
+// scheduler from delaying it.
 class Onlooker {
  public:
   explicit Onlooker(const Wish& wish) : thread_([this, wish] { run(wish); }) {}

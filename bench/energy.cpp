@@ -1,6 +1,5 @@
-// What keeping the books of energy costs: a tick of the ledger by GPUs and open windows, and a
-// commit of it to a state.db in the directory that TMPDIR names (/tmp else). Prints what it
-// measures.
+// Measures the cost of energy accounting: a tick of the ledger by GPUs and open windows, and its
+// commit to a state.db in the directory that TMPDIR names (else /tmp). Prints the results.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -28,7 +27,7 @@ class Node {
     }
     now();
   }
-  // A second later.
+  // The snapshot one second later.
   const Snapshot& now() {
     taken_ += std::chrono::seconds(1);
     for (TestGpu& gpu : gpus_) *gpu.counter_mj += 700'000;
@@ -51,7 +50,7 @@ void open_windows(Ledger& ledger, const Node& node, std::int64_t windows) {
   }
 }
 
-// Arguments: GPUs, windows of all of them.
+// Arguments: GPUs, windows over all GPUs.
 void tick(benchmark::State& state) {
   Node node(state.range(0));
   Ledger ledger("boot");

@@ -1,4 +1,4 @@
-// The streaming half of a daemon alone, so that it can be asked for more than a snapshot a second:
+// The streaming half of a daemon alone, to measure more than one snapshot a second:
 //
 //   event_stream HZ
 //
@@ -47,7 +47,7 @@ std::shared_ptr<const Snapshot> snapshot(std::uint64_t generation) {
   return made;
 }
 
-// Shows a snapshot at each tick.
+// Publishes a snapshot at each tick.
 class Ticker {
  public:
   Ticker(Loop& loop, api::EventHub& hub, Duration period)

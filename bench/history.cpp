@@ -1,6 +1,6 @@
-// What a day of history takes: of memory, of disk and of CPU. Records the world that
+// Measures what a day of history takes of memory, disk and CPU. Records the world that
 // GPUYARD_SIM_WORLD names once a second for `history SECONDS`, as the daemon's tiers do, and then
-// lives that recording again and again until a day is over; counters go on from where they were.
+// replays the recording until a day is over; counters go on from their last values.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ ProbeSet due_at(int second) {
   return due;
 }
 
-// What each GPU answered in each second.
+// The answers of each GPU in each second.
 using Trace = std::vector<std::vector<Sample>>;
 
 struct Recording {
@@ -73,7 +73,7 @@ Recording record(int seconds) {
   out.began = BootClock::now();
   for (int second = 0; second < seconds; ++second) {
     std::vector<Sample> samples(out.gpus.size());
-    // The fast tier of all first: in the daemon no GPU waits for another.
+    // The fast tier of all GPUs comes first: in the daemon no GPU waits for another.
     for (const ProbeSet probes : {probes_of(Tier::fast), due_at(second) - probes_of(Tier::fast)}) {
       if (probes.empty()) continue;
       for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -86,7 +86,7 @@ Recording record(int seconds) {
   return out;
 }
 
-// The recording as an endless one, for `copies` times as many GPUs.
+// The recording repeated without end, for `copies` times as many GPUs.
 class Replay {
  public:
   Replay(const Recording& recording, std::size_t copies) : recording_(recording) {
@@ -123,7 +123,7 @@ class Replay {
  private:
   using Key = std::pair<Metric, std::uint16_t>;
 
-  // A counter begins the next round with what it had grown by.
+  // A counter begins the next round at its last value.
   void carry_on() {
     for (std::size_t i = 0; i < grown_.size(); ++i) {
       for (const Reading& first : recording_.trace.front()[i].readings()) {
@@ -143,7 +143,7 @@ class Replay {
   std::vector<std::map<Key, std::int64_t>> grown_;
 };
 
-// CPU of feeding alone.
+// The CPU time of feeding alone.
 double feed(history::Rings& rings, Replay& replay, int seconds) {
   double spent = 0;
   for (int second = 0; second < seconds; ++second) {
@@ -195,7 +195,7 @@ void decode_all(const history::Rings& rings) {
               points);
 }
 
-// A day of minutes, put every hour: what the disk holds does not depend on how often.
+// Stores a day of minutes, once an hour: the size on disk does not depend on how often.
 void store_day(const history::Rings& rings) {
   std::string directory = std::filesystem::temp_directory_path() / "gpuyard-bench-XXXXXX";
   if (::mkdtemp(directory.data()) == nullptr) return;

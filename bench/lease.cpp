@@ -1,5 +1,5 @@
-// What leasing costs before any disk: a claim and its release, by GPUs and topology; a long queue;
-// and what one who waits takes of memory. Prints what it measures.
+// Measures leasing without any disk: a claim and its release, by GPUs and topology; a long queue;
+// and the memory that a waiting claim takes. Prints the results.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ using lease::Effects;
 using lease::Terms;
 using lease::Ticket;
 
-// GPUs linked by eights and on NUMA nodes by fours, if `linked`.
+// If `linked`, eight GPUs each are linked, and four each share a NUMA node.
 Core node(std::int64_t gpus, bool linked) {
   Core core;
   for (unsigned i = 0; i < gpus; ++i) {
@@ -59,7 +59,7 @@ BENCHMARK(claim_and_release)
     ->Args({64, 1, 1})
     ->Args({64, 1, 8});
 
-// As a program has it: with the mutex and the lease that releases itself.
+// As a program uses it: with the mutex and the lease that releases itself.
 void pool_claim_and_release(benchmark::State& state) {
   std::vector<Pool::Gpu> gpus(static_cast<std::size_t>(state.range(0)));
   for (std::uint32_t i = 0; i < gpus.size(); ++i) gpus[i] = {i, "NVIDIA", "NVIDIA H100 80GB HBM3"};
@@ -73,8 +73,8 @@ void pool_claim_and_release(benchmark::State& state) {
 }
 BENCHMARK(pool_claim_and_release)->Arg(8)->Arg(64);
 
-// So many wait; one GPU after the other is released, and who got it asks again. In order, or it
-// aborts.
+// Many claims wait; one GPU after the other is released, and the client that got it claims again.
+// Aborts if a claim is served out of order.
 void queue(benchmark::State& state) {
   Core core = node(8, true);
   Effects effects;
@@ -89,7 +89,7 @@ void queue(benchmark::State& state) {
 }
 BENCHMARK(queue)->Arg(100)->Arg(10'000);
 
-// What each who waits is told.
+// The outlook of each waiting claim.
 void outlooks(benchmark::State& state) {
   Core core = node(8, true);
   Effects effects;
@@ -98,8 +98,8 @@ void outlooks(benchmark::State& state) {
 }
 BENCHMARK(outlooks)->Arg(10'000)->Unit(benchmark::kMicrosecond);
 
-// A free GPU is kept for the first; 10,000 behind it have to be looked at, as each could be done in
-// time, and is not.
+// A free GPU is reserved for the first claim. The 10,000 claims behind it must all be checked, as
+// each could end in time, but none does.
 void look_through(benchmark::State& state) {
   Core core = node(8, true);
   Effects effects;

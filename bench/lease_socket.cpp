@@ -1,5 +1,5 @@
 // The parts of `./yard bench`'s row about leases over the socket: claims as a client sees them,
-// with the daemon's journal on the disk before each answer. Each prints what it took as JSON.
+// with the daemon's journal on the disk before each answer. Each prints its times as JSON.
 //
 //   bench_lease_socket grants SOCKET GPUS ROUNDS     claims one GPU after the other until all are
 //                                                    taken, gives them back, waits till they are
@@ -37,7 +37,7 @@ bool says(const std::string& answer, std::string_view words) {
   return false;
 }
 
-// The daemon looks every quarter of a second whether what was given back is free.
+// The daemon checks every 250 ms whether released GPUs are free.
 void wait_until_free(const Connection& server) {
   constexpr int kLooks = 500;
   for (int look = 0; look < kLooks; ++look) {
@@ -53,7 +53,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
   RoundTrips claims;
   RoundTrips releases;
   for (int round = 0; round <= rounds; ++round) {
-    const bool counted = round > 0;  // but for the first, which warms up
+    const bool counted = round > 0;  // except the first, which warms up
     const auto id = [&](int gpu) { return fmt::format("a-grant-{:06}-{:03}", round, gpu); };
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = claim_of(id(gpu));
@@ -73,7 +73,7 @@ int grants(const std::string& socket, int gpus, int rounds) {
   return 0;
 }
 
-// A GPU may be handed out a moment after the daemon has begun: whoever waits for it gets it.
+// A GPU may become available a moment after the daemon has started: these claims wait for it.
 void take_all(const Connection& holder) {
   constexpr int kTimes = 500;
   for (int i = 0; i < kTimes; ++i) {

@@ -1,5 +1,5 @@
-// From a driver call to what is sent, step by step and in process, on the simulated NVML of the
-// world that GPUYARD_SIM_WORLD names: what a tick costs beyond the driver.
+// Measures what a tick costs beyond the driver: each step from a driver call to the sent bytes, in
+// process, on the simulated NVML of the world that GPUYARD_SIM_WORLD names.
 #include <cstdlib>
 #include <memory>
 
@@ -14,7 +14,8 @@
 namespace gpuyard {
 namespace {
 
-// The driver measures PCIe traffic for 20 ms a call: sleeping is not what is measured here.
+// Without PCIe traffic: the driver measures it for 20 ms a call, and sleeping is not to be measured
+// here.
 const ProbeSet kProbes = ProbeSet::all() - ProbeSet{Probe::pcie_tx, Probe::pcie_rx};
 
 class Yard {

@@ -1,5 +1,5 @@
-// What the parts of `./yard bench` that ask a server share: a connection, and how long its round
-// trips took.
+// Shared by the parts of `./yard bench` that ask a server: a connection, and the times of its round
+// trips.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace gpuyard::bench {
 
-// Ends the program.
+// Prints `why` and ends the program.
 [[noreturn]] void fail(const std::string& why);
 
 class RoundTrips {
  public:
-  // Times `once`, which gives back whether it worked; only a round that is `counted` is kept.
+  // Times `once`, which returns whether it succeeded; keeps the time only if `counted`.
   void add(const std::function<bool()>& once, bool counted = true);
   void add(const RoundTrips& others);
   // {"rounds":N,"p50_us":...,"p99_us":...,"longest_us":...}
@@ -27,19 +27,20 @@ class RoundTrips {
   std::vector<double> taken_us_;
 };
 
-// A client of one request after the other, over a Unix socket.
+// A client that sends one request after the other over a Unix socket.
 class Connection {
  public:
   explicit Connection(const std::string& path);
-  // The whole answer; fails where the server ends it early. An answer has a Content-Length.
+  // Returns the whole answer; fails if the server ends it early. An answer must have a
+  // Content-Length.
   std::string ask(const std::string& request) const;
 
  private:
   UniqueFd fd_;
 };
 
-// Until it is answered by something else than a 503: a daemon that has just started says so before
-// it knows who is there.
+// Asks until the answer is not a 503: a daemon that has just started answers 503 until it knows its
+// GPUs.
 std::string ask_patiently(const Connection&, const std::string& request);
 
 // "POST /a" and a body, as bytes.

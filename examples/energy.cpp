@@ -1,4 +1,4 @@
-// Measures what the GPUs use for some seconds: example_energy [SECONDS]
+// Measures the energy that the GPUs use for some seconds: example_energy [SECONDS]
 #include <chrono>
 #include <cstdlib>
 #include <iostream>

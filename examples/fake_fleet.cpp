@@ -1,4 +1,4 @@
-// How code that watches GPUs is tested without any: it is given a fleet that the test can hurt.
+// Tests code that watches GPUs without any GPU: the test gives it a fleet that it can break.
 #include <cstdint>
 #include <iostream>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The code under test: which GPUs may be given work?
+// The code under test: returns the GPUs that may be given work.
 std::vector<std::uint32_t> usable(const gpuyard::Monitor& monitor) {
   std::vector<std::uint32_t> indices;
   for (std::uint32_t index = 0; index < monitor.gpu_count(); ++index) {

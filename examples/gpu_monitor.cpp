@@ -1,9 +1,9 @@
-// Watches the GPUs: collects, logs, checks, tells, sleeps.
+// Watches the GPUs: collects, logs and checks metrics, reports alerts, sleeps.
 //   example_gpu_monitor [--interval SECONDS] [--count TIMES] [--prometheus [--port PORT]]
-// Every 5 seconds and for ever, unless told otherwise. The log on stdout has the time on each line,
-// so that it can be read after the fact; alerts go to stderr, and into the log. With --prometheus
-// the GPUs are served at http://127.0.0.1:PORT/metrics as well; PORT is 9090, and 0 any that is
-// free.
+// Repeats every 5 seconds and for ever, unless told otherwise. The log on stdout has the time on
+// each line, so that it can be read after the fact; alerts go to stderr, and into the log. With
+// --prometheus the GPUs are served at http://127.0.0.1:PORT/metrics as well; PORT is 9090 by
+// default, and 0 is any free port.
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -32,7 +32,7 @@ std::optional<long> number(std::string_view text, long least, long most) {
   return whole && value >= least && value <= most ? std::optional(value) : std::nullopt;
 }
 
-// Whether it is an option of ours, with a value that makes sense.
+// Takes one option; false if it is unknown or its value is not valid.
 bool take(Arguments& arguments, std::string_view name, std::string_view value) {
   constexpr long kDay = 86'400;
   constexpr long kMany = 1'000'000'000;

@@ -1,5 +1,4 @@
-// Says of every GPU whether it is well. Exit status: 0 all are, 1 one is not, 2 not known, 5 no
-// GPU.
+// Prints whether each GPU is healthy. Exit status: 0 all are, 1 one is not, 2 not known, 5 no GPU.
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -30,7 +29,7 @@ int main() {
     std::cout << "GPU " << gpu.index << " (" << gpu.name
               << "): " << (verdict ? name_of(*verdict) : "not known") << '\n';
     for (const std::string& reason : gpu.health.reasons) std::cout << "  " << reason << '\n';
-    // One that is bad says more than one that is not known.
+    // A bad GPU outweighs one whose health is not known.
     const int own = status_of(verdict);
     status = status == 1 || own == 1 ? 1 : std::max(status, own);
   }

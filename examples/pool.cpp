@@ -1,4 +1,4 @@
-// Six jobs share two GPUs, and a helper uses what is spare: example_pool.
+// Six jobs share two GPUs, and a helper uses spare GPUs: example_pool.
 #include <chrono>
 #include <iostream>
 #include <mutex>
@@ -26,7 +26,7 @@ void job(const gpuyard::Pool& pool, int number) {
   std::this_thread::sleep_for(20ms);  // your work
 }
 
-// Asks before each piece of work, and so is never in anybody's way for longer than one.
+// Asks before each piece of work, so that a waiting job is delayed by one piece at most.
 void help(const gpuyard::Pool& pool, const std::stop_token& stop) {
   const gpuyard::HelperArbiter arbiter(pool);
   std::optional<gpuyard::Pool::Lease> lease;

@@ -1,5 +1,5 @@
-// Lowers the power limit of a GPU for some seconds, and puts back what was there:
-// example_power_limit [GPU] [WATTS] [SECONDS]. Without WATTS it is the least that is allowed.
+// Lowers the power limit of a GPU for some seconds, and restores the old limit: example_power_limit
+// [GPU] [WATTS] [SECONDS]. Without WATTS it uses the lowest allowed limit.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>

@@ -2,8 +2,8 @@
 //   example_training_dlib [--epochs N] [--points N] [--interval SECONDS] [--thermal CELSIUS]
 //                         [--patience SECONDS] [--on-alert pause|stop|go]
 // It learns by stochastic gradient descent which of two spirals a point belongs to. dlib computes
-// on the CPU here; what is watched are the GPUs of the machine, as a training on them would have
-// it. Exit status: 0 trained, 3 stopped because of an alert, 1 did not learn, 2 wrong usage.
+// on the CPU here; the monitor watches the machine's GPUs as if they did the training. Exit status:
+// 0 trained, 3 stopped because of an alert, 1 did not learn, 2 wrong usage.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,7 +15,8 @@
 #include <string_view>
 #include <vector>
 
-// dlib's headers alone: Debian's would call BLAS and LAPACK, which two coordinates do not need.
+// Uses dlib's headers alone: Debian's library would call BLAS and LAPACK, which two coordinates do
+// not need.
 #include <dlib/algs.h>
 #include <dlib/test_for_odr_violations.h>
 #undef DLIB_USE_BLAS
@@ -38,7 +39,7 @@ struct Arguments {
   int points = 400;  // of each spiral
   double interval = 1;
   double thermal = 80;
-  int patience = 60;  // seconds that a pause may take
+  int patience = 60;  // the longest pause, seconds
   TrainingAction on_alert = TrainingAction::pause;
 };
 
@@ -98,7 +99,7 @@ Data two_spirals(int points, dlib::rand& random) {
   return data;
 }
 
-// Waits while it should pause. False: the training should end.
+// Waits while the training should pause. False: it should end.
 bool may_go_on(const gpuyard::TrainingMonitor& training, int patience) {
   if (training.action() == TrainingAction::pause) {
     std::cout << "paused: " << training.cause()->message() << std::endl;
@@ -156,7 +157,7 @@ int verdict(const gpuyard::TrainingMonitor& training, bool finished, double righ
 }
 
 int run(const Arguments& arguments, gpuyard::TrainingMonitor& training) {
-  dlib::rand random("two spirals");  // the same ones each time
+  dlib::rand random("two spirals");  // the same spirals each time
   const Data data = two_spirals(arguments.points, random);
   Trainer trainer = make_trainer();
   bool finished = true;
@@ -184,7 +185,7 @@ int main(int argc, char** argv) {
                  " [--patience SECONDS] [--on-alert pause|stop|go]\n";
     return 2;
   }
-  // Without a GPU it trains all the same, and says what could not be read.
+  // Without a GPU it trains all the same, and says which values could not be read.
   const gpuyard::Monitor monitor = gpuyard::Monitor::open_or_none();
   gpuyard::TrainingMonitor training(monitor);
   training.with_interval_secs(arguments->interval)

@@ -1,5 +1,5 @@
-// Any text as the file of rules and sinks: each half takes it whole and within its limits, or
-// refuses it with file and line.
+// Reads any text as the file of rules and sinks: each half accepts it whole and within its limits,
+// or refuses it with file and line.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -92,7 +92,7 @@ void check_sinks(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  // A sink's files are read. What a mutation names may be a pipe, and wait for ever.
+  // The files that a sink names are read. A mutation may name a pipe, which would block for ever.
   if (text.find("/dev") != text.npos || text.find("/proc") != text.npos) return 0;
   check_rules(text);
   check_sinks(text);

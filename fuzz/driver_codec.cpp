@@ -1,5 +1,5 @@
-// Any bytes as a message of a driver-host, which may have gone mad: decoded or not, and what was
-// decoded is encoded and decoded again to the same bytes.
+// Decodes any bytes as a message of a driver-host that may be faulty. If decoding succeeds, the
+// result must encode and decode again to the same bytes.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Any bytes as a block of points, as a damaged history.db has them: decoded or not, and what was
-// decoded is encoded and decoded again to the same points.
+// Decodes any bytes as a block of points, as from a damaged history.db. If decoding succeeds, the
+// result must encode and decode again to the same points.
 #include <cstddef>
 #include <cstdint>
 

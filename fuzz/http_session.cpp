@@ -1,13 +1,11 @@
-// Any bytes, cut anywhere, through a whole HTTP session in memory, with time and a client that
-// behaves as badly as the input says.
+// Sends any bytes, cut anywhere, through a whole HTTP session in memory. The input also controls
+// time and the client's bad behaviour.
 //
-// An input is one line of actions, then the bytes to send:
-//   1-9  send so many bytes        l  send a thousand       a  send the rest
-//   r    let held requests answer  t  a second passes       T  a minute passes
-//   s    read nothing any more     f  finish sending        v  vanish
-//   k    the server wants to stop  m  another client needs the seat
-//   e    something happens         E  streams are over
-// What is left unsent after the last action is sent, and then the client finishes.
+// An input is one line of actions, then the bytes to send: 1-9  send so many bytes        l  send a
+// thousand       a  send the rest r    let held requests answer  t  a second passes       T  a
+// minute passes s    read nothing any more     f  finish sending        v  vanish k    the server
+// wants to stop  m  another client needs the seat e    something happens         E  streams are
+// over After the last action the remaining bytes are sent, and then the client finishes.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,7 +32,7 @@ constexpr std::string_view kLocalAddress = "127.0.0.1";
 constexpr std::size_t kBigBody = 100'000;
 constexpr std::size_t kEventBytes = 300;
 
-// Small, so that inputs reach them.
+// The limits are small, so that inputs reach them.
 Limits small_limits() {
   Limits limits;
   limits.header_bytes = 1024;
@@ -96,7 +94,7 @@ class Exchange {
     turn();
     release();
     turn();
-    // One phase's limit at a time: reading or handling, then writing, then lingering.
+    // Passes one phase's limit at a time: reading or handling, then writing, then lingering.
     for (int i = 0; i < 4 && site_->counters.active > 0; ++i) {
       end_streams();
       time_.advance(std::chrono::minutes(2));

@@ -1,5 +1,5 @@
-// Any text as the JSON of a whole snapshot: it is refused with words, or read, and what was read is
-// written and read again to the same text.
+// Reads any text as the JSON of a whole snapshot: it is refused with a message, or the result must
+// give the same text when it is written and read again.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Any text as the body of a claim: it is refused with words, or it is a wish that leasing takes,
-// and that means the same when it is written and read again.
+// Reads any text as the body of a claim: it is refused with a message, or it is a wish that leasing
+// accepts and that means the same when it is written and read again.
 #include <cstddef>
 #include <cstdint>
 
@@ -43,7 +43,7 @@ void check_text(std::string_view text) {
   const auto within = protocol::answer_within_of(*body);
   fuzz::require(!within || (*within >= Duration::zero() && *within <= protocol::kLatestAnswer),
                 "an answer does not wait for ever");
-  // Boost.JSON of this version reads a fraction but for its last bit.
+  // This version of Boost.JSON may read a fraction with a wrong last bit.
   protocol::LeaseWish exact = *body;
   exact.max_time_s = exact.wait_s = exact.ttl_s = exact.answer_within_s = std::nullopt;
   const std::string written = json::to_json(exact);

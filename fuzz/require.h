@@ -1,4 +1,5 @@
-// An invariant of a fuzz target: says which one broke, then ends so that libFuzzer keeps the input.
+// An invariant of a fuzz target: prints which one broke, then aborts so that libFuzzer keeps the
+// input.
 #pragma once
 
 #include <cstdio>

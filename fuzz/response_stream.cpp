@@ -69,7 +69,7 @@ Fields take_fields(std::string_view& rest) {
   }
 }
 
-// Pieces up to the one that says it was the last; a stream that was cut off may lack that one.
+// Takes chunks up to the last-chunk; a stream that was cut off may lack it.
 void take_chunks(std::string_view& rest) {
   std::size_t size = 1;
   while (size > 0 && !rest.empty()) {

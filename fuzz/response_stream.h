@@ -1,5 +1,5 @@
-// Reads what a server sent as a sequence of HTTP/1.1 responses, strictly and by itself: no code of
-// src/io/http judges its own output.
+// Parses a server's output as a sequence of HTTP/1.1 responses, strictly and independently: no code
+// of src/io/http judges its own output.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@ namespace gpuyard::fuzz {
 
 struct ResponseStream {
   std::size_t responses = 0;  // final ones
-  bool closed = false;        // the last one said that nothing follows
+  bool closed = false;        // the last one announced the end of the connection
 };
 
-// Aborts with a word on stderr if `bytes` are anything else. A body must not begin with 'H': it is
-// how a response to HEAD, which has none, is told from one to GET.
+// Aborts with a message on stderr if `bytes` are anything else. A body must not begin with 'H': an
+// 'H' after the head means a response to HEAD, which has no body.
 ResponseStream read_responses(std::string_view bytes);
 
 }  // namespace gpuyard::fuzz

@@ -1,5 +1,5 @@
-// Any text as the configuration file: it is applied whole, or refused with file and line and
-// nothing changed.
+// Reads any text as the configuration file: it is applied whole, or refused with file and line and
+// without any change.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 /// @file
-/// Andon: what is wrong with GPUs, seen early and said plainly.
+/// Andon: alerts about what is wrong with GPUs, raised early and in plain words.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// When a check trips: at a threshold, and beyond it. Infinity is never reached.
+/// The thresholds of the checks. A check trips when its value reaches or exceeds the threshold. An
+/// infinite threshold is never reached.
 struct AndonThresholds {
   double thermal_threshold = 80;          ///< core temperature, degrees Celsius
   double memory_threshold = 90;           ///< percent of the device memory
@@ -28,41 +29,41 @@ struct AndonThresholds {
   friend bool operator==(const AndonThresholds&, const AndonThresholds&) = default;
 };
 
-/// A GPU so hot that it slows itself down, or soon will.
+/// A GPU that is so hot that it slows itself down, or soon will.
 struct ThermalThrottling {
   std::uint32_t device = 0;  ///< index of the GPU on the node
-  double temp = 0;           ///< of the core, degrees Celsius
-  double threshold = 0;      ///< that was reached
+  double temp = 0;           ///< core temperature, degrees Celsius
+  double threshold = 0;      ///< the threshold that was reached
 
   /// Equal when every field is.
   friend bool operator==(const ThermalThrottling&, const ThermalThrottling&) = default;
 };
 
-/// A GPU whose memory is nearly all in use, by whomever.
+/// A GPU whose memory is nearly all in use, by any processes.
 struct MemoryPressure {
   std::uint32_t device = 0;  ///< index of the GPU on the node
-  double used_percent = 0;   ///< of the memory
-  double threshold = 0;      ///< that was reached
+  double used_percent = 0;   ///< used share of the memory
+  double threshold = 0;      ///< the threshold that was reached
 
   /// Equal when every field is.
   friend bool operator==(const MemoryPressure&, const MemoryPressure&) = default;
 };
 
-/// A GPU that draws nearly as much as it may.
+/// A GPU whose power draw is near its power limit.
 struct PowerLimitReached {
   std::uint32_t device = 0;  ///< index of the GPU on the node
-  double power_percent = 0;  ///< of its limit
-  double threshold = 0;      ///< that was reached
+  double power_percent = 0;  ///< drawn share of its power limit
+  double threshold = 0;      ///< the threshold that was reached
 
   /// Equal when every field is.
   friend bool operator==(const PowerLimitReached&, const PowerLimitReached&) = default;
 };
 
-/// A GPU that does nothing although it is in use, or might be: possibly its work hangs.
+/// A GPU at 0 % utilisation although it is in use, or may be: its work possibly hangs.
 struct GpuIdle {
   std::uint32_t device = 0;         ///< index of the GPU on the node
   std::uint64_t duration_secs = 0;  ///< since it was first seen at 0 %
-  std::uint64_t timeout_secs = 0;   ///< that was reached
+  std::uint64_t timeout_secs = 0;   ///< the threshold that was reached
 
   /// Equal when every field is.
   friend bool operator==(const GpuIdle&, const GpuIdle&) = default;
@@ -103,12 +104,12 @@ struct Alert {
   friend bool operator==(const Alert&, const Alert&) = default;
 };
 
-/// Looks at metrics and says what is wrong. What is missing in them trips nothing.
+/// Checks metrics against the thresholds. A missing value trips nothing.
 ///
-/// A GPU is idle while its utilisation is exactly 0, counted by the clock and not in checks. The
-/// time starts over when it does anything, when its utilisation is missing, when `in_use` says that
-/// nobody uses it, and when it is not among the metrics. So give every check the metrics of all
-/// GPUs: collect_metrics().
+/// A GPU is idle while its utilisation is exactly 0. Idle time is measured by the clock, not in
+/// checks. It starts over when the GPU does anything, when its utilisation is missing, when
+/// `in_use` says that no process uses it, and when it is not among the metrics. Therefore give
+/// every check the metrics of all GPUs: collect_metrics().
 ///
 /// A value: copies are independent. One thread at a time.
 class GPUYARD_API Andon {
@@ -116,14 +117,15 @@ class GPUYARD_API Andon {
   /// With the default thresholds, or others.
   explicit Andon(const AndonThresholds& thresholds = {}) : thresholds_(thresholds) {}
 
-  /// What it trips at.
+  /// The thresholds in use.
   const AndonThresholds& thresholds() const { return thresholds_; }
 
-  /// What is wrong now, GPU by GPU in the order given; of one GPU heat, memory, power, idleness.
-  /// Idle times are counted by a clock that runs on while the machine sleeps and is never set.
+  /// Returns the alerts of now, GPU by GPU in the order given; for each GPU in the order heat,
+  /// memory, power, idleness. Idle times are measured by a clock that runs on while the machine
+  /// sleeps and is never set.
   std::vector<Alert> check(std::span<const GpuMetrics> metrics);
-  /// The same at a moment of a clock of the caller's own, which only has to be the same each time.
-  /// Where it was set back, idle times start over.
+  /// The same at a time of the caller's own clock, which must be the same clock in every call. If
+  /// that clock is set back, idle times start over.
   std::vector<Alert> check(std::span<const GpuMetrics> metrics, std::chrono::nanoseconds now);
 
  private:

@@ -1,5 +1,5 @@
 /// @file
-/// What GPUs use between two moments.
+/// The energy that GPUs use between two moments.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// What one GPU used in a window: all of the device, whoever used it.
+/// The energy of one GPU in a window: of the whole device, whichever processes used it.
 struct GpuEnergy {
   std::uint32_t index = 0;  ///< on the node, from 0
   std::string uuid;         ///< the key of the GPU
-  double joules = 0;        ///< by its counter; or by its power, where it has none
+  double joules = 0;        ///< from its counter, or from its power where it has none
   double seconds = 0;       ///< between the readings at the two edges
   std::optional<double>
       mean_watts;  ///< over the time that is known; empty below half a second of it
-  std::optional<double> peak_watts;  ///< the highest reading; there are ten a second
-  bool estimated = false;            ///< at least a part is power over time, not counted
-  /// The counter started over in between (a reset): the joules are of the parts that are known.
+  std::optional<double> peak_watts;  ///< the highest of ten readings a second
+  bool estimated = false;            ///< at least a part is power over time, not from a counter
+  /// The counter started over within the window (a reset): `joules` covers the known parts.
   bool interrupted = false;
-  double unknown_seconds = 0;  ///< of which the energy is not, or not wholly, known
+  double unknown_seconds = 0;  ///< time whose energy is not, or not wholly, known
 
   /// Equal when every field is.
   friend bool operator==(const GpuEnergy&, const GpuEnergy&) = default;
 };
 
-/// What the GPUs of a window used.
+/// The energy of a window's GPUs.
 struct EnergyMeasurement {
   double seconds = 0;           ///< since the window began
   double joules = 0;            ///< the sum
@@ -43,22 +43,23 @@ struct EnergyMeasurement {
 
 /// Measures from Monitor::begin_energy_window() until end().
 ///
-/// Windows may overlap; each is told all that its GPUs use. Both edges are read from the driver at
-/// that moment. In between a thread reads ten times a second. What measures waits 250 ms at most;
-/// a GPU that does not answer by then is measured until it last did. It keeps what it needs of its
-/// monitor, which may end first. Any thread may call any member function at any time.
+/// Windows may overlap; each counts all the energy of its GPUs. Both edges are read from the driver
+/// at that moment; in between a thread reads ten times a second. Calls that measure wait 250 ms at
+/// most; a GPU that does not answer by then is measured up to its last answer. The window stays
+/// usable after its monitor has been destroyed. Any thread may call any member function at any
+/// time.
 class GPUYARD_API EnergyWindow {
  public:
   /// A window that was moved from may only be destroyed or assigned to.
   EnergyWindow(EnergyWindow&&) noexcept;
-  /// Ends what was measured before.
+  /// Ends the window that it held before.
   EnergyWindow& operator=(EnergyWindow&&) noexcept;
   /// Stops measuring.
   ~EnergyWindow();
 
-  /// What was used until now, or until it was ended.
+  /// The energy used until now, or until the window was ended.
   EnergyMeasurement measure() const;
-  /// Ends the window, and says what was used in it. Ending it again changes nothing.
+  /// Ends the window and returns the energy used in it. Ending it again changes nothing.
   EnergyMeasurement end();
 
  private:

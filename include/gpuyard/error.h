@@ -1,5 +1,5 @@
 /// @file
-/// What can go wrong, named by how a caller reacts: errors are values, not exceptions.
+/// Errors, named by how a caller reacts. Errors are values, not exceptions.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// One enumerator for each distinct reaction of a caller, not for each cause: the cause is the
-/// message.
+/// One enumerator for each distinct reaction of a caller, not for each cause: the message tells the
+/// cause.
 enum class Errc {
   unsupported,  ///< this GPU, driver or platform cannot do it; asking again will not help
   not_found,    ///< the thing named is not there
   denied,       ///< a permission is missing; the message says which
-  conflict,     ///< somebody else has it
+  conflict,     ///< another user or program has it
   invalid,      ///< the request itself is wrong
   busy,         ///< a bounded queue is full; asking again later helps
   unavailable,  ///< no driver, no GPU, no daemon, or shutting down
@@ -47,9 +47,9 @@ struct Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
-/// A value or an Error. Dropping one is a warning.
+/// A value or an Error. The compiler warns if it is discarded.
 ///
-/// Looking at the one that is not there throws std::bad_variant_access: ask ok() first.
+/// Reading the one that is not there throws std::bad_variant_access: check ok() first.
 template <class T>
 class [[nodiscard]] Result {
  public:

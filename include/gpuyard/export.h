@@ -2,5 +2,5 @@
 /// Marks what libgpuyard exports; everything else in it stays inside.
 #pragma once
 
-/// On everything that the library exports.
+/// Stands before everything that the library exports.
 #define GPUYARD_API __attribute__((visibility("default")))

@@ -9,7 +9,8 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// One GPU, read for this very question. What cannot be read is empty, never 0 and never old.
+/// One GPU, read anew for each request. A value that cannot be read is empty, never 0 and never
+/// old.
 struct GPUDevice {
   std::uint32_t index = 0;                          ///< on the node, from 0
   std::optional<std::string> name;                  ///< product name

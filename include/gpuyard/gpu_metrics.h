@@ -1,5 +1,5 @@
 /// @file
-/// The small view of a GPU that monitoring scripts and training hooks want.
+/// The small view of a GPU, for monitoring scripts and training hooks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// One GPU at one moment. What cannot be read is empty, never 0.
+/// One GPU at one moment. A value that cannot be read is empty, never 0.
 struct GpuMetrics {
   std::uint32_t device_id = 0;                      ///< the GPU's index on the node, from 0
   std::string name;                                 ///< product name
@@ -21,8 +21,8 @@ struct GpuMetrics {
   std::optional<std::uint64_t> memory_total_bytes;  ///< installed
   std::optional<double> power_watts;                ///< drawn
   std::optional<double> power_limit_watts;          ///< enforced
-  /// Whether somebody uses it: a Monitor says whether it has compute processes, where the driver
-  /// tells them. Empty: not known.
+  /// Whether the GPU is in use: a Monitor says whether it has compute processes, where the driver
+  /// lists them. Empty: not known.
   std::optional<bool> in_use = {};
 
   /// Used of total; empty where a part is missing or the total is 0.
@@ -30,7 +30,7 @@ struct GpuMetrics {
   /// Drawn of the limit; empty where a part is missing or the limit is 0.
   GPUYARD_API std::optional<double> power_percent() const;
 
-  /// "GPU 0: 45°C, 80% util, 12.3 GB / 80.0 GB", GB = 1e9 bytes; "-" for what is missing.
+  /// "GPU 0: 45°C, 80% util, 12.3 GB / 80.0 GB", GB = 1e9 bytes; "-" stands for a missing value.
   GPUYARD_API std::string display_line() const;
 
   /// Equal when every field is.

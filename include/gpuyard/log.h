@@ -1,5 +1,5 @@
 /// @file
-/// What the library tells a log.
+/// The library's log lines, and where they go.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// How much a line matters.
+/// How important a log line is.
 enum class LogLevel : std::uint8_t {
-  debug,    ///< for whoever looks for a fault
-  info,     ///< what was done
-  warning,  ///< what was asked for and not done
-  error,    ///< what somebody should look at
+  debug,    ///< for finding a fault
+  info,     ///< an action was done
+  warning,  ///< an action was requested and not done
+  error,    ///< a fault that needs attention
 };
 
-/// Takes a line without a newline, which is not kept. Any thread may call it, several at once.
+/// Receives a line without a newline; the text is valid during the call only. Any thread may call
+/// the sink, several at once.
 using LogSink = void (*)(LogLevel, std::string_view);
 
-/// Where the library's lines go from now on, of this whole process; nullptr is stderr, where they
-/// go at first. Lines below `least` go nowhere.
+/// Sets where the library's log lines of this whole process go from now on; nullptr is stderr, the
+/// default. Lines below `least` are dropped.
 GPUYARD_API void set_log_sink(LogSink sink, LogLevel least = LogLevel::info);
 
 }  // namespace v0

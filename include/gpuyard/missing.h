@@ -15,10 +15,10 @@ enum class MissingReason : std::uint8_t {
   not_supported,  ///< this GPU or driver does not report it
   no_permission,  ///< this user may not read it
   device_lost,    ///< the GPU fell off the bus or wants a reset
-  driver_gone,    ///< the driver was unloaded or replaced under us: only a new session helps
-  timed_out,      ///< the driver call did not come back by our deadline
+  driver_gone,    ///< the driver was unloaded or replaced while in use: only a new session helps
+  timed_out,      ///< the driver call did not return by our deadline
   not_ready,      ///< nothing has been read yet
-  failed,         ///< the driver said something else; the detail has its words
+  failed,         ///< another error of the driver; the detail has its words
 };
 
 /// A reason and what the driver said.

@@ -1,5 +1,5 @@
 /// @file
-/// The monitor: the GPUs of this machine, read by this very process.
+/// The monitor: reads the GPUs of this machine, from within this process.
 #pragma once
 
 #include <chrono>
@@ -24,62 +24,64 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// What to watch, and what to call healthy.
+/// Which driver to open, and the thresholds of health.
 struct MonitorOptions {
-  /// Path of libnvidia-ml.so.1. Empty: the simulated one if the environment names a simulated world
-  /// (GPUYARD_SIM_WORLD), else what the loader finds.
+  /// Path of libnvidia-ml.so.1. Empty: the simulated library if the environment names a simulated
+  /// world (GPUYARD_SIM_WORLD), else the library that the loader finds.
   std::string library;
-  /// For every GPU that `thresholds_of` does not name.
+  /// Thresholds of every GPU that `thresholds_of` does not name.
   HealthThresholds thresholds;
-  /// Of single GPUs, by index ("3"), UUID or PCI address.
+  /// Thresholds of single GPUs, by index ("3"), UUID or PCI address.
   std::map<std::string, HealthThresholds> thresholds_of;
-  /// How long opening waits for GPUs to open. One that does not is listed with that, and not read.
+  /// How long open() waits for GPUs to open. A GPU that does not is listed with that reason, and
+  /// not read.
   std::chrono::milliseconds deadline{2000};
 };
 
 /// Watches the GPUs of this machine.
 ///
 /// Any thread may call any const member function at any time. Each waits until its deadline at
-/// most: a GPU that does not answer by then costs only itself. There is a thread for each GPU, and
-/// opening starts one more; none of them handles signals or outlives the process.
+/// most: a GPU that does not answer by then does not affect the others. There is one thread per
+/// GPU, and opening starts one more; none of them handles signals or outlives the process.
 ///
-/// It shares its fate with the driver: a call that blocks for ever in the kernel leaves a thread
+/// The driver runs in this process: a call that blocks for ever in the kernel leaves a thread
 /// behind that even _exit() cannot end. A program that must survive a dying GPU asks the daemon,
 /// which keeps the driver in a child process. The driver does not survive fork() without exec.
 class GPUYARD_API Monitor {
  public:
-  /// So long do readings wait where nothing else is said.
+  /// How long a reading waits unless the caller gives a deadline.
   static constexpr std::chrono::milliseconds kDefaultDeadline{2000};
 
-  /// Opens the driver and every GPU: 1 to 2 s where nothing else keeps the driver loaded, so hold
-  /// on to it. What ECC errors there are now are not new.
+  /// Opens the driver and every GPU. Takes 1 to 2 s where no other program keeps the driver loaded,
+  /// so keep the result. ECC errors counted before opening do not count as new.
   ///
   /// Errors: "failed to initialise NVML: {why}" (Errc::unavailable or denied; advice_on() helps)
-  /// and "NVML query failed: {why}". No GPU is no error.
+  /// and "NVML query failed: {why}". A machine without GPUs is no error.
   static Result<Monitor> open(const MonitorOptions& options = {});
   /// Watches a fake fleet instead. `options.library` means nothing then.
   static Result<Monitor> open(const FakeFleet& fleet, const MonitorOptions& options = {});
-  /// As open(); but where that fails, a monitor without GPUs, whose get_driver_info() says why.
+  /// The same as open(), but if that fails, returns a monitor without GPUs whose get_driver_info()
+  /// says why.
   static Monitor open_or_none(const MonitorOptions& options = {});
-  /// The same of a fake fleet.
+  /// The same for a fake fleet.
   static Monitor open_or_none(const FakeFleet& fleet, const MonitorOptions& options = {});
 
   /// A monitor that was moved from may only be destroyed or assigned to.
   Monitor(Monitor&&) noexcept;
-  /// Ends what was watched before.
+  /// Closes the driver that it watched before.
   Monitor& operator=(Monitor&&) noexcept;
-  /// Closes the driver, once calls under way have returned or 200 ms have passed.
+  /// Closes the driver when running calls have returned or 200 ms have passed.
   ~Monitor();
 
-  /// GPUs found by opening. Does not wait.
+  /// The number of GPUs that open() found. Does not wait.
   std::uint32_t gpu_count() const;
 
   /// The GPUs that are visible now, by index, in the smallest view. May be fewer than gpu_count():
-  /// one whose memory or temperature cannot be read is not among them, and cannot fail the others.
+  /// a GPU whose memory or temperature cannot be read is left out, and does not make the call fail.
   std::vector<GpuSnapshot> snapshot(std::chrono::milliseconds deadline = kDefaultDeadline) const;
 
-  /// Every GPU found by opening, each with all that can be read, or why not. Takes 40 ms and more:
-  /// the driver measures PCIe traffic for so long.
+  /// Every GPU that open() found, each with all its readings, or why they are missing. Takes at
+  /// least 40 ms: the driver measures PCIe traffic for that long.
   std::vector<Device> inventory(std::chrono::milliseconds deadline = kDefaultDeadline) const;
 
   /// One number of one GPU, in the unit that its key says ("power_draw_w").
@@ -89,29 +91,30 @@ class GPUYARD_API Monitor {
   Result<double> read(std::uint32_t index, std::string_view key,
                       std::chrono::milliseconds deadline = kDefaultDeadline) const;
 
-  /// The GPUs that are visible now, by index, in the view that scripts want.
+  /// The GPUs that are visible now, by index, in the small view for scripts.
   std::vector<GpuMetrics> collect_metrics(
       std::chrono::milliseconds deadline = kDefaultDeadline) const;
 
   /// Every GPU as the daemon's `/api/gpu/devices` shows it; empty without a driver.
   std::vector<GPUDevice> get_devices(std::chrono::milliseconds deadline = kDefaultDeadline) const;
-  /// What the driver said of itself, or why there is none. Does not wait.
+  /// What the driver reports about itself, or why there is no driver. Does not wait.
   Result<DriverInfo> get_driver_info() const;
   /// Whether the driver is initialised and has at least one GPU. Does not wait.
   bool is_cuda_available() const;
 
-  /// The verdict on one GPU, on what is read now. Error: "GPU index {index} is out of range".
+  /// The verdict on one GPU, from values that are read now. Error: "GPU index {index} is out of
+  /// range".
   Result<HealthReport> health(std::uint32_t index,
                               std::chrono::milliseconds deadline = kDefaultDeadline) const;
-  /// Begins to measure what GPUs use: those of these indexes, or all whose energy or power can be
-  /// read.
+  /// Begins to measure the energy of the GPUs with these indexes, or of all GPUs whose energy or
+  /// power can be read.
   ///
   /// Errors: "/gpus/0: GPU index {index} is out of range" (Errc::not_found); a GPU is named twice
-  /// (invalid), or tells neither energy nor power, or there is no thread to read them
+  /// (invalid), or reports neither energy nor power, or no thread can be started to read them
   /// (unavailable).
   Result<EnergyWindow> begin_energy_window(const std::vector<std::uint32_t>& gpus = {}) const;
 
-  /// The uncorrectable memory errors that were counted so far are known, and do not make the GPU
+  /// Acknowledges the uncorrectable memory errors counted so far: they do not make the GPU
   /// unhealthy any more. Error: "GPU index {index} is out of range".
   Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 

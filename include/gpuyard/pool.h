@@ -21,25 +21,26 @@ inline namespace v0 {
 
 class Monitor;
 
-/// Shares out GPUs: each has one holder at a time, and who waits is served in the order of asking.
+/// Shares out GPUs: each has one holder at a time, and waiting claims are served in the order in
+/// which they came.
 ///
-/// A claim gets all its GPUs at once or waits with none. A GPU that is released while somebody
-/// waits is that one's, and nobody who comes later gets ahead: neither a claim of fewer GPUs nor
-/// try_claim().
+/// A claim gets all its GPUs at once or waits with none. A GPU that is released while a claim waits
+/// goes to that claim, and no later one gets ahead: neither a claim of fewer GPUs nor try_claim().
 ///
 /// The pool knows only the leases that it gave out in this process. To share GPUs with other
 /// programs, ask the daemon, which sees what runs on them.
 ///
-/// Copies share the GPUs and cost what a std::shared_ptr costs; leases and claims that wait live on
-/// without any. Any thread may call any member function at any time. Only claim() waits.
+/// Copies share the GPUs and cost what a std::shared_ptr costs; leases and waiting claims live on
+/// when the last copy is gone. Any thread may call any member function at any time. Only claim()
+/// waits.
 class GPUYARD_API Pool {
  public:
-  /// So many GPUs may be in a pool.
+  /// The most GPUs that a pool can have.
   static constexpr std::size_t kMostGpus = 256;
 
   /// A GPU that is handed out.
   struct Gpu {
-    std::uint32_t index = 0;  ///< as its owner calls it; there may be gaps
+    std::uint32_t index = 0;  ///< the owner's number of it; there may be gaps
     std::string vendor;       ///< "NVIDIA"
     std::string name;         ///< product name
 
@@ -47,34 +48,35 @@ class GPUYARD_API Pool {
     friend bool operator==(const Gpu&, const Gpu&) = default;
   };
 
-  /// A GPU of the pool, and whether somebody has it.
+  /// A GPU of the pool, and whether it is leased.
   struct LeaseSnapshot {
-    std::string vendor;       ///< as of Gpu
-    std::string name;         ///< as of Gpu
-    std::uint32_t index = 0;  ///< as of Gpu
-    bool leased = false;      ///< somebody has it
+    std::string vendor;       ///< as in Gpu
+    std::string name;         ///< as in Gpu
+    std::uint32_t index = 0;  ///< as in Gpu
+    bool leased = false;      ///< a lease holds it
 
     /// Equal when every field is.
     friend bool operator==(const LeaseSnapshot&, const LeaseSnapshot&) = default;
   };
 
-  /// GPUs that are held: nobody else has them before this is dropped, on any thread.
+  /// GPUs that are held: no other lease has them until this is dropped, on any thread.
   class GPUYARD_API Lease {
    public:
-    /// One that was moved from holds nothing.
+    /// A moved-from lease holds nothing.
     Lease(Lease&&) noexcept;
-    /// Releases what was held before.
+    /// Releases the GPUs that it held before.
     Lease& operator=(Lease&&) noexcept;
     /// Releases the GPUs.
     ~Lease();
 
-    /// What is held, in the pool's order; nothing after release().
+    /// The held GPUs, in the pool's order; none after release().
     const std::vector<Gpu>& gpus() const { return gpus_; }
-    /// The index of the first. There has to be one.
+    /// The index of the first held GPU. There must be one.
     std::uint32_t index() const { return gpus_.front().index; }
-    /// Rises from grant to grant of a pool, and is never the same twice.
+    /// A number that rises with every grant of a pool and is never used twice.
     std::uint64_t fence() const { return fence_; }
-    /// As if it was dropped. The second time does nothing. Whoever is next may be told here.
+    /// Releases the GPUs. A second call does nothing. The handler of the next claim may run within
+    /// this call.
     void release();
 
    private:
@@ -87,33 +89,34 @@ class GPUYARD_API Pool {
     std::uint64_t fence_ = 0;
   };
 
-  /// Told once what came of a claim: the GPUs, or none, when it was cancelled or could never be
-  /// served. It runs on the thread whose call brought that about - who claims, releases or cancels
-  /// - before that call comes back, and may call the pool itself. Claims that are served by what a
-  /// handler does are told when it has come back, one after the other: a handler that waits for
-  /// another one would wait for ever.
+  /// Receives the result of a claim, once: the GPUs, or none if it was cancelled or could never be
+  /// served. It runs on the thread whose call caused that - a claim, a release or a cancel - before
+  /// that call returns, and may call the pool itself. Claims that a handler's own calls serve are
+  /// told after it has returned, one after the other: a handler that waits for another one would
+  /// wait for ever.
   ///
-  /// It should not throw. What it throws is logged as an error and goes no further; what it has not
-  /// kept by then is released, and everybody else is told as ever.
+  /// It should not throw. An exception is logged as an error and goes no further; GPUs that the
+  /// handler has not kept by then are released, and all other handlers run as usual.
   using Handler = std::function<void(std::optional<Lease>)>;
 
-  /// A claim whose handler may not have been told yet. Dropping it cancels.
+  /// A claim whose handler may not have run yet. Dropping it cancels the claim.
   class GPUYARD_API PendingLease {
    public:
-    /// One that was moved from cancels nothing.
+    /// A moved-from object cancels nothing.
     PendingLease(PendingLease&&) noexcept;
-    /// Cancels what waited before.
+    /// Cancels the claim that it held before.
     PendingLease& operator=(PendingLease&&) noexcept;
     /// Cancels.
     ~PendingLease();
 
-    /// Waits no more: the handler is told none here, unless it was told already. What it was given
-    /// stays its own.
+    /// Cancels the claim: the handler runs here without GPUs, unless it has run already. GPUs that
+    /// it was given stay its own.
     ///
-    /// Afterwards the handler does not run and will not run, and what it had captured is gone: if
-    /// another thread is just telling it, that is waited for. So hold no lock that it wants, and no
-    /// GPU that it waits for; two handlers that cancel each other's claims wait for ever. Only
-    /// called by the handler itself, this comes back while it runs.
+    /// When this returns, the handler is not running and will not run, and its captures are
+    /// destroyed: if it is running on another thread, this call waits for it. Therefore hold no
+    /// lock that the handler takes, and no GPU that it waits for; two handlers that cancel each
+    /// other's claims wait for ever. Only when the handler itself calls this does it return while
+    /// the handler runs.
     void cancel();
 
    private:
@@ -125,28 +128,29 @@ class GPUYARD_API Pool {
 
   /// A pool of no GPUs.
   Pool();
-  /// A pool of these. Errc::invalid: two have one index, or there are more than kMostGpus.
+  /// A pool of these GPUs. Errc::invalid: two have the same index, or there are more than
+  /// kMostGpus.
   static Result<Pool> of(std::vector<Gpu> gpus);
-  /// A pool of the GPUs that the monitor found and that did open. None is no error.
+  /// A pool of the GPUs that the monitor found and opened. A pool of none is no error.
   static Result<Pool> of(const Monitor& monitor);
 
-  /// Waits for GPUs until all of them are this caller's.
+  /// Waits until the caller has all the GPUs that it claims.
   ///
-  /// None: the deadline passed, it was asked to stop, or there never are so many, which is said at
-  /// once.
+  /// Empty: the deadline passed, a stop was requested, or the pool is too small (returned at once).
   std::optional<Lease> claim(std::chrono::milliseconds deadline, const std::stop_token& stop = {},
                              unsigned gpus = 1) const;
-  /// The same without waiting: comes back at once, and tells the handler when it is served. An
+  /// The same without waiting: returns at once, and calls the handler when the claim is served. An
   /// empty handler claims nothing.
   [[nodiscard]] PendingLease claim(Handler handler, unsigned gpus = 1) const;
-  /// Does not wait. None: too few are free, or somebody waits for them.
+  /// Does not wait. Empty: too few GPUs are free, or a claim waits for them.
   std::optional<Lease> try_claim(unsigned gpus = 1) const;
 
-  /// How many claims wait now. try_claim() is never among them.
+  /// The number of claims that wait now. try_claim() never counts.
   std::size_t pending_claimers() const;
-  /// GPUs in the pool, held or not.
+  /// The number of GPUs in the pool, held or not.
   std::size_t capacity() const;
-  /// Every GPU, in the order in which they were given. It is what was so at one moment of the call.
+  /// Every GPU, in the order in which they were given. All are as they were at one moment of the
+  /// call.
   std::vector<LeaseSnapshot> snapshot_leases() const;
 
  private:
@@ -154,19 +158,19 @@ class GPUYARD_API Pool {
   std::shared_ptr<Lease::Ground> ground_;
 };
 
-/// The rule for work that uses spare GPUs only: whoever waits comes first.
+/// The rule for work that uses only spare GPUs: waiting claims come first.
 ///
-/// A helper asks before each piece of its work, and so gives back within one piece what somebody
-/// waits for.
+/// A helper calls decide() before each piece of work, and so releases within one piece the GPUs
+/// that a claim waits for.
 class GPUYARD_API HelperArbiter {
  public:
   /// Decides over this pool's GPUs.
   explicit HelperArbiter(Pool pool) : pool_(std::move(pool)) {}
 
-  /// What the helper may use for its next piece of work; none: step back, and ask again later.
+  /// Returns the lease for the helper's next piece of work; empty: do no work, and ask again later.
   ///
-  /// Looks how many wait, anew each time. Somebody does: what is held is released. Else it is what
-  /// is held, or what try_claim() gives.
+  /// Checks for waiting claims anew each time. If one waits, `held` is released. Else it returns
+  /// `held`, or what try_claim() gives.
   std::optional<Pool::Lease> decide(std::optional<Pool::Lease> held = {}, unsigned gpus = 1) const;
 
  private:

@@ -16,11 +16,11 @@ inline namespace v0 {
 
 class Monitor;
 
-/// Serves what a Monitor reads over HTTP: `GET /metrics`, as text or as OpenMetrics for scrapers
-/// that prefer it, and `GET /` to say what it is.
+/// Serves a Monitor's readings over HTTP: `GET /metrics`, as text or as OpenMetrics for scrapers
+/// that prefer it, and `GET /`, a page that says what this server is.
 ///
-/// It has readings, identity and health under the names that the daemon gives them. What only the
-/// daemon knows is not there: Xids, leases, alerts and sinks, the lag of its loop, DCGM's dialect.
+/// It serves readings, identity and health under the daemon's metric names. It lacks what only the
+/// daemon knows: Xids, leases, alerts and sinks, the lag of its loop, DCGM's dialect.
 ///
 /// ```
 /// gpuyard::PrometheusExporter exporter;
@@ -30,12 +30,12 @@ class Monitor;
 /// ```
 ///
 /// Each scrape reads the GPUs anew; scrapes that come at the same time share one reading. A GPU
-/// that does not answer within kReadDeadline has no readings, and holds up no others. What is not
-/// known has no series.
+/// that does not answer within kReadDeadline has no readings, and does not delay the others. An
+/// unknown value has no series.
 ///
-/// It listens on loopback unless told otherwise, to whoever connects: there is no TLS and no login.
-/// Slow and greedy clients are cut off. Nothing is written to disk, no signal is handled, and two
-/// threads run from start() to stop(). One thread at a time may call member functions.
+/// It listens on loopback unless told otherwise. Any client may connect: there is no TLS and no
+/// login. Slow and greedy clients are cut off. It writes nothing to disk, handles no signal, and
+/// runs two threads from start() to stop(). One thread at a time may call member functions.
 class GPUYARD_API PrometheusExporter {
  public:
   /// How long a scrape waits for a GPU.
@@ -43,39 +43,40 @@ class GPUYARD_API PrometheusExporter {
 
   /// Not serving yet, with the prefix "gpuyard", on any port of 127.0.0.1.
   PrometheusExporter();
-  /// One that was moved from may only be destroyed or assigned to.
+  /// A moved-from exporter may only be destroyed or assigned to.
   PrometheusExporter(PrometheusExporter&&) noexcept;
-  /// Stops what was served before.
+  /// Stops the server that it held before.
   PrometheusExporter& operator=(PrometheusExporter&&) noexcept;
   /// As stop().
   ~PrometheusExporter();
 
-  // What follows counts from the next start() on.
+  // These take effect at the next start().
 
-  /// What names of metrics begin with: "training" makes `training_gpu_temperature_celsius`.
+  /// The prefix of metric names: "training" makes `training_gpu_temperature_celsius`.
   PrometheusExporter& with_prefix(std::string prefix);
-  /// Which port to listen on; 0 is any that is free.
+  /// The port to listen on; 0 is any free port.
   PrometheusExporter& with_port(std::uint16_t port);
   /// A literal address: "0.0.0.0" is every network of this machine, "::1" loopback of IPv6.
   PrometheusExporter& with_address(std::string address);
   /// Names by which scrapers call this machine, beside "localhost" and the address that they
-  /// connect to. Others are refused, so that no web page reaches the exporter through a name of its
-  /// own.
+  /// connect to. Requests for other names are refused, so that no web page reaches the exporter
+  /// through a host name that the page's owner controls.
   PrometheusExporter& with_hosts(std::vector<std::string> names);
 
-  /// What to serve. Keeps what it needs of the monitor, which may end first.
+  /// Says which GPUs to serve. The monitor may be destroyed before the exporter.
   ///
-  /// Errors: the prefix cannot begin a metric's name (Errc::invalid), or something is registered
+  /// Errors: the prefix cannot begin a metric's name (Errc::invalid), or a monitor is registered
   /// already (conflict).
   Result<void> register_gpu_metrics(const Monitor& monitor);
-  /// Begins to serve, and comes back.
+  /// Begins to serve, and returns.
   ///
-  /// Errors: nothing is registered, or the prefix or the address is none (Errc::invalid); it serves
-  /// already, or another program has the port (conflict); the port is not ours to take (denied).
+  /// Errors: no monitor is registered, or the prefix or the address is not valid (Errc::invalid);
+  /// it serves already, or another program has the port (conflict); this user may not take the port
+  /// (denied).
   Result<void> start();
-  /// The port that it serves on; 0 while it does not.
+  /// The port that it serves on; 0 while it does not serve.
   std::uint16_t port() const;
-  /// Serves no more: scrapes under way have a second. What is registered stays so. Doing it again
+  /// Stops serving: running scrapes get 1 s to finish. The monitor stays registered. A second call
   /// changes nothing.
   void stop();
 

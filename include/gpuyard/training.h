@@ -1,6 +1,6 @@
 /// @file
-/// A training run that keeps an eye on its GPUs: pauses or stops when they ask for it, and says
-/// what each epoch cost.
+/// Watches the GPUs of a training run: pauses or stops the run on alerts, and reports what each
+/// epoch cost.
 #pragma once
 
 #include <chrono>
@@ -31,13 +31,14 @@ enum class TrainingAction : std::uint8_t {
 /// The enumerator's own name, "keep_going". Lives as long as the library.
 GPUYARD_API std::string_view name_of(TrainingAction);
 
-/// What one GPU did in an epoch. What was never known is empty.
+/// What one GPU did in an epoch. A value that was never known is empty.
 struct TrainingGpu {
   std::uint32_t index = 0;                         ///< on the node, from 0
-  std::optional<double> joules;                    ///< all of the device, whoever used it
-  std::optional<std::uint64_t> peak_memory_bytes;  ///< the most of all samples
-  std::optional<double> highest_celsius;           ///< of all samples, of the core
-  /// Slowed by heat or by the power brake, as the driver counts it; of several reasons the longest.
+  std::optional<double> joules;                    ///< of the whole device, for all processes
+  std::optional<std::uint64_t> peak_memory_bytes;  ///< the highest of all samples
+  std::optional<double> highest_celsius;           ///< core temperature, the highest of all samples
+  /// How long heat or the power brake slowed it, as the driver counts; of several reasons the
+  /// longest.
   std::optional<double> throttled_seconds;
   std::optional<double> mean_utilization_percent;  ///< over the samples
 
@@ -45,22 +46,23 @@ struct TrainingGpu {
   friend bool operator==(const TrainingGpu&, const TrainingGpu&) = default;
 };
 
-/// What an epoch, or all of them, took.
+/// What an epoch took, or all epochs together.
 struct TrainingReport {
-  std::uint64_t epoch = 0;             ///< from 1; in the totals how many were ended
-  double seconds = 0;                  ///< from beginning to end, pauses and all
-  double paused_seconds = 0;           ///< in which the loop was asked to wait
+  std::uint64_t epoch = 0;             ///< from 1; in the totals the number of ended epochs
+  double seconds = 0;                  ///< from beginning to end, pauses included
+  double paused_seconds = 0;           ///< time for which the loop was asked to wait
   std::uint64_t steps = 0;             ///< calls of step()
-  std::optional<double> joules;        ///< of the GPUs that tell; empty where none does
-  std::string joules_missing;          ///< why they are empty
-  bool joules_estimated = false;       ///< at least a part is power over time, not counted
-  double joules_unknown_seconds = 0;   ///< of the GPU of which most is not known
+  std::optional<double> joules;        ///< of the GPUs that report energy; empty if none does
+  std::string joules_missing;          ///< why `joules` is empty
+  bool joules_estimated = false;       ///< at least a part is power over time, not from a counter
+  double joules_unknown_seconds = 0;   ///< unknown time, of the GPU that has most of it
   std::uint64_t samples = 0;           ///< how often the GPUs were read
-  std::uint64_t alerts = 0;            ///< told to the handler, or to nobody without one
-  std::uint64_t handler_failures = 0;  ///< how often it threw
+  std::uint64_t alerts = 0;            ///< trips and rises of alerts, handler or not
+  std::uint64_t handler_failures = 0;  ///< how often the handler threw
   std::vector<TrainingGpu> gpus;       ///< those that were seen, by index
 
-  /// "epoch 3: 12.4 s, 400 steps, 3120 J, peak 41.2 GB, 71 C, 93 % util"; "-" for what is missing.
+  /// "epoch 3: 12.4 s, 400 steps, 3120 J, peak 41.2 GB, 71 C, 93 % util"; "-" stands for a missing
+  /// value.
   GPUYARD_API std::string line() const;
 
   /// Equal when every field is.
@@ -85,94 +87,95 @@ struct TrainingReport {
 /// log(training.end().line());
 /// ```
 ///
-/// A thread of its own samples from begin() to end(). Where GPUs tell energy or power, a second one
-/// reads these ten times a second, whatever the interval: peaks and estimates need it. An alert is
-/// told to the handler when it trips, and again when its level rises; not with each sample. A pause
-/// ends when the alert that asked for it is over: a sample has the reading, and it is below the
-/// threshold. What cannot be read any more is not over. While it pauses, a GPU that does nothing is
-/// no alert.
+/// A thread of its own samples from begin() to end(). Where GPUs report energy or power, a second
+/// thread reads these ten times a second, whatever the interval: peaks and estimates need it. The
+/// handler is called when an alert trips, and again when its level rises; not at each sample. A
+/// pause ends when the alert that caused it is over: a sample has the reading, and it is below the
+/// threshold. An alert whose reading is missing is not over. During a pause an idle GPU is no
+/// alert.
 ///
-/// A GPU that fails, and no GPU or driver at all, makes what it would tell missing, and never an
+/// If a GPU fails, or there is no GPU or driver at all, its values are missing; that is never an
 /// error. Any thread may call any member function but those that begin with `with_` and on_alert()
-/// at any time. Nothing here throws but for lack of memory.
+/// at any time. Nothing here throws except for lack of memory.
 class GPUYARD_API TrainingMonitor {
  public:
-  /// Told of an alert, and says what to do. It runs on the thread that samples, without a lock, and
-  /// may call whatever it likes; while it runs there are no samples.
+  /// Receives an alert, and returns what to do. It runs on the sampling thread, without a lock, and
+  /// may call any function; while it runs there are no samples.
   ///
-  /// It should not throw. What it throws is logged as an error, counted in the report, and means
-  /// keep_going; the next alert is told as ever.
+  /// It should not throw. An exception is logged as an error, counted in the report, and means
+  /// keep_going; the handler receives the next alert as usual.
   using Handler = std::function<TrainingAction(const Alert&)>;
 
-  /// How long end() waits for a sample that is under way, and its handler.
+  /// How long end() waits for a running sample and its handler.
   static constexpr std::chrono::milliseconds kFarewell{5000};
 
-  /// Keeps what it needs of the monitor, which may end first.
+  /// The monitor may be destroyed before this object.
   explicit TrainingMonitor(const Monitor& monitor);
-  /// One that was moved from may only be destroyed or assigned to.
+  /// A moved-from object may only be destroyed or assigned to.
   TrainingMonitor(TrainingMonitor&&) noexcept;
-  /// Ends what was watched before.
+  /// Ends the training that it watched before.
   TrainingMonitor& operator=(TrainingMonitor&&) noexcept;
   /// As end().
   ~TrainingMonitor();
 
-  // What follows counts from the next begin() on.
+  // These take effect at the next begin().
 
-  /// Between two samples: 0.1 s to a day. 5 s unless said otherwise.
+  /// Time between two samples: 0.1 s to a day, 5 s by default.
   TrainingMonitor& with_interval_secs(double seconds);
-  /// Degrees Celsius.
+  /// The temperature that trips an alert, degrees Celsius.
   TrainingMonitor& with_thermal_threshold(double celsius);
-  /// Percent of the device memory.
+  /// The memory use that trips an alert, percent of the device memory.
   TrainingMonitor& with_memory_threshold(double percent);
-  /// Percent of the power limit.
+  /// The power draw that trips an alert, percent of the power limit.
   TrainingMonitor& with_power_threshold(double percent);
-  /// Seconds at exactly 0 % utilisation.
+  /// The time at exactly 0 % utilisation that trips an alert, seconds.
   TrainingMonitor& with_idle_timeout_secs(std::uint64_t seconds);
-  /// The GPUs of this training, by index; all that there are unless said otherwise.
+  /// The GPUs of this training, by index; all GPUs by default.
   TrainingMonitor& with_gpus(std::vector<std::uint32_t> indexes);
-  /// Without a handler alerts are counted, and nothing else happens.
+  /// Sets the handler of alerts. Without one, alerts are only counted.
   TrainingMonitor& on_alert(Handler handler);
-  /// For tests: nothing samples but sample_at(), which says the time, and no pause waits. A GPU is
-  /// waited for, 10 s at most, so that a machine under load changes no result.
+  /// For tests: only sample_at(), which is given the time, takes samples, and no pause waits. A
+  /// sample waits up to 10 s for a GPU, so that a machine under load changes no result.
   TrainingMonitor& with_manual_time();
 
-  /// The training begins, and its first epoch. Reads the GPUs three times, and waits for 250 ms at
-  /// most each time.
+  /// Begins the training and its first epoch. Reads the GPUs three times, and waits at most 250 ms
+  /// each time.
   ///
-  /// Errors: it has begun already (Errc::conflict), the interval is none (invalid), there is no
-  /// thread to be had (unavailable). Then it has not begun.
+  /// Errors: the training has begun already (Errc::conflict), the interval is out of range
+  /// (invalid), no thread can be started (unavailable). After an error this call has begun nothing.
   Result<void> begin();
-  /// A batch was trained. Says what to do now, and waits for nothing.
+  /// Counts a trained batch. Returns what to do now, without waiting.
   TrainingAction step();
-  /// The epoch is over, and the next begins. Waits for 500 ms at most, and for another thread that
-  /// is ending an epoch or the training just then. Empty before begin().
+  /// Ends the epoch and begins the next. Waits at most 500 ms, and for another thread that is
+  /// ending an epoch or the training at that moment. Returns an empty report before begin().
   TrainingReport epoch_end();
-  /// The training is over: the totals, which have the epoch that was under way in them. Waits as
-  /// epoch_end() does, for 250 ms more until no energy is read, for a sample that is under way - of
-  /// a GPU that hangs 2 s, or the interval if that is less - and for its handler. For these two it
-  /// waits for kFarewell at most: a handler that takes longer is left behind, so what it uses must
-  /// outlive it. It is told of no further alert. Ending it again changes nothing.
+  /// Ends the training and returns the totals, the current epoch included. Waits as epoch_end()
+  /// does, 250 ms more for the energy readings to end, for a running sample - for a hung GPU 2 s,
+  /// or the interval if that is less - and for its handler. It waits for these two for kFarewell at
+  /// most: a handler that takes longer is left behind, so the objects that it uses must outlive it.
+  /// The handler receives no further alert. Ending the training again changes nothing.
   TrainingReport end();
 
   /// What the loop should do now. Does not wait.
   TrainingAction action() const;
-  /// Whether it should end: an alert or stop() said so. It stays so until the next begin().
+  /// Whether the loop should end, because of an alert or stop(). Stays true until the next begin().
   bool should_stop() const;
-  /// Waits while the loop should pause, for `deadline` and for a day at most. Says what to do then:
-  /// `pause` if the deadline came first. One that end() interrupts says `stop`.
+  /// Waits while the loop should pause, for at most `deadline` and at most a day. Returns what to
+  /// do then: `pause` if the deadline came first, `stop` if end() interrupts it.
   TrainingAction wait_while_paused(std::chrono::milliseconds deadline) const;
-  /// The alert that paused or stopped it last.
+  /// The alert that last paused or stopped the loop.
   std::optional<Alert> cause() const;
 
-  /// Pauses until resume(), whatever the alerts do.
+  /// Pauses the loop until resume(), whatever the alerts do.
   void pause();
-  /// Ends pauses, also those whose alert goes on: that one pauses again when it was over, or
-  /// becomes worse.
+  /// Ends all pauses, even if an alert goes on: such an alert pauses again only after it was over,
+  /// or when it becomes worse.
   void resume();
-  /// As if a handler had said stop.
+  /// Stops the loop, as if a handler had returned stop.
   void stop();
 
-  /// With manual time: takes a sample, at this moment of the test's clock. The handler runs here.
+  /// Takes a sample at this time of the test's clock; only with manual time. The handler runs on
+  /// this thread.
   void sample_at(std::chrono::nanoseconds now);
 
  private:

@@ -30,7 +30,7 @@ nvml::ReturnCode lock_sm_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t hi
   return nvml::kSuccess;
 }
 
-// The lock is what the range holds of the supported clocks.
+// Locks the memory clock to the supported clocks within the range.
 nvml::ReturnCode lock_memory_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t highest) {
   std::uint32_t least = 0;
   std::uint32_t most = 0;
@@ -128,7 +128,7 @@ void restart(Gpu& gpu) {
   memory.rows.pending = 0;
   memory.retired_pages_pending = 0;
   gpu.fault.rows_pending = 0;
-  // Energy and busy time are counted since the driver took the GPU up: now.
+  // Energy and busy time count from the moment at which the driver initialises the GPU: now.
   const std::uint64_t elapsed = gpu.counters.elapsed_us;
   gpu.counters = {};
   gpu.counters.elapsed_us = elapsed;

@@ -1,4 +1,5 @@
-// What a driver does with a setter call: check it against the model, take it or say why not.
+// Carries out a setter call as a driver does: checks it against the model, applies it or says why
+// not.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@
 
 namespace gpuyard::sim {
 
-// NVML's answer; the GPU is changed only if that is success. Who asks is not looked at here.
+// Returns NVML's answer; changes the GPU only on success. Does not check the caller's permission.
 nvml::ReturnCode apply_setting(Gpu&, const SettingWrite&);
 
-// What a reset and a newly loaded driver have in common, whoever uses the GPU.
+// Does what a reset and a newly loaded driver have in common, even if processes use the GPU.
 void restart(Gpu&);
 
-// A reset of the GPU, as `nvidia-smi --gpu-reset` does it: pending changes come into force,
-// volatile counters, locks and limits are as at the start, a lost GPU is found again.
-// Errc::conflict while processes use it.
+// Resets the GPU as `nvidia-smi --gpu-reset` does: pending changes come into force, volatile
+// counters, locks and limits get their initial values, a lost GPU comes back. Errc::conflict while
+// processes use it.
 Result<void> reset_gpu(Gpu&);
 
 }  // namespace gpuyard::sim

@@ -1,6 +1,5 @@
-// What is said on a keeper's socket: one Command datagram, one Reply datagram, fixed size, plain
-// data. Fixed structs rather than text, because the simulated NVML speaks it from inside foreign
-// programs.
+// The protocol of a keeper's socket: one Command datagram, one Reply datagram, fixed size, plain
+// data. Fixed structs rather than text, because the simulated NVML uses it inside foreign programs.
 #pragma once
 
 #include <sys/socket.h>
@@ -27,17 +26,17 @@ enum class Verb : std::uint32_t {
   inject = 2,
   set_load = 3,
   clear_faults = 4,
-  set = 5,            // one of NVML's setters; anybody may ask, the keeper decides
+  set = 5,            // one of NVML's setters; any user may send it, the keeper decides
   attach = 6,         // a real process
-  set_synthetic = 7,  // how many processes that do not exist
+  set_synthetic = 7,  // how many synthetic processes
   add_ecc_errors = 8,
   raise_event = 9,
-  reset = 10,     // a GPU: what is pending becomes what is; `count` 1: as a driver would do it
+  reset = 10,     // of a GPU: pending changes take effect; `count` 1: as a driver would do it
   set_heat = 11,  // degrees C in `load`
   set_memory_heat = 12,
   unload_driver = 13,
-  load_driver = 14,    // its version in `text`, if it changes
-  reload_driver = 15,  // the same; how long it is away in `load`, seconds
+  load_driver = 14,    // its new version in `text`, if it changes
+  reload_driver = 15,  // the same; seconds without a driver in `load`
   unplug = 16,
   plug = 17,  // the UUID in `text`; the index in `gpu`, or kEveryGpu where it does not matter
   step = 18,  // `count` steps, in a stepped world
@@ -54,7 +53,7 @@ struct Command {
   std::uint64_t leaked_per_s = 0;  // set_load
   Fault fault = {};                // inject
   SettingWrite write = {};         // set; its GPU is the one above
-  ProcessRecord process = {};      // attach; set_synthetic: what each one asks for
+  ProcessRecord process = {};      // attach; set_synthetic: the demand of each
   std::uint64_t count = 0;         // set_synthetic, add_ecc_errors; raise_event: the Xid
   EccLocation location{};          // add_ecc_errors
   std::uint32_t uncorrected = 0;   // add_ecc_errors: 1 for double-bit errors
@@ -65,16 +64,16 @@ static_assert(std::is_trivially_copyable_v<Command>);
 struct Reply {
   std::uint32_t failed = 0;
   std::uint32_t errc = 0;      // Errc, when failed
-  std::int32_t nvml_code = 0;  // set: what NVML's setter answers
+  std::int32_t nvml_code = 0;  // set: the return code of NVML's setter
   char message[244] = {};
 };
 static_assert(sizeof(Reply) == 256);
 
-// Addresses of a keeper's socket, of any length.
+// The addresses of keepers' sockets, for directories with a path of any length.
 
 // A Unix address holds 107 bytes and a directory's path may be longer, so the address goes through
-// an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. Keep this as long as it is
-// used.
+// an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. The address is valid only
+// while this object lives.
 class KeeperAddress {
  public:
   static Result<KeeperAddress> in(const std::string& directory);

@@ -29,7 +29,7 @@ Reply refusal(const char* message) {
   return reply;
 }
 
-// Of the name itself; 0 if there is none.
+// Returns the inode of the name itself, without following a link; 0 if there is none.
 std::uint64_t inode_at(const char* path) {
   struct stat info{};
   return ::stat(path, &info) == 0 ? info.st_ino : 0;
@@ -59,7 +59,7 @@ Result<CommandServer> CommandServer::listen(const std::string& directory, Handle
   if (::bind(listener.get(), address->get(), address->size()) != 0) {
     return system_error("binding the keeper's socket");
   }
-  // Everybody may connect; who may command is decided by the peer's uid.
+  // Any user may connect; the peer's uid decides which commands are allowed.
   ::chmod(address->path(), 0666);
   if (::listen(listener.get(), kBacklog) != 0) return system_error("listening for commands");
   return CommandServer(*std::move(address), std::move(listener), std::move(handler));

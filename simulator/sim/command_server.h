@@ -1,5 +1,5 @@
 // The keeper's socket: takes commands, one datagram each, and answers. Knows nothing of worlds, but
-// says of each command whose it is.
+// tells the handler which process and user sent each command.
 #pragma once
 
 #include <poll.h>
@@ -18,21 +18,21 @@
 namespace gpuyard::sim {
 
 inline constexpr std::size_t kMaxClients = 64;
-inline constexpr std::chrono::seconds kClientDeadline{2};  // of silence
+inline constexpr std::chrono::seconds kClientDeadline{2};  // then a silent client is dropped
 
-// Who sent a command, as the kernel says it.
+// The sender of a command, as the kernel reports it.
 struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;
-  bool is_owner = false;  // root, or the user whose keeper this is
+  bool is_owner = false;  // root, or the keeper's user
 };
 
-// Whose doing it is when nobody asked: a scenario's, or what fell due.
+// The sender of commands that no client sent: those of a scenario or that fell due.
 Peer own_peer();
 
 Reply reply_of(const Result<void>&);
 
-// One thread, never blocks: its owner polls the descriptors it names and calls serve().
+// One thread, never blocks: its owner polls the descriptors of wants() and calls serve().
 class CommandServer {
  public:
   using Handler = std::function<Reply(const Command&, const Peer&)>;
@@ -43,10 +43,10 @@ class CommandServer {
   CommandServer& operator=(CommandServer&&) = delete;
   ~CommandServer();  // removes the socket, if the name is still its own
 
-  // Appends what serve() will look at.
+  // Appends the descriptors that serve() will check.
   void wants(std::vector<pollfd>& out) const;
 
-  // Accepts, answers and drops. `polled` is what wants() appended.
+  // Accepts, answers and drops clients. `polled` holds the entries that wants() appended.
   void serve(std::span<const pollfd> polled, TimePoint now);
 
  private:
@@ -64,7 +64,7 @@ class CommandServer {
 
   KeeperAddress address_;
   UniqueFd listener_;    // empty only in a moved-from server
-  std::uint64_t inode_;  // of the name: a successor may have taken it
+  std::uint64_t inode_;  // of the socket's name: a successor may have taken it
   Handler handler_;
   std::vector<Client> clients_;
 };

@@ -35,7 +35,7 @@ bool is_lane_count(std::uint32_t lanes) {
   return lanes <= 16 && (lanes & (lanes - 1)) == 0;
 }
 
-// Each state of a GPU; the value of one that has several.
+// Every state of a GPU; for a state with several fields, its value.
 constexpr std::array kStates{&Fault::lost,         &Fault::reset_required, &Fault::power_brake,
                              &Fault::rows_pending, &Fault::rows_failed,    &Fault::fans_stuck};
 constexpr std::array kValues{&Fault::pcie_generation, &Fault::pcie_width};

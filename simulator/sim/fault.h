@@ -1,5 +1,5 @@
-// What is wrong with a simulated GPU. Part of the shared layout (plain data), obeyed by the
-// simulated NVML inside the client's process, because that is where a real driver fails and blocks.
+// The faults of a simulated GPU. Part of the shared layout (plain data). The simulated NVML applies
+// them inside the client's process, because a real driver fails and blocks there.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace gpuyard::sim {
 
 struct Model;
 
-// The device calls a fault can name. New ones go to the end: the number is in the shared layout.
+// The device calls that a fault can name. Append new calls: the number is in the shared layout.
 enum class Call : std::uint32_t {
   none,
   any,     // every call on this GPU
@@ -61,7 +61,7 @@ enum class Call : std::uint32_t {
   set_compute_mode,
   set_ecc_mode,
   clear_ecc_counters,
-  driver,   // of no GPU: initialising, counting the GPUs, versions
+  driver,   // calls about no GPU: initialising, counting the GPUs, versions
   setters,  // every set_... call and clear_ecc_counters
 };
 BOOST_DESCRIBE_ENUM(Call, none, any, handle, identity, pci_info, memory_info, utilization_rates,
@@ -84,8 +84,8 @@ struct CallFault {
   Call call = Call::none;        // none: this entry is unused
   std::int32_t code = 0;         // NVML return code; 0: the call works, after its latency
   std::uint32_t latency_ms = 0;  // kNeverReturns: the call blocks until the fault is cleared
-  std::uint32_t times = 0;       // so many calls of each client process; 0: every one
-  std::uint64_t number = 0;      // of a world's faults: tells one from the next like it
+  std::uint32_t times = 0;       // how many calls of each client process fail; 0: every one
+  std::uint64_t number = 0;      // unique in a world: distinguishes equal faults
 
   friend bool operator==(const CallFault&, const CallFault&) = default;
 };
@@ -93,18 +93,18 @@ struct CallFault {
 inline constexpr std::size_t kMaxCallFaults = 8;
 using CallFaults = std::array<CallFault, kMaxCallFaults>;
 
-// The entry that a call obeys: one that names it, else one for all setters if it is one, else one
-// for any.
+// The fault that applies to a call: the one that names it, else for a setter the one for all
+// setters, else the one for any call.
 std::optional<std::size_t> fault_of(const CallFaults&, Call);
 
-// A default Fault means a healthy GPU. Everything but the calls is a state: 1 or a value while it
+// A default Fault means a healthy GPU. Every field except `calls` is a state: 1 or a value while it
 // lasts.
 struct Fault {
   std::uint32_t lost = 0;            // fallen off the bus, every call answers "GPU is lost"
-  std::uint32_t reset_required = 0;  // only who it is can be asked, until a reset
+  std::uint32_t reset_required = 0;  // only identity calls work, until a reset
   std::uint32_t power_brake = 0;     // the board's own brake halves the clocks
   std::uint32_t rows_pending = 0;    // a row remapping waits for a reset
-  std::uint32_t rows_failed = 0;     // one failed
+  std::uint32_t rows_failed = 0;     // a row remapping failed
   std::uint32_t fans_stuck = 0;      // at fan_percent, whatever the temperature
   std::uint32_t fan_percent = 0;
   std::uint32_t pcie_generation = 0;  // at most; 0: what the model has
@@ -115,18 +115,18 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-// Errc::invalid says what a driver could not do: answer a code that NVML does not have, or fail in
-// a call that is none.
+// Errc::invalid: the fault has a return code that NVML does not have, or fails a call that does not
+// exist.
 Result<void> check_fault(const Fault&);
 
-// Errc::unsupported: a GPU of this model cannot have it.
+// Errc::unsupported: a GPU of this model cannot have the fault.
 Result<void> check_fault_on(const Model&, const Fault&);
 
-// Makes `fault` worse by `more`: in each state that either is in, and each call of `more` fails as
-// it says there. Errc::conflict, and nothing is changed, if that is more than kMaxCallFaults calls.
+// Adds `more` to `fault`: the states of both hold, and each call of `more` fails as `more` says.
+// Errc::conflict, without any change, if more than kMaxCallFaults calls would fail.
 Result<void> add_fault(Fault& fault, const Fault& more);
 
-// What is wrong with it but for its calls, in words that status and scenarios use: "lost",
+// The states of a fault without its calls, in the words of status and scenarios: "lost",
 // "pcie_width 8".
 std::vector<std::string> conditions_of(const Fault&);
 

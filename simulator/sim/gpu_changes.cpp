@@ -68,7 +68,7 @@ void number_calls(Fault& fault, std::uint64_t& made) {
   }
 }
 
-// On a GPU of its own: what it asks of one, and only that.
+// Faults of the driver's own calls are refused: they concern all GPUs.
 Result<void> inject(Gpu& gpu, Fault fault, std::uint64_t& made) {
   if (auto plausible = check_fault(fault); !plausible) return plausible;
   if (auto possible = check_fault_on(*gpu.model, fault); !possible) return possible;
@@ -127,8 +127,8 @@ Result<int> gpu_named(const std::string& directory, std::string_view name) {
 
 namespace {
 
-// What a driver does with a GPU that it takes up: nothing is as somebody set it, but for what the
-// board keeps.
+// Initialises a GPU as a loading driver does: all settings return to their defaults, except those
+// that the board stores.
 void take_up(Gpu& gpu) {
   restart(gpu);
   gpu.settings.persistence_mode = 0;
@@ -222,7 +222,8 @@ namespace {
 constexpr std::uint32_t kMostRemappedRows = 512;
 constexpr std::uint32_t kMostRetiredPages = 64;
 
-// A remapped row takes a spare one from a bank of its own; with none to spare, it fails.
+// Remaps rows. Each takes a spare row from a bank of its own; without a spare row the remapping
+// fails.
 void remap_rows(RowRemapping& rows, std::uint32_t count) {
   const std::uint32_t room = kMostRemappedRows - rows.uncorrected_rows;
   const std::uint32_t done = std::min(count, room);

@@ -1,5 +1,5 @@
-// What commands do to one GPU and nothing else. Pure: the GPU is changed, or left as it was and an
-// error says why.
+// The effects of commands on one GPU. Pure: a function changes the GPU, or leaves it as it was and
+// returns an error.
 #pragma once
 
 #include <chrono>
@@ -16,51 +16,51 @@ namespace gpuyard::sim {
 Command load_command(int gpu, const Workload&);
 Result<void> set_load(Gpu&, const Command&, std::chrono::milliseconds now);
 
-// Gives each failing call its number among a world's faults, of which there were `made`.
+// Numbers each failing call among the world's faults, and adds them to `made`, the number so far.
 void number_calls(Fault&, std::uint64_t& made);
 
-// Adds the fault to what the GPU has.
+// Adds the fault to those of the GPU.
 Result<void> inject(Gpu&, Fault, std::uint64_t& made);
 
-// Faults cleared, heat.
+// Carries out the commands that clear faults or set heat.
 Result<void> change_gpu(Gpu&, const Command&);
 
-// A GPU of a world by one of its names.
+// Finding a GPU of a world by one of its names.
 
-// The index of the GPU that this names: its index, UUID, or PCI address in either spelling;
-// "all": kEveryGpu. Errc::not_found: there is none, or it is unplugged. Whether a GPU has the index
-// is for the keeper to say.
+// Returns the index of the GPU with this index, UUID, or PCI address in either spelling; kEveryGpu
+// for "all". Errc::not_found: there is no such GPU, or it is unplugged. Only the keeper checks that
+// an index is in use.
 Result<int> gpu_named(const std::string& directory, std::string_view name);
 
-// What happens to the driver itself, and to which GPUs it drives: unloading, loading, reloading,
-// unplugging, plugging in. Pure: a world before, a world after.
+// Changes of the driver itself and of the GPUs that it drives: unloading, loading, reloading,
+// unplugging, plugging in. Pure: the functions change the world alone.
 
 inline constexpr std::size_t kLongestVersion = 31;
 inline constexpr std::chrono::hours kLongestReload{1};
 
-// "550.54.15"; Errc::invalid says what is wrong.
+// Checks a version such as "550.54.15"; Errc::invalid says what is wrong.
 Result<void> check_driver_version(std::string_view);
 
-// Errc::conflict: it is not loaded. Who uses a GPU loses it.
+// Errc::conflict: it is not loaded. Every process loses its GPU.
 Result<void> unload_driver(World&);
 
-// Another session of the driver: counters begin at 0, settings are the model's own, pending changes
-// come into force. `version` "": the one it had. Errc::conflict: it is loaded.
+// Begins another session of the driver: counters begin at 0, settings are the model's defaults,
+// pending changes come into force. `version` "": unchanged. Errc::conflict: it is loaded.
 Result<void> load_driver(World&, const std::string& version);
 
-// Unloads it and loads it again, that much simulated time later: load_due_driver() does that.
+// Unloads the driver; load_due_driver() loads it again after `away` of simulated time.
 Result<void> reload_driver(World&, std::chrono::milliseconds away, const std::string& version);
 void load_due_driver(World&);
 
-// The GPUs behind it move up one index. Who uses it loses it.
+// Unplugs a GPU. The index of each GPU after it falls by 1. Its processes lose it.
 void unplug(World&, std::uint32_t place);
 
-// Plugs in the unplugged GPU of this UUID (or beginning of one; "": the only one there is) so that
-// it gets this index; without one, where it was among the others. Errc::not_found: there is none,
-// or more than one; Errc::invalid: no such index.
+// Plugs in the unplugged GPU with this UUID (or beginning of a UUID; "": the only unplugged one) so
+// that it gets this index; without an index it gets its old position among the others.
+// Errc::not_found: no GPU matches, or more than one; Errc::invalid: no such index.
 Result<void> plug(World&, std::string_view uuid, std::optional<std::uint32_t> index);
 
-// Errors of a GPU's memory, and what the driver repairs after them.
+// Errors of a GPU's memory, and the driver's repairs.
 
 struct MemoryErrors {
   EccLocation location = EccLocation::device_memory;
@@ -68,14 +68,14 @@ struct MemoryErrors {
   std::uint32_t count = 1;
 };
 
-// "device_memory"; empty for what is none.
+// Reads a name such as "device_memory"; empty for an unknown one.
 std::optional<EccLocation> ecc_location_from_name(std::string_view);
 
 inline constexpr std::uint32_t kMostErrorsAtOnce = 1'000'000;
 
-// Counts them, volatile and aggregate. Uncorrected ones of the device memory also remap a row or
-// retire a page each, which is pending until a reset. Errc::unsupported: the model has no ECC;
-// Errc::conflict: it is off; Errc::invalid: no such location or count.
+// Adds the errors to the volatile and aggregate counters. Each uncorrected error of the device
+// memory also remaps a row or retires a page, which is pending until a reset. Errc::unsupported:
+// the model has no ECC; Errc::conflict: ECC is off; Errc::invalid: no such location or count.
 Result<void> add_memory_errors(Gpu&, const MemoryErrors&);
 
 }  // namespace gpuyard::sim

@@ -31,7 +31,7 @@ TEST(DriverChanges, AReloadedDriverIsAnotherSessionThatCountsAndSetsAnew) {
   EXPECT_EQ(gpu.counters.energy_uj, 0U);
   EXPECT_EQ(gpu.settings.power_limit_mw, 700'000U);
   EXPECT_EQ(gpu.settings.persistence_mode, 0U);
-  EXPECT_EQ(gpu.settings.ecc_mode, 0U);  // what was pending
+  EXPECT_EQ(gpu.settings.ecc_mode, 0U);  // the pending mode
   EXPECT_EQ(gpu.memory.aggregate_uncorrected[2], 7U);
   EXPECT_TRUE(gpu.processes.list().empty());
 }

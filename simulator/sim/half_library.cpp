@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::size_t kLargestLibrary = std::size_t{64} << 20;
 
-// In the tables of strings a name stands between two zeroes. Renamed there, it keeps its place in
-// the hash table of its old name, where a loader compares names and finds another one.
+// Renames a function in the string tables, where a name stands between two zeroes. The function
+// keeps its place in the hash table under its old name: a loader compares the names there and finds
+// a different one.
 bool rename(std::string& library, const std::string& function) {
   std::string entry(1, '\0');
   entry += function;

@@ -1,5 +1,5 @@
-// An NVML in which functions are missing, as in an old driver's or a broken one's: a copy of the
-// simulated library, in a world's directory, in which they have no name that a loader would find.
+// An NVML that lacks functions, like an old driver's or a broken one's: a copy of the simulated
+// library in a world's directory, in which a loader does not find the names of these functions.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpuyard::sim {
 
-// Errc::invalid names the function that `library` does not have.
+// Copies `library` without these functions. Errc::invalid names a function that `library` lacks.
 Result<void> write_library_without(const std::vector<std::string>& functions,
                                    const std::string& library, const std::string& copy);
 

@@ -35,7 +35,7 @@ Error silent(const std::string& directory) {
   return Error{Errc::unavailable, "the keeper of " + directory + " does not answer"};
 }
 
-// Connecting and each transfer are bounded by the socket's own timeouts.
+// The socket's own timeouts bound connecting and each transfer.
 Result<UniqueFd> connect_to(const std::string& directory) {
   const auto address = KeeperAddress::in(directory);
   if (!address) return no_keeper(directory);
@@ -62,8 +62,8 @@ Result<void> ask(const std::string& directory, const Command& command) {
   return Error{errc_from_number(reply.errc), message};
 }
 
-// A descriptor of exactly this process; empty if it is gone. By system call: glibc has the wrapper
-// from 2.36 only.
+// Opens a descriptor of exactly this process; empty if it has ended. Uses the system call: glibc
+// has the wrapper only from 2.36.
 UniqueFd open_process(const KeeperIdentity& keeper) {
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid, 0)));
   // Opened first, checked second: from here on the pid cannot become another process.
@@ -89,7 +89,7 @@ Result<void> kill_process(const UniqueFd& process, const std::string& directory)
   return ended_within(process, kPatience) ? Result<void>() : silent(directory);
 }
 
-// `text` is cut to what a command holds; the keeper then finds nothing of that name.
+// `text` is cut to the size of its field; the keeper then finds nothing of that name.
 Command command_for(Verb verb, int gpu, std::string_view text = {}) {
   Command command;
   text.copy(command.text, sizeof command.text - 1);
@@ -98,7 +98,7 @@ Command command_for(Verb verb, int gpu, std::string_view text = {}) {
   return command;
 }
 
-// A process is in its kernels for its load, and in memory for a good part of that.
+// The load is the share of time in kernels; the memory load is a large part of it.
 Result<ProcessRecord> record_of(const ProcessDemand& demand) {
   if (!(demand.load >= 0.0 && demand.load <= 1.0)) {
     return Error{Errc::invalid, "a load is from 0 to 1"};
@@ -124,7 +124,7 @@ Result<void> stop_keeper(const std::string& directory) {
   }
   const auto keeper = lock->keeper();
   const UniqueFd process = keeper ? open_process(*keeper) : UniqueFd();
-  // It is about to begin or to end, or lives where its pid means another process.
+  // The keeper is starting or ending, or lives in another PID namespace.
   if (!process) return silent(directory);
   const TimePoint deadline = BootClock::now() + kPatience;
   auto asked = ask(directory, command_for(Verb::stop, 0));
@@ -134,7 +134,7 @@ Result<void> stop_keeper(const std::string& directory) {
     if (auto killed = kill_process(process, directory); !killed) return killed;
     if (lock->take()) remove_leftovers(directory);
   }
-  ::waitpid(keeper->pid, nullptr, WNOHANG);  // in case it was our own child
+  ::waitpid(keeper->pid, nullptr, WNOHANG);  // in case it was this process's child
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What a running keeper is told, by its own user's tools and by clients.
+// Commands to a running keeper, from its own user's tools and from clients.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A test that starts keepers of its own. Part of no library.
+// A fixture for tests that start keepers. Part of no library.
 #pragma once
 
 #include <string>

@@ -85,7 +85,7 @@ std::optional<KeeperIdentity> KeeperLock::keeper() const {
 
 namespace {
 
-// By its first bytes: any layout, of any boot.
+// Recognises a world by its first bytes: any layout version, from any boot.
 bool is_world(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info{};

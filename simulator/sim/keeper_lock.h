@@ -1,4 +1,4 @@
-// One keeper per directory: the file `lock`, flocked for the keeper's whole life, says which.
+// One keeper per directory: the file `lock`, flocked for the keeper's whole life, names it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,30 +12,30 @@
 
 namespace gpuyard::sim {
 
-// One process for ever: the kernel reuses pids, but not together with a start time.
+// Identifies one process for ever: the kernel reuses pids, but not together with a start time.
 struct KeeperIdentity {
   pid_t pid = 0;
   std::uint64_t start_time = 0;
 };
 
-// Holds the directory for this process until the descriptor closes. Errc::conflict names the pid of
-// the keeper that has it. The lock file is never renamed, and removed only with its directory: that
-// would let two in.
+// Locks the directory for this process until the descriptor closes. Errc::conflict names the pid of
+// the keeper that holds it. The lock file is never renamed, and removed only with its directory:
+// otherwise two keepers could hold a lock.
 Result<UniqueFd> take_keeper_lock(const std::string& directory);
 
 void remove_keeper_lock(const std::string& directory);
 
-// A lock file as somebody else than its keeper sees it.
+// A lock file as seen by a process other than its keeper.
 class KeeperLock {
  public:
-  // Errc::not_found: there is none. Errc::denied: what is there is not this user's own file, so
-  // nothing it says can be believed.
+  // Errc::not_found: there is no lock file. Errc::denied: it is not this user's own file, so its
+  // content cannot be trusted.
   static Result<KeeperLock> open(const std::string& directory);
 
-  // True: no keeper runs, and none begins while this exists.
+  // Takes the lock. True: no keeper runs, and none can start while this object exists.
   bool take();
 
-  // Who last held it. To be believed only if it cannot be taken.
+  // The keeper that last held the lock. Trustworthy only if take() fails.
   std::optional<KeeperIdentity> keeper() const;
 
  private:
@@ -44,10 +44,10 @@ class KeeperLock {
   UniqueFd file_;
 };
 
-// What a keeper that died leaves in a world's directory.
+// The files that a dead keeper leaves in a world's directory.
 
-// Removes a world's state file and a keeper's socket. What only has the name of one stays. The
-// caller holds the keeper's lock: they may be a living keeper's otherwise.
+// Removes a world's state file and a keeper's socket. A file of another kind under these names
+// stays. The caller must hold the keeper's lock: otherwise they may belong to a living keeper.
 void remove_leftovers(const std::string& directory);
 
 }  // namespace gpuyard::sim

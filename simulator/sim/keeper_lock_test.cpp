@@ -1,4 +1,4 @@
-// Whom `sim stop` believes, and what it leaves alone.
+// Which lock files `sim stop` trusts, and which files and processes it leaves alone.
 #include "sim/keeper_lock.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace gpuyard::sim {
 namespace {
 
-// A process that is nobody's keeper, named in lock files all the same.
+// A process that is no keeper although lock files name it.
 class Victim {
  public:
   Victim() : pid_(*spawn({.program = "/bin/sleep", .arguments = {"600"}})) {}

@@ -37,8 +37,8 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// The directory, made and absolute. In one that others can write to, files could be swapped under
-// the keeper; but they may look.
+// Creates the directory and returns its absolute path. Other users may read it but not write to it:
+// they could replace files under the keeper.
 Result<std::string> prepare_directory(const std::string& directory) {
   if (auto made = make_directories(parent_directory(directory)); !made) {
     return std::move(made).error();
@@ -53,7 +53,7 @@ Result<std::string> prepare_directory(const std::string& directory) {
 
 Result<pid_t> spawn_keeper(const KeeperOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
-  // Its own session: a Ctrl-C meant for the creator must not take the GPUs away first.
+  // A session of its own: a Ctrl-C for the creator must not end the keeper first.
   SpawnPlan plan{.program = options.world.program,
                  .arguments = keeper_arguments(options),
                  .given = {ready.get()},
@@ -64,7 +64,7 @@ Result<pid_t> spawn_keeper(const KeeperOptions& options, const UniqueFd& ready,
   return spawn(plan);
 }
 
-// What the keeper says until it closes the pipe.
+// Reads the keeper's message until the keeper closes the pipe.
 Result<std::string> read_ready(const UniqueFd& ready) {
   const TimePoint deadline = BootClock::now() + kReadyDeadline;
   std::string text;
@@ -105,8 +105,8 @@ bool reaped_within(pid_t child, Duration patience) {
   return true;
 }
 
-// Ends a child of ours that has been told to leave, and takes its exit status. One that the kernel
-// does not let go of, on a disk that hangs, is left behind.
+// Ends a child process that has been told to end, and reaps it. A child that the kernel cannot end,
+// because of a disk that hangs, is left behind.
 void end_child(pid_t child, Duration patience) {
   if (reaped_within(child, patience)) return;
   ::kill(child, SIGKILL);

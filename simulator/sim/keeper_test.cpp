@@ -123,7 +123,7 @@ class KilledCreator {
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     const UniqueFd reading(ends[0]);
     UniqueFd writing(ends[1]);
-    // Its stdout is /dev/null, so it tells the keeper's pid there.
+    // Its stdout is /dev/null, so it writes the keeper's pid to this descriptor.
     arguments.insert(arguments.begin(), "create");
     creator_ =
         *spawn({.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .given = {writing.get()}});
@@ -148,7 +148,8 @@ TEST_F(KeeperTest, AKeeperWhoseCreatorIsKilledIsGoneWithinASecond) {
   ASSERT_GT(creator.keeper(), 0);
   ASSERT_TRUE(world_status(directory()));
   creator.kill();
-  // Gone, or a zombie that whoever adopted it has yet to bury: its world is removed either way.
+  // The keeper is gone, or a zombie that its new parent has not reaped yet: its world is removed
+  // either way.
   EXPECT_TRUE(happens_within(1s, [&] { return !world_status(directory()); }));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(std::filesystem::exists(directory()));

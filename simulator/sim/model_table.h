@@ -1,7 +1,7 @@
 // The table of GPU models. Names, ids, memory, clocks, power ranges and part numbers are those that
-// nvidia-smi prints for such boards, where public reports of it were found; supported memory clocks
-// of the SXM parts, VBIOS and part numbers are plausible ones. The physical constants are chosen so
-// that full load settles at about 65 to 75 degrees C.
+// nvidia-smi prints for such boards, where public reports of its output were found; supported
+// memory clocks of the SXM parts, VBIOS and part numbers are plausible ones. The physical constants
+// are chosen so that full load settles at about 65 to 75 degrees C.
 #pragma once
 
 #include <array>
@@ -197,7 +197,7 @@ inline constexpr std::array kModels{
           .encoders = 2,
           .decoders = 1,
           .idle_performance_state = 8,
-          .busy_performance_state = 2,  // what a GeForce board gives compute work
+          .busy_performance_state = 2,  // of a GeForce board under compute work
           .memory_total_bytes = 24564 * kMiB,
           .memory_reserved_bytes = 346 * kMiB,
           .bar1_bytes = 32768 * kMiB,

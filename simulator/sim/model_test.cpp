@@ -38,7 +38,7 @@ TEST(Model, EveryRowIsOfOnePiece) {
     EXPECT_LT(model.temperatures.slowdown, model.temperatures.shutdown);
     EXPECT_EQ(model.has_ecc, model.memory_repair != MemoryRepair::none);
     EXPECT_EQ(model.has_memory_temperature, model.temperatures.memory_max != 0);
-    // The limit is where a GPU at work settles, with a good distance.
+    // The limit is well above the temperature at which a busy GPU settles.
     const double settled = 30.0 + model.cap_default_mw / 1000.0 * model.thermal_resistance;
     EXPECT_LT(settled, model.temperatures.gpu_max - 5.0);
   }

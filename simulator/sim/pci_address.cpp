@@ -6,7 +6,7 @@
 namespace gpuyard::sim {
 namespace {
 
-// A hexadecimal number that ends where `text` does.
+// Reads `text` as one hexadecimal number, to its end.
 bool parse_hex(std::string_view text, std::uint32_t& out) {
   const char* const begin = text.data();
   const char* const end = begin + text.size();

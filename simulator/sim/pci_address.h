@@ -27,12 +27,12 @@ struct PciAddress {
   friend bool operator==(const PciAddress&, const PciAddress&) = default;
 };
 
-// "[domain:]bus:device[.function]", in hexadecimal; empty if it is not one.
+// Reads "[domain:]bus:device[.function]", in hexadecimal; empty if the text is no PCI address.
 std::optional<PciAddress> parse_pci_address(std::string_view);
 
 // The speed of a GPU's PCIe link.
 
-// A link that has nothing to carry slows down, where the model does that; a bad one is never fast.
+// An idle link slows down, if the model does that; a faulty link is never fast.
 inline std::uint32_t pcie_generation(const Gpu& gpu) {
   const PcieLink& link = gpu.model->pcie;
   const std::uint32_t usual =
@@ -46,8 +46,8 @@ inline std::uint32_t pcie_width(const Gpu& gpu) {
   return most != 0 ? std::min(gpu.model->pcie.max_width, most) : gpu.model->pcie.max_width;
 }
 
-// `share` of what the link carries in one direction: about 250 MB/s per lane in the first
-// generation, twice that in each next one.
+// `share` of the link's capacity in one direction: about 250 MB/s per lane in the first generation,
+// doubled with each further one.
 inline std::uint64_t bytes_per_s(const Gpu& gpu, double share) {
   constexpr double kFirstGenerationLane = 246e6;
   const double lane = kFirstGenerationLane * static_cast<double>(1U << (pcie_generation(gpu) - 1));

@@ -10,21 +10,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kPowerAverageTime = 0.5;  // seconds; what the average sensor forgets with
+constexpr double kPowerAverageTime = 0.5;  // seconds; time constant of the average sensor
 constexpr double kMemoryTimeConstant = 15.0;
 constexpr double kFanTimeConstant = 3.0;
 
-// Memory is warmer than the GPU, and more so the more it is used.
+// Degrees C by which memory is warmer than the GPU; it rises with the use of memory.
 constexpr double kMemoryAbove = 3.0;
 constexpr double kMemoryAboveWhenBusy = 10.0;
 
-// Fans stand still below the first temperature and give all they have at the second.
+// Fans stand still below the first temperature and run at full speed from the second.
 constexpr double kFansStart = 45.0;
 constexpr double kFansFull = 85.0;
 constexpr double kLeastFanPercent = 30.0;
 
-// How far a first-order lag gets towards its target within dt: the implicit Euler step. Good to a
-// percent for steps far below the time constant, stable for any, and much cheaper than exp().
+// Returns how far a first-order lag moves towards its target within dt: the implicit Euler step.
+// Good to a percent for steps far below the time constant, stable for any, and much cheaper than
+// exp().
 double lag(milliseconds dt, double time_constant_s) {
   const double share = static_cast<double>(dt.count()) / 1000.0 / time_constant_s;
   return share / (1.0 + share);
@@ -34,8 +35,8 @@ void follow(double& value, double target, milliseconds dt, double time_constant_
   value += (target - value) * lag(dt, time_constant_s);
 }
 
-// What the GPU's workload and its processes ask, cut to what there is. Processes keep their memory;
-// the workload gets the rest.
+// Sets the GPU's demand: that of its workload and processes, cut to the GPU's capacity. Processes
+// keep their memory; the workload gets the rest.
 void take_demand(Gpu& gpu, std::uint32_t index, milliseconds elapsed) {
   const std::uint64_t usable = usable_memory(*gpu.model);
   const Demand own = demand_at(gpu.workload, index, elapsed, usable);
@@ -59,8 +60,7 @@ double fan_target(double temperature) {
   return std::min(100.0, kLeastFanPercent + share * (100.0 - kLeastFanPercent));
 }
 
-// Fans that are stuck below what the temperature asks for leave the GPU so much hotter for each
-// watt.
+// Moves the fans. Fans that are stuck below the needed speed make the GPU hotter for each watt.
 void move_fans(Gpu& gpu, milliseconds dt) {
   if (gpu.model->fans == 0) return;
   if (gpu.fault.fans_stuck != 0) {
@@ -111,7 +111,7 @@ void count(Gpu& gpu, milliseconds dt) {
     return static_cast<std::uint64_t>(std::lround(std::min(1.0, share) * static_cast<double>(us)));
   };
   counters.elapsed_us += us;
-  // The energy of what the power sensor shows: mW x ms = uJ.
+  // Energy is the integral of the power sensor's reading: mW x ms = uJ.
   counters.energy_uj += static_cast<std::uint64_t>(std::lround(gpu.power_mw)) *
                         static_cast<std::uint64_t>(dt.count());
   for (std::size_t i = 0; i < kActivities; ++i) {
@@ -152,10 +152,11 @@ namespace {
 // working point that is about the power 2.4.
 constexpr double kPowerExponent = 2.4;
 
-// How fast the governor moves the clock: the whole range in 140 ms, half of it in well under 100.
+// How fast the governor moves the clock: the whole range in 140 ms, half of it in well under 100
+// ms.
 constexpr double kClockSlewMhzPerMs = 12.0;
 
-// How much of the highest clock a degree above the limit costs.
+// The share of the highest clock that each degree above the limit costs.
 constexpr double kThermalSharePerDegree = 0.08;
 
 double dynamic_mw(const Model& model, double load) {
@@ -195,7 +196,8 @@ struct Aim {
   }
 };
 
-// The board's own brake, pulled when its supply is in trouble: half the clock, at once.
+// Applies the board's power brake, which acts when the power supply is in trouble: halves the clock
+// at once.
 void brake(const Gpu& gpu, Aim& aim) {
   if (gpu.fault.power_brake == 0) return;
   aim.lower_to(on_a_step(*gpu.model, gpu.model->clocks.max_sm / 2.0), 0);
@@ -231,7 +233,8 @@ Aim aim_at_work(const Gpu& gpu) {
   return aim;
 }
 
-// The highest supported clock within the locked ones; a resting GPU's own idle clock if it may.
+// The highest supported clock within the lock; for a resting GPU its idle clock, if the lock allows
+// it.
 std::uint32_t memory_clock(const Gpu& gpu) {
   const Settings& set = gpu.settings;
   const bool rests = gpu.idle_for >= kRestsAfter;

@@ -270,7 +270,7 @@ TEST(World, IdentitiesAreDistinctAndTheSameInEveryRun) {
   }
   EXPECT_EQ(uuids.size(), kMaxGpus);
   EXPECT_EQ(buses.size(), kMaxGpus);
-  // Recorded tests name GPUs by UUID: these may never change.
+  // Recorded tests name GPUs by UUID: these UUIDs must never change.
   EXPECT_STREQ(world.gpus[0].identity.uuid, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc");
 }
 

@@ -22,7 +22,7 @@ Error no_process(const ProcessKey& key) {
   return Error{Errc::not_found, fmt::format("there is no process {}", key.pid)};
 }
 
-// By system call: glibc has the wrapper from 2.36 only.
+// Uses the system call: glibc has the wrapper only from 2.36.
 Result<UniqueFd> open_process(const ProcessKey& key) {
   const auto pid = static_cast<pid_t>(key.pid);
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -12,7 +12,7 @@
 
 namespace gpuyard::sim {
 
-// One process for ever, whatever the kernel does with its pid.
+// Identifies one process for ever, even if the kernel reuses its pid.
 struct ProcessKey {
   std::uint32_t pid = 0;
   std::uint64_t start_time = 0;
@@ -20,18 +20,18 @@ struct ProcessKey {
   friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
 };
 
-// One thread. Never blocks: poll fd() for reading, then ask for the dead.
+// One thread. Never blocks: poll fd() for reading, then call take_dead().
 class ProcessWatch {
  public:
   static Result<ProcessWatch> create();
 
   int fd() const { return epoll_.get(); }
 
-  // Watching what is watched already changes nothing. Errc::not_found: there is no such process,
-  // any more. Errc::busy: no descriptor is left for one more.
+  // Watches a process. Watching it again changes nothing. Errc::not_found: there is no such
+  // process, or it has ended. Errc::busy: no descriptor is left for one more.
   Result<void> watch(const ProcessKey&);
 
-  // Those that ended since this was last asked; they are watched no more.
+  // Returns the processes that ended since the last call, and stops watching them.
   std::vector<ProcessKey> take_dead();
 
  private:

@@ -28,11 +28,11 @@ namespace gpuyard::sim {
 namespace {
 
 constexpr std::chrono::seconds kLookAround{1};
-// A world begins as a machine that has been up for a while: its first reader sees GPUs at work.
+// Simulated time before a world begins, so that its first reader sees GPUs at work.
 constexpr std::chrono::seconds kWarmUp{72};
 
-// Removes a world's own directory, which by then holds the lock alone: nobody can have begun
-// another world in it. A directory with anything else in it stays.
+// Removes a world's own directory, which by then holds only the lock: no other world can have begun
+// in it. A directory with anything else in it stays.
 class PrivateDirectory {
  public:
   explicit PrivateDirectory(const WorldOptions& world)
@@ -49,8 +49,8 @@ class PrivateDirectory {
   std::string path_;
 };
 
-// SIGTERM and SIGINT as something to poll, so that the world's files are removed. Nor does a
-// creator that ended before it was told "ready" end us by its broken pipe.
+// Makes SIGTERM and SIGINT a descriptor to poll, so that the world's files are removed. Ignores
+// SIGPIPE: a creator that ended before it read "ready" must not end the keeper.
 UniqueFd catch_signals() {
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
@@ -62,7 +62,7 @@ UniqueFd catch_signals() {
 }
 
 UniqueFd every(std::chrono::milliseconds period) {
-  // Not CLOCK_BOOTTIME: a suspended machine's GPUs are suspended too.
+  // Not CLOCK_BOOTTIME: the GPUs of a suspended machine are suspended too.
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   const timespec length{.tv_sec = 0, .tv_nsec = static_cast<long>(period.count()) * 1'000'000};
   const itimerspec schedule{.it_interval = length, .it_value = length};
@@ -85,7 +85,7 @@ Result<void> check(const WorldOptions& options) {
   return {};
 }
 
-// Without a file, what the options alone make of a world.
+// Reads the scenario file; without one, makes a scenario of the options alone.
 Result<Scenario> scenario_of(const WorldOptions& options) {
   if (!options.scenario.empty()) return read_scenario(options.scenario, options.gpus);
   if (auto good = check(options); !good) return std::move(good).error();
@@ -95,7 +95,8 @@ Result<Scenario> scenario_of(const WorldOptions& options) {
   return scenario;
 }
 
-// The world's own library, if it needs one. What a dead keeper left is not for this world.
+// Writes the world's own library, if it needs one. A dead keeper's library is removed: it is not
+// for this world.
 class OwnLibrary {
  public:
   explicit OwnLibrary(const std::string& directory) : path_(own_nvml_path(directory)) {
@@ -146,8 +147,8 @@ void allow_many_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Says once how starting went. Made before anything is opened: without a creator, the number would
-// soon be another file's.
+// Reports once whether starting succeeded. It is constructed before any file is opened: without a
+// creator another file would soon get this descriptor number.
 class ReadyPipe {
  public:
   ReadyPipe() : fd_(::fcntl(kReadyFd, F_GETFD) >= 0 ? kReadyFd : -1) {}
@@ -165,8 +166,8 @@ class ReadyPipe {
   UniqueFd fd_;
 };
 
-// Two signs, because another process may hold the lifeline's far end open. PR_SET_PDEATHSIG is no
-// third: it fires when the creating *thread* ends.
+// Checks two signs, because another process may hold the lifeline's far end open. PR_SET_PDEATHSIG
+// would be no third one: it fires when the creating *thread* ends.
 bool creator_is_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
@@ -203,7 +204,7 @@ Result<void> run(const KeeperOptions& options, ReadyPipe& ready) {
   if (!world) return std::move(world).error();
   const auto lock = take_keeper_lock(options.world.directory);
   if (!lock) return lock.error();
-  const PrivateDirectory directory(options.world);  // goes after the files in it
+  const PrivateDirectory directory(options.world);  // removed after the files in it
   const OwnLibrary library(options.world.directory);
   if (auto done = library.write_without(scenario->world.missing); !done) return done;
   auto writer = WorldWriter::create(options.world.directory, *world);

@@ -1,4 +1,4 @@
-// The keeper process itself: what the hidden verb `sim-keeper` runs, and the arguments it is given.
+// The keeper process itself: the hidden verb `sim-keeper` and its arguments.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@
 
 namespace gpuyard::sim {
 
-// Descriptors a keeper inherits under these numbers; everything else is closed.
-// Told once: "ready", or "<number of the Errc> <message>".
+// A keeper inherits descriptors under these two numbers; all others are closed. To this one it
+// writes once "ready", or "<number of the Errc> <message>".
 inline constexpr int kReadyFd = kFirstGivenFd;
-// Closed by its creator's end; only with_creator.
+// The other end closes when the creator ends; only with_creator.
 inline constexpr int kLifelineFd = kFirstGivenFd + 1;
 
 struct KeeperOptions {
@@ -24,15 +24,15 @@ struct KeeperOptions {
   pid_t creator = 0;  // 0: independent
 };
 
-// What follows `sim-keeper` on the command line, and back.
+// The arguments after `sim-keeper` on the command line, written and read.
 std::vector<std::string> keeper_arguments(const KeeperOptions&);
 Result<KeeperOptions> parse_keeper_arguments(std::span<const std::string>);
 
-// Runs until it is told to stop; the exit code. Takes over the process's signals: call it from main
-// and do nothing after it.
+// Runs until it is told to stop; returns the exit code. Takes over the process's signals: call it
+// from main and do nothing after it.
 int run_keeper(const KeeperOptions&);
 
-// Both in one: `arguments` is what follows `sim-keeper`.
+// Parses `arguments`, those after `sim-keeper`, and runs the keeper.
 int keeper_main(std::span<const std::string> arguments);
 
 }  // namespace gpuyard::sim

@@ -94,7 +94,7 @@ class ScenarioFile {
     if (scenario_.warm_up > kLongestWarmUp) world.wrong("warm_up", "is at most 10m");
   }
 
-  // Every table of a list, whatever stands in it.
+  // Reads the tables of a list, up to the first error.
   template <class Read>
   Result<void> read_each(const toml::node& list, Read&& read, const char* name = "[[gpu]]") {
     for (const auto& element : *list.as_array()) {

@@ -1,5 +1,5 @@
-// A scenario file: which world to begin, what each GPU does, and what happens to it when. A list of
-// the commands that `gpuyard sim` would give, with times; docs/simulator.md shows one.
+// A scenario file: the world to begin, the load of each GPU, and timed events. The events are
+// commands of `gpuyard sim` with times; docs/simulator.md shows a file.
 #pragma once
 
 #include <chrono>
@@ -21,18 +21,18 @@ struct TimedCommand {
 };
 
 struct Scenario {
-  WorldOptions world;  // what [world] says; no directory, lifetime or program
+  WorldOptions world;  // from [world]; without directory, lifetime and program
   std::size_t gpus = 0;
   double ambient = 30.0;                 // degrees C
-  std::chrono::milliseconds warm_up{0};  // that has passed when the world begins
+  std::chrono::milliseconds warm_up{0};  // simulated before the world begins
   std::vector<Command> loads;            // in force from the beginning
-  std::vector<TimedCommand> timeline;    // by time; at one time in the order of the file
+  std::vector<TimedCommand> timeline;    // by time; at equal times in the order of the file
 };
 
 inline constexpr std::size_t kMostTimelineEntries = 10'000;
 
-// `file` is what messages call it: each is "file:line: what is wrong, what there is". `gpus`, where
-// given, is how many GPUs the world has whatever the file says; a mixed fleet must be as many.
+// `file` is the file's name in messages: each is "file:line: what is wrong, what there is". `gpus`,
+// if given, overrides the file's number of GPUs; a mixed fleet must have this number.
 Result<Scenario> parse_scenario(std::string_view text, const std::string& file,
                                 std::optional<int> gpus = {});
 

@@ -110,7 +110,7 @@ void add_heat(ScenarioTable& entry, std::vector<Command>& out) {
   }
 }
 
-// What happens to a GPU that is named, in this order: first it is put right, then it goes wrong.
+// The commands on a named GPU, in this order: first those that repair it, then those that harm it.
 std::vector<Command> commands_on_gpus(ScenarioTable& entry) {
   std::vector<Command> out;
   if (entry.flag("clear")) out.push_back(command_of(Verb::clear_faults));
@@ -129,7 +129,7 @@ std::vector<Command> commands_on_gpus(ScenarioTable& entry) {
   return out;
 }
 
-// The driver, and plugging in: those name no GPU by its index of that time.
+// The commands on the driver and for plugging in: they name no GPU by its current index.
 void add_driver(ScenarioTable& entry, std::vector<Command>& out) {
   const auto what = entry.one_of("driver", {"reload", "unload", "load"});
   const auto away = entry.parsed("away", parse_time);
@@ -159,12 +159,12 @@ void add_plug(ScenarioTable& entry, const Fleet& fleet, std::vector<Command>& ou
   if (!which) return;
   Command command = command_of(Verb::plug);
   command.gpu = index ? small(index) : kEveryGpu;
-  const World world = make_world(fleet, {});  // a GPU has the UUID of the index it began with
+  const World world = make_world(fleet, {});  // a GPU's UUID comes from its first index
   put_text(command, world.gpus[static_cast<std::size_t>(*which)].identity.uuid);
   out.push_back(command);
 }
 
-// What a GPU of that model cannot have is known before it is tried.
+// Reports faults that a GPU of that model cannot have, before the world begins.
 void check_models(ScenarioTable& entry, const Fleet& fleet, const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.verb != Verb::inject) continue;

@@ -1,4 +1,4 @@
-// One table of a scenario file, read key by key: what is not asked for is an unknown key.
+// One table of a scenario file, read key by key: a key that no getter reads is unknown.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@
 
 namespace gpuyard::sim {
 
-// Every getter answers empty where the key is missing or wrong; finish() tells the first thing that
-// is wrong, by line.
+// Every getter returns empty if the key is missing or wrong; finish() returns the first error, by
+// line.
 class ScenarioTable {
  public:
-  // `name` is what messages call it: "[world]".
+  // `name` is the table's name in messages: "[world]".
   ScenarioTable(const toml::table& table, std::string name, const std::string& file)
       : table_(table), name_(std::move(name)), file_(file) {}
 
@@ -27,11 +27,11 @@ class ScenarioTable {
   std::optional<std::string> one_of(std::string_view key, std::vector<std::string_view> words);
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most);
   std::optional<double> number(std::string_view key, double least, double most);
-  bool flag(std::string_view key);  // only `true` can be said
+  bool flag(std::string_view key);  // only `true` is allowed
   std::optional<bool> boolean(std::string_view key);
   std::vector<std::string> texts(std::string_view key);
 
-  // A text that `parse(text) -> Result<T>` understands, or a bare number where it may be one.
+  // Reads a text with `parse(text) -> Result<T>`. A bare number is passed to it as text.
   template <class Parse>
   auto parsed(std::string_view key, Parse&& parse) {
     using T = std::decay_t<decltype(*parse(std::string_view{}))>;
@@ -45,11 +45,11 @@ class ScenarioTable {
     return std::optional<T>(*std::move(value));
   }
 
-  // The value as it stands, for what has several forms; null where there is none.
+  // Returns the raw value, for keys with several forms; null if there is none.
   const toml::node* node(std::string_view key);
 
-  // Something is wrong with the key's value, or with the table as a whole, which is told only if
-  // each of its keys is good.
+  // Report an error in the key's value, or in the table as a whole. The latter is shown only if
+  // each key is good.
   void wrong(std::string_view key, const std::string& what);
   void wrong(const std::string& what);
 
@@ -64,27 +64,27 @@ class ScenarioTable {
   std::string name_;
   const std::string& file_;
   std::vector<std::string_view> known_;
-  std::optional<std::uint32_t> line_;  // of what is wrong first
+  std::optional<std::uint32_t> line_;  // of the first error
   std::string wrong_;
   std::string whole_;
 };
 
-// Spans of simulated time, as people write them.
+// Durations of simulated time, as users write them.
 
 inline constexpr std::chrono::hours kLongestTime{24 * 7};
 
-// "500ms", "10s", "1.5m", "2h"; a bare number is seconds. In whole steps of the physics, from 0 to
-// kLongestTime; Errc::invalid says so.
+// Reads "500ms", "10s", "1.5m", "2h"; a bare number is seconds. Errc::invalid: it is not a whole
+// number of physics steps from 0 to kLongestTime.
 Result<std::chrono::milliseconds> parse_time(std::string_view);
 
-// One entry of a scenario's timeline: what happens, as commands to the keeper.
+// One entry of a scenario's timeline, as commands to the keeper.
 
-// The indexes that `gpu = 3`, `gpu = [0, 1]` or `gpu = "all"` (kEveryGpu) name; none where it is
-// missing or wrong, which the table then knows.
+// Returns the indexes that `gpu = 3`, `gpu = [0, 1]` or `gpu = "all"` (kEveryGpu) name; none if the
+// key is missing or wrong, which the table then reports.
 std::vector<std::uint32_t> gpus_named(ScenarioTable&, std::size_t gpus);
 
-// In the order in which they happen. Empty where something is wrong, which the table then knows.
-// `fixed_places`: no GPU is ever unplugged, so that an index tells the model.
+// Returns the commands in the order of execution; none if the entry is wrong, which the table then
+// reports. `fixed_places`: no GPU is ever unplugged, so that an index determines the model.
 std::vector<Command> commands_of(ScenarioTable& entry, const Fleet&, bool fixed_places);
 
 }  // namespace gpuyard::sim

@@ -39,7 +39,7 @@ namespace {
 constexpr timeval kSocketPatience{.tv_sec = 2, .tv_usec = 0};
 
 // The address goes through an open descriptor of the directory, whose path may be longer than an
-// address: as in KeeperAddress, which needs more than this library may bring along.
+// address allows. KeeperAddress does the same, but needs libraries that this one must not load.
 bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -1,5 +1,5 @@
-// What a client can change of a simulated GPU through NVML's setters, and the record of who did.
-// Plain data: it goes over the keeper's socket and lies in the shared file.
+// The settings of a simulated GPU that a client can change through NVML's setters, and the log of
+// these changes. Plain data: it goes over the keeper's socket and lies in the shared file.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace gpuyard::sim {
 
-// The two values of each in brackets. New ones go to the end: the number is in the shared layout.
-// The last three are no setters: what else puts settings back has its place among the writes, so
-// that the order of both can be seen. driver_* are of no one GPU: kEveryGpu.
+// The values of each setting, two at most, are in brackets. Append new ones: the number is in the
+// shared layout. The last three are no setters: they restore settings too, and are logged among the
+// writes so that the order shows. driver_* concern no single GPU: kEveryGpu.
 enum class Setting : std::uint32_t {
   power_limit,                 // (milliwatts)
   gpu_locked_clocks,           // (lowest MHz, highest MHz)
@@ -43,22 +43,22 @@ struct SettingWrite {
   std::array<std::uint64_t, 2> values{};
 };
 
-// How many of its two values one has.
+// Returns how many of the two values this setting uses.
 std::size_t values_of(Setting);
 
-// One write that a keeper took or refused, in the order in which it did.
+// One write that a keeper applied or refused, in that order.
 struct WriteRecord {
   std::uint64_t sequence = 0;  // 1 for a world's first
   std::uint64_t at_ns = 0;     // CLOCK_BOOTTIME
   SettingWrite write;
-  std::int32_t nvml_code = 0;  // what the caller was answered
+  std::int32_t nvml_code = 0;  // the answer to the caller
   std::uint32_t peer_pid = 0;
   std::uint32_t peer_uid = 0;
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(WriteRecord) == 56);
 
-// What NVML reports through an event set.
+// An event that NVML reports through an event set.
 struct EventRecord {
   std::uint64_t sequence = 0;  // 1 for a world's first
   std::uint64_t at_ns = 0;     // CLOCK_BOOTTIME
@@ -74,22 +74,22 @@ inline constexpr std::uint64_t kEventDoubleBitEcc = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr unsigned kMaxXid = 999;
 
-// A setter call from inside a client: one question to the keeper, one NVML return code back. Part
-// of the simulated NVML, so it needs libc and the C++ runtime only.
+// A setter call from inside a client: one request to the keeper, one NVML return code back. Part of
+// the simulated NVML, so it needs only libc and the C++ runtime.
 
-// In force for every reader when this returns 0. Takes at most 2 s for each transfer. 9 (driver not
-// loaded): no keeper is there; 10 (timeout): it does not answer; else what the keeper decided.
-// `directory` is WorldReader::directory(). Any thread.
+// The write is in force for every reader when this returns 0. Takes at most 2 s for each transfer.
+// 9 (driver not loaded): there is no keeper; 10 (timeout): it does not answer; any other code is
+// the keeper's decision. `directory` is WorldReader::directory(). Any thread.
 std::int32_t call_setter(const std::string& directory, const SettingWrite&);
 
-// Who may call NVML's setters; the kernel says who calls.
+// The users who may call NVML's setters; the kernel reports the caller.
 
-// New ones go to the end: the number is in the shared layout.
+// Append new ones: the number is in the shared layout.
 enum class SettersFor : std::uint32_t {
   owner,     // root and the keeper's user
-  everyone,  // and nobody asks who
-  root,      // as of a real driver
-  nobody,    // as of one for a program that lacks the privilege, whoever runs it
+  everyone,  // without any check
+  root,      // as with a real driver
+  nobody,    // as with a real driver and a program that lacks the privilege, even for root
 };
 
 std::string_view name_of(SettersFor);

@@ -1,4 +1,4 @@
-// Which GPUs a process may see: CUDA_VISIBLE_DEVICES as CUDA reads it.
+// The GPUs that a process may see: CUDA_VISIBLE_DEVICES as CUDA reads it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,13 +12,14 @@
 
 namespace gpuyard::sim {
 
-// "0,2", or UUIDs or unambiguous beginnings of them ("GPU-ce75"), in any mixture; what follows the
-// first name that is none of the `uuids`, whose index is the GPU's, is not visible. A GPU named
-// twice makes the whole list invisible.
+// Reads "0,2", or UUIDs or unambiguous beginnings of them ("GPU-ce75"), in any mixture. `uuids` is
+// by GPU index. The first unknown name and everything after it are not visible. A GPU named twice
+// makes the whole list invisible.
 std::vector<int> visible_devices(std::string_view variable, std::span<const std::string> uuids);
 
-// CUDA_VISIBLE_DEVICES in the environment the process was started with. Errc::not_found: it has
-// none, or there is no such process; Errc::denied: it is somebody else's.
+// Returns CUDA_VISIBLE_DEVICES of the environment in which the process was started.
+// Errc::not_found: it is not set, or there is no such process; Errc::denied: the process is another
+// user's.
 Result<std::string> cuda_visible_devices_of(pid_t);
 
 }  // namespace gpuyard::sim

@@ -22,7 +22,7 @@ TEST(VisibleDevices, EndAtTheFirstNameThatIsNone) {
   EXPECT_EQ(visible_devices("-1", kFleet), Indices{});
   EXPECT_EQ(visible_devices("1,3,0", kFleet), Indices{1});
   EXPECT_EQ(visible_devices("1,NoDevFiles,0", kFleet), Indices{1});
-  EXPECT_EQ(visible_devices("GPU-aa,0", kFleet), Indices{});  // two begin like that
+  EXPECT_EQ(visible_devices("GPU-aa,0", kFleet), Indices{});  // two UUIDs begin with this
   EXPECT_EQ(visible_devices("2,", kFleet), Indices{2});
 }
 

@@ -22,10 +22,11 @@ constexpr milliseconds kBatchTakes = 1500ms;
 constexpr milliseconds kDataWait = 120ms;
 constexpr milliseconds kBurstWindow = 500ms;
 constexpr milliseconds kBatchArrivesEvery = 1s;
-constexpr double kBatchShare = 0.15;  // of that time: the rest is waiting
+constexpr double kBatchShare = 0.15;  // of the period: the rest is waiting
 constexpr milliseconds kShortestPeriod = 100ms;
 
-// Neighbours in a training job would otherwise all checkpoint in the same millisecond.
+// Offsets each GPU's period: otherwise all GPUs of a training job would checkpoint in the same
+// millisecond.
 milliseconds phase_of(std::uint32_t gpu) {
   return milliseconds(gpu * 370);
 }
@@ -61,8 +62,8 @@ double bursty_load(const Workload& workload, std::uint32_t gpu, milliseconds ela
   return static_cast<double>(dice) / 100.0;
 }
 
-// What a GPU of a mixed fleet does. A height or memory asked of the mix holds for its parts. Some
-// are idle also in a small one: only those can be leased.
+// The workload of one GPU of a mixed fleet. The load and memory given for the mix apply to its
+// parts. Even a small fleet has some idle GPUs, because only idle ones can be leased.
 Workload part_of_mix(const Workload& mix, std::uint32_t gpu) {
   constexpr std::array kinds{WorkloadKind::training, WorkloadKind::idle,   WorkloadKind::bursty,
                              WorkloadKind::idle,     WorkloadKind::steady, WorkloadKind::training,
@@ -146,7 +147,7 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
 
 std::optional<double> parse_load(std::string_view text) {
   const auto load = number_in<double>(text);
-  return load && *load >= 0.0 && *load <= 1.0 ? load : std::nullopt;  // NaN is neither
+  return load && *load >= 0.0 && *load <= 1.0 ? load : std::nullopt;  // false for NaN
 }
 
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {

@@ -1,5 +1,5 @@
-// What a simulated GPU is asked to do. A workload is a pure function of time and GPU index, so the
-// same fleet lives the same life in every run.
+// The work that a simulated GPU is given. A workload is a pure function of time and GPU index, so
+// the same fleet behaves the same in every run.
 #pragma once
 
 #include <array>
@@ -22,30 +22,30 @@ enum class WorkloadKind : std::uint32_t {
   training,  // nearly full load, short waits for data, regular checkpoints
   bursty,    // requests come and go, as in serving
   mixed,     // one of the above, chosen by the GPU's index
-  leak,      // steady, and takes more memory every second until there is none left
+  leak,      // steady, and takes more memory each second until none is left
   starved,   // waits for its input most of the time: short bursts, memory full
 };
 BOOST_DESCRIBE_ENUM(WorkloadKind, idle, steady, training, bursty, mixed, leak, starved)
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::idle;
-  double load = 1.0;             // 0 to 1: the height of what the kind does
-  std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory; leak: at first
-  // 0: a usual one. From one checkpoint of training, request of serving or batch to the next.
+  double load = 1.0;             // 0 to 1: scales the load of the kind
+  std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory; leak: the initial use
+  // Time from one training checkpoint, served request or batch to the next. 0: the kind's default.
   std::chrono::milliseconds period{0};
   std::uint64_t leaked_per_s = 0;      // leak: bytes; 0: kUsualLeak
-  std::chrono::milliseconds since{0};  // of the world's time: when it began
+  std::chrono::milliseconds since{0};  // when it began, in the world's time
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-// What a workload asks of its GPU at one moment.
+// A workload's demand on its GPU at one moment.
 struct Demand {
   double load = 0.0;
   std::uint64_t vram_bytes = 0;
 };
 
-// The kind that the GPU of this index does: a mix is resolved to its part.
+// Returns the kind that runs on the GPU of this index: resolves `mixed`.
 WorkloadKind kind_on(const Workload&, std::uint32_t gpu);
 
 Demand demand_at(const Workload&, std::uint32_t gpu, std::chrono::milliseconds elapsed,
@@ -57,18 +57,18 @@ inline constexpr std::uint64_t kUsualLeak = std::uint64_t{16} << 20;
 
 // "mixed", "steady:0.8", "steady:0.8:40G", "training:0.9:40G:30s", "leak:0.6:10G:64M":
 // kind[:load[:vram[:detail]]], where vram takes K, M, G (powers of 1024) and the detail is a period
-// or what leaks in a second. Errc::invalid says what is wrong.
+// or the bytes leaked per second. Errc::invalid says what is wrong.
 Result<Workload> parse_workload(std::string_view);
 
-// "0.8": from 0 to 1. "10G": with K, M, G as powers of 1024.
+// Read "0.8", from 0 to 1, and "10G", with K, M, G as powers of 1024.
 std::optional<double> parse_load(std::string_view);
 std::optional<std::uint64_t> parse_bytes(std::string_view);
 
 std::string to_string(const Workload&);
 
-// Which parts of a GPU are busy, and how its memory and links are used, while it does something.
+// A workload's use of a GPU's parts, memory and links.
 
-// Shares of what the GPU can do, 0 to 1.
+// Shares of the GPU's capacity, 0 to 1.
 struct Activities {
   std::array<double, kActivities> parts{};  // by Activity
   double encoder = 0;
@@ -78,11 +78,11 @@ struct Activities {
   double nvlink = 0;
 
   double of(Activity part) const { return parts[static_cast<std::size_t>(part)]; }
-  // Adds `share` times what `other` does.
+  // Adds `share` times `other`.
   void add(const Activities& other, double share);
 };
 
-// At full load. A mixed workload is none: ask for the kind that its GPU got.
+// The activities at full load. Not for `mixed`: pass the result of kind_on().
 const Activities& activities_of(WorkloadKind);
 
 }  // namespace gpuyard::sim

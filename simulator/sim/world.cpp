@@ -16,7 +16,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::uint32_t kBanks = 640;  // of which each has spare rows at first
+constexpr std::uint32_t kBanks = 640;  // each has spare rows at first
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 0xCBF29CE484222325U ^ seed;
@@ -26,7 +26,8 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   return hash ^ (hash >> 29);
 }
 
-// Looks random and is the same in every run: GPU-xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx.
+// Writes a UUID that looks random and is the same in every run:
+// GPU-xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx.
 void put_uuid(Identity& identity, std::string_view model, std::uint32_t index) {
   const std::uint64_t high = hash_of(model, index * 0x9E3779B97F4A7C15U);
   const std::uint64_t low = hash_of(model, ~high);
@@ -51,7 +52,7 @@ Identity make_identity(const Model& model, std::uint32_t index) {
   return identity;
 }
 
-// Of the loads, in permille, as a share of the GPU.
+// Converts loads in permille of the GPU to shares.
 constexpr double kPermille = 1000.0;
 
 Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,

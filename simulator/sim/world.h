@@ -1,5 +1,5 @@
-// The simulated world as its keeper holds it: a fleet of GPUs with their physical state. Knows no
-// file, no socket and no real clock.
+// The simulated world in its keeper: a fleet of GPUs with their physical state. Knows no file, no
+// socket and no real clock.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::sim {
 
-// What clients set, in NVML's units. Locked clocks of 0 are not locked.
+// The settings that clients change, in NVML's units. A locked clock of 0 is not locked.
 struct Settings {
   std::uint32_t power_limit_mw = 0;
   std::uint32_t locked_sm_min_mhz = 0;
@@ -29,7 +29,7 @@ struct Settings {
   std::uint32_t ecc_mode_pending = 0;
 };
 
-// What a GPU's memory has been through.
+// The errors and repairs of a GPU's memory.
 struct MemoryHealth {
   EccCounts volatile_corrected{};
   EccCounts volatile_uncorrected{};
@@ -41,7 +41,7 @@ struct MemoryHealth {
   std::uint32_t retired_pages_pending = 0;
 };
 
-// What only ever grows.
+// Counters, which only grow.
 struct Counters {
   std::uint64_t elapsed_us = 0;
   std::uint64_t energy_uj = 0;  // milliwatts x milliseconds, so that no rounding is ever lost
@@ -58,7 +58,7 @@ struct Counters {
   std::uint64_t hardware_thermal_ns = 0;
 };
 
-// The processes on one GPU, with their sums: there may be thousands of them.
+// The processes on one GPU, with cached sums, as there may be thousands of them.
 class Processes {
  public:
   Processes() = default;
@@ -66,14 +66,14 @@ class Processes {
 
   const std::vector<ProcessRecord>& list() const { return list_; }
 
-  // Shares of the GPU, together.
+  // The sums of their shares of the GPU.
   double load() const { return load_; }
   double encoder() const { return encoder_; }
   double decoder() const { return decoder_; }
 
-  // Of them all; empty if it is more than can be counted.
+  // The sum of their memory; empty if it overflows.
   std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
-  std::uint32_t most_asked() const { return most_asked_; }  // permille, by any one of anything
+  std::uint32_t most_asked() const { return most_asked_; }  // permille: the highest single load
 
   template <class Which>
   void erase_if(Which&& which) {
@@ -97,17 +97,17 @@ struct Gpu {
   bool plugged = true;
   std::uint32_t plugs = 1;  // how often it was plugged in
 
-  // What is asked of it.
+  // Its work.
   Workload workload;
   Processes processes;
   Settings settings;
   Fault fault;
-  double extra_heat = 0;  // degrees C that its surroundings are hotter than the world's
+  double extra_heat = 0;  // degrees C by which its surroundings are hotter than the world's
   double extra_memory_heat = 0;
 
   // Its physical state.
   Demand demand;             // of workload and processes together
-  double process_share = 1;  // of what the processes ask, how much they get
+  double process_share = 1;  // the share of their demand that processes get
   Activities activities;
   double power_mw = 0;
   double power_average_mw = 0;
@@ -124,7 +124,8 @@ struct Gpu {
 
 inline constexpr double kAmbientCelsius = 30.0;
 
-// So long without work, a GPU lets go of its memory clock, link speed and performance state.
+// How long a GPU is without work before it lowers its memory clock, link speed and performance
+// state.
 inline constexpr std::chrono::milliseconds kRestsAfter{2'000};
 
 // The driver of all GPUs.
@@ -133,10 +134,10 @@ struct Driver {
   bool loaded = true;
   std::string version{kUsualDriver};
   std::optional<std::chrono::milliseconds> back_at;  // World::elapsed at which it is loaded again
-  std::string next_version;                          // that it then has
+  std::string next_version;                          // its version from then on
 };
 
-// How the world's time goes, for its readers to know.
+// How the world's time runs, as its readers see it.
 struct TimeFlow {
   TimeMode mode = TimeMode::real;
   double speed = 1.0;
@@ -144,12 +145,12 @@ struct TimeFlow {
 
 struct World {
   std::chrono::milliseconds elapsed{0};  // in simulated time
-  std::chrono::milliseconds began{0};    // what `elapsed` was when it was first published
+  std::chrono::milliseconds began{0};    // `elapsed` at the first publication
   double ambient = kAmbientCelsius;
   std::vector<Gpu> gpus;             // by place, plugged in or not
   std::vector<std::uint32_t> order;  // by index: the place of a GPU that is plugged in
   Driver driver;
-  Fault fault;  // of every GPU's calls; no state
+  Fault fault;  // of calls, for every GPU; has no states
   std::uint64_t faults_made = 0;
   TimeFlow time;
   SettersFor setters = SettersFor::owner;
@@ -163,26 +164,26 @@ struct World {
 
 using Fleet = std::vector<const Model*>;
 
-// A fleet at rest. The same models in the same places give the same UUIDs, serials and PCI
-// addresses always. At most kMaxGpus.
+// Makes a fleet at rest. The same models in the same places always get the same UUIDs, serials and
+// PCI addresses. At most kMaxGpus.
 World make_world(const Fleet&, const Workload&, double ambient = kAmbientCelsius);
 World make_world(const Model&, std::uint32_t gpus, const Workload&);
 
-// What the GPU's sensors show.
+// The readings of the GPU's sensors.
 GpuRecord record_of(const Gpu&);
 
 DriverRecord driver_record_of(const World&);
 
-// For workload and processes.
+// The memory, in bytes, for workload and processes.
 std::uint64_t usable_memory(const Model&);
 
-// Which GPUs a world has, as people write it.
+// The GPUs of a world, as users write them.
 
-// What one model without a count gets when nobody says how many.
+// The number of GPUs of a single model without a count.
 inline constexpr int kUsualGpus = 8;
 
-// "h100" with a number of GPUs beside it, or "a100:2,h100:4,t4" in the order of their indices,
-// where a model without a count is one GPU. `gpus`, where given, must be the sum of a list.
+// Reads "h100" with the number in `gpus`, or "a100:2,h100:4,t4" in the order of their indices,
+// where a model without a count is one GPU. For a list, `gpus`, if given, must be its sum.
 // Errc::invalid says what is wrong: an unknown model, a count out of range, a model named twice,
 // more GPUs than a world has.
 Result<Fleet> parse_fleet(std::string_view models, std::optional<int> gpus);

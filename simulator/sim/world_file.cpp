@@ -41,8 +41,8 @@ std::string from_environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// Of that kind, and nobody but root and this user can put something else there: a link would lead
-// anywhere.
+// Whether the file is of that kind, and only root and this user can replace it. A link is refused:
+// it could lead anywhere.
 bool is_ours_alone(const std::string& path, mode_t kind) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != kind) return false;

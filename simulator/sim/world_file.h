@@ -1,15 +1,14 @@
 // The layout of a world's shared file `state`. It has one writer, the keeper, and no locks: two
 // slots take turns, and `generation` says which one is complete. A client that dies or stops in the
-// middle of a read harms nobody.
+// middle of a read harms no other process.
 //
 // Slots are copied word by word with acquire and release operations (plain moves on x86 and ARM64):
-// a reader that sees one word of generation N+2 is then sure to see that N+1 was published before.
+// a reader that sees one word of generation N+2 then also sees that N+1 was published before.
 //
-// Processes, setter calls and events have regions of their own, written only when they change. A
-// GPU has a place of its own for the world's life. Its index, whether it is plugged in, and the
-// driver's session are part of each generation; a client holds on to what they were when it
-// initialised. Faults (a code, a delay, a call that never returns) happen inside the client, where
-// a real driver has them.
+// Processes, setter calls and events have their own regions, written only when they change. A GPU
+// keeps its place for the world's life. Its index, whether it is plugged in, and the driver's
+// session are part of each generation; a client keeps the values from its initialisation. Faults (a
+// code, a delay, a call that never returns) happen inside the client, as with a real driver.
 #pragma once
 
 #include <array>
@@ -47,22 +46,22 @@ struct WorldSlot {
   std::array<RecordWords, kMaxGpus> gpus{};  // by place
 };
 
-// All processes of all GPUs, sorted by GPU. Written only when the set changes, so that a world pays
-// nothing for room it does not use.
+// All processes of all GPUs, sorted by GPU. Written only when the set changes, so that unused room
+// costs a world nothing.
 struct ProcessTable {
   std::array<std::uint64_t, kMaxGpus> ranges{};  // first << 32 | count
   std::array<ProcessWords, kMaxProcesses> entries{};
 };
 
-// The last N of something that only grows: entry n (the first is 1) is entries[n % kSlots]. One
-// slot more than N, because the writer may be overwriting one.
+// The last N entries of a log: entry n (the first is 1) is entries[n % kSlots]. One slot more than
+// N, because the writer may be overwriting one.
 template <class T, std::size_t N>
 struct WorldLog {
   static constexpr std::size_t kSlots = N + 1;
   using Words = std::array<std::uint64_t, sizeof(T) / sizeof(std::uint64_t)>;
   static_assert(sizeof(T) == sizeof(Words));
 
-  std::uint64_t count = 0;  // ever; stored after the entry
+  std::uint64_t count = 0;  // of all entries ever; stored after the entry
   std::array<Words, kSlots> entries{};
 };
 
@@ -83,7 +82,7 @@ struct WorldFile {
 static_assert(offsetof(WorldFile, generation) == 128);
 static_assert(offsetof(WorldFile, identities) == 192);
 
-// Older than this, a world counts as dead: its keeper crashed or was stopped.
+// A world that was not published for this long counts as dead: its keeper crashed or was stopped.
 inline constexpr std::uint64_t kStaleAfterNs = 2'000'000'000;
 
 inline std::uint64_t load_word(const std::uint64_t& word) {
@@ -97,25 +96,24 @@ inline void store_word(std::uint64_t& word, std::uint64_t value) {
 
 std::uint64_t boot_time_ns();
 
-// The kernel's boot id; "" where it cannot be read.
+// The kernel's boot id; "" if it cannot be read.
 std::string current_boot_id();
 
-// Where worlds and the simulated NVML are found on disk.
+// The paths of worlds and of the simulated NVML.
 
 // GPUYARD_SIM_WORLD, else $XDG_RUNTIME_DIR/gpuyard/sim, else /tmp/gpuyard-sim-<uid>.
 std::string default_world_directory();
 
 // The simulated libnvidia-ml.so.1 beside the running program: sim/ in a build tree, else
-// ../lib/gpuyard/sim/ of an installation. The second where neither exists.
+// ../lib/gpuyard/sim/ of an installation. If neither exists, returns the second.
 std::string whole_nvml_path();
 
-// What shows the world in this directory: its own library, if it has one in which functions are
-// missing, and library and directory are root's or this user's and nobody else's to write; else the
-// whole one.
+// The library for the world in this directory: the world's own one that lacks functions, if there
+// is one and only root or this user can write to it and to the directory; else the whole one.
 std::string nvml_path_of(const std::string& directory);
 std::string own_nvml_path(const std::string& directory);
 
-// That of the default world.
+// The library for the default world.
 std::string simulated_nvml_path();
 
 }  // namespace gpuyard::sim

@@ -166,7 +166,7 @@ TEST_F(WorldFileTest, ARemovedFileIsNoticedByItsWriterAndAForeignOneIsLeftAlone)
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
-// Every field is a function of the generation, so any mixture of two shows.
+// Every field is a function of the generation, so a mixture of two generations is detected.
 World world_at(std::uint64_t n) {
   World world = make_world(*find_model("h100"), 64, {});
   for (Gpu& gpu : world.gpus) {
@@ -278,10 +278,10 @@ TEST_F(WorldFileTest, ALogWithAnImpossibleCountIsEmpty) {
 
 }  // namespace
 
-// Whose library a world's own one may be.
+// The owners from whom a world's own library is accepted.
 namespace {
 
-// A daemon of real GPUs that anybody could make call itself simulated is worth nothing.
+// No other user may be able to make a daemon of real GPUs say that they are simulated.
 TEST(WorldDirectory, ItsLibraryIsBelievedIfNobodyElseCouldHavePutItThere) {
   const ScratchDirectory world;
   const std::string own = world.write("libnvidia-ml.so.1", "a library", 0644);

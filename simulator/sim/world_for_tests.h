@@ -1,4 +1,4 @@
-// What the simulator's tests share. Part of no library.
+// Helpers that the simulator's tests share. Part of no library.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace gpuyard::sim {
 
 inline constexpr std::uint64_t kGiB = 1ULL << 30;
 
-// For what only another process can bring about.
+// Waits for a change that another process makes.
 inline bool happens_within(std::chrono::milliseconds patience, const std::function<bool()>& what) {
   const TimePoint deadline = BootClock::now() + patience;
   while (!what()) {
@@ -27,7 +27,7 @@ inline bool happens_within(std::chrono::milliseconds patience, const std::functi
   return true;
 }
 
-// The fault in which one call answers `code`, after `latency_ms`.
+// Returns a fault with which one call answers `code`, after `latency_ms`.
 inline Fault failing(Call call, std::int32_t code, std::uint32_t latency_ms = 0) {
   Fault fault;
   fault.calls[0] = {.call = call, .code = code, .latency_ms = latency_ms};

@@ -12,7 +12,7 @@
 namespace gpuyard::sim {
 namespace {
 
-// A keeper that was held up catches up this far; more is time that never happened.
+// The most steps that a delayed keeper catches up; further time is skipped.
 constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
 
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
@@ -60,7 +60,8 @@ void WorldKeeper::follow(std::vector<TimedCommand> timeline) {
   writer_.publish(world_);
 }
 
-// Refused is what only shows when it happens: a reset while processes run, a GPU that is unplugged.
+// Executes the timeline's commands that are due. Some are refused only now: a reset while processes
+// run, a GPU that is unplugged.
 void WorldKeeper::do_what_is_due() {
   while (world_.timeline_done < timeline_.size() &&
          timeline_[world_.timeline_done].at <= world_.age()) {
@@ -133,7 +134,7 @@ Result<void> WorldKeeper::change_world(const Command& command) {
   return done;
 }
 
-// All, or none beyond the first that cannot.
+// Changes every GPU, and stops at the first that fails.
 Result<void> WorldKeeper::change_each(const Command& command) {
   if (command.verb == Verb::inject) return inject_everywhere(command.fault);
   if (command.verb == Verb::clear_faults) world_.fault = {};
@@ -144,7 +145,8 @@ Result<void> WorldKeeper::change_each(const Command& command) {
   return {};
 }
 
-// States are each GPU's; a call that fails, fails in the driver before it has looked for the GPU.
+// States are added to each GPU; failing calls are added to the driver, as they fail before the
+// driver looks for the GPU.
 Result<void> WorldKeeper::inject_everywhere(Fault fault) {
   if (auto plausible = check_fault(fault); !plausible) return plausible;
   for (const std::uint32_t place : world_.order) {
@@ -233,7 +235,7 @@ Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
 Result<void> WorldKeeper::attach(Gpu& gpu, const ProcessRecord& asked) {
   ProcessRecord process = asked;
   process.since_ns = boot_time_ns();
-  // Attached again, a process asks anew.
+  // Attaching a process again replaces its demand.
   const auto same = [&](const ProcessRecord& other) {
     return other.pid == process.pid && other.start_time == process.start_time;
   };

@@ -1,4 +1,4 @@
-// The world, its file, and what commands do to them: a keeper without its process.
+// A keeper without its process: the world, its file, and the commands that change them.
 #pragma once
 
 #include "sim/command_server.h"
@@ -14,18 +14,18 @@ class WorldKeeper {
  public:
   WorldKeeper(World world, WorldWriter writer, ProcessWatch watch);
 
-  // From now on, what a scenario says happens when it is due, as if its owner had asked for it.
+  // Executes a scenario's commands when they are due, as if the owner had sent them.
   void follow(std::vector<TimedCommand> timeline);
 
-  // Moves the world on by what so many steps of real time are in its own, and publishes it. A
-  // stepped world only shows that it is alive.
+  // Advances the world by this many steps of real time, scaled by its speed, and publishes it. A
+  // stepped world is only published, to show that it is alive.
   void advance(std::uint64_t steps);
 
-  // What it asks is in force for every reader when this returns. Only setters are for everybody to
-  // ask; any other command comes from an owner.
+  // Executes a command; it is in force for every reader when this returns. Any user may send a
+  // setter; any other command must come from an owner.
   Reply execute(const Command&, const Peer&);
 
-  // Readable once a process on a GPU has died; remove_dead() then takes it off.
+  // Readable when a process on a GPU has died; remove_dead() then removes it from the GPU.
   int watch_fd() const { return watch_.fd(); }
   void remove_dead();
 
@@ -46,7 +46,7 @@ class WorldKeeper {
   Result<void> attach(Gpu&, const ProcessRecord&);
   Result<void> set_synthetic(Gpu&, std::uint64_t count, const ProcessRecord& each);
   Result<void> add_ecc_errors(std::uint32_t place, const Command&);
-  Result<void> put_processes(Gpu&, std::vector<ProcessRecord>);  // or leaves them as they are
+  Result<void> put_processes(Gpu&, std::vector<ProcessRecord>);  // or leaves them unchanged
   Result<void> reset(std::uint32_t place, bool as_driver);
   Result<void> check_reset_of_driver() const;
   void log_write(const SettingWrite&, std::int32_t nvml_code);
@@ -56,11 +56,11 @@ class WorldKeeper {
   World world_;
   WorldWriter writer_;
   ProcessWatch watch_;
-  Peer asking_;  // whose command it is; between commands the world's own
+  Peer asking_;  // the sender of the current command; else own_peer()
   std::uint64_t logged_session_;
   bool logged_loaded_;
-  std::vector<TimedCommand> timeline_;  // of it, timeline_done are done
-  double owed_steps_ = 0;               // of a world whose speed is no whole number
+  std::vector<TimedCommand> timeline_;  // the first World::timeline_done are done
+  double owed_steps_ = 0;               // the fraction of a step that is left over
   bool stopping_ = false;
 };
 

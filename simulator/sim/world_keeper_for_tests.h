@@ -13,7 +13,7 @@ namespace gpuyard::sim {
 
 inline constexpr Peer kOwner{.pid = 11, .uid = 0, .is_owner = true};
 inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
-// A keeper without a process around it: its commands and what readers then see.
+// A keeper without a process: its commands and what readers then see.
 class WorldKeeperTest : public ::testing::Test {
  protected:
   explicit WorldKeeperTest(SettersFor setters = SettersFor::owner)

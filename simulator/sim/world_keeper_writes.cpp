@@ -1,4 +1,4 @@
-// What a keeper does with NVML's setters and with resets, and its log of them.
+// How a keeper carries out and logs NVML's setters and resets.
 #include <fmt/format.h>
 
 #include "nvml/abi.h"
@@ -24,7 +24,7 @@ Errc errc_of(nvml::ReturnCode code) {
   }
 }
 
-// What NVML would say, had it such a call.
+// The code that NVML would return, if it had such a call.
 nvml::ReturnCode code_of(Errc code) {
   switch (code) {
     case Errc::denied:
@@ -54,7 +54,7 @@ bool WorldKeeper::may_set() const {
   return false;
 }
 
-// Every setter call is logged, whatever becomes of it.
+// Every setter call is logged, whatever its result.
 Reply WorldKeeper::set(const Command& command) {
   SettingWrite write = command.write;
   write.gpu = command.gpu;
@@ -72,7 +72,7 @@ Reply WorldKeeper::set(const Command& command) {
   return reply;
 }
 
-// What keeps a real driver from resetting a GPU, beside the processes that use it.
+// Checks the reasons for which a real driver refuses a reset, except for processes on the GPU.
 Result<void> WorldKeeper::check_reset_of_driver() const {
   if (!world_.driver.loaded) return Error{Errc::unavailable, "the driver is not loaded"};
   if (!may_set()) {
@@ -99,7 +99,7 @@ void WorldKeeper::log_write(const SettingWrite& write, std::int32_t nvml_code) {
                      .peer_uid = asking_.uid});
 }
 
-// However they came about: by a command, by a scenario, or because the time had come.
+// Logs driver changes of every origin: a command, a scenario, or a reload that fell due.
 void WorldKeeper::log_driver_changes() {
   const Driver& driver = world_.driver;
   const bool another = driver.session != logged_session_;

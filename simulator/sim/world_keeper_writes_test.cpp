@@ -1,4 +1,4 @@
-// Setters, resets and what the keeper logs of both.
+// Setters, resets and the keeper's log of both.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -55,7 +55,7 @@ TEST_F(ClosedWorldKeeperTest, NobodyMaySetButItsOwnerCommandsIt) {
   EXPECT_EQ(reader_.driver()->setters, SettersFor::nobody);
 }
 
-// What the keeper logged: setting, place, code.
+// A logged write: setting, place, code.
 using Logged = std::tuple<Setting, std::uint32_t, std::int32_t>;
 
 std::vector<Logged> logged(const WorldReader& reader) {
@@ -95,7 +95,7 @@ TEST_F(WorldKeeperTest, AnyNumberOfProgramsHaveTheDriverOpenAndOneIsEnough) {
   std::optional<WorldReader> second(*WorldReader::open(directory_.path(), Opens::the_driver));
   second.reset();
   EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::conflict);
-  EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a test's own
+  EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a reset by the test
 }
 
 TEST_F(WorldKeeperTest, WhatPutsSettingsBackHasItsPlaceAmongTheWrites) {

@@ -46,9 +46,9 @@ Result<void> check(const WorldHeader& header, const std::string& path) {
   return {};
 }
 
-// By this lock, which ends with its descriptor however a process ends, the keeper sees that
-// somebody has the driver open. It looks with a lock of its own, for an instant; whoever held that
-// one on purpose keeps nobody from reading.
+// Takes the lock by which the keeper sees that a program has the driver open. The lock ends with
+// its descriptor, however the process ends. The keeper tests it by taking a lock for an instant; a
+// process that holds such a lock on purpose keeps no client from reading.
 void hold(const UniqueFd& file) {
   constexpr int kAttempts = 20;
   constexpr useconds_t kPause = 500;
@@ -69,7 +69,7 @@ T copy_of(const Words& words) {
 
 Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens) {
   const std::string path = directory + "/" + kStateFile;
-  // Not blocking, in case somebody put a FIFO there.
+  // Non-blocking, in case the file is a FIFO.
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return cannot_open(path);
   struct stat info{};
@@ -136,7 +136,8 @@ bool WorldReader::alive() const {
   return now < published || now - published < kStaleAfterNs;
 }
 
-// What `copy(slot)` says when it saw one generation alone; empty if the keeper is dead or stopped.
+// Returns the result of `copy(slot)` on one single generation; empty if the keeper is dead or
+// stopped.
 template <class T, class Copy>
 std::optional<T> WorldReader::copy_slot(Copy&& copy) const {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
@@ -171,7 +172,7 @@ std::optional<Moment> WorldReader::moment(std::uint32_t gpu) const {
   });
 }
 
-// What a client reads beside the GPUs' records: processes, and the logs of writes and events.
+// Reading processes, and the logs of writes and events.
 namespace {
 
 std::uint32_t percent(std::uint32_t asked_permille, const GpuRecord& record) {
@@ -198,7 +199,7 @@ std::vector<T> entries_after(const WorldLog<T, N>& log, std::uint64_t sequence) 
   std::vector<T> out;
   const std::uint64_t count = load_word(log.count);
   if (sequence >= count) return out;
-  // Counted down, so that no count a hostile file holds can overflow.
+  // Counts down, so that no count in a hostile file can overflow.
   for (std::uint64_t left = std::min<std::uint64_t>(count - sequence, N); left > 0; --left) {
     const std::uint64_t n = count - left + 1;
     const T entry = copy_of<T>(log.entries[n % log.kSlots]);

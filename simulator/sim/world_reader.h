@@ -1,5 +1,5 @@
-// A client's end of the shared file: mapped read-only, checked once, read without locks. Part of
-// the simulated NVML, so it needs libc and the C++ runtime only.
+// A client's side of the shared file: mapped read-only, checked once, read without locks. Part of
+// the simulated NVML, so it needs only libc and the C++ runtime.
 #pragma once
 
 #include <optional>
@@ -19,20 +19,20 @@ struct Moment {
   GpuRecord gpu;
 };
 
-// Whether the driver counts as open while the reader lives: a reset waits for those who have it so.
+// Whether the driver counts as open while the reader lives: a driver's reset is refused meanwhile.
 enum class Opens { the_file, the_driver };
 
-// A GPU is named by its place, which is its own for as long as the world lives, plugged in or not;
-// by which index the driver knows it is in DriverRecord::order. Any number of threads and processes
-// may read one world. No call blocks: a copy that the writer overtook is tried again, at most
-// kMaxAttempts times.
+// A GPU is named by its place, which it keeps for the world's life, plugged in or not;
+// DriverRecord::order has its index in the driver. Any number of threads and processes may read one
+// world. No call blocks: a copy that the writer overwrote is tried again, at most kMaxAttempts
+// times.
 class WorldReader {
  public:
-  // Checks the file: owner, magic, layout version, size, boot, fleet. Errc::not_found: no world
-  // there; Errc::denied: it is a stranger's, neither root's nor ours; Errc::unavailable: it is from
-  // another boot; Errc::invalid: not a world this program understands. Whether its keeper still
-  // lives is for alive() to say. A file that is made shorter later is a dead world (but for the
-  // instant in which a read is under way: its owner ends a reader so, and no stranger can).
+  // Checks the file: owner, magic, layout version, size, boot, fleet. Errc::not_found: there is no
+  // world; Errc::denied: its owner is neither root nor this user; Errc::unavailable: it is from
+  // another boot; Errc::invalid: this program does not understand it. Only alive() says whether its
+  // keeper still lives. A file that is truncated later counts as a dead world (but truncating it
+  // during a read kills the reader; only its owner can do that).
   static Result<WorldReader> open(const std::string& directory, Opens opens = Opens::the_file);
 
   WorldReader(WorldReader&& other) noexcept;
@@ -50,20 +50,20 @@ class WorldReader {
   const Identity& identity(std::uint32_t gpu) const { return identities_[gpu]; }
   const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
 
-  // The directory it was opened with: where the keeper's socket is.
+  // The directory with which it was opened; it holds the keeper's socket.
   const std::string& directory() const { return directory_; }
 
-  // One GPU now; empty if the keeper is dead or stopped.
+  // One GPU as it is now; empty if the keeper is dead or stopped.
   std::optional<GpuRecord> record(std::uint32_t gpu) const;
   std::optional<DriverRecord> driver() const;
   std::optional<Moment> moment(std::uint32_t gpu) const;
 
-  // Who uses the GPU that `record` (just read) is of, in the order in which they came. Empty, not
-  // an empty list, if the keeper changed the table without pause. Allocates.
+  // The processes of the GPU whose record was just read, in the order in which they came. Empty,
+  // not an empty list, if the keeper kept changing the table. Allocates.
   std::optional<std::vector<ProcessUse>> processes(std::uint32_t gpu, const GpuRecord&) const;
 
-  // Setter calls, resets and driver changes, of all GPUs, the oldest first: at most the last
-  // kWritesKept of the write_count() that there were.
+  // Setter calls, resets and driver changes of all GPUs, the oldest first. writes() returns at most
+  // the last kWritesKept of write_count().
   std::uint64_t write_count() const { return is_whole() ? load_word(file_->writes.count) : 0; }
   std::vector<WriteRecord> writes() const;
 
@@ -83,14 +83,14 @@ class WorldReader {
         gpu_count_(header.gpu_count),
         keeper_pid_(header.keeper_pid) {}
   Result<void> resolve_models();
-  // Beyond the end of a file no memory is behind the mapping.
+  // Whether the file still has its size: reading a mapping beyond the file's end is a SIGBUS.
   bool is_whole() const;
   template <class T, class Copy>
   std::optional<T> copy_slot(Copy&& copy) const;
 
   std::string directory_;
 
-  UniqueFd fd_;  // of who opens the driver, with the lock that says so
+  UniqueFd fd_;  // open while the driver is, and holds the lock that shows it
   const WorldFile* file_;
   std::uint32_t gpu_count_;
   std::int32_t keeper_pid_;

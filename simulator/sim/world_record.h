@@ -1,4 +1,4 @@
-// What a client may know of a simulated GPU: who it is, and what its sensors say at one moment.
+// The data of a simulated GPU that a client may read: its identity, and its readings at one moment.
 // Plain data, because both lie in a file that several programs map.
 #pragma once
 
@@ -15,8 +15,8 @@
 namespace gpuyard::sim {
 
 inline constexpr std::uint32_t kMaxGpus = 64;
-// Where a command names a GPU by its index: every one that is plugged in; where it breaks calls:
-// those of the driver itself, whichever GPU they are about.
+// As the GPU of a command: every GPU that is plugged in. As the GPU of a fault in calls: the
+// driver's own calls, whichever GPU they are about.
 inline constexpr std::int32_t kEveryGpu = INT32_MAX;
 inline constexpr std::uint32_t kMaxFans = 2;
 inline constexpr std::uint32_t kMaxNvLinks = 18;
@@ -59,7 +59,7 @@ BOOST_DESCRIBE_ENUM(EccLocation, l1_cache, l2_cache, device_memory, register_fil
 inline constexpr std::size_t kEccLocations = 8;
 using EccCounts = std::array<std::uint64_t, kEccLocations>;  // by EccLocation
 
-// Parts of a GPU whose busy time is counted: what GPM's percentages are made of.
+// Parts of a GPU whose busy time is counted, for GPM's percentages.
 enum class Activity : std::uint32_t {
   graphics,  // some kernel was resident
   sm,
@@ -73,11 +73,11 @@ enum class Activity : std::uint32_t {
 };
 inline constexpr std::size_t kActivities = 9;
 
-// Remapped rows as NVML counts them, and its histogram of what spare rows the banks have left.
+// Remapped rows as NVML counts them, and its histogram of the spare rows that the banks have left.
 struct RowRemapping {
   std::uint32_t corrected_rows = 0;
   std::uint32_t uncorrected_rows = 0;
-  std::uint32_t pending = 0;  // 1: wants a reset
+  std::uint32_t pending = 0;  // 1: needs a reset
   std::uint32_t failed = 0;
   std::uint32_t banks_max = 0;
   std::uint32_t banks_high = 0;
@@ -87,11 +87,11 @@ struct RowRemapping {
   std::uint32_t reserved = 0;
 };
 
-// One GPU at one moment, in the units its driver reports. What a model does not have stays 0 here
-// and is answered from the model's row.
+// One GPU at one moment, in its driver's units. A value that the model does not have is 0 here; the
+// model's row says so.
 struct GpuRecord {
   std::uint64_t elapsed_us = 0;         // simulated time since the world began
-  std::uint64_t memory_used_bytes = 0;  // by workload and processes, without the driver's own
+  std::uint64_t memory_used_bytes = 0;  // by workload and processes, without the driver's reserve
   std::uint64_t energy_mj = 0;          // since the world began
   std::uint64_t clock_reasons = 0;
 
@@ -118,7 +118,7 @@ struct GpuRecord {
   RowRemapping rows;                           // MemoryRepair::remapped_rows
   std::uint32_t retired_pages_single_bit = 0;  // MemoryRepair::retired_pages
   std::uint32_t retired_pages_double_bit = 0;
-  std::uint32_t retired_pages_pending = 0;  // 1: wants a reset
+  std::uint32_t retired_pages_pending = 0;  // 1: needs a reset
 
   // Sensors.
   std::uint32_t power_mw = 0;          // of this moment
@@ -153,9 +153,9 @@ struct GpuRecord {
 
   std::uint32_t workload_kind = 0;  // WorkloadKind
   std::uint32_t process_count = 0;
-  // Of each process's asked-for shares, how much it gets: 1000 while they fit the GPU.
+  // How much of its requested share each process gets: 1000 while all shares fit the GPU.
   std::uint32_t process_share_permille = 1000;
-  // How often it was plugged in: another number means another GPU to whoever held the first one.
+  // How often it was plugged in. A handle is valid only for the number with which it was made.
   std::uint32_t plugs = 1;
   std::uint32_t plugged = 1;
   Fault fault;
@@ -168,12 +168,12 @@ static_assert(std::has_unique_object_representations_v<GpuRecord>);  // no paddi
 
 enum class TimeMode : std::uint32_t { real, scaled, stepped };
 
-// What a client may know of the driver itself at one moment, and which GPUs it drives.
+// The state of the driver itself at one moment, and the GPUs that it drives.
 struct DriverRecord {
-  std::uint64_t session = 1;     // of the loaded driver; the next one after each reload
+  std::uint64_t session = 1;     // of the loaded driver; rises by 1 with each load
   std::uint64_t elapsed_ms = 0;  // simulated time since the world began
   std::uint32_t loaded = 1;
-  std::uint32_t process_entry_bytes = 24;  // of the newest process lists; 16 or 32 as some 535s
+  std::uint32_t process_entry_bytes = 24;  // of the newest lists; some 535s: 16 or 32
   char version[32] = {};
   TimeMode time_mode{};
   std::uint32_t speed_permille = 1000;
@@ -184,7 +184,7 @@ struct DriverRecord {
   SettersFor setters{};
   std::uint32_t reserved = 0;
   std::array<std::uint8_t, kMaxGpus> order{};  // by index: the place of the GPU
-  CallFaults calls{};                          // that fail on every GPU
+  CallFaults calls{};                          // faults of every GPU's calls
 };
 
 using DriverWords = std::array<std::uint64_t, sizeof(DriverRecord) / sizeof(std::uint64_t)>;
@@ -193,7 +193,7 @@ static_assert(std::has_unique_object_representations_v<DriverRecord>);
 
 // A process that uses a simulated GPU, as the shared file carries it. Plain data.
 
-// On all GPUs of a world together.
+// The most processes on all GPUs of a world together.
 inline constexpr std::uint32_t kMaxProcesses = 16'384;
 
 enum class ProcessKind : std::uint32_t { compute, graphics };
@@ -203,9 +203,9 @@ struct ProcessRecord {
   ProcessKind kind = ProcessKind::compute;
   std::uint64_t memory_bytes = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot, as /proc/<pid>/stat has it; 0: synthetic
-  std::uint64_t since_ns = 0;    // CLOCK_BOOTTIME at which it came to this GPU
-  // Shares of the GPU's time that it asks for. WorldReader::processes() turns them into percent of
-  // what the GPU can give.
+  std::uint64_t since_ns = 0;    // CLOCK_BOOTTIME at which it started to use this GPU
+  // The shares of the GPU's time that it requests. WorldReader::processes() converts them to
+  // percent of the GPU's capacity.
   std::uint32_t load_permille = 0;
   std::uint32_t memory_load_permille = 0;
   std::uint32_t encoder_permille = 0;

@@ -1,4 +1,4 @@
-// A world's status, read from its file as any client does it.
+// A world's status, read from its file as by any client.
 #include "sim/world_status.h"
 
 #include <algorithm>
@@ -132,7 +132,8 @@ ProcessStatus status_of(const ProcessUse& process) {
           .sm_percent = process.sm_percent};
 }
 
-// A log's entry names a place; nothing sure where there is no such place.
+// Fills in the GPU of a log's entry, which names a place; leaves it empty if there is no such
+// place.
 template <class Status>
 void put_gpu(const WorldReader& world, const Indexes& indexes, std::uint32_t place,
              Status& status) {
@@ -185,7 +186,7 @@ Error keeper_is_dead(const std::string& directory, pid_t keeper) {
           fmt::format("the keeper of {} (pid {}) is dead or stopped", directory, keeper)};
 }
 
-// Those with an index first, by it.
+// Sorts by index, with unplugged GPUs last.
 void sort_by_index(std::vector<GpuStatus>& gpus) {
   const auto rank = [](const GpuStatus& gpu) {
     return std::tuple(!gpu.index, gpu.index.value_or(0), std::string_view(gpu.pci_address));

@@ -1,4 +1,4 @@
-// A world as people and scripts see it.
+// A world as users and scripts see it.
 #pragma once
 
 #include <sys/types.h>
@@ -23,12 +23,13 @@ struct ProcessStatus {
 };
 BOOST_DESCRIBE_STRUCT(ProcessStatus, (), (pid, synthetic, kind, memory_bytes, sm_percent))
 
-// A setter call as the keeper took or refused it, or what else put settings back: a reset, another
-// session of the driver. What the values mean depends on the setting: see docs/simulator.md.
+// A setter call that the keeper applied or refused, or another event that restored settings: a
+// reset, a new session of the driver. The meaning of the values depends on the setting: see
+// docs/simulator.md.
 struct WriteStatus {
   std::uint64_t sequence = 0;
   std::uint64_t at_boot_ms = 0;  // CLOCK_BOOTTIME
-  std::optional<int> gpu;        // its index now; empty: it is unplugged, or this is of no one GPU
+  std::optional<int> gpu;        // its current index; empty: unplugged, or no single GPU
   std::string uuid;
   std::string setting;
   std::vector<std::uint64_t> values;
@@ -68,7 +69,7 @@ struct GpuStatus {
   std::string pci_address;
   std::string workload;
   std::uint64_t memory_total_bytes = 0;
-  std::uint64_t memory_used_bytes = 0;  // with what the driver reserves
+  std::uint64_t memory_used_bytes = 0;  // with the driver's reserve
   std::uint32_t utilization_percent = 0;
   std::uint32_t memory_utilization_percent = 0;
   std::uint32_t temperature_celsius = 0;
@@ -89,7 +90,7 @@ struct GpuStatus {
   std::uint64_t ecc_uncorrected = 0;  // likewise
   std::uint32_t remapped_rows = 0;
   std::uint32_t retired_pages = 0;
-  bool repair_pending = false;  // of rows or pages: wants a reset
+  bool repair_pending = false;  // of rows or pages: needs a reset
   SettingsStatus settings;
   std::vector<ProcessStatus> processes;
   bool lost = false;
@@ -108,24 +109,24 @@ BOOST_DESCRIBE_STRUCT(GpuStatus, (),
 
 struct DriverStatus {
   bool loaded = true;
-  std::uint64_t session = 1;  // the next one after each reload
+  std::uint64_t session = 1;  // rises by 1 with each load
   std::string version;
-  std::vector<std::string> faults;  // calls that fail, whichever GPU they are about
+  std::vector<std::string> faults;  // faults of calls, whichever GPU they are about
 };
 BOOST_DESCRIBE_STRUCT(DriverStatus, (), (loaded, session, version, faults))
 
 struct TimeStatus {
   std::string mode;      // real, scaled, stepped
-  double speed = 1;      // simulated seconds in a real one; of no meaning in a stepped world
+  double speed = 1;      // simulated seconds in a real one; meaningless in a stepped world
   double elapsed_s = 0;  // simulated, since the world began
 };
 BOOST_DESCRIBE_STRUCT(TimeStatus, (), (mode, speed, elapsed_s))
 
-// What is left of a scenario.
+// The progress of a scenario.
 struct TimelineStatus {
   std::uint32_t entries = 0;
   std::uint32_t done = 0;
-  std::uint32_t refused = 0;  // of those done, for a reason that only showed then
+  std::uint32_t refused = 0;  // of those done, for a reason that showed only then
 };
 BOOST_DESCRIBE_STRUCT(TimelineStatus, (), (entries, done, refused))
 
@@ -138,8 +139,8 @@ struct WorldStatus {
   DriverStatus driver;
   TimelineStatus timeline;
   std::string setters;               // who may call NVML's setters
-  std::vector<GpuStatus> gpus;       // by index; behind them those that are unplugged
-  std::uint64_t writes_dropped = 0;  // before those listed
+  std::vector<GpuStatus> gpus;       // by index, then the unplugged ones
+  std::uint64_t writes_dropped = 0;  // older than those listed
   std::vector<WriteStatus> writes;   // the last 16,384, the oldest first
   std::vector<EventStatus> events;   // the last 256
 };
@@ -147,7 +148,7 @@ BOOST_DESCRIBE_STRUCT(WorldStatus, (),
                       (schema, directory, keeper_pid, generation, time, driver, timeline, setters,
                        gpus, writes_dropped, writes, events))
 
-// Errc::not_found: no world there. Errc::unavailable: its keeper is dead or does not answer.
+// Errc::not_found: there is no world. Errc::unavailable: its keeper is dead or does not answer.
 Result<WorldStatus> world_status(const std::string& directory);
 
 }  // namespace gpuyard::sim

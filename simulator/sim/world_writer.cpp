@@ -27,7 +27,8 @@ WorldHeader make_header(const World& world) {
   return header;
 }
 
-// A file of the right size, not yet under its name. 0644 whatever the umask: other users may look.
+// Creates a file of the right size, not yet under its name. 0644 whatever the umask: other users
+// may read it.
 Result<UniqueFd> create_file(const std::string& path) {
   ::unlink(path.c_str());
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -71,8 +72,8 @@ Result<WorldWriter> WorldWriter::create(const std::string& directory, const Worl
       ::mmap(nullptr, sizeof(WorldFile), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
   if (mapped == MAP_FAILED) return system_error("mapping " + path);
 
-  // Not constructed: a new file is zero, as every part of a WorldFile is at first, and room that
-  // nobody uses should cost no memory.
+  // No constructor runs: a new file is zero, as is every part of a new WorldFile, and unused room
+  // should cost no memory.
   static_assert(std::is_trivially_copyable_v<WorldFile>);
   auto* content = static_cast<WorldFile*>(mapped);
   const std::uint64_t inode = inode_of(file->get());

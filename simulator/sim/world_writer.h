@@ -1,4 +1,4 @@
-// The keeper's end of the shared file.
+// The keeper's side of the shared file.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace gpuyard::sim {
 
-// Owns the mapping, and the file's name as long as that is still its own. One thread.
+// Owns the mapping, and the file's name while that still refers to its own file. One thread.
 class WorldWriter {
  public:
-  // Publishes `world` as generation 1 in `<directory>/state`, replacing what was there. The file
-  // gets its name when it is complete. The fleet's size and identities stay as they are now.
+  // Publishes `world` as generation 1 in `<directory>/state`, replacing an older file. The file
+  // gets its name when it is complete. The fleet's size and identities are fixed from now on.
   static Result<WorldWriter> create(const std::string& directory, const World& world);
 
   WorldWriter(WorldWriter&& other) noexcept;
@@ -23,17 +23,17 @@ class WorldWriter {
 
   void publish(const World&);
 
-  // The processes of all GPUs; publish() leaves them alone.
+  // Publishes the processes of all GPUs; publish() does not.
   void publish_processes(const World&);
 
-  // With their sequence number and time, which are given here.
+  // Append an entry, with sequence number and time set here.
   void log_write(WriteRecord);
   void log_event(EventRecord);
 
-  // Some program has initialised NVML in this world, and not yet shut it down or ended.
+  // Whether a program has initialised NVML in this world, and neither shut it down nor ended.
   bool driver_is_open() const;
 
-  // False once the file was removed or replaced: nobody can find this world any more.
+  // False once the file was removed or replaced: no client can find this world any more.
   bool still_named() const;
 
  private:

@@ -118,7 +118,7 @@ namespace gpuyard::sim_nvml {
 
 inline constexpr std::uint64_t kMiB = 1 << 20;
 
-// A world that this test publishes itself; it stays fresh for two seconds.
+// A world that the test publishes itself; it counts as alive for two seconds.
 class AbiTest : public ::testing::Test {
  protected:
   AbiTest() {
@@ -131,7 +131,8 @@ class AbiTest : public ::testing::Test {
     ::unsetenv("GPUYARD_SIM_WORLD");
   }
 
-  // Before initialisation: a fleet of four of another model, at work since five seconds.
+  // Replaces the world by four GPUs of another model that have worked for five seconds. Call it
+  // before initialisation.
   void become(std::string_view model) {
     writer_.reset();
     world_ = sim::make_world(*sim::find_model(model), 4,

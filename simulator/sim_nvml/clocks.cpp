@@ -1,4 +1,4 @@
-// Clocks as they are and as they may be, and the performance state.
+// Current and possible clocks, and the performance state.
 #include <array>
 #include <ranges>
 
@@ -45,7 +45,7 @@ std::optional<std::uint32_t> clock_of(const Device& d, unsigned type, unsigned i
   return when(mhz != 0, mhz);
 }
 
-// `known`: the caller's numbers mean something.
+// `known`: the caller's numbers are valid.
 template <class Choose>
 ReturnCode read_clock(Call call, DeviceHandle handle, bool known, unsigned* out, Choose&& choose) {
   return read_one(call, handle, known ? out : nullptr, choose);
@@ -112,10 +112,10 @@ SIM_NVML_ENTRY nvmlDeviceGetPowerState(DeviceHandle handle, unsigned* state) {
   return nvmlDeviceGetPerformanceState(handle, state);
 }
 
-// Why clocks are where they are, and for how long they were held there.
+// The reasons for the current clocks, and how long each was in force.
 namespace {
 
-// What the simulated GPUs can show; a real one names its own set here too.
+// The reasons that simulated GPUs can have; a real GPU also names only its own set here.
 constexpr unsigned long long kReasons = sim::kReasonIdle | sim::kReasonApplicationClocks |
                                         sim::kReasonPowerCap | sim::kReasonHardwareSlowdown |
                                         sim::kReasonSoftwareThermal | sim::kReasonHardwareThermal;
@@ -143,7 +143,7 @@ SIM_NVML_ENTRY nvmlDeviceGetSupportedClocksThrottleReasons(DeviceHandle handle,
   return nvmlDeviceGetSupportedClocksEventReasons(handle, reasons);
 }
 
-// The other policies exist, and no simulated GPU is ever held back by one of them.
+// The other policies are valid, but never slow down a simulated GPU.
 SIM_NVML_ENTRY nvmlDeviceGetViolationStatus(DeviceHandle handle, unsigned policy,
                                             ViolationTime* out) {
   return on_device(

@@ -34,7 +34,7 @@ nvml::DeviceHandle handle_of(std::uint32_t place) {
 }
 
 std::optional<std::uint32_t> place_of(nvml::DeviceHandle handle, const OpenedDriver& driver) {
-  // As numbers: comparing pointers into different objects says nothing.
+  // Compared as numbers: comparing pointers into different objects is unspecified.
   const auto offset =
       reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(handles.data());
   if (offset >= handles.size()) return std::nullopt;
@@ -52,12 +52,12 @@ nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size) {
 
 namespace {
 
-constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world moves no oftener
+constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world does not change more often
 
-// How often this process obeyed each fault that has a number of times. Any thread.
+// Counts how often each fault with limited `times` was applied in this process. Any thread.
 class TimesObeyed {
  public:
-  // False: it was obeyed often enough.
+  // False: the fault was applied often enough.
   bool count(std::uint32_t whose, std::size_t entry, const sim::CallFault& fault) {
     if (fault.times == 0) return true;
     const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ class TimesObeyed {
 };
 
 TimesObeyed& times_obeyed() {
-  static TimesObeyed& only = *new TimesObeyed;  // never destroyed, as the session is not
+  static TimesObeyed& only = *new TimesObeyed;  // never destroyed, like the session
   return only;
 }
 

@@ -1,5 +1,5 @@
-// What every device call does before its own line of work: checks in NVML's order, one GPU's state,
-// the fault it has to obey.
+// The common part of every device call: checks in NVML's order, reads one GPU's state, applies its
+// fault.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "sim/world_record.h"
 #include "sim_nvml/session.h"
 
-// A function of NVML's interface: the only names this library shows.
+// A function of NVML's interface. The library exports no other names.
 #define SIM_NVML_ENTRY extern "C" [[gnu::visibility("default")]] gpuyard::nvml::ReturnCode
 
 namespace gpuyard::sim_nvml {
@@ -27,20 +27,21 @@ struct Device {
   sim::GpuRecord record;
 };
 
-// A handle is an address inside a table of this library, and is never looked at. It is the place's
-// own: another GPU never gets it.
+// A handle is an address inside a table of this library, and is never dereferenced. It belongs to
+// its place: another GPU never gets it.
 nvml::DeviceHandle handle_of(std::uint32_t place);
 
-// Empty: no handle of a GPU that this driver has.
+// Empty: not a handle of this driver's GPUs.
 std::optional<std::uint32_t> place_of(nvml::DeviceHandle, const OpenedDriver&);
 
-// Microseconds since 1970, as NVML stamps what it measured.
+// Microseconds since 1970, as in NVML's time stamps.
 std::uint64_t wall_clock_us();
 
-// Copies `text` with its terminating zero, or insufficient size. Empty: this model does not say.
+// Copies `text` with its terminating zero, or returns insufficient size. Empty `text`: not
+// supported by this model.
 nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 
-// `answer(const Device&)` fills what the caller gave, and runs only if nothing is wrong before.
+// `answer(const Device&)` fills the caller's arguments, and runs only if all checks before succeed.
 template <class Answer>
 nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Call call,
                         Answer&& answer) {
@@ -70,7 +71,7 @@ nvml::ReturnCode on_device(sim::Call call, nvml::DeviceHandle handle, bool argum
   return on_gpu(*driver, *place, call, answer);
 }
 
-// What only some models have: empty, "not supported", on the others.
+// Returns a value that only some models have; empty, which means "not supported", on the others.
 template <class T>
 std::optional<T> when(bool there, T value) {
   return there ? std::optional<T>(value) : std::nullopt;
@@ -87,7 +88,7 @@ nvml::ReturnCode put_one(const std::optional<Value>& value, T* out) {
   return value ? put_one(*value, out) : nvml::kNotSupported;
 }
 
-// What `read` says of the device: a member of its record or its model, or a function.
+// Applies `read` to the device: a member of its record or its model, or a function.
 template <class Read>
 auto read_of(const Device& device, const Read& read) {
   if constexpr (requires { device.record.*read; }) {
@@ -106,7 +107,7 @@ nvml::ReturnCode read_one(sim::Call call, nvml::DeviceHandle handle, T* out, Rea
                    [&](const Device& device) { return put_one(read_of(device, read), out); });
 }
 
-// Two of them, which NVML always asks for together.
+// Reads two numbers that NVML always returns together.
 template <class First, class Second, class Read>
 nvml::ReturnCode read_two(sim::Call call, nvml::DeviceHandle handle, First* first, Second* second,
                           Read&& read) {
@@ -119,8 +120,8 @@ nvml::ReturnCode read_two(sim::Call call, nvml::DeviceHandle handle, First* firs
   });
 }
 
-// A list: `count` says how many entries `out` has room for, and then how many there are. Nothing is
-// written unless all fit, so (0, null) only asks.
+// Writes a list. `count` is the room in `out` before, and the number of entries afterwards. Nothing
+// is written unless all fit, so (0, null) only asks for the number.
 template <class Items, class T, class Convert>
 nvml::ReturnCode put_list(const Items& items, unsigned* count, T* out, Convert&& convert) {
   const unsigned room = *count;
@@ -130,25 +131,25 @@ nvml::ReturnCode put_list(const Items& items, unsigned* count, T* out, Convert&&
   return nvml::kSuccess;
 }
 
-// Whether (count, out) can be a list at all.
+// Whether (count, out) are valid arguments for a list.
 inline bool is_list(const unsigned* count, const void* out) {
   return count != nullptr && (*count == 0 || out != nullptr);
 }
 
-// What a fault makes of one call, inside the program that calls: a wait, a code, both.
+// The effect of a fault on one call, inside the calling program: a wait, a code, or both.
 
-// Whose faults: a GPU's, by its place, or those of the driver.
+// Instead of a GPU's place: the faults of the driver.
 inline constexpr std::uint32_t kOfTheDriver = sim::kMaxGpus;
 
-// The faults as they are now; empty: the world is dead.
+// Returns the current faults; empty: the world is dead.
 using CallsNow = std::function<std::optional<sim::CallFaults>()>;
 
-// Waits for as long as the fault lasts that this call has to obey, and says what to answer: its
-// code; success, if there is none, it has had its times in this process, or it was cleared
-// meanwhile; driver not loaded, if the world died.
+// Applies the fault of this call: waits as long as it says, and returns the answer. That is the
+// fault's code; success, if there is no fault, it has failed its number of calls in this process,
+// or it was cleared meanwhile; driver not loaded, if the world died.
 nvml::ReturnCode obey(const CallsNow&, std::uint32_t whose, sim::Call);
 
-// Never a busy wait, and not cut short by a signal.
+// Sleeps without a busy wait, and is not cut short by a signal.
 void sleep_for(std::uint32_t milliseconds);
 
 std::uint64_t monotonic_us();

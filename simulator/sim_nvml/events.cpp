@@ -1,4 +1,4 @@
-// Event sets: what goes wrong with a GPU, told to whoever waits for it.
+// Event sets: report errors of GPUs to the clients that wait for them.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -14,19 +14,19 @@ using namespace gpuyard::sim_nvml;
 using sim::Call;
 
 constexpr std::size_t kMostSets = 256;  // at a time, of one client
-// A real driver sleeps until something happens: looking as often as a world moves would cost a
-// waiting client 0.3 % of a core.
+// How long a wait sleeps between two looks. A real driver sleeps until an event; looking as often
+// as a world changes would cost a waiting client 0.3 % of a core.
 constexpr std::uint32_t kLookAgainAfterMs = 50;
 
 struct Registered {
   std::array<unsigned long long, sim::kMaxGpus> types{};  // by place
-  std::uint64_t seen = 0;  // the sequence number of the last event told or passed over
+  std::uint64_t seen = 0;  // sequence number of the last event reported or skipped
 };
 
 using EventSets = HandleTable<EventSet, Registered, kMostSets>;
 
 EventSets& event_sets() {
-  static EventSets& only = *new EventSets;  // never destroyed, as the session is not
+  static EventSets& only = *new EventSets;  // never destroyed, like the session
   return only;
 }
 
@@ -34,7 +34,7 @@ unsigned long long supported_types(const Device& device) {
   return device.model.has_ecc ? kEventXid | kEventSingleBitEcc | kEventDoubleBitEcc : kEventXid;
 }
 
-// The next event that the set is registered for; it counts as told.
+// Returns the next event for which the set is registered, and counts it as reported.
 std::optional<sim::EventRecord> next_event(const sim::WorldReader& world, EventSet set) {
   std::optional<sim::EventRecord> found;
   (void)event_sets().change(set, [&](Registered& registered) {
@@ -48,7 +48,7 @@ std::optional<sim::EventRecord> next_event(const sim::WorldReader& world, EventS
   return found;
 }
 
-// A GPU of the set that is lost, or a driver that is gone, makes every wait return at once.
+// A lost GPU of the set, or a driver that is gone, makes every wait return at once.
 ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
   sim::Moment now;
   for (std::uint32_t index = 0; index < driver.gpu_count(); ++index) {
@@ -59,7 +59,7 @@ ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
   return kSuccess;
 }
 
-// Looks, and looks again every 50 ms until something happened or `timeout_ms` passed.
+// Looks for an event every 50 ms, until there is one or `timeout_ms` has passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
   const std::uint64_t deadline = monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {
@@ -97,7 +97,7 @@ SIM_NVML_ENTRY nvmlDeviceGetSupportedEventTypes(DeviceHandle handle, unsigned lo
   return read_one(Call::events, handle, out, supported_types);
 }
 
-// All of the types or, if one of them is not supported, none.
+// Registers all of the types or, if one of them is not supported, none.
 SIM_NVML_ENTRY nvmlDeviceRegisterEvents(DeviceHandle handle, unsigned long long types,
                                         EventSet set) {
   return on_device(

@@ -1,4 +1,4 @@
-// What a client waits for: events, and two samples that make a measurement.
+// Calls for which a client waits: events, and two GPM samples that make a measurement.
 #include <gtest/gtest.h>
 
 #include "sim_nvml/client_for_tests.h"
@@ -97,7 +97,7 @@ TEST_F(EventTest, TwoSamplesMakeSharesAndRates) {
   get.count = 4;
   get.metrics[0].id = kGpmGraphics;
   get.metrics[1].id = kGpmNvlinkTx;
-  get.metrics[2].id = 104;  // a chip-to-chip link, which an H100 has not
+  get.metrics[2].id = 104;  // a chip-to-chip link, which an H100 lacks
   get.metrics[3].id = 0;
   get.metrics[4].id = kGpmSm;
   get.metrics[4].code = 77;

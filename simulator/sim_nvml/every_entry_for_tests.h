@@ -1,5 +1,5 @@
-// The name of every function that the simulated library exports and that a hostile client may call
-// in any state; tests/clients/test_support.py compares it with the library. Part of no library.
+// The names of all functions that the simulated library exports and that a hostile client may call
+// in any state; tests/clients/test_support.py compares them with the library. Part of no library.
 #pragma once
 
 // clang-format off

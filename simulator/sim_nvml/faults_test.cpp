@@ -108,7 +108,7 @@ TEST_F(FaultTest, AFaultWithANumberOfTimesIsOverAfterThem) {
   const DeviceHandle gpu = device(0);
   sim::Fault fault = sim::failing(sim::Call::power_usage, kUnknown);
   fault.calls[0].times = 2;
-  fault.calls[0].number = 1'000'001;  // of no other test in this process
+  fault.calls[0].number = 1'000'001;  // used by no other test in this process
   break_gpu(0, fault);
   unsigned number = 0;
   EXPECT_EQ(nvmlDeviceGetPowerUsage(gpu, &number), kUnknown);
@@ -174,7 +174,7 @@ TEST_F(FaultTest, TheLibraryLoadsByItselfAndAnswers) {
   ASSERT_NE(call("nvmlInit_v2"), nullptr);
   EXPECT_EQ(call("nvmlInit_v2")(), kSuccess);
   EXPECT_EQ(call("nvmlShutdown")(), kSuccess);
-  // One name that is missing is one client that shows no GPU.
+  // Each missing name makes some client show no GPU.
   for (const char* name : {"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPcieThroughput",
                            "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetFieldValues",
                            "nvmlDeviceSetPowerManagementLimit", "nvmlEventSetWait_v2"}) {

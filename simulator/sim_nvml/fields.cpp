@@ -1,8 +1,9 @@
-// nvmlDeviceGetFieldValues: one table, a row per field id. Each value has a return code of its own,
-// so that one GPU's missing sensor does not cost the others.
+// nvmlDeviceGetFieldValues: one table, a row per field id. Each value has its own return code, so
+// that one missing sensor does not affect the other values.
 //
-// Ids are those of the simulated library. The times under one cause of throttling (251-253, later
-// 269-271) came with newer ones and are as unknown here as they would be there.
+// Ids are those of the simulated library's version. The throttling times by single cause (251-253,
+// later 269-271) came with newer versions, so this library answers that they are unknown, as the
+// real one would.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -48,7 +49,7 @@ Number links(const Device& d, std::uint64_t value) {
   return when(d.model.nvlink.links != 0, value);
 }
 
-// Of one link, or of all together. In KiB.
+// The bytes of one link, or of all links together, in KiB.
 Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLinks>& bytes,
                 unsigned scope) {
   if (scope == kScopeAllLinks) {
@@ -62,7 +63,7 @@ Number of_gpu(unsigned scope, std::uint64_t value) {
   return when(scope == kScopeGpu, value);
 }
 
-// One expression of a device `d` and a scope.
+// Makes a field's reader of one expression of a device `d` and a scope.
 #define SIM_NVML_FIELD(expression) \
   [](const Device& d, [[maybe_unused]] unsigned scope) -> Number { return expression; }
 
@@ -109,7 +110,7 @@ constexpr std::array kFields{
     Field{kFieldPowerLimitRequested, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
 };
 
-// The value lies in the first bytes of the union, by its type.
+// Stores the value in the first bytes of the union, by its type.
 void store(const Field& field, std::uint64_t number, FieldValue& out) {
   out.value_type = field.value_type;
   out.value = 0;

@@ -15,18 +15,18 @@ using sim::Activity;
 using sim::Call;
 
 constexpr std::size_t kMostGpmSamples = 4096;     // at a time, of one client
-constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are refreshed no oftener
+constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are not refreshed more often
 constexpr unsigned kNoGpu = ~0U;
 
-// GPM's structs carry a bare 1, but NVIDIA's own Go bindings put a size below it, which differs
-// from header to header.
+// GPM's structs have the bare version 1, but NVIDIA's own Go bindings add a struct size to it,
+// which differs between headers.
 bool is_version_1(unsigned word) {
   return word == 1 || word >> 24 == 1;
 }
 
-// What a sample keeps.
+// The data of a sample.
 struct Counters {
-  unsigned gpu = kNoGpu;  // until it was taken
+  unsigned gpu = kNoGpu;  // until the sample is taken
   std::uint64_t elapsed_us = 0;
   std::array<std::uint64_t, sim::kActivities> activity_us{};
   std::uint64_t pcie_tx = 0;  // bytes
@@ -53,7 +53,7 @@ Counters counters_of(const Device& d) {
 using Samples = HandleTable<GpmSample, Counters, kMostGpmSamples>;
 
 Samples& samples() {
-  static Samples& only = *new Samples;  // never destroyed, as the session is not
+  static Samples& only = *new Samples;  // never destroyed, like the session
   return only;
 }
 
@@ -143,7 +143,7 @@ SIM_NVML_ENTRY nvmlGpmSampleGet(DeviceHandle handle, GpmSample sample) {
   });
 }
 
-// Nothing behind the first `count` metrics is the caller's.
+// Touches only the first `count` metrics: the caller may have no memory behind them.
 SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
   if (session().driver() == nullptr) return kUninitialized;
   if (out == nullptr) return kInvalidArgument;

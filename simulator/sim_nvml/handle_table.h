@@ -1,5 +1,6 @@
-// Handles of things a client makes and frees: numbers that are looked up, never addresses that are
-// followed, and never given twice, so that a wrong or an already freed one is an invalid argument.
+// Handles of objects that a client makes and frees: numbers that are looked up, never addresses
+// that are dereferenced. No number is used twice, so a wrong or freed handle is an invalid
+// argument.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 
 namespace gpuyard::sim_nvml {
 
-// At most N at a time. Any thread.
+// At most N objects at a time. Any thread.
 template <class Handle, class T, std::size_t N>
 class HandleTable {
  public:
@@ -41,7 +42,7 @@ class HandleTable {
     return value != nullptr ? *value : std::nullopt;
   }
 
-  // `change(T&)` runs alone; false if there is no such thing (any more).
+  // Runs `change(T&)` under the lock; false if the handle is not, or no longer, valid.
   template <class Change>
   bool change(Handle handle, Change&& change) {
     const std::lock_guard lock(mutex_);
@@ -53,7 +54,7 @@ class HandleTable {
 
  private:
   struct Place {
-    std::uintptr_t number = 0;  // what the handle is: tells the place too
+    std::uintptr_t number = 0;  // the handle; modulo N it is the place
     std::optional<T> value;
   };
 

@@ -1,6 +1,6 @@
-// Every function of the library, called with whatever a careless or hostile client passes: nulls,
-// handles that are none, counts and versions of all ones. It may refuse; it may not crash, and runs
-// under the address sanitizer in that preset.
+// Calls every function of the library with the arguments of a careless or hostile client: nulls,
+// invalid handles, counts and versions of all ones. The library may refuse but not crash; the asan
+// preset runs this under the address sanitizer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -50,14 +50,14 @@ class HostileTest : public ::testing::Test {
     ::unsetenv("GPUYARD_SIM_WORLD");
   }
 
-  // All pointers point to 64 KiB full of `filling`. A text ends with them: one that never ends is
-  // the caller's own crash, in any library.
+  // Returns a pointer to 64 KiB full of `filling`, with a terminating zero: a text without one is
+  // the caller's error, in any library.
   Word room(unsigned char filling) {
     std::fill(room_.begin(), room_.end(), filling);
     room_.back() = 0;
     return reinterpret_cast<Word>(room_.data());
   }
-  // Some code of NVML's, whatever it is.
+  // Every call must return a code of NVML's.
   static void call_all(Word first, const std::function<Word()>& others) {
     for (const Entry& entry : kEntries) {
       const Word rest = others();
@@ -92,8 +92,7 @@ TEST_F(HostileTest, NullsAreRefused) {
 TEST_F(HostileTest, HandlesThatAreNoneAreNeverFollowed) {
   ASSERT_EQ(nvmlInit_v2(), nvml::kSuccess);
   for (const Word handle : {Word{1}, Word{0xDEADBEEF}, ~Word{0}, gpu() + 2, gpu() - 1}) {
-    // Functions that take no device get a pointer that is good: a bad one is the caller's own
-    // crash.
+    // Functions that take no device get a valid pointer: a bad one is the caller's error.
     for (const Entry& entry : kEntries) {
       const std::string_view name = entry.name;
       const bool by_handle = name.find("Device") != name.npos &&

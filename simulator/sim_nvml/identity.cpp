@@ -1,4 +1,4 @@
-// Who a GPU is.
+// The identity of a GPU.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,7 +13,7 @@ using namespace gpuyard::nvml;
 using namespace gpuyard::sim_nvml;
 using sim::Call;
 
-// As read_one() reads a number.
+// Reads one text, as read_one() reads a number.
 template <class Read>
 ReturnCode read_text(Call call, DeviceHandle handle, char* out, unsigned size, Read&& read) {
   return on_device(call, handle, out != nullptr, [&](const Device& device) {
@@ -21,7 +21,7 @@ ReturnCode read_text(Call call, DeviceHandle handle, char* out, unsigned size, R
   });
 }
 
-// The fields that every layout has, whatever stands around them.
+// Fills the fields that every layout has.
 template <class Layout>
 void put_address(const Device& device, Layout& out) {
   out.domain = device.identity.pci_domain;
@@ -70,8 +70,8 @@ SIM_NVML_ENTRY nvmlDeviceGetCudaComputeCapability(DeviceHandle handle, int* majo
   });
 }
 
-// Three generations, three layouts: a newer one written over an older caller's struct would smash
-// its stack.
+// Three generations with three layouts: writing a newer layout to an older caller's struct would
+// overwrite its stack.
 SIM_NVML_ENTRY nvmlDeviceGetPciInfo(DeviceHandle handle, PciInfoV1* out) {
   return on_device(Call::pci_info, handle, out != nullptr, [&](const Device& device) {
     *out = PciInfoV1{};
@@ -102,7 +102,7 @@ SIM_NVML_ENTRY nvmlDeviceGetPciInfo_v3(DeviceHandle handle, PciInfo* out) {
   });
 }
 
-// What a GPU is built of, and the board it is on.
+// A GPU's hardware, and its board.
 namespace {
 
 constexpr unsigned kBusPcie = 2;      // nvmlBusType: NVML_BUS_TYPE_PCIE
@@ -123,7 +123,8 @@ SIM_NVML_ENTRY nvmlDeviceGetBoardPartNumber(DeviceHandle handle, char* out, unsi
   return read_text(Call::identity, handle, out, size, &sim::Model::board_part_number);
 }
 
-// Made of the PCI address: unique, and the same for GPUs of one board, of which each here has one.
+// Derived from the PCI address: unique, and the same for GPUs of one board. Each board here has one
+// GPU.
 SIM_NVML_ENTRY nvmlDeviceGetBoardId(DeviceHandle handle, unsigned* out) {
   return read_one(Call::identity, handle, out, [](const Device& d) {
     return d.identity.pci_domain << 16 | d.identity.pci_bus << 8 | d.identity.pci_device << 3;
@@ -153,10 +154,10 @@ SIM_NVML_ENTRY nvmlDeviceGetVirtualizationMode(DeviceHandle handle, unsigned* ou
   return read_one(Call::modes, handle, out, [](const Device&) { return kVirtualizationNone; });
 }
 
-// What runs on the GPU itself: VBIOS, inforom, GSP.
+// Firmware of the GPU: VBIOS, inforom, GSP.
 namespace {
 
-// FNV-1a over what the inforom says: the same inforom, the same checksum.
+// FNV-1a over the inforom's versions: the same inforom has the same checksum.
 std::uint32_t checksum_of(const sim::Inforom& inforom) {
   std::uint32_t sum = 2166136261U;
   for (const auto part : {inforom.image, inforom.oem, inforom.ecc, inforom.power}) {
@@ -205,7 +206,7 @@ SIM_NVML_ENTRY nvmlDeviceGetGspFirmwareMode(DeviceHandle handle, unsigned* enabl
   });
 }
 
-// The firmware comes with the driver and has its version. The caller's buffer has 64 bytes, always.
+// The firmware comes with the driver and has its version. The caller's buffer always has 64 bytes.
 SIM_NVML_ENTRY nvmlDeviceGetGspFirmwareVersion(DeviceHandle handle, char* out) {
   return read_text(Call::firmware, handle, out, kGspFirmwareSize, [](const Device& d) {
     return d.model.has_gsp ? d.driver.version() : std::string_view();

@@ -13,15 +13,15 @@ using namespace gpuyard::sim_nvml;
 using sim::Call;
 
 constexpr unsigned kSwitches = 4;
-constexpr std::uint32_t kFirstSwitchBus = 0xD4;  // behind those of all GPUs
+constexpr std::uint32_t kFirstSwitchBus = 0xD4;  // after the buses of all GPUs
 constexpr unsigned kNvlink3 = 4;                 // nvmlNvlinkVersion_t
 constexpr unsigned kSwitchOfA100 = 0x1AF110DE;
 constexpr unsigned kSwitchOfH100 = 0x22A310DE;
-constexpr unsigned kCapabilities = 6;   // nvmlNvLinkCapability_t has so many
+constexpr unsigned kCapabilities = 6;   // nvmlNvLinkCapability_t has this many
 constexpr unsigned kCapabilitySli = 4;  // the only one that a data-centre link lacks
-constexpr unsigned kErrorCounters = 5;  // nvmlNvLinkErrorCounter_t has so many
+constexpr unsigned kErrorCounters = 5;  // nvmlNvLinkErrorCounter_t has this many
 
-// Not supported on a model without NVLink; invalid for a link that this model does not have.
+// Returns "not supported" on a model without NVLink, and "invalid" for a link that the model lacks.
 template <class T, class Read>
 ReturnCode read_link(DeviceHandle handle, unsigned link, T* out, Read&& read) {
   return on_device(Call::nvlink, handle, out != nullptr && link < kMaxNvlinks,
@@ -76,13 +76,13 @@ SIM_NVML_ENTRY nvmlDeviceGetNvLinkErrorCounter(DeviceHandle handle, unsigned lin
                    [](const Device&) { return 0; });
 }
 
-// The PCIe link of a GPU, and what is near to it.
+// The PCIe link of a GPU, and its topology.
 namespace {
 
 constexpr std::uint32_t kThroughputSampleMs = 20;
 constexpr std::uint32_t kGpusPerSocket = 4;
 static_assert(sim::kMaxGpus / kGpusPerSocket <= 64);
-constexpr unsigned kNodeSetWords = 16;  // more are left as they are
+constexpr unsigned kNodeSetWords = 16;  // further words are not written
 
 // Megatransfers per second, by generation; 0: none.
 constexpr std::array<unsigned, 6> kSpeeds{0, 2500, 5000, 8000, 16000, 32000};
@@ -94,7 +94,7 @@ SIM_NVML_ENTRY nvmlDeviceGetMaxPcieLinkGeneration(DeviceHandle handle, unsigned*
                   [](const Device& d) { return d.model.pcie.max_generation; });
 }
 
-// What the GPU alone could do; the slot here can do as much.
+// The GPU's own limit; the slots here have the same.
 SIM_NVML_ENTRY nvmlDeviceGetGpuMaxPcieLinkGeneration(DeviceHandle handle, unsigned* out) {
   return nvmlDeviceGetMaxPcieLinkGeneration(handle, out);
 }
@@ -123,7 +123,7 @@ SIM_NVML_ENTRY nvmlDeviceGetPcieSpeed(DeviceHandle handle, unsigned* megatransfe
   });
 }
 
-// Measures for 20 ms, as the driver does, and takes the caller's time for it.
+// Measures for 20 ms, as the driver does; the caller waits meanwhile.
 SIM_NVML_ENTRY nvmlDeviceGetPcieThroughput(DeviceHandle handle, unsigned counter, unsigned* out) {
   const bool known = counter == kPcieTx || counter == kPcieRx;
   return read_one(Call::pcie_throughput, handle, known ? out : nullptr, [&](const Device& d) {

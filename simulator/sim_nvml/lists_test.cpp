@@ -1,4 +1,4 @@
-// Lists of every layout: what is written, and that nothing is written behind it.
+// Lists of every layout: their content, and that nothing is written after it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +19,7 @@ sim::ProcessRecord process(unsigned pid, std::uint64_t mib,
   return {.pid = pid, .kind = kind, .memory_bytes = mib * kMiB, .load_permille = 300};
 }
 
-// Room for N entries of a layout, and a wall behind them.
+// Room for N entries of a layout, and a guard after them.
 template <class Entry, std::size_t N>
 struct Room {
   std::array<Entry, N> entries{};
@@ -175,9 +175,9 @@ TEST_F(ListTest, EachFieldValueHasItsOwnCodeAndType) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   Room<FieldValue, 4> room;
   room.entries[0].field_id = kFieldPowerInstant;
-  room.entries[1].field_id = kFieldThrottleSwThermal129;  // not of this library
+  room.entries[1].field_id = kFieldThrottleSwThermal129;  // unknown to this library
   room.entries[2].field_id = kFieldTotalEnergy;
-  room.entries[3].field_id = kFieldRetiredDoubleBit;  // not of this model
+  room.entries[3].field_id = kFieldRetiredDoubleBit;  // this model does not have it
   EXPECT_EQ(nvmlDeviceGetFieldValues(device(0), 4, room.entries.data()), kSuccess);
   const sim::GpuRecord expected = sim::record_of(world_.gpus[0]);
   EXPECT_EQ(room.entries[0].code, kSuccess);

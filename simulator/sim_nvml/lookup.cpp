@@ -1,5 +1,5 @@
 // Counting GPUs and finding one. A lost GPU is counted but cannot be found, as with a real driver;
-// one that was plugged in after initialisation does not exist yet.
+// a GPU plugged in after initialisation does not exist yet.
 #include "sim/pci_address.h"
 #include "sim_nvml/device_call.h"
 
@@ -60,7 +60,7 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* out) {
   });
 }
 
-// A model without serials has none to be found by.
+// GPUs of a model without serials cannot be found this way.
 SIM_NVML_ENTRY nvmlDeviceGetHandleBySerial(const char* serial, DeviceHandle* out) {
   return find_by(serial, out, [&](const sim::Identity& identity) {
     return identity.serial[0] != '\0' && std::string_view(identity.serial) == serial;
@@ -78,11 +78,10 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId(const char* text, DeviceHandle* out
   return nvmlDeviceGetHandleByPciBusId_v2(text, out);
 }
 
-// Functions that no simulated GPU supports, as no GPU of these models does under this driver, or
-// none without MIG devices. They exist because a client may refuse a whole library for one missing
-// name, or, as nvtop does, show no GPU at all.
-// All take the device first. Further arguments are not declared: the C calling convention lets a
-// function ignore them.
+// Functions that no simulated GPU supports, because real GPUs of these models do not support them
+// under this driver or without MIG devices. They exist because a client may refuse a whole library
+// for one missing name, or, like nvtop, show no GPU at all. All take the device first. Further
+// arguments are not declared: the C calling convention lets a function ignore them.
 #define SIM_NVML_UNSUPPORTED(name)                                                      \
   SIM_NVML_ENTRY name(gpuyard::nvml::DeviceHandle handle) {                             \
     return gpuyard::sim_nvml::on_device(                                                \
@@ -90,25 +89,26 @@ SIM_NVML_ENTRY nvmlDeviceGetHandleByPciBusId(const char* text, DeviceHandle* out
         [](const gpuyard::sim_nvml::Device&) { return gpuyard::nvml::kNotSupported; }); \
   }
 
-// A chip-to-chip link, and memory of the GPU as a NUMA node: Grace Hopper has them.
+// Only Grace Hopper has a chip-to-chip link, and GPU memory as a NUMA node.
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetC2cModeInfoV)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetNumaNodeId)
 
-// Windows.
+// Only Windows has these.
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetDriverModel)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetDriverModel_v2)
 
-// Boards before these.
+// Only older boards have these.
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetAutoBoostedClocksEnabled)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetBridgeChipInfo)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetGpuOperationMode)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetNvLinkUtilizationCounter)
 
-// MIG devices, where MIG is off.
+// For MIG devices; MIG is off here.
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetAttributes)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetAttributes_v2)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetComputeInstanceId)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetGpuInstanceId)
 SIM_NVML_UNSUPPORTED(nvmlDeviceGetMigDeviceHandleByIndex)
 
-// Not nvmlSystemGetConfComputeSettings and its like: clients take their presence for support.
+// nvmlSystemGetConfComputeSettings and similar functions are left out: clients take their presence
+// for support.

@@ -1,4 +1,4 @@
-// A GPU's memory and the window through which the host sees it.
+// A GPU's memory, and BAR1, the window through which the host sees it.
 #include <algorithm>
 #include <numeric>
 #include <ranges>
@@ -14,10 +14,10 @@ using sim::Call;
 using sim::MemoryRepair;
 
 constexpr unsigned kMemoryV2Version = MemoryV2{}.version;
-constexpr unsigned kMemoryV2Bare = 2;  // one real client passes the number alone
+constexpr unsigned kMemoryV2Bare = 2;  // one real client passes only the number
 constexpr unsigned kHopper = 9;        // nvmlDeviceArchitecture_t
 
-// A driver maps this much for itself at all times.
+// The bytes that the driver always maps for itself.
 constexpr unsigned long long kBar1InUse = 2ULL << 20;
 
 }  // namespace
@@ -54,8 +54,8 @@ SIM_NVML_ENTRY nvmlDeviceGetBAR1MemoryInfo(DeviceHandle handle, Bar1Memory* out)
   });
 }
 
-// Confidential computing is off, so all of the memory is unprotected. Clients take the presence of
-// this symbol for a driver that also has nvmlDeviceGetRunningProcessDetailList: both or neither.
+// Confidential computing is off, so all of the memory is unprotected. Clients that find this symbol
+// expect nvmlDeviceGetRunningProcessDetailList too: a library has both or neither.
 SIM_NVML_ENTRY nvmlDeviceGetConfComputeMemSizeInfo(DeviceHandle handle, ConfComputeMemory* out) {
   return on_device(Call::memory_info, handle, out != nullptr, [&](const Device& device) {
     if (device.model.architecture < kHopper) return kNotSupported;
@@ -64,7 +64,7 @@ SIM_NVML_ENTRY nvmlDeviceGetConfComputeMemSizeInfo(DeviceHandle handle, ConfComp
   });
 }
 
-// ECC: its mode, and the memory errors it found.
+// The ECC mode, and the memory errors found.
 namespace {
 
 constexpr unsigned kOn = 1;
@@ -73,7 +73,7 @@ bool is_counter(unsigned error, unsigned counter) {
   return error <= kEccUncorrected && counter <= kEccAggregate;
 }
 
-// `error` and `counter` are known ones.
+// `error` and `counter` must be valid.
 const sim::EccCounts& counts_of(const sim::GpuRecord& record, unsigned error, unsigned counter) {
   if (counter == kEccVolatile) {
     return error == kEccCorrected ? record.ecc_volatile_corrected : record.ecc_volatile_uncorrected;
@@ -85,7 +85,7 @@ std::uint64_t at(const sim::EccCounts& counts, sim::EccLocation location) {
   return counts[static_cast<std::size_t>(location)];
 }
 
-// With ECC off a GPU counts nothing, and says so.
+// With ECC off a GPU counts no errors, and answers "not supported".
 bool counts_errors(const Device& device) {
   return device.model.has_ecc && device.record.ecc_mode == kOn;
 }
@@ -136,7 +136,7 @@ SIM_NVML_ENTRY nvmlDeviceGetDetailedEccErrors(DeviceHandle handle, unsigned erro
                    });
 }
 
-// What became of memory that went bad: retired pages before Ampere, remapped rows since.
+// Repairs of bad memory: retired pages before Ampere, remapped rows since.
 namespace {
 
 bool retires_pages(const Device& device) {
@@ -147,14 +147,14 @@ bool remaps_rows(const Device& device) {
   return device.model.memory_repair == MemoryRepair::remapped_rows;
 }
 
-// The world counts pages and does not say which: the n-th of a cause has always this address.
+// The world only counts pages: the n-th page of a cause always gets this address.
 unsigned long long address_of(unsigned cause, unsigned page) {
   constexpr unsigned long long kPage = 4096;
   constexpr unsigned long long kApart = 0x9E3779B1;
   return (page * kApart + cause * 0x51ED27ULL) % (1ULL << 21) * kPage;
 }
 
-// `timestamps` may be null where the caller's layout has none.
+// `timestamps` may be null: the older layout has none.
 ReturnCode list_pages(DeviceHandle handle, unsigned cause, unsigned* count,
                       unsigned long long* addresses, unsigned long long* timestamps,
                       bool arguments_given) {
@@ -165,7 +165,7 @@ ReturnCode list_pages(DeviceHandle handle, unsigned cause, unsigned* count,
                                                       : device.record.retired_pages_double_bit;
     const ReturnCode code = put_list(std::views::iota(0U, pages), count, addresses,
                                      [&](unsigned page) { return address_of(cause, page); });
-    // The driver does not know when.
+    // The simulated driver does not record the time.
     if (code == kSuccess && timestamps != nullptr) std::fill_n(timestamps, pages, 0ULL);
     return code;
   });

@@ -13,12 +13,12 @@ namespace {
 using sim::Call;
 using sim::CallFaults;
 
-// Who a GPU is can be asked even while it waits for its reset.
+// Identity calls work even while a GPU waits for its reset.
 bool is_about_identity(Call call) {
   return call == Call::handle || call == Call::identity || call == Call::pci_info;
 }
 
-// An order that no keeper writes must lead nowhere.
+// Makes invalid places in the order harmless; no keeper writes such an order.
 sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
   driver.gpu_count = std::min({driver.gpu_count, places, sim::kMaxGpus});
   for (std::uint8_t& place : driver.order) {
@@ -35,7 +35,7 @@ std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& direct
   auto world = sim::WorldReader::open(directory, sim::Opens::the_driver);
   if (!world) return nullptr;
   const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world)));
-  // Before the driver answers there may be a wait, during which it may be reloaded.
+  // GPUs are looked up twice: the driver may be reloaded while read() waits for a fault.
   if (!driver->find_gpus()) return nullptr;
   code = driver->read();
   if (code != nvml::kSuccess) return nullptr;
@@ -82,7 +82,7 @@ nvml::ReturnCode OpenedDriver::read() const {
   sim::DriverRecord now;
   const auto look = [&] {
     const auto driver = world_.driver();
-    if (!driver) return nvml::kDriverNotLoaded;  // nobody simulates it any more
+    if (!driver) return nvml::kDriverNotLoaded;  // no keeper simulates it any more
     now = *driver;
     return standing(now);
   };
@@ -96,7 +96,7 @@ nvml::ReturnCode OpenedDriver::read() const {
   return code != nvml::kSuccess ? code : look();
 }
 
-// The driver's faults come first: a call gets to its GPU through it.
+// The driver's faults come first: every call reaches its GPU through the driver.
 nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::Moment& now) const {
   const auto look = [&] {
     const auto moment = world_.moment(place);

@@ -1,6 +1,6 @@
-// The driver as one initialisation found it: which of its sessions, and which GPUs under which
-// index. What changes afterwards - a reload, a GPU that is unplugged - makes its calls fail, as a
-// real driver's do, until this process initialises anew.
+// The driver as one initialisation found it: its session, and its GPUs by index. After a later
+// change - a reload, a GPU that is unplugged - its calls fail, as with a real driver, until this
+// process initialises anew.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace gpuyard::sim_nvml {
 
-// Any thread. A call waits here for as long as a fault says: until it is cleared, or its world
-// dies.
+// Any thread. A call blocks here for as long as a fault says, at most until the fault is cleared or
+// the world dies.
 class OpenedDriver {
  public:
-  // Null with the code that says why: driver not loaded, or what a fault answers.
+  // Returns null on failure; `code` says why: driver not loaded, or a fault's code.
   static std::shared_ptr<const OpenedDriver> open(const std::string& directory,
                                                   nvml::ReturnCode& code);
 
@@ -28,15 +28,15 @@ class OpenedDriver {
   std::string_view version() const;
   std::uint32_t process_entry_bytes() const { return found_.process_entry_bytes; }
 
-  // GPUs are named by place; an index is what this initialisation gave them. `index` < gpu_count().
+  // GPUs are named by place; an index is valid for this initialisation. `index` < gpu_count().
   std::uint32_t place_of(std::uint32_t index) const { return found_.order[index]; }
   std::optional<std::uint32_t> index_of(std::uint32_t place) const;
 
-  // For calls about no GPU: success, or why the driver does not answer.
+  // For calls about no GPU: returns success, or why the driver does not answer.
   nvml::ReturnCode read() const;
 
-  // For calls about a GPU that has an index: the same, and what is wrong with the GPU. With success
-  // `now` is filled.
+  // For calls about a GPU that has an index: the same, also for faults of the GPU. Fills `now` on
+  // success.
   nvml::ReturnCode read(std::uint32_t place, sim::Call, sim::Moment& now) const;
 
  private:
@@ -50,8 +50,8 @@ class OpenedDriver {
   std::array<std::uint32_t, sim::kMaxGpus> plugs_{};  // by place; 0: it was not plugged in
 };
 
-// What goes with the version of the simulated driver. What came with a later one than the usual 535
-// is not answered, even where a later header names it: see the field ids in fields.cpp.
+// Values that follow from the version of the simulated driver. Features newer than the usual 535
+// are not answered, even where a later header names them: see the field ids in fields.cpp.
 
 // "12.535.104" for "535.104.05".
 std::string nvml_version_of(std::string_view driver);

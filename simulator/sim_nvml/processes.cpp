@@ -1,5 +1,5 @@
-// Who uses a GPU. Three generations of each list, two layouts: a newer one written into an older
-// caller's buffer would run over its end.
+// The processes on a GPU. Each list has three generations with two layouts: writing the newer
+// layout into an older caller's buffer would overflow it.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -18,11 +18,11 @@ using sim::ProcessUse;
 enum class List { compute, graphics, mps };
 
 bool belongs(const ProcessUse& process, List list) {
-  if (list == List::mps) return false;  // no simulated process goes through an MPS server
+  if (list == List::mps) return false;  // no simulated process uses an MPS server
   return (process.kind == ProcessKind::compute) == (list == List::compute);
 }
 
-// Empty, not an empty list, where the world did not stand still long enough to be read.
+// Empty, not an empty list, if the world kept changing during the read.
 std::optional<std::vector<ProcessUse>> processes_on(const Device& device, List list) {
   auto processes = device.driver.world().processes(device.place, device.record);
   if (processes) std::erase_if(*processes, [&](const auto& p) { return !belongs(p, list); });
@@ -44,8 +44,8 @@ ReturnCode list_processes(DeviceHandle handle, List list, unsigned* count, Entry
                    [&](const Device& device) { return put_processes(device, list, count, out); });
 }
 
-// Drivers of one branch disagree about the entries of the newest lists, and no caller says which it
-// expects.
+// Drivers of one branch disagree about the layout of the newest lists' entries, and a caller cannot
+// say which layout it expects.
 ReturnCode list_newest(DeviceHandle handle, List list, unsigned* count, void* out) {
   return on_device(Call::processes, handle, is_list(count, out), [&](const Device& device) {
     switch (device.driver.process_entry_bytes()) {
@@ -85,7 +85,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRunningProcessDetailList(DeviceHandle handle, Proces
   });
 }
 
-// The program of any process of this machine, on a GPU or not. A pid that the world made up has
+// Returns the program of any process of this machine, on a GPU or not. A synthetic process has
 // none.
 SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) {
   if (session().driver() == nullptr) return kUninitialized;
@@ -103,7 +103,7 @@ SIM_NVML_ENTRY nvmlSystemGetProcessName(unsigned pid, char* out, unsigned size) 
   return kSuccess;
 }
 
-// How much of a GPU each of its processes used of late.
+// Recent utilisation by process.
 namespace {
 
 // The driver keeps one sample per process, and takes them about six times a second.
@@ -117,8 +117,8 @@ bool busy(const ProcessUse& process) {
 
 }  // namespace
 
-// With no buffer it only says how large one could be needed, whether there is a sample or not; an
-// idle GPU, or one without a sample newer than `last_seen`, then has none: not found.
+// Without a buffer it only returns the largest size that could be needed, even if there is no
+// sample. With one, an idle GPU, or a GPU without a sample newer than `last_seen`, is "not found".
 SIM_NVML_ENTRY nvmlDeviceGetProcessUtilization(DeviceHandle handle, ProcessUtilization* out,
                                                unsigned* count, unsigned long long last_seen) {
   return on_device(sim::Call::processes, handle, count != nullptr, [&](const Device& device) {

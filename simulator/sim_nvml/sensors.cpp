@@ -9,13 +9,13 @@ using namespace gpuyard::sim_nvml;
 using sim::Call;
 
 constexpr unsigned kTemperatureV1Version = TemperatureV1{}.version;
-constexpr unsigned kThresholds = 8;           // nvmlTemperatureThresholds_t has so many
-constexpr unsigned kVideoPeriodUs = 167'000;  // over which the driver averages the video engines
+constexpr unsigned kThresholds = 8;           // nvmlTemperatureThresholds_t has this many
+constexpr unsigned kVideoPeriodUs = 167'000;  // the driver averages the video engines over it
 constexpr unsigned kSlowestFan = 30;          // percent
 constexpr unsigned kFanByTemperature = 0;     // NVML_FAN_POLICY_TEMPERATURE_CONTINOUS_SW
 
 std::optional<unsigned> threshold_of(const sim::TemperatureLimits& limits, unsigned kind) {
-  unsigned celsius = 0;  // 0: the model does not say
+  unsigned celsius = 0;  // 0: the model does not report it
   if (kind == kThresholdShutdown) celsius = limits.shutdown;
   if (kind == kThresholdSlowdown) celsius = limits.slowdown;
   if (kind == kThresholdMemoryMax) celsius = limits.memory_max;
@@ -30,7 +30,7 @@ ReturnCode read_video(DeviceHandle handle, unsigned* percent, unsigned* period_u
   });
 }
 
-// A model without fans supports none of these; one with fans rejects a number it does not have.
+// Returns "not supported" on a model without fans, and rejects a fan number that the model lacks.
 template <class Answer>
 ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Answer&& answer) {
   return on_device(Call::fan_speed, handle, out != nullptr, [&](const Device& device) {
@@ -97,7 +97,7 @@ SIM_NVML_ENTRY nvmlDeviceGetFanSpeed(DeviceHandle handle, unsigned* percent) {
   return nvmlDeviceGetFanSpeed_v2(handle, 0, percent);
 }
 
-// Nothing here holds a fan back: it runs as fast as it is told to.
+// The target is the actual speed: no simulated fan runs slower than it is told to.
 SIM_NVML_ENTRY nvmlDeviceGetTargetFanSpeed(DeviceHandle handle, unsigned fan, unsigned* percent) {
   return nvmlDeviceGetFanSpeed_v2(handle, fan, percent);
 }

@@ -17,7 +17,7 @@ nvml::ReturnCode Session::open() {
       return nvml::kSuccess;
     }
   }
-  // Without the lock: a driver that hangs here must not keep others from shutting down.
+  // Without the lock: a driver that hangs here must not keep other threads from shutting down.
   nvml::ReturnCode code = nvml::kSuccess;
   auto driver = OpenedDriver::open(sim::default_world_directory(), code);
   if (driver == nullptr) return code;
@@ -34,7 +34,7 @@ nvml::ReturnCode Session::close() {
 }
 
 Session& session() {
-  // Never destroyed: threads of the host program may still call while it exits.
+  // Never destroyed: threads of the host program may still call NVML while it exits.
   static Session& only = *new Session;
   return only;
 }
@@ -48,7 +48,7 @@ using namespace gpuyard;
 using namespace gpuyard::nvml;
 using namespace gpuyard::sim_nvml;
 
-// `text(version of the driver)`.
+// Writes `text(version of the driver)` to the caller's buffer.
 template <class Text>
 ReturnCode put_version(char* out, unsigned size, Text&& text) {
   return on_driver(out != nullptr, [&](const OpenedDriver& driver) {
@@ -61,8 +61,8 @@ struct ErrorText {
   const char* text;
 };
 
-// Up to 23 as NVIDIA publishes them with DCGM; 25 and 27 as drivers were seen to say it; the others
-// after what nvml.h says of the code.
+// Texts up to 23 are those that NVIDIA publishes with DCGM; 25 and 27 were observed from drivers;
+// the others follow nvml.h's description of the code.
 constexpr std::array kErrorTexts{
     ErrorText{kSuccess, "Success"},
     ErrorText{kUninitialized, "Uninitialized"},
@@ -101,7 +101,7 @@ constexpr std::array kErrorTexts{
 
 }  // namespace
 
-// By it gpuyard knows that no GPU is behind this library.
+// gpuyard recognises the simulated library by this symbol.
 extern "C" {
 [[gnu::visibility("default")]] extern const int gpuyard_simulates;
 const int gpuyard_simulates = 1;
@@ -140,7 +140,7 @@ SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion_v2(int* out) {
   });
 }
 
-// The unsuffixed one answers without initialisation, from the library alone.
+// The unsuffixed function answers without initialisation, from the library alone.
 SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion(int* out) {
   if (out == nullptr) return kInvalidArgument;
   if (session().driver() != nullptr) return nvmlSystemGetCudaDriverVersion_v2(out);

@@ -1,4 +1,4 @@
-// Whether NVML is initialised in this process, and the driver it then asks.
+// Whether NVML is initialised in this process, and the driver that it uses.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace gpuyard::sim_nvml {
 
-// Counted, like NVML's own: the driver closes with the last shutdown. Any thread.
+// Counts initialisations, like NVML: the driver closes with the last shutdown. Any thread.
 class Session {
  public:
-  nvml::ReturnCode open();   // what OpenedDriver::open() says
+  nvml::ReturnCode open();   // the code of OpenedDriver::open()
   nvml::ReturnCode close();  // uninitialized, if nothing is open
 
-  // Null while nothing is open. A call that holds it outlives a shutdown beside it.
+  // Null while nothing is open. A call that holds the driver is safe from a concurrent shutdown.
   std::shared_ptr<const OpenedDriver> driver() const { return driver_.load(); }
 
  private:
@@ -25,7 +25,7 @@ class Session {
   Published<OpenedDriver> driver_;
 };
 
-// The only global of this library: NVML's interface has no other place for it.
+// The only global of this library: NVML's interface has no session argument.
 Session& session();
 
 }  // namespace gpuyard::sim_nvml

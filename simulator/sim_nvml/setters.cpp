@@ -1,5 +1,5 @@
-// What can be changed. The keeper decides and says why not; here is only the asking, which takes at
-// most the few seconds of sim/setting.h.
+// NVML's setters. They only ask the keeper, which decides and gives the error; that takes at most
+// the few seconds of sim/setting.h.
 #include "sim/setting.h"
 #include "sim_nvml/device_call.h"
 
@@ -71,7 +71,7 @@ SIM_NVML_ENTRY nvmlDeviceClearEccErrorCounts(DeviceHandle handle, unsigned count
              Setting::clear_ecc_counters, counter);
 }
 
-// What a GPU is set to.
+// Reading a GPU's settings.
 namespace {
 
 constexpr unsigned kOff = 0;
@@ -97,7 +97,7 @@ SIM_NVML_ENTRY nvmlDeviceIsMigDeviceHandle(DeviceHandle handle, unsigned* is_mig
   return read_one(Call::modes, handle, is_mig, [](const Device&) { return kOff; });
 }
 
-// Zero where MIG is not supported or not on.
+// Zero if MIG is not supported or off.
 SIM_NVML_ENTRY nvmlDeviceGetMaxMigDeviceCount(DeviceHandle handle, unsigned* count) {
   return read_one(Call::modes, handle, count,
                   [](const Device& d) { return d.record.mig_mode != kOff ? kMostMigDevices : 0; });

@@ -1,4 +1,4 @@
-// Log lines as a test sees them, for as long as one of these lives.
+// Captures log lines for a test while an object of it exists.
 #pragma once
 
 #include <mutex>

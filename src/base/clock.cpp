@@ -50,7 +50,7 @@ std::optional<std::uint64_t> process_start_time(pid_t pid) {
 
 namespace {
 
-// The field is the number-th after the command.
+// Parses the number-th field after the command.
 template <class T>
 bool parse_field(std::string_view after_command, int number, T& value) {
   std::size_t at = 0;

@@ -1,5 +1,5 @@
 // Two clocks. Deadlines, ages and intervals use BootClock, which counts through suspend and never
-// steps; WallTime is only ever shown to people.
+// steps; WallTime is only shown to people.
 #pragma once
 
 #include <sys/types.h>
@@ -39,37 +39,37 @@ constexpr double to_seconds(std::chrono::duration<double> duration) {
   return duration.count();
 }
 
-// Who this boot and this process are, beyond a number the kernel may reuse.
+// Identifies this boot and a process by more than a number, which the kernel may reuse.
 
-// /proc/sys/kernel/random/boot_id, "" where there is none.
+// Reads /proc/sys/kernel/random/boot_id; "" if there is none.
 std::string boot_id();
 
-// Start time of a process in clock ticks since boot (/proc/<pid>/stat, field 22): together with the
-// pid it names one process for ever. Empty if there is no such process.
+// Returns the start time of a process in clock ticks since boot (/proc/<pid>/stat, field 22).
+// Together with the pid it names one process for ever. Empty if there is no such process.
 std::optional<std::uint64_t> process_start_time(pid_t);
 
-// What /proc/<pid>/stat says, as far as we look at it.
+// The fields of /proc/<pid>/stat that we use.
 struct ProcessStat {
-  std::string command;  // its own bytes, not to be trusted
+  std::string command;  // set by the process; not to be trusted
   char state = '?';     // 'R', 'S', 'D' (waits inside the kernel), 'Z' (ended), ...
   std::uint32_t parent = 0;
   std::uint32_t threads = 0;
   std::uint64_t start_ticks = 0;
-  // It has memory and no environment in it: the kernel is about to run its program. Of a process
-  // whose memory is hidden this says nothing.
+  // The process has memory but no environment in it: the kernel is about to run its program. Means
+  // nothing for a process whose memory is hidden.
   bool loading = false;
 };
 
-// Empty for what is not the text of such a file.
+// Empty if `text` is not the contents of such a file.
 std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
-// What this machine calls itself.
+// The name of this machine, and new names.
 
-// "" if it does not say.
+// Returns "" if the machine has no name.
 std::string host_name();
 
-// A name for what people and programs refer to later. Nobody meets another's by chance, also not in
-// the books of another state directory.
+// Returns a new unique name for an object that people and programs refer to later. Two names never
+// collide by chance, not even between state directories.
 std::string new_id();
 
 }  // namespace gpuyard

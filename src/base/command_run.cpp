@@ -25,12 +25,12 @@ namespace gpuyard {
 namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
-constexpr std::size_t kFlood = std::size_t{16} << 10;  // in one read: it can wait
+constexpr std::size_t kFlood = std::size_t{16} << 10;  // bytes in one read that start a pause
 constexpr Duration kPauseOfFlood = std::chrono::milliseconds(10);
 constexpr Duration kKillPatience = std::chrono::seconds(1);
-constexpr int kReadsAtTheEnd = 16;  // of what a pipe can hold
+constexpr int kReadsAtTheEnd = 16;  // enough for all that a pipe can hold
 
-// The last bytes of a text without end.
+// Keeps the last bytes of a text without end.
 class Tail {
  public:
   void add(std::string_view bytes) {
@@ -48,7 +48,7 @@ class Tail {
   bool cut_ = false;
 };
 
-// By system call: glibc has the wrapper from 2.36 only.
+// glibc has a wrapper for this system call only since 2.36.
 UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -62,7 +62,7 @@ SpawnPlan spawn_plan(const CommandPlan& plan, int output) {
           .own_session = true};
 }
 
-// One of CommandRun::kMostStarting, as long as it lives.
+// Takes one of CommandRun::kMostStarting places while it lives.
 class Place {
  public:
   Place() { ++taken_; }
@@ -75,10 +75,10 @@ class Place {
   static inline std::atomic<int> taken_ = 0;
 };
 
-// A command that is being started, between the thread that does it and the loop that waits.
+// A command that is being started, shared by the thread that starts it and the loop that waits.
 class Start {
  public:
-  // By the thread. False: nobody waits any more, and it is dead.
+  // Called by the thread. Returns false, and kills the child, if nobody waits any more.
   bool hand_over(const Result<pid_t>& child) {
     {
       const std::lock_guard lock(mutex_);
@@ -91,7 +91,7 @@ class Start {
     }
     return false;
   }
-  // The child, if there is one already.
+  // Returns the child, if it was already started.
   std::optional<pid_t> give_up() {
     const std::lock_guard lock(mutex_);
     given_up_ = true;
@@ -147,9 +147,9 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   Ended ended_;
   TimePoint began_;
   std::optional<ThreadWorker> starter_;
-  std::shared_ptr<Start> start_;  // as long as it is being started
+  std::shared_ptr<Start> start_;  // set while the command is being started
   pid_t pid_ = 0;
-  UniqueFd pidfd_;  // empty: nothing runs, or not any more
+  UniqueFd pidfd_;  // empty: nothing runs
   UniqueFd output_;
   Tail tail_;
   bool timed_out_ = false;
@@ -170,7 +170,7 @@ Result<void> CommandRun::Process::try_start(const CommandPlan& plan) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
   output_.reset(ends[0]);
   const auto theirs = std::make_shared<const UniqueFd>(ends[1]);
-  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);  // of our end alone
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);  // our end only
   try {
     starter_.emplace(loop_, "command", Duration::zero());
   } catch (const std::system_error& error) {  // too many threads
@@ -196,7 +196,7 @@ void CommandRun::Process::on_never_started() {
        .why = "its file was not read in time; is its file system there?"});
 }
 
-// What is started all the same is killed by the thread; what just was, by the caller.
+// The thread kills a child that starts after this; the caller kills one that has started already.
 void CommandRun::Process::give_up_starting() {
   const auto start = std::exchange(start_, nullptr);
   const auto child = start ? start->give_up() : std::nullopt;
@@ -227,11 +227,11 @@ void CommandRun::Process::on_started(Duration deadline, Duration grace) {
   timer_ = loop_.call_after(deadline, [this, grace] { on_deadline(grace); });
 }
 
-// 0: there is nothing more, or not now.
+// Returns 0 if there is nothing more, or nothing now.
 std::size_t CommandRun::Process::read_once() {
   std::array<char, kReadAtOnce> bytes;
   const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
-  if (got == 0) readable_.reset();  // closed by all who had it, which is no end of the process
+  if (got == 0) readable_.reset();  // all writers closed it; the process may still run
   if (got <= 0) return 0;
   tail_.add({bytes.data(), static_cast<std::size_t>(got)});
   return static_cast<std::size_t>(got);
@@ -261,7 +261,7 @@ void CommandRun::Process::on_kill() {
 void CommandRun::Process::on_exit() {
   const auto self = shared_from_this();
   exited_.reset();
-  // Its group first: until it is reaped, its number is nobody else's.
+  // Kills its group first: until the process is reaped, no other process can have its number.
   ::kill(-pid_, SIGKILL);
   int status = 0;
   ::waitpid(pid_, &status, WNOHANG);
@@ -275,7 +275,7 @@ void CommandRun::Process::on_exit() {
 }
 
 void CommandRun::Process::end(CommandOutcome outcome) {
-  const auto self = shared_from_this();  // the one who hears of it may destroy the run
+  const auto self = shared_from_this();  // the callback may destroy the run
   timer_.reset();
   readable_.reset();
   pause_.reset();
@@ -284,7 +284,7 @@ void CommandRun::Process::end(CommandOutcome outcome) {
   if (const auto ended = std::exchange(ended_, nullptr)) ended(outcome);
 }
 
-// From now on the loop alone holds it, until its process can be reaped.
+// Makes the loop the only owner, until the process can be reaped.
 void CommandRun::Process::leave_behind() {
   timer_.reset();
   readable_.reset();

@@ -1,6 +1,6 @@
-// A command that an administrator configured, run beside the loop: its arguments as they are and no
-// shell, with a deadline, and the end of what it said. A thread of its own starts it, for the file
-// of a program may be on a disk that does not answer.
+// Runs a command that an administrator configured, beside the loop: without a shell, with its
+// arguments unchanged, with a deadline, and with the end of its output kept. A thread of its own
+// starts it, because the program's file may be on a disk that does not answer.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,17 @@
 
 namespace gpuyard {
 
-inline constexpr std::size_t kCommandOutputKept = 4096;  // bytes, the last ones
+inline constexpr std::size_t kCommandOutputKept = 4096;  // bytes; the last ones are kept
 
 struct CommandPlan {
-  std::vector<std::string> argv;  // the program first: a path, or a name that PATH knows
-  // On top of our own environment.
+  std::vector<std::string> argv;  // the program first: a path, or a name in PATH
+  // Added to the daemon's own environment.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  // One that is not started by then is not started; if it is all the same, it is killed.
+  // The run fails if the command has not started within this time. A command that starts later is
+  // killed.
   Duration start_within = shares::kStart;
-  Duration deadline = std::chrono::seconds(60);  // from its start on
-  // From SIGTERM, which it gets at its deadline, to SIGKILL.
+  Duration deadline = std::chrono::seconds(60);  // counted from the start
+  // The time from SIGTERM, which is sent at the deadline, to SIGKILL.
   Duration grace = std::chrono::seconds(2);
 };
 
@@ -31,11 +32,11 @@ struct CommandOutcome {
   enum class End {
     exited,
     signalled,
-    timed_out,    // it was ended at its deadline, however it then ended
-    not_started,  // `why` says more
+    timed_out,    // the deadline passed, however the command then ended
+    not_started,  // `why` gives the reason
   };
   End end = End::not_started;
-  int number = 0;           // exited: its status; signalled: the signal
+  int number = 0;           // exited: the exit status; signalled: the signal's number
   std::string output = {};  // stdout and stderr, as they came; the last kCommandOutputKept bytes
   bool output_cut = false;
   Duration took{};
@@ -45,21 +46,21 @@ struct CommandOutcome {
   std::string text() const;  // "exited with status 3"
 };
 
-// One run, from its construction on. It has a session of its own; whatever it started and left in
-// its process group is killed when it ends. Destroy it on the loop's thread, which ends a command
-// that still runs at once; it is then reaped by the loop whenever the kernel lets go of it. On a
-// thread of the loop; never blocks it, and a command that floods us is slowed down.
+// One run of a command; it begins with the construction. The command has a session of its own. When
+// it ends, every process left in its process group is killed. Lives on the loop's thread and never
+// blocks it. Destroying it kills a command that still runs; the loop reaps the process later, when
+// the kernel releases it. A command that floods its output is slowed down.
 class [[nodiscard]] CommandRun {
  public:
   using Ended = std::function<void(const CommandOutcome&)>;
 
-  // So many commands of a program wait for a file system that does not let them start; more are
-  // not started.
+  // The most commands of this process that may wait for a file system to let them start. Beyond it
+  // a command is not started.
   static constexpr int kMostStarting = shares::kStarting;
 
-  // `ended` runs once, on the loop, unless this is destroyed first - which it may be in there. At
-  // the latest a second after all these times: a process that even SIGKILL does not end is left
-  // behind.
+  // `ended` runs once, on the loop, unless this object is destroyed first; it may destroy the
+  // object itself. It runs at the latest one second after the sum of the plan's times: a process
+  // that survives SIGKILL is left behind.
   CommandRun(Loop& loop, const CommandPlan& plan, Ended ended);
   CommandRun(CommandRun&&) noexcept = default;
   CommandRun& operator=(CommandRun&&) = delete;

@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using End = CommandOutcome::End;
 
-// Far longer than anything here takes; reached only by a test that fails.
+// Far longer than any step here takes; only a failing test waits this long.
 constexpr Duration kPatience = 20s;
 
 CommandPlan shell(const std::string& script) {
@@ -41,7 +41,7 @@ class CommandRunTest : public testing::Test {
     EXPECT_TRUE(loop_.run_until([&] { return outcome.has_value(); }, kPatience));
     return outcome.value_or(CommandOutcome{});
   }
-  // The pids that a script wrote to the file, one in a line, once there are so many.
+  // Waits until a script has written `count` pids to the file, one per line, and returns them.
   std::vector<pid_t> pids_in(const std::string& path, std::size_t count) {
     std::vector<pid_t> pids;
     EXPECT_TRUE(loop_.run_until(
@@ -54,7 +54,7 @@ class CommandRunTest : public testing::Test {
         kPatience));
     return pids;
   }
-  // Dead, whether or not its parent has taken note.
+  // Waits until the process is dead, whether or not its parent has reaped it.
   bool ends(pid_t pid) {
     const auto dead = [pid] {
       std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -110,7 +110,7 @@ TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {
   EXPECT_EQ(outcome_of({.argv = {}}).end, End::not_started);
 }
 
-// As on a disk that does not answer: whoever opens the file waits until the lease is given back.
+// Behaves like a disk that does not answer: opening the file waits until the lease is given back.
 TEST_F(CommandRunTest, AProgramWhoseFileCannotBeReadHoldsUpNobody) {
   const std::string path = scratch();
   std::ofstream(path) << "#!/bin/sh\nsleep 1000\n";
@@ -132,7 +132,7 @@ TEST_F(CommandRunTest, AProgramWhoseFileCannotBeReadHoldsUpNobody) {
   EXPECT_NE(outcome.why.find("file system"), std::string::npos) << outcome.why;
   EXPECT_LT(longest_turn, 150ms);
   ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_UNLCK), 0);
-  // What starts after all is killed, and reaped by the thread.
+  // The thread kills and reaps the process that starts after all.
   EXPECT_TRUE(loop_.run_until([] { return ::waitpid(-1, nullptr, WNOHANG) < 0; }, kPatience));
 }
 
@@ -180,7 +180,7 @@ TEST_F(CommandRunTest, WhatItLeavesInTheBackgroundEndsWithIt) {
   const std::string path = scratch();
   const auto outcome = outcome_of(shell("sleep 600 & echo $! > " + path + "; echo done"));
   EXPECT_TRUE(outcome.succeeded());
-  EXPECT_EQ(outcome.output, "done\n");  // though another still has its stdout
+  EXPECT_EQ(outcome.output, "done\n");  // although another process still has its stdout
   EXPECT_TRUE(ends(pids_in(path, 1).front()));
 }
 
@@ -224,7 +224,7 @@ TEST_F(CommandRunTest, DestroyedItEndsTheCommandAndTellsNobody) {
   const auto pids = pids_in(path, 2);
   run.reset();
   for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
-  // The loop takes note of it, so that nothing of it stays.
+  // The loop reaps it, so that nothing of it remains.
   EXPECT_TRUE(
       loop_.run_until([&] { return ::kill(pids.back(), 0) != 0 && errno == ESRCH; }, kPatience));
   EXPECT_FALSE(told);

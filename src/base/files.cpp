@@ -32,14 +32,14 @@ Errc errc_of(int code) {
   }
 }
 
-// One directory. What is there already, whatever it is, is left to the caller to judge.
+// Makes one directory. The caller judges whatever exists there already.
 Result<void> make_directory(const std::string& path, unsigned mode) {
   if (::mkdir(path.c_str(), mode) != 0) {
     if (errno == EEXIST) return {};
     return system_error("creating " + path);
   }
-  // Through the directory itself: under a umask of 077 others could not enter what is made for
-  // them.
+  // Sets the mode through the open directory: under a umask of 077 others could not enter
+  // directories made for them.
   const UniqueFd made(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!made || ::fchmod(made.get(), mode) != 0) return system_error("setting the mode of " + path);
   return {};
@@ -100,7 +100,7 @@ Result<void> make_directories(const std::string& path, unsigned mode) {
 }
 
 Result<void> check_private_directory(const std::string& path) {
-  const std::string name = without_trailing_slashes(path);  // with one, lstat follows a link
+  const std::string name = without_trailing_slashes(path);  // with one, lstat would follow a link
   struct stat info{};
   if (::lstat(name.c_str(), &info) != 0) return system_error("opening " + name);
   if (!S_ISDIR(info.st_mode)) return Error{Errc::denied, name + " is not a directory"};
@@ -128,9 +128,9 @@ Result<UniqueFd> lock_file(const std::string& path) {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel follows
+constexpr int kMostLinks = 40;  // the kernel's own limit
 
-// The steps of a path that are still to be taken, the next one last.
+// The remaining steps of a path, the next one last.
 class Way {
  public:
   void prepend(const std::filesystem::path& path) {
@@ -149,7 +149,7 @@ class Way {
   std::vector<std::string> steps_;
 };
 
-// What lets somebody else in, and the command that keeps him out.
+// Says how another user could write to `place`, with the command that prevents it.
 std::optional<std::string> fault_of(const std::string& place, const struct stat& info) {
   if (info.st_uid != 0) {
     return fmt::format("{} belongs to uid {} (mode {:04o}); `chown root:root {}` makes it root's",
@@ -185,7 +185,7 @@ Result<void> check_trusted_by_root(const std::string& path) {
     if (step.empty() || step == ".") continue;
     const std::string next = step_into(place, step);
     struct stat info{};
-    if (::lstat(next.c_str(), &info) != 0) return {};  // whoever reads it says why
+    if (::lstat(next.c_str(), &info) != 0) return {};  // the code that reads the file reports it
     if (const auto fault = fault_of(next, info)) {
       return Error{Errc::invalid, fmt::format("{}: it says what root runs, and {}", path, *fault)};
     }

@@ -84,7 +84,7 @@ TEST_F(Files, AFileInTheWayOfADirectoryIsAnError) {
   EXPECT_FALSE(make_directories(""));
 }
 
-// The umask is the process's own; a test puts it back.
+// The umask belongs to the whole process, so a test restores it.
 class Umask {
  public:
   explicit Umask(mode_t mask) : before_(::umask(mask)) {}
@@ -137,7 +137,7 @@ TEST_F(Files, ADirectoryThatOthersMayWriteToIsNotPrivate) {
 }
 
 TEST_F(Files, AnothersDirectoryIsNotPrivate) {
-  // Root's for a user; for root one that it gave away.
+  // For a user, a directory of root's; for root, one that root gave away.
   const std::string others = ::geteuid() == 0 ? path("a") : "/usr";
   if (::geteuid() == 0) {
     ASSERT_TRUE(make_private_directory(others));
@@ -174,7 +174,7 @@ TEST_F(Files, ALockIsNeverTakenThroughALink) {
 
 TEST_F(Files, AnotherUserCannotHoldALock) {
   ASSERT_TRUE(lock_file(path("lock")));
-  EXPECT_EQ(mode_of(path("lock")), 0600U);  // who cannot open it cannot flock it either
+  EXPECT_EQ(mode_of(path("lock")), 0600U);  // a user who cannot open it cannot flock it
 }
 
 TEST_F(Files, ALockHasOneHolder) {

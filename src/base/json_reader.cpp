@@ -19,7 +19,7 @@ class Reader {
   const Problems& problems() const { return problems_; }
 
  private:
-  // The path of what is read now is longer by a step while this lives.
+  // Extends the path of the current value by one step while this lives.
   class Step {
    public:
     Step(std::string& path, std::string_view name) : path_(path), length_(path.size()) {
@@ -73,7 +73,7 @@ void Reader::read_integer(const boost::json::value& from, void* to) {
 }
 
 void Reader::read_number(const boost::json::value& from, double& to) {
-  // The parser makes an infinity of what no double can hold.
+  // The parser turns a number that no double can hold into infinity.
   if (!from.is_number()) {
     complain("must be a number");
   } else if (to = from.to_number<double>(); !std::isfinite(to)) {

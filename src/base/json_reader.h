@@ -1,4 +1,4 @@
-// JSON text to records, strictly: every problem is reported with the path to it.
+// Reads JSON text into records, strictly: every problem is reported with its path.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpuyard::json {
 
-// A request from a stranger must not contain what we do not know; an answer from a newer daemon
+// A request from an untrusted client must have no unknown fields; an answer from a newer daemon
 // may.
 enum class UnknownFields { refuse, ignore };
 
@@ -24,11 +24,11 @@ class Problems {
 
  private:
   static constexpr std::size_t kMaxText = 1000;
-  static constexpr std::size_t kMaxPath = 200;  // a field's name is a stranger's, of any length
+  static constexpr std::size_t kMaxPath = 200;  // clients choose field names of any length
   std::string text_;
 };
 
-// For those who include <boost/json.hpp> themselves.
+// For callers that include <boost/json.hpp> themselves.
 Result<boost::json::value> parse(std::string_view text);
 
 // `to` points to a new value of the type that has this shape.

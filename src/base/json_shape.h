@@ -1,6 +1,6 @@
-// What a type is as JSON, as a table that is made at compile time: its fields, its words, what it
-// holds. Reading, writing and schemas walk such tables, so that they are compiled once and not once
-// a type. Knows no JSON library.
+// Describes a type as JSON in a table made at compile time: its fields, its words, its contents.
+// Reading, writing and schemas walk these tables, so they are compiled once and not once per type.
+// Knows no JSON library.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@
 
 namespace gpuyard::json {
 
-// What the member list cannot say about a field.
+// Adds to a field what the member list cannot say.
 struct About {
   std::string_view field;
   std::string_view description = {};
-  // Of a parameter that is a number.
+  // The range of a parameter that is a number.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 };
-// Stands beside the struct's member list, for those of its own fields that want it:
+// Place it beside the struct's member list and name only the struct's own fields that need it:
 // GPUYARD_ABOUT(Reading, {"watts", "Drawn now."})
 #define GPUYARD_ABOUT(T, ...)                                    \
   constexpr auto about_fields(std::type_identity<T>) {           \
@@ -38,7 +38,7 @@ template <class T>
   requires requires { about_fields(std::type_identity<T>{}); }
 inline constexpr auto about<T> = about_fields(std::type_identity<T>{});
 
-// Whether others refer to a record's schema; specialise beside the struct.
+// True if other schemas refer to this record's schema by name; specialise it beside the struct.
 template <class T>
 inline constexpr bool has_schema = false;
 template <class T, class... Others>
@@ -53,7 +53,8 @@ constexpr std::string_view type_name() {
   return text.substr(text.rfind(':') + 1);
 }
 
-// The name under which others refer to a record's schema: the struct's own unless specialised.
+// The name under which other schemas refer to a record's schema: the struct's own unless
+// specialised.
 template <class T>
 inline constexpr std::string_view schema_name = has_schema<T> ? type_name<T>() : std::string_view();
 
@@ -87,10 +88,10 @@ enum class Kind : std::uint8_t {
   uint64,
   number,
   text,
-  word,  // an enum, by its name
+  word,  // an enum, written as the enumerator's name
   optional,
   list,
-  map,  // by strings
+  map,  // with strings as keys
   record,
   own,  // reads, writes or describes itself
 };
@@ -109,7 +110,7 @@ struct Word {
   std::int64_t value;
 };
 
-// The members under each comment are set for the kinds that it names.
+// Each comment names the kinds for which the members under it are set.
 struct Shape {
   Kind kind;
   // record
@@ -122,10 +123,10 @@ struct Shape {
   // optional, list, map
   const Shape* inner = nullptr;
   void (*clear)(void* whole) = nullptr;
-  // An optional's value, a list's next element, a map's value of that name.
+  // Adds and returns an optional's value, a list's next element, or a map's value under `name`.
   void* (*add)(void* whole, std::string_view name) = nullptr;
   const void* (*held)(const void* whole) = nullptr;  // an optional's value, or null
-  // own, as far as it can; put also of list, map
+  // own, where the type has them; `put` also for list and map
   void (*put)(std::string& out, const void* from) = nullptr;
   void (*read)(const boost::json::value&, void* to, const std::string& path, Problems&) = nullptr;
   void (*describe)(boost::json::object& out) = nullptr;
@@ -137,16 +138,16 @@ constexpr Shape make_shape();
 template <class T>
 inline constexpr Shape shape_of = make_shape<T>();
 
-// What `from` points to is of the type that has this shape.
+// Appends the value as JSON. `from` points to a value of the type that has this shape.
 void put(std::string& out, const Shape&, const void* from);
 
-// Appends `text` as a JSON string. Control characters are escaped; bytes that are not UTF-8 become
-// U+FFFD, because names come from drivers and strangers.
+// Appends `text` as a JSON string. Escapes control characters. Replaces bytes that are not UTF-8
+// with U+FFFD, because names come from drivers and untrusted clients.
 void put_string(std::string& out, std::string_view text);
 
 namespace shapes {
 
-// What shapes of each type point to.
+// The functions that the shape of each type points to.
 
 template <class T, auto Member>
 void* field_in(void* record) {
@@ -311,7 +312,8 @@ constexpr Shape make_shape() {
   } else if constexpr (is_vector<T>) {
     using Value = typename T::value_type;
     Shape list{.kind = Kind::list, .inner = &shape_of<Value>, .put = &shapes::put_list<Value>};
-    // Nothing can point to an element of a vector<bool>: such a list is written only.
+    // No pointer can refer to an element of a vector<bool>, so such a list can be written but not
+    // read.
     if constexpr (!std::is_same_v<Value, bool>) {
       list.clear = &shapes::clear<T>;
       list.add = &shapes::add_element<Value>;

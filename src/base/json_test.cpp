@@ -52,7 +52,7 @@ std::string problem_of(std::string_view text) {
   const auto read = from_json<Outer>(text);
   return read ? "no problem" : read.error().message;
 }
-// kOuter with one piece replaced.
+// Returns kOuter with one piece replaced.
 std::string with(std::string_view piece, std::string_view other) {
   std::string text(kOuter);
   return text.replace(text.find(piece), piece.size(), other);
@@ -226,7 +226,7 @@ TEST(JsonReader, BrokenTextIsAnErrorOrAValueAndNeverMore) {
     ASSERT_TRUE(again) << text << "\n" << again.error().message;
     EXPECT_EQ(*again, *read) << text;
   }
-  EXPECT_GT(accepted, 100);  // or the changes were too wild to test anything
+  EXPECT_GT(accepted, 100);  // fewer would mean the changes were too wild to test anything
 }
 
 TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {

@@ -60,7 +60,7 @@ void put_record(std::string& out, std::span<const Field> fields, const void* fro
     out += '"';
     out += field.name;
     out += "\":";
-    // Only where the field is: nothing is written through it.
+    // Only finds the field; nothing is written through the pointer.
     put(out, *field.shape, field.in(const_cast<void*>(from)));
   }
   if (separator == '{') out += '{';
@@ -144,13 +144,13 @@ namespace {
 
 boost::json::object schema_of_optional(const Shape& inner, Use use) {
   auto made = schema(inner, use);
-  made.erase("title");  // with null it is another schema than the one of that name
+  made.erase("title");  // with null added, it is not the schema of that name any more
   if (auto* type = made.if_contains("type")) *type = boost::json::array{*type, "null"};
   if (auto* names = made.if_contains("enum")) names->as_array().emplace_back(nullptr);
   return made;
 }
 
-// Without a fraction, as an integer's has to be.
+// Writes a whole number without a fraction, as an integer's bound must be.
 boost::json::value bound(double value) {
   return value == std::trunc(value) ? boost::json::value(static_cast<std::int64_t>(value))
                                     : boost::json::value(value);

@@ -1,4 +1,4 @@
-// Records to JSON text, without a document tree in between. Integers and doubles are written with
+// Writes records as JSON text, without a document tree in between. Writes integers and doubles with
 // to_chars, so that no locale can change them.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace gpuyard::json {
 
-// NaN and infinities become null.
+// Writes NaN and infinities as null.
 void put_double(std::string& out, double value);
 
 template <class T>
@@ -26,10 +26,10 @@ std::string to_json(const T& value) {
 
 // JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same shapes as the JSON itself.
 
-// An answer has every field, nulls written out; a request may leave out what is optional.
+// An answer has every field and writes nulls out; a request may omit optional fields.
 enum class Use { answer, request };
 
-// For those who include <boost/json.hpp> themselves.
+// For callers that include <boost/json.hpp> themselves.
 boost::json::object schema(const Shape&, Use = Use::answer);
 
 }  // namespace gpuyard::json

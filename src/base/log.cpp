@@ -1,4 +1,4 @@
-// The only file that includes spdlog: header-only use costs seconds per translation unit, so that
+// The only file that includes spdlog: header-only use costs seconds per translation unit, so the
 // cost is paid once, here.
 #include "base/log.h"
 
@@ -17,8 +17,7 @@
 
 #include "base/text.h"
 
-// spdlog formats by a template of fmt that has no such line of its own; third_party/fmt_impl.cpp
-// has it.
+// spdlog formats with a fmt template that it does not instantiate; third_party/fmt_impl.cpp does.
 extern template void fmt::detail::vformat_to(buffer<char>&, fmt::string_view,
                                              fmt::basic_format_args<fmt::buffer_context<char>>,
                                              fmt::detail::locale_ref);
@@ -43,8 +42,8 @@ spdlog::level::level_enum spdlog_level(Level level) {
   return spdlog::level::err;
 }
 
-// stderr may be a pipe whose reader has stopped reading, and the io thread must not wait for it: a
-// line that does not fit now is lost, and the next one that does says how many were.
+// stderr may be a pipe whose reader has stopped, and the io thread must not wait for it. A line
+// that does not fit now is lost; the next one that fits says how many were lost.
 class NeverWaiting final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {

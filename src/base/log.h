@@ -15,7 +15,7 @@ void set_level(Level);
 bool enabled(Level);
 void write(Level, std::string_view text);
 
-// Where lines go instead, for tests; nullptr puts stderr back.
+// Sends lines to this function instead, for tests; nullptr restores stderr.
 using Capture = void (*)(Level, std::string_view);
 void capture(Capture);
 

@@ -1,5 +1,5 @@
-// The seam between the rooms and the thread they live on: time, timers, readable descriptors and
-// work posted from other threads. The program runs one such loop, on the io thread; a test runs a
+// The interface between the rooms and their thread: time, timers, readable descriptors and work
+// posted from other threads. The program runs one such loop, on the io thread; a test runs a
 // ManualLoop, whose time moves only when told to. Knows no GPU and no socket library.
 #pragma once
 
@@ -49,8 +49,8 @@ class Loop {
   virtual void post(std::function<void()> work) = 0;
   // Runs once. A moment in the past means as soon as possible.
   virtual Subscription call_at(TimePoint when, std::function<void()> work) = 0;
-  // Runs whenever fd is readable or closed by its peer, until the subscription ends.
-  // The caller keeps fd open for as long.
+  // Runs whenever fd is readable or closed by its peer, until the subscription ends. The caller
+  // keeps fd open until then.
   virtual Subscription watch(int fd, std::function<void()> readable) = 0;
 
   Subscription call_after(Duration delay, std::function<void()> work) {
@@ -58,8 +58,9 @@ class Loop {
   }
 };
 
-// Makes callbacks that do nothing once their owner is gone: a member of it, best the last. What is
-// guarded may be copied and dropped on any thread, and is called on the owner's.
+// Makes callbacks that do nothing once their owner is gone. Make it a member of the owner,
+// preferably the last one. A guarded callback may be copied and dropped on any thread, and is
+// called on the owner's thread.
 class Lifetime {
  public:
   template <class Callback>
@@ -68,22 +69,22 @@ class Lifetime {
       if (!alive.expired()) callback(std::forward<decltype(told)>(told)...);
     };
   }
-  // Expired once it is gone, for callbacks of which only a part is the owner's.
+  // The pointer expires with the owner; for callbacks of which only a part needs the owner.
   std::weak_ptr<const char> watch() const { return token_; }
-  // Before the end.
+  // Disables the callbacks before the owner ends.
   void end() { token_.reset(); }
 
  private:
   std::shared_ptr<const char> token_ = std::make_shared<const char>();
 };
 
-// How late the loop is: what a callback that blocks does to everybody else.
+// Measures how late the loop runs, because a callback that blocks delays everything else.
 
-// How often something took how long, in the buckets that Prometheus reads.
+// Counts durations in the buckets that Prometheus reads.
 
 class Histogram {
  public:
-  // Upper bounds, inclusive; what is longer than the last one is counted in count() alone.
+  // Upper bounds, inclusive. A longer duration counts in count() only.
   static constexpr std::array<Duration, 12> kBounds = {
       std::chrono::microseconds(250),  std::chrono::microseconds(1'000),
       std::chrono::microseconds(2500), std::chrono::milliseconds(5),
@@ -100,7 +101,7 @@ class Histogram {
     sum_ += value;
   }
 
-  // How many were at most kBounds[bucket].
+  // Returns how many durations were at most kBounds[bucket].
   std::uint64_t up_to(std::size_t bucket) const { return up_to_.at(bucket); }
   std::uint64_t count() const { return count_; }
   Duration sum() const { return sum_; }
@@ -111,15 +112,15 @@ class Histogram {
   Duration sum_{0};
 };
 
-// Asks to be called at fixed moments and notes how much later that happens. Lives on the loop.
+// Asks to be called at fixed moments and records how much later each call comes. Lives on the loop.
 class LoopLag {
  public:
   explicit LoopLag(Loop& loop) : loop_(loop) { expect(); }
 
   const Histogram& histogram() const { return histogram_; }
 
-  // Four wake-ups a second cost nothing that can be measured, and no stall longer than this is
-  // missed.
+  // The time between two measurements. Four wake-ups a second cost nothing that can be measured,
+  // and no stall longer than this is missed.
   static constexpr Duration kPeriod = std::chrono::milliseconds(250);
 
  private:

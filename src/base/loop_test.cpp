@@ -35,7 +35,7 @@ TEST(LoopLag, ACallbackThatBlocksIsSeen) {
   const LoopLag lag(loop);
   const auto block = loop.call_after(milliseconds(100), [&] { loop.stall(milliseconds(400)); });
   loop.advance(milliseconds(999));
-  // Due at 250 ms and run at 500 ms; then on time again.
+  // It was due at 250 ms and ran at 500 ms; the next ones are on time.
   EXPECT_EQ(lag.histogram().sum(), milliseconds(250));
   EXPECT_EQ(lag.histogram().count(), 2U);
 }

@@ -15,7 +15,7 @@ class ManualLoop final : public Loop {
   ManualLoop() = default;
   ManualLoop(const ManualLoop&) = delete;
   ManualLoop& operator=(const ManualLoop&) = delete;
-  // Work that is let go may be the last to hold what has subscriptions here.
+  // Drops work that may be the last owner of an object with subscriptions here.
   ~ManualLoop() override;
 
   TimePoint now() const override { return now_; }
@@ -31,9 +31,9 @@ class ManualLoop final : public Loop {
   void advance(Duration);
   void run_posted() { advance(Duration::zero()); }
   void make_readable(int fd);
-  // Time that passes inside a callback: what falls due meanwhile is late.
+  // Lets time pass inside a callback, so that timers due meanwhile run late.
   void stall(Duration by) { now_ += by; }
-  // Somebody sets the clock on the wall.
+  // Sets the wall clock forward or back.
   void step_wall(std::chrono::milliseconds by) { wall_step_ += by; }
   std::size_t timers() const { return timers_.size(); }
 

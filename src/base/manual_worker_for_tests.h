@@ -1,4 +1,4 @@
-// A Worker whose jobs run when the test says so, on the test's own thread.
+// A Worker whose jobs run on the test's own thread when the test says so.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ class ManualWorker final : public Worker {
     return true;
   }
 
-  // Runs what waits, and what it asks to be done afterwards; also jobs posted meanwhile.
+  // Runs all waiting jobs and the work they return; also jobs posted meanwhile.
   void run_all() {
     while (!jobs_.empty()) {
       const Job job = std::move(jobs_.front());

@@ -120,7 +120,7 @@ Result<void> read_parameters(const NamedValues& given, const Shape& shape, void*
 NamedValues named_values(const Shape& shape, const void* from) {
   NamedValues out;
   for (const json::Field& field : shape.fields) {
-    // Only where the field is: nothing is written through it.
+    // Only finds the field; nothing is written through the pointer.
     const void* value = field.in(const_cast<void*>(from));
     const Shape* kind = field.shape;
     if (kind->kind == Kind::optional) {
@@ -133,7 +133,7 @@ NamedValues named_values(const Shape& shape, const void* from) {
       text = *static_cast<const std::string*>(value);
     } else {
       json::put(text, *kind, value);
-      std::erase(text, '"');  // around a word
+      std::erase(text, '"');  // the quotes around a word
     }
     out.emplace_back(field.name, std::move(text));
   }

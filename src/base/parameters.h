@@ -1,4 +1,4 @@
-// Parameters of a request, names with texts, as records; both ways by json::shape_of.
+// Converts the parameters of a request (names with texts) to records and back, by json::shape_of.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace gpuyard {
 
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
-// `to` points to a new record of this shape. Strictly: an unknown, repeated, missing or malformed
-// parameter is an error that names it.
+// Reads strictly: an unknown, repeated, missing or malformed parameter is an error that names it.
+// `to` points to a new record of this shape.
 Result<void> read_parameters(const NamedValues& given, const json::Shape&, void* to);
 
 template <Record T>
@@ -24,7 +24,7 @@ Result<T> read_parameters(const NamedValues& given) {
   return parameters;
 }
 
-// An optional that is empty is left out.
+// Leaves out an optional that is empty.
 NamedValues named_values(const json::Shape&, const void* from);
 
 template <Record T>

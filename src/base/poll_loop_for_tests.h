@@ -1,5 +1,5 @@
-// A real loop for tests of what needs the kernel: processes and pipes. Real time, poll(), one
-// thread. Part of no library.
+// A real loop for tests that need the kernel (processes and pipes): real time, poll(), one thread.
+// Part of no library.
 #pragma once
 
 #include <poll.h>
@@ -38,8 +38,8 @@ class PollLoop final : public Loop {
     });
   }
 
-  // Whether done() came to hold within that time; it is asked every few milliseconds, as it may be
-  // about what no descriptor tells.
+  // Runs the loop until done() is true; returns false if that takes longer than `at_most`. Asks
+  // done() every few milliseconds, because no descriptor may announce the change.
   bool run_until(const std::function<bool()>& done, Duration at_most) {
     const TimePoint end = now() + at_most;
     while (!done()) {

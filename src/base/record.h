@@ -37,8 +37,8 @@ inline constexpr bool is_string_map = false;
 template <class T>
 inline constexpr bool is_string_map<std::map<std::string, T>> = true;
 
-// Calls visit(descriptor) for each member, in order, those of its bases first; descriptor.name and
-// descriptor.pointer.
+// Calls visit(descriptor) for each member in order, members of base classes first. A descriptor has
+// `name` and `pointer`.
 template <Record T, class Visit>
 constexpr void each_member(Visit&& visit) {
   constexpr unsigned kAll = boost::describe::mod_public | boost::describe::mod_inherited;

@@ -1,4 +1,4 @@
-// A value or an Error: the public Result, by the name under which the house knows it.
+// The public Result (a value or an Error) under the name that the program uses.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace gpuyard {
 
-// The public Error and its codes, and where they leave the program. Knows no GPU.
+// The public Error and its codes, and their values outside the program. Knows no GPU.
 
 BOOST_DESCRIBE_ENUM(Errc, unsupported, not_found, denied, conflict, invalid, busy, unavailable,
                     device_lost, timed_out, internal)
 
-// A code as another process told it, in the order above; a number that is none is `internal`.
+// Converts a code from another process, a number in the order above; an unknown number is
+// `internal`.
 Errc errc_from_number(std::uint32_t);
 
-// The one table from Errc to the two places where it leaves the program.
+// The only table from Errc to HTTP status and exit code.
 int http_status_of(Errc);
 int exit_code_of(Errc);
 

@@ -1,5 +1,5 @@
-// What is over, by whose it was: what is too old is forgotten, and where it is too much, the oldest
-// of whoever has most, so that nobody pushes out what is others'. Pure state.
+// Keeps ended items by owner. Forgets items that are too old, and above a limit the oldest items of
+// the owner with the most, so that no owner pushes out the items of others. Pure state.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ class Retention {
  public:
   void add(std::uint32_t whose, std::string name, Time ended) {
     Line& all = of_[whose];
-    // At the end, but for a clock that was set back.
+    // At the end, unless the clock was set back.
     all.insert(std::ranges::upper_bound(all, ended, {}, &One::ended), {std::move(name), ended});
     ++size_;
   }
 
-  // Forgets what ended before `horizon`, and what is more than `most`; tells what that was.
+  // Forgets items that ended before `horizon` and items above `most`; returns their names.
   std::vector<std::string> take_old(Time horizon, std::size_t most) {
     std::vector<std::string> old;
     for (auto& [whose, all] : of_) {

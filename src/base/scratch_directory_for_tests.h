@@ -1,4 +1,4 @@
-// A directory for one test, gone with it.
+// A directory for one test; it is removed with the object.
 #pragma once
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ class ScratchDirectory {
   const std::string& path() const { return path_; }
   std::string in(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // The path of a file with that text; the directories above it are made.
+  // Writes a file and the directories above it; returns its path.
   std::string write(std::string_view name, std::string_view text, mode_t mode = 0600) const {
     std::string path = in(name);
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());

@@ -14,10 +14,11 @@
 namespace gpuyard {
 namespace {
 
-// By this link and not by path: after an upgrade in place the path is another version's, or none.
+// Starts the program by this link: after an upgrade in place the path names another version or
+// nothing.
 constexpr const char* kThisProgram = "/proc/self/exe";
 
-// What happens to descriptors between fork and exec.
+// The steps of the child with its descriptors between fork and exec.
 class Actions {
  public:
   Actions() { ::posix_spawn_file_actions_init(&actions_); }
@@ -63,8 +64,8 @@ bool is_open(int fd) {
   return ::fcntl(fd, F_GETFD) >= 0;
 }
 
-// Copies above every number the child uses, so that putting one in its place overwrites no other
-// and none is in its place already (dup2 onto itself would keep CLOEXEC).
+// Copies the descriptors above every number that the child uses. Putting one in its place then
+// overwrites no other, and none is in its place already (dup2 onto itself would keep CLOEXEC).
 Result<std::vector<UniqueFd>> lifted(const std::vector<int>& given) {
   const int free = kFirstGivenFd + static_cast<int>(given.size());
   std::vector<UniqueFd> copies;
@@ -75,7 +76,7 @@ Result<std::vector<UniqueFd>> lifted(const std::vector<int>& given) {
   return copies;
 }
 
-// Texts as exec wants them, which stay what they are.
+// Texts in the form that exec wants; they live as long as this object.
 class Words {
  public:
   explicit Words(std::vector<std::string> texts) : texts_(std::move(texts)) {

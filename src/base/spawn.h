@@ -1,4 +1,4 @@
-// Starting a child process of our own: it gets what it is given and nothing else.
+// Starts a child process that inherits only what it is given.
 #pragma once
 
 #include <sys/types.h>
@@ -15,20 +15,20 @@ namespace gpuyard {
 inline constexpr int kFirstGivenFd = 3;
 
 struct SpawnPlan {
-  // Empty: the running program itself, even if its file was replaced or removed since it started.
+  // Empty: the running program itself, even if its file was replaced or removed after the start.
   std::string program = {};
   std::vector<std::string> arguments = {};  // without the program's own name
   bool looks_in_path = false;               // for a program without a slash
-  // On top of our own environment; a name that is there gets this value.
+  // Added to our own environment; replaces a variable that exists.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  std::vector<int> given = {};     // descriptors of ours; the child finds them as 3, 4, ...
-  std::optional<int> output = {};  // a descriptor of ours that is its stdout and stderr
-  bool keeps_stderr = true;        // else it is /dev/null, as are stdin and, without output, stdout
-  bool own_session = false;        // a Ctrl-C meant for us does not reach it
+  std::vector<int> given = {};     // our descriptors; the child has them as 3, 4, ...
+  std::optional<int> output = {};  // our descriptor for its stdout and stderr
+  bool keeps_stderr = true;        // else /dev/null, as are stdin and, without output, stdout
+  bool own_session = false;        // a Ctrl-C meant for us does not reach the child
 };
 
-// Every other descriptor is closed in the child, and signals are as in a fresh process, whatever we
-// block or ignore. The caller waits for the child. Any thread may call it.
+// Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
+// process, whatever we block or ignore. The caller waits for the child. Any thread may call it.
 Result<pid_t> spawn(const SpawnPlan&);
 
 }  // namespace gpuyard

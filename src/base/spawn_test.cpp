@@ -17,7 +17,7 @@
 namespace gpuyard {
 namespace {
 
-using Descriptors = std::map<int, std::string>;  // what each of a process's descriptors is
+using Descriptors = std::map<int, std::string>;  // what each descriptor of a process is open on
 
 Descriptors descriptors_of(const std::string& process) {
   Descriptors found;
@@ -27,7 +27,7 @@ Descriptors descriptors_of(const std::string& process) {
   return found;
 }
 
-// A child that does nothing, for a test to look at.
+// A child that only sleeps, for a test to inspect.
 class Sleeper {
  public:
   explicit Sleeper(SpawnPlan plan = {}) {
@@ -36,7 +36,7 @@ class Sleeper {
     const auto child = spawn(plan);
     EXPECT_TRUE(child) << child.error().message;
     if (child) pid_ = *child;
-    // Until then the loader opens files of its own.
+    // Before the child sleeps, the loader opens files of its own.
     for (int i = 0; i < 5000 && status("State:") != "S"; ++i) ::usleep(1'000);
   }
   Sleeper(const Sleeper&) = delete;
@@ -50,13 +50,13 @@ class Sleeper {
   pid_t pid() const { return pid_; }
   Descriptors descriptors() const { return descriptors_of(std::to_string(pid_)); }
 
-  // A set of signals in /proc/<pid>/status, as bits.
+  // Returns a set of signals from /proc/<pid>/status, as bits.
   unsigned long long signals(const std::string& name) const {
     return std::stoull(status(name), nullptr, 16);
   }
 
  private:
-  // The word after `name` in /proc/<pid>/status.
+  // Returns the word after `name` in /proc/<pid>/status.
   std::string status(const std::string& name) const {
     std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
     std::string word;
@@ -95,7 +95,7 @@ TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
 }
 
 TEST(Spawn, GivenDescriptorsArriveInTheirOrderWhereverTheyWere) {
-  // Wherever these are, one order or the other asks for a place that the other one has.
+  // Whatever numbers these have, one of the two orders wants each one's place for the other.
   const UniqueFd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_RDONLY | O_CLOEXEC));
   for (const bool swapped : {false, true}) {

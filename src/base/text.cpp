@@ -51,7 +51,7 @@ std::string printable(std::string_view text) {
 
 namespace {
 
-// Levenshtein's, whatever the case.
+// Returns the Levenshtein distance, ignoring case.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -107,7 +107,7 @@ std::string v0::sparkline(std::span<const double> percentages) {
 std::string v0::sparkline(std::span<const double> values, double max) {
   return line(values, [&](double value) -> std::size_t {
     if (!(max > 0)) return 0;
-    // Clamped before it is an integer: it may be infinite.
+    // Clamped before the conversion to an integer, because it may be infinite.
     const double height = std::clamp(value / max * kBars.size(), 0.0, kBars.size() - 1.0);
     return static_cast<std::size_t>(height);
   });

@@ -1,5 +1,4 @@
-// Text: letters of protocols, which are ASCII whatever the locale says; numbers; UTF-8; and the
-// words of strangers.
+// Text: protocol words, which are ASCII whatever the locale; numbers; UTF-8; and untrusted text.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,7 @@ constexpr char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// Bytes that are no ASCII letter stay as they are.
+// Leaves bytes that are no ASCII letter unchanged.
 inline std::string to_lower(std::string_view text) {
   std::string out(text);
   std::ranges::transform(out, out.begin(), [](char c) { return to_lower(c); });
@@ -34,7 +33,8 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-// What comes before the separator, which is taken away with it; all, if there is none.
+// Takes the text before the separator, and the separator, from `rest` and returns the text; takes
+// all of it if there is no separator.
 inline std::string_view take_until(char separator, std::string_view& rest) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view taken = rest.substr(0, end);
@@ -42,8 +42,8 @@ inline std::string_view take_until(char separator, std::string_view& rest) {
   return taken;
 }
 
-// The number with which a text begins, which is taken away; nothing if there is none or it does not
-// fit. A double may be "inf" and "nan".
+// Takes the number at the start of `text`, and returns it; nothing if there is no number or it does
+// not fit. A double may be "inf" or "nan".
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
   Number number{};
@@ -53,18 +53,19 @@ std::optional<Number> take_number(std::string_view& text) {
   return number;
 }
 
-// The same of a text that is a number and nothing else.
+// Returns the number if the text is a number and nothing else.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   const auto number = take_number<Number>(text);
   return text.empty() ? number : std::nullopt;
 }
 
-// What is valid UTF-8, for text that comes from drivers and strangers.
+// Validates UTF-8 in text from drivers and untrusted clients.
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// Bytes of the well-formed sequence (Unicode 15, table 3-7) that starts `text`; 0 if none does.
+// Returns the length in bytes of the well-formed sequence (Unicode 15, table 3-7) at the start of
+// `text`; 0 if there is none.
 constexpr std::size_t utf8_sequence_length(std::string_view text) {
   const auto at = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -89,7 +90,7 @@ constexpr std::size_t utf8_sequence_length(std::string_view text) {
   return 0;
 }
 
-// Of one well-formed sequence.
+// Returns the code point of one well-formed sequence.
 constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
   constexpr std::array<std::uint32_t, 5> kLeadBits = {0, 0x7F, 0x1F, 0x0F, 0x07};
   std::uint32_t code = static_cast<unsigned char>(sequence.front()) & kLeadBits[sequence.size()];
@@ -99,16 +100,17 @@ constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
   return code;
 }
 
-// The words of strangers where people read them: on a terminal, in the log.
+// Makes untrusted text safe to show on a terminal and in the log.
 
-// With a '?' in the place of each control character, also those of two bytes (C1), of what turns
-// the direction of writing or breaks a line unseen, and of each byte that is no UTF-8: an escape
-// sequence in the name of a process must not reach a terminal, nor a line end the log.
+// Puts a '?' in the place of each control character (also C1, of two bytes), each character that
+// changes the direction of writing or breaks a line unseen, and each byte that is not UTF-8. An
+// escape sequence in a process's name must not reach a terminal, and a line end in it must not end
+// a line of the log.
 std::string printable(std::string_view text);
 
-// The word that somebody may have meant.
+// Suggests the word that the user may have meant.
 
-// Of the candidates the one with the fewest letters to change, if they are few; else empty.
+// Returns the candidate with the fewest letters to change, if they are few; otherwise empty.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace gpuyard

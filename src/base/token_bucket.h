@@ -1,4 +1,4 @@
-// How often something may happen: so many at once, and so many a second from then on. Pure state.
+// Limits how often something may happen: a burst at once, then a rate per second. Pure state.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class TokenBucket {
   TokenBucket(double burst, double each_second, TimePoint now)
       : burst_(burst), each_second_(each_second), left_(burst), filled_(now) {}
 
-  // Nothing: there was one, and it is taken. Else so long until there is.
+  // Takes a token and returns nothing; without a token, returns the time until there is one.
   std::optional<Duration> take(TimePoint now) {
     left_ = left_at(now);
     filled_ = now;
@@ -45,8 +45,8 @@ class TokenBucket {
   TimePoint filled_;
 };
 
-// The same for each of many: so many a minute, which may come at once. It knows no more of them
-// than kMost; whoever comes then shares the bucket of all who do.
+// A rate limit for each of many keys: `a_minute` a minute, which may all come at once. Remembers at
+// most kMost keys; keys beyond that share one bucket.
 template <class Key>
 class RateOfEach {
  public:
@@ -80,23 +80,23 @@ class RateOfEach {
   std::optional<TokenBucket> shared_;
 };
 
-// Work of which little can be done at a time, one party after the other: who asks for much waits
-// behind himself. For one thread.
+// Queues work of which little can be done at a time and serves the parties in turn: a party with
+// much work waits behind itself. Single-threaded.
 
 template <class Party>
 class FairLine {
  public:
-  // Begins, and says once when it has ended, in the call or later.
+  // Begins the work. Calls `ended` once, during the call or later.
   using Work = std::function<void(std::function<void()> ended)>;
 
-  // `most_of_one`: so much of one party waits at most.
+  // `at_once`: pieces of work that run at a time. `most_of_one`: pieces of one party that may wait.
   FairLine(std::size_t at_once, std::size_t most_of_one)
       : state_(std::make_shared<State>(State{at_once, most_of_one})) {}
-  ~FairLine() { *state_ = State{0, 0}; }  // what runs may end later
+  ~FairLine() { *state_ = State{0, 0}; }  // running work may end later
   FairLine(const FairLine&) = delete;
   FairLine& operator=(const FairLine&) = delete;
 
-  // False, and nothing happens: too much of this party waits already.
+  // Returns false, and drops the work, if too much work of this party is waiting.
   bool enter(const Party& party, Work work) {
     auto& line = state_->waiting[party];
     if (line.size() >= state_->most_of_one) return false;
@@ -111,9 +111,9 @@ class FairLine {
     std::size_t at_once = 0;
     std::size_t most_of_one = 0;
     std::size_t running = 0;
-    bool going = false;  // work that ends in its own call begins no other one inside it
+    bool going = false;  // work that ends in its own call starts no other work inside it
     std::map<Party, std::deque<Work>> waiting = {};
-    std::deque<Party> turns = {};  // of those who wait
+    std::deque<Party> turns = {};  // parties with waiting work
   };
 
   static void go(const std::shared_ptr<State>& state) {

@@ -1,4 +1,4 @@
-// What readers of TOML files share: values by their type, and errors that name the file and the
+// Shared by the readers of TOML files: values by their type, and errors that name the file and the
 // line.
 #pragma once
 
@@ -21,7 +21,7 @@ Error error_at(const std::string& file, const toml::source_region&, std::string_
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file);
 
-// Nothing where the node is something else.
+// Returns nothing if the node has another type.
 template <class T>
 std::optional<T> toml_as(const toml::node& node) {
   const auto* const value = node.as<T>();
@@ -30,7 +30,7 @@ std::optional<T> toml_as(const toml::node& node) {
 template <>
 std::optional<std::vector<std::string>> toml_as(const toml::node&);
 
-// The value of a key that is of alternative `type` of Value.
+// Returns the value of a key whose type is alternative `type` of Value.
 template <class Value>
 std::optional<Value> toml_value(const toml::node& node, std::size_t type) {
   return boost::mp11::mp_with_index<std::variant_size_v<Value>>(
@@ -39,7 +39,7 @@ std::optional<Value> toml_value(const toml::node& node, std::size_t type) {
       });
 }
 
-// What such a value must be, in the order in which each Value has its alternatives.
+// Names each type in an error, in the order of Value's alternatives.
 inline constexpr std::array<std::string_view, 4> kTomlTypes = {"a string", "a list of strings",
                                                                "an integer", "true or false"};
 

@@ -9,7 +9,7 @@
 
 namespace gpuyard {
 
-// Shared between the worker and its thread, so that a thread left behind has what it stands on.
+// Shared between the worker and its thread, so that a thread left behind still has its data.
 class ThreadWorker::Queue {
  public:
   explicit Queue(Loop& loop) : loop_(loop) {}
@@ -33,7 +33,7 @@ class ThreadWorker::Queue {
       jobs_.pop_front();
       lock.unlock();
       Afterwards afterwards = job();
-      job = nullptr;  // what it owned ends here, not under the lock
+      job = nullptr;  // destroys what it owns here, outside the lock
       lock.lock();
       if (afterwards && !abandoned_) loop_.post(std::move(afterwards));
     }
@@ -41,7 +41,7 @@ class ThreadWorker::Queue {
     changed_.notify_all();
   }
 
-  // After this returns the loop is left alone.
+  // The loop is not used after this returns.
   void close(Duration farewell) {
     std::unique_lock lock(mutex_);
     closing_ = true;

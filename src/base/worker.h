@@ -12,18 +12,19 @@
 
 namespace gpuyard {
 
-// Jobs run one after the other, in order. A job stands on what it owns (a worker may leave one
-// behind that never returns), and returns what is to be done on the loop then, or nullptr.
+// Jobs run one after the other, in the order of post(). A job owns all that it uses, because a
+// worker may leave behind a job that never returns. It returns the work to be done on the loop
+// afterwards, or nullptr.
 class Worker {
  public:
   using Afterwards = std::function<void()>;
   using Job = std::function<Afterwards()>;
   virtual ~Worker() = default;
-  // False, and nothing happens: too many jobs wait already.
+  // Returns false, and drops the job, if too many jobs are waiting.
   virtual bool post(Job) = 0;
 };
 
-// Runs ask() on the worker and then hears(its answer) on the loop. False: see Worker::post().
+// Runs ask() on the worker, then hear(answer) on the loop. Returns false as Worker::post() does.
 template <class Ask, class Hear>
 bool ask_worker(Worker& worker, Ask ask, Hear hear) {
   return worker.post([ask = std::move(ask), hear = std::move(hear)]() mutable {
@@ -32,13 +33,13 @@ bool ask_worker(Worker& worker, Ask ask, Hear hear) {
   });
 }
 
-// post() only on the loop's thread.
+// Call post() only on the loop's thread.
 class ThreadWorker final : public Worker {
  public:
   // `name`, of at most 15 characters, is what `top -H` shows.
   ThreadWorker(Loop&, const std::string& name, Duration farewell = kFarewell);
 
-  // Jobs that wait are still run, for `farewell` in all. One that does not return is left behind.
+  // Runs the jobs that still wait, for `farewell` in all. Leaves a job that does not return behind.
   ~ThreadWorker() override;
   ThreadWorker(const ThreadWorker&) = delete;
   ThreadWorker& operator=(const ThreadWorker&) = delete;

@@ -12,7 +12,7 @@
 namespace gpuyard {
 namespace {
 
-// A loop whose posted work the test waits for; a ManualLoop is for one thread only.
+// A loop for tests that wait for posted work; a ManualLoop is for one thread only.
 class PostedWork final : public Loop {
  public:
   TimePoint now() const override { return BootClock::now(); }
@@ -25,7 +25,7 @@ class PostedWork final : public Loop {
     arrived_.notify_all();
   }
 
-  // False: nothing came for so long that the test is broken.
+  // Runs one posted job; false if none came for so long that the test is broken.
   bool run_one() {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait_for(lock, std::chrono::seconds(30), [&] { return !posted_.empty(); })) {
@@ -166,7 +166,7 @@ TEST(Published, LetsGoOfTheOldValue) {
   EXPECT_TRUE(watched.expired());
 }
 
-// A value whose halves disagree was seen half made.
+// A value is torn if its halves differ.
 struct Pair {
   int first = 0;
   int second = 0;

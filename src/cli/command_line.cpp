@@ -1,4 +1,4 @@
-// The list of verbs. What each of them takes stands in its own file.
+// The list of verbs. Each verb's options are in its own file.
 #include "cli/command_line.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// In the order and the groups in which --help shows them, which are those of docs/overview.md.
+// Lists verbs in the order and the groups of --help, which are those of docs/overview.md.
 class VerbList {
  public:
   explicit VerbList(Options program) : program_(program) {}
@@ -25,7 +25,7 @@ class VerbList {
     (add_one(heading, add_to), ...);
   }
 
-  // After parsing, which sees to it that there is exactly one.
+  // Returns the chosen verb; parsing made sure that there is exactly one.
   Verb& given() {
     const auto options = std::ranges::find_if(options_, &Options::given);
     return verbs_.at(static_cast<std::size_t>(options - options_.begin()));
@@ -39,7 +39,7 @@ class VerbList {
   }
 
   Options program_;
-  std::deque<Verb> verbs_;  // their addresses stay: the options write into them
+  std::deque<Verb> verbs_;  // a deque, because options write to their addresses
   std::vector<Options> options_;
 };
 

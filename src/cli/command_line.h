@@ -8,10 +8,10 @@
 
 namespace gpuyard::cli {
 
-// A verb to run, or the exit code after help or a usage error was printed.
+// Returns a verb to run, or the exit code after printing help or a usage error.
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
 
-// The version of the program, as CMakeLists.txt says it.
+// The program's version, from CMakeLists.txt.
 
 inline constexpr std::string_view kVersion = GPUYARD_VERSION;
 

@@ -1,4 +1,4 @@
-// A command line as words, and what becomes of it.
+// A command line as words, and the result of parsing it.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ T verb_of(const Words& words) {
   return wanted != nullptr ? *wanted : T{};
 }
 
-// The exit code, or -1 where there is a verb to run. What was printed is swallowed.
+// The exit code, or -1 if there is a verb to run, and what was printed.
 struct Ended {
   int code = -1;
   std::string out;

@@ -10,7 +10,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Words that may follow, verbs first.
+// Returns the words that may follow, verbs first.
 std::string words_after(const CompletableVerb& verb) {
   std::vector<std::string> words;
   for (const auto& below : verb.verbs) words.push_back(below.name);
@@ -28,7 +28,7 @@ void add_cases(std::string& out, const std::string& path, const CompletableVerb&
   }
 }
 
-// After an option that takes a value the shell's own completion of files is the best guess.
+// After an option that takes a value, the shell's own completion of files is the best guess.
 void add_valued_options(std::vector<std::string>& names, const CompletableVerb& verb) {
   for (const auto& option : verb.options) {
     if (option.takes_value) names.insert(names.end(), option.names.begin(), option.names.end());

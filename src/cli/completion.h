@@ -1,4 +1,4 @@
-// Scripts by which a shell completes our command line, from a plain tree of its words.
+// Scripts for a shell's completion of our command line, from a tree of its words.
 #pragma once
 
 #include <optional>

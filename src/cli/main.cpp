@@ -1,5 +1,5 @@
-// The program. Two hidden verbs are children that the program starts itself; they come before the
-// command line is parsed, because they take no words from people.
+// The program. Two hidden verbs are for children that the program starts itself. They come before
+// the command line is parsed, because they take no words from users.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,12 +18,12 @@ namespace {
 
 using namespace gpuyard;
 
-// Who closed one of these would have the next file that is opened take its place, and what is
-// printed land in it.
+// Opens descriptors 0 to 2 if they are closed. Otherwise the next file to be opened would get the
+// number, and the output.
 void open_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    // What is printed to nobody is an error: somebody may have waited for it.
+    // Writing to a closed stdout stays an error: the user may wait for the output.
     static_cast<void>(::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR));
   }
 }

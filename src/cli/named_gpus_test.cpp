@@ -1,14 +1,14 @@
-// How GPUs are named on the command line: alike for every verb that takes some.
+// How users name GPUs on the command line: alike for every verb that takes GPUs.
 #include "cli/command_line_for_tests.h"
 
 namespace gpuyard::cli {
 namespace {
 
-// A row for each verb that takes GPUs: what follows it, and how the words arrive.
+// A row for each verb that takes GPUs: the verb, how it takes them, and the words that arrive.
 struct GpusCase {
   Words verb;
   bool as_argument = true;
-  bool with_blanks = true;  // no value may follow
+  bool with_blanks = true;  // false: a value may follow
   Words after = {};
 };
 

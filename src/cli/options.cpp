@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kCommand = "command";
 
-// CLI11 takes a word like [1,2] for two, also where it is one of somebody else's command.
+// CLI11 takes a word like [1,2] for two words, even in another program's command.
 constexpr char kProtected = '\x01';
 
 std::vector<std::string> protected_words(int argc, const char* const* argv) {
@@ -29,7 +29,7 @@ std::vector<std::string> protected_words(int argc, const char* const* argv) {
   return words;
 }
 
-// Changes the text of a value before it is read. Unlike CLI11's own, it says nothing in the help.
+// Changes a value's text before it is read. CLI11's own transform adds a text to the help.
 template <class Change>
 CLI::Option* transform(CLI::Option* option, Change&& change) {
   const auto changed = [change = std::forward<Change>(change)](std::string& text) {
@@ -42,7 +42,7 @@ CLI::Option* transform(CLI::Option* option, Change&& change) {
 // An unset shell variable must not silently mean the default.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_name() == kCommand) continue;  // its words are not ours
+    if (option->get_name() == kCommand) continue;  // its words belong to another program
     for (const std::string& value : option->results()) {
       if (value.empty()) throw CLI::ValidationError(option->get_name(), "the value is empty");
     }
@@ -50,7 +50,7 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) refuse_empty_values(*verb);
 }
 
-// The verb that was given last, and the words that lead to it. Groups of options have no name.
+// The last verb that was given, and the words that lead to it. Groups of options have no name.
 struct Given {
   const CLI::App* verb;
   std::string above;  // "gpuyard lease"
@@ -77,7 +77,7 @@ void add_options(const CLI::App& app, std::vector<std::string>& names) {
   }
 }
 
-// What may stand where a word does that is not known.
+// Returns the words that may stand in the place of an unknown word.
 std::vector<std::string> known_words(const CLI::App& verb, bool option) {
   std::vector<std::string> names;
   if (option) add_options(verb, names);
@@ -88,7 +88,7 @@ std::vector<std::string> known_words(const CLI::App& verb, bool option) {
   return names;
 }
 
-// Why a word was left over, and which one may have been meant.
+// Says why a word is not known, and which one may be meant.
 std::string said_of(const CLI::App& program, std::string word) {
   const Given given = given_verb(program);
   const bool option = word.starts_with('-');
@@ -106,7 +106,7 @@ std::string said_of(const CLI::App& program, std::string word) {
   return meant.empty() ? text : fmt::format("{}; did you mean {}?", text, meant);
 }
 
-// Of the verb that was given last: CLI11's own line.
+// Returns CLI11's usage line for the last verb that was given.
 std::string usage_of(const CLI::App& program) {
   const Given given = given_verb(program);
   const std::string help = given.verb->help(given.above);
@@ -280,7 +280,7 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
     app_->parse(std::move(words));
     refuse_empty_values(*app_);
   } catch (const CLI::ParseError& error) {
-    // Help is an answer (stdout, 0); everything else is the user's mistake (stderr, 2).
+    // Help is an answer (stdout, 0). Everything else is the user's mistake (stderr, 2).
     const auto unknown = app_->remaining(true);
     if (error.get_exit_code() == 0 || unknown.empty()) {
       return app_->exit(error) == 0 ? 0 : exit_code_of(Errc::invalid);

@@ -1,5 +1,5 @@
-// How a verb declares its options: their names, help and rules. Only options.cpp knows CLI11, which
-// reads the command line and costs seconds in each file that includes it.
+// Declares a verb's options: their names, help and rules. Only options.cpp knows CLI11, which reads
+// the command line and costs seconds in each file that includes it.
 #pragma once
 
 #include <functional>
@@ -26,16 +26,16 @@ struct EnumWord {
   Enum value;
 };
 
-// A flag, an option or a positional, and the rules for it. A handle: copies mean the same option,
-// as long as its Program lives.
+// A flag, an option or a positional, and its rules. A handle: copies mean the same option, as long
+// as its Program lives.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
-  Option type_name(const char* name) const;  // what the help calls its value
+  Option type_name(const char* name) const;  // the help's name for its value
   Option needs(Option other) const;
-  Option excludes(Option other) const;  // and the other excludes this one
+  Option excludes(Option other) const;  // works both ways
 
   Option range(int least, int most) const;
   Option range(double least, double most) const;
@@ -45,7 +45,7 @@ class Option {
 
   Option word(const char* word, int means) const;
   Option unit(const char* unit) const;  // is added to the value
-  // Beside its own field.
+  // Sets a field beside the option's own.
   template <class Enum>
   Option sets(Enum& field, std::type_identity_t<Enum> value) const {
     return calls([&field, value = std::move(value)] { field = value; });
@@ -57,26 +57,26 @@ class Option {
   CLI::Option* option_;
 };
 
-// What may follow a verb: options and more verbs. A handle, as Option. Every field, and the record
-// it belongs to, outlives the parsing. The help shows all in the order in which they were added.
+// The options and verbs that may follow a verb. A handle, as Option. Every field, and its record,
+// outlives the parsing. The help shows all in the order in which they were added.
 class Options {
  public:
   explicit Options(CLI::App* app) : app_(app) {}
 
   Options verb(const std::string& name, const char* help) const;
-  Options group(const char* heading) const;      // under which the help shows this verb
+  Options group(const char* heading) const;      // the help's heading for this verb
   Options requires_verb() const;                 // one of the verbs below must follow
   Options alternatives(const char* name) const;  // options of which one must be given
   bool given() const;
 
-  // When this verb is given.
+  // Sets the field if this verb is given.
   template <class Enum>
   Options sets(Enum& field, std::type_identity_t<Enum> value) const {
     return calls([&field, value = std::move(value)] { field = value; });
   }
 
-  // `names` is "--long", "-s,--long" or, of a positional, its name alone. Of a vector, a named
-  // option takes one value each time it is given. For the types that options.cpp lists.
+  // `names` is "--long", "-s,--long" or, for a positional, its name alone. A named option with a
+  // vector takes one value each time it is given. For the types that options.cpp lists.
   template <class T>
   Option option(const char* names, T& field, const char* help) const;
   template <class Enum>
@@ -87,20 +87,20 @@ class Options {
     const auto set = [&field](int value) { field = static_cast<Enum>(value); };
     return number_option(names, set, numbers, help);
   }
-  // Words that come with commas or blanks between them, or each with an option of its own: one text
-  // with commas.
+  // Takes words with commas or blanks between them, or each with an option of its own; stores one
+  // text with commas.
   Option list(const char* names, std::string& field, const char* help) const;
-  // Somebody else's command: its words are taken as they are.
+  // Takes another program's command: its words are kept as they are.
   Option command(std::vector<std::string>& words, const char* help) const;
 
   Option flag(const char* names, bool& field, const char* help) const;
-  // One that sets another field than its own.
+  // Adds a flag that sets a field to `value`.
   template <class T>
   Option flag(const char* names, T& field, std::type_identity_t<T> value, const char* help) const {
     return calling_flag(names, [&field, value = std::move(value)] { field = value; }, help);
   }
 
-  Option find(const char* name) const;  // one that was added
+  Option find(const char* name) const;  // an option that was added
 
  private:
   Options calls(std::function<void()> then) const;
@@ -112,7 +112,7 @@ class Options {
   CLI::App* app_;
 };
 
-// The program and all that may follow it.
+// The program and all verbs and options that may follow it.
 class Program {
  public:
   Program(const char* name, const char* help);
@@ -122,8 +122,8 @@ class Program {
 
   Options options() const;
 
-  // Fills the fields. An exit code where there is nothing more to do: help or what is wrong was
-  // printed.
+  // Fills the fields. Returns an exit code if there is nothing more to do, after printing help or
+  // an error.
   std::optional<int> parse(int argc, const char* const* argv);
 
   CompletableVerb words() const;

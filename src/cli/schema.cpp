@@ -26,7 +26,7 @@ namespace {
 struct Schema {
   std::string_view name;
   std::string_view describes;
-  const json::Shape* shape;  // null for the configuration, which is a table of its own
+  const json::Shape* shape;  // null for the configuration, which has a table of its own
 };
 
 constexpr std::array kSchemas = {

@@ -109,7 +109,7 @@ constexpr std::array kAllUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
 using Units = std::span<const UnitOfTime>;
 constexpr Units kWithoutDays = Units(kAllUnits).first(kAllUnits.size() - 1);
 
-// `what` says what would be right, where it is no time or not from `shortest` to `longest`.
+// `what` begins the error for a text that is no time, or not from `shortest` to `longest`.
 Result<Duration> time_within(std::string_view text, Units units, Duration shortest,
                              Duration longest, std::string_view what) {
   std::string_view name = text;
@@ -117,7 +117,7 @@ Result<Duration> time_within(std::string_view text, Units units, Duration shorte
   const auto unit = std::ranges::find(units, name, &UnitOfTime::name);
   const bool known = value && unit != units.end();
   const double seconds = known ? *value * unit->seconds : NAN;
-  // Written so that not-a-number is refused.
+  // The condition also refuses not-a-number.
   if (seconds >= to_seconds(shortest) && seconds <= to_seconds(longest)) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   }

@@ -19,39 +19,39 @@ Option add_color(Options verb, ColorWish& wish);
 Option add_socket(Options verb, std::string& socket);
 Option add_simulate(Options verb, std::optional<int>& gpus);
 Option add_model(Options verb, std::string& model);
-// Of a verb that shows what the daemon says: --socket, --json and --color.
+// Adds what verbs have that show the daemon's answer: --socket, --json and --color.
 void add_showing(Options verb, std::string& socket, bool& json, ColorWish& wish);
 void add_source(Options verb, SourceFlags& flags);
 
-// Where in the recording `file` to begin, and how fast it is played.
+// Adds options for where in the recording `file` to begin, and how fast to play it.
 void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
                   double& speed, Option file);
 
-// Which GPUs a lease is to have.
+// Adds the options for the GPUs of a lease.
 void add_filters(Options verb, LeaseFilters& wanted);
-// Which GPUs, as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses with
-// commas or blanks.
+// Adds the GPUs as arguments and as --gpus, or as --gpus alone: indexes, UUIDs or PCI addresses
+// with commas or blanks.
 Option add_gpus(Options verb, std::string& gpus, const char* help);
 Option add_gpus_option(Options verb, std::string& gpus, const char* help);
 Option add_note(Options verb, std::string& note);
 
-// Words that the user gave in one text.
+// Helpers for text that the user gave.
 
-// The parts between the separators, without blanks around them. An empty text has one empty part.
+// Returns the parts between separators, trimmed of blanks. An empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
-// Those of several texts, with commas.
+// Returns the parts of several texts with commas.
 std::vector<std::string> split_all(const std::vector<std::string>& texts);
 
-// Nothing, where it is empty.
+// Empty if the text is empty.
 std::optional<std::string> if_given(const std::string& text);
 
-// "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
+// Reads "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
 // kShortestInterval..kLongestInterval.
 inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kLongestInterval = std::chrono::hours(24);
 Result<Duration> parse_interval(std::string_view text);
 
-// How long something is to last: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
+// Reads how long something lasts: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
 // outside of kShortestLifetime..kLongestLifetime.
 inline constexpr Duration kShortestLifetime = std::chrono::seconds(1);
 inline constexpr Duration kLongestLifetime = std::chrono::days(365);

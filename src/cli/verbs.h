@@ -1,5 +1,5 @@
-// The verbs of the command line with what the user said to each. One file declares a verb's options
-// and runs it; exit codes are those of exit_code_of().
+// The verbs of the command line, each with what the user said. One file declares a verb's options
+// and runs it. The exit codes are those of exit_code_of().
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ struct ServeVerb {
   std::string log_level;
   std::optional<int> simulate;
   std::string model = "h100";  // of the simulated GPUs
-  std::string scenario;        // of those too
+  std::string scenario;        // of the simulated GPUs, too
   bool greet = false;
-  std::string replay;  // a recording instead of GPUs
+  std::string replay;  // a recording to serve instead of GPUs
   std::string replay_from = "0s";
   double replay_speed = 1;
 };
 
-// Where a reading verb gets its answers.
+// The source of a verb's answers.
 struct SourceFlags {
   std::string socket;
   bool local = false;
   std::string nvml;
   std::optional<int> simulate;
-  std::optional<recording::Replay> replay = {};  // of `gpuyard replay` alone
+  std::optional<recording::Replay> replay = {};  // only of `gpuyard replay`
 };
 
 struct DevicesVerb {
@@ -56,7 +56,7 @@ struct WatchVerb {
   std::string gpus;
   ColorWish color = ColorWish::automatic;
   std::string interval = "1s";
-  std::uint64_t count = 0;  // 0: until it is ended
+  std::uint64_t count = 0;  // 0: until a signal ends it
   std::vector<std::string> fields;
 };
 
@@ -64,7 +64,7 @@ struct RecordVerb {
   SourceFlags source;
   std::string file;  // "-": stdout
   std::string interval = "1s";
-  std::string length;  // empty: until it is ended
+  std::string length;  // empty: until a signal ends it
   bool force = false;
 };
 
@@ -80,7 +80,7 @@ struct EventsVerb {
   SourceFlags source;
   bool json = false;
   bool follow = false;
-  std::string since;  // empty: all that the daemon knows
+  std::string since;  // empty: all events that the daemon knows
   std::string gpus;
   ColorWish color = ColorWish::automatic;
 };
@@ -116,7 +116,7 @@ struct ProcessesVerb {
   SourceFlags source;
   bool json = false;
   std::string gpus;  // empty: all
-  std::string user;  // a name or a number; empty: everybody's
+  std::string user;  // a name or a number; empty: every user
   ColorWish color = ColorWish::automatic;
 };
 
@@ -125,15 +125,15 @@ struct EnergyVerb {
   bool json = false;
   std::string gpus;                  // empty: those that the command can see
   std::string report;                // a file for JSON; "-": stdout; empty: none
-  std::vector<std::string> command;  // empty: the books
+  std::vector<std::string> command;  // empty: show the daemon's counts
 };
 
-// What should be of the GPUs; where nothing is to be changed, what is set of them.
+// The change that the user wants of GPUs; without one, the verb shows their settings.
 struct ControlVerb {
   enum class Subject { power, clocks, persistence, compute_mode, ecc, reset, restore };
   Subject subject = Subject::power;
   std::string socket;
-  std::string gpus;           // empty: all, where nothing is changed
+  std::string gpus;           // empty: all, if the verb only shows
   std::string value;          // watts, on or off, a compute mode
   std::string gpu_clocks;     // "MIN,MAX" or one for both
   std::string memory_clocks;  // the same
@@ -165,7 +165,7 @@ struct OperationsVerb {
   ColorWish color = ColorWish::automatic;
 };
 
-// Which GPUs somebody wants, and for how long he would wait for them.
+// The GPUs that a user wants, and how long the claim may wait for them.
 struct LeaseFilters {
   std::int64_t gpus = 1;
   std::string min_free;  // "20G"
@@ -391,8 +391,8 @@ int run(const SchemaVerb&);
 int run(const CompletionVerb&);
 int run(const SimVerb&);
 
-// Each adds its verb and the options of it to the program. What the user says is written into the
-// verb's record, which outlives the parsing.
+// Each function adds its verb and the verb's options to the program. Parsing writes into the verb's
+// record, which must outlive it.
 Options add_serve(Options program, ServeVerb&);
 Options add_devices(Options program, DevicesVerb&);
 Options add_watch(Options program, WatchVerb&);

@@ -31,7 +31,7 @@ AlertCaps::Caps AlertCaps::claimed(const DeviceId& gpu) const {
 void AlertCaps::look(const Snapshot& snapshot) {
   if (!board_.looking() || !control_.policy().enabled) return;
   const Owed owed = owed_now(snapshot);
-  // Who wants something else now has not failed with it yet.
+  // A limit with a new value has not failed yet.
   std::erase_if(patience_, [&](const auto& one) {
     const auto now = owed.find(one.first);
     return now == owed.end() || now->second != one.second.owed;

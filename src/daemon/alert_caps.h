@@ -1,5 +1,5 @@
-// Holds the power limits that alerts ask for, and gives them up when the alerts are over: looks
-// through what is claimed, instead of remembering what is owed.
+// Sets the power limits that alerts ask for, and lifts them when the alerts are over. Derives what
+// is to be lifted from the claims that are set, not from memory.
 #pragma once
 
 #include <map>
@@ -18,23 +18,23 @@ namespace gpuyard::daemon {
 
 class AlertCaps {
  public:
-  // What could not be set is tried again after this, and after twice as long each time.
+  // How long after a failure a limit is set again; the wait doubles each time, up to kLongest.
   static constexpr Duration kAgain = std::chrono::seconds(10);
   static constexpr Duration kLongest = std::chrono::minutes(10);
 
-  // These outlive it.
+  // The references outlive it.
   AlertCaps(Loop& loop, control::Control& control, const andon::Board& board)
       : loop_(loop), control_(control), board_(board) {}
   AlertCaps(const AlertCaps&) = delete;
   AlertCaps& operator=(const AlertCaps&) = delete;
 
-  // At each reading, once the alerts are known.
+  // Called at each reading, once the alerts are known.
   void look(const Snapshot&);
 
  private:
-  using Key = std::pair<DeviceId, std::string>;      // and the owner
+  using Key = std::pair<DeviceId, std::string>;      // the GPU and the owner
   using Caps = std::map<std::string, std::int64_t>;  // milliwatts, by owner
-  using Cap = std::optional<std::int64_t>;           // milliwatts; nothing: it is to be lifted
+  using Cap = std::optional<std::int64_t>;           // milliwatts; empty: the limit is to be lifted
   using Owed = std::map<Key, Cap>;
   struct Patience {
     Cap owed;

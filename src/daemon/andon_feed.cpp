@@ -19,7 +19,7 @@ std::string own_name() {
   return name.empty() ? "localhost" : name;
 }
 
-// Nothing where it cannot be told.
+// Returns nothing if it cannot be told.
 std::optional<double> free_percent(const std::string& directory) {
   struct statvfs disk{};
   if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;
@@ -69,7 +69,7 @@ Result<void> AndonFeed::replace(AlertsFile file) {
   return {};
 }
 
-// The command of a rule that goes is run once more, when its alert is over.
+// The command of a dropped rule still runs once more, when its alert is over.
 std::vector<notify::SinkConfig> AndonFeed::owing(const AlertsFile& next) const {
   std::vector<notify::SinkConfig> some;
   for (const notify::SinkConfig& sink : file_.sinks) {
@@ -98,7 +98,7 @@ void AndonFeed::on_snapshot(const Snapshot& snapshot) {
 
 std::map<DeviceId, andon::LeaseFacts> AndonFeed::lease_facts(const Snapshot& snapshot) const {
   std::map<DeviceId, andon::LeaseFacts> facts;
-  // Who never leased a GPU here has no squatters, only users.
+  // Where no GPU was ever leased, there are no squatters, only users.
   if (leases_.closed() || leases_.last_fence() == 0) return facts;
   const auto& outside = leases_.gpus().outside();
   for (const DeviceState& device : snapshot.devices) {
@@ -115,7 +115,8 @@ void AndonFeed::note_node(andon::Signals& node) {
   double longest = 0;
   std::map<std::string, TimePoint> failing;
   for (const notify::SinkFigures& one : outlets_.figures()) {
-    if (!one.failing_since || one.queued == 0) continue;  // what was refused is told by its own log
+    // The sink's own log tells of refused messages.
+    if (!one.failing_since || one.queued == 0) continue;
     const auto since = failing_.try_emplace(one.name, loop_.now()).first->second;
     failing.emplace(one.name, since);
     longest = std::max(longest, std::chrono::duration<double>(loop_.now() - since).count());
@@ -181,13 +182,13 @@ void AndonFeed::send(const andon::Outgoing& words) {
   outlets_.send(words.sink, *std::move(notice));
 }
 
-// Delivered, or why it never will be.
+// Called when a message is delivered; `why` says why it never will be.
 void AndonFeed::on_over(const std::string& id, std::optional<std::string> why) {
   if (!tests_.heard(id, std::move(why))) board_.delivered(id);
 }
 
-// Acknowledged and silenced ones, too, if they were told: whoever is not told again thinks that it
-// is over.
+// Includes acknowledged and silenced alerts, if they were told: a receiver that is not told again
+// thinks that the alert is over.
 void AndonFeed::tell_what_fires() {
   std::vector<notify::StillFiring> firing;
   for (const andon::Alert& alert : board_.engine().firing()) {
@@ -220,7 +221,7 @@ std::vector<protocol::Sink> AndonFeed::sinks() const {
 
 void AndonFeed::test(const std::string& sink, const std::string& by, Tested tested) {
   std::vector<std::string> sinks = outlets_.names();
-  if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // that would be done, not told
+  if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // a command would act, not tell
   if (!sink.empty()) {
     if (std::ranges::find(sinks, sink) == sinks.end()) {
       return loop_.post([sink, tested = std::move(tested)] {

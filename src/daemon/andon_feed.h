@@ -1,5 +1,5 @@
-// Joins Andon to what it looks at - telemetry, leases, the disk - and to those whom it tells: the
-// sinks, and the state.db that remembers what they are still to be told.
+// Joins Andon to what it looks at (telemetry, leases, the disk), to the sinks that it tells, and to
+// state.db, which keeps the messages that are still to be sent.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,13 @@
 
 namespace gpuyard::daemon {
 
-// Tests of sinks that somebody waits for.
+// Tests of sinks that a client waits for.
 
 class SinkTests {
  public:
   static constexpr std::size_t kMost = 16;  // at a time
 
-  // These outlive it.
+  // The references outlive it.
   SinkTests(Loop& loop, notify::Outlets& outlets) : loop_(loop), outlets_(outlets) {}
   SinkTests(const SinkTests&) = delete;
   SinkTests& operator=(const SinkTests&) = delete;
@@ -36,13 +36,13 @@ class SinkTests {
   // protocol::kSinkTestPatience has passed.
   void begin(const std::vector<std::string>& sinks,
              const std::function<notify::Notice(std::string id)>& notice, api::AlertSinks::Tested);
-  // Whether that notice was a test.
+  // Records the end of a delivery. Returns whether it was a test's.
   bool heard(const std::string& id, std::optional<std::string> why);
 
  private:
   struct Test {
     std::vector<protocol::SinkTest> sinks;
-    std::map<std::string, std::size_t> open;  // ids, and the place of their sink
+    std::map<std::string, std::size_t> open;  // ids, and the index of their sink
     TimePoint began;
     api::AlertSinks::Tested tested;
     Subscription deadline;
@@ -60,19 +60,19 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
  public:
   static constexpr Duration kDiskLook = std::chrono::seconds(30);
 
-  // These outlive it. `query`: may wait for a disk.
+  // The references outlive it. `query` is a worker that may wait for a disk.
   AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
             std::string state_directory, AlertsFile);
 
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_snapshot(const Snapshot&);
-  // Errors: invalid, and nothing is changed.
+  // Replaces rules and sinks. Errc::invalid: nothing is changed.
   Result<void> replace(AlertsFile);
 
   andon::Board& board() { return board_; }
   const andon::Board& board() const { return board_; }
-  // How long looking at all rules took, each time.
+  // The duration of each evaluation of all rules.
   const Histogram& cost() const { return cost_; }
 
   std::vector<protocol::Sink> sinks() const override;
@@ -90,7 +90,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   void note_node(andon::Signals&);
   void look_at_disk();
   void tell_what_fires();
-  // Sinks that are to go, and have still to tell an end.
+  // Returns the sinks that `next` drops but that still have to be told of an end.
   std::vector<notify::SinkConfig> owing(const AlertsFile& next) const;
 
   Loop& loop_;
@@ -108,7 +108,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   andon::FactBook facts_;
   Histogram cost_;
   std::optional<double> disk_free_percent_;
-  std::map<std::string, TimePoint> failing_;  // sinks, since when as we saw it
+  std::map<std::string, TimePoint> failing_;  // failing sinks, since when we have seen it
   bool told_firing_ = false;
   Subscription disk_timer_;
   Lifetime here_;

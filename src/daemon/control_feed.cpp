@@ -57,7 +57,7 @@ ControlFeed::ControlFeed(Loop& loop, driver::HostClient& host,
       books_(loop, state),
       control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {}
 
-// Simulated GPUs are reset by their own command, unless somebody configured another.
+// Simulated GPUs are reset by their own command, unless the user configured another.
 std::vector<std::string> ControlFeed::reset_command() const {
   const bool simulated = telemetry_.latest()->driver.info.simulated;
   if (!simulated || config_.reset_command != config::Config::Control{}.reset_command) {
@@ -78,7 +78,7 @@ Result<void> ControlFeed::may_reset(const DeviceInfo& gpu) {
   const auto& list = device->sample.processes();
   const auto* processes = list ? list->processes() : nullptr;
   if (processes == nullptr) {
-    // A GPU that is lost tells no processes, and a reset may be what it needs.
+    // A lost GPU tells no processes, and a reset may be what it needs.
     if (device->condition != DeviceCondition::responsive) return {};
     return Error{Errc::unavailable,
                  fmt::format("it cannot be told now whether processes use GPU {}", gpu.index)};
@@ -105,7 +105,7 @@ void ControlFeed::run_reset_command(const DeviceInfo& gpu, const Done& done) {
     log::warning("GPU {}: the reset command {}", gpu.index, outcome.text());
     const Result<void> result =
         outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
-    // Whoever asked for it may go on with a GPU that is there.
+    // The caller may go on once the GPU is there again.
     reset_done_ = [done, result] { done(result); };
     back_deadline_ = loop_.call_after(driver::HostClient::kHelloDeadline, [this] { end_reset(); });
     host_.resume();

@@ -1,5 +1,5 @@
-// Joins control to the driver-host, which obeys it, to telemetry, which knows who uses a GPU, and
-// to state.db, which keeps its journal.
+// Joins control to the driver-host, which carries out its commands, to telemetry, which knows who
+// uses a GPU, and to state.db, which keeps its journal.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace gpuyard::daemon {
 
 class ControlFeed final : private control::Commander {
  public:
-  // These outlive the feed.
+  // The references outlive the feed.
   ControlFeed(Loop&, driver::HostClient&, const telemetry::Telemetry&, store::StateStore&,
               const config::Config&, std::string epoch);
 
@@ -41,13 +41,13 @@ class ControlFeed final : private control::Commander {
   store::ControlDb books_;
   control::Control control_;
   std::optional<CommandRun> resetting_;
-  std::function<void()> reset_done_;  // to be told when the GPUs are back
+  std::function<void()> reset_done_;  // called when the GPUs are back
   Subscription back_deadline_;
 };
 
-// What went wrong with changes of settings that nobody waits for.
+// Errors of changes of settings that no client waits for.
 
-// Of the request as a whole, or of the first GPU where it failed.
+// Returns the error of the request as a whole, or of the first GPU where it failed.
 inline std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
   if (!changes) return changes.error();
   for (const control::Change& change : *changes) {

@@ -59,12 +59,12 @@ void LeaseUseFeed::on_snapshot(const Snapshot& snapshot) {
   if (!book_.is_open() && snapshot.driver.initialised && !leases_.closed()) open(snapshot);
 }
 
-// What leases in containers use is their owner's.
+// The use of leases in containers counts for the user who owns the container.
 usage::Holding LeaseUseFeed::holding_of(const Lease& lease) const {
   return {lease.id, leases_.person(lease.uid), lease.gpus, lease.granted, lease.fence};
 }
 
-// Whose use is to be known from the start, all of leases that had GPUs at some time.
+// Opens the book with all leases that ever had GPUs, so that their use is known from the start.
 void LeaseUseFeed::open(const Snapshot& snapshot) {
   using std::chrono::days;
   usage::UseBook::Found found;
@@ -83,7 +83,7 @@ void LeaseUseFeed::open(const Snapshot& snapshot) {
 }
 
 void LeaseUseFeed::on_lease(const Lease& now, State before) {
-  // Between two syncs of the disk a lease may come and go.
+  // A lease may begin and end between two syncs of the disk.
   const bool begun = now.granted_wall && before == State::waiting;
   if (begun) book_.begin(holding_of(now));
   if (now.state == State::ended && (begun || lease::has_gpus(before)))

@@ -1,4 +1,4 @@
-// Joins energy to telemetry, which reads for it, and to state.db, which keeps its books.
+// Joins energy to telemetry, which reads the counters, and to state.db, which keeps its books.
 #pragma once
 
 #include "energy/meter.h"
@@ -12,7 +12,7 @@ namespace gpuyard::daemon {
 
 class EnergyFeed final : private energy::FreshReads {
  public:
-  // These outlive the feed.
+  // The references outlive the feed.
   EnergyFeed(Loop&, telemetry::Telemetry&, store::StateStore&);
 
   energy::Meter& meter() { return meter_; }
@@ -25,19 +25,19 @@ class EnergyFeed final : private energy::FreshReads {
   energy::Meter meter_;
 };
 
-// Joins what is used under leases to who counts it: telemetry, which reads the GPUs, the ledger of
-// energy, and usage.db, which keeps the books.
+// Joins the use of GPUs under leases to telemetry, which reads the GPUs, to the ledger of energy,
+// and to usage.db, which keeps the books.
 
 class LeaseUseFeed final : private usage::UseReads {
  public:
-  // These outlive the feed.
+  // The references outlive the feed.
   LeaseUseFeed(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
                const lease::Leases&);
 
   usage::UseBook& book() { return book_; }
-  // After the meter has had it.
+  // Called after the meter has had the snapshot.
   void on_snapshot(const Snapshot&);
-  // Of Leases::on_change().
+  // Called for each change that Leases::on_change() tells.
   void on_lease(const lease::Lease& now, lease::State before);
 
  private:

@@ -108,8 +108,8 @@ bool was_read(const DeviceState& device, Metric metric) {
   return reading->missing() == nullptr || reading->missing()->reason != MissingReason::not_ready;
 }
 
-// An unhealthy GPU is withheld whatever makes it so, its temperature too: that is what the word
-// means. Who holds it keeps it; and it comes back with the verdict.
+// An unhealthy GPU is withheld whatever the cause, its temperature included: that is what the word
+// means. Its holder keeps it, and it is handed out again when the verdict changes.
 lease::Withholding withholding_of(const DeviceState& device) {
   if (is_lost(device)) return {"lost", "lost: " + device.why};
   if (device.condition != DeviceCondition::responsive) {
@@ -177,7 +177,7 @@ void each_holding(const control::Control& control, const DeviceId& gpu, Told tol
 
 }  // namespace
 
-// Owners of claims whose lease is not held any more.
+// Returns the owners of claims whose lease is not held any more.
 std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
   std::set<std::string> found;
   each_holding(control_, gpu, [&](const control::Holding& holding) {
@@ -191,7 +191,7 @@ std::set<std::string> LeaseSettings::orphans(const DeviceId& gpu) const {
   return found;
 }
 
-// Control that is switched off puts nothing back, and a drain does not wait for it.
+// If control is switched off, it restores nothing, and a drain does not wait for it.
 std::optional<std::string> LeaseSettings::left(const lease::Lease& lease) const {
   if (!control_.policy().enabled) return std::nullopt;
   if (!control_.loaded()) return "what was set of its GPUs is not read yet";

@@ -23,21 +23,22 @@
 
 namespace gpuyard::daemon {
 
-// Puts back what was set with a lease when that lease is over, whatever came between: looks through
-// what is set, instead of remembering what is owed.
+// Restores what was set with a lease when that lease is over, even after a crash. Derives what is
+// to be restored from the settings in force, not from memory.
 
 class LeaseSettings {
  public:
-  // What could not be put back is tried again after this.
+  // How long after a failure settings are restored again.
   static constexpr Duration kAgain = std::chrono::seconds(10);
 
-  // These outlive it.
+  // The references outlive it.
   LeaseSettings(Loop& loop, control::Control& control, const lease::Leases& leases)
       : loop_(loop), control_(control), leases_(leases) {}
 
-  // Some lease may be over. Cheap: at each reading.
+  // Restores the settings of leases that are over. Cheap: called at each reading.
   void look();
-  // What is still set of the GPUs of a lease that drains, for people; nothing: all is put back.
+  // Returns what is still set of the GPUs of a draining lease, for people; nothing: all is
+  // restored.
   std::optional<std::string> left(const lease::Lease&) const;
 
  private:
@@ -54,17 +55,17 @@ class LeaseSettings {
 
 class LeaseFeed {
  public:
-  // These outlive the feed. `recorded`: the driver's lists are a recording's.
+  // The references outlive the feed. `recorded`: the driver's lists come from a recording.
   LeaseFeed(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
             store::StateStore&, const config::Config&, const processes::SubordinateUids&,
             bool recorded);
 
   lease::Leases& leases() { return leases_; }
   void start() { leases_.start(); }
-  // `quarantined`: why a GPU gets no new work, though it is fit; "" if it does.
+  // Returns why a GPU that is fit gets no new work, or "" if it does.
   using Quarantined = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const Quarantined& quarantined);
-  // One listener, told after the settings of the lease were looked at.
+  // One listener, told of a change after the settings of the lease were looked at.
   void on_change(std::function<void(const lease::Lease& now, lease::State before)> told) {
     told_ = std::move(told);
   }
@@ -83,14 +84,14 @@ class LeaseFeed {
   TimePoint newest_list_{};
 };
 
-// The GPUs of a snapshot, as leasing sees them: which may be handed out, and where they stand.
+// The GPUs of a snapshot, as leasing sees them: which may be handed out, and how they are linked.
 
-// One for each GPU of the snapshot, in its order. A GPU that may not be handed out says why, as a
-// word: lost, unresponsive, unhealthy or mig_enabled.
+// Returns one for each GPU of the snapshot, in its order. A GPU that may not be handed out has the
+// reason as a word: lost, unresponsive, unhealthy or mig_enabled.
 std::vector<lease::PoolGpu> pool_gpus(const Snapshot&);
 
-// The memory of processes that only draw, as far as it is known, and as a screen needs it: more is
-// somebody who computes with the means of drawing.
+// Returns the memory of processes that only draw, as far as it is known, up to what a screen needs.
+// More than that means a process that computes with a drawing API.
 std::int64_t drawing_bytes(const DeviceState&);
 
 }  // namespace gpuyard::daemon

@@ -99,7 +99,7 @@ TEST(PoolGpus, OneThatIsLostWhileItIsReadIsWithheld) {
   EXPECT_EQ(pooled(device).withheld, "lost");
 }
 
-// The driver's files may be closed to us: its processes use it as before.
+// We may lack access to the driver's files, while processes use the GPU as before.
 TEST(PoolGpus, OneThatDoesNotOpenIsNotCalledLost) {
   auto device = gpu();
   device.condition = DeviceCondition::unavailable;

@@ -20,7 +20,8 @@ Result<lease::Identity> identity_of(std::uint32_t pid) {
                          std::make_shared<const UniqueFd>(std::move(who->handle))};
 }
 
-// Why it did not reach those that are there; to one that is gone there is nothing to say.
+// Sends the signal. Returns why it did not reach living processes; a process that is gone is no
+// failure.
 std::vector<std::string> send(const std::vector<lease::Process>& to, int number,
                               std::optional<std::uint32_t> only_of) {
   std::vector<std::string> failures;
@@ -144,7 +145,7 @@ void LeaseObserver::answer(std::uint64_t id, lease::Sight sight) {
   if (!look.empty()) look.mapped().seen(std::move(sight));
 }
 
-// What ends a lease's processes cannot wait for a worker that one of them may hold up.
+// A signal cannot wait for a worker that one of the lease's processes may hold up.
 void LeaseObserver::signal(std::vector<lease::Process> to, int number,
                            std::optional<std::uint32_t> only_of) {
   const auto now = [to = std::move(to), number, only_of] { return send(to, number, only_of); };
@@ -156,7 +157,7 @@ namespace {
 using lease::Seen;
 using processes::Membership;
 
-// Only who computes needs a lease: a display server draws on whatever GPU there is.
+// Only computing needs a lease: a display server draws on whatever GPU there is.
 std::optional<std::vector<GpuProcess>> computing_on(const DeviceState& device) {
   const auto& list = device.sample.processes();
   const auto* processes = list ? list->processes() : nullptr;
@@ -219,7 +220,7 @@ GpuLists lists_in(const Snapshot& snapshot, const std::vector<DeviceId>& gpus, T
     auto& used = lists.used_bytes[gpu];
     const auto device = std::ranges::find_if(
         snapshot.devices, [&](const DeviceState& one) { return one.info.id == gpu; });
-    // Without a driver the newest lists are of when there was one.
+    // While no driver is loaded, the newest lists are outdated.
     if (device == snapshot.devices.end() || !snapshot.driver.initialised) continue;
     const bool answers = device->condition == DeviceCondition::responsive;
     const std::int64_t* const bytes = device->sample.number(Metric::memory_used);

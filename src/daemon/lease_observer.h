@@ -1,5 +1,5 @@
-// What leases ask about processes, answered by the drivers' lists and /proc. Lives on the io thread
-// and reads /proc on a worker; a worker that is stuck there delays an answer, and no more.
+// Answers what leases ask about processes, from the drivers' lists and /proc. Lives on the io
+// thread and reads /proc on a worker. A worker that is stuck there only delays an answer.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace gpuyard::daemon {
 
 class LeaseObserver final : public lease::Observer {
  public:
-  // Then the answer is given without what the worker was asked for.
+  // How long an answer waits for the worker. After that it is given without the worker's part.
   static constexpr Duration kDeadline = std::chrono::seconds(2);
-  // The worker is not asked for more at a time.
+  // How many requests to the worker may be open at a time.
   static constexpr std::size_t kMostAsked = 1024;
 
   // Where processes are looked for.
   struct Places {
     std::string proc_root = std::string(processes::kProcRoot);      // with the driver's numbers
     std::string own_proc_root = std::string(processes::kProcRoot);  // with ours
-    bool recorded = false;  // the drivers' lists are a recording's
+    bool recorded = false;  // the drivers' lists come from a recording
   };
 
-  // These outlive it, and run nothing for it afterwards.
+  // The references outlive it, and run nothing for it afterwards.
   LeaseObserver(Loop&, Worker&, telemetry::Telemetry&, Places);
   LeaseObserver(const LeaseObserver&) = delete;
   LeaseObserver& operator=(const LeaseObserver&) = delete;
@@ -52,7 +52,7 @@ class LeaseObserver final : public lease::Observer {
   void judge(std::uint64_t look, const telemetry::SnapshotPtr& lists);
   void answer(std::uint64_t look, lease::Sight);
   void answer_blindly(std::uint64_t look);
-  // Asks the worker, unless it has too much to do; `heard` may come after the deadline.
+  // Asks the worker, unless it has too much to do; `heard` may be called after the deadline.
   template <class Ask, class Hear>
   bool ask(Ask, Hear heard);
   bool stuck() const;
@@ -61,36 +61,36 @@ class LeaseObserver final : public lease::Observer {
   Worker& worker_;
   telemetry::Telemetry& telemetry_;
   const Places places_;
-  // Touched on the worker's thread alone.
+  // Used on the worker's thread alone.
   std::shared_ptr<processes::EvidenceReader> reader_;
   std::uint64_t next_ = 1;
-  std::map<std::uint64_t, TimePoint> asked_;  // of the worker, since when
+  std::map<std::uint64_t, TimePoint> asked_;  // requests to the worker, since when
   std::map<std::uint64_t, Look> looks_;
   std::map<std::uint64_t, Question> questions_;
 };
 
-// What leases see of processes: the drivers' lists and what /proc says of those in them, put
-// together. Plain values; asks nobody.
+// Builds what leases see of processes from the drivers' lists and from what /proc says of the
+// processes in them. Plain values; asks nobody.
 
-// Of the GPUs that leases ask about.
+// The lists of the GPUs that leases ask about.
 struct GpuLists {
-  TimePoint taken;  // before any of it was asked
-  // Who computes there; nothing: it cannot be told now.
+  TimePoint taken;  // before the first of it was asked
+  // The computing processes; empty: they cannot be told now.
   std::map<DeviceId, std::optional<std::vector<GpuProcess>>> computing = {};
-  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // but for what is drawn
-  processes::Owners::Listed listed = {};                            // all who compute
+  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // drawing excluded
+  processes::Owners::Listed listed = {};                            // all computing processes
 };
 
-// `asked`: when somebody asked for them. A GPU that does not answer now has no list.
+// `asked` is when the lists were asked for. A GPU that does not answer now has no list.
 GpuLists lists_in(const Snapshot&, const std::vector<DeviceId>& gpus, TimePoint asked);
 
 std::vector<processes::Lessee> lessees_of(const std::vector<lease::Suspect>&);
 
-// `lessees` are those of the suspects, and the evidence is theirs.
+// `lessees` and the evidence are those of the suspects.
 lease::Sight sight_of(const GpuLists&, const std::vector<lease::Suspect>&,
                       const std::vector<processes::Lessee>& lessees, const processes::Evidence&);
 
-// When nothing could be looked at: no list is known, and nobody is gone.
+// Returns the sight of a failed look: no list is known, and no process counts as gone.
 lease::Sight blind_sight(const std::vector<lease::Suspect>&, const std::vector<DeviceId>& gpus,
                          TimePoint asked);
 

@@ -20,7 +20,7 @@ using lease::Seen;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// The clock of these tests stands at an hour after the boot.
+// The clock of these tests stands at one hour after the boot.
 constexpr std::uint64_t kStartTicks = 6000;
 class ObserverTest : public ::testing::Test, protected telemetry::Reader {
  protected:
@@ -40,7 +40,7 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
     requests_.push_back(request);
     return true;
   }
-  // What the driver says to all it is asked; each answer may bring another question.
+  // Answers all requests to the driver; each answer may bring another request.
   void answer() {
     while (!requests_.empty()) {
       const ReadRequest request = requests_.back();

@@ -77,7 +77,7 @@ void add_commands(const andon::Rules& rules, std::vector<notify::SinkConfig>& si
   }
 }
 
-// What neither the rules nor the sinks know of each other and of the rest of the configuration.
+// Returns what is wrong between a rule, the sinks and the rest of the configuration.
 std::string fault_of(const andon::Rule& rule, const AlertsFile& alerts,
                      const config::Config& config) {
   if (rule.cap_w && rule.enabled && !config.control.enabled) {
@@ -106,7 +106,7 @@ bool is_sink_of_command(const std::string& sink) {
 Result<AlertsFile> read_alerts(const config::Config& config) {
   AlertsFile alerts{config.alerts.file, andon::built_in_rules(), {}};
   if (!alerts.file.empty()) {
-    // Its rules and sinks run commands.
+    // The file's rules and sinks run commands. Nobody else may write to the file of root's daemon.
     if (auto trusted = check_trusted_by_root(alerts.file); !trusted) {
       return std::move(trusted).error().in("alerts.file");
     }

@@ -1,5 +1,5 @@
-// Reads the configuration and the file of alerts again while the daemon runs: on a worker, so that
-// a disk that hangs stops nothing else.
+// Reads the configuration and the file of alerts again while the daemon runs. It reads on a worker,
+// so that a disk that hangs stops nothing else.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,18 @@
 
 namespace gpuyard::daemon {
 
-// Rules and sinks in force: the built-in ones, and what the administrator's file says. All of it is
-// right, or nothing is taken.
+// The rules and sinks in force: the built-in ones, and those of the administrator's file. If any of
+// it is wrong, nothing is taken.
 
 struct AlertsFile {
-  std::string file;  // "": there is none, and all is built in
+  std::string file;  // "": there is no file, and all is built in
   andon::Rules rules;
-  // The file's; "log" if it has none of that name; and one for each command of a rule, by
-  // sink_of_command().
+  // The sinks of the file; "log" if the file has none of that name; and one for the command of each
+  // rule, named by sink_of_command().
   std::vector<notify::SinkConfig> sinks;
 };
 
-// No sink of the file can be called so.
+// Returns a name that no sink of the file can have.
 std::string sink_of_command(const std::string& rule);
 bool is_sink_of_command(const std::string& sink);
 
@@ -37,20 +37,20 @@ Result<AlertsFile> read_alerts(const config::Config&);
 class Reload {
  public:
   using Reread = std::function<Result<config::Config>()>;
-  // What was read, all of it right.
+  // A configuration and alerts that were read without any error.
   struct Fresh {
     config::Config config;
     AlertsFile alerts;
   };
   using Hear = std::function<void(Result<Fresh>)>;
 
-  // The worker outlives it. `reread` runs there. `control`: as it is until the next start, and what
-  // alerts may do with it.
+  // The worker outlives it. `reread` runs there. `control` is the section in force until the next
+  // start, which decides what alerts may do.
   Reload(Worker&, Reread reread, config::Config::Control control, Hear hear);
   Reload(const Reload&) = delete;
   Reload& operator=(const Reload&) = delete;
 
-  // Told while it reads, it reads once more after that.
+  // Starts to read. If called while it reads, it reads once more after that.
   void begin();
 
  private:

@@ -13,7 +13,7 @@
 namespace gpuyard::daemon {
 namespace {
 
-// A configuration that is read by hand.
+// A configuration that the test reads by hand.
 class ReloadTest : public ::testing::Test {
  protected:
   ReloadTest() { config_->server.socket = "/run/gpuyard.sock"; }

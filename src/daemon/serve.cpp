@@ -23,13 +23,13 @@ namespace {
 
 constexpr unsigned kPrivate = 0700;
 
-// A terminal that is closed takes itself from those who had it, and sends them SIGHUP.
+// When a terminal is closed, its processes lose it and get SIGHUP.
 bool has_terminal() {
   return UniqueFd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).get() >= 0;
 }
 
-// Each connection is a descriptor; the usual soft limit of 1024 is a habit of select(). Returns
-// what it was before, which is what a driver is used to.
+// Each connection is a descriptor; the usual soft limit of 1024 is a habit of select(). Returns the
+// limit before, which is what a driver is used to.
 rlim_t raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RLIM_INFINITY;
@@ -109,7 +109,7 @@ Result<void> check_temperatures(const config::Config::Health& health) {
   return {};
 }
 
-// The addresses and the socket of one server.
+// Checks the addresses and the socket of one server.
 Result<void> check_listeners(const std::string& section, const std::vector<std::string>& listen,
                              const std::string& socket) {
   for (const std::string& text : listen) {
@@ -166,7 +166,7 @@ Result<void> check(const config::Config& config) {
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
-  // SIGXFSZ: a file that may not grow is an error of that write, as a full disk is.
+  // SIGXFSZ: a write over the file size limit fails as it does on a full disk.
   for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
     ::signal(meaningless, SIG_IGN);
   }
@@ -192,13 +192,13 @@ Result<void> serve(const ServeOptions& options) {
 
 namespace {
 
-constexpr rlim_t kForConnections = 2;  // one of so many
+constexpr rlim_t kForConnections = 2;  // divisors of the descriptors
 constexpr rlim_t kForClaims = 4;
-constexpr rlim_t kOfClaim = 2;       // its process, and what watches that
+constexpr rlim_t kOfClaim = 2;       // its process, and what watches the process
 constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
 
-// Where the daemon listens: the socket of the API, the one for leases and that of Zeus among them.
-// Before Linux 6.5 each connection to those keeps a descriptor of its peer too.
+// Returns the number of listeners, with the Unix sockets of the API, of leases and of Zeus. Before
+// Linux 6.5 a Unix socket counts twice, because each connection keeps a descriptor of its peer too.
 std::size_t doors_of(const config::Config& config) {
   constexpr std::size_t kUnixSockets = 3;
   const std::size_t weight = http::knows_peer_process() ? 1 : 2;

@@ -21,48 +21,47 @@ struct ServeOptions {
   config::Config config;
   library::DriverChoice driver;
   std::string version;
-  // The configuration as it is now, for who asks to have it read again; on any thread. Null: it
-  // stays.
+  // Reads the configuration again; called on any thread. Null: the configuration stays.
   std::function<Result<config::Config>()> reread;
-  // Told once: the first snapshot, and the URLs and sockets that listen.
+  // Called once, with the first snapshot and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
 };
 
-// Creates a directory of the daemon's with its parents. Where that is in config's fallback
-// directory in /tmp, Errc::denied if somebody else made that one.
+// Creates a directory of the daemon with its parents. Errc::denied if it is in config's fallback
+// directory in /tmp and another user made that directory.
 inline constexpr unsigned kAnybodyMayEnter = 0755;
 Result<void> make_place(const std::string& directory, unsigned mode, const config::Environment&);
 
-// Binds these addresses and, unless it is empty, the socket, whose directory it makes; `directory`
-// names that in an error. Returns the URLs and the socket.
+// Binds these addresses and, unless it is empty, the socket, whose directory it makes. `directory`
+// names that directory in an error. Returns the URLs and the socket.
 Result<std::vector<std::string>> listen_at(http::Server&, const std::vector<std::string>& listen,
                                            const std::string& socket, std::string_view directory);
 
-// Everything about a configuration that can be checked without starting: addresses, prefix, socket
-// path.
+// Checks everything of a configuration that can be checked without starting: addresses, prefix,
+// socket path.
 Result<void> check(const config::Config&);
 
-// One daemon for each state directory, for as long as the descriptor lives. Errc::conflict names
-// the other's pid.
+// Locks the state directory for one daemon, for as long as the descriptor lives. Errc::conflict
+// names the pid of the other daemon.
 Result<UniqueFd> lock_state(const std::string& directory);
 
-// Runs until SIGTERM or SIGINT; then open connections get half a second. SIGHUP: reads the
-// configuration again, and takes what is live of it or, where anything in it is wrong, nothing; but
-// if it is that our terminal was closed, we end. An
-// error means that it never served. The state directory is locked by the caller.
+// Runs until SIGTERM or SIGINT; then open connections get half a second. SIGHUP reads the
+// configuration again and applies its live keys, or nothing if anything in it is wrong. A SIGHUP
+// because our terminal was closed ends the daemon. An error means that it never served. The caller
+// has locked the state directory.
 Result<void> serve(const ServeOptions&);
 
-// How the descriptors that the daemon may have open are divided: half of them for connections, a
-// quarter for processes that leases wait or are held for; the rest is for files, the driver-host
-// and what else must go on when strangers have all that they may have.
+// Divides the descriptors that the daemon may have open: half of them for connections, a quarter
+// for the processes of waiting and held leases. The rest is for files, the driver-host and whatever
+// else must go on when clients have used up their parts.
 
-// What this process may have open now.
+// Returns how many descriptors this process may have open now.
 rlim_t descriptor_limit();
 
-// Of each server of the daemon.
+// Returns the limits of each server of the daemon.
 http::Limits limits_of(const config::Config&, rlim_t descriptors);
 
-// Claims that wait, of all users together.
+// Returns how many claims may wait, of all users together.
 std::size_t most_waiting_claims(rlim_t descriptors);
 
 }  // namespace gpuyard::daemon

@@ -10,7 +10,7 @@ UserDirectory::UserDirectory(Loop& loop, Worker& worker, processes::UserNames::L
       worker_(worker),
       names_(std::make_shared<processes::UserNames>(std::move(look_up))) {}
 
-// What is known and old is still told, while it is asked for again.
+// An outdated name is still returned, while it is looked up again.
 std::optional<std::string> UserDirectory::name_of(std::uint32_t uid) {
   const auto found = known_.find(uid);
   const bool old = found == known_.end() || found->second.until <= loop_.now();

@@ -1,5 +1,5 @@
-// The names of users as the io thread knows them: asked for beside the loop, because a directory
-// service may be slow, and remembered.
+// The names of users for the io thread: looked up on a worker, because a directory service may be
+// slow, and remembered.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,20 @@ namespace gpuyard::daemon {
 // Lives on the io thread.
 class UserDirectory {
  public:
-  // So many names are known at a time, each for so long; then it is asked for again.
+  // How many names are kept, and for how long; after that they are looked up again.
   static constexpr std::size_t kMost = 1024;
   static constexpr Duration kKept = std::chrono::minutes(10);
-  // Whoever waits for names waits no longer.
+  // How long learn() waits for names.
   static constexpr Duration kPatience = std::chrono::milliseconds(300);
 
-  // These outlive it.
+  // The references outlive it.
   UserDirectory(Loop& loop, Worker& worker,
                 processes::UserNames::LookUp look_up = processes::look_up_user);
 
-  // Nothing: not known by now, or the system has no name for it. Who is not known is soon.
+  // Returns nothing if the name is not known yet, or if the system has none. It looks up an unknown
+  // name.
   std::optional<std::string> name_of(std::uint32_t uid);
-  // Tells once all of them were looked up, or kPatience is over; never inside the call.
+  // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
   void learn(const std::vector<std::uint32_t>& uids, std::function<void()> done);
 
  private:
@@ -49,7 +50,7 @@ class UserDirectory {
   Worker& worker_;
   std::shared_ptr<processes::UserNames> names_;  // the worker's own
   std::map<std::uint32_t, Known> known_;
-  std::set<std::uint32_t> asked_;  // one by one, and not answered yet
+  std::set<std::uint32_t> asked_;  // one by one, not answered yet
   Lifetime here_;
 };
 

@@ -42,7 +42,7 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
           event.text};
 }
 
-// Asked once, before the loop turns: a name service may be slow.
+// Looked up once, before the loop turns: a name service may be slow.
 api::Authority authority_of(const config::Config& config) {
   api::Authority authority(::geteuid());
   authority.lease_socket = config::lease_socket_of(config.server);
@@ -159,11 +159,11 @@ void Yard::show_use() {
 Result<void> Yard::listen() {
   const config::Config::Server& server = options_.config.server;
   server_.allow_hosts(server.allowed_hosts);
-  // Who claims GPUs is bound to a process.
+  // A client that claims GPUs is bound to a process.
   server_.ask_process_of([](const http::Request& request) {
     return request.method == http::Method::post && request.path.starts_with("/api/gpu/leases");
   });
-  // On the socket for leases root may be a container's.
+  // On the socket for leases, root may be a container's.
   server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); },
                    [this](const http::Peer& peer) {
                      return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
@@ -204,7 +204,7 @@ void Yard::start() {
   host_.start();
 }
 
-// The machine's own log tells of its own GPUs, which have the addresses that simulated ones have.
+// The machine's own log tells of its own GPUs. Simulated GPUs have the same addresses.
 void Yard::follow_kernel_log(bool simulated) {
   const std::string& path = options_.config.events.kernel_log;
   const bool of_others = simulated && path == config::Config::Events{}.kernel_log;
@@ -246,7 +246,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
   energy_.meter().on_snapshot(*snapshot);
-  // Before leases: what it quarantines is handed out to nobody from this reading on.
+  // Runs before leases: a GPU that it quarantines is not granted from this reading on.
   andon_.on_snapshot(*snapshot);
   leases_.on_snapshot(*snapshot, [this](const DeviceId& gpu) {
     if (!andon_.board().looking()) return std::string("its alerts are still being read");
@@ -281,7 +281,7 @@ void Yard::stop(std::function<void()> done) {
   energy_.meter().stop();
   leases_.leases().stop();
   use_.book().stop();
-  // Whoever waits for a command hears how it ended before the connections are closed.
+  // A client that waits for a command hears how it ended before the connections are closed.
   control_.control().stop([this, done = std::move(done)] {
     const auto last = [this, done] { server_.shutdown(kFarewell, done); };
     zeus_ ? zeus_->stop(kFarewell, last) : last();

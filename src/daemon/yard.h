@@ -31,7 +31,7 @@
 
 namespace gpuyard::daemon {
 
-// Lives on the io thread. What the rooms say to each other goes through its overrides.
+// Lives on the io thread. The rooms reach each other through its overrides.
 class Yard final : private driver::HostListener, private telemetry::Reader {
  public:
   // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.
@@ -40,7 +40,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   Result<void> listen();
   void start();
   void stop(std::function<void()> done);
-  // Reads the configuration again: what is live of it comes in force, all of it or nothing.
+  // Reads the configuration again, and applies its live keys: all of them or nothing.
   void reload() { reload_.begin(); }
   const std::vector<std::string>& places() const { return places_; }
 
@@ -76,7 +76,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   store::StateStore state_;
   EnergyFeed energy_;
   ControlFeed control_;
-  ThreadWorker lease_looks_;  // which no slow name service holds up
+  ThreadWorker lease_looks_;  // apart, so that no slow name service delays it
   // Asked once, before the loop turns: a name service may be slow.
   const processes::SubordinateUids subordinate_uids_ =
       processes::SubordinateUids::of_this_machine();

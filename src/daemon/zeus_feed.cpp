@@ -15,8 +15,8 @@ http::Limits limits(const config::Config& config) {
   return limits;
 }
 
-// What is wrong with all of it is wrong with each. To reset what this user has not set, and nobody
-// else either, is no error to clients of zeusd: they begin with it.
+// An error of the whole order is an error of each GPU. A reset of what neither this user nor
+// anybody else has set is no error to clients of zeusd: they begin with it.
 std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
                                        const Result<control::Control::Changes>& changes) {
   std::vector<zeus::Outcome> outcomes;
@@ -85,7 +85,7 @@ Result<void> ZeusFeed::enabled() const {
                "control is off: it sets GPUs with [control] enabled = true in the configuration"};
 }
 
-// As on the API's own socket.
+// The same permissions as on the API's own socket.
 Result<void> ZeusFeed::permits(const http::Request& request) {
   protocol::RouteInfo route;
   route.method = http::name_of(request.method);
@@ -100,8 +100,8 @@ Result<void> ZeusFeed::permits(const http::Request& request) {
   return permitted;
 }
 
-// Not beside another owner's value, even where both could live: zeusd's clients take what they set
-// for what is in force. Who comes later by the API may still ask for less.
+// Refused beside another owner's value, even where both could apply: zeusd's clients take what they
+// set for what is in force. A later owner may still ask for less by the API.
 void ZeusFeed::order(zeus::Order order,
                      std::function<void(const std::vector<zeus::Outcome>&)> done) {
   control::Request request;

@@ -1,5 +1,5 @@
 // Joins the facade that speaks zeusd's protocol to telemetry, control and the CPUs' counters, and
-// listens for it: other doors than those of the API, with the same house behind them.
+// listens for it: on other sockets than the API, but on the same state.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace gpuyard::daemon {
 
 class ZeusFeed final : private zeus::Gpus, private zeus::Setter {
  public:
-  // These outlive the feed.
+  // The references outlive the feed.
   ZeusFeed(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
            const api::Authority&, const config::Config&, const processes::SubordinateUids&,
            const std::string& version);

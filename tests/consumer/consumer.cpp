@@ -1,5 +1,5 @@
-// Uses libgpuyard beside an fmt and an SQLite of its own: writes what every GPU reports to a
-// database in memory, and prints what it finds there.
+// Uses libgpuyard beside an fmt and an SQLite of its own: writes every GPU's readings to a database
+// in memory, and prints the rows from there.
 //   consumer fake    a fake fleet of 3
 //   consumer         the GPUs of this machine, or of the simulated world in the environment
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ gpuyard::Result<gpuyard::Monitor> open_monitor(bool fake) {
   return gpuyard::Monitor::open(gpuyard::FakeFleet::with_healthy_gpus(3, 80'000'000'000));
 }
 
-// Sets a GPU of a fake fleet, and prints what reached its driver.
+// Changes a setting of a fake fleet's GPU, and prints the writes that reached its driver.
 void control_a_fake() {
   gpuyard::set_log_sink([](gpuyard::LogLevel, std::string_view line) {
     fmt::print("log: {}\n", line.substr(0, line.find(" [")));

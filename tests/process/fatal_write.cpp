@@ -1,6 +1,6 @@
-// Kills the program it is loaded into, at one certain write to the log of its database: the Nth
-// since the file that FATAL_WRITE names came to be, where N is what that file holds, in decimal.
-// Built and preloaded by test_control_crash.py.
+// Kills the program into which it is loaded, at one write to the log of its database: the Nth since
+// the file that FATAL_WRITE names was created. The file holds N, in decimal. Built and preloaded by
+// test_control_crash.py.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ bool is_log(int fd) {
   return length > kLength && std::memcmp(path + length - kLength, kName, kLength) == 0;
 }
 
-// 0: none yet.
+// Returns N; 0 while the file does not exist.
 long fatal_number() {
   const char* const name = std::getenv("FATAL_WRITE");
   const int file = name != nullptr ? ::open(name, O_RDONLY | O_CLOEXEC) : -1;
@@ -34,7 +34,7 @@ long fatal_number() {
   return got > 0 ? std::strtol(text, nullptr, 10) : 0;
 }
 
-// Only the thread of the database writes there.
+// Needs no lock: only the thread of the database writes to the log.
 void count(int fd) {
   static long seen = 0;
   if (!is_log(fd)) return;

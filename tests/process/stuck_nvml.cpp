@@ -1,5 +1,5 @@
-// A driver whose call gets stuck inside the kernel: the simulated NVML, but one question is asked
-// of a file system first. While that is frozen the thread is in uninterruptible sleep, which
+// A driver with a call that gets stuck inside the kernel: the simulated NVML, but one call first
+// accesses a file system. While that is frozen the thread is in uninterruptible sleep, which
 // neither SIGKILL nor _exit ends. Built by test_stuck_in_kernel.py.
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,3 +1,3 @@
-// Boost.JSON, compiled once: Debian's archive of it is not position independent, so no shared
-// library can be made of it.
+// Boost.JSON, compiled once: Debian's archive of it is not position independent, so it cannot be
+// part of a shared library.
 #include <boost/json/src.hpp>

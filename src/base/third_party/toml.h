@@ -7,11 +7,11 @@
 #define TOML_HEADER_ONLY 0
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// toml++ 3.3 asserts that a table header begins with a key right before it checks so and reports
-// "[=x]".
+// toml++ 3.3 asserts that a table header begins with a key just before it checks this and reports
+// "[=x]" as an error.
 #define TOML_ASSERT(expr) static_assert(true)
-// Its tables of characters call "unreachable" what is simply not in them: asked whether U+00A1 to
-// U+0499 (a letter with an accent, say) is a space, the behaviour was undefined. The answer is no.
+// Its character tables say "unreachable" for characters that are not in them: asking whether U+00A1
+// to U+0499 (an accented letter, for example) is a space was undefined behaviour. The answer is no.
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false

@@ -18,7 +18,7 @@ namespace {
 
 using AlertsAction = AlertsVerb::Action;
 
-constexpr int kUnmet = 7;  // exit code: what was asked for did not come true
+constexpr int kUnmet = 7;  // exit code: a sink's test failed
 
 // Prints the answer as JSON, or as `text` has it.
 template <class Answer, class Text>
@@ -37,7 +37,7 @@ int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   return show(verb, client::call(daemon, protocol::kAlertHistory, query), history_text);
 }
 
-// A silence is of one GPU or of all: several are made one after the other, and shown together.
+// Makes one silence for each GPU, because a silence is of one GPU or of all; shows them together.
 int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol::SilenceWish wish,
                  const std::vector<std::string>& gpus) {
   std::set<std::string> made;

@@ -13,7 +13,7 @@ namespace {
 
 using protocol::Alert;
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 struct AlertColumn {
   enum Drops : int { never, endings, rule_names, since };
 };
@@ -28,7 +28,7 @@ std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
   return gpu->index ? std::to_string(*gpu->index) : printable(gpu->uuid);
 }
 
-// What is special about one that fires.
+// Says what is special about a firing alert.
 std::string standing_text(const Alert& alert) {
   std::vector<std::string> words;
   if (alert.quarantines) words.emplace_back("quarantined");

@@ -9,7 +9,7 @@
 
 namespace gpuyard::cli {
 
-// What fires, each with what to do about it; then what is about to.
+// Returns the firing alerts, each with its advice; then the pending ones.
 std::string alerts_text(const protocol::Alerts&, WallTime now, const Screen&);
 std::string history_text(const protocol::AlertHistory&, WallTime now, const Screen&);
 std::string silences_text(const protocol::Silences&, WallTime now, const Screen&);

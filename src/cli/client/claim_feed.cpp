@@ -17,13 +17,13 @@ using Kind = ClaimNews::Kind;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
 constexpr Duration kLongestRetry = std::chrono::seconds(2);
-// How long the end of this may have to wait for the thread.
+// How long the destructor may have to wait for the thread.
 constexpr Duration kListening = std::chrono::milliseconds(250);
-// A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
+// How long a stream may be silent before the daemon counts as away. It writes every 15 s.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
-// How long a daemon that has just been started, or waits for its disk, may have no answer.
+// How long a daemon that was just started, or waits for its disk, may take to answer first.
 constexpr Duration kFirstAnswer = std::chrono::seconds(30);
-// Of one that is not streamed: how often somebody who waits hears of his place.
+// Without a stream: how often a waiting client hears of its place, in seconds.
 constexpr double kAnswerWithin = 2;
 
 }  // namespace
@@ -36,11 +36,11 @@ http::ClientRequest ClaimFeed::request() const {
   return request;
 }
 
-// Whether it is to be asked again.
+// Whether the daemon is to be asked again after this error.
 bool ClaimFeed::is_patient(const Error& why) const {
   if (!passes(why)) return false;
   if (heard_) return true;
-  // A queue that is full is no daemon that has yet to find its feet; one that is late is there.
+  // Errc::busy is a full queue, not a daemon that starts. A late answer means that one is there.
   const bool slow = why.code == Errc::timed_out || (there_ && why.code != Errc::busy);
   return slow && BootClock::now() - began_ < kFirstAnswer;
 }
@@ -65,7 +65,7 @@ ClaimFeed::~ClaimFeed() {
 std::vector<ClaimNews> ClaimFeed::take() {
   const std::scoped_lock lock(mutex_);
   eventfd_t rung = 0;
-  static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails when it was not rung
+  static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails if the bell was not rung
   return std::exchange(news_, {});
 }
 
@@ -76,7 +76,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
     const bool was_away = away_;
     const auto ended = streamed ? stream(stop) : poll(stop);
     if (ended) return;
-    // All streams may be taken where a claim is not too much.
+    // The daemon may have no stream left and still take the claim.
     if (streamed && !granted_ && ended.error().code == Errc::busy) {
       streamed = false;
       wish_.stream = false;
@@ -86,7 +86,7 @@ void ClaimFeed::follow(const std::stop_token& stop) {
       tell({.kind = Kind::refused, .error = ended.error()});
       return;
     }
-    if (was_away && !away_) retry = kFirstRetry;  // it was back in between
+    if (was_away && !away_) retry = kFirstRetry;  // the daemon was back in between
     if (!std::exchange(away_, true)) tell({.kind = Kind::away, .error = ended.error()});
     pause(stop, retry);
     retry = std::min(2 * retry, kLongestRetry);
@@ -113,7 +113,7 @@ Result<void> ClaimFeed::stream(const std::stop_token& stop) {
   return {};
 }
 
-// One that cannot be read is a newer daemon's: it says nothing of the lease.
+// Drops an alert that cannot be read: it is a newer daemon's and says nothing of the lease.
 void ClaimFeed::take_alert(std::string_view data) {
   auto alert = json::from_json<protocol::Alert>(data, json::UnknownFields::ignore);
   if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
@@ -146,7 +146,7 @@ bool ClaimFeed::changed(protocol::Lease lease) {
   heard_ = true;
   if (std::exchange(away_, false)) tell({.kind = Kind::back});
   if (!asked_.empty() && lease.asked != asked_) {
-    // What has the GPUs of the first is no holder of a second one.
+    // A command that has the GPUs of the first lease does not hold a second one.
     if (granted_) {
       give_up_another();
       return true;
@@ -160,7 +160,7 @@ bool ClaimFeed::changed(protocol::Lease lease) {
   return over;
 }
 
-// Where that fails, the daemon sees by itself that nobody is there for it.
+// If the release fails, the daemon sees by itself that the claim has no client.
 void ClaimFeed::give_up_another() {
   protocol::ReleaseQuery query;
   query.lease = wish_.id.value_or("");
@@ -172,8 +172,8 @@ void ClaimFeed::give_up_another() {
 
 void ClaimFeed::tell(ClaimNews news) {
   const std::scoped_lock lock(mutex_);
-  // Nobody may have taken any for hours, being stopped. Only the newest counts of a lease, and an
-  // interruption that is over is none.
+  // The program may have been stopped for hours without take(). Only the newest state of a lease
+  // counts, and an interruption that is over is not told.
   if (news.kind == Kind::back && !news_.empty() && news_.back().kind == Kind::away) {
     news_.pop_back();
     return;
@@ -189,7 +189,7 @@ void ClaimFeed::tell(ClaimNews news) {
 
 void ClaimFeed::pause(const std::stop_token& stop, Duration duration) {
   std::unique_lock lock(mutex_);
-  // BootClock is none that a condition variable can wait by.
+  // A condition variable cannot wait by BootClock.
   const auto until = std::chrono::steady_clock::now() + duration;
   static_cast<void>(paused_.wait_until(lock, stop, until, [] { return false; }));
 }

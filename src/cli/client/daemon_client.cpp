@@ -70,7 +70,7 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   return error_of(*response);
 }
 
-// {"error": {"code", "message"}} or {"detail": message}; the body itself where it is neither.
+// Reads {"error": {"code", "message"}} or {"detail": message}; else the body is the message.
 Error error_of(const http::ClientResponse& response) {
   Error error{errc_of_status(response.status), response.body};
   const auto document = json::parse(response.body);

@@ -17,18 +17,18 @@ inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
 // Puts `parameters` into the pattern's {fields} and the rest into the query, percent-encoded.
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
-// Sends it and returns the body of a 2xx answer; of another, its error with the daemon's own
-// message.
+// Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
+// daemon's own message.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline);
 
-// What passes when the daemon is there again, or has found its feet: to be asked again.
+// Whether the error passes once the daemon is back or ready: then ask again.
 bool passes(const Error&);
 
-// The error that a refusal stands for, with the daemon's own code and message.
+// Returns the error of a refusal, with the daemon's own code and message.
 Error error_of(const http::ClientResponse&);
 
-// `to` points to a new value of this shape; what a newer daemon says beside it is passed over.
+// `to` points to a new value of this shape. Fields that only a newer daemon knows are ignored.
 Result<void> read_answer(const http::Endpoint&, std::string_view text, const json::Shape&,
                          void* to);
 

@@ -20,7 +20,7 @@ class DaemonMeasuring final : public Measuring {
  public:
   DaemonMeasuring(http::Endpoint daemon, std::string id)
       : daemon_(std::move(daemon)), id_(std::move(id)) {}
-  // One that is not ended would be the daemon's until its time is over.
+  // Without end() the daemon would keep the window until its time is over.
   ~DaemonMeasuring() override {
     if (!id_.empty()) static_cast<void>(end().ok());
   }
@@ -89,7 +89,7 @@ class LocalSource final : public Source {
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
     const auto device = find_device(last_, std::to_string(index));
     if (!device) return device.error();
-    // What this user may not see could not be read either.
+    // Arguments that this user may not see could not be read anyway.
     return protocol::device_processes_of(**device, last_.taken, owners_.get(),
                                          [](const ProcessFacts&) { return true; });
   }
@@ -128,19 +128,19 @@ class LocalSource final : public Source {
   std::unique_ptr<ProcessBook> owners_;
 };
 
-// Where only the system's administrator can put a socket.
+// Whether only the system's administrator can put a socket there.
 bool is_system_place(const std::string& path) {
   return path.starts_with("/run/gpuyard/");
 }
 
-// Whether a daemon that we may believe listens there. Only connecting decides: one that is there
-// and silent is there. In a place that any user could have prepared it must be root's or our own.
+// Whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts as
+// there. In a place that any user could have prepared, it must run as root or as our own user.
 bool daemon_listens(const std::string& path) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
   if (!address) return false;
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::connect(socket.get(), address->get(), address->length) != 0) {
-    return errno == EAGAIN && is_system_place(path);  // its queue is full
+    return errno == EAGAIN && is_system_place(path);  // its queue is full: it is there
   }
   ucred peer{};
   socklen_t size = sizeof(peer);

@@ -1,4 +1,4 @@
-// Where a reading verb gets its answers: the daemon, or the GPUs themselves.
+// The source of a verb's answers: the daemon, or the GPUs themselves.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,10 @@
 
 namespace gpuyard::client {
 
-// Whether the processes are to be looked up, or only counted. Looking up the name of a user may
-// take a while.
+// Whether processes are looked up, or only counted. Looking up a user's name may take a while.
 enum class Owners { not_needed, looked_up };
 
-// GPUs whose energy is being measured, until end() or its own end.
+// Measures the energy of GPUs until end() or the destructor.
 class Measuring {
  public:
   virtual ~Measuring() = default;
@@ -29,19 +28,19 @@ class Measuring {
 class Source {
  public:
   virtual ~Source() = default;
-  // What `wanted` fills is as fresh as the source has it. The local driver is asked for nothing
-  // else (all of it takes it 40 ms and more); a daemon always tells everything, and whose processes
-  // it lists.
+  // Returns what `wanted` fills, as fresh as the source has it. The local driver is asked for
+  // nothing else (everything takes it 40 ms and more). A daemon always tells everything, owners
+  // included.
   virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted, Owners) = 0;
-  // Who uses one of the GPUs in the last snapshot() with owners, with the arguments that this user
-  // may see.
+  // Returns the processes of one GPU of the last snapshot() with owners, with the arguments that
+  // this user may see.
   virtual Result<protocol::DeviceProcesses> processes(std::uint32_t index) = 0;
   virtual Result<protocol::DriverInfo> driver() = 0;
   // Whether the GPUs are simulated.
   virtual Result<bool> simulated() = 0;
-  // What the GPUs used so far. Errc::unavailable: nobody has kept the books.
+  // Returns what the GPUs have used so far. Errc::unavailable: nothing has counted it.
   virtual Result<protocol::EnergyReport> energy() = 0;
-  // Ends before its source does.
+  // The result must end before the source.
   virtual Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish&) = 0;
   // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
   virtual std::string name() const = 0;
@@ -51,14 +50,13 @@ struct SourceOptions {
   std::string socket;                // named by the user: this daemon or an error
   std::vector<std::string> sockets;  // else the first of these that answers
   bool local = false;                // never a daemon
-  library::DriverChoice driver;      // the local one
+  library::DriverChoice driver;      // for the local GPUs
 };
 
-// The first of `sockets` where a daemon listens that we may believe; nothing: none does.
+// Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
 std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
 
-// A daemon that is there but silent for 2 s is an error (timed_out), never a reason to go around
-// it.
+// A daemon that is silent for 2 s is an error (timed_out). The local driver does not replace it.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions&);
 
 }  // namespace gpuyard::client

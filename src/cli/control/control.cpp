@@ -1,5 +1,5 @@
 // gpuyard power, clocks, persistence, compute-mode, ecc, reset and restore: one way to show, to ask
-// and to change. What each of them asks for is control_request.h's.
+// and to change. control_request.h says what each of them asks for.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using protocol::Changes;
 using protocol::Management;
 using Requests = std::vector<ControlRequest>;
 
-// What came of one request, or of asking what would.
+// The result of one request, or of its dry run.
 struct Answer {
   std::string what;
   Changes changes;
@@ -35,7 +35,7 @@ struct Answer {
 
 struct Answers {
   std::vector<Answer> given;
-  std::optional<Error> refused;  // the one after these, as a whole
+  std::optional<Error> refused;  // the next request, refused as a whole
 
   Changes together() const {
     Changes all;
@@ -46,7 +46,7 @@ struct Answers {
     }
     return all;
   }
-  // Calls tell(answer, change) for those that succeeded, or those that did not.
+  // Calls tell(answer, change) for changes that succeeded, or for those that failed.
   template <class Tell>
   void each(bool success, Tell&& tell) const {
     for (const Answer& answer : given) {
@@ -57,7 +57,7 @@ struct Answers {
   }
 };
 
-// The daemon itself waits 2 s for GPUs that do not answer.
+// How long to wait for the settings. The daemon itself waits 2 s for GPUs that do not answer.
 constexpr Duration kLookDeadline = std::chrono::seconds(5);
 
 Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
@@ -85,7 +85,7 @@ int show(const ControlVerb& verb) {
   return 0;
 }
 
-// Stops at the first that is refused as a whole.
+// Makes the requests until the daemon refuses one as a whole.
 Answers ask_all(const Requests& requests, const http::Endpoint& daemon, bool dry_run) {
   Answers answers;
   for (const ControlRequest& request : requests) {
@@ -99,7 +99,7 @@ Answers ask_all(const Requests& requests, const http::Endpoint& daemon, bool dry
   return answers;
 }
 
-// The exit code.
+// Says what failed; returns the exit code.
 int say_errors(const Answers& answers, const http::Endpoint& daemon, const ControlReader& reader) {
   answers.each(false, [&](const Answer& answer, const Change& change) {
     say(result_line(change, answer.what, reader));
@@ -110,7 +110,7 @@ int say_errors(const Answers& answers, const http::Endpoint& daemon, const Contr
 
 using Names = std::map<std::string, std::string>;  // of GPUs, by UUID
 
-// For people only: without them a plan has indexes.
+// The names are only for people: without them a plan has indexes.
 Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   Names names;
   const auto management = management_of(daemon, gpus);
@@ -129,7 +129,7 @@ std::string plan_text(const Answers& answers, const Names& names, const ControlR
   return text;
 }
 
-// Only says what would happen.
+// Says what would happen and changes nothing.
 int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
   const auto reader = ControlReader::of_process();
   const Answers answers = ask_all(requests, daemon, true);
@@ -141,7 +141,7 @@ int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint
   return say_errors(answers, daemon, reader);
 }
 
-// Nothing: somebody said yes. Else the exit code.
+// Asks the user. Empty: the user agreed; else the exit code.
 std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
                               const http::Endpoint& daemon) {
   const auto reader = ControlReader::of_process();
@@ -201,7 +201,7 @@ int run(const ControlVerb& verb) {
   return carry_out(verb, *requests, *daemon);
 }
 
-// gpuyard audit and gpuyard operations: what was asked of the GPUs, by whom, and what came of it.
+// gpuyard audit and gpuyard operations: what was asked of the GPUs, by whom, and the results.
 namespace {
 
 constexpr int kMostAuditLines = 1000;

@@ -12,7 +12,7 @@ struct AddedVerb {
   Option gpus;
 };
 
-// Where a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: there they take commas alone.
+// If a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: such verbs take only commas.
 enum class Followed : bool { by_nothing, by_a_value };
 
 AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
@@ -33,7 +33,8 @@ AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, c
   return {sub, gpus};
 }
 
-// Of what others may want too. Somebody must wait for the end to know whether it was all or none.
+// Flags for changes that others may oppose. Only a client that waits for the end learns whether all
+// of it was done or nothing.
 void add_manner(Options sub, ControlVerb& verb) {
   sub.flag("--force", verb.force, "Also against what others want; for administrators");
   sub.flag("--atomic", verb.atomic, "All of the GPUs or none").excludes(sub.find("--no-wait"));
@@ -46,7 +47,7 @@ Option add_lifetime(Options sub, ControlVerb& verb) {
       .type_name("TIME");
 }
 
-// Those of one value.
+// Adds a verb whose setting has one value.
 Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                     const char* value_name, const char* value_help) {
   const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;

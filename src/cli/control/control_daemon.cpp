@@ -52,7 +52,7 @@ std::string own_name() {
 constexpr std::string_view kJoin = "usermod -aG ";
 constexpr std::string_view kJoiner = " USER";
 
-// The group that a refusal says to join; empty: it is about something else.
+// Returns the group that a refusal tells the user to join; empty if it names none.
 std::string group_to_join(std::string_view message) {
   const std::size_t at = message.find(kJoin);
   const std::size_t end = at == message.npos ? at : message.find(kJoiner, at);
@@ -60,7 +60,7 @@ std::string group_to_join(std::string_view message) {
   return std::string(message.substr(at + kJoin.size(), end - at - kJoin.size()));
 }
 
-// Who was added to the group has it from the next login on, which nobody but this process knows.
+// A user added to a group has it only from the next login on; only this process knows its own.
 std::string advice_on_login(const std::string& name, std::string_view user) {
   const group* const entry = name.empty() ? nullptr : ::getgrnam(name.c_str());
   if (entry == nullptr || has_group(entry->gr_gid) || !lists(*entry, user)) return "";
@@ -83,7 +83,7 @@ int complain_about_control(const Error& error, const http::Endpoint& daemon) {
   switch (error.code) {
     case Errc::unavailable:
       if (init_failure_reason(error) != error.message) return complain_about_source(error);
-      // Of those that answer, only those that nobody answers name the place.
+      // An error of a daemon that did not answer names the daemon's address; others do not.
       return error.message.find(daemon.text()) != std::string::npos ? complain_without_daemon(error)
                                                                     : complain(error);
     case Errc::timed_out:
@@ -110,7 +110,7 @@ namespace {
 
 using protocol::Changes;
 
-// The daemon lets the command that resets run as long as its configuration says.
+// How long to wait for a reset: the longest time that the configuration can give its command.
 constexpr Duration kResetDeadline =
     std::chrono::seconds(config::Config::Control::kLongestReset) + kChangeDeadline;
 constexpr Duration kLookAgain = std::chrono::milliseconds(200);
@@ -162,7 +162,7 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 64;
 
-// A terminal gives a line at a time.
+// Reads once: a terminal gives a whole line.
 std::string answer_from_stdin() {
   std::array<char, kLongestAnswer> line{};
   ssize_t count = 0;
@@ -171,7 +171,7 @@ std::string answer_from_stdin() {
   } while (count < 0 && errno == EINTR);
   std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
-  // Where the input ended there was no Enter to end the line of the question.
+  // At the end of the input no Enter has ended the line of the question.
   if (count <= 0) static_cast<void>(write_all(STDERR_FILENO, "\n").ok());
   return to_lower(answer);
 }

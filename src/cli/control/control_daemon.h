@@ -1,4 +1,4 @@
-// The daemon that changes GPUs, and what to do where it cannot or will not.
+// The daemon that changes GPUs, and advice for when it cannot or refuses.
 #pragma once
 
 #include <string>
@@ -13,30 +13,28 @@
 
 namespace gpuyard::cli {
 
-// Errc::unavailable: none is running.
+// Errc::unavailable: no daemon runs.
 Result<http::Endpoint> control_daemon(const std::string& socket);
 
-// Complains that there is none, with how to start one; returns the exit code.
+// Complains that no daemon runs, and how to start one; returns the exit code.
 int complain_without_daemon(const Error&);
 
-// Complains of what `daemon` answered, or that it did not, with what to do next; returns the exit
-// code.
+// Complains of the daemon's error, or that it did not answer, with advice; returns the exit code.
 int complain_about_control(const Error&, const http::Endpoint& daemon);
 
-// The daemon's refusal with this user's name where it says USER.
+// Puts this user's name into the daemon's refusal where it says USER.
 std::string with_own_name(std::string message, std::string_view user);
 
-// How the daemon is asked for a change: flags that every change has, and how long an answer may
-// take.
+// Requests for a change: the flags that every change has, and the time limit of an answer.
 
 using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::Changes>;
 template <class Wish>
 using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>;
 
-// The daemon itself answers after 20 s, whatever the GPU does.
+// How long to wait for a change. The daemon itself answers after 20 s, whatever the GPU does.
 inline constexpr Duration kChangeDeadline = std::chrono::seconds(30);
 
-// Of a body, or of the parameters of a DELETE.
+// Copies the common flags into a body, or into the parameters of a DELETE.
 template <class Wish>
 void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
   const auto if_true = [](bool flag) { return flag ? std::optional(true) : std::nullopt; };
@@ -58,17 +56,17 @@ ControlRequest ask_for(std::string_view what, const SetRoute<Wish>& route, const
 
 ControlRequest give_up(SettingKind, const RestoreRoute&, const ControlVerb&);
 
-// Waits for the end of the reset itself, which may take longer than the daemon lets anybody wait
-// for an answer.
+// Waits for the end of the reset itself, which may take longer than the daemon's limit for an
+// answer.
 ControlRequest reset_gpu(const ControlVerb&);
 
-// Asking somebody at the terminal before something is changed.
+// Questions to the user before a change.
 
-// Whether somebody would see the question and could answer it: stdin and stderr are a terminal.
+// Whether the user sees a question and can answer it: stdin and stderr are a terminal.
 bool can_be_asked();
 
-// "Change it? [y/N] " on stderr, and a line from stdin. Anything but yes is no, and so is the end
-// of the input.
+// Asks "Change it? [y/N] " on stderr and reads a line from stdin. Only yes is yes; the end of the
+// input is no.
 bool consents(std::string_view question);
 
 }  // namespace gpuyard::cli

@@ -142,7 +142,7 @@ bool wants_change(const ControlVerb& verb) {
          !verb.cleared_errors.empty();
 }
 
-// "300W" alone names no GPU; and a table is no place for --yes.
+// "300W" alone names no GPU, and a verb that only shows takes no --yes.
 Result<void> check_nothing_wanted(const ControlVerb& verb) {
   const bool value = verb.subject == ControlSubject::power
                          ? verb.gpus.ends_with('W') || verb.gpus.ends_with('w')
@@ -205,7 +205,7 @@ namespace {
 constexpr double kMostWatts = 1e6;
 constexpr std::int64_t kMostMhz = 1'000'000;
 
-// The number before `unit`, which may be left out or stand apart.
+// Reads the number before `unit`. The unit may be missing or stand apart.
 template <class Number>
 std::optional<Number> number_of(std::string_view text, std::string_view unit) {
   const auto number = take_number<Number>(text);
@@ -222,7 +222,7 @@ std::optional<std::int64_t> megahertz_of(std::string_view text) {
 
 Result<std::int64_t> parse_watts(std::string_view text) {
   const auto watts = number_of<double>(text, "W");
-  // Written so that not-a-number is refused.
+  // The condition also refuses not-a-number.
   if (!watts || !(*watts > 0 && *watts <= kMostWatts)) {
     return Error{
         Errc::invalid,

@@ -1,5 +1,5 @@
-// From what the user said to what the daemon is asked: the one place where the verbs that change
-// GPUs differ.
+// Turns what the user said into requests to the daemon. The verbs that change GPUs differ only
+// here.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,24 @@
 
 namespace gpuyard::cli {
 
-// `ask` makes it, or asks only what would happen.
+// `ask` makes the change, or with dry_run only asks what would happen.
 struct ControlRequest {
   std::string what;  // "power limit", "reset"
   std::function<Result<protocol::Changes>(const http::Endpoint&, bool dry_run)> ask;
 };
 
-// None: nothing is to be changed. Errc::invalid, with what would be right.
+// Empty: nothing is to be changed. Errc::invalid says what would be right.
 Result<std::vector<ControlRequest>> requests_of(const ControlVerb&);
 
-// What a verb of this subject shows and changes.
+// Returns the settings that the verb of this subject shows and changes.
 std::vector<SettingKind> settings_of(ControlVerb::Subject);
 
 // "power", "compute-mode"
 std::string_view name_of(ControlVerb::Subject);
 
-// What should be of a GPU, as the user wrote it. Errors are Errc::invalid and say what would be
-// right.
+// Parsers for values that the user gives. Errors are Errc::invalid and say what would be right.
 
-// "300", "300W", "287.5 W"; in milliwatts.
+// "300", "300W", "287.5 W"; returns milliwatts.
 Result<std::int64_t> parse_watts(std::string_view text);
 
 struct ClockRange {

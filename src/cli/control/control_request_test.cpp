@@ -20,7 +20,7 @@ ControlVerb verb(ControlSubject subject, const std::string& gpus = "0",
   return made;
 }
 
-// What is asked for, or the error that says why nothing is.
+// Returns the requests, or the error that says why there are none.
 std::vector<std::string> asked(const ControlVerb& verb) {
   const auto requests = requests_of(verb);
   if (!requests) {

@@ -19,7 +19,7 @@ using protocol::Management;
 using protocol::SettingView;
 using protocol::Standing;
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 struct ControlColumn {
   enum Drops : int { never, names, ranges, defaults };
 };
@@ -100,7 +100,7 @@ class Rows {
     }
   }
 
-  // Without the columns in which nothing stands.
+  // Leaves out the columns for ranges and defaults if they are empty.
   std::string text(const Screen& screen) {
     std::erase_if(table_.columns, [](const Column& column) {
       return (column.heading == kRange || column.heading == kDefault) &&
@@ -123,7 +123,7 @@ class Rows {
   FittedTable table_;
 };
 
-// Why values are missing, each reason once.
+// Says why values are missing, each reason once.
 std::string reasons(const Management& management) {
   std::map<std::string, std::set<std::string>> settings_by_reason;
   for (const protocol::ManagedGpu& gpu : management.gpus) {
@@ -165,7 +165,7 @@ std::string control_table(const Management& management, const ControlReader& rea
 
 namespace {
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 struct LogColumn {
   enum Drops : int { never, took, who, when };
 };

@@ -1,4 +1,4 @@
-// What is set of the GPUs, as a table.
+// The settings of the GPUs as a table.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace gpuyard::cli {
 
-// Leaves only settings of these kinds.
+// Keeps only settings of these kinds.
 void keep_only(protocol::Management&, const std::vector<SettingKind>&);
 
-// A row for each setting, and one for each further wish that waits behind the first.
+// Returns a row for each setting, and one for each further wish that waits behind the first.
 std::string control_table(const protocol::Management&, const ControlReader&, const Screen&);
 
-// What was asked of the GPUs as tables, the newest last.
+// Changes and refusals as tables, the newest last.
 
 std::string audit_table(const protocol::Audit&, const Screen&);
 std::string operations_table(const protocol::Operations&, const Screen&);

@@ -19,7 +19,7 @@ namespace {
 using protocol::Change;
 using protocol::ChangeOutcome;
 
-// What broke, who is away, what is not allowed, what stands in the way, what cannot be.
+// Worst first: broken, away, not allowed, something in the way, not possible.
 constexpr std::array kWorstFirst = {
     Errc::internal, Errc::busy,     Errc::unavailable, Errc::device_lost, Errc::timed_out,
     Errc::denied,   Errc::conflict, Errc::unsupported, Errc::not_found,   Errc::invalid};
@@ -61,7 +61,7 @@ std::string value_and_before(const Change& change) {
   return fmt::format("{} (was {})", value_text(change.after), value_text(change.before));
 }
 
-// What a command said may have several lines.
+// Puts the message on one line: a command's output may have several.
 std::string error_text(const Change& change) {
   if (!change.error) return "it failed, and nobody said why";
   std::string text = change.error->message;
@@ -88,7 +88,7 @@ std::string outcome_text(const Change& change, const std::string& subject,
       return fmt::format("{} stays {}{}; yours waits behind it", subject, value_text(change.after),
                          lasting_text(change, reader));
     case ChangeOutcome::restored:
-      // Where others still want something, that is what came in force.
+      // If another owner still wants something, its value is in force now.
       if (change.owner) return now("");
       return now(kind_of(change) == SettingKind::ecc ? ", restored from the next reset or reboot on"
                                                      : ", restored");
@@ -146,7 +146,7 @@ int worst_exit_code(const protocol::Changes& changes) {
   for (const Change& change : changes.changes) {
     if (succeeded(change)) continue;
     const auto code = change.error ? enum_from_name<Errc>(change.error->code) : std::nullopt;
-    // One that was only rolled back has no error of its own; the GPU that failed has.
+    // A rolled-back change has no error of its own; the GPU that failed has it.
     if (!code && change.outcome == ChangeOutcome::rolled_back) continue;
     const auto at = std::ranges::find(kWorstFirst, code.value_or(Errc::internal));
     worst = std::min(worst, static_cast<std::size_t>(at - kWorstFirst.begin()));

@@ -1,4 +1,4 @@
-// What came of changes of GPUs, or would come, one sentence for each.
+// Changes of GPUs as sentences: what they did, or would do.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpuyard::cli {
 
-// Who reads it, and when.
+// The user who reads it, and when.
 struct ControlReader {
   std::string name;  // as the daemon names owners: "uid 1000"
   WallTime now;
@@ -17,21 +17,21 @@ struct ControlReader {
   static ControlReader of_process();
 };
 
-// Whether the change came about, as far as it can be known by now.
+// Whether the change succeeded, as far as is known now.
 bool succeeded(const protocol::Change&);
 
-// "GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until 14:05". `what` for changes that are of
-// no setting; `gpu_name` may be empty.
+// "GPU 0 H100 80GB HBM3: power limit 700 W -> 300 W, until 14:05". `what` names changes that are
+// not of a setting; `gpu_name` may be empty.
 std::string plan_line(const protocol::Change&, std::string_view what, std::string_view gpu_name,
                       const ControlReader&);
 
 // "GPU 0: power limit 300 W (was 700 W), until 14:05", or why it failed.
 std::string result_line(const protocol::Change&, std::string_view what, const ControlReader&);
 
-// Of several errors that of which the user should know first; 0: all went well.
+// Returns the exit code of the error that the user should know first; 0: all went well.
 int worst_exit_code(const protocol::Changes&);
 
-// "set gpu_clocks to [1200, 1500] MHz" with words for names: "set GPU clocks to ...".
+// Turns "set gpu_clocks to [1200, 1500] MHz" into "set GPU clocks to ...".
 std::string action_text(std::string_view action);
 
 }  // namespace gpuyard::cli

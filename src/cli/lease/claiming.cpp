@@ -20,8 +20,8 @@ namespace {
 using State = gpuyard::lease::State;
 using NewsKind = client::ClaimNews::Kind;
 
-constexpr Duration kSayAfter = std::chrono::seconds(10);  // where nobody looks on
-constexpr Duration kLook = std::chrono::seconds(1);       // at what the clock alone changes
+constexpr Duration kSayAfter = std::chrono::seconds(10);  // until the one line without a terminal
+constexpr Duration kLook = std::chrono::seconds(1);       // between looks at the clock
 constexpr std::string_view kBeginOfLine = "\r\x1b[K";
 
 void write_error(const std::string& text) {
@@ -40,7 +40,7 @@ std::size_t columns_of_stderr() {
 WaitingLine::WaitingLine(bool quiet)
     : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_(BootClock::now()) {}
 
-// In the background the terminal is somebody else's: a shell's, an editor's.
+// In the background the terminal belongs to another job: a shell's, an editor's.
 bool WaitingLine::has_terminal() const {
   return terminal_ && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
 }
@@ -49,7 +49,7 @@ void WaitingLine::show(const std::string& text) {
   if (quiet_) return;
   if (has_terminal()) {
     const bool utf8 = Screen::of_stdout().utf8;
-    // The last column stays free: what is in it would begin a line.
+    // The last column stays free: a character there would begin a new line.
     write_error(std::string(kBeginOfLine) +
                 cut_to("gpuyard: " + text, columns_of_stderr() - 1, utf8));
     shown_ = true;
@@ -102,7 +102,7 @@ std::optional<Claimed> Claiming::hear(client::ClaimNews news) {
       away_.reset();
       return std::nullopt;
     case NewsKind::alert:
-      return std::nullopt;  // of GPUs that it has not heard of yet
+      return std::nullopt;  // about GPUs whose grant is not heard yet
     case NewsKind::refused:
       return fail(news.error);
     case NewsKind::anew:
@@ -125,7 +125,7 @@ std::optional<Claimed> Claiming::take_signals() {
     if (asks_to_end(signal->number)) return cancel(*signal);
     if (signal->number == SIGTSTP) {
       line_.clear();
-      stop_as_terminal_does(false);  // the terminal told all others itself
+      stop_as_terminal_does(false);  // the terminal told the rest of the job itself
     }
   }
   return std::nullopt;
@@ -136,7 +136,7 @@ Claimed Claiming::cancel(const JobSignal& signal) {
   protocol::ReleaseQuery query;
   query.lease = wish_.id.value_or("");
   const auto answer = client::call(daemon_, protocol::kRelease, query);
-  // Not there: the daemon had not heard of it yet, or it is over.
+  // Not found: the daemon had not heard of the claim yet, or the claim is over.
   if (!answer && answer.error().code != Errc::not_found) {
     complain(Error(answer.error()).in("giving up the claim"),
              "  The daemon gives it up by itself soon after this.");
@@ -158,7 +158,7 @@ void Claiming::redraw() {
   }
 }
 
-// While the daemon is there it is the one who counts the time.
+// While the daemon is there, it counts the time itself.
 bool Claiming::ran_out() const {
   if (!away_ || !wish_.wait_s) return false;
   return BootClock::now() - began_ > std::chrono::duration<double>(*wish_.wait_s);

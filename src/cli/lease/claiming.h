@@ -1,4 +1,4 @@
-// Waiting for GPUs where somebody may look on and lose patience.
+// Waits for GPUs: shows the wait, and gives up the claim on a signal.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace gpuyard::cli {
 
-// What is said of a wait on stderr: one line that is rewritten where that is a terminal; elsewhere
-// one after a while.
+// Shows a wait on stderr. On a terminal it rewrites one line; elsewhere it writes one line after
+// 10 s.
 class WaitingLine {
  public:
   explicit WaitingLine(bool quiet);
@@ -23,7 +23,7 @@ class WaitingLine {
 
   void show(const std::string& text);
   void clear();
-  // When it wants to be shown again; empty: not by itself.
+  // When to call show() again without news; empty: never.
   std::optional<TimePoint> due() const;
 
  private:
@@ -35,17 +35,17 @@ class WaitingLine {
   TimePoint began_;
 };
 
-// What was asked for is there, or the exit code: why was said.
+// The lease that is held, or the exit code after the reason was printed.
 using Claimed = std::variant<protocol::Lease, int>;
 
 class Claiming {
  public:
-  // `wish` has an id. These outlive it.
+  // `wish` has an id. The references outlive this object.
   Claiming(const http::Endpoint&, protocol::LeaseWish wish, const JobSignals&, bool quiet);
 
-  // Whoever is asked to end meanwhile gives up the claim, and waits for the answer.
+  // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.
   Claimed wait();
-  // It goes on: what becomes of the lease.
+  // The feed goes on after the grant: it tells what becomes of the lease.
   client::ClaimFeed& feed() { return feed_; }
 
  private:

@@ -34,7 +34,7 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// "NAME=value" of our environment, with those of `variables` instead of what was there.
+// Returns our environment as "NAME=value", with `variables` replacing what was there.
 std::vector<std::string> environment_with(const Job::Variables& variables) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -52,12 +52,12 @@ struct Start {
   std::vector<char*> envp;
   bool own_job;
   int hold;
-  int let_go;  // the other end, which is not for the command: our end is to be seen
+  int let_go;  // the parent's end: the child closes its copy, to see that the parent ended
   int fate;
   const sigset_t* mask;
 };
 
-// Between fork and exec: nothing here may allocate or lock, for another thread may just have.
+// Runs between fork and exec. It may not allocate or lock, for another thread may hold the lock.
 [[noreturn]] void become(const Start& start) {
   if (start.own_job) ::setpgid(0, 0);
   ::close(start.let_go);
@@ -66,7 +66,7 @@ struct Start {
   do {
     got = ::read(start.hold, &told, 1);
   } while (got < 0 && errno == EINTR);
-  if (got != 1) ::_exit(0);  // whoever started us gave up, or is no more
+  if (got != 1) ::_exit(0);  // the parent gave up, or has ended
   ::pthread_sigmask(SIG_SETMASK, start.mask, nullptr);
   ::execvpe(start.argv[0], start.argv.data(), start.envp.data());
   const int failed = errno;
@@ -74,7 +74,7 @@ struct Start {
   ::_exit(kNoSuchCommand);
 }
 
-// The second field, between brackets and of any characters, and the two after it.
+// Fields 2 to 4 of /proc/PID/stat. The name stands in brackets and has any characters.
 struct Stat {
   std::string name;
   char state = 0;
@@ -111,7 +111,7 @@ Result<Job> Job::start_held(const std::vector<std::string>& words, const Variabl
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("starting a process");
   if (pid == 0) become(start);
-  if (own_job) ::setpgid(pid, pid);  // whoever of us comes first
+  if (own_job) ::setpgid(pid, pid);  // parent and child both set it: either may be first
   return Job(pid, own_job, words[0], std::move(hold->write), std::move(fate->read));
 }
 
@@ -122,7 +122,7 @@ std::optional<int> Job::let_go() {
   int failed = 0;
   ssize_t got = 0;
   do {
-    got = ::read(fate_.get(), &failed, sizeof(failed));  // nothing: it is there
+    got = ::read(fate_.get(), &failed, sizeof(failed));  // no byte: the exec succeeded
   } while (got < 0 && errno == EINTR);
   if (got != sizeof(failed)) return std::nullopt;
   give_up();
@@ -137,7 +137,7 @@ void Job::give_up() {
 }
 
 void Job::pass_on(const JobSignal& signal) {
-  // Of a job in ours the terminal has told everybody.
+  // A job that shares our group got the signal from the terminal itself.
   if (signal.from_terminal && !own_job_) return;
   if (signal.number == SIGINT && !signal.from_terminal) told_to_end_ = true;
   ::kill(signal.from_terminal ? -pid_ : pid_, signal.number);
@@ -149,7 +149,7 @@ std::optional<JobEnd> Job::look() {
     int status = 0;
     const pid_t who = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (who <= 0) return end;
-    if (who != pid_) continue;  // something that it left behind
+    if (who != pid_) continue;  // a process that it left behind
     if (WIFSTOPPED(status)) {
       stopped(WSTOPSIG(status));
     } else {
@@ -159,9 +159,9 @@ std::optional<JobEnd> Job::look() {
 }
 
 void Job::stopped(int by) const {
-  if (!terminal_.exists()) return;  // whoever stopped it will continue it
+  if (!terminal_.exists()) return;  // the sender of the stop will continue it
   const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
-  // It began in the background, and is in front now.
+  // It began in the background, and is in the foreground now.
   if (wants_terminal && own_job_ && terminal_.is_ours_alone()) return continue_it();
   terminal_.take_back_from(pid_);
   stop_as_terminal_does(own_job_);
@@ -207,19 +207,19 @@ bool is_ignored(int number) {
   return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// To ourselves, with what it does to who has not said otherwise.
+// Sends the signal to ourselves with its default action.
 void suffer(int number, bool whole_job) {
   const sigset_t set = signal_set({number});
   ::signal(number, SIG_DFL);
   ::kill(whole_job ? 0 : ::getpid(), number);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here it comes
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // it is delivered here
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 }  // namespace
 
 JobSignals::JobSignals() {
-  // Inherited as "ignored", it would take the command's end from us.
+  // Inherited as "ignored", SIGCHLD would hide the command's end from us.
   ::signal(SIGCHLD, SIG_DFL);
   sigset_t set = signal_set({SIGCHLD});
   ::sigemptyset(&ends_);
@@ -229,10 +229,9 @@ JobSignals::JobSignals() {
     if (asks_to_end(number)) ::sigaddset(&ends_, number);
   }
   sigset_t blocked = set;
-  // The terminal may be given to another job by one that does not have it only with this one
-  // blocked.
+  // A job in the background may give the terminal away only with SIGTTOU blocked.
   ::sigaddset(&blocked, SIGTTOU);
-  ::sigaddset(&blocked, SIGPIPE);  // nobody reads our remarks: no reason to end
+  ::sigaddset(&blocked, SIGPIPE);  // a closed stderr is no reason to end
   ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -262,13 +261,13 @@ void stop_as_terminal_does(bool whole_job) {
 
 void end_as_interrupted(bool whole_job) {
   suffer(SIGINT, whole_job);
-  std::_Exit(kSignalled + SIGINT);  // somebody traces us
+  std::_Exit(kSignalled + SIGINT);  // reached only under a tracer
 }
 
 namespace {
 
-// Whether the shell began a job with us: the first of a pipeline, or alone. Else somebody else of
-// it waits for us, and may use the terminal meanwhile.
+// Whether the shell began a job with us, alone or as the first of a pipeline. Else another process
+// of the job waits for us, and may use the terminal meanwhile.
 bool we_lead() {
   return ::getpid() == ::getpgrp();
 }
@@ -285,8 +284,8 @@ bool JobTerminal::is_ours_alone() const {
   return we_lead() && is_ours() && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
 }
 
-// A job is the whole of what the shell was told, and is stopped, continued and interrupted as one.
-// Without a terminal nobody does that.
+// The terminal stops, continues and interrupts a shell's job as a whole. Without a terminal nobody
+// does that.
 bool JobTerminal::allows_own_job() const {
   if (!exists()) return true;
   return we_lead() && (!is_ours() || is_ours_alone());

@@ -1,6 +1,6 @@
-// A command that runs as if it had been started without us, as a job of its own that has our
-// terminal: it is stopped and continued with us, and gets the signals that are sent to us. What it
-// leaves behind becomes ours, so that we can tell.
+// Runs a command as if the shell had started it: as a job of its own that has our terminal, is
+// stopped and continued with us, and gets the signals that are sent to us. Processes that it leaves
+// behind become our children, so that we can report them.
 #pragma once
 
 #include <signal.h>
@@ -17,28 +17,28 @@
 
 namespace gpuyard::cli {
 
-// Signals that are meant for a command that we run, as something to read; and stopping and ending
-// as the terminal wants it.
+// Signals meant for a command that we run, read from a descriptor; and how to stop and end as the
+// terminal wants it.
 
 struct JobSignal {
   int number = 0;
-  bool from_terminal = false;  // the kernel sent it, to all of a job
+  bool from_terminal = false;  // the kernel sent it, to a whole job
 };
 
 class JobSignals {
  public:
-  // From here on signals wait to be taken. Before anything that starts threads: they inherit that.
-  // What was ignored before stays so: `nohup` and a shell's `&` mean it.
+  // Blocks signals, which then wait for take(). Construct it before any thread: threads inherit
+  // this. Ignored signals stay ignored: `nohup` and a shell's `&` mean it.
   JobSignals();
   JobSignals(const JobSignals&) = delete;
   JobSignals& operator=(const JobSignals&) = delete;
 
-  // Readable while there is one.
+  // Readable while a signal waits.
   int descriptor() const { return fd_.get(); }
   std::optional<JobSignal> take() const;
-  // The first that asks to end, within that time; the others stay to be taken.
+  // Waits this long for the first signal that asks to end; other signals stay to be taken.
   std::optional<JobSignal> take_end(Duration at_most) const;
-  // What a command is to be started with.
+  // The signal mask that a command starts with.
   const sigset_t& before() const { return before_; }
 
  private:
@@ -47,33 +47,33 @@ class JobSignals {
   UniqueFd fd_;
 };
 
-// Whether it asks a program to end.
+// Whether the signal asks a program to end.
 bool asks_to_end(int number);
 
-// Stops as Ctrl-Z does, this process or all of its job; returns when it is continued. A job that
-// nobody could continue, with no shell above it, is not stopped.
+// Stops this process, or all of its job, as Ctrl-Z does; returns when it is continued. A job
+// without a shell above it is not stopped, because nobody could continue it.
 void stop_as_terminal_does(bool whole_job);
 
-// Ends as Ctrl-C does, so that a shell knows that its loop is meant, too.
+// Ends as Ctrl-C does, so that a shell ends its loop, too.
 [[noreturn]] void end_as_interrupted(bool whole_job);
 
-// The terminal that controls us, and which of its jobs has it.
+// Our controlling terminal, and which job has it.
 
 class JobTerminal {
  public:
-  // Without a terminal everything here does nothing.
+  // Without a terminal every function here does nothing.
   JobTerminal();
 
   bool exists() const { return static_cast<bool>(fd_); }
-  // Whether what the user types comes to our job.
+  // Whether our job gets what the user types.
   bool is_ours() const;
-  // Whether it is ours alone: the others of a pipeline, of a script or of a make need it, too.
+  // Whether it is ours, and no other process of a pipeline, a script or a make needs it.
   bool is_ours_alone() const;
   // Whether a command of ours may be a job of its own.
   bool allows_own_job() const;
-  // SIGTTOU is blocked meanwhile.
+  // Gives the terminal to `job`. The caller has SIGTTOU blocked.
   void give_to(pid_t job) const;
-  // From a job that has it, or has left it to a group of its own that is gone.
+  // Takes it back from `job`, or from a process group that got it from `job` and is gone.
   void take_back_from(pid_t job) const;
 
  private:
@@ -81,8 +81,8 @@ class JobTerminal {
 };
 
 struct JobEnd {
-  int exit_code = 0;         // as a shell says it: 128 and the number for one that a signal ended
-  bool interrupted = false;  // by a Ctrl-C that others may have meant for them, too
+  int exit_code = 0;         // as a shell says it: 128 + N after signal N
+  bool interrupted = false;  // by a Ctrl-C that may be meant for others, too
 };
 
 struct LeftBehind {
@@ -94,8 +94,8 @@ class Job {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
-  // Started, but no instruction of it runs before let_go(). If we end before, it never does.
-  // `variables` are set in its environment.
+  // Starts the command, but no instruction of it runs before let_go(). If we end before that, it
+  // never runs. `variables` are set in its environment.
   static Result<Job> start_held(const std::vector<std::string>& words, const Variables& variables,
                                 const JobSignals&);
   Job(Job&&) noexcept = default;
@@ -103,14 +103,14 @@ class Job {
   ~Job() = default;
 
   pid_t pid() const { return pid_; }
-  // 127: there is no such command; 126: it cannot be run; both are complained about.
+  // Lets it run. 127: there is no such command; 126: it cannot be run; both after a complaint.
   std::optional<int> let_go();
-  // It is never to run.
+  // Ends the process without running the command.
   void give_up();
   void pass_on(const JobSignal&);
-  // Whether it is a job of its own; else it is in ours, like others of a pipeline.
+  // Whether it is a job of its own; else it is in our job, like others of a pipeline.
   bool is_apart() const { return own_job_; }
-  // To be asked after each SIGCHLD: its end. Stops us as it is stopped.
+  // Returns the command's end; call it after each SIGCHLD. Stops us when the command is stopped.
   std::optional<JobEnd> look();
 
  private:
@@ -127,14 +127,14 @@ class Job {
 
   pid_t pid_;
   bool own_job_;
-  bool told_to_end_ = false;  // by somebody who meant it alone
+  bool told_to_end_ = false;  // by a SIGINT that did not come from the terminal
   std::string command_;
-  UniqueFd hold_;  // closed or written to: it may go
-  UniqueFd fate_;  // what errno was when it could not
+  UniqueFd hold_;  // a byte in it starts the command; closing it ends the process
+  UniqueFd fate_;  // gives the errno of an exec that failed
   JobTerminal terminal_;
 };
 
-// Processes that the job has left and that run.
+// Returns the running processes that the job left behind.
 std::vector<LeftBehind> left_behind();
 
 }  // namespace gpuyard::cli

@@ -19,7 +19,7 @@ namespace {
 using protocol::LeaseAnswer;
 using LeaseAction = LeaseVerb::Action;
 
-// Safe in single quotes: ids, UUIDs and paths.
+// Puts ids, UUIDs and paths in single quotes.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -47,10 +47,10 @@ int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
   return 0;
 }
 
-// What is printed of a lease that was just taken.
+// Returns what to print of a lease that was just taken.
 Result<std::string> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
                                const protocol::Lease& lease) {
-  if (verb.json) {  // of which the daemon knows more than the claim's answer says
+  if (verb.json) {  // the daemon knows more than the claim's answer says
     const auto answer = client::call(daemon, protocol::kLease, {lease.id});
     if (!answer) return answer.error();
     return json::to_json(*answer) + "\n";
@@ -64,11 +64,11 @@ Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
   const auto text = taken_text(verb, daemon, lease);
   if (!text) return text.error();
   const auto printed = try_print(*text);
-  if (!printed) return Error{Errc::internal, printed.error().message};  // stdout, and no daemon
+  if (!printed) return Error{Errc::internal, printed.error().message};  // stdout, not a daemon
   return {};
 }
 
-// Nobody has learnt its name, so that nobody would end it before its time.
+// Releases a lease whose id was not printed: nobody would end it before its time.
 void give_back(const http::Endpoint& daemon, const protocol::Lease& lease) {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
@@ -233,7 +233,7 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
   return query;
 }
 
-// As the daemon writes it.
+// Prints the daemon's CSV unchanged.
 int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   const auto& route = protocol::kUsage;
   const auto text =

@@ -13,7 +13,7 @@ namespace {
 using protocol::Lease;
 using State = gpuyard::lease::State;
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 struct LeaseColumn {
   enum Drops : int { never, ids, comments, idle, peak, use, energy, pids };
 };
@@ -39,7 +39,7 @@ std::string energy_text(const std::optional<protocol::LeaseUse>& use) {
          joules_text(static_cast<double>(*use->energy_mj) / kMillijoules);
 }
 
-// Of all its GPUs together, now.
+// Returns the mean utilisation of all its GPUs now.
 std::string utilization_text(const Lease& lease) {
   if (lease.gpus.empty()) return kUnknown;
   std::int64_t sum = 0;
@@ -86,7 +86,7 @@ std::string remarks_on(const protocol::UsageRow& row) {
   return text;
 }
 
-// So that what is small is not nothing.
+// Uses smaller units for small values, so that they do not read as 0.
 std::string kwh_text(double kwh) {
   constexpr double kWattHour = 1e-3;
   constexpr double kJoulesInKwh = 3.6e6;
@@ -185,7 +185,7 @@ std::string usage_table(const protocol::Usage& usage, const Screen& screen) {
 
 namespace {
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 struct QueueColumn {
   enum Drops : int { never, ids, comments, since, expected };
 };

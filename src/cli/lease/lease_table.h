@@ -1,4 +1,4 @@
-// Who has which GPUs, and what was used, as tables.
+// Leases, the queue and usage as tables.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpuyard::cli {
 
-// A row for each lease. What it says of time is as of `now`.
+// Returns a row for each lease. Times are as of `now`.
 std::string lease_table(const protocol::Leases&, WallTime now, const Screen&);
 
 // One lease in full, a line for each thing that is known.
@@ -17,7 +17,7 @@ std::string lease_page(const protocol::Lease&, WallTime now);
 
 std::string usage_table(const protocol::Usage&, const Screen&);
 
-// Who waits for GPUs, who uses some without asking, and which are not handed out.
+// The queue: who waits for GPUs, who uses some without a lease, and which are not handed out.
 
 std::string queue_text(const protocol::Queue&, WallTime now, const Screen&);
 

@@ -30,7 +30,7 @@ std::string with_why(const std::string& text, const std::string& why) {
   return why.empty() ? text : text + ": " + printable(why);
 }
 
-// A sentence of the daemon's as a part of ours.
+// Turns the daemon's sentence into a part of ours.
 std::string clause(const std::string& sentence) {
   std::string text = printable(sentence);
   while (text.ends_with('.')) text.pop_back();
@@ -41,7 +41,7 @@ std::string energy_text(const protocol::LeaseUse& use) {
   if (!use.energy_mj) return "energy not known";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
   if (use.energy_estimated) text += " (estimated)";
-  constexpr double kNoticeable = 1;  // readings lag behind the edges by their own duration anyway
+  constexpr double kNoticeable = 1;  // s; readings lag behind by their own duration anyway
   if (use.energy_unknown_s >= kNoticeable) {
     text += fmt::format(" ({} of GPU time not known)", length_text(use.energy_unknown_s));
   }
@@ -135,7 +135,7 @@ std::string summary_text(const Lease& lease, double seconds) {
 namespace {
 
 Result<std::int64_t> bytes_of(const std::string& text) {
-  // People write what `gpuyard devices` shows them, too: "20GiB", "20 GiB".
+  // Users copy what `gpuyard devices` shows, too: "20GiB", "20 GiB".
   std::string plain = text;
   if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
   std::erase(plain, ' ');

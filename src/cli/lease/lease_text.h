@@ -14,7 +14,7 @@
 
 namespace gpuyard::cli {
 
-// "3"; "-" of a GPU that is not there now.
+// "3", or "-" if the GPU is not in the machine now.
 std::string index_text(const std::optional<std::uint32_t>&);
 // "0,1"
 std::string indexes_text(const std::vector<protocol::LeasedGpu>&, std::string_view separator = ",");
@@ -28,30 +28,29 @@ std::string length_text(double seconds);
 // "waiting for 2 GPUs: place 3, all are in use; about 12 min"
 std::string waiting_text(const protocol::Lease&);
 
-// Why somebody who waited has no GPUs, as an error whose code is the exit code. `place` is the last
-// that was heard.
+// Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
+// place in the queue that the daemon told.
 Error unmet(const protocol::Lease&, const std::optional<protocol::LeasePlace>& place);
 
-// How a lease ended that its holder did not end.
+// Says how a lease ended if its holder did not end it.
 std::string ending_text(const protocol::Lease&);
 
-// "1 h 02 min on GPU 3 (H100), 1.2 MJ, peak 61.2 GiB, mean utilisation 87 %". `seconds`: how long
-// the command ran. What nobody could measure is said to be unknown.
+// "1 h 02 min on GPU 3 (H100), 1.2 MJ, peak 61.2 GiB, mean utilisation 87 %". `seconds` is how long
+// the command ran. A value that nobody could measure is "not known".
 std::string summary_text(const protocol::Lease&, double seconds);
 
-// What is asked of a daemon about leases, from what the user said, and what to say where there is
-// no daemon to ask.
+// Requests about leases from what the user said, and the error if no daemon runs.
 
-// Without its binding. Errc::invalid says which flag is wrong, and what would be right.
+// Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
 Result<protocol::LeaseWish> wish_of(const LeaseFilters&);
 
-// As much of it as a note may have, in whole characters; a byte that is none becomes U+FFFD.
+// Cuts a text to a note's length, in whole characters; a byte that is not UTF-8 becomes U+FFFD.
 std::string note_of(std::string_view text);
 
-// "30m" as seconds. Errors name the flag.
+// Returns "30m" as seconds. Errors name the flag.
 Result<double> seconds_of(const std::string& text, std::string_view flag);
 
-// The lease that is meant, and its fence where it is the one that this process runs under.
+// The lease that the user means. `fence` is set if this process runs under that lease.
 struct NamedLease {
   std::string id;
   std::optional<std::uint64_t> fence;

@@ -26,10 +26,10 @@ namespace {
 using State = gpuyard::lease::State;
 using NewsKind = client::ClaimNews::Kind;
 
-// A daemon that is being restarted is back by then.
+// How long a daemon that is away is asked again. A daemon that restarts is back by then.
 constexpr Duration kInsists = std::chrono::seconds(30);
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
-// What the GPUs used last is counted a moment after the lease is over, at the latest 5 s.
+// How long to wait for the final use. The daemon counts it at most 5 s after the lease's end.
 constexpr Duration kSettles = std::chrono::seconds(6);
 constexpr Duration kLooksAgain = std::chrono::milliseconds(25);
 
@@ -71,7 +71,7 @@ std::vector<std::string> with_gpus(std::vector<std::string> words,
 Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
   std::string place = daemon.text();
   if (daemon.kind == http::Endpoint::Kind::unix_socket) {
-    std::error_code failed;  // where we are may be gone: then it is what we were told
+    std::error_code failed;  // our directory may be gone: then the path stays as given
     const auto path = std::filesystem::absolute(daemon.path, failed);
     place = failed ? daemon.path : path.string();
   }
@@ -103,7 +103,7 @@ int LeasedRun::run() {
   }
   const JobEnd end = wait();
   seconds_ = std::chrono::duration<double>(BootClock::now() - began_).count();
-  left_ = left_behind();  // before the release: until we end they are seen to be ours
+  left_ = left_behind();  // before the release: they are our children only until we end
   release();
   say_summary();
   write_summary(end.exit_code);
@@ -141,7 +141,7 @@ Result<void> LeasedRun::limit_power() {
   protocol::PowerLimitWish wish;
   wish.power_limit_mw = *watts;
   wish.atomic = true;
-  wish.lease = lease_.id;  // so that it ends with it
+  wish.lease = lease_.id;  // so that the limit ends with the lease
   wish.fence = lease_.fence;
   const auto changes = client::call(daemon_, protocol::kSetPowerLimit, {uuids_of(lease_.gpus)},
                                     wish, kChangeDeadline);
@@ -183,7 +183,7 @@ Result<void> LeasedRun::register_command() {
 }
 
 JobEnd LeasedRun::wait() {
-  if (const auto end = job_->look()) return *end;  // before it was let go
+  if (const auto end = job_->look()) return *end;  // it may have ended before it was let go
   for (;;) {
     while (const auto signal = signals_.take()) {
       if (signal->number != SIGCHLD) {
@@ -208,7 +208,7 @@ void LeasedRun::hear(const client::ClaimNews& news) {
     case NewsKind::alert:
       return remark_alert(news.alert);
     case NewsKind::anew:
-      return;  // of one who waits
+      return;  // only of a claim that waits
     case NewsKind::refused:
       lost_ = true;
       return remark(news.error.message +
@@ -248,14 +248,14 @@ void LeasedRun::release() {
     simulated_ = answer->simulated;
     using gpuyard::lease::Ending;
     const auto ending = lease_.ending.value_or(Ending::released);
-    // The end of the command may be seen before the reason for it is heard.
+    // The command's end may be seen before the news of why the lease ended.
     const bool by_others = ending == Ending::forced || ending == Ending::expired;
     if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
-    // What was left behind may use the GPUs for long.
+    // Processes left behind may use the GPUs for long: their use is not waited for.
     if (left_.empty()) wait_for_its_use();
     return;
   }
-  lease_.use.reset();  // it was of some moment before
+  lease_.use.reset();  // it is from an earlier moment
   if (!lost_) {
     notes_.push_back(printable(answer.error().message));
     complain(std::move(answer).error().in("giving up the lease"),
@@ -266,7 +266,7 @@ void LeasedRun::release() {
 void LeasedRun::wait_for_its_use() {
   const TimePoint until = BootClock::now() + kSettles;
   while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
-    if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is left
+    if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is missing
     auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
     if (!answer || !answer->lease.use) return;
     lease_.use = answer->lease.use;

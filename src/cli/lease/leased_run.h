@@ -1,4 +1,4 @@
-// A command on GPUs that are its own: from the grant of its lease to the lease's end.
+// Runs a command on leased GPUs, from the grant of the lease to its end.
 #pragma once
 
 #include <optional>
@@ -13,36 +13,36 @@
 
 namespace gpuyard::cli {
 
-// `{uuids}` and `{indices}` stand for the lease's GPUs.
+// Replaces `{uuids}` and `{indices}` by the lease's GPUs.
 std::vector<std::string> with_gpus(std::vector<std::string> words,
                                    const std::vector<protocol::LeasedGpu>&);
 
-// What the command finds in its environment.
+// Returns the variables that the command finds in its environment.
 Job::Variables variables_of(const protocol::Lease&, const http::Endpoint&);
 
 class LeasedRun {
  public:
-  // These outlive it. `lease` is held; `summary` is where it is written to as JSON, or nothing.
+  // The references outlive this object. `lease` is held; `summary` gets the JSON if it is open.
   LeasedRun(const RunVerb&, const http::Endpoint&, const JobSignals&, client::ClaimFeed&,
             protocol::Lease lease, const UniqueFd& summary);
 
-  // The command, and the lease's end; the exit code.
+  // Runs the command and ends the lease; returns the exit code.
   int run();
 
  private:
-  // Nothing: the command runs. Else its exit code, and why it never did was said.
+  // Starts the command. Empty: it runs. Else its exit code, after the reason was printed.
   std::optional<int> start();
   Result<void> limit_power();
-  // Asks a daemon that is away again and again, for 30 s; a signal that asks us to end ends that.
+  // Repeats `ask` for 30 s while the daemon is away, or until a signal asks us to end.
   template <class Ask>
   auto insist(Ask ask) -> decltype(ask());
   Result<void> register_command();
   JobEnd wait();
   void hear(const client::ClaimNews&);
   void remark_alert(const protocol::Alert&);
-  // The lease as it was when it ended, as far as somebody says.
+  // Releases the lease and keeps it as it was at its end, if the daemon tells.
   void release();
-  // Until its last moments are counted, as far as that comes soon.
+  // Waits until the lease's use is final, for 6 s at most.
   void wait_for_its_use();
   void say_summary() const;
   void write_summary(int exit_code) const;
@@ -55,8 +55,8 @@ class LeasedRun {
   protocol::Lease lease_;
   const UniqueFd& summary_;
   bool simulated_ = false;
-  bool lost_ = false;                     // somebody else ended it
-  std::optional<JobSignal> told_to_end_;  // ourselves, not the command
+  bool lost_ = false;                     // it ended, and not by us
+  std::optional<JobSignal> told_to_end_;  // the signal asked us to end, not the command
   std::optional<Job> job_;
   TimePoint began_;
   double seconds_ = 0;

@@ -1,4 +1,4 @@
-// gpuyard run: a command on GPUs that nobody else gets meanwhile.
+// gpuyard run: runs a command on GPUs that nobody else gets meanwhile.
 #include <fcntl.h>
 
 #include "base/files.h"
@@ -13,7 +13,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Without its arguments, whose words are its user's own.
+// Leaves out the arguments: their words are private to the user.
 std::string note_of_command(const std::string& command) {
   return note_of(std::string_view(command).substr(command.rfind('/') + 1));
 }
@@ -30,7 +30,7 @@ Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
   return wish;
 }
 
-// Opened before anybody waits: after hours it is late to say that there is no such directory.
+// Opened before the wait: a missing directory is reported now, not after hours.
 Result<UniqueFd> open_summary(const std::string& path) {
   if (path.empty()) return UniqueFd();
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));

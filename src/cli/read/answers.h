@@ -1,4 +1,4 @@
-// What `--json` prints where it is no resource of the REST API. Fields may be added, not changed.
+// The output of `--json` that is no resource of the REST API. Fields may be added, not changed.
 #pragma once
 
 #include <optional>
@@ -44,7 +44,7 @@ struct RunAnswer {
   std::vector<std::string> command;
   int exit_code = 0;
   double seconds = 0;
-  protocol::Lease lease;  // as it was released; its `use` is null where nobody could say
+  protocol::Lease lease;  // as it was released; `use` is null if it is not known
   std::vector<LeftBehindProcess> left_behind;
   std::vector<std::string> notes;
 };
@@ -71,7 +71,7 @@ GPUYARD_ABOUT(DriverAnswer,
 
 struct DaemonFinding {
   bool reachable = false;
-  std::optional<std::string> address;  // where it is, or was looked for
+  std::optional<std::string> address;  // of the daemon, or where it was looked for
   std::optional<std::string> version;
   std::optional<bool> ready;
   std::string message;

@@ -30,7 +30,7 @@ bool is_missing(std::span<const Reading> readings) {
   return std::ranges::all_of(readings, [](const Reading& r) { return r.missing() != nullptr; });
 }
 
-// The total above it says as much.
+// Such rows are left out: the total above them says as much.
 bool is_zero_everywhere(const Row& row, std::span<const Reading> readings) {
   return row.dimension == Dimension::location &&
          std::ranges::all_of(readings, [](const Reading& r) {
@@ -68,10 +68,10 @@ std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
   return lines;
 }
 
-// A group as lines of one column of the page; none if the GPU reports nothing of it.
+// A group as lines in one column of the page; empty if the GPU reports nothing of it.
 using Block = std::vector<std::string>;
 
-// "  label            value", the value broken to fit into `width`.
+// Adds "  label            value", the value broken to fit into `width`.
 void put(Block& block, const Screen& screen, const Line& line, std::size_t label_width,
          std::size_t width) {
   const std::size_t margin = kIndent + label_width + 2;
@@ -104,9 +104,9 @@ std::vector<Block> blocks_of(const protocol::Device& device, const Screen& scree
   return blocks;
 }
 
-constexpr std::size_t kTwoColumns = 110;  // of the screen
+constexpr std::size_t kTwoColumns = 110;  // of the screen, at least
 
-// One under the other; on a wide terminal in two columns of about the same height.
+// Puts groups one under the other; on a wide terminal in two columns of about the same height.
 std::string groups_text(const protocol::Device& device, const Screen& screen) {
   const bool two = screen.columns >= kTwoColumns;
   const std::size_t width = two ? screen.columns / 2 - 2 : screen.columns;
@@ -157,7 +157,7 @@ std::string reason_of(const Row& row, const protocol::Device& device) {
   return reason != device.missing.end() ? reason->second : describe({});
 }
 
-// "not reported: serial, numa node", and a line of its own for every other reason.
+// "not reported: serial, numa node", and one more line for every other reason.
 std::string missing_text(const protocol::Device& device, const Screen& screen) {
   std::map<std::string, std::string> names_by_reason;
   const auto add = [&](std::string_view name, const std::string& reason) {
@@ -180,7 +180,7 @@ std::string missing_text(const protocol::Device& device, const Screen& screen) {
   return out;
 }
 
-// The newest of its Xids, in words; empty if it had none.
+// Says the newest of its Xids in words; empty if it had none.
 std::string xid_line(const protocol::Device& device, const Screen& screen) {
   if (!device.xid_errors || device.xid_errors->empty()) return "";
   const auto& last =
@@ -221,7 +221,7 @@ std::string device_page(const protocol::Snapshot& snapshot, const protocol::Devi
 
 namespace {
 
-// A struct, so that the names of the metrics stay among themselves.
+// A struct keeps the names of the metrics out of the namespace.
 struct Lists {
   using enum Metric;
 

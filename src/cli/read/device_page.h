@@ -1,4 +1,4 @@
-// The full picture of one GPU, in groups, for people.
+// One GPU in full, in groups, for people.
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@
 
 namespace gpuyard::cli {
 
-// What is missing is one line at the end for each reason.
+// Lists missing readings at the end, a line for each reason.
 std::string device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&);
 
-// In which groups the rows of a device are shown.
+// The groups of rows on the page of a device.
 
-// Every row of the catalog that a device can have stands in one group.
+// Every row of the catalog that a device can have is in one group.
 struct Group {
   std::string_view title;
-  std::string_view prefix;  // of the rows' keys, not said again in each line
+  std::string_view prefix;  // of the rows' keys, left out in each line
   std::span<const Metric> metrics;
 };
 std::span<const Group> groups();

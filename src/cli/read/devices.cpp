@@ -20,7 +20,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// No driver is an answer too: scripts get valid JSON with an empty list, and exit code 5.
+// A missing driver is an answer too: scripts get valid JSON with an empty list, and exit code 5.
 int show_nothing(const DevicesVerb& verb, const Error& error) {
   if (verb.json) {
     protocol::Snapshot empty;
@@ -31,7 +31,7 @@ int show_nothing(const DevicesVerb& verb, const Error& error) {
   return complain_about_source(error);
 }
 
-// What the driver tells of the time between two questions it cannot tell at the first.
+// Whether some readings are not ready: the driver measures them between two reads.
 bool wants_a_second_look(const protocol::Snapshot& snapshot) {
   return std::ranges::any_of(snapshot.devices, [](const protocol::Device& device) {
     const auto reason = device.missing.find(json_key(row_of(Metric::gpm_sm)));
@@ -39,11 +39,11 @@ bool wants_a_second_look(const protocol::Snapshot& snapshot) {
   });
 }
 
-// Everything, for one GPU in full.
+// Reads everything, for one GPU in full.
 Result<protocol::Snapshot> look_closely(client::Source& source) {
   auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::looked_up);
   if (!snapshot || !wants_a_second_look(*snapshot)) return snapshot;
-  constexpr auto kBetween = std::chrono::milliseconds(110);  // the least that counters need is 100
+  constexpr auto kBetween = std::chrono::milliseconds(110);  // the counters need at least 100
   std::this_thread::sleep_for(kBetween);
   return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
 }
@@ -105,7 +105,7 @@ constexpr double kMilli = 1000;
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr std::size_t kBarWidth = 10;
 
-// What goes first where there is little room; the names of the GPUs are the last to go.
+// The order in which columns are dropped where there is little room; names go last.
 struct DeviceColumn {
   enum Drops : int {
     never,
@@ -184,13 +184,13 @@ Cell text_cell(const std::string& text, Tone tone = Tone::plain) {
   return text.empty() ? kMissing : Cell{printable(text), tone};
 }
 
-// Over the life of the GPU; since the driver was loaded, where it does not count longer.
+// Counts over the GPU's life, or since the driver was loaded if the GPU does not count longer.
 std::optional<std::int64_t> uncorrected_errors(const Device& device) {
   const auto aggregate = device.readings.get(Metric::ecc_uncorrected_aggregate);
   return aggregate ? aggregate : device.readings.get(Metric::ecc_uncorrected_volatile);
 }
 
-// Only worth a column where there is one.
+// Adds the column only if there is an error.
 void add_errors(FittedTable& table, const protocol::Snapshot& snapshot) {
   Column column{"UNCORRECTED", true};
   bool any = false;

@@ -1,4 +1,4 @@
-// The table of GPUs that people read.
+// The table of GPUs.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace gpuyard::cli {
 
-// What the table shows is filled by these.
+// The probes that fill the table.
 extern const ProbeSet kTableProbes;
 
-// "-" stands for every missing reading; why a GPU is not well is in the lines below the table. On a
-// narrow screen these go, in this order: the UUIDs, PCI addresses, bars, clocks, throttle reasons,
+// "-" stands for every missing reading; the lines below the table say why a GPU is not well. A
+// narrow screen drops columns in this order: UUIDs, PCI addresses, bars, clocks, throttle reasons,
 // processes, power, names.
 std::string device_table(const protocol::Snapshot&, const Screen& = Screen::of_stdout());
 
-// The lines below a table: which GPUs are not well, and why.
+// Returns the lines below a table: which GPUs are not well, and why.
 std::string device_notes(const protocol::Snapshot&, const Screen&);
 
 }  // namespace gpuyard::cli

@@ -1,4 +1,4 @@
-// Devices as a daemon or the local driver tells of them, for the tests of what is printed.
+// Devices as a daemon or the local driver tells them, for tests of the output.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ inline constexpr std::int64_t kGiB = std::int64_t{1} << 30U;
 
 using Numbers = std::map<Metric, std::int64_t>;
 
-// Every row of a device: the given numbers, all else not supported.
+// Fills every row of a device: the given numbers, all others not supported.
 inline protocol::Device device(std::uint32_t index, const Numbers& numbers) {
   DeviceState state;
   state.info = {"GPU-" + std::to_string(index), index,

@@ -26,14 +26,14 @@
 namespace gpuyard::cli {
 namespace {
 
-// A daemon forgets a window after that, whatever becomes of us.
+// How long the daemon keeps a window at most, in seconds, whatever becomes of us.
 constexpr std::int64_t kMostSeconds = std::int64_t{30} * 24 * 3600;
 constexpr std::size_t kLongestName = 64;
 
 using GpuNames = std::optional<std::vector<protocol::GpuName>>;
 
-// The GPUs that CUDA_VISIBLE_DEVICES shows the command; where it shows it none, or is not set: all.
-// CUDA's indexes are those of CUDA_DEVICE_ORDER=PCI_BUS_ID.
+// Returns the GPUs that CUDA_VISIBLE_DEVICES shows the command, or all if it shows none or is not
+// set. CUDA's indexes are those of CUDA_DEVICE_ORDER=PCI_BUS_ID.
 Result<GpuNames> visible_gpus(client::Source& source) {
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (variable == nullptr) return GpuNames();
@@ -55,7 +55,7 @@ Result<GpuNames> gpus_of(const EnergyVerb& verb, client::Source& source) {
   return GpuNames(std::move(names));
 }
 
-// The command without its arguments, whose words are its user's own.
+// Leaves out the command's arguments: their words are private to the user.
 std::string program_of(const std::string& command) {
   return command.substr(command.rfind('/') + 1).substr(0, kLongestName);
 }
@@ -66,7 +66,7 @@ Result<std::unique_ptr<client::Measuring>> begin(const EnergyVerb& verb, client:
   return source.measure({*gpus, program_of(verb.command[0]), kMostSeconds});
 }
 
-// Opened before the command runs: after hours it is late to say that there is no such directory.
+// Opened before the command runs: a missing directory is reported now, not after hours.
 Result<UniqueFd> open_report(const std::string& path) {
   if (path.empty()) return UniqueFd();
   if (path == "-") return UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
@@ -96,7 +96,7 @@ int measure(const EnergyVerb& verb) {
   const TimePoint began = BootClock::now();
   const int code = foreground.run(verb.command);
   const std::chrono::duration<double> length = BootClock::now() - began;
-  // The command's own end is what counts, also where nobody can say what it used.
+  // The command's exit code counts, also if nobody can say what the command used.
   const auto window = (*measuring)->end();
   if (!window) {
     static_cast<void>(complain(Error(window.error()).in("what it used is not known")));
@@ -151,7 +151,7 @@ void remark(std::string& to, bool applies, std::string_view what) {
 }
 
 std::string remarks_on(const protocol::WindowGpu& gpu) {
-  // Readings lag behind the edges by their own duration anyway.
+  // In seconds: readings lag behind the edges by their own duration anyway.
   constexpr double kNoticeable = 1;
   std::string text;
   remark(text, gpu.estimated, "estimated");
@@ -201,7 +201,7 @@ std::string energy_table(const protocol::EnergyReport& report) {
 }
 
 std::string energy_summary(const MeasuredCommand& measured) {
-  // Of all GPUs together, where there is one of each.
+  // The sum of the GPUs' means, if each has one.
   std::optional<double> mean = 0;
   for (const protocol::WindowGpu& gpu : measured.gpus) {
     mean = mean && gpu.mean_w ? std::optional(*mean + *gpu.mean_w) : std::nullopt;
@@ -223,7 +223,7 @@ sigset_t ours() {
   return signal_set({SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
 }
 
-// 0, or the errno.
+// Returns 0, or the errno.
 int start(const std::vector<std::string>& words, const sigset_t& mask, pid_t& child) {
   const std::vector<char*> argv = pointers_to(words);
   posix_spawnattr_t attributes;
@@ -244,7 +244,7 @@ std::optional<int> exit_code_of_ended(pid_t child) {
 }  // namespace
 
 ForegroundCommand::ForegroundCommand() {
-  // Inherited as "ignored", it would take the command's end from us.
+  // Inherited as "ignored", SIGCHLD would hide the command's end from us.
   ::signal(SIGCHLD, SIG_DFL);
   const sigset_t set = ours();
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
@@ -264,7 +264,7 @@ int ForegroundCommand::run(const std::vector<std::string>& words) const {
     if (const auto code = exit_code_of_ended(child)) return *code;
     siginfo_t told{};
     const int number = ::sigwaitinfo(&set, &told);
-    // What a terminal sends, it sends to the command as well.
+    // A terminal sends its signals to the command as well.
     const bool from_somebody = told.si_code <= 0;
     if (number > 0 && number != SIGCHLD && from_somebody) ::kill(child, number);
   }

@@ -1,4 +1,4 @@
-// Energy as people read it.
+// Energy as text for people.
 #pragma once
 
 #include <signal.h>
@@ -11,25 +11,25 @@
 
 namespace gpuyard::cli {
 
-// The daemon's books: a line for each GPU, their sum, and what is wrong.
+// Returns the daemon's counts: a line for each GPU, their sum, and what is wrong.
 std::string energy_table(const protocol::EnergyReport&);
 
-// What a command used: "gpuyard: 12.3 s, 3.4 kJ, ..." and a line for each GPU.
+// Says what a command used: "gpuyard: 12.3 s, 3.4 kJ, ..." and a line for each GPU.
 std::string energy_summary(const MeasuredCommand&);
 
-// A command that runs as if it had been started without us: with our terminal, input and output,
-// and with the signals that are meant for it.
+// Runs a command as if the shell had started it: with our terminal, input and output, and with the
+// signals that are meant for it.
 
 class ForegroundCommand {
  public:
-  // From here on signals wait for run(), and threads that are begun have nothing to do with them.
+  // Blocks signals until run() takes them. Threads that start later inherit the mask.
   ForegroundCommand();
   ~ForegroundCommand();
   ForegroundCommand(const ForegroundCommand&) = delete;
   ForegroundCommand& operator=(const ForegroundCommand&) = delete;
 
-  // Waits for its end. Its exit code as a shell says it: 128 and the number for one that a signal
-  // ended, 127 and 126 for one that could not be started, which is complained about.
+  // Waits for the command's end and returns its exit code as a shell says it: 128 + N after signal
+  // N; 127 or 126, after a complaint, if it could not be started.
   int run(const std::vector<std::string>& words) const;
 
  private:

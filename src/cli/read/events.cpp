@@ -18,7 +18,7 @@ namespace gpuyard::cli {
 namespace {
 
 constexpr Duration kRetry = std::chrono::seconds(1);
-// A daemon gives a sign of life every 15 s; one that is silent for longer than this is not there.
+// How long a stream may be silent before the daemon counts as away. It writes every 15 s.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
 
 std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
@@ -28,7 +28,7 @@ std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
   return json::to_json(answer) + "\n";
 }
 
-// Some sentences name the GPU themselves.
+// Names the GPU, unless the sentence names it itself.
 std::string sentence_of(const protocol::GpuEvent& event) {
   if (!event.index || event.text.starts_with("GPU ")) return printable(event.text);
   return fmt::format("GPU {}: {}", *event.index, printable(event.text));
@@ -40,13 +40,13 @@ std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
   return printable(event.at) + "  " + painted(screen, severity_tone(event.severity), what) + "\n";
 }
 
-// Events of one daemon, and of the one that comes after it.
+// Prints the events of a daemon, and goes on after it restarts.
 class Follower {
  public:
   Follower(const EventsVerb& verb, http::Endpoint daemon)
       : verb_(verb), daemon_(std::move(daemon)), last_(verb.since) {}
 
-  // Until there is no more to tell; the exit code.
+  // Runs until there is nothing more to tell; returns the exit code.
   int run() {
     for (;;) {
       auto reader = open();
@@ -54,10 +54,10 @@ class Follower {
         return complain(client::error_of(reader->response()));
       }
       const auto end = reader ? tell(*reader) : Result<void>(std::move(reader).error());
-      if (end) continue;  // asked to open anew
+      if (end) continue;  // the stream is to be opened anew
       const bool told_all = end.error().code == Errc::not_found;
       if (!verb_.follow) return told_all ? 0 : complain(end.error());
-      if (!listened_) return complain(end.error());  // what never was is no interruption
+      if (!listened_) return complain(end.error());  // a first failure is no interruption
       lament(end.error());
       std::this_thread::sleep_for(kRetry);
     }
@@ -75,7 +75,7 @@ class Follower {
     return http::EventReader::open(daemon_, std::move(asked), client::kAnswerDeadline);
   }
 
-  // Ok: to be opened anew.
+  // Prints the events of one stream. Ok: open it anew.
   Result<void> tell(http::EventReader& reader) {
     if (std::exchange(lamented_, false)) {
       complain({Errc::unavailable, "the daemon at " + daemon_.text() + " is back"});
@@ -94,7 +94,7 @@ class Follower {
     }
   }
 
-  // What followed the last event is not known any more: all that is known is news.
+  // The daemon no longer knows what followed the last event: all that it knows is news.
   Result<void> begin_anew() {
     complain({Errc::not_found,
               fmt::format("the daemon does not know what followed event {}; all that it knows "
@@ -113,7 +113,7 @@ class Follower {
     return {};
   }
 
-  // Said once.
+  // Says once that the daemon is away.
   void lament(const Error& why) {
     if (std::exchange(lamented_, true)) return;
     const bool ended = why.code == Errc::not_found;

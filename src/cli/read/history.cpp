@@ -1,4 +1,4 @@
-// gpuyard history: only the daemon remembers.
+// gpuyard history: readings of the past, which only the daemon keeps.
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -19,7 +19,7 @@ namespace {
 
 using protocol::History;
 
-// Those named, or all that are there.
+// Returns the GPUs that the user named, or all.
 Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::Endpoint& daemon) {
   if (!verb.gpus.empty()) return split(verb.gpus, ',');
   const auto snapshot = client::call(daemon, protocol::kSnapshot);
@@ -33,7 +33,7 @@ Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::En
   return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
 }
 
-// No more points than can be seen, unless they are for another program.
+// Limits the points to what the screen can show, unless another program reads them.
 std::optional<std::uint64_t> points_of(const HistoryVerb& verb, const Screen& screen) {
   if (!verb.step.empty() || verb.json || verb.csv) return std::nullopt;
   constexpr std::uint64_t kDotsAcross = 2;
@@ -69,7 +69,7 @@ PlotCharset charset_of(HistoryVerb::Charset wish, const Screen& screen) {
   return automatic && screen.utf8 ? PlotCharset::braille : PlotCharset::ascii;
 }
 
-// As many as there are have the screen's height among them.
+// The plots share the screen's height.
 PlotSize plot_size(const Screen& screen, std::size_t plots) {
   constexpr std::size_t kLeastRows = 6;
   constexpr std::size_t kMostRows = 16;
@@ -114,7 +114,7 @@ std::string json_text(std::vector<std::vector<History>> all) {
   return json::to_json(answer) + "\n";
 }
 
-// What a reader should know, once.
+// Says notes on stderr, each once.
 void say_notes(const std::vector<std::vector<History>>& all) {
   std::set<std::string> said;
   bool simulated = false;

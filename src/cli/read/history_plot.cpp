@@ -40,7 +40,7 @@ class Canvas {
   std::size_t height() const { return height_; }
   void set(std::size_t x, std::size_t y) { set_[y * width_ + x] = true; }
 
-  // From the top.
+  // Draws one row; row 0 is the top.
   std::string row(std::size_t row) const {
     std::string out;
     for (std::size_t x = 0; x < width_; x += dots_.across) out += sign(x, row * dots_.down);
@@ -80,7 +80,7 @@ struct Range {
   double high = 1;
 };
 
-// Without a bound from 0, where that leaves half of the height to the values.
+// Without a bound, begins at 0 if that leaves half of the height to the values.
 Range range_of(const History& history, PlotRange wish) {
   Range range{INFINITY, -INFINITY};
   for (const HistoryPoint& point : history.points) {
@@ -102,7 +102,7 @@ std::size_t scaled(double share, std::size_t count) {
   return static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(count - 1)));
 }
 
-// Dot columns [first, last] of each point: to the next one, so that nothing is between two.
+// Draws dot columns [first, last] of each point, up to the next point, so that no gap is left.
 void draw(Canvas& canvas, const History& history, const TimeSpan& span, const Range& range) {
   const auto length = static_cast<double>(std::max<std::int64_t>(span.until_ms - span.from_ms, 1));
   const auto column = [&](std::int64_t at_ms) {
@@ -140,7 +140,7 @@ std::string time_text(std::int64_t wall_ms, bool with_day) {
   return {text.data(), std::strftime(text.data(), text.size(), format, &local)};
 }
 
-// Begin and end of the time, and its middle where there is room.
+// Writes the begin and the end of the time, and the middle if there is room.
 std::string times_line(const TimeSpan& span, std::size_t columns) {
   constexpr std::int64_t kDayMs = std::int64_t{24} * 3600 * 1000;
   const bool with_day = span.until_ms - span.from_ms >= kDayMs / 2;

@@ -1,5 +1,5 @@
-// A drawing of what a reading was, with axes, for a terminal. Each column stands for an equal part
-// of the time and reaches from its least reading to its greatest.
+// Draws the history of a reading on a terminal, with axes. Each column stands for an equal part of
+// the time and reaches from its least reading to its greatest.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace gpuyard::cli {
 enum class PlotCharset { braille, block, ascii };
 
 struct PlotSize {
-  std::size_t columns = 80;  // the axis among them
+  std::size_t columns = 80;  // including the axis
   std::size_t rows = 12;     // without the lines above and below
 };
 
-// What of a reading that has a bound is drawn: from 0 to that, so that a steady one is a line; or
-// what it varied by.
+// The range of the axis. whole: from 0 to the reading's bound, if it has one, so that a steady
+// reading is a line. zoomed: what the reading varied by.
 enum class PlotRange : bool { whole, zoomed };
 
 // Ends with a newline. Times are local.

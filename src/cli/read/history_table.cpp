@@ -19,7 +19,7 @@ using protocol::History;
 
 constexpr double kBlank = std::numeric_limits<double>::quiet_NaN();
 
-// The eight heights where there are no such characters.
+// Draws the eight heights in ASCII.
 std::string in_ascii(std::string_view line) {
   constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::string_view kSigns = "_.:-=+*#";
@@ -33,7 +33,7 @@ std::string in_ascii(std::string_view line) {
   return out;
 }
 
-// A counter's shape is how fast it grew to each point. Where it was set back, nothing is known.
+// Draws a counter by its growth up to each point. The growth is unknown where it was set back.
 History growth_of(History counter) {
   const protocol::HistoryPoint* before = nullptr;
   const std::vector<protocol::HistoryPoint> points = counter.points;
@@ -49,7 +49,7 @@ History growth_of(History counter) {
   return counter;
 }
 
-// What the full height stands for.
+// Returns the value of the full height.
 double greatest(const std::vector<std::vector<double>>& lines) {
   double most = 0;
   for (const auto& line : lines) {
@@ -94,7 +94,7 @@ TimeSpan span_of(const std::vector<History>& all) {
 
 std::vector<double> columns_of(const History& history, std::int64_t from_ms, std::int64_t until_ms,
                                std::size_t columns) {
-  if (until_ms <= from_ms) return std::vector<double>(columns, kBlank);  // nothing was read at all
+  if (until_ms <= from_ms) return std::vector<double>(columns, kBlank);  // there are no points
   std::vector<double> sums(columns, 0);
   std::vector<int> counts(columns, 0);
   const auto length = static_cast<double>(until_ms - from_ms);

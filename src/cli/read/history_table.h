@@ -1,4 +1,4 @@
-// What a reading was, in a line for each GPU: least, mean, greatest, newest, and its shape.
+// The history of a reading, a line for each GPU: least, mean, greatest, newest, and its shape.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ struct HistoryAnswer {
 };
 BOOST_DESCRIBE_STRUCT(HistoryAnswer, (), (schema, series))
 
-// The means in so many columns of equal time, from the first point of all to the last; NaN where a
-// column has none.
+// Returns the means in columns of equal time from `from_ms` to `until_ms`; NaN for a column without
+// points.
 std::vector<double> columns_of(const protocol::History&, std::int64_t from_ms,
                                std::int64_t until_ms, std::size_t columns);
 
-// "604.6 W", "85.5 GB/s": with about four digits.
+// "604.6 W", "85.5 GB/s": uses about four digits.
 std::string amount_text(double value, const std::string& unit);
 
-// All of one metric; `ascii`: the shape too.
+// Returns the table of one metric. `ascii` draws the shape in ASCII, too.
 std::string history_table(const std::vector<protocol::History>&, const Screen&, bool ascii);
 
-// From the first point to the end of the last step.
+// The time from the first point to the end of the last step.
 struct TimeSpan {
   std::int64_t from_ms = INT64_MAX;
   std::int64_t until_ms = INT64_MIN;

@@ -33,7 +33,7 @@ bool is_there(const std::string& path) {
   return fs::exists(path, failed);
 }
 
-// Container engines leave one of these.
+// Container engines leave one of these files.
 bool in_container(const std::string& root) {
   return is_there(root + "/.dockerenv") || is_there(root + "/run/.containerenv") ||
          is_there(root + "/run/systemd/container");

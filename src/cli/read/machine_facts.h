@@ -1,5 +1,5 @@
-// What a machine says of its NVIDIA GPUs without any driver call, and what follows from it for
-// somebody whose driver does not answer.
+// Facts about a machine's NVIDIA GPUs that need no driver call, and advice from them for a user
+// whose driver does not answer.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@ namespace gpuyard::cli {
 struct MachineFacts {
   bool in_container = false;
   std::optional<std::string> module_version;  // of the kernel module, if one is loaded
-  std::vector<std::string> closed_nodes;      // /dev/nvidia*, which this user may not open
+  std::vector<std::string> closed_nodes;      // /dev/nvidia* that this user may not open
   std::size_t gpus_on_pci = 0;
-  std::optional<std::string> simulated_world;  // that the environment names
+  std::optional<std::string> simulated_world;  // named by the environment
 };
 
-// `root`: a directory that stands for "/", for tests.
+// `root` stands for "/" in tests.
 MachineFacts machine_facts(const std::string& root = "");
 
-// What to do when NVML said `reason`, one sentence each; the likeliest first.
+// Advice for when NVML said `reason`: one sentence each, the likeliest first.
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts&);
-// What to do when NVML works and there is no GPU.
+// Advice for when NVML works and there is no GPU.
 std::vector<std::string> advice_without_gpus(const MachineFacts&);
 
 }  // namespace gpuyard::cli

@@ -64,7 +64,7 @@ std::string place_text(const protocol::Process& process) {
   }
   if (process.pod) return "pod " + *process.pod;
   if (process.container) {
-    constexpr std::size_t kUsualLength = 12;  // by which people name them
+    constexpr std::size_t kUsualLength = 12;  // people use this many characters of an id
     const std::string shown = printable(*process.container).substr(0, kUsualLength);
     return process.container_runtime.value_or("container") + " " + shown;
   }
@@ -187,7 +187,7 @@ std::string cell(const std::string& field, const ListedProcess& process, const Q
     std::ranges::replace(name, ',', '?');
     return name;
   }
-  // The rest is of the GPU, by the same name.
+  // Other fields are the GPU's, by the same name.
   const auto of_gpu = parse_field(field);
   return of_gpu ? csv_cell(*of_gpu, queried, device_of(queried.snapshot, process.gpu_index), units)
                 : std::string("[N/A]");
@@ -241,7 +241,7 @@ Result<ProcessAnswer> ask(client::Source& source, const ProcessesVerb& verb) {
   return answer;
 }
 
-// No driver is an answer too: scripts get valid JSON with an empty list.
+// A missing driver is an answer too: scripts get valid JSON with an empty list.
 int show_nothing(const ProcessesVerb& verb, const Error& error) {
   if (verb.json) {
     ProcessAnswer nothing;

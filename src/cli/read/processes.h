@@ -1,4 +1,4 @@
-// Who uses the GPUs, for people.
+// The processes on the GPUs, for people.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::cli {
 
-// Who uses the GPUs, as `--json` of `processes` and of `query --processes` prints it.
+// The processes on the GPUs, as `--json` of `processes` and of `query --processes` prints them.
 
 struct ListedProcess : protocol::ProcessInFull {
   std::uint32_t gpu_index = 0;
@@ -35,42 +35,42 @@ struct ProcessAnswer {
   bool simulated = false;
   std::string taken_at;
   std::vector<ListedProcess> processes;
-  std::map<std::string, std::string> missing;  // UUID of a GPU that lists none: why
+  std::map<std::string, std::string> missing;  // UUID of a GPU without a list: the reason
 };
 BOOST_DESCRIBE_STRUCT(ProcessAnswer, (), (schema, simulated, taken_at, processes, missing))
 
-// Those of every GPU in the snapshot; by the GPU's index with their arguments, where there is such
-// an answer.
+// Lists the processes of every GPU in the snapshot. `InFull` has those with arguments, by the GPU's
+// index.
 using InFull = std::map<std::uint32_t, protocol::DeviceProcesses>;
 ProcessAnswer process_answer(const protocol::Snapshot&, const InFull& = {});
 
-// The same, with the arguments that this user may see. The snapshot is the source's last.
+// The same, with the arguments that this user may see. It must be the source's last snapshot.
 Result<ProcessAnswer> ask_processes(client::Source&, const protocol::Snapshot&);
 
-// The program as it was started, "/usr/bin/python3", where that may be seen; else the kernel's name
-// for it.
+// Returns the program as it was started, "/usr/bin/python3", if this user may see it; else the
+// kernel's name for it.
 std::optional<std::string> program_of(const protocol::ProcessInFull&);
 
-// The user's name, or number where it has no name; "-" for one that is not known.
+// Returns the user's name, or the number if it has no name; "-" if it is not known.
 std::string user_text(const protocol::Process&);
 
-// The place that says most: Slurm job, pod, container, unit.
+// Returns the most telling place: Slurm job, pod, container, unit.
 std::string place_text(const protocol::Process&);
 
-// The arguments, or the name where they may not be seen.
+// Returns the arguments, or the name if this user may not see them.
 std::string command_text(const protocol::ProcessInFull&);
 
-// One row for each process and GPU; below it why something is not known. On a narrow screen these
-// go, in this order: times, kinds, shares, places.
+// Returns a row for each process and GPU, and below them why something is not known. A narrow
+// screen drops columns in this order: times, kinds, shares, places.
 std::string process_table(const ProcessAnswer&, const Screen&);
 
-// Who uses the GPUs, in the words of nvidia-smi's --query-compute-apps.
+// The processes on the GPUs, in the words of nvidia-smi's --query-compute-apps.
 
-// Names as nvidia-smi's header has them; Errc::invalid for another. None: pid, process_name,
-// gpu_uuid and used_gpu_memory.
+// Returns the names as nvidia-smi's header has them; Errc::invalid for an unknown name. Without
+// names: pid, process_name, gpu_uuid and used_gpu_memory.
 Result<std::vector<std::string>> parse_process_fields(const std::vector<std::string>& names);
 
-// Processes that compute, as nvidia-smi lists them.
+// Prints processes that compute, as nvidia-smi lists them.
 std::string process_csv(const std::vector<std::string>& fields, const ProcessAnswer&,
                         const Queried&, CsvStyle);
 

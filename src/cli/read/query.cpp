@@ -41,7 +41,7 @@ Result<Format> parse_format(const std::string& text) {
   return Format{false, {!has("noheader"), !has("nounits")}};
 }
 
-// A query as it was understood, before anybody is asked.
+// A query as it was understood, before the daemon or driver is asked.
 struct Query {
   Format format;
   std::vector<Field> fields;
@@ -92,7 +92,7 @@ Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Que
                            : query_csv(query.fields, queried, csv);
 }
 
-// A row is called by its own key, which carries its unit.
+// A row is named by its own JSON key, which contains the unit.
 std::string json_name(const Field& field) {
   return field.what == Field::What::row ? json_key(row_of(field.metric)) : field.name;
 }
@@ -109,7 +109,7 @@ int list_fields() {
   return 0;
 }
 
-// Again and again, at the asked rhythm, until a signal or an error ends it.
+// Repeats the query at the interval until a signal or an error ends it.
 int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
   Interruptions interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
@@ -224,7 +224,7 @@ std::string text_of(const boost::json::value& value) {
   return value.is_double() ? json::to_json(value.get_double()) : boost::json::serialize(value);
 }
 
-// A field that is asked for twice is there once.
+// A field that the user names twice appears once.
 void put(Values& values, const std::string& name, std::string text) {
   auto& all = values.by_name;
   const auto same = std::ranges::find(all, name, &std::pair<std::string, std::string>::first);

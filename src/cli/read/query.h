@@ -12,8 +12,8 @@
 
 namespace gpuyard::cli {
 
-// The values of a query, as JSON, by the names of their fields: a row's own JSON key, or
-// nvidia-smi's name for what is less than a row.
+// The values of a query as JSON, by field name: a row's own JSON key, or nvidia-smi's name for a
+// part of a row.
 struct Values {
   std::vector<std::pair<std::string, std::string>> by_name;
 };

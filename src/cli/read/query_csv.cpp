@@ -63,7 +63,7 @@ std::string field_table(const std::vector<Field>& fields, const Queried& queried
 
 namespace {
 
-// "2026/01/31 12:00:00.250", in local time: when the query is made.
+// "2026/01/31 12:00:00.250": the local time of the query.
 std::string timestamp() {
   const WallTime now = wall_now();
   const auto since = now.time_since_epoch();
@@ -85,7 +85,7 @@ std::string with_unit(std::string text, const Field& field, bool units) {
 std::string state_word(const Row& row, std::int64_t number) {
   const auto word = std::ranges::find(row.words, number, &Word::value);
   if (word == row.words.end()) return missing_word("Unknown Error");
-  // "exclusive_process" is Exclusive_Process there.
+  // nvidia-smi writes "exclusive_process" as Exclusive_Process.
   std::string text(word->text);
   bool start = true;
   for (char& c : text) {
@@ -119,11 +119,11 @@ std::string number_cell(const Field& field, std::int64_t number, const Device& d
 std::string missing_cell(const Field& field, const Device& device) {
   const std::string reason = reason_of(field, device);
   const std::string word = reason.empty() ? "[N/A]" : missing_word(reason);
-  // The one field that has it without brackets.
+  // nvidia-smi prints only this field without brackets.
   return field.name == "temperature.memory" && word == "[N/A]" ? "N/A" : word;
 }
 
-// Everything else in a line of CSV would begin a new column.
+// A comma in a value would begin a new column.
 std::string without_commas(std::string text) {
   std::ranges::replace(text, ',', '?');
   return printable(text);
@@ -166,7 +166,7 @@ std::string pci_cell(std::string_view address, What what) {
   }
 }
 
-// Our own spelling: the JSON value, the elements of a list with blanks between.
+// Writes our own fields: the JSON value, with blanks between the elements of a list.
 std::string json_text(const boost::json::value& value) {
   if (const auto* text = value.if_string()) return without_commas(std::string(*text));
   std::string out;
@@ -191,7 +191,7 @@ std::string own_cell(const Field& field, const Device& device) {
 }
 
 std::string reading_cell(const Field& field, const Device& device, bool units) {
-  // What an unresponsive GPU said last is no answer to what is asked now.
+  // The last reading of an unresponsive GPU does not tell its state now.
   if (device.condition == DeviceCondition::unresponsive) return "[Timeout]";
   if (!field.nvidia_smi) return own_cell(field, device);
   const Reading* reading = device.readings.sample.find(field.metric, field.of);
@@ -202,7 +202,6 @@ std::string reading_cell(const Field& field, const Device& device, bool units) {
 
 }  // namespace
 
-// Why the field has no value; empty where nothing is known of it.
 std::string reason_of(const Field& field, const Device& device) {
   const Row& row = row_of(field.metric);
   for (const std::uint16_t index : {field.of, std::uint16_t{0}}) {

@@ -1,4 +1,4 @@
-// The answer to a query in nvidia-smi's CSV, and as a table for people.
+// The answer to a query in nvidia-smi's CSV, and as a table.
 #pragma once
 
 #include <string>
@@ -13,31 +13,31 @@
 
 namespace gpuyard::cli {
 
-// One field of one GPU as nvidia-smi prints it in its CSV. Units, rounding and the words for what
-// is missing are those that nvidia-smi 580 prints on an H200.
+// One field of one GPU as nvidia-smi prints it in its CSV. Units, rounding and the words for
+// missing values are those of nvidia-smi 580 on an H200.
 
-// The GPUs that were asked for, and how many there are.
+// The GPUs that the user asked for, and how many GPUs there are.
 struct Queried {
   protocol::Snapshot snapshot;
   std::size_t gpu_count = snapshot.devices.size();
 };
 
-// One cell, also for what is missing: "[N/A]", "[GPU is lost]".
+// Returns one cell, also for a missing value: "[N/A]", "[GPU is lost]".
 std::string csv_cell(const Field&, const Queried&, const protocol::Device&, bool units);
 
-// Why the field has no value; empty where nothing is known of it.
+// Says why the field has no value; empty if the reason is not known.
 std::string reason_of(const Field&, const protocol::Device&);
 
-// "[N/A]" for what this GPU will never tell, else the driver's words in brackets.
+// "[N/A]" if this GPU will never tell the value; else the driver's words in brackets.
 std::string missing_word(std::string_view reason);
 
-// Rounded up, as nvidia-smi does.
+// Rounds up, as nvidia-smi does.
 std::int64_t mebibytes(std::int64_t bytes);
 
-// The address as nvidia-smi spells it: "00000000:1A:00.0".
+// Spells the address as nvidia-smi does: "00000000:1A:00.0".
 std::string long_pci_address(std::string_view);
 
-// The readings of a device as its JSON has them, to take a few out.
+// Returns all readings of a device, as its JSON has them.
 boost::json::object readings_as_json(const protocol::Device&);
 
 struct CsvStyle {

@@ -25,7 +25,7 @@ std::string cell(const std::string& name, const protocol::Device& shown) {
   return line.substr(0, line.size() - 1);
 }
 
-// What nvidia-smi 580 printed for an H200: the layout, the units and the order are its own.
+// Copies what nvidia-smi 580 printed for an H200: its layout, units and order.
 TEST(QueryCsv, IsInTheLayoutOfNvidiaSmi) {
   EXPECT_EQ(csv("name,pci.bus_id,pstate,clocks_event_reasons.active,memory.total,utilization.gpu,"
                 "temperature.gpu,power.draw,clocks.current.sm,compute_mode,ecc.mode.current",

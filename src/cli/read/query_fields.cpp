@@ -16,7 +16,7 @@ struct Renamed {
   std::string_view to;
 };
 
-// Names as they are asked for, and as nvidia-smi's header then has them.
+// Names that users may give, and the names in nvidia-smi's header.
 constexpr std::array kSpellings = {
     Renamed{"gpu_name", "name"},
     Renamed{"gpu_serial", "serial"},
@@ -56,7 +56,7 @@ struct NamedMetric {
   std::string_view name;
   Metric metric;
 };
-// Further names of rows that have another one in the catalog, or none there.
+// Further names for rows, beside the catalog's own.
 constexpr std::array kFurther = {
     NamedMetric{"pcie.link.gen.current", Metric::pcie_generation},
     NamedMetric{"remapped_rows.correctable", Metric::rows_remapped_corrected},
@@ -98,7 +98,7 @@ constexpr std::array kOfTheQuery = {
     NamedWhat{"pci.device", Field::What::pci_device, "PCI device, in hex."},
 };
 
-// "ecc.errors.corrected.volatile.*" once for each place.
+// Adds "ecc.errors.corrected.volatile.*" once for each place.
 void add_places(std::vector<Field>& fields, const Row& row) {
   const std::string_view start = row.nvidia_smi.substr(0, row.nvidia_smi.size() - 1);
   const auto add = [&](std::uint16_t index, const std::string& place) {
@@ -121,7 +121,7 @@ void add_nvidia_smi(std::vector<Field>& fields) {
     if (row.nvidia_smi.ends_with('*')) {
       add_places(fields, row);
     } else {
-      // Of several fans nvidia-smi tells of the first.
+      // nvidia-smi tells only the first of several fans.
       const bool first = row.dimension != Dimension::none;
       fields.push_back({first ? Field::What::element : Field::What::row, row.metric, 0, 0,
                         canonical(row.nvidia_smi), true});
@@ -153,7 +153,7 @@ std::string_view unit_of(const Field& field) {
     case Unit::nanoseconds:
       return "us";
     default:
-      return "";  // a temperature has none there
+      return "";  // nvidia-smi prints none for a temperature
   }
 }
 
@@ -203,7 +203,7 @@ ProbeSet probes_of_fields(const std::vector<Field>& fields) {
   for (const Field& field : fields) {
     if (field.what > Field::What::word) continue;
     metrics.push_back(field.metric);
-    // What nvidia-smi calls used is without the reserve.
+    // nvidia-smi counts memory as used without the reserve.
     if (field.metric == Metric::memory_used) metrics.push_back(Metric::memory_reserved);
   }
   return probes_filling(metrics);

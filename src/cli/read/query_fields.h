@@ -1,5 +1,5 @@
-// What can be queried, by the names of nvidia-smi's --query-gpu and by our own JSON keys. The rows
-// of the catalog are the source; spellings that nvidia-smi has beside are in a table of their own.
+// The fields of a query, by the names of nvidia-smi's --query-gpu and by our own JSON keys. They
+// come from the rows of the catalog; further spellings of nvidia-smi are in a table of their own.
 #pragma once
 
 #include <string>
@@ -27,23 +27,23 @@ struct Field {
   Metric metric{};          // row, element, word
   std::uint16_t of = 0;     // element
   std::int64_t bit = 0;     // word
-  std::string name;         // what the header of a CSV says, without its unit
+  std::string name;         // the heading in CSV, without the unit
   bool nvidia_smi = false;  // in nvidia-smi's spelling and units
 };
 
-// nvidia-smi's unit in brackets, "MiB"; empty: none is printed.
+// Returns nvidia-smi's unit for the brackets, "MiB"; empty if nvidia-smi prints none.
 std::string_view unit_of(const Field&);
 std::string_view help_of(const Field&);
 
-// Everything there is, nvidia-smi's names before our own. An older or shorter spelling of a field
-// is not listed.
+// Returns every field, nvidia-smi's names before our own. An older or shorter spelling is not
+// listed.
 std::vector<Field> known_fields();
 
-// By any of its names, whatever its spelling. Errc::invalid names the nearest field.
+// Finds a field by any name, in any spelling. Errc::invalid names the nearest field.
 Result<Field> parse_field(std::string_view name);
 Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names);
 
-// Those that the fields are read by.
+// Returns the probes that read the fields.
 ProbeSet probes_of_fields(const std::vector<Field>&);
 
 }  // namespace gpuyard::cli

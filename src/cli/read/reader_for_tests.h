@@ -1,4 +1,4 @@
-// Who reads the tables of these tests, and when.
+// The user who reads the tables of these tests, and the time.
 #pragma once
 
 #include "cli/control/control_text.h"

@@ -21,7 +21,7 @@ namespace gpuyard::cli {
 
 namespace {
 
-// Where a client looks for a daemon, without a place that somebody else prepared for it in /tmp.
+// Returns the sockets to look for a daemon at, without any that another user prepared in /tmp.
 std::vector<std::string> sockets_to_believe(const config::Environment& environment) {
   auto sockets = config::sockets_to_try(environment);
   std::erase_if(sockets, [&](const std::string& socket) {
@@ -31,7 +31,7 @@ std::vector<std::string> sockets_to_believe(const config::Environment& environme
   return sockets;
 }
 
-// TMPDIR, as long as the name of a Unix socket in it is not too long.
+// Returns TMPDIR if it is short enough for the name of a Unix socket in it.
 std::string place_of_worlds() {
   constexpr std::size_t kLongest = 60;
   std::error_code failed;

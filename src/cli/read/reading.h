@@ -1,4 +1,4 @@
-// What the reading verbs share: where they ask, and what they say when there is nobody to ask.
+// Shared by the verbs that read: where they ask, and their errors if no daemon or driver answers.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace gpuyard::cli {
 
-// A directory with a name nobody could foresee, removed with all that is in it.
+// A directory with an unpredictable name, removed with all that is in it.
 class TemporaryDirectory {
  public:
   static Result<TemporaryDirectory> make();
@@ -29,11 +29,11 @@ class TemporaryDirectory {
  private:
   explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
 
-  std::string path_;  // empty: moved from
+  std::string path_;  // empty after a move
 };
 
-// A simulated world for one command, in a directory of its own; both are gone with this. Where the
-// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper sees to it.
+// A simulated world for one command, in a directory of its own; the destructor ends both. If the
+// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper removes them.
 class PrivateWorld {
  public:
   static Result<PrivateWorld> start(int gpus);
@@ -46,40 +46,40 @@ class PrivateWorld {
   sim::RunningWorld world_;  // ends before its directory
 };
 
-// The source, and for --simulate the world that it reads.
+// The source, and the simulated world that it reads with --simulate.
 struct OpenSource {
   std::optional<PrivateWorld> world;
   std::unique_ptr<client::Source> source;  // ends before its world
 };
 
-// Where the flags and the environment say to ask. Of a simulated world that runs already.
+// Returns where the flags and the environment say to ask. With --simulate the world must run.
 client::SourceOptions source_options(const SourceFlags&);
 
 Result<OpenSource> open_source(const SourceFlags&);
 
-// The daemon, where nobody else will do: that which `socket` or the environment names, or the first
-// that runs here. Errc::unavailable, in the words of `if_none`: none does.
+// Returns the daemon, if only a daemon will do: the one that `socket` or the environment names, or
+// else the first that runs here. Errc::unavailable, in the words of `if_none`: none runs.
 Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none);
 
-// What `wanted` fills of the GPUs that `gpus` names, or of all. Without a driver or a GPU an error.
+// Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU.
 Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
                                    client::Owners);
 
-// Of a snapshot whose driver could not be initialised.
+// Returns the error for a snapshot whose driver could not be initialised.
 Error no_driver(const protocol::Snapshot&);
 
-// Complains, with `advice` where there is no daemon; returns the exit code.
+// Complains, with `advice` if no daemon runs; returns the exit code.
 int complain_about_daemon(
     const Error&,
     std::string_view advice = "  `gpuyard serve` starts one; `gpuyard doctor` looks closer.");
 
-// Complains, with what to do next where there is no driver.
+// Complains, with advice if there is no driver; returns the exit code.
 int complain_about_source(const Error&);
 
-// Which GPUs the user named.
+// The GPUs that the user named.
 
-// Keeps the GPUs that `names` lists, separated by commas, each an index, a UUID, or a PCI address
-// in either spelling; in the order of the names. Errc::not_found for a name that is none.
+// Keeps the GPUs that `names` lists, in that order. Commas separate the names: an index, a UUID, or
+// a PCI address in either spelling. Errc::not_found: a name fits no GPU.
 Result<void> keep_only(protocol::Snapshot&, std::string_view names);
 
 }  // namespace gpuyard::cli

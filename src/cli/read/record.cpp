@@ -40,7 +40,7 @@ Result<UniqueFd> create(const RecordVerb& verb) {
   return system_error("creating " + verb.file);
 }
 
-// Whole lines only, so that what is on the disk can be played whatever happens next.
+// Writes whole lines, so that the file can be played whatever happens next.
 Result<void> write_all(const UniqueFd& file, const std::string& name, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file.get(), text.data(), text.size());
@@ -56,7 +56,7 @@ Result<void> write_all(const UniqueFd& file, const std::string& name, std::strin
 
 struct Looked {
   std::uint64_t looks = 0;
-  std::uint64_t missed = 0;  // nobody answered
+  std::uint64_t missed = 0;  // got no answer
   std::uint64_t bytes = 0;
   Duration length{0};
 };
@@ -69,7 +69,7 @@ void sum_up(const RecordVerb& verb, const Looked& looked) {
   static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
 }
 
-// Until it is ended, the time is over or the disk is full.
+// Records until a signal, the end of the time or a full disk.
 Result<void> record(const RecordVerb& verb, client::Source& source, Interruptions& interruptions,
                     Duration interval, Duration length) {
   auto file = create(verb);
@@ -148,11 +148,11 @@ std::string info(const recording::Player& player) {
   return text;
 }
 
-// Until the recording has ended.
+// Counts the looks until the recording ends.
 std::uint64_t looks_left(const recording::Player& player, const recording::Replay& replay,
                          const std::string& interval) {
   const auto between = parse_interval(interval);
-  if (!between) return 0;  // said by whoever looks
+  if (!between) return 0;  // the verb that looks reports it
   const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
   return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / to_seconds(*between));
 }
@@ -164,7 +164,7 @@ Result<recording::Replay> replay_from(const std::string& file, const std::string
   const bool at_the_start = from == "0" || from == "0s";
   const auto offset = at_the_start ? Result<Duration>(Duration(0)) : parse_interval(from);
   if (!offset) return offset.error();
-  // A daemon's child plays it, wherever that is started.
+  // A child of the daemon plays it, and may start in another directory.
   std::string path = file;
   if (!path.starts_with('/')) {
     char* const here = ::get_current_dir_name();

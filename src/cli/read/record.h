@@ -1,4 +1,4 @@
-// What `record`, `replay` and `serve --replay` have in common.
+// Shared by `record`, `replay` and `serve --replay`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpuyard::cli {
 
-// `from` is "0s", "90s", "10m"; it begins to be played now.
+// `from` is "0s", "90s", "10m". The replay begins now.
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
                                       double speed);
 

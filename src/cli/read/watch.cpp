@@ -42,7 +42,7 @@ std::string display_line(const protocol::Device& device) {
   return metrics.display_line();
 }
 
-// What watching shows, one answer after the other.
+// Shows one answer after the other.
 class View {
  public:
   View(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
@@ -58,7 +58,7 @@ class View {
   std::vector<Field> fields_;
 };
 
-// Something that was there is gone, or back: said once, on stderr.
+// Says on stderr, once each, that the daemon or driver is away or back.
 class Complaints {
  public:
   void hear(const client::Source& source, const Queries& answer) {
@@ -75,7 +75,7 @@ class Complaints {
   bool failing_ = false;
 };
 
-// Append-only: a file, a pipe, a log.
+// Appends lines: for a file, a pipe or a log.
 class LineView final : public View {
  public:
   using View::View;
@@ -100,7 +100,7 @@ class LineView final : public View {
   bool headed_ = false;
 };
 
-// In place, on a terminal.
+// Redraws in place, on a terminal.
 class TerminalView final : public View {
  public:
   using View::View;
@@ -190,13 +190,13 @@ int run(const WatchVerb& verb) {
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
   Queries answer = ask(*open->source, verb, wanted);
-  if (!answer) return complain_about_source(answer.error());  // what never was is no interruption
+  if (!answer) return complain_about_source(answer.error());  // a first failure is no interruption
   const auto view = view_of(verb, *open->source, *std::move(fields));
   TimePoint next = BootClock::now();
   for (std::uint64_t shown = 0;;) {
     view->show(answer);
     if (++shown == verb.count) return 0;
-    // The rhythm is kept; what was missed while nobody answered is not made up for.
+    // Keeps the rhythm. Looks that were missed while nothing answered are not made up for.
     next = std::max(next + *interval, BootClock::now());
     const auto on_resize = [&] { view->resized(); };
     const auto on_suspend = [&] { view->suspend(); };

@@ -45,7 +45,7 @@ std::size_t total(const std::vector<Shown>& columns) {
   return width;
 }
 
-// Drops the bars or the column that goes first; false: everything left stays.
+// Drops the column or the bars that go first; false: everything left stays.
 bool drop_one(std::vector<Shown>& columns) {
   const auto urgency = [](const Shown& shown) {
     return std::max(shown.column->drops, shown.bar_width > 0 ? shown.column->bar_drops : 0);
@@ -64,7 +64,7 @@ void pad(std::string& line, std::size_t width) {
   line.append(width, ' ');
 }
 
-// Also where the last text is painted: "NAME   \x1b[0m".
+// Also removes blanks before the reset of a painted text: "NAME   \x1b[0m".
 std::string without_end_blanks(std::string line) {
   constexpr std::string_view kReset = "\x1b[0m";
   const bool reset = line.ends_with(kReset);
@@ -101,7 +101,7 @@ std::string line_of(const Screen& screen, const std::vector<Shown>& columns,
     if (row) {
       add_cell(line, screen, shown, shown.column->cells[*row], room);
     } else {
-      // Over bars a heading stands at the left, like the bars.
+      // Above bars a heading stands at the left, like the bars.
       const std::string& text = shown.column->heading;
       const bool right = shown.column->right && shown.bar_width == 0;
       const std::string blanks(shown.width() - width_of(text), ' ');
@@ -132,7 +132,7 @@ std::string FittedTable::text(const Screen& screen) const {
 std::string bar(const Screen& screen, Tone tone, double share, std::size_t width) {
   const double clamped = std::clamp(share, 0.0, 1.0);
   auto filled = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width)));
-  if (filled == 0 && clamped > 0) filled = 1;  // something is not nothing
+  if (filled == 0 && clamped > 0) filled = 1;  // a small share still shows
   std::string full;
   std::string rest;
   for (std::size_t i = 0; i < filled; ++i) full += screen.utf8 ? "\u2501" : "#";
@@ -147,8 +147,8 @@ struct CodePoints {
   std::uint32_t last;
 };
 
-// Unicode 15: what terminals draw over the character before it, and what they draw two columns
-// wide. Whole blocks; enough for names of processes and users.
+// Characters of Unicode 15 that terminals draw over the character before them, and those that they
+// draw two columns wide. Whole blocks: enough for names of processes and users.
 constexpr std::array kNone = {CodePoints{0x0300, 0x036F}, CodePoints{0x200B, 0x200F},
                               CodePoints{0x20D0, 0x20FF}, CodePoints{0xFE00, 0xFE0F},
                               CodePoints{0xFE20, 0xFE2F}};
@@ -167,7 +167,7 @@ std::size_t width_of_character(std::string_view sequence) {
   return std::ranges::any_of(kTwo, within) ? 2 : 1;
 }
 
-// The next character, or one byte that is none, and its width.
+// The next character, or one byte that is not UTF-8, and its width.
 struct Step {
   std::size_t bytes;
   std::size_t columns;
@@ -178,7 +178,7 @@ Step step_of(std::string_view text) {
   return {length, width_of_character(text.substr(0, length))};
 }
 
-// The bytes of the longest beginning that fits.
+// Returns how many bytes fit, in whole characters.
 std::size_t bytes_within(std::string_view text, std::size_t width) {
   std::size_t bytes = 0;
   std::size_t used = 0;
@@ -229,7 +229,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   while (width_of(text) > width) {
     std::size_t end = std::max<std::size_t>(bytes_within(text, width), 1);
-    // A blank right behind is a place to break, too.
+    // A blank just after the width is a place to break, too.
     const std::size_t blank = text.substr(0, end + 1).rfind(' ');
     const bool at_blank = blank != std::string_view::npos && blank > 0;
     if (at_blank) end = blank;

@@ -17,7 +17,7 @@ struct Scale {
   std::string_view unit;
 };
 
-// The biggest unit in which it is at least one; one decimal below 100.
+// Uses the biggest unit in which the value is at least 1; one decimal below 100.
 std::string scaled(double value, std::span<const Scale> scales) {
   const auto fits = [&](const Scale& scale) { return std::abs(value) >= scale.factor; };
   const auto scale = std::ranges::find_if(scales, fits);
@@ -125,7 +125,7 @@ constexpr std::int64_t kPowerBrake = 0x80;
 }  // namespace
 
 std::string throttle_text(std::int64_t reasons) {
-  // The driver sets this one together with the reason for it.
+  // The driver sets this flag together with the flag of its reason.
   if ((reasons & (kHwThermal | kPowerBrake)) != 0) reasons &= ~kHwSlowdown;
   std::string out;
   for (const Word& word : row_of(Metric::throttle_reasons).words) {
@@ -143,7 +143,7 @@ Tone throttle_tone(std::int64_t reasons) {
 }
 
 bool is_unsupported(std::string_view reason) {
-  // A daemon tells the driver's own words only.
+  // A daemon tells the reason in the driver's words.
   constexpr std::array<std::string_view, 4> kWords = {
       "Not Supported", "Function Not Found", "Argument version mismatch",
       "The requested functionality has been deprecated"};

@@ -1,4 +1,4 @@
-// Readings as people read them. "-" stands for every reading that is missing.
+// Readings as text for people. "-" stands for every missing reading.
 #pragma once
 
 #include <cstdint>
@@ -24,42 +24,41 @@ std::string joules_text(double joules);
 // One value of a row with its unit: "66 \u00b0C", "605 W", "enabled", "45.2 kJ".
 std::string value_text(const Row&, const Reading&, const Screen&);
 
-// All there is of a row: for one with a dimension, "30 %, 31 %" or "l2_cache 1, sram 0".
+// All readings of a row: "30 %, 31 %" or "l2_cache 1, sram 0" if the row has a dimension.
 std::string row_text(const Row&, std::span<const Reading>, const Screen&);
 
 // "sw power cap, hw thermal"; "none" if nothing holds the clocks down.
 std::string throttle_text(std::int64_t reasons);
 Tone throttle_tone(std::int64_t reasons);
 
-// Whether this reason of a missing reading means that the GPU or driver will never tell.
+// Whether this reason of a missing reading means that the GPU or driver never tells it.
 bool is_unsupported(std::string_view reason);
 
-// Whether it may tell when it is asked once more.
+// Whether the reading may be there when it is asked for again.
 bool is_not_ready(std::string_view reason);
 
-// "H100 80GB HBM3" of "NVIDIA H100 80GB HBM3": what tells the GPUs of a machine apart.
+// Cuts "NVIDIA H100 80GB HBM3" to "H100 80GB HBM3", which still tells the GPUs of a machine apart.
 std::string short_name(std::string_view product_name);
 
 Tone severity_tone(Severity);
 
-// By the default thresholds of the health verdict; what a daemon was configured with is in its
-// verdict.
+// Uses the default thresholds of the health verdict. A daemon's own thresholds show in its verdict.
 Tone temperature_tone(std::int64_t celsius);
 
-// Of the verdict on a GPU, or of its condition where that is worse.
+// Returns the tone of the GPU's health, or of its condition if that is worse.
 Tone health_tone(const protocol::Device&);
-// "degraded: core temperature 78 C is above 75 C"; empty for one that is well, or not known not to
-// be.
+// "degraded: core temperature 78 C is above 75 C"; empty if the GPU is healthy or its health is not
+// known.
 std::string health_text(const protocol::Device&);
 
-// Times of the API as people say them.
+// Times of the API as text for people.
 
-// "14:05" of "2026-01-31T13:05:12.250Z", in local time; with its date where that is not today's.
-// What is no such time is as it was.
+// Turns "2026-01-31T13:05:12.250Z" into "14:05", in local time; with the date if it is not today.
+// Returns other text as it was.
 std::string local_moment(std::string_view rfc3339, WallTime now);
 
-// "2026-01-31 12:00" of "2026-01-31T12:00:01.250Z", with so many characters of the time; nothing
-// for what is no such time.
+// Turns "2026-01-31T12:00:01.250Z" into "2026-01-31 12:00". `length_of_time` counts the characters
+// of the time. Empty if the text is too short.
 inline constexpr std::size_t kToTheMinute = 5;
 inline constexpr std::size_t kToTheSecond = 8;
 std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time);

@@ -12,7 +12,7 @@ namespace {
 
 class LocalMoment : public testing::Test {
  protected:
-  // Two hours east of Greenwich, whatever the machine's own zone is.
+  // Sets a zone two hours east of Greenwich, whatever the machine's own zone is.
   LocalMoment() { set_zone("TEST-2"); }
   ~LocalMoment() override { set_zone(nullptr); }
 

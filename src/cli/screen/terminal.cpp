@@ -43,7 +43,7 @@ void print(std::string_view text) {
 
 namespace {
 
-// Of several lines: an error may be a stranger's words in ours.
+// Keeps line breaks: an error may contain the text of another program.
 std::string printable_lines(std::string_view text) {
   std::string out;
   for (;;) {
@@ -60,7 +60,7 @@ std::string printable_lines(std::string_view text) {
 int complain(const Error& error, std::string_view advice) {
   std::string text = fmt::format("gpuyard: {}\n", printable_lines(error.message));
   if (!advice.empty()) text += fmt::format("{}\n", advice);
-  static_cast<void>(write_all(STDERR_FILENO, text).ok());  // there is nowhere else to say it
+  static_cast<void>(write_all(STDERR_FILENO, text).ok());  // there is nowhere else to report it
   return exit_code_of(error.code);
 }
 
@@ -100,7 +100,7 @@ sigset_t signal_set(std::initializer_list<int> numbers) {
 
 namespace {
 
-// As setlocale() would find it, but nothing of the program's own behaviour changes with it.
+// Finds the locale as setlocale() does, but without changing the program's own behaviour.
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string value = to_lower(environment_variable(name));
@@ -110,7 +110,7 @@ bool locale_is_utf8() {
   return false;
 }
 
-// COLUMNS and LINES win, as for every program that draws on a terminal.
+// COLUMNS and LINES override the terminal's size, as in every program that draws on one.
 std::size_t size_from(const char* variable, unsigned short told, std::size_t otherwise) {
   std::string_view text = environment_variable(variable);
   const std::size_t size = take_number<std::size_t>(text).value_or(0);
@@ -139,7 +139,7 @@ Screen Screen::of_stdout(ColorWish wish) {
   constexpr std::size_t kUsualColumns = 80;
   constexpr std::size_t kUsualRows = 24;
   winsize size{};
-  static_cast<void>(::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size));  // then it stays 0
+  static_cast<void>(::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size));  // on failure it stays 0
   screen.columns = size_from("COLUMNS", size.ws_col, kUsualColumns);
   screen.rows = size_from("LINES", size.ws_row, kUsualRows);
   return screen;
@@ -177,7 +177,7 @@ Interruptions::Cause Interruptions::wait(TimePoint deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
     if (left.count() <= 0) return Cause::time_passed;
     pollfd polled{signals_.get(), POLLIN, 0};
-    // A deadline beyond an int is waited for in pieces.
+    // poll() takes an int: longer waits are made in pieces.
     constexpr std::int64_t kMostAtOnce = 60'000;
     ::poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kMostAtOnce)));
   }
@@ -221,7 +221,7 @@ void LiveScreen::draw(std::string_view text, std::size_t rows) {
     out += text.substr(0, end);
     out += kClearLine;
     text.remove_prefix(std::min(end + 1, text.size()));
-    // A newline at the very end of the last row would scroll.
+    // A newline at the end of the last row would scroll.
     if (row + 1 < rows) out += "\r\n";
   }
   print(out.append(kClearBelow));

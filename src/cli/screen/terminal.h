@@ -1,4 +1,4 @@
-// What verbs print: data on stdout, messages on stderr.
+// The output of verbs: data on stdout, messages on stderr.
 #pragma once
 
 #include <signal.h>
@@ -23,41 +23,41 @@ inline constexpr int kSignalled = 128;  // plus the number of the signal that en
 
 // Writes to stdout. A closed pipe ends the program quietly, a full disk with an error.
 void print(std::string_view text);
-// The same without ending anything.
+// The same, but never ends the program.
 Result<void> try_print(std::string_view text);
 
-// To any descriptor. Errc::unavailable: nobody reads the other end any more.
+// Writes to any descriptor. Errc::unavailable: the other end is closed.
 Result<void> write_all(int fd, std::string_view text);
 
-// "gpuyard: <message>" on stderr, and what to do next on lines of its own; returns the exit code of
-// the error.
+// Writes "gpuyard: <message>" to stderr, and the advice on lines of its own; returns the exit code
+// of the error.
 int complain(const Error&, std::string_view advice = {});
-// Complains of an error; the exit code.
+// Complains of an error, if there is one; returns the exit code.
 int exit_code_after(const Result<void>& done);
-// "gpuyard: <text>" on stderr, where nothing went wrong.
+// Writes "gpuyard: <text>" to stderr, where nothing went wrong.
 void say(std::string_view text);
 
-// What the environment says of it; empty: nothing.
+// Returns its value; empty if it is not set.
 std::string_view environment_variable(const char* name);
 
-// Commands that are run.
+// Helpers for starting commands.
 
-// As exec wants them; the words outlive it.
+// Returns what exec wants. The words must outlive it.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
-// Complains of what `errno` was; the exit code, as a shell says it.
+// Complains of the errno `failed`; returns the exit code, as a shell says it.
 int cannot_run(const std::string& command, int failed);
 
 sigset_t signal_set(std::initializer_list<int> numbers);
 
-// What stands behind stdout: how wide it is, and what it can show.
+// The output that stdout leads to: its size, and what it can show.
 
 enum class ColorWish { automatic, always, never };
 
 struct Screen {
   bool terminal = false;
-  std::size_t columns = 0;  // 0: no end, as in a file
-  std::size_t rows = 0;     // 0: no end
+  std::size_t columns = 0;  // 0: no limit, as in a file
+  std::size_t rows = 0;     // 0: no limit
   bool color = false;
   bool utf8 = false;
 
@@ -70,10 +70,10 @@ enum class Tone { plain, strong, faint, good, busy, warning, bad };
 // `text` in that tone, or as it is on a screen without colour.
 std::string painted(const Screen&, Tone, std::string_view text);
 
-// A terminal that is drawn anew again and again, and the signals that end or disturb this.
+// A terminal that is redrawn again and again, and the signals that end or disturb it.
 
-// From its construction on, signals that end the program are answers of wait(). Construct it before
-// anything that starts threads: they inherit what is blocked.
+// Blocks signals that end the program; wait() returns them instead. Construct it before any thread
+// starts, because threads inherit the mask.
 class Interruptions {
  public:
   enum class Cause { time_passed, ended, resized, suspended };
@@ -81,30 +81,30 @@ class Interruptions {
   Interruptions();
   Interruptions(Interruptions&&) = delete;
 
-  // Until `deadline` or a signal: SIGINT, SIGTERM, SIGHUP and SIGQUIT end, SIGWINCH resizes,
-  // SIGTSTP suspends. A deadline that has passed still tells of a signal that came before.
+  // Waits until `deadline` or a signal: SIGINT, SIGTERM, SIGHUP and SIGQUIT end, SIGWINCH resizes,
+  // SIGTSTP suspends. A signal that is already there is told even after the deadline.
   Cause wait(TimePoint deadline);
 
  private:
   UniqueFd signals_;
 };
 
-// What SIGTSTP does where nobody has blocked it.
+// Stops this process, as SIGTSTP does where it is not blocked.
 void stop_as_asked();
 
-// Waits for the next tick and does what is asked meanwhile; false: it is over.
+// Waits for the next tick, and resizes or suspends meanwhile; false: a signal asked to end.
 bool wait_for_tick(
     Interruptions&, TimePoint next, const std::function<void()>& on_resize = [] {},
     const std::function<void()>& on_suspend = stop_as_asked);
 
-// Draws on the terminal's other screen; the user's own comes back with the destructor.
+// Draws on the terminal's other screen. The destructor brings the user's own screen back.
 class LiveScreen {
  public:
   LiveScreen();
   LiveScreen(LiveScreen&&) = delete;
   ~LiveScreen();
 
-  // Replaces what is shown. Lines beyond the last row are cut off.
+  // Replaces what is shown. Cuts off lines beyond the last row.
   static void draw(std::string_view text, std::size_t rows);
 
   // Gives the screen back, stops this process as the terminal wanted, and takes it again.

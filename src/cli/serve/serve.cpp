@@ -22,7 +22,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Flags win over files and environment.
+// Flags override files and the environment.
 Result<config::Config> configuration(const ServeVerb& verb) {
   auto loaded = config::load(config::Environment::of_process(), verb.config_file);
   if (!loaded) return loaded;
@@ -56,7 +56,7 @@ Result<sim::RunningWorld> start_world(const std::string& state, const ServeVerb&
   return world;
 }
 
-// A recording that cannot be played is said now, not by a daemon without GPUs.
+// Refuses a recording that cannot be played, so that no daemon starts without GPUs.
 Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
   if (verb.replay.empty()) return std::optional<recording::Replay>();
   auto replay = replay_from(verb.replay, verb.replay_from, verb.replay_speed);
@@ -86,7 +86,7 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
       text += fmt::format("  socket      {}\n", place);
     }
   }
-  // A greeting nobody can read is no reason to end.
+  // A greeting that nobody can read is no reason to end.
   text += "\nCtrl-C stops it.\n";
   static_cast<void>(try_print(text).ok());
 }
@@ -136,7 +136,7 @@ int run(const ServeVerb& verb) {
     if (!started) return complain(started.error());
     world.emplace(*std::move(started));
   }
-  // A library that the file names is for the real GPUs.
+  // The library in the configuration file is for the real GPUs.
   auto driver =
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
   driver.replay = *std::move(replay);

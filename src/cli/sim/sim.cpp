@@ -24,7 +24,7 @@ namespace {
 
 using sim::WorldStatus;
 
-// What is wrong with the world that is asked for is told before a keeper is started.
+// Counts the GPUs, so that a wrong model or scenario is reported before a keeper is started.
 Result<std::size_t> gpus_of(const SimVerb& verb) {
   if (verb.scenario.empty()) {
     const auto fleet = sim::parse_fleet(verb.model, verb.gpus);
@@ -72,7 +72,7 @@ int start(const SimVerb& verb) {
   return 0;
 }
 
-// Nothing, where they are as usual.
+// Empty if the time runs as usual.
 std::string time_text(const sim::TimeStatus& time) {
   if (time.mode == "real") return "";
   const std::string how =
@@ -196,7 +196,7 @@ int run(const SimVerb& verb) {
   return exit_code_of(Errc::internal);
 }
 
-// The options of `gpuyard sim`: apart, because a world has as many words as all the rest.
+// The options of `gpuyard sim`, apart because a world has as many words as all other verbs.
 namespace {
 
 constexpr int kMostTimes = 1'000'000'000;

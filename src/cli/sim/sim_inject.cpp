@@ -110,8 +110,6 @@ Result<void> sim_inject(const SimVerb& verb) {
 // gpuyard sim run, gpuyard sim attach: real processes on simulated GPUs.
 namespace {
 
-// What a shell says of a command it cannot find or run.
-
 Result<sim::ProcessDemand> demand_of(const SimVerb& verb) {
   const auto vram = sim::parse_bytes(verb.vram);
   if (!vram) {
@@ -123,7 +121,7 @@ Result<sim::ProcessDemand> demand_of(const SimVerb& verb) {
       .load = verb.process_load};
 }
 
-// The GPUs that the process itself says it uses.
+// Returns the GPUs that CUDA_VISIBLE_DEVICES of the process names.
 Result<std::vector<int>> gpus_of(pid_t pid, const sim::WorldStatus& world) {
   const auto variable = sim::cuda_visible_devices_of(pid);
   if (!variable) return variable.error();
@@ -152,7 +150,7 @@ Result<void> attach_pid(const SimVerb& verb, pid_t pid, const sim::ProcessDemand
   return {};
 }
 
-// Puts this very process on the GPU. Who it becomes next keeps its pid and its start time.
+// Puts this process on the GPU. The command that replaces it keeps its pid and start time.
 Result<void> become_user_of(const SimVerb& verb) {
   const auto demand = demand_of(verb);
   if (!demand) return demand.error();
@@ -162,7 +160,7 @@ Result<void> become_user_of(const SimVerb& verb) {
     return Error{Errc::not_found, fmt::format("the world has no GPU {}", verb.gpu)};
   }
   ::setenv("CUDA_VISIBLE_DEVICES", world->gpus[static_cast<std::size_t>(verb.gpu)].uuid.c_str(), 1);
-  // Absolute: the command may go elsewhere.
+  // An absolute path, because the command may change its directory.
   const std::string directory = std::filesystem::absolute(world->directory);
   ::setenv("GPUYARD_SIM_WORLD", directory.c_str(), 1);
   return sim::attach_process(world->directory, verb.gpu, ::getpid(), *demand);

@@ -1,4 +1,4 @@
-// What names a daemon's alert has.
+// The names of the daemon's alerts.
 #include "andon/alert.h"
 
 #include <algorithm>
@@ -59,7 +59,8 @@ bool Silence::covers(const Alert& alert) const {
 }
 
 void SilenceBook::put(Silence silence, TimePoint now, WallTime wall) {
-  // A clock that is behind, as after a start without one, makes no silence longer than it was.
+  // If the wall clock is behind, as after a boot without a clock, no silence gets longer than it
+  // was.
   const Duration whole =
       std::clamp<Duration>(silence.until - silence.since, Duration::zero(), kLongest);
   const auto left = std::clamp<Duration>(silence.until - wall, Duration::zero(), whole);

@@ -33,54 +33,55 @@ struct Acknowledgement {
 };
 
 struct Alert {
-  std::uint64_t number = 0;  // from 1; no two ever have the same
+  std::uint64_t number = 0;  // from 1; no number is used twice
   std::string rule;
-  DeviceId gpu;  // empty: the machine. With `rule` what it is, whatever its values are
-  std::optional<std::uint32_t> index = {};  // of the GPU, when it was seen last
+  DeviceId gpu;  // empty: the machine. `rule` and `gpu` identify an alert, not its values
+  std::optional<std::uint32_t> index = {};  // of the GPU, when it was last seen
   std::string gpu_name = {};
   std::string pci_address = {};
   State state = State::firing;
-  int severity = 0;  // by its value now
+  int severity = 0;  // of its current value
   double value = 0;
   std::string message = {};
   std::string advice = {};
   std::optional<std::uint32_t> xid = {};
   WallTime fired{};
   std::optional<WallTime> resolved = {};
-  std::string ending = {};  // why, where it is not that it cleared
+  std::string ending = {};  // why it ended, unless it cleared
   std::optional<Acknowledgement> acknowledged = {};
-  // The highest severity that sinks were told of; nothing: none was.
+  // The highest severity that sinks were told; empty if none was told.
   std::optional<int> told = {};
-  std::vector<std::string> heard_by = {};  // sinks that hear of its end
+  std::vector<std::string> heard_by = {};  // sinks that will be told of its end
   bool simulated = false;
 
   friend bool operator==(const Alert&, const Alert&) = default;
 };
 
-// As bad as it ever was told to be, or is.
+// Returns the highest severity that the alert has, or that sinks were told.
 int worst_severity(const Alert&);
 
-// "thermal/GPU-5f3c...", "driver-down/node": the same each time this rule fires for this GPU.
+// Returns "thermal/GPU-5f3c..." or "driver-down/node": the same each time this rule fires for this
+// GPU.
 std::string key_of(const Alert&);
 
-// What is set of GPUs because of a rule is claimed under this name.
+// Returns the owner under which a rule claims settings of GPUs.
 std::string owner_of_cap(std::string_view rule);
-// The rule of such an owner; "" for others.
+// Returns the rule of such an owner, or "" for any other owner.
 std::string_view rule_of_owner(std::string_view owner);
 
 }  // namespace gpuyard::andon
 
 namespace gpuyard {
 
-// How bad things are, as numbers from 0 to 100: the one place of these formulas, for whoever raises
-// alerts. Knows no GPU and no rule.
+// The severity of alerts, from 0 to 100. This is the one place of its formulas. Knows no GPU and no
+// rule.
 
 BOOST_DESCRIBE_ENUM(AlertLevel, info, warning, error, critical)
 
 namespace andon {
 
-// Whatever the numbers are, also infinite ones and NaN, the answer is within 0 and 100 and rises
-// with the first of them.
+// For all numbers, infinities and NaN included, the result is between 0 and 100 and rises with the
+// first argument.
 int thermal_severity(double celsius, double threshold);
 int memory_severity(double used_percent);
 int power_severity(double percent_of_limit);
@@ -93,8 +94,8 @@ AlertLevel level_of(int severity);
 
 namespace gpuyard::andon {
 
-// Alerts that nobody is told of for a while: a GPU that is worked on, a rule that is known to trip.
-// They are alerts all the same; what is done about them is done.
+// Silences: for a while nobody is told of certain alerts, because a GPU is worked on or a rule is
+// known to trip. The alerts exist all the same, and their actions are taken.
 
 struct Silence {
   std::string id;
@@ -115,10 +116,11 @@ class SilenceBook {
   static constexpr std::size_t kMost = 256;
   static constexpr Duration kLongest = std::chrono::hours(24 * 30);
 
-  // Ends after what is left of it now: a wall clock that is set later changes nothing.
+  // The silence ends after the time that it has left at `wall`. Setting the wall clock later
+  // changes nothing.
   void put(Silence, TimePoint now, WallTime wall);
   bool remove(const std::string& id) { return book_.erase(id) > 0; }
-  // Those whose time is over.
+  // Removes the silences whose time is over, and returns their ids.
   std::vector<std::string> expire(TimePoint now);
 
   bool covers(const Alert&) const;
@@ -133,26 +135,26 @@ class SilenceBook {
   std::map<std::string, Silenced> book_;
 };
 
-// What must be known again of alerts after the daemon was killed, and who keeps it.
+// The state of alerts that survives a killed daemon, and the archive that keeps it.
 
-// What one sink is to be told once, until it has taken it.
+// A message that one sink is told once. It is kept until the sink has taken it.
 struct Outgoing {
   std::string id;           // the same at each try, and after a restart
   std::string sink;         // by its name
-  std::string body;         // for whoever delivers it
-  std::uint64_t order = 0;  // what was to be said first has the lower number
+  std::string body;         // for the code that delivers it
+  std::uint64_t order = 0;  // messages go out in this order, lowest first
 
   friend bool operator==(const Outgoing&, const Outgoing&) = default;
 };
 
-// All of it is kept, or nothing.
+// One transaction: all of it is kept, or nothing.
 struct AlertEntry {
-  bool everything = false;         // what was kept of firing ones, silences and outgoing goes first
-  std::vector<Alert> alerts = {};  // in the place of what was kept of them
+  bool everything = false;         // first deletes the kept firing alerts, silences and messages
+  std::vector<Alert> alerts = {};  // each replaces its kept copy
   std::vector<Silence> silences = {};
   std::vector<std::string> unsilenced = {};  // ids
   std::vector<Outgoing> outgoing = {};
-  std::vector<std::string> delivered = {};  // ids of what is not outgoing any more
+  std::vector<std::string> delivered = {};  // ids of messages that are not outgoing any more
 
   bool empty() const {
     return alerts.empty() && silences.empty() && unsilenced.empty() && outgoing.empty() &&
@@ -163,20 +165,20 @@ struct AlertEntry {
 struct Kept {
   std::vector<Alert> firing;
   std::vector<Silence> silences;
-  std::vector<Outgoing> outgoing;  // in the order in which they were asked to be kept
-  std::uint64_t last_number = 0;   // of an alert, ever
+  std::vector<Outgoing> outgoing;  // in the order in which they were given to save()
+  std::uint64_t last_number = 0;   // the highest that any alert ever had
 };
 
 struct HistoryQuestion {
   std::string rule = {};                     // empty: any
-  std::string gpus = {};                     // their ids with commas; empty: any
+  std::string gpus = {};                     // ids, separated by commas; empty: any
   std::optional<std::uint64_t> before = {};  // numbers below this one
   std::int64_t limit = 100;
 };
 
-// Lives on the io thread, and does its work elsewhere. What is asked for first is done first, and
-// is on the disk - synced - when it is told as kept. False, and nothing happens: too much waits
-// already. A callback never runs inside the call it was given to.
+// Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
+// is told as kept is on the disk, synced. A method returns false and does nothing if too many
+// requests wait already. A callback never runs inside the call it was given to.
 class AlertArchive {
  public:
   using Saved = std::function<void(const Result<void>&)>;
@@ -184,12 +186,12 @@ class AlertArchive {
   virtual ~AlertArchive() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
   virtual bool save(AlertEntry, Saved kept) = 0;
-  // Firing ones and those that are over, the newest first.
+  // Tells firing and resolved alerts, the newest first.
   virtual bool history(HistoryQuestion, std::function<void(Result<std::vector<Alert>>)>) = 0;
-  // What is wrong with it, for people; empty when all is well.
+  // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  // So many that are over are kept.
+  // How many resolved alerts are kept.
   static constexpr std::int64_t kAlertsKept = 10'000;
 };
 

@@ -11,7 +11,7 @@
 namespace gpuyard::andon {
 namespace {
 
-// Whether this is worse than what was told last, as far as levels go.
+// Whether the alert's level is worse than the one that was told last.
 bool is_news(const Alert& alert) {
   return !alert.told || level_of(alert.severity) > level_of(*alert.told);
 }
@@ -29,7 +29,7 @@ void Board::replace(Rules rules) {
   quarantine_anew();
 }
 
-// Who is to hear of a rule only now hears of what fires already.
+// Tells alerts that fire already to the sinks that a rule has gained.
 void Board::tell_new_sinks() {
   for (const Alert& alert : engine_.firing()) {
     const Rule* const rule = find_rule(engine_.rules(), alert.rule);
@@ -51,13 +51,13 @@ void Board::tick(const Facts& facts) {
   take(engine_.tick(facts, loop_.now(), loop_.wall()));
 }
 
-// What is kept and what is told of one tick is one entry: after a crash either both are there, or
-// neither is and the rule says it again.
+// All that a tick keeps and tells is one entry: after a crash either both are there, or neither is
+// and the rule fires again.
 void Board::take(const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     const Alert& alert = change.alert;
     if (change.kind == Change::Kind::resolved) {
-      // Whoever heard that it began hears that it is over, silence or not.
+      // Sinks that heard that it began hear that it is over, even if it is silenced.
       tell(alert, alert.heard_by);
       keep(alert);
       continue;
@@ -74,7 +74,7 @@ void Board::take(const std::vector<Change>& changes) {
   if (!entry_.empty()) flush();
 }
 
-// What is done about it is done once, whoever is told.
+// The command runs once, however many sinks are told.
 void Board::run_command(const Alert& alert) {
   const Rule* const rule = find_rule(engine_.rules(), alert.rule);
   const std::string sink = rule != nullptr ? messenger_.command_of(*rule) : "";
@@ -161,8 +161,8 @@ void Board::unsilence(const std::string& id, const Done& done) {
   flush(done);
 }
 
-// The board and its disk: what was kept is read, what changes is kept before it is said, and a disk
-// that fails or does not answer keeps nobody from hearing.
+// The board and its disk. What was kept is read, and changes are kept before they are told; but a
+// disk that fails or does not answer delays no message for long.
 
 void Board::start() {
   open_timer_ = loop_.call_after(kLoadPatience, [this] { open_without_what_was_kept(); });
@@ -190,7 +190,7 @@ void Board::on_loaded(Result<andon::Kept> kept) {
   if (owes_everything_) flush();
 }
 
-// What fired meanwhile takes the place of what was kept of the same rule and GPU.
+// An alert that fired meanwhile replaces the kept one of the same rule and GPU.
 void Board::merge(const andon::Kept& kept) {
   std::vector<Alert> still;
   for (Alert alert : kept.firing) {
@@ -219,7 +219,7 @@ void Board::open_without_what_was_kept() {
   if (!trouble_) trouble_ = Error{Errc::timed_out, "the disk does not answer"};
   log::error("alerts go on without what was kept of them: {}", trouble_->message);
   owes_everything_ = true;
-  // Numbers and places that no earlier life can have given.
+  // Numbers that no earlier life can have given.
   const auto since_1970 = loop_.wall().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
   engine_.restore({}, static_cast<std::uint64_t>(seconds), loop_.now());
@@ -227,10 +227,10 @@ void Board::open_without_what_was_kept() {
   open();
 }
 
-// And again, if what was kept is read only later.
+// Called once more if the kept state is read later.
 void Board::open() {
   open_ = true;
-  // Rules may have gone, and sinks have come, while nobody was here.
+  // While the daemon was down, rules may have gone and sinks have come.
   tell_new_sinks();
   take(engine_.replace(engine_.rules(), loop_.wall()));
   quarantine_anew();
@@ -260,9 +260,8 @@ AlertEntry Board::everything() const {
   return all;
 }
 
-// Words go out once they are kept, so that a daemon that dies before has not said what it does not
-// remember. A disk that fails, or does not answer, keeps nobody from hearing: then they go out
-// without it.
+// Messages go out once they are kept, so that a daemon that dies has said nothing that it does not
+// remember. If the disk fails or does not answer, they go out without being kept.
 void Board::flush(Kept kept) {
   const auto keeping = std::make_shared<Keeping>();
   keeping->entry = std::exchange(entry_, {});
@@ -271,7 +270,7 @@ void Board::flush(Kept kept) {
   std::erase_if(keeping->entry.outgoing, [this](const Outgoing& one) {
     return outgoing_.size() >= kMostOutgoing || !outgoing_.emplace(one.id, one).second;
   });
-  // What is kept later stands on all that was asked for before: it goes in one piece.
+  // Later entries build on all earlier ones; after a failure everything goes in one entry.
   if (loaded_ && std::exchange(owes_everything_, false)) keeping->entry = everything();
   save(keeping);
 }

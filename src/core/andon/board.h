@@ -1,10 +1,11 @@
-// The daemon's Andon board: rules looked at with every snapshot, alerts that are kept on disk
-// before anybody is told, and who is told what. Knows no sink and no lease. Lives on the io thread.
+// The daemon's Andon board: evaluates the rules on every snapshot, keeps alerts on disk before
+// anybody is told, and decides who is told what. Knows no sink and no lease. Lives on the io
+// thread.
 //
-// FactBook makes of a snapshot the facts that rules look at: a number or nothing, which trips
-// nothing. Engine knows which rule is pending, firing or over for which GPU. What a tick changes
-// and the words about it are one entry in state.db; people are told once that is synced
-// (docs/decisions/009). The words stay in an outbox until their sink has taken them.
+// FactBook turns a snapshot into the facts that rules look at: numbers, or nothing, which trips
+// nothing. Engine knows which rule is pending, firing or over for which GPU. The changes of a tick
+// and the messages about them are one entry in state.db; people are told once that is synced
+// (docs/decisions/009). A message stays in an outbox until its sink has taken it.
 #pragma once
 
 #include <functional>
@@ -22,17 +23,19 @@
 
 namespace gpuyard::andon {
 
-// Who carries words to sinks.
+// Carries messages to sinks.
 class Messenger {
  public:
   virtual ~Messenger() = default;
-  // The sinks that are to hear that it fires: those that its rule names, or all of its level.
+  // Returns the sinks that are told that the alert fires: those that its rule names, or else all
+  // that want alerts of its level.
   virtual std::vector<std::string> sinks_for(const Alert&, const Rule&) = 0;
-  // The sink that runs the rule's command; "": it has none.
+  // Returns the sink that runs the rule's command, or "" if the rule has none.
   virtual std::string command_of(const Rule&) = 0;
-  // What is to be said to a sink of an alert, firing or resolved; nobody is told yet.
+  // Builds the message to a sink about an alert, firing or resolved. Sends nothing.
   virtual Outgoing words_for(const Alert&, const std::string& sink) = 0;
-  // Says it, now or when the sink can; Board::delivered() is told then, never inside the call.
+  // Sends the message, now or when the sink can take it. Board::delivered() is called then, never
+  // inside this call.
   virtual void send(const Outgoing&) = 0;
 };
 
@@ -50,31 +53,31 @@ class Board {
   using Done = std::function<void(const Result<void>&)>;
 
   static constexpr Duration kLoadAgain = std::chrono::seconds(1);
-  // A disk that says nothing for so long holds up no alert any more.
+  // How long alerts wait for the disk to be read at the start. After that they fire without it.
   static constexpr Duration kLoadPatience = std::chrono::seconds(10);
   static constexpr Duration kSaveAgain = std::chrono::seconds(5);
-  // Nor does one that does not answer while it is written to.
+  // How long a message waits for its write to the disk. After that it is sent all the same.
   static constexpr Duration kSavePatience = std::chrono::seconds(5);
-  static constexpr std::size_t kMostOutgoing = 8192;  // kept on the disk; more is only sent
-  static constexpr std::size_t kMostOver = 1024;      // that wait for a disk which fails
+  static constexpr std::size_t kMostOutgoing = 8192;  // messages kept on disk; more are only sent
+  static constexpr std::size_t kMostOver = 1024;      // resolved alerts not yet on disk
 
-  // These outlive it.
+  // The references outlive the board.
   Board(Loop&, AlertArchive&, Messenger&, Rules);
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  // Reads what was kept; nothing is looked at before.
+  // Reads what was kept. No rule is evaluated before that is done.
   void start();
 
   void on_event(const DeviceEvent& event) { engine_.on_event(event); }
   void tick(const Facts&);
-  // Other rules from now on.
+  // Evaluates these rules from now on.
   void replace(Rules);
-  // A sink has taken it, or never will.
+  // Forgets a message that its sink has taken, or never will take.
   void delivered(const std::string& outgoing);
 
-  // Each answers once it is on the disk, never inside the call. Errors: not_found, conflict (it is
-  // over), unavailable (in force, but not kept), busy (too many silences).
+  // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
+  // (the alert is over), unavailable (in force, but not kept), busy (too many silences).
   void acknowledge(std::uint64_t number, Acknowledgement, const Answer&);
   void silence(Silence, const Silenced&);
   void unsilence(const std::string& id, const Done&);
@@ -82,7 +85,7 @@ class Board {
     return archive_.history(std::move(question), std::move(answered));
   }
 
-  // One listener, told of every alert that fires, gets worse, is acknowledged or is over, at once.
+  // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
   void on_change(std::function<void(const Alert&)> told) { told_ = std::move(told); }
 
   const Engine& engine() const { return engine_; }
@@ -95,7 +98,7 @@ class Board {
  private:
   using Kept = std::function<void(const Result<void>&)>;
 
-  // What is being kept, and what is to be said once it is.
+  // An entry that is being kept, and the messages to send once it is kept.
   struct Keeping {
     AlertEntry entry;
     std::vector<Outgoing> words;
@@ -130,15 +133,15 @@ class Board {
   SilenceBook silences_;
   std::map<std::string, Outgoing> outgoing_;
   std::map<DeviceId, Quarantine> quarantined_;
-  AlertEntry entry_;                     // to be kept
-  std::uint64_t next_order_ = 1;         // of what is to be said
+  AlertEntry entry_;                     // the next one to be kept
+  std::uint64_t next_order_ = 1;         // of the next message
   std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
   std::function<void(const Alert&)> told_ = [](const Alert&) {};
   bool open_ = false;
-  bool loaded_ = false;           // what was kept is known
-  bool owes_everything_ = false;  // the disk does not hold what it was given
+  bool loaded_ = false;           // the kept state has been read
+  bool owes_everything_ = false;  // the disk lacks something that it was given
   std::uint64_t next_keeping_ = 0;
-  std::map<std::uint64_t, Subscription> patience_;  // with a disk that does not answer
+  std::map<std::uint64_t, Subscription> patience_;  // one timer for each save that is not answered
   std::optional<Error> trouble_;
   Subscription load_timer_;
   Subscription open_timer_;

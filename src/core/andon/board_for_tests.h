@@ -1,4 +1,4 @@
-// GPUs, rules and a board as the tests of this folder want them.
+// GPUs, rules and an engine for the tests of this folder.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ inline GpuFacts gpu_facts(std::uint32_t index) {
   return gpu;
 }
 
-// One GPU at this temperature; nothing: it is not known.
+// Returns the facts of one GPU at this temperature; nothing: it is not known.
 inline Facts at_temperature(std::optional<double> celsius) {
   Facts facts;
   facts.gpus.push_back(gpu_facts(0));
@@ -47,7 +47,7 @@ inline Rule hot_rule() {
   return rule;
 }
 
-// Keeps all others of its GPU quiet.
+// A rule that keeps all other rules of its GPU quiet.
 inline Rule lost_rule() {
   Rule rule;
   rule.name = "lost";
@@ -57,7 +57,7 @@ inline Rule lost_rule() {
   return rule;
 }
 
-// An engine with a clock that goes on by a second at each tick.
+// An engine with a clock that advances by a second at each tick.
 class EngineRun {
  public:
   explicit EngineRun(Rules rules) : engine(std::move(rules)) {}
@@ -67,7 +67,7 @@ class EngineRun {
     return engine.tick(facts, now,
                        kWall + std::chrono::duration_cast<WallTime::duration>(now - kStart));
   }
-  // All that changes while it stays like that.
+  // Ticks `seconds` times with the same facts, and returns all changes.
   std::vector<Change> stay(const Facts& facts, int seconds) {
     std::vector<Change> all;
     for (int i = 0; i < seconds; ++i) {

@@ -1,4 +1,4 @@
-// A board with a disk and a messenger in memory: what tests of several files share.
+// A board with a disk and a messenger in memory, shared by the tests of several files.
 #pragma once
 
 #include <map>
@@ -64,7 +64,7 @@ class FakeArchive final : public AlertArchive {
 
   bool failing = false;
   bool hanging = false;  // it never answers
-  bool full = false;     // it takes no question
+  bool full = false;     // it refuses every question
   HistoryQuestion asked;
   int saves = 0;
   std::map<std::uint64_t, Alert> alerts;

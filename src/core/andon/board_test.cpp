@@ -138,7 +138,7 @@ TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
 
 }  // namespace
 
-// The board and its disk, over lives of a daemon.
+// The board and its disk, over several lives of a daemon.
 namespace {
 
 TEST_F(BoardTest, NobodyIsToldBeforeItIsOnTheDisk) {
@@ -166,7 +166,7 @@ TEST_F(BoardTest, ARestartTellsNothingTwiceAndNothingLess) {
     life.stay(60, 60);
     EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   }
-  Life life(loop_, disk_);  // nobody took the last word
+  Life life(loop_, disk_);  // the sink has not taken the last message
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   life.stay(85, 11);
   EXPECT_EQ(life.board.engine().firing().at(0).number, 2U);
@@ -248,7 +248,7 @@ TEST_F(BoardTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
 TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
   {
     Life life(loop_, disk_);
-    life.stay(85, 11);  // nobody takes what is said
+    life.stay(85, 11);  // no sink takes a message
     life.board.silence({.id = "s",
                         .rule = "cold",
                         .by = "uid 0",
@@ -266,7 +266,7 @@ TEST_F(BoardTest, WhatWasKeptIsFoundAgainWhenTheDiskIsLate) {
   EXPECT_GT(anew, 1U);
   disk_.failing = false;
   life.stay(85, 10);
-  EXPECT_EQ(life.said().size(), 2U);  // what was not taken before is said now
+  EXPECT_EQ(life.said().size(), 2U);  // messages that were not taken before are sent now
   EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
   EXPECT_EQ(disk_.alerts.at(anew).state, State::firing);
   EXPECT_EQ(disk_.silences.size(), 1U);
@@ -301,7 +301,7 @@ TEST_F(BoardTest, ASinkThatIsNewAtTheNextStartHearsOfWhatFiresAlready) {
     life.stay(85, 11);
     EXPECT_EQ(life.said(), kFired);
   }
-  Life next(loop_, disk_, {hot_rule()}, {"log", "ops"});  // the log has not taken it yet
+  Life next(loop_, disk_, {hot_rule()}, {"log", "ops"});  // the log has not taken its message yet
   EXPECT_EQ(next.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 

@@ -20,7 +20,7 @@ bool lists(const Rule& rule, const DeviceEvent& event) {
          std::ranges::find(source->xids, *event.xid) != source->xids.end();
 }
 
-// The worst of its elements.
+// Returns the worst of the metric's elements.
 std::optional<double> worst(const MetricSource& source, bool below, const Sample& sample) {
   std::optional<double> found;
   for (const Reading& reading : sample.all(source.metric)) {
@@ -79,8 +79,8 @@ void Engine::count_events() {
   }
 }
 
-// What happens after somebody looked after it, or is another Xid, is news of the same alert: once
-// it may be told, see refresh().
+// An event after the alert was acknowledged, or another Xid, is news of the same alert. It is told
+// once that is allowed, see refresh().
 void Engine::count(Track& track, const DeviceEvent& event) {
   constexpr std::size_t kMostXids = 64;
   track.occurrences.add(event.at, event.xid);
@@ -92,7 +92,7 @@ void Engine::count(Track& track, const DeviceEvent& event) {
 std::vector<Change> Engine::tick(const Facts& facts, TimePoint now, WallTime wall) {
   count_events();
   std::vector<Change> changes;
-  // What inhibits others goes first, so that they do not get a word in within the same tick.
+  // Rules that inhibit others go first, so that the others say nothing in the same tick.
   for (const bool inhibits : {true, false}) {
     note_quiet_gpus();
     for (const Rule& rule : rules_) {
@@ -136,7 +136,7 @@ void Engine::look_at_all(const Rule& rule, const Facts& facts, TimePoint now, Wa
   }
 }
 
-// The rule was about this GPU, or the machine, and is not any more.
+// Ends the alert of a GPU, or of the machine, that the rule no longer covers.
 void Engine::end_elsewhere(Tracks& tracks, const DeviceId& gpu, WallTime wall,
                            std::vector<Change>& changes) {
   const auto track = tracks.find(gpu);
@@ -178,7 +178,7 @@ void Engine::look(const Rule& rule, Tracks& tracks, const GpuFacts* gpu, const F
   }
 }
 
-// What is not known trips nothing and clears nothing: what lasts begins anew after it.
+// An unknown value trips nothing and clears nothing; both holds begin anew after it.
 void Engine::step(const Rule& rule, Track& track, std::optional<double> value, TimePoint now) {
   const auto since = [now](std::optional<TimePoint>& moment, bool is) {
     if (!is) moment.reset();
@@ -213,7 +213,7 @@ void Engine::refresh(const Rule& rule, Track& track, const GpuFacts* gpu,
   const bool moved = gpu != nullptr &&
                      (alert.index != gpu->info.index || alert.pci_address != gpu->info.pci_address);
   const bool same = alert.value == track.value && !moved && !track.renewed;
-  // Between the two levels and while it clears it is as bad as it last was.
+  // Between the two levels, and while it clears, the alert keeps its last severity.
   if (same || (!rule.reached(track.value) && !moved)) return;
   const AlertLevel before = level_of(alert.severity);
   name(alert, gpu);
@@ -239,7 +239,7 @@ void Engine::resolve(Track& track, WallTime wall, std::string why, std::vector<C
   changes.push_back({Change::Kind::resolved, std::move(alert)});
 }
 
-// GPUs that are not listed any more.
+// Forgets GPUs that are not listed any more.
 void Engine::forget(Tracks& tracks, const std::set<DeviceId>& there, TimePoint now, WallTime wall,
                     std::vector<Change>& changes) {
   for (auto track = tracks.begin(); track != tracks.end();) {
@@ -270,7 +270,7 @@ std::optional<double> Growth::note(double counter, Duration over, TimePoint now)
   const bool back =
       !points_.empty() && (counter < points_.back().counter || now < points_.back().at);
   if (back) points_.clear();
-  // The oldest that is kept is the newest of those that are old enough.
+  // The oldest point kept is the newest one that is at least `over` old.
   while (points_.size() > 1 && now - points_[1].at >= over) points_.pop_front();
   const bool first = points_.empty();
   if (points_.size() < 2 || now - points_[points_.size() - 2].at >= over / kParts) {

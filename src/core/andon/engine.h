@@ -1,5 +1,5 @@
-// Which rules trip, since when and until when: pending, firing, resolved. Pure state that is told
-// the time and the facts; knows no disk, no sink and no action.
+// Decides which rules trip, since when and until when: pending, firing, resolved. Pure state: the
+// caller tells it the time and the facts. Knows no disk, no sink and no action.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@
 
 namespace gpuyard::andon {
 
-// What happened within a time that moves along: how often, and how much a counter grew.
+// Sliding windows: how often something happened, and how much a counter grew.
 
-// Times at which something happened.
+// The times of events.
 class Occurrences {
  public:
   static constexpr std::size_t kMost = 1024;  // beyond it the oldest is forgotten
 
   void add(TimePoint at, std::optional<std::uint32_t> xid);
-  // Those younger than `over`.
+  // Returns how many are younger than `over`.
   double count(Duration over, TimePoint now);
   const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
 
@@ -36,14 +36,14 @@ class Occurrences {
   std::optional<std::uint32_t> last_xid_;
 };
 
-// A counter, looked at again and again.
+// The growth of a counter that is read again and again.
 class Growth {
  public:
-  // So finely is the time divided: what is remembered is bounded, and the answer off by one part.
+  // The number of parts of a window. It bounds what is remembered; the answer is off by one part.
   static constexpr int kParts = 60;
 
-  // How much it grew in the last `over`. Nothing before there are two values. One that went back
-  // begins anew: its GPU was reset.
+  // Returns the growth in the last `over`, or nothing before there are two values. A counter that
+  // went back begins anew, because its GPU was reset.
   std::optional<double> note(double counter, Duration over, TimePoint now);
 
  private:
@@ -54,8 +54,8 @@ class Growth {
   std::deque<Point> points_;
 };
 
-// What a tick changed. A firing alert whose value only moves is no change; one that reaches a worse
-// level is.
+// A change that a tick made. A firing alert whose value only moves is no change; one that reaches a
+// worse level is.
 struct Change {
   enum class Kind : std::uint8_t { fired, worse, resolved };
   Kind kind = Kind::fired;
@@ -73,47 +73,47 @@ struct Pending {
 
 class Engine {
  public:
-  // An alert of a GPU that is not there any more ends after so long.
+  // How long an alert outlives the disappearance of its GPU.
   static constexpr Duration kForgetAfter = std::chrono::hours(24);
   static constexpr Duration kForgetEvery = std::chrono::seconds(60);
   static constexpr std::size_t kMostEvents = 4096;  // between two ticks
 
   explicit Engine(Rules rules) { take(std::move(rules)); }
 
-  // What fired before this life. It goes on firing until its rule clears it.
+  // Takes over what fired before the daemon started. It goes on firing until its rule clears it.
   void restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now);
-  // Other rules from now on. What a rule that is gone or switched off had is over.
+  // Replaces the rules. Alerts of a rule that is gone or switched off are over.
   std::vector<Change> replace(Rules, WallTime wall);
 
   void on_event(const DeviceEvent&);
   std::vector<Change> tick(const Facts&, TimePoint now, WallTime wall);
 
-  // Of a firing one; others are left as they are.
+  // Acknowledges a firing alert; leaves others as they are.
   void acknowledge(std::uint64_t number, Acknowledgement);
-  // These sinks hear of it; `severity`: as bad as they were told it is, if that is for people.
+  // Records which sinks hear of the alert, and the severity that people were told, if any.
   void note_told(std::uint64_t number, std::optional<int> severity,
                  const std::vector<std::string>& sinks);
 
   const Rules& rules() const { return rules_; }
-  std::vector<Alert> firing() const;  // by number, as they are now
+  std::vector<Alert> firing() const;  // by number, with current values
   const Alert* find(std::uint64_t number) const;
   std::vector<Pending> pending(TimePoint now) const;
-  // The rule that keeps this one quiet on this GPU; "": none.
+  // Returns the rule that keeps this one quiet on this GPU, or "".
   std::string inhibitor(const std::string& rule, const DeviceId& gpu) const;
   std::uint64_t last_number() const { return last_number_; }
 
  private:
-  // Of one rule and one GPU.
+  // The state of one rule for one GPU.
   struct Track {
-    std::optional<TimePoint> reached;  // since
-    std::optional<TimePoint> clear;    // since
-    std::optional<TimePoint> unseen;   // the GPU is not there, since
+    std::optional<TimePoint> reached;  // since when `at` is reached
+    std::optional<TimePoint> clear;    // since when it is clear
+    std::optional<TimePoint> unseen;   // since when the GPU is not there
     std::uint32_t index = 0;
     double value = 0;
     std::optional<Alert> alert;                 // firing
-    std::optional<TimePoint> not_clear_before;  // restored: what grew before is not known
+    std::optional<TimePoint> not_clear_before;  // restored: its earlier growth is not known
     std::set<std::uint32_t> xids;               // of the alert
-    bool renewed = false;                       // the alert is to be told anew
+    bool renewed = false;                       // the alert is to be told again
     Growth growth;
     Occurrences occurrences;
   };
@@ -141,7 +141,7 @@ class Engine {
 
   Rules rules_;
   std::vector<std::size_t> inhibiting_;                // places of the rules that keep others quiet
-  std::set<DeviceId> quiet_gpus_;                      // for which one of them fires
+  std::set<DeviceId> quiet_gpus_;                      // GPUs for which one of them fires
   std::map<std::string, Tracks, std::less<>> tracks_;  // by rule
   std::vector<DeviceEvent> events_;                    // since the last tick
   std::uint64_t last_number_ = 0;

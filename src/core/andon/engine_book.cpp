@@ -1,5 +1,5 @@
-// What is known of rules and alerts between two ticks: what was restored, what people have said,
-// and what may be asked.
+// The parts of Engine that do not belong to a tick: restoring, replacing rules, acknowledging, and
+// queries.
 #include <algorithm>
 #include <utility>
 
@@ -8,12 +8,12 @@
 namespace gpuyard::andon {
 namespace {
 
-// Both look at the same, and as far back.
+// Whether both rules look at the same value, over the same window.
 bool looks_alike(const Rule& one, const Rule& other) {
   return one.on == other.on && one.over == other.over;
 }
 
-// And what they see means the same to both.
+// Whether both rules also judge the value in the same way.
 bool judges_alike(const Rule& one, const Rule& other) {
   return looks_alike(one, other) && one.at == other.at && one.below == other.below &&
          one.clear_at == other.clear_at && one.enabled == other.enabled;
@@ -28,7 +28,7 @@ void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number
     track.alert = alert;
     track.value = alert.value;
     track.index = alert.index.value_or(0);
-    // Nobody remembers when the events came: they count as if they came now.
+    // The times of the events were not kept: they count as if they came now.
     if (alert.xid) track.xids.insert(*alert.xid);
     const Rule* const rule = find_rule(rules_, alert.rule);
     if (rule == nullptr || !rule->over) continue;
@@ -126,7 +126,8 @@ std::vector<Pending> Engine::pending(TimePoint now) const {
   return all;
 }
 
-// Of those that keep each other quiet the first to fire is not kept: else none would ever end.
+// Among rules that keep each other quiet, the first to fire is not kept quiet; otherwise none would
+// ever end.
 std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
   const Rule* const self = find_rule(rules_, rule);
   const bool inhibits = self != nullptr && !self->inhibits.empty();

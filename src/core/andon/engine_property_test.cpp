@@ -1,4 +1,4 @@
-// What holds of the engine whatever a sensor says, and whatever the clock does.
+// Properties of the engine that hold for all readings and all clocks.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ RC_GTEST_PROP(EngineProperty, NoBuiltInRuleFiresOnMissingData, (int seconds)) {
   RC_ASSERT(engine.firing().empty());
 }
 
-// Against the rule in words: it fires when the last values of the hold were all reached, and clears
-// when those of the clear hold were all clear.
+// The rule in other words: it fires when all values within the hold reached `at`, and clears when
+// all values within the clear hold were clear.
 RC_GTEST_PROP(EngineProperty, FiresAndClearsExactlyByItsRule, ()) {
   const Rule rule = hot_rule();
   EngineRun run({rule});
@@ -83,7 +83,7 @@ RC_GTEST_PROP(EngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ()) {
   }
 }
 
-// Time that jumps ahead is time in which it was so; one that goes back only begins anew.
+// A clock that jumps ahead counts as time with the last value; one that goes back begins anew.
 RC_GTEST_PROP(EngineProperty, AClockThatJumpsNeverFiresWhatIsCoolNorEndsWhatIsHot, ()) {
   const bool hot = *rc::gen::arbitrary<bool>();
   EngineRun run({hot_rule()});
@@ -112,7 +112,7 @@ RC_GTEST_PROP(EngineProperty, GrowthNeverMissesWhatIsWithinItsTime, ()) {
         std::ranges::find_if(all, [&](const auto& one) { return one.first > now - kOver; });
     const auto before = first == all.begin() ? first : std::prev(first);
     RC_ASSERT(*grown >= counter - before->second);
-    // No more than one part and one look older than it should be.
+    // The value is at most one part and one look older than it should be.
     const auto much_older = std::ranges::find_if(all, [&](const auto& one) {
       return one.first > before->first - kOver / 60 - std::chrono::seconds(10);
     });

@@ -1,4 +1,4 @@
-// Rules on what happened or grew within a time: Xids, counters.
+// Rules on the number or the growth of something in a window: Xids, counters.
 #include "andon/engine.h"
 
 #include <algorithm>
@@ -65,12 +65,12 @@ TEST(Engine, ACounterThatGrowsWithinItsTimeTripsAndAResetDoesNot) {
     facts.gpus[0].sample = &sample;
     return run.stay(facts, seconds);
   };
-  EXPECT_TRUE(counted(1'000'000, 5).empty());  // what was counted before is nobody's news
+  EXPECT_TRUE(counted(1'000'000, 5).empty());  // earlier counts are no news
   EXPECT_TRUE(counted(1'000'009, 5).empty());
   EXPECT_EQ(counted(1'000'010, 1).size(), 1U);
   EXPECT_EQ(counted(1'000'010, 70).size(), 1U);  // clear
   EXPECT_TRUE(counted(0, 5).empty());
-  EXPECT_EQ(counted(15, 1).size(), 1U);  // of the new count
+  EXPECT_EQ(counted(15, 1).size(), 1U);  // by the new count
 }
 
 TEST(Engine, AnXidBeforeARestartCountsFromTheRestart) {
@@ -115,7 +115,7 @@ TEST(Engine, AnotherFaultOfAnAlertThatIsKeptQuietIsNewsOnceItIsNot) {
   run.engine.acknowledge(1, {"uid 0", "", kWall});
   run.engine.note_told(1, 90, {"ops"});
   run.engine.on_event(xid_event(79, run.now));
-  ASSERT_EQ(look(1).size(), 1U);  // that it is lost
+  ASSERT_EQ(look(1).size(), 1U);  // the rule for a lost GPU
   ASSERT_NE(run.engine.find(1), nullptr);
   EXPECT_TRUE(run.engine.find(1)->told);
   EXPECT_TRUE(run.engine.find(1)->acknowledged);

@@ -59,7 +59,7 @@ Number fan_stopped(const Sample& sample) {
   return yes(stopped && *temperature >= static_cast<double>(kHot));
 }
 
-// Nothing while it does not work: then a slow link says nothing.
+// Returns nothing while the GPU is idle, because a slow link means nothing then.
 Number pcie_degraded(const Sample& sample) {
   const Number use = number(sample, Metric::utilization_gpu);
   const Number width = number(sample, Metric::pcie_width);
@@ -80,7 +80,7 @@ std::string why_of(const DeviceState& device) {
   return fmt::format("{}", fmt::join(device.health.reasons, "; "));
 }
 
-// Of what is read every second: how long ago the newest of it was.
+// Returns the age of the newest of the readings that are taken every second.
 Number stale(const DeviceState& device, TimePoint now) {
   TimePoint newest{};
   for (const Metric metric : {Metric::temperature_core, Metric::power_draw, Metric::memory_used}) {
@@ -91,7 +91,7 @@ Number stale(const DeviceState& device, TimePoint now) {
   return std::max(0.0, std::chrono::duration<double>(now - newest).count());
 }
 
-// Whether anybody computes on it; nothing if the list is not known.
+// Whether any process computes on the GPU; nothing if its list is not known.
 std::optional<bool> in_use(const DeviceState& device) {
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
@@ -139,7 +139,7 @@ GpuFacts FactBook::note_gpu(const DeviceState& device, const LeaseFacts& lease, 
   signals[Signal::unresponsive] =
       yes(device.condition != DeviceCondition::responsive && !is_lost(device));
   signals[Signal::stale] = stale(device, now);
-  // Of a GPU that is split into instances none is leased, so that nobody squats there.
+  // A GPU that is split into instances is never leased, so nobody squats on it.
   const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
   if (lease.squatters && !split) signals[Signal::squatters] = static_cast<double>(*lease.squatters);
   note_idle(device, lease, signals, now);
@@ -175,7 +175,7 @@ Facts FactBook::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFac
     } else {
       idle_[device.info.id].in_use.note(std::nullopt, now);
       idle_[device.info.id].leased.note(std::nullopt, now);
-      facts.gpus.push_back({device.info, {}, {}, nullptr});  // nobody was asked
+      facts.gpus.push_back({device.info, {}, {}, nullptr});  // the GPU was not asked
     }
   }
   std::erase_if(idle_, [&](const auto& one) { return there.count(one.first) == 0; });

@@ -1,4 +1,4 @@
-// What is known at one moment of all that rules may look at. Missing is nothing, never 0.
+// All that rules may look at, at one moment. An unknown value is empty, never 0.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace gpuyard::andon {
 
-// What a rule can look at, beside the readings of the metric catalog: quantities that say something
-// of a GPU, or of the machine. Data; where the numbers come from is facts.h's matter.
+// The signals: quantities of a GPU or of the machine that a rule can look at, beside the readings
+// of the metric catalog. The table is data; FactBook finds the numbers.
 
 enum class Signal : std::uint8_t {
-  // Of a GPU.
+  // Signals of a GPU.
   temperature,
   slowdown_margin,
   memory_used,
@@ -36,7 +36,7 @@ enum class Signal : std::uint8_t {
   fan_stopped,
   pcie_degraded,
   squatters,
-  // Of the machine.
+  // Signals of the machine.
   driver_down,
   journal_down,
   disk_free,
@@ -55,7 +55,7 @@ struct SignalRow {
 std::span<const SignalRow> signals();
 const SignalRow& row_of(Signal);
 
-// A number, or nothing: not known.
+// A number for each signal; empty if it is not known.
 class Signals {
  public:
   std::optional<double>& operator[](Signal signal) {
@@ -72,9 +72,9 @@ class Signals {
 struct GpuFacts {
   DeviceInfo info;
   Signals signals;
-  std::string why = {};  // of its health or its condition, as a sentence; "" where all is well
-  // Null while the GPU does not answer: its last readings are of another time. Lives as long as the
-  // snapshot.
+  std::string why = {};  // what is wrong with its health or condition, as a sentence; or ""
+  // Null while the GPU does not answer, because its last readings are outdated. Lives as long as
+  // the snapshot.
   const Sample* sample = nullptr;
 };
 
@@ -84,27 +84,29 @@ struct Facts {
   Signals node;
 };
 
-// What others know of a GPU.
+// The facts that leasing knows of a GPU.
 struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> squatters = {};
 };
 
-// Remembers what one snapshot cannot tell: since when a GPU is idle. Pure: it is told the time.
+// Remembers what one snapshot cannot tell: since when a GPU is idle. Pure: the caller tells it the
+// time.
 class FactBook {
  public:
-  // `leases`: by GPU; who is not in it is not known.
+  // `leases`: by GPU; a GPU that is not in it is not known.
   Facts note(const Snapshot&, const std::map<DeviceId, LeaseFacts>& leases, TimePoint now);
 
  private:
-  // For how long it is so, as far as that is known: what is not known is left out.
+  // Measures how long something has lasted. Time in which it is not known whether it lasts does not
+  // count.
   class Lasting {
    public:
-    // Seconds; 0: it is not so.
+    // Returns seconds: 0 if it does not last now, nothing if that is not known.
     std::optional<double> note(std::optional<bool> is, TimePoint now);
 
    private:
-    std::optional<TimePoint> last_;  // when it was so, if nothing else was found since
+    std::optional<TimePoint> last_;  // the last time it held; empty after anything else
     Duration so_far_{};
   };
   struct Idle {

@@ -58,7 +58,7 @@ TEST_F(FactBookTest, PercentagesAreOfWhatThereIs) {
 TEST_F(FactBookTest, IdleIsExactly0WhileProcessesCompute) {
   RecordProperty("contract", "C8");
   set(Metric::utilization_gpu, 0);
-  EXPECT_EQ(look(Signal::idle), std::nullopt);  // nobody told who uses it
+  EXPECT_EQ(look(Signal::idle), std::nullopt);  // no list of its users
   list({});
   EXPECT_EQ(look(Signal::idle), 0);
   list({ProcessKind::compute});

@@ -1,5 +1,5 @@
-// The four checks of the public Andon, and since when a GPU is idle. The daemon's rules are more;
-// what they have in common is severity.h.
+// The four checks of the public Andon, and since when a GPU is idle. The daemon has more rules;
+// both share the severities of alert.h.
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -13,10 +13,10 @@
 
 namespace gpuyard {
 
-// What an alert says of itself.
+// The texts of an alert.
 namespace {
 
-// "87", "95.2": what is told of a reading.
+// Formats a reading for a message: "87", "95.2".
 std::string shown(double value) {
   constexpr double kTenths = 10;
   return fmt::format("{}", std::round(value * kTenths) / kTenths);
@@ -83,7 +83,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Unsigned: from one end of a clock to the other is more than it can count.
+// Unsigned, because the distance between the ends of a clock's range overflows a signed count.
 std::uint64_t seconds_between(nanoseconds before, nanoseconds now) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   const auto count = [](nanoseconds time) { return static_cast<std::uint64_t>(time.count()); };
@@ -94,7 +94,7 @@ bool is_idle(const GpuMetrics& gpu) {
   return gpu.utilization_percent == 0.0 && gpu.in_use.value_or(true);
 }
 
-// Missing reaches nothing, and neither does NaN.
+// A missing value reaches nothing, and neither does NaN.
 bool reaches(std::optional<double> value, double threshold) {
   return value && *value >= threshold;
 }
@@ -120,7 +120,7 @@ std::vector<Alert> v0::Andon::check(std::span<const GpuMetrics> metrics) {
 
 std::vector<Alert> v0::Andon::check(std::span<const GpuMetrics> metrics, nanoseconds now) {
   std::vector<Alert> alerts;
-  const auto before = std::exchange(idle_, {});  // who is not told now is forgotten
+  const auto before = std::exchange(idle_, {});  // GPUs that are not told now are forgotten
   for (const GpuMetrics& gpu : metrics) {
     check_now(gpu, thresholds_, alerts);
     if (!is_idle(gpu)) continue;

@@ -1,4 +1,4 @@
-// What holds of Andon whatever the metrics, thresholds and clocks are.
+// Properties of Andon that hold for all metrics, thresholds and clocks.
 #include <array>
 #include <optional>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Doubles of all sizes, and often one of the numbers at which something changes.
+// Doubles of all sizes, and often one of the thresholds.
 rc::Gen<double> number() {
   return rc::gen::oneOf(rc::gen::arbitrary<double>(),
                         rc::gen::element(0.0, 40.0, 80.0, 90.0, 95.0, 99.0, 100.0, 130.0),
@@ -48,7 +48,7 @@ AndonThresholds any_thresholds() {
   return {*number(), *number(), *number(), *rc::gen::arbitrary<std::uint64_t>()};
 }
 
-// What an alert needs to be known, was.
+// Whether the metrics that an alert is based on were given.
 bool is_known(const Alert& alert, const GpuMetrics& gpu) {
   if (std::holds_alternative<ThermalThrottling>(alert.kind)) return !!gpu.temperature_celsius;
   if (std::holds_alternative<MemoryPressure>(alert.kind)) {
@@ -87,7 +87,7 @@ RC_GTEST_PROP(AndonProperty, SeverityNeverFallsWithTheExcess, ()) {
   RC_ASSERT(andon::idle_severity(less, threshold) <= andon::idle_severity(more, threshold));
 }
 
-// Against the rule in other words: how long the clock has only gone on with the GPU idle.
+// The rule in other words: the idle time is how long the clock has only gone on with the GPU idle.
 RC_GTEST_PROP(AndonProperty, IdleTimeIsTheClocksWhateverItDoes, ()) {
   constexpr std::uint64_t kTimeout = 5;
   v0::Andon andon({.idle_timeout_secs = kTimeout});

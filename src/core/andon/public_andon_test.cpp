@@ -1,4 +1,4 @@
-// What trips, and since when; the clock is the test's own.
+// Which alerts trip, and since when; the test sets the clock.
 #include <array>
 #include <limits>
 
@@ -189,7 +189,7 @@ TEST(Andon, CountsFromOneEndOfAClockToTheOther) {
             (Alerts{{GpuIdle{0, 18'446'744'073, 300}}}));
 }
 
-// Traps that others fell into.
+// Mistakes that others have made.
 
 TEST(Andon, TripsOnNothingThatIsMissing) {
   RecordProperty("contract", "C6 C8");

@@ -17,14 +17,14 @@
 namespace gpuyard::andon {
 namespace {
 
-// A cell of a table ends at a bar.
+// Escapes bars, because a bar ends a cell of a table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
   return out;
 }
 
-// "10 s", "5 min", "1 h"; "" for none.
+// Returns "10 s", "5 min" or "1 h"; "" for none.
 std::string length(Duration duration) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
   if (seconds == 0) return "";
@@ -107,7 +107,7 @@ std::string levels() {
   return text;
 }
 
-// What a curve says of some values, as the function itself answers.
+// Returns a row with the curve's severity at some values, as the function itself computes them.
 std::string curve_row(Curve curve, std::string_view words, std::string_view unit, double at,
                       const std::vector<double>& values) {
   Rule rule;
@@ -152,7 +152,7 @@ std::string sayings() {
   return text;
 }
 
-// The built-in rule that an Xid trips.
+// Returns the built-in rule that an Xid trips.
 std::string rule_of_xid(std::uint32_t xid) {
   std::string other;
   for (const Rule& rule : built_in_rules()) {
@@ -209,7 +209,7 @@ std::string_view help_of_placeholder(std::string_view name) {
   return "";
 }
 
-// Each placeholder as it is filled in, of one moment of one rule.
+// Returns each placeholder as it is filled in, for one moment of one rule.
 std::string placeholders() {
   Rule rule;
   rule.at = 300;

@@ -5,7 +5,7 @@
 
 namespace gpuyard::andon {
 
-// As Markdown.
+// Returns the document as Markdown.
 std::string reference();
 
 }  // namespace gpuyard::andon

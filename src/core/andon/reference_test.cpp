@@ -18,7 +18,7 @@ std::string committed(const std::string& name) {
   return text.str();
 }
 
-// What stands between ```toml and ```.
+// Returns the texts between ```toml and ```.
 std::vector<std::string> examples_of(std::string_view text) {
   constexpr std::string_view kBegin = "```toml\n";
   std::vector<std::string> examples;
@@ -46,7 +46,7 @@ TEST(AndonReference, EveryExampleOfAFileIsTaken) {
   }
 }
 
-// The numbers of the second example, as its text says them.
+// The numbers are those of the second example's text.
 TEST(AndonReference, TheRuleOfOnesOwnDoesWhatIsSaidOfIt) {
   const auto rules = with_rules(built_in_rules(), examples_of(reference()).at(1), "alerts.toml");
   ASSERT_TRUE(rules) << rules.error().message;

@@ -1,5 +1,5 @@
-// A rule: what is looked at, from when on it is an alert, until when, how bad that is, what is said
-// and what is done. Plain data; rule_reader.h makes it from TOML.
+// A rule: what it looks at, when it becomes an alert and when it clears, how bad that is, what is
+// said and what is done. Plain data; rule_reader.h makes it from TOML.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@
 
 namespace gpuyard::andon {
 
-// A row of the metric catalog, by its JSON key; of several elements the worst.
+// A row of the metric catalog, by its JSON key. If the metric has several elements, the worst
+// counts.
 struct MetricSource {
   Metric metric{};
   double divisor = 1;  // from the row's native unit to the one that its JSON key names
 };
 
-// Events of a GPU; of Xids those of these numbers.
+// Events of a GPU; for Xids, only those of these numbers.
 struct EventSource {
   EventKind kind = EventKind::xid;
   std::vector<std::uint32_t> xids = {};  // empty: those that no other rule names
@@ -32,45 +33,46 @@ struct EventSource {
 
 using Source = std::variant<Signal, MetricSource, EventSource>;
 
-// From a value to how bad it is; the curves are in severity.h.
+// The formula that makes a severity of a value; the formulas are in alert.h.
 enum class Curve : std::uint8_t { none, thermal, memory, power, idle };
 BOOST_DESCRIBE_ENUM(Curve, none, thermal, memory, power, idle)
 
 struct Rule {
   std::string name;
-  std::string on;  // what is looked at, as it was written
+  std::string on;  // what it looks at, as it was written
   Source source = Signal::temperature;
   bool enabled = true;
   bool below = false;              // trips at or below `at`, instead of at or above
   double at = 0;                   // trips when this is reached
   std::optional<double> clear_at;  // clears beyond this; empty: as soon as `at` is not reached
-  Duration hold{};                 // it has to stay reached for so long
-  Duration clear_hold{};           // and clear for so long
-  // Of a metric: its growth in the last so long instead of itself. Of events: how many in it.
+  Duration hold{};                 // how long it has to stay reached
+  Duration clear_hold{};           // how long it has to stay clear
+  // The window: for a metric, its growth in the window counts; for events, their number in it.
   std::optional<Duration> over;
 
   int severity = 50;
   Curve curve = Curve::none;  // instead of `severity`
 
   std::vector<std::string> gpus = {};      // by index, UUID or PCI address; empty: all
-  std::vector<std::string> inhibits = {};  // rules that say nothing of this GPU meanwhile; "*": all
+  std::vector<std::string> inhibits = {};  // rules kept quiet for this GPU meanwhile; "*": all
   bool notify = true;
   std::vector<std::string> sinks = {};  // empty: all that want its level
   bool quarantine = false;
-  std::optional<double> cap_w = {};       // a limit on the GPU's power meanwhile
+  std::optional<double> cap_w = {};       // limit on the GPU's power meanwhile, in watts
   std::vector<std::string> command = {};  // argument vector; run when it fires and when it ends
   std::string message;                    // {gpu}, {value}, {at}, ... see kPlaceholders
   std::string advice;                     // one plain sentence
 
   bool of_node() const;
   bool reached(double value) const { return below ? value <= at : value >= at; }
-  // Far enough on the good side to clear. Between the two nothing changes.
+  // Whether the value is far enough on the good side to clear. Between `at` and `clear_at` nothing
+  // changes.
   bool clear(double value) const;
-  // 0 to 100.
+  // Returns 0 to 100.
   int severity_of(double value) const;
 };
 
-// What may stand in braces in a message.
+// The words that may stand in braces in a message.
 inline constexpr std::array<std::string_view, 9> kPlaceholders = {
     "gpu", "name", "value", "at", "duration", "limit_duration", "xid", "meaning", "why"};
 
@@ -79,16 +81,16 @@ using Rules = std::vector<Rule>;
 
 const Rule* find_rule(const Rules&, std::string_view name);
 
-// What a message says of one moment.
+// The values that fill in a message at one moment.
 struct Telling {
   std::string gpu;   // "3"
   std::string name;  // "NVIDIA H100 80GB HBM3"
   double value = 0;
   std::optional<std::uint32_t> xid;  // the last
-  std::string why = {};              // of its health or its condition
+  std::string why = {};              // the reason for the GPU's health or condition
 };
 std::string message_of(const Rule&, const Telling&);
-// The first word in braces that is none of kPlaceholders.
+// Returns the first word in braces that is not in kPlaceholders.
 std::optional<std::string> unknown_placeholder(std::string_view message);
 
 }  // namespace gpuyard::andon

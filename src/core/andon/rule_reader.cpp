@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostName = 48;
 
-// A name is a part of a URL, of a metric's label and of a terminal's line.
+// A name becomes part of a URL, of a metric's label and of a line on a terminal.
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -150,7 +150,7 @@ constexpr std::string_view kTexts = "a list of at most 64 texts";
 constexpr std::string_view kSeconds = "a number of seconds from 0 to 2592000";
 constexpr std::string_view kYesOrNo = "true or false";
 constexpr std::string_view kNumber = "a number, at most 1e15 from 0";
-constexpr const char* kAsSaid = "";  // what it must be says all
+constexpr const char* kAsSaid = "";  // `must_be` says it all
 
 std::optional<double> number_of(const toml::node& node) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
@@ -261,7 +261,7 @@ Wrong take_message(Rule& rule, const toml::node& node) {
 
 }  // namespace
 
-// `on` first: what else a rule may say depends on it.
+// `on` comes first, because the other keys of a rule depend on it.
 const std::vector<RuleKey>& rule_keys() {
   static const std::vector<RuleKey> keys = {
       {"on", "what is looked at", &take_on,

@@ -1,5 +1,5 @@
-// Rules from TOML: the built-in set, and what a user's file changes in it, adds to it or switches
-// off.
+// Reads rules from TOML: the built-in set, and a user's file that changes it, adds to it or
+// switches parts of it off.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,22 @@
 namespace gpuyard::andon {
 
 inline constexpr std::size_t kMostRules = 256;
-inline constexpr std::size_t kMostText = 512;  // of a message, an advice, a name in a list
+inline constexpr std::size_t kMostText = 512;  // bytes of a message, an advice, a name in a list
 inline constexpr std::size_t kMostListed = 64;
 
-// The tables [rule.NAME] of `text` over `rules`: of a rule that is there the keys that are said,
-// else a new one. Tables [sink.NAME] are somebody else's. Errc::invalid: "alerts.toml:3: ...", and
+// Applies the tables [rule.NAME] of `text` to `rules`: changes the given keys of a rule that
+// exists, or adds a new one. Ignores tables [sink.NAME]. Errc::invalid: "alerts.toml:3: ...", and
 // what is known or allowed.
 Result<Rules> with_rules(Rules rules, std::string_view text, const std::string& file);
 
-// The set that is built in, as a user may read it.
+// The built-in set, as a user may read it.
 std::string_view built_in_text();
 const Rules& built_in_rules();
 
-// One [rule.NAME] table read key by key, with the line of whatever is wrong. Inner header: only
-// rule_reader.cpp, rule_keys.cpp and, for what is written of the keys, reference.cpp look here.
+// Reads one [rule.NAME] table key by key, and names the line of each error. Internal: used only by
+// rule_reader.cpp and, for the help of the keys, by reference.cpp.
 
-// Why a value is not taken, as the end of a sentence; "": it is not what it must be.
+// Why a value is refused, as the end of a sentence; "": it is not what the key's `must_be` says.
 using Wrong = std::optional<std::string>;
 
 struct RuleKey {
@@ -42,11 +42,11 @@ struct RuleKey {
 
 const std::vector<RuleKey>& rule_keys();
 
-// What `on` may name: signals, metrics, events.
+// Returns the signal, metric or event that `on` names.
 std::optional<Source> source_named(std::string_view name);
 std::string sources_known();
 
-// What is wrong with a rule as a whole, or "".
+// Returns what is wrong with a rule as a whole, or "".
 std::string fault_of(const Rule&);
 
 }  // namespace gpuyard::andon

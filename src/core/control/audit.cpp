@@ -58,7 +58,7 @@ bool AuditTrail::admit(const Asker& asker, std::string& error) {
   const TimePoint now = loop_.now();
   if (now - minute_ >= std::chrono::minutes(1)) {
     minute_ = now;
-    // Who was refused too often is known for one more minute, to say how often.
+    // A user with left-out refusals stays for one more minute, so that their number is recorded.
     std::erase_if(persons_, [](const auto& one) {
       return one.second.left_out == 0 || one.second.noted == 0;
     });

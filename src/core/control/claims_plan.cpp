@@ -48,8 +48,8 @@ void ClaimsPlan::begin() {
   context_.command(Look{kind_}, [this](const Heard& heard) { on_look(heard); });
 }
 
-// What is there must be known before it is replaced for the first time, and wherever it is not
-// certain what is there.
+// Returns whether the driver has to be asked for the present value: before it is replaced for the
+// first time, and wherever it is uncertain.
 bool ClaimsPlan::must_look() const {
   if (is_put()) return pending_.dry_run || !is_known() || is_outbid();
   if (is_reinstating() && !next_.baseline) return true;
@@ -61,7 +61,7 @@ bool ClaimsPlan::is_known() const {
   return next_.baseline && next_.standing != Standing::drifted && next_.standing != Standing::owed;
 }
 
-// The driver is not asked to take it, so that only a look tells whether it would.
+// The driver is then not told to write the value, so that only a look tells whether it is possible.
 bool ClaimsPlan::is_outbid() const {
   return is_put() && *wanted(next_) != std::get<Put>(pending_.job).setting;
 }
@@ -69,7 +69,7 @@ bool ClaimsPlan::is_outbid() const {
 void ClaimsPlan::on_look(const Heard& heard) {
   if (auto error = heard.error()) {
     if (is_put()) return fail(*std::move(error));
-    // Whoever gave it up has; it is put back when the GPU answers again.
+    // The claim is gone all the same; the setting is put back when the GPU answers again.
     next_.standing = Standing::owed;
     context_.note(next_);
     context_.settle_later(kind_);
@@ -122,7 +122,7 @@ void ClaimsPlan::go_on() {
       is_suspending() ? next_.baseline : (wanted(next_) ? wanted(next_) : next_.baseline);
   change_.after = target;
   if (pending_.dry_run) return tell(Outcome::planned);
-  if (!target) {  // never looked at in this boot, and nobody wants it now
+  if (!target) {  // never read in this boot, and without a claim now
     if (is_suspending()) return context_.over(std::nullopt);
     context_.forget(kind_);
     return tell(Outcome::restored);
@@ -173,7 +173,7 @@ void ClaimsPlan::on_written(const Heard& heard) {
   tell(is_outbid() ? Outcome::held : outcome_of(next_.standing));
 }
 
-// Somebody else's value, which nobody had noticed before this one took its place.
+// Takes the replaced value as the new baseline if another program wrote it unnoticed.
 void ClaimsPlan::note_what_was_replaced(const CommandReply& reply) {
   if (!reply.before || !reply.before->now || !is_put()) return;
   const SettingValue& value = *reply.before->now;
@@ -194,7 +194,7 @@ void ClaimsPlan::on_failed(const Heard& heard) {
   } else if (as_it_was) {
     context_.forget(kind_);
   } else {
-    // Whoever failed to set it does not want it any more; whoever gave it up has.
+    // A claim that could not be written is dropped; one that was given up stays given up.
     if (is_put()) next_.claims = before_ ? before_->claims : std::vector<Claim>();
     next_.standing = Standing::owed;
     context_.note(next_);
@@ -220,7 +220,7 @@ void ClaimsPlan::on_drifted() {
 void ClaimsPlan::keep_or_forget() {
   if (next_.claims.empty()) return context_.forget(kind_);
   const Holding* kept = context_.holding(kind_);
-  // The disk knows of the write already; a next start that finds it there would say the same.
+  // The disk has the write already, and the next start would come to the same result.
   if (kept == nullptr || !(*kept == next_)) context_.note(next_, When::soon);
 }
 

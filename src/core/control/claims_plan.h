@@ -1,4 +1,4 @@
-// The plan of a change of claims: it changes who wants what of a setting, and brings the GPU to it.
+// The plan of a change of claims: changes the claims on one setting, and brings the GPU to them.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ class ClaimsPlan final : public Plan {
 
  private:
   bool must_look() const;
-  bool is_known() const;   // what is there
+  bool is_known() const;   // the present value
   bool is_outbid() const;  // by a lower claim
   void on_look(const Heard&);
   void plan(const SettingState& seen);
@@ -41,7 +41,7 @@ class ClaimsPlan final : public Plan {
   const SettingKind kind_;
   std::optional<Holding> before_;  // as it is kept
   Holding next_;
-  bool may_drift_ = false;  // the write under way is only for a value that we know
+  bool may_drift_ = false;  // the write under way replaces only values that we know
   Change change_;
 };
 

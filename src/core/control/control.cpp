@@ -57,7 +57,7 @@ void Control::on_loaded(Result<std::vector<Holding>> kept) {
   answer_early();
 }
 
-// From now on nobody waits for the disk.
+// Answers the early requests. Later ones no longer wait for the disk.
 void Control::answer_early() {
   early_timer_.reset();
   early_wait_ = false;
@@ -66,7 +66,7 @@ void Control::answer_early() {
 
 void Control::adopt(Holding holding) {
   carry_into_boot(holding, environment_.boot_id, loop_.now(), loop_.wall());
-  // It may have been written, or not: until somebody has looked.
+  // The value may have been written or not: a look has to tell.
   if (holding.replaced) holding.standing = Standing::owed;
   const auto queue = queues_.find(holding.gpu);
   if (queue == queues_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
@@ -122,7 +122,8 @@ void Control::on_host_down() {
   for (const auto& [id, queue] : queues_) queue->on_host_down();
 }
 
-// Whoever asks while a question is out shares its answer, so that looks cannot fill a GPU's queue.
+// A look that finds the same one under way shares its answer, so that looks cannot fill a GPU's
+// queue.
 void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
   for (auto& [id, look] : looks_) {
     if (look.gpu != gpu || look.kind != kind) continue;
@@ -265,7 +266,7 @@ void Control::on_over(const DeviceInfo& gpu, const PendingChange& order,
     const Operation* operation = operations_.find(order.operation);
     if (told_ && operation != nullptr) told_(*operation);
     if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
-    // A full disk, say: not again at once.
+    // The disk may be full, for example: expiry is not tried again at once.
     const bool late = std::holds_alternative<Expire>(order.job) && change->error;
     if (late) expire_from_ = loop_.now() + GpuQueue::kTryAgain;
   }

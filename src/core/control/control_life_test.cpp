@@ -1,4 +1,4 @@
-// How control begins and ends: what outlives a daemon, and who waits for what was kept.
+// How control starts and stops: the state that outlives a daemon, and requests that wait for it.
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(Control, NothingIsTakenBeforeWhatWasKeptIsKnown) {
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
 }
 
-// Somebody who asks before the disk has said what was kept.
+// A request that comes before the disk has told the kept state.
 struct Early {
   Early() {
     world.disk_is_slow = true;

@@ -84,7 +84,7 @@ TEST_F(ControlTest, AValueOutOfRangeIsRefusedAlsoWhereItWouldOnlyWait) {
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::invalid);
   EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, Outcome::held);
-  // Nor may an owner raise his own beyond the range, when another's comes in force by it.
+  // Nor may an owner raise a claim beyond the range, even if another owner's comes in force by it.
   EXPECT_EQ(daemon.put("a", power_limit(900'000)).error->code, Errc::invalid);
   EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
   EXPECT_EQ(daemon.restore("b").after, power_limit(700'000));
@@ -118,7 +118,7 @@ TEST_F(ControlTest, WhatSomebodyElseChangedIsLeftAlone) {
   EXPECT_EQ(daemon.restore("a").outcome, Outcome::drifted);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
   EXPECT_TRUE(world.disk.empty());
-  // Whoever sets it now goes back to what that somebody chose.
+  // The drifted value is the baseline of the next claim.
   daemon.put("a", power_limit(350'000));
   daemon.restore("a");
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
@@ -202,12 +202,12 @@ TEST_F(ControlTest, AFullQueueSaysBusy) {
       ++busy;
     }
   }
-  EXPECT_EQ(busy, 2U);  // one has its turn
+  EXPECT_EQ(busy, 2U);  // one change is under way
   daemon.release_replies();
   EXPECT_EQ(world.writes.size(), GpuQueue::kMostWaiting + 1);
 }
 
-// Changes for a lease that ends meanwhile.
+// Changes under a lease that ends meanwhile.
 class LapsingTest : public ControlTest {
  protected:
   Request wish(std::int64_t milliwatts) {
@@ -241,7 +241,7 @@ TEST_F(LapsingTest, WhatWaitsWithoutARightIsRefused) {
 }
 
 TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
-  daemon.hold_replies = true;  // it is looked what is there
+  daemon.hold_replies = true;  // of the look that comes first
   ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
   daemon.settle();
   held = false;
@@ -381,7 +381,7 @@ TEST(Control, FailedChangesAreNotedAFewAMinuteButForAdministrators) {
   };
   const Asker tenant{"lease:x", false, "r", {}, "uid 7", "uid 7"};
   EXPECT_EQ(fail(tenant), static_cast<std::size_t>(AuditTrail::kRefusals));
-  EXPECT_EQ(fail({"uid 7"}), 0U);  // whichever way he asks
+  EXPECT_EQ(fail({"uid 7"}), 0U);  // the limit holds with and without a lease
   EXPECT_EQ(fail({"uid 0", true}), 100U);
 }
 

@@ -1,6 +1,6 @@
-// The daemon is killed at every commit to its disk, before the disk has it and right after, in
-// every scenario of control. What reached the driver, in order, is docs/control_crashes.md, which
-// GPUYARD_WRITE_GOLDEN=1 writes anew.
+// Kills the daemon at every commit to its disk, before the disk has it and right after, in every
+// scenario of control. docs/control_crashes.md lists what reached the driver, in order;
+// GPUYARD_WRITE_GOLDEN=1 writes it anew.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -110,10 +110,10 @@ std::string joined(const std::vector<std::string>& writes, std::size_t from, std
 struct Ran {
   World world = World::with_gpus(2);
   std::size_t commits = 0;
-  std::size_t writes_before = 0;  // the kill
+  std::size_t writes_before = 0;  // writes before the kill
 };
 
-// A commit that never comes kills nobody.
+// The number of a commit that never comes, so that the daemon is not killed.
 constexpr int kNever = 1'000'000;
 
 Ran run(const Scenario& scenario, int fatal_commit, bool it_counts) {
@@ -132,7 +132,7 @@ Ran run(const Scenario& scenario, int fatal_commit, bool it_counts) {
   return ran;
 }
 
-// What the disk says is wanted is what the driver has, and nothing else was changed for good.
+// Expects the driver to have what the claims on the disk say, and all else to be unchanged.
 void expect_consistent(const World& world, const World& untouched, bool drifts) {
   for (const auto& [key, value] : world.values) {
     const auto held = world.disk.find(key);
@@ -148,7 +148,7 @@ void expect_consistent(const World& world, const World& untouched, bool drifts) 
   }
 }
 
-// The next start, and then everybody gives up.
+// Starts the daemon once more, and then lets every owner give up its claims.
 std::string recover(World& world, std::size_t writes_before, bool drifts) {
   const World untouched = World::with_gpus(2);
   std::string row;

@@ -10,8 +10,8 @@ Error terminated(const DeviceInfo& gpu) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", gpu.index)};
 }
 
-// A callback of an archive or a reset may come when the plan that waits for it, or the queue, is
-// gone.
+// Guards a callback of the archive or of a reset, which may come when the plan that waits for it,
+// or the queue, is gone.
 ControlArchive::Kept GpuQueue::in_this_turn(ControlArchive::Kept then) {
   return here_.guard([this, then = std::move(then), turn = plans_](const Result<void>& done) {
     if (plan_ && turn == plans_) then(done);
@@ -63,7 +63,7 @@ void GpuQueue::drop_lapsed() {
     }
   }
   queue_ = std::move(kept);
-  // Who hears of it may ask for something else.
+  // Told after queue_ is whole again: a listener may submit another change.
   for (const auto& [order, why] : lapsed) refuse(order, why);
 }
 
@@ -77,7 +77,7 @@ void GpuQueue::go_on() {
   claims_before_ = kept != nullptr ? kept->claims : std::vector<Claim>();
   ++plans_;
   plan_ = make_plan(*this, *pending_);
-  // Not inside the call that brought the order: its answer may come at once.
+  // Not inside the call that submitted the change: the result may come at once.
   begin_soon_ = environment_.loop.call_at(began_, [this] { plan_->begin(); });
 }
 
@@ -85,7 +85,7 @@ void GpuQueue::over(std::optional<Change> change) {
   const auto turn = std::move(plan_);
   const PendingChange order = *std::exchange(pending_, std::nullopt);
   then_ = nullptr;
-  // What is told below may begin the next plan.
+  // Taken now, because the listeners below may begin the next plan.
   const std::vector<Claim> claims_before = std::exchange(claims_before_, {});
   if (change) {
     change->gpu = gpu_.id;
@@ -120,7 +120,7 @@ void GpuQueue::command(Command command, std::function<void(const Heard&)> then) 
   });
 }
 
-// The right may have ended while the disk was asked. Giving something up needs none.
+// Returns an error if the right ended while the disk was written. A Restore needs no right.
 std::optional<Error> GpuQueue::obstacle(const Command& command) const {
   const bool takes =
       !std::holds_alternative<Look>(command) && !std::holds_alternative<Restore>(pending_->job);

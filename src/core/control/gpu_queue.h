@@ -12,7 +12,7 @@
 
 namespace gpuyard::control {
 
-// What all queues share.
+// The parts that all queues share.
 struct QueueEnvironment {
   Loop& loop;
   Commander& commander;
@@ -21,7 +21,7 @@ struct QueueEnvironment {
   std::uint64_t last_command = 0;
   // Asked before each plan begins.
   std::function<bool(const PendingChange&)> may_begin;
-  // Told at the end of each, also of what was refused in it; no change: there is nothing to tell.
+  // Told at the end of each change, also of a refused one. Without a Change there is no result.
   std::function<void(const DeviceInfo&, const PendingChange&, const std::optional<Change>&,
                      TimePoint began)>
       told_over;
@@ -38,32 +38,32 @@ class GpuQueue final : private PlanContext {
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
-  // What was kept of an earlier life of the daemon.
+  // Takes over a holding that an earlier daemon kept.
   void adopt(Holding holding) { holdings_[holding.kind] = std::move(holding); }
   const std::map<SettingKind, Holding>& holdings() const { return holdings_; }
   const Holding* holding(SettingKind) const override;
   const DeviceInfo& device() const { return gpu_; }
   void rename(DeviceInfo gpu) { gpu_ = std::move(gpu); }
 
-  // One that is refused is over at once: kMostWaiting wait already (busy), or it is closed
-  // (unavailable).
+  // Queues a change. Refuses it at once if kMostWaiting wait already (busy), or if the queue is
+  // closed (unavailable).
   void submit(PendingChange);
-  // Of ourselves; the same again while it waits is the same.
+  // Queues a job of the daemon itself, unless the same job waits already.
   void take_own(Job);
-  // Refuses what waits and has lost its right.
+  // Refuses the waiting changes whose right has ended.
   void drop_lapsed();
-  // What waits may begin now.
+  // Begins the next waiting change, if one may begin now.
   void go_on();
   bool idle() const { return plan_ == nullptr; }
   bool empty() const { return idle() && queue_.empty(); }
 
   void on_reply(const CommandReply&);
   void on_host_down();
-  // The driver is there, and this GPU is open: looks after what is held.
+  // The driver is back, and this GPU is open: checks every setting that is held.
   void on_driver_back();
-  // Puts every baseline back, keeping what is wanted for the next start.
+  // Puts every baseline back, and keeps the claims for the next start.
   void suspend();
-  // Takes nothing more. What waits is still done, until abandon() answers the rest.
+  // Accepts no more changes. Waiting ones are still made, until abandon() refuses the rest.
   void close() { closed_ = true; }
   void abandon();
 
@@ -100,11 +100,11 @@ class GpuQueue final : private PlanContext {
   std::unique_ptr<Plan> plan_;
   TimePoint began_;
   std::uint64_t plans_ = 0;
-  CommandRequest asked_;  // under way, if then_ is set
+  CommandRequest asked_;  // under way while then_ is set
   bool sent_ = false;     // to a driver-host
   std::function<void(const Heard&)> then_;
 
-  std::set<SettingKind> unkept_;  // changed in memory; the disk did not take it
+  std::set<SettingKind> unkept_;  // changed in memory, but not yet on the disk
   std::set<SettingKind> unsettled_;
   Subscription keep_timer_;
   Subscription settle_timer_;

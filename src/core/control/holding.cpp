@@ -7,7 +7,7 @@
 namespace gpuyard::control {
 
 const Claim* claim_in_force(const Holding& holding) {
-  // min_element takes the first of equals: the oldest.
+  // min_element returns the first of equals: the oldest.
   const auto lowest = std::ranges::min_element(
       holding.claims, {}, [](const Claim& claim) { return claim.wanted.lowest; });
   return lowest == holding.claims.end() ? nullptr : &*lowest;
@@ -63,7 +63,7 @@ bool is(const std::optional<Setting>& setting, const SettingValue& value) {
   return setting && setting->value == value;
 }
 
-// The first look in this boot, or in the life of this driver.
+// Judges the first look in this boot, or since the driver was loaded.
 Reconciled start_anew(const Holding& holding, const Setting& seen) {
   const auto target = wanted(holding);
   if (!target) return {Finding::nothing};
@@ -74,7 +74,7 @@ Reconciled reconcile_unreadable(const Holding& holding) {
   const auto target = wanted(holding);
   const Setting none = unlocked(holding.kind);
   if (target) return {Finding::to_write, target, none};
-  // Nothing of ours was written in this boot, so there is nothing to take back.
+  // gpuyard wrote nothing in this boot, so there is nothing to take back.
   if (!holding.written) return {Finding::nothing};
   return {Finding::to_write, none};
 }

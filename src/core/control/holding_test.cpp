@@ -73,7 +73,7 @@ SettingState seen(std::int64_t milliwatts) {
   return {SettingValue{milliwatts, milliwatts}, kDefault, {}, {}};
 }
 
-// Wants 300 W, where there were 650 W.
+// A claim on 300 W over a baseline of 650 W.
 Holding settled() {
   Holding holding{"GPU-0", SettingKind::power_limit};
   holding.baseline = power_limit(650'000);

@@ -63,7 +63,7 @@ std::function<void(const Change&, std::vector<Claim>)> ChangeCollector::place(st
 }
 
 void ChangeCollector::wait(Duration patience) {
-  // Not shared: who still works for it keeps it, and a timer must not outlive the loop it is of.
+  // Weak: the changes under way own the collector, and a timer must not outlive its loop.
   patience_ = loop_.call_after(patience, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->give_up();
   });
@@ -84,7 +84,7 @@ void ChangeCollector::on_over(std::size_t index, const Change& change, std::vect
   tell();
 }
 
-// Also when nobody waits for the answer any more: all or none was what was asked for.
+// Runs even if the caller waits no more: the request was for all or none.
 void ChangeCollector::roll_back() {
   missing_ = static_cast<std::size_t>(
       std::ranges::count_if(places_, [](const Place& one) { return worked(*one.change); }));
@@ -115,7 +115,7 @@ void ChangeCollector::tell() {
   patience_.reset();
   Changes changes;
   for (Place& one : places_) changes.push_back(*std::move(one.change));
-  // Not inside the call that told us: a refusal by a full queue comes at once.
+  // Posted, because a full queue refuses a change inside the call that submits it.
   loop_.post([self = shared_from_this(), changes = std::move(changes)] {
     if (const Heard heard = std::exchange(self->heard_, nullptr)) heard(changes);
   });

@@ -1,4 +1,4 @@
-// What was asked for lately: what waits, what runs, and the last that are over. Lives on the io
+// Recent operations: those that wait, those that run, and the last that are over. Lives on the io
 // thread.
 #pragma once
 
@@ -33,10 +33,10 @@ struct Operation {
 
 class Operations {
  public:
-  // Ids mean something in one life of the daemon: `epoch` is in them.
+  // An id is valid for one run of the daemon: it contains `epoch`.
   explicit Operations(std::string epoch) : epoch_(std::move(epoch)) {}
 
-  // Gives it an id.
+  // Adds a queued operation, and gives it an id.
   const Operation& add(Operation);
   void running(std::string_view id);
   void over(std::string_view id, const Change&, TimePoint now);
@@ -44,7 +44,8 @@ class Operations {
   const Operation* find(std::string_view id) const;
   const std::deque<Operation>& all() const { return operations_; }
 
-  // More than can wait for all GPUs at once are never under way, so that what is let go is over.
+  // How many operations are kept. Fewer can be under way for all GPUs at once, so that a dropped
+  // operation is always over.
   static constexpr std::size_t kKept = 8192;
 
  private:
@@ -55,25 +56,22 @@ class Operations {
   std::deque<Operation> operations_;
 };
 
-// What came of all the changes of one request, until the last is over or its caller has waited long
-// enough.
-
+// Collects the results of all changes of one request, until the last is over or its caller has
+// waited long enough.
 class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
  public:
   using Changes = std::vector<Change>;
   using Heard = std::function<void(const Result<Changes>&)>;
-  // Takes back one change that worked, of which these were the claims before, and says how that
-  // ended.
+  // Takes back one change that worked, restores the claims of `before`, and tells how that ended.
   using TakeBack = std::function<void(const Change&, std::vector<Claim> before,
                                       std::function<void(const Change&)> done)>;
 
-  // `take_back` is for a request that wants all or none. Tells `heard` once, never inside a call
-  // from outside.
+  // `take_back` is set for an atomic request. Calls `heard` once, never inside a call from outside.
   ChangeCollector(Loop&, std::size_t changes, TakeBack take_back, Heard heard);
 
-  // For PendingChange::done of the change at this place.
+  // Returns PendingChange::done for the change at this place.
   std::function<void(const Change&, std::vector<Claim>)> place(std::size_t index);
-  // From now on the caller waits, for so long.
+  // Answers the caller with Errc::timed_out after `patience` from now.
   void wait(Duration patience);
 
  private:

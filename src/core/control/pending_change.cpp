@@ -48,7 +48,7 @@ std::string text_of(const Job& job) {
 
 namespace {
 
-// What is wrong with what is asked for, whatever GPU it is asked of.
+// Returns Errc::invalid for a value or a time that is wrong for any GPU.
 Result<void> check_put(const Put& put) {
   if (!put.setting.value) return Error{Errc::invalid, "a setting needs a value"};
   if (put.lasts && (*put.lasts <= Duration(0) || *put.lasts > kLongest)) {

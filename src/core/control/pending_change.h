@@ -20,30 +20,28 @@
 
 namespace gpuyard::control {
 
-// What somebody asks control for, and what he hears of it.
-
-// Who wants it. An owner replaces his own claims.
+// The user or the lease that makes a request. A new claim replaces the earlier one of its owner.
 struct Asker {
   std::string owner;   // "uid 1000", "zeus:1000", "lease:ID"
   bool admin = false;  // may say `force`
   std::string request_id = {};
   TimePoint received{};
-  // Of a lease: who asks, and whose lease it is, "uid 0" and "uid 1002".
+  // For a request under a lease: the asking user and the lease's user, "uid 0" and "uid 1002".
   std::string principal = {};
   std::string lessee = {};
-  // Who is behind the user who asks, where several share what one may have.
+  // The person behind the asking user, where several users share one quota.
   std::string person = {};
-  bool over_tcp = false;  // nobody vouches for him
+  bool over_tcp = false;  // the user's identity is not proven
 
-  // As the audit has it: "uid 0 under lease ID of uid 1002".
+  // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;
-  // Under whose name it is counted how often he asks.
+  // Returns the name under which the user's requests are counted.
   const std::string& counted() const {
     return !person.empty() ? person : !principal.empty() ? principal : owner;
   }
 };
 
-// Whether the asker may still change that GPU. Empty: nothing takes that right away.
+// Tells whether the asker may still change that GPU. Empty: the right does not end.
 using Right = std::function<Result<void>(const DeviceId&)>;
 
 struct Put {
@@ -51,12 +49,12 @@ struct Put {
   std::optional<Duration> lasts = {};  // empty: until its owner restores it
 };
 
-// Gives up the asker's claim: what others want comes in force, or the baseline.
+// Gives up the asker's claim: the claims of others come in force, or the baseline.
 struct Restore {
-  std::optional<SettingKind> kind = {};  // empty: of every kind
+  std::optional<SettingKind> kind = {};  // empty: every kind
 };
 
-// No process may use the GPU; all GPUs are away while it lasts.
+// Resets the GPU, which no process may be using. All GPUs are away while it lasts.
 struct Reset {};
 
 using Action = std::variant<Put, Restore, ClearEcc, Reset>;
@@ -66,10 +64,10 @@ struct Request {
   std::vector<DeviceId> gpus;  // each once
   Action action;
   bool force = false;      // also against other owners; needs an admin
-  bool atomic = false;     // of several GPUs: all, or none
-  bool dry_run = false;    // only say what would happen
+  bool atomic = false;     // changes all of the GPUs, or none
+  bool dry_run = false;    // only says what would happen
   bool exclusive = false;  // not beside other owners, even where a setting can be shared
-  // Asked again right before the driver is: what was asked for may have waited behind others.
+  // Checked again right before the driver is called, because the change may have waited.
   Right right = {};
 };
 
@@ -77,55 +75,55 @@ enum class Outcome : std::uint8_t {
   applied,         // and read back
   assumed,         // the driver took it; it cannot be read back
   pending_reboot,  // in force from the next reset or reboot on
-  held,            // somebody else wants less power: his limit stays in force, this one waits
-  restored,        // as others want it, or as it was before anybody set it
-  drifted,         // not restored: somebody else has changed it meanwhile, and it is left alone
+  held,            // another owner's lower power limit stays in force, and this claim waits
+  restored,        // to the claims of others, or to the baseline
+  drifted,         // not restored, and left alone: another program has changed it meanwhile
   cleared,         // the counters are 0
   reset,           // the GPU was reset
-  planned,         // it was only asked what would happen
-  queued,          // nobody waits for it
+  planned,         // a dry run: nothing was changed
+  queued,          // not done yet: the caller did not wait
   rolled_back,     // it worked here, but not on another GPU
   failed,          // `error` says why
 };
 BOOST_DESCRIBE_ENUM(Outcome, applied, assumed, pending_reboot, held, restored, drifted, cleared,
                     reset, planned, queued, rolled_back, failed)
 
-// What came of one change of one GPU.
+// The result of one change of one GPU.
 struct Change {
   DeviceId gpu;
   std::optional<std::uint32_t> index = {};
   std::string operation = {};            // its id
-  std::optional<SettingKind> kind = {};  // none of clearing and resetting
+  std::optional<SettingKind> kind = {};  // empty for clearing and resetting
   Outcome outcome = Outcome::failed;
   std::optional<Setting> before = {};
-  std::optional<Setting> after = {};      // in force now; or would be
-  std::optional<std::string> owner = {};  // whose that is now
-  std::optional<WallTime> until = {};     // when it is put back by itself
+  std::optional<Setting> after = {};      // in force now; for a dry run, what would be
+  std::optional<std::string> owner = {};  // of the claim in force
+  std::optional<WallTime> until = {};     // when that claim expires
   std::optional<Error> error = {};
 };
 
-// What control does of itself.
-struct Expire {  // ends the claims whose time has passed
+// Jobs that control gives itself.
+struct Expire {  // ends the claims that have expired
   SettingKind kind{};
 };
-struct Settle {  // looks what has become of it: reconcile.h
+struct Settle {  // checks what has become of the setting: reconcile()
   SettingKind kind{};
 };
 struct Suspend {  // puts the baseline back, and keeps the claims for the next start
   SettingKind kind{};
 };
-// Takes back what the asker changed, because it failed elsewhere: as far as nobody has changed it
-// since.
+// Takes back the asker's change, because it failed on another GPU. Claims that were changed since
+// stay.
 struct Reinstate {
   SettingKind kind{};
-  std::vector<Claim> before;         // of all owners
-  std::optional<SettingValue> made;  // what the asker has wanted since; none: nothing any more
-  bool forced = false;               // others lost theirs
+  std::vector<Claim> before;         // the earlier claims of all owners
+  std::optional<SettingValue> made;  // the asker's claim since the change; empty: none
+  bool forced = false;               // the change took away the claims of others
 };
 
 using Job = std::variant<Put, Restore, ClearEcc, Reset, Expire, Settle, Suspend, Reinstate>;
 
-// Its setting; none of ClearEcc and Reset, nor of Restore of every kind.
+// Returns the job's setting; empty for ClearEcc, Reset, and Restore of every kind.
 std::optional<SettingKind> kind_of(const Job&);
 // "set power_limit to 300 W"
 std::string text_of(const Job&);
@@ -138,39 +136,36 @@ struct PendingChange {
   bool exclusive = false;
   Right right = {};
   std::string operation = {};
-  // Once, with the claims as they were; may be empty.
+  // Called once, with the claims before the change; may be empty.
   std::function<void(const Change&, std::vector<Claim> claims_before)> done = {};
 };
 
-// Who is asking when control does something of itself.
+// The owner of the jobs that control gives itself.
 inline constexpr const char* kOurselves = "gpuyard";
 
-// From a request to the orders that it makes for each GPU. Pure.
-
 inline constexpr std::size_t kMostGpus = 64;  // of one request
+// The longest time after which a claim may expire.
 inline constexpr Duration kLongest = std::chrono::hours(24 * 366);
 
-// Errc::invalid, for what is wrong with it whatever GPU it is asked of.
+// Returns Errc::invalid for a request that is wrong for any GPU. Pure.
 Result<void> check_request(const Request&);
 
-// What was asked for, of one GPU.
+// Returns the job that carries out the action on one GPU.
 Job job_of(const Action&);
 
-// One order; to restore everything, one for each setting that the asker holds. `holdings` are the
-// GPU's.
+// Returns the changes that a request makes to one GPU: one, or to restore everything one for each
+// setting that the asker holds. `holdings` are the GPU's. Pure.
 std::vector<PendingChange> orders_of(const Request&,
                                      const std::map<SettingKind, Holding>& holdings);
 
-// Who may change which claims, and to what. Pure.
-
-// When it is.
+// One moment on both clocks.
 struct Moment {
   TimePoint now;
   WallTime wall;
 };
 
-// Does to the claims of `holding` what the order says. Errors: conflict, with who has it until
-// when; not_found, the asker wants nothing of it; busy, too many want it.
+// Changes the claims of `holding` as the change says. Errors: conflict, which names the owner in
+// the way and until when; not_found, the asker has no claim; busy, too many owners have one. Pure.
 Result<void> change_claims(Holding& holding, const PendingChange&, const DeviceInfo&, Moment);
 
 }  // namespace gpuyard::control

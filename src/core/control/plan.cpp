@@ -7,7 +7,7 @@
 namespace gpuyard::control {
 namespace {
 
-// What is no matter of claims: clearing counters, and a reset.
+// The plan of a change without claims: clearing counters, or a reset.
 class PlainPlan final : public Plan {
  public:
   PlainPlan(PlanContext& context, const PendingChange& order)
@@ -70,7 +70,7 @@ void Resetting::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()>
 
 void Resetting::go_on() {
   if (state_ != State::waiting || closed_ || !quiet_()) return;
-  // Somebody may have begun to use it meanwhile.
+  // A process may have begun to use the GPU meanwhile.
   if (auto allowed = commander_.may_reset(gpu_); !allowed) return end(allowed);
   state_ = State::resetting;
   patience_.reset();

@@ -1,4 +1,4 @@
-// How one change of one GPU is carried out: the steps from the first question until it is over.
+// Carries out one change of one GPU: the steps from the first look at the driver to the result.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 
 namespace gpuyard::control {
 
-// What control needs of whoever may call the driver. Lives on the io thread.
+// Sends commands to the driver. Lives on the io thread.
 class Commander {
  public:
   virtual ~Commander() = default;
-  // False: there is no driver-host at present, or it is too busy. Else Control::on_reply() hears
-  // the answer, or Control::on_host_down() that there is none.
+  // Returns false if there is no driver-host at present, or it is too busy. Else the answer goes to
+  // Control::on_reply(), or Control::on_host_down() is called because there will be none.
   virtual bool command(const CommandRequest&) = 0;
-  // Errc::conflict: processes use it.
+  // Errc::conflict: processes use the GPU.
   virtual Result<void> may_reset(const DeviceInfo&) = 0;
-  // Ends the driver-host, resets the GPU, starts a driver-host again, whose GPUs Control is told.
-  // Takes its time; the answer never comes inside the call.
+  // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs Control is told.
+  // May take long; the answer never comes inside the call.
   virtual void reset(const DeviceInfo&, std::function<void(const Result<void>&)> done) = 0;
 };
 
 // How a command ended.
 struct Heard {
   CommandReply reply;
-  // False: the driver-host went down meanwhile; what was to be written may be, or not.
+  // False: the driver-host went down meanwhile, and the value may have been written or not.
   bool certain = true;
 
   std::optional<Error> error() const {
@@ -38,8 +38,8 @@ struct Heard {
   }
 };
 
-// What a plan may use; the GPU's queue implements it. A callback never runs inside the call it was
-// given to, and none runs after the plan is over.
+// The services that a plan may use; the GPU's queue implements them. A callback never runs inside
+// the call it was given to, and none runs after the plan is over.
 class PlanContext {
  public:
   virtual ~PlanContext() = default;
@@ -49,16 +49,17 @@ class PlanContext {
   virtual const Holding* holding(SettingKind) const = 0;
 
   virtual void command(Command, std::function<void(const Heard&)> then) = 0;
-  // To the disk, and then into memory: nothing of it is there if that fails.
+  // Keeps the holding on the disk, and then in memory; in neither if the disk fails.
   virtual void hold(const Holding&, std::function<void(const Result<void>&)> then) = 0;
-  // Into memory at once, and to the disk as soon as it can be: for what has happened already.
+  // Keeps the holding in memory at once, and on the disk as soon as possible: for a change that has
+  // happened already.
   virtual void note(const Holding&, When = When::now) = 0;
-  // The same of one that nobody needs any more.
+  // Removes a holding in the same way.
   virtual void forget(SettingKind) = 0;
-  // Tries again in a while: see Settle.
+  // Queues a Settle after GpuQueue::kTryAgain.
   virtual void settle_later(SettingKind) = 0;
   virtual void reset(bool dry_run, std::function<void(const Result<void>&)> then) = 0;
-  // The last call: the plan is gone when it returns. Without a change there is nothing to tell.
+  // Ends the plan, which is gone when this returns. Without a Change there is no result to tell.
   virtual void over(std::optional<Change>) = 0;
 };
 
@@ -68,28 +69,28 @@ class Plan {
   virtual void begin() = 0;
 };
 
-// `order` and the table outlive it.
+// The context and the change outlive the plan.
 std::unique_ptr<Plan> make_plan(PlanContext&, const PendingChange&);
 
 // A reset of one GPU: no other GPU has a command under way while it lasts. Lives on the io thread.
-
 class Resetting {
  public:
   using Then = std::function<void(const Result<void>&)>;
 
   Resetting(Loop& loop, Commander& commander) : loop_(loop), commander_(commander) {}
 
-  // Then nothing else may begin.
+  // True: no other plan may begin.
   bool under_way() const { return state_ != State::none; }
 
-  // `quiet` says whether no other GPU has a command under way; asked again by go_on(). The answer
-  // never comes inside the call.
+  // Resets the GPU once `quiet` says that no other GPU has a command under way. The answer never
+  // comes inside the call.
   void begin(const DeviceInfo&, bool dry_run, std::function<bool()> quiet, Then);
-  // Something has ended.
+  // Asks `quiet` again: a command has ended.
   void go_on();
-  // Begins none any more.
+  // Begins no more resets.
   void close() { closed_ = true; }
 
+  // How long a reset waits for the commands of other GPUs to end.
   static constexpr Duration kPatience = std::chrono::seconds(5);
 
  private:

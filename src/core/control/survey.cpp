@@ -41,7 +41,7 @@ void survey(Loop& loop, Control& control, const std::vector<DeviceId>& gpus, Dur
                    one_less();
                  });
   }
-  // The looks that are out keep it; a timer must not.
+  // Weak: the looks under way own the survey, and a timer must not.
   survey->patience = loop.call_after(patience, [weak = std::weak_ptr(survey)] {
     if (const auto late = weak.lock()) late->tell();
   });

@@ -1,4 +1,4 @@
-// What can be set of some GPUs, as their drivers say it now.
+// Reads all settings of some GPUs from their drivers.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct Surveyed {
   Result<SettingState> seen = Error{Errc::timed_out, "the GPU has not answered in time"};
 };
 
-// By GPU and kind, in their order; what has not come after `patience` is told as that. Told once,
-// never inside the call.
+// Tells the settings by GPU and kind, in their order. A setting without an answer after `patience`
+// is told as Errc::timed_out. Told once, never inside the call.
 void survey(Loop&, Control&, const std::vector<DeviceId>&, Duration patience,
             std::function<void(const std::vector<Surveyed>&)> told);
 

@@ -1,4 +1,4 @@
-// Several GPUs, several owners, and faults at the same time: what was once wrong.
+// Several GPUs, several owners, and faults at the same time: cases that were once wrong.
 #include <gtest/gtest.h>
 
 #include "control/world_for_tests.h"
@@ -18,7 +18,7 @@ class Together : public ::testing::Test {
     request.atomic = true;
     return request;
   }
-  // Nobody needs to wait for it.
+  // Begins a request; its result may come later or never.
   std::shared_ptr<std::optional<Result<Control::Changes>>> begin(const Request& request) {
     auto told = std::make_shared<std::optional<Result<Control::Changes>>>();
     daemon.control().ask(request,

@@ -1,5 +1,5 @@
-// A driver and a disk for tests of control: both survive the daemon, which can be killed between
-// any two things that happen to them.
+// A driver and a disk for tests of control. Both survive the daemon, which can be killed between
+// any two of their steps.
 #pragma once
 
 #include <algorithm>
@@ -25,23 +25,24 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// What is there whether a daemon runs or not. It does one thing at a time: a command of the driver,
-// or a commit to the disk; `lives` counts down to the moment when the daemon is killed.
+// The driver and the disk, which exist whether a daemon runs or not. They do one thing at a time: a
+// command of the driver, or a commit to the disk. `commits_left` counts down to the moment when the
+// daemon is killed.
 struct World {
-  std::map<Key, SettingValue> values;  // what the driver has
+  std::map<Key, SettingValue> values;  // of the driver
   SettingValue allowed{100'000, 700'000};
-  std::vector<std::string> writes;  // that reached the driver, in order: "GPU-0 300 W"
+  std::vector<std::string> writes;  // all that reached the driver, in order: "GPU-0 300 W"
   std::map<Key, Holding> disk;
   std::vector<AuditEntry> audit;
 
-  std::optional<Error> driver_fails = {};  // every write
-  DeviceId fails_only = {};                // of this GPU, if not empty
+  std::optional<Error> driver_fails = {};  // the error of every write
+  DeviceId fails_only = {};                // only writes of this GPU fail, if not empty
   std::optional<Error> disk_fails = {};
   bool disk_reads = true;
-  bool disk_is_slow = false;  // what was kept is read when the test says so
+  bool disk_is_slow = false;  // the kept state is read when the test calls read_now
   std::function<void()> read_now = {};
-  // After so many commits the daemon is killed; negative: never. At the fatal one it is killed
-  // before the disk has it, or right after.
+  // How many commits succeed before the daemon is killed; negative: all. The daemon is killed at
+  // the next commit, before the disk has it or right after (fatal_commit_counts).
   int commits_left = -1;
   bool fatal_commit_counts = false;
   bool killed = false;
@@ -59,7 +60,7 @@ struct World {
     values[{gpu, SettingKind::compute_mode}] = {0, 0};
     values[{gpu, SettingKind::ecc}] = {1, 1};
   }
-  // The driver is loaded anew: it has its own values again.
+  // Loads the driver anew: it has its default values again.
   void reload_driver() {
     for (auto& [key, value] : values) {
       if (key.kind == SettingKind::power_limit) value = {700'000, 700'000};
@@ -78,7 +79,7 @@ struct World {
     return state;
   }
 
-  // As a worker does it.
+  // Carries out a command as a worker of the driver-host does.
   CommandReply obey(const CommandRequest& request) {
     CommandReply reply;
     reply.id = request.id;
@@ -110,7 +111,7 @@ struct World {
     reply.after = look(reply.device, setting.kind);
   }
 
-  // False: the daemon dies with it.
+  // Returns false if the daemon is killed at this commit.
   bool commit(const ControlEntry& entry) {
     const bool fatal = commits_left == 0;
     if (commits_left >= 0) --commits_left;
@@ -125,7 +126,7 @@ struct World {
   }
 };
 
-// One life of a daemon.
+// One run of a daemon.
 class Daemon final : private Commander, private ControlArchive {
  public:
   explicit Daemon(World& world, Policy policy = {true, false}, std::string boot = kBoot)
@@ -135,7 +136,7 @@ class Daemon final : private Commander, private ControlArchive {
     settle();
   }
 
-  // The driver-host greets.
+  // Starts a driver-host, which greets with all GPUs.
   void greet() {
     Fleet fleet;
     for (const auto& [key, value] : world_.values) {
@@ -156,7 +157,7 @@ class Daemon final : private Commander, private ControlArchive {
     settle();
   }
 
-  // Until nothing happens any more, or the daemon is killed.
+  // Runs the loop until nothing happens any more, or the daemon is killed.
   void settle() {
     for (int i = 0; i < 1000 && !world_.killed; ++i) loop.run_posted();
   }
@@ -166,7 +167,7 @@ class Daemon final : private Commander, private ControlArchive {
   }
 
   std::vector<Change> ask(const Request& request) {
-    // Shared: in a daemon that is killed nobody hears of it, or not before the end.
+    // Shared: the callback of a daemon that is killed never runs, or only at its end.
     const auto told = std::make_shared<Result<Control::Changes>>(Control::Changes());
     control_.ask(request, [told](const Result<Control::Changes>& heard) { *told = heard; });
     settle();
@@ -189,8 +190,8 @@ class Daemon final : private Commander, private ControlArchive {
 
   Control& control() { return control_; }
   std::optional<Error> error;  // of the last request as a whole
-  bool hold_replies = false;   // the driver takes its time
-  DeviceId hold_only = {};     // this GPU's does, if not empty
+  bool hold_replies = false;   // the driver answers at release_replies()
+  DeviceId hold_only = {};     // only this GPU is held, if not empty
   void release_replies() {
     hold_replies = false;
     for (const CommandRequest& one : std::exchange(waiting_, {})) answer(one);

@@ -5,7 +5,7 @@
 namespace gpuyard::energy {
 namespace {
 
-// What mW x ns are in a millijoule.
+// mW x ns in a millijoule.
 constexpr std::int64_t kMilliwattNanoseconds = 1'000'000'000;
 
 std::int64_t most_mj(Duration time, const Session& session) {
@@ -20,7 +20,7 @@ bool is_other(const Session& now, const Session& before) {
   return now.boot_id != before.boot_id || (both_told && now.driver != before.driver);
 }
 
-// Nobody counts here, and nobody ever will: other reasons pass.
+// Returns whether the GPU will never have a counter. Other reasons for a missing reading pass.
 bool says_it_has_none(const Missing& missing) {
   return missing.reason == MissingReason::not_supported ||
          missing.reason == MissingReason::no_permission;
@@ -49,7 +49,7 @@ Account::Account(const Observation& first, Session session, WallTime wall)
     : state_{std::move(session), 1, wall, wall, 0, first.taken, wall, first.counter_mj, {}},
       power_mw_(first.power_mw) {}
 
-// Whether the counter is away for the moment, and will tell of this time when it is back.
+// Returns whether the counter is only missing for now, and will cover this time when it is back.
 bool Account::waits_for_counter(const Observation& now) const {
   return !now.counter_mj && now.has_counter && state_.counter_mj;
 }
@@ -64,13 +64,13 @@ void Account::observe(const Observation& now, const Session& session, WallTime w
     begin_epoch(wall);
     state_.amounts.unknown += step;
     power_mw_.reset();
-    // From zero, at some time since the last reading.
+    // The counter started at zero at some time since the last reading.
     if (counted && *now.counter_mj <= most_mj(step, session)) book(*now.counter_mj);
   } else if (counted) {
     count(*now.counter_mj - *state_.counter_mj, step, wall);
   } else {
-    // Where a counter appears, the step before it is still one of power; where it went, what it
-    // says later of the time that was estimated meanwhile is not added.
+    // The step before a counter appears is still integrated power. If a counter goes and returns,
+    // its growth over the time that was estimated meanwhile is not added.
     integrate(now, step);
   }
   state_.session.boot_id = session.boot_id;

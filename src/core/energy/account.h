@@ -1,4 +1,4 @@
-// One GPU's energy: what its counter grew by, or its power over time where it has no counter. Pure
+// One GPU's energy: the growth of its counter, or its power over time where it has no counter. Pure
 // state in whole millijoules: it is told readings and neither asks nor waits.
 #pragma once
 
@@ -11,33 +11,34 @@
 
 namespace gpuyard::energy {
 
-// What one GPU said at one moment.
+// The readings of one GPU at one moment.
 struct Observation {
   TimePoint taken;
   std::optional<std::int64_t> counter_mj;  // since the driver was loaded or the GPU reset
-  bool has_counter = true;  // false: the GPU says that it has none, so that power is all there is
+  bool has_counter = true;  // false: the GPU says that it has none, and only power is left
   std::optional<std::int64_t> power_mw;
 };
 
-// Nothing: the sample has neither.
+// Returns nothing if the sample has neither counter nor power.
 std::optional<Observation> observation_of(const Sample&);
 
 // Within one session a counter does not start over, unless the GPU is reset or the same driver is
-// loaded anew: those are told by the drop.
+// loaded anew: the drop of the counter shows both.
 struct Session {
   std::string boot_id = {};
-  std::string driver = {};  // its version; empty: not told, which is no other
-  bool simulated = false;   // or replayed: accounts of such GPUs are apart, whatever their UUID
+  std::string driver = {};  // its version; empty: unknown, which does not end a session
+  bool simulated = false;   // or replayed: such GPUs have separate accounts, whatever their UUID
 
   friend bool operator==(const Session&, const Session&) = default;
 };
 
-// They only grow. Each millijoule is in exactly one account; more accounts come with leases.
+// The booked energy, which only grows. Each millijoule is in exactly one account; more accounts
+// come with leases.
 struct Amounts {
   std::int64_t unattributed_mj = 0;
-  std::int64_t daemon_down_mj = 0;  // counted by the GPU while nobody was there to attribute it
-  std::int64_t estimated_mj = 0;    // of all these, what is integrated power
-  Duration unknown{};               // time of which the energy is not, or not wholly, known
+  std::int64_t daemon_down_mj = 0;  // counted by the GPU while no daemon ran to attribute it
+  std::int64_t estimated_mj = 0;    // the part of all these that is integrated power
+  Duration unknown{};               // time whose energy is not, or not wholly, known
 
   std::int64_t device_mj() const { return unattributed_mj + daemon_down_mj; }
   friend bool operator==(const Amounts&, const Amounts&) = default;
@@ -52,7 +53,7 @@ struct AccountState {
   std::int64_t epoch_start_mj = 0;  // Amounts::device_mj() at that time
   TimePoint last = {};              // the last reading
   WallTime last_wall{};
-  std::optional<std::int64_t> counter_mj = {};  // at that reading; nothing: power is integrated
+  std::optional<std::int64_t> counter_mj = {};  // at that reading; empty: power is integrated
   Amounts amounts = {};
 
   friend bool operator==(const AccountState&, const AccountState&) = default;
@@ -71,22 +72,24 @@ struct Mark {
 
 class Account {
  public:
-  // Power is integrated over at most so long a step. A longer one is unknown.
+  // The longest step between two readings over which power is integrated. The energy of a longer
+  // one is unknown.
   static constexpr Duration kLongestStep = std::chrono::seconds(5);
-  // No GPU draws more: a counter that grows faster has jumped. But simulated time may be fast.
+  // A counter that grows faster than this has jumped: no GPU draws more. Simulated GPUs are exempt,
+  // because their time may run fast.
   static constexpr std::int64_t kMostWatts = 10'000;
-  // A counter may lag behind by so much, and catch up at once.
+  // How far a counter may lag behind, and then catch up at once.
   static constexpr Duration kCounterLag = std::chrono::seconds(1);
 
-  // A GPU that was never seen before: its counter begins to matter now.
+  // Begins the account of a new GPU: only the growth of its counter from now on is booked.
   Account(const Observation& first, Session, WallTime);
-  // As an earlier daemon left it: what its counter grew by until the first reading was used while
-  // that daemon was down.
+  // Continues the account of an earlier daemon. The growth of the counter until the first reading
+  // is booked as daemon_down_mj.
   explicit Account(AccountState earlier) : state_(std::move(earlier)), resumed_(true) {}
 
   // Readings that are not newer than the last are ignored.
   void observe(const Observation&, const Session&, WallTime);
-  // Another account of the same GPU, whose readings are all older, comes before this one.
+  // Puts another account of the same GPU, whose readings are all older, before this one.
   void precede(const AccountState& earlier);
 
   const AccountState& state() const { return state_; }
@@ -101,7 +104,7 @@ class Account {
 
   AccountState state_;
   std::optional<std::int64_t> power_mw_;  // at the last reading
-  std::int64_t carry_ = 0;                // integrated, and less than a millijoule
+  std::int64_t carry_ = 0;                // integrated rest of less than a millijoule
   bool resumed_ = false;                  // no reading of this daemon's life yet
 };
 

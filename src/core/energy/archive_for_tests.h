@@ -14,7 +14,7 @@
 
 namespace gpuyard::energy {
 
-// Keeps in memory what it is given, when the test says so.
+// An archive in memory, which answers when the test says so.
 class FakeArchive final : public EnergyArchive {
  public:
   bool load(std::function<void(Result<Books>)> loaded) override {

@@ -21,7 +21,7 @@ Error no_window(std::string_view id) {
           fmt::format("there is no open window \"{}\"; it was ended, or its time was over", id)};
 }
 
-// Where a moment of another boot lies on this boot's clock.
+// Returns how far a moment of another boot has to be shifted onto this boot's clock.
 Duration onto_this_boot(TimePoint then, WallTime then_wall, TimePoint now, WallTime now_wall) {
   const Duration ago = std::max<Duration>(now_wall - then_wall, Duration::zero());
   return now - ago - then;
@@ -226,7 +226,7 @@ void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
     Open open;
     for (WindowGpu& gpu : window.gpus) {
       const std::size_t place = place_of(gpu.uuid, window.simulated);
-      if (place == entries_.size()) continue;  // not in the books: nothing can be said of it
+      if (place == entries_.size()) continue;  // the GPU is not in the books
       open.entries.push_back(place);
       open.window.gpus.push_back(std::move(gpu));
     }
@@ -250,12 +250,12 @@ void Ledger::adopt(KeptAccount kept) {
     earlier.observe(entry.first->observation, entry.first->session, entry.first->wall);
   }
   entry.account.precede(earlier.state());
-  // All that is here was counted in this life.
+  // All that is here already was counted in this run.
   entry.before = earlier.state().amounts;
   shift_marks(place, earlier.state());
 }
 
-// Windows that began before the books were there counted from nothing.
+// Adds the earlier amounts to windows that began before the books were adopted.
 void Ledger::shift_marks(std::size_t entry, const AccountState& earlier) {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {

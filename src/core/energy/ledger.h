@@ -1,4 +1,4 @@
-// All accounts and open windows of the node. Pure state, like the accounts: it is told snapshots.
+// All accounts and open windows of the node. Pure state that is told snapshots.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,8 @@
 
 namespace gpuyard::energy {
 
-// A stretch of time of some GPUs, and what they used in it. A window is told all of a GPU's energy,
-// however many windows of it there are: that is measurement, not attribution.
+// A window measures the energy of some GPUs over a stretch of time. Each window gets all of a GPU's
+// energy, however many windows the GPU has: that is measurement, not attribution.
 
 struct WindowGpu {
   std::string uuid;
@@ -29,13 +29,13 @@ struct WindowGpu {
 
 struct Window {
   std::string id;
-  std::string name;  // of whoever began it; may be empty
+  std::string name;  // chosen by the client; may be empty
   uid_t owner = 0;
   std::string boot_id;
-  bool simulated = false;  // it is of such GPUs
+  bool simulated = false;  // the window is of simulated GPUs
   TimePoint began;
   WallTime began_wall{};
-  Duration most{};  // then it is ended, if it was not before
+  Duration most{};  // the window is ended after this time, if not before
   std::vector<WindowGpu> gpus;
 
   TimePoint ends() const { return began + most; }
@@ -49,7 +49,7 @@ struct GpuResult {
   std::string uuid;
   std::int64_t energy_mj = 0;
   Duration length{};   // between the readings at its two edges
-  Duration unknown{};  // of that, time of which the energy is not, or not wholly, known
+  Duration unknown{};  // the part of it whose energy is not, or not wholly, known
   bool estimated = false;
   std::uint64_t epochs_crossed = 0;  // not 0: interrupted, and the energy is of the known parts
   std::optional<std::int64_t> peak_mw;
@@ -62,16 +62,16 @@ struct WindowResult {
   std::vector<GpuResult> gpus;
 };
 
-// A driver counts energy in steps of 20 to 100 ms: over less than this a mean would be the step.
+// The shortest time over which a mean power is told. A driver counts energy in steps of 20 to
+// 100 ms: a mean over less time would show the step.
 inline constexpr Duration kShortestMean = std::chrono::milliseconds(500);
 
-// Over the time that is known; nothing if that is too short to tell.
+// Returns the mean power over the known time; nothing if that is shorter than kShortestMean.
 std::optional<double> mean_watts(const GpuResult&);
 
 GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);
 
-// What is kept of energy between two lives of the daemon, and who keeps it.
-
+// One account as it is kept between two runs of the daemon.
 struct KeptAccount {
   std::string uuid;
   AccountState state;
@@ -86,38 +86,38 @@ struct Books {
   friend bool operator==(const Books&, const Books&) = default;
 };
 
-// What has changed since the books were last kept.
+// The changes since the books were last kept.
 struct Changes {
-  bool everything = false;  // windows that are not among `now` are gone
+  bool everything = false;  // true: windows that are not among `now` are gone
   Books now;
   std::vector<std::string> ended;  // ids of windows
 };
 
-// Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
-// False, and nothing happens: too much waits already. A callback never runs inside the call it was
-// given to.
+// Keeps the books on the disk. Lives on the io thread, works on another, and serves calls in their
+// order. A call returns false, and does nothing, if too much waits already. A callback never runs
+// inside the call it was given to.
 class EnergyArchive {
  public:
   virtual ~EnergyArchive() = default;
   virtual bool load(std::function<void(Result<Books>)> loaded) = 0;
-  // Tells when it is on the disk, or why not.
+  // Tells when the changes are on the disk, or why not.
   virtual bool save(Changes, std::function<void(const Result<void>&)> saved) = 0;
-  // What is wrong with it, for people; empty when all is well.
+  // Describes what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 };
 
-// The rows an account is made of.
+// The probes whose readings make an account.
 inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};
 
 struct WindowWish {
-  std::vector<std::string> gpus = {};  // names as in find_device(); none: all that can be read
+  std::vector<std::string> gpus = {};  // names as in find_device(); empty: all readable GPUs
   std::string name = {};
   uid_t owner = 0;
   Duration most = std::chrono::hours(24);
 };
 
-// What was booked of one GPU from its first reading in this daemon's life on. Only grows, also when
-// the books of an earlier daemon are adopted.
+// The energy booked for one GPU since its first reading in this run of the daemon. Only grows, also
+// when the books of an earlier daemon are adopted.
 struct Booked {
   std::int64_t energy_mj = 0;
   std::int64_t estimated_mj = 0;
@@ -138,28 +138,28 @@ class Ledger {
 
   explicit Ledger(std::string boot_id) : boot_id_(std::move(boot_id)) {}
 
-  // Any snapshot with the rows of kEnergyProbes, old readings and new.
+  // Books the newer readings of a snapshot that has the rows of kEnergyProbes.
   void observe(const Snapshot&);
 
   // Errors: invalid, not_found, busy (too many), unavailable (nothing was read of a named GPU).
   Result<std::string> begin(const WindowWish&, const Snapshot& edge);
-  // By id; Errc::not_found.
+  // Finds a window by its id; Errc::not_found.
   Result<const Window*> find(std::string_view id) const;
   Result<WindowResult> result(std::string_view id, TimePoint now) const;
   std::vector<WindowResult> results(TimePoint now) const;  // by id
   Result<WindowResult> end(std::string_view id, TimePoint now);
-  // Ends those that are over, and gives their results.
+  // Ends the windows whose time is over, and returns their results.
   std::vector<WindowResult> end_overdue(TimePoint now);
 
-  // By UUID; also of GPUs that are not there now, and of simulated ones.
+  // Returns all accounts by UUID, also those of absent and of simulated GPUs.
   std::vector<KeptAccount> accounts() const;
 
-  // Nothing: it was not read yet.
+  // Returns nothing if the GPU was not read yet.
   std::optional<Booked> booked(std::string_view uuid, bool simulated) const;
 
-  // What was kept by an earlier daemon comes before what is here already.
+  // Puts the books of an earlier daemon before what is here already.
   void adopt(Books, TimePoint now, WallTime);
-  // What save() has not had yet. After keep_everything() that is all.
+  // Returns the changes since the last call; after keep_everything(), all there is.
   Changes take_changes();
   void keep_everything() { everything_ = true; }
 
@@ -172,10 +172,10 @@ class Ledger {
   struct Entry {
     std::string uuid;
     Account account;
-    std::optional<First> first;  // of this life; nothing once the books are adopted
+    std::optional<First> first;  // of this run; empty once the books are adopted
     std::optional<std::int64_t> power_mw = {};
     TimePoint power_taken = {};
-    std::optional<Amounts> before = {};  // at its first reading in this life; nothing: none yet
+    std::optional<Amounts> before = {};  // at its first reading in this run; empty: none yet
   };
   struct Open {
     Window window;

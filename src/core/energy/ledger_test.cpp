@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 class LedgerTest : public ::testing::Test {
  protected:
-  // Each GPU uses 100 W for so long.
+  // Each GPU uses 100 W for this time.
   void pass(int for_seconds) {
     now_ += seconds(for_seconds);
     for (TestGpu& gpu : gpus_) {
@@ -39,7 +39,7 @@ class LedgerTest : public ::testing::Test {
     EXPECT_FALSE(id);
     return id ? Error{} : id.error();
   }
-  // What was kept, as another daemon finds it.
+  // Returns the kept books, as another daemon finds them.
   Books kept() {
     ledger_.keep_everything();
     return ledger_.take_changes().now;
@@ -126,7 +126,7 @@ TEST_F(LedgerTest, AWindowAcrossAnotherBootKeepsItsTimeAndIsInterrupted) {
   tick(5);
   Books books = kept();
   ledger_ = Ledger("boot-b");
-  const WallTime later = wall() + seconds(100);  // that clock began anew, this one goes on
+  const WallTime later = wall() + seconds(100);  // the boot clock began anew, the wall clock not
   now_ = TimePoint(seconds(40));
   gpus_[1].counter_mj = 3'000'000;
   ledger_.adopt(std::move(books), now_, later);
@@ -145,7 +145,7 @@ TEST_F(LedgerTest, BooksThatComeLateComeBeforeWhatIsHere) {
   const auto old = begin({.gpus = {"0"}});
   Books books = kept();
   ledger_ = Ledger("boot-a");
-  tick(10);  // while nobody was there
+  tick(10);  // while no daemon ran
   tick(2);
   const auto young = begin({.gpus = {"0"}});
   tick(3);
@@ -166,7 +166,7 @@ TEST_F(LedgerTest, WhatIsBookedInThisLifeIsWithoutTheTimeOfEarlierDaemons) {
   EXPECT_FALSE(ledger_.booked("GPU-0", true));
   restart();
   EXPECT_FALSE(ledger_.booked("GPU-0", false)) << "nothing of this life yet";
-  tick(60);  // the first reading of this daemon; what was used until then is the down time's
+  tick(60);  // the first reading of this daemon; the energy before it is of the down time
   EXPECT_EQ(ledger_.booked("GPU-0", false), (Booked{0, 0, seconds(0), now_}));
   tick(10);
   EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
@@ -261,16 +261,16 @@ TEST_F(LedgerTest, OnlyWhatChangedIsKept) {
   EXPECT_TRUE(ledger_.take_changes().ended.empty());
 }
 
-// What one GPU really used, and what nobody can know of it: the model that the ledger is held to.
+// The true use of one GPU, and the part that cannot be known: the model that the ledger is held to.
 struct Truth {
   std::int64_t used_mj = 0;     // since it was first read
   std::int64_t lost_mj = 0;     // between the last reading and a reset
   std::int64_t since_read = 0;  // since the last reading
   std::int64_t counter_mj = 0;  // at the last reading
-  bool read = false;            // at all
+  bool read = false;            // at least once
 };
 
-// Edges of windows, resets, restarts, other boots and readings that are missing, at random: every
+// Edges of windows, resets, restarts, other boots and missing readings come at random: every
 // millijoule that a GPU used is booked once, or was lost to a reset between two readings.
 class Conservation : public LedgerTest, public ::testing::WithParamInterface<unsigned> {
  protected:
@@ -348,8 +348,8 @@ TEST_P(Conservation, EveryMillijouleIsBookedOnce) {
     now_ += std::chrono::milliseconds(1 + random(3000));
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
       use(gpus_[i], truths_[i], random(kMostOfAStep));
-      // A counter that is beyond its last reading again when it is next read was not reset for all
-      // that anybody can tell: so it must be far from there.
+      // A reset cannot be seen if the counter is beyond its last reading again when it is next
+      // read. The last reading therefore has to be high.
       const bool tells = truths_[i].counter_mj > 10LL * kMostOfAStep;
       if (tells && random(20) == 0) reset(gpus_[i], truths_[i]);
     }

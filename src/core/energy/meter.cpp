@@ -39,7 +39,7 @@ void Meter::tick() {
   save([] {});
 }
 
-// Books that were not read are not written over.
+// Saves nothing before the kept books were read, so that they are not written over.
 void Meter::save(const std::function<void()>& saved) {
   if (!adopted_) return saved();
   const bool posted =
@@ -80,7 +80,8 @@ void Meter::end(std::string id, Answer answer) {
   }));
 }
 
-// A client that goes on when it has the answer finds its window after a crash, or finds it gone.
+// Answers once the window's begin or end is on the disk, so that a client that goes on with the
+// answer finds its window after a crash, or finds it gone.
 void Meter::answer_when_kept(WindowResult result, Answer answer) {
   struct Waiting {
     WindowResult result;

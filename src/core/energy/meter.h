@@ -1,5 +1,5 @@
-// The node's energy as the daemon keeps it: feeds the ledger, reads afresh at the edges of windows,
-// and keeps the books. Lives on the io thread.
+// Keeps the node's energy for the daemon: feeds the ledger, takes fresh readings at the edges of
+// windows, and saves the books. Lives on the io thread.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace gpuyard::energy {
 
-// Who reads the GPUs at this moment. The answer comes in any case, and never inside the call.
+// Reads the GPUs at this moment. The answer always comes, and never inside the call.
 class FreshReads {
  public:
   virtual ~FreshReads() = default;
@@ -22,15 +22,15 @@ class FreshReads {
 
 class Meter {
  public:
-  // So much is lost at most of what only this process knew, if it is killed: peaks, and the energy
-  // of GPUs without a counter. What a counter counted is found again.
+  // How often the books are saved. A daemon that is killed loses at most this much of the peaks and
+  // of the energy of GPUs without a counter. The growth of a counter is found again.
   static constexpr Duration kSaveEvery = std::chrono::seconds(10);
-  // Whoever began a window hears of it once it is on the disk, but waits no longer for the disk.
+  // How long the answer to the begin or the end of a window waits for the disk.
   static constexpr Duration kDiskPatience = std::chrono::seconds(1);
 
   using Answer = std::function<void(Result<WindowResult>)>;
 
-  // These outlive the meter.
+  // The loop, the reads and the archive outlive the meter.
   Meter(Loop&, FreshReads&, EnergyArchive&, std::string boot_id);
 
   void start();
@@ -38,13 +38,13 @@ class Meter {
   // Saves once more.
   void stop();
 
-  // With fresh readings at this edge; the answer comes later.
+  // Each takes fresh readings first; the answer comes later.
   void begin(WindowWish, Answer);
   void look(std::string id, Answer);
   void end(std::string id, Answer);
 
   const Ledger& ledger() const { return ledger_; }
-  // What is not as it should be, for people.
+  // Describes present problems, for people.
   std::vector<std::string> notes() const;
 
  private:
@@ -60,7 +60,7 @@ class Meter {
   bool adopted_ = false;
   bool loading_ = false;
   Subscription timer_;
-  // Callbacks that come after the meter has gone find this empty.
+  // Keeps callbacks from running after the meter has gone.
   Lifetime here_;
 };
 

@@ -1,5 +1,5 @@
-// A block: how many, the first time, the usual step and each step that differs, and then a column
-// for each number of a point. Of a regular series the times cost five bytes in all.
+// A block holds the number of points, the first time, the usual step, each step that differs, and
+// then a column for each number of a point. The times of a regular series take five bytes in all.
 #include "history/block.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gpuyard::history {
 namespace {
 
-// The step that most have, if more than half have one.
+// Returns the most frequent step, if more than half of the steps are equal.
 std::uint64_t usual_step(const std::vector<std::uint64_t>& steps) {
   std::uint64_t candidate = 0;
   std::size_t lead = 0;
@@ -67,7 +67,7 @@ std::optional<std::vector<std::int64_t>> get_times(ColumnReader& reader) {
   const auto steps = get_steps(reader, count - 1);
   if (!steps) return std::nullopt;
   for (const std::uint64_t step : *steps) {
-    // Each is later than the one before, and no sum leaves its type.
+    // Each time is later than the one before, and fits its type.
     if (step == 0 || step > distance(times.back(), std::numeric_limits<std::int64_t>::max())) {
       return std::nullopt;
     }
@@ -76,7 +76,7 @@ std::optional<std::vector<std::int64_t>> get_times(ColumnReader& reader) {
   return times;
 }
 
-// A column of the numbers that `of` finds in each.
+// Puts a column of the numbers that `of` returns for each point.
 template <class P, class Of>
 void put_each(std::string& out, std::span<const P> points, Of of) {
   std::vector<std::int64_t> values;
@@ -152,8 +152,8 @@ std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view bytes) {
   return buckets;
 }
 
-// A column is a byte that says coding and width, the coding's start values, and the bits of the
-// rest. All arithmetic is modulo 2^64: then every column has a coding that loses nothing.
+// A column is a byte for coding and width, the coding's start values, and the bits of the rest. All
+// arithmetic is modulo 2^64, so that every column has a coding that loses nothing.
 namespace {
 
 using Words = std::vector<std::uint64_t>;
@@ -180,7 +180,7 @@ Words differences(const Words& values) {
   return out;
 }
 
-// Start values and what is packed.
+// The start values of a coding and the values that it packs.
 struct Coded {
   std::string starts;
   std::int64_t least = 0;
@@ -285,7 +285,7 @@ std::vector<std::uint64_t> ColumnReader::packed(std::size_t count, unsigned widt
     ok_ = false;
     return out;
   }
-  std::size_t at = 0;  // of the next bit
+  std::size_t at = 0;  // the next bit
   for (std::uint64_t& value : out) {
     for (unsigned done = 0; done < width;) {
       const auto byte = static_cast<unsigned char>(rest_[at / 8]);

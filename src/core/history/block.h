@@ -1,5 +1,5 @@
-// Up to 300 points of one series in few bytes: what the rings and the database keep. Decoding
-// trusts no byte: a file may be damaged, or somebody else's.
+// Encodes up to 300 points of one series in few bytes, for the rings and the database. Decoding
+// trusts no byte: a file may be damaged, or written by another program.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,13 @@
 
 namespace gpuyard::history {
 
-// What many readings come to: the least, the greatest and their exact mean. Two of them make a
-// third without a loss, so that minutes can be made of tens of seconds, and hours of minutes.
-
+// The least, the greatest and the exact mean of many readings. Two aggregates add up without a
+// loss, so that minutes can be made of tens of seconds, and hours of minutes.
 struct Aggregate {
   std::int64_t min = 0;
   std::int64_t max = 0;
-  // The sum of what each value has above min: small where the values are near each other, and 0
-  // where they are equal. One that is too large for its type stays at the type's greatest.
+  // The sum of each value's excess over min: small where the values are near each other, and 0
+  // where they are equal. A sum that is too large for its type stays at the type's greatest.
   std::uint64_t excess = 0;
   std::uint32_t count = 0;
 
@@ -30,7 +29,7 @@ struct Aggregate {
   void add(std::int64_t value) { add(of(value)); }
   void add(const Aggregate& other);
 
-  // Of at least one value. From min to max, whatever is lost in a double.
+  // Needs at least one value. The result is between min and max in spite of rounding.
   double mean() const {
     const double mean = static_cast<double>(min) + static_cast<double>(excess) / count;
     return std::clamp(mean, static_cast<double>(min), static_cast<double>(max));
@@ -39,7 +38,7 @@ struct Aggregate {
   friend bool operator==(const Aggregate&, const Aggregate&) = default;
 
  private:
-  // The excess over a lower min.
+  // Returns the excess over a lower min.
   std::uint64_t excess_over(std::int64_t low) const;
 };
 
@@ -48,7 +47,7 @@ inline std::uint64_t saturated_sum(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
 }
 
-// high - low, which may be more than an int64 holds.
+// Returns high - low, which an int64 may not hold.
 inline std::uint64_t distance(std::int64_t low, std::int64_t high) {
   return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
 }
@@ -94,12 +93,12 @@ struct Bucket {
 
 inline constexpr std::size_t kBlockPoints = 300;
 
-// From 1 to kBlockPoints of them, each later than the one before. What is missing is not there:
-// the times tell.
+// Takes 1 to kBlockPoints points, each later than the one before. A missing point is left out: the
+// times show the gap.
 std::string encode(std::span<const Point>);
 std::string encode(std::span<const Bucket>);
 
-// Nothing: encode() gave no such bytes.
+// Returns nothing for bytes that encode() does not make.
 template <class P>
 std::optional<std::vector<P>> decode(std::string_view);
 template <>
@@ -111,14 +110,14 @@ std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view);
 // differences of differences, whichever is shortest. Knows no time and no metric.
 
 void put_varint(std::string& out, std::uint64_t);
-// Small whatever the sign.
+// Takes few bytes for small numbers of either sign.
 void put_signed(std::string& out, std::int64_t);
 
-// How many there are is not in the bytes: the reader knows.
+// The number of values is not in the bytes: the reader has to know it.
 void put_column(std::string& out, std::span<const std::int64_t> values);
 
-// Takes back what was put, in the same order, from bytes that nobody vouches for. Once something
-// was not there, ok() is false and everything after it is zeros.
+// Reads back what was put, in the same order, from untrusted bytes. After the first failure ok() is
+// false, and all values are zeros.
 class ColumnReader {
  public:
   explicit ColumnReader(std::string_view bytes) : rest_(bytes) {}

@@ -21,7 +21,7 @@ std::vector<std::int64_t> through_a_column(const std::vector<std::int64_t>& valu
   return back;
 }
 
-// Once a second from an arbitrary moment, with these values.
+// Returns a point a second with these values, from an arbitrary moment on.
 std::vector<Point> regular(const std::vector<std::int64_t>& values) {
   std::vector<Point> points;
   for (const std::int64_t value : values) {
@@ -50,7 +50,7 @@ TEST(Column, EqualNumbersAndStraightLinesCostNothing) {
   EXPECT_LE(bytes.size(), 8U);
 }
 
-// Steps of any length from any time on: gaps, jitter, all that is later than before.
+// Returns points in steps of any length from any time on: gaps and jitter, each later than before.
 std::vector<Point> any_points() {
   const auto values = *rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::arbitrary<std::int64_t>()));

@@ -7,7 +7,7 @@
 namespace gpuyard::history {
 namespace {
 
-// What one job needs to write a GPU's newest hours.
+// The data with which one job writes a GPU's newest hours.
 struct Page {
   DaemonRun run;
   std::int64_t from_ms = 0;
@@ -41,7 +41,8 @@ std::int64_t History::now_ms() const {
   return to_milliseconds(loop_.now().time_since_epoch()) + clock_.run().wall_offset_ms;
 }
 
-// One at each snapshot: sixty-four at once would be a wave of work for loop, worker and disk.
+// Puts one GPU at each snapshot: sixty-four at once would be too much work for loop, worker and
+// disk.
 void History::put_one_that_is_due() {
   const std::int64_t now = clock_.run().last_ms;
   const auto forgotten = [&](const auto& entry) { return rings_.find(entry.first) == nullptr; };

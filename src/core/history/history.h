@@ -1,12 +1,12 @@
-// What the GPUs did: rings in memory, minutes on disk. Lives on the io thread; what may wait for
-// the disk or takes long goes to a worker.
+// The history of the GPUs' readings: rings in memory, minutes on disk. Lives on the io thread; work
+// that waits for the disk or takes long goes to a worker.
 //
 // Each snapshot adds the readings that are newer than their series' last. A stale or missing
-// reading adds no point, so that a gap is a time that is not there. A point is an int64 in the
-// row's native unit with the boot clock's milliseconds. 300 points make a block (block.h), which
+// reading adds no point, so that a gap is a time without points. A point is an int64 in the row's
+// native unit with the boot clock's milliseconds. 300 points make a block (block.h), which
 // never changes. Minutes go to history.db, a block for each series, run of the daemon and hour; the
-// current hour is put again every five minutes, one GPU at a tick. Wall time is one offset for each
-// boot, the newest that is known.
+// current hour is put again every five minutes, one GPU at a tick. Wall time is boot time plus one
+// offset for each boot, the newest that is known.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@
 
 namespace gpuyard::history {
 
-// How often what is new of a GPU goes to disk: so much is lost with a daemon that is killed.
+// How often a GPU's new minutes go to disk, in ms. A daemon that is killed loses at most this much.
 inline constexpr std::int64_t kPutEveryMs = 5 * kMinuteMs;
 
 class History {
  public:
-  // `store` is touched by the worker's jobs alone.
+  // Only the worker's jobs touch `store`.
   History(Loop&, Worker&, std::shared_ptr<Store> store, std::string boot_id);
 
   void on_snapshot(const Snapshot&);
 
-  // The wall clock as the history tells time.
+  // Returns the history's wall time.
   std::int64_t now_ms() const;
 
   // render() runs on the worker, done() on the loop. Errc::busy: the worker has no room.
@@ -44,15 +44,15 @@ class History {
   using Done = std::function<void(Result<std::string>)>;
   void ask(const Question&, Render render, Done done);
 
-  // Before the end: all that is not on disk yet is given to the worker.
+  // Gives the worker all that is not on disk yet; called before the end.
   void put_away();
 
   const Rings& rings() const { return rings_; }
 
  private:
-  // Shared with jobs, which may outlive us.
+  // Shared with jobs, which may outlive the history.
   struct Progress {
-    std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all before is on disk
+    std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all hours before are on disk
   };
 
   void put_one_that_is_due();
@@ -65,7 +65,7 @@ class History {
   WallClock clock_;
   Rings rings_;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  std::map<std::string, std::int64_t> put_ms_;  // by UUID: when it was put last, or first seen
+  std::map<std::string, std::int64_t> put_ms_;  // by UUID: time of the last put, or of first sight
 };
 
 }  // namespace gpuyard::history

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 class HistoryTest : public ::testing::Test {
  protected:
-  // One reading a second, until told otherwise.
+  // Takes one reading a second for this time.
   void run_for(std::chrono::seconds seconds) {
     for (std::chrono::seconds passed{0}; passed < seconds; passed += 1s) {
       history_.on_snapshot(snapshot());
@@ -23,7 +23,7 @@ class HistoryTest : public ::testing::Test {
       loop_.advance(1s);
     }
   }
-  // Nothing is read: the machine sleeps, or the daemon's loop stands still.
+  // Reads nothing for this time, as if the machine sleeps or the daemon's loop hangs.
   void sleep_for(std::chrono::seconds seconds) { loop_.advance(seconds); }
 
   Snapshot snapshot() {

@@ -9,7 +9,7 @@ namespace gpuyard::history {
 
 namespace {
 
-// Lengths that people think in.
+// Round lengths, in ms.
 constexpr std::array<std::int64_t, 20> kSteps = {
     1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
     kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
@@ -24,7 +24,7 @@ std::string time_text(std::int64_t wall_ms) {
   return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
 }
 
-// What is in [from, until) of the wall clock.
+// Returns the buckets in [from, until) of the wall clock.
 Stretch part_of(const DaemonRun& run, std::vector<Bucket> buckets, const Question& question,
                 std::int64_t length_ms) {
   std::erase_if(buckets, [&](const Bucket& bucket) {
@@ -51,12 +51,12 @@ class Search {
     if (from_ms >= lookup_.tens_since_ms) return in_tens();
     Found stored = in_minutes();
     if (!stored.stretches.empty()) return stored;
-    // Nothing is older than what memory has: then the finest of that.
+    // The store has nothing: the resolution in memory that reaches back further is best.
     return lookup_.readings_since_ms <= lookup_.tens_since_ms ? in_readings() : in_tens();
   }
 
  private:
-  // Boot time of the present run; generous, part_of() cuts.
+  // Boot time of the present run, a minute early: part_of() cuts.
   std::int64_t memory_from() const {
     return question_.from_ms - lookup_.run.wall_offset_ms - kMinuteMs;
   }
@@ -71,7 +71,7 @@ class Search {
     return {Resolution::ten_seconds, {part_of(lookup_.run, std::move(tens), question_, kTensMs)}};
   }
 
-  // No stretch: the store has nothing.
+  // Finds no stretch if the store has nothing.
   Found in_minutes() {
     Found found{Resolution::minute, {}};
     const SeriesKey key{question_.uuid, json_key(*question_.row), question_.element};
@@ -122,11 +122,11 @@ Extent extent_of(const std::vector<Stretch>& stretches) {
   return extent;
 }
 
-// 0: as they are.
+// Returns the step in ms; 0: the readings as they are.
 std::int64_t chosen_step(const Question& question, const Extent& extent, std::int64_t bucket_ms) {
   if (question.step_ms > 0) return std::max(question.step_ms, bucket_ms);
   if (extent.count <= question.points) return bucket_ms;
-  // One more step than it divides into: both ends may be in the middle of one.
+  // One step is spared, because both ends may be in the middle of a step.
   const auto points = static_cast<std::int64_t>(std::max<std::uint64_t>(question.points, 2)) - 1;
   const std::int64_t least = (extent.last_ms - extent.first_ms) / points + 1;
   const auto step = std::ranges::find_if(
@@ -134,7 +134,7 @@ std::int64_t chosen_step(const Question& question, const Extent& extent, std::in
   return step != kSteps.end() ? *step : least;
 }
 
-// The newest reading, if it is kept; else the mean of what it became.
+// Returns the newest reading, if it is kept; else the mean of the bucket it became part of.
 std::optional<double> last_of(const Lookup& lookup, const std::vector<Stretch>& stretches) {
   const std::int64_t offset = lookup.run.wall_offset_ms;
   const auto readings =

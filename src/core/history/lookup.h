@@ -1,5 +1,5 @@
-// A question with all that memory has for it, to be answered on a worker: there the disk may be
-// waited for, and a day of blocks decoded.
+// A question together with the data in memory for it. A worker answers it, where waiting for the
+// disk and decoding a day of blocks do no harm.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,6 @@
 
 namespace gpuyard::history {
 
-// What the history wants of a disk: minutes, for a month. It may be lost, and the rings go on
-// without it. All calls come from one worker's thread, and may block it.
-
 inline constexpr std::int64_t kHourMs = 60 * kMinuteMs;
 inline constexpr std::int64_t kMinutesKeptMs = std::int64_t{30} * 24 * kHourMs;
 
@@ -30,29 +27,31 @@ struct SeriesKey {
 
 struct Minutes {
   SeriesKey of;
-  std::vector<Bucket> buckets;  // whole hours up to the newest: they replace what was put of these
+  std::vector<Bucket> buckets;  // of whole hours up to the newest; they replace earlier puts
 };
 
-// What one run has put of a series, told by the wall clock of its boot.
+// The minutes that one run has put of a series, on the wall clock of its boot.
 struct Past {
   DaemonRun run;
-  bool present = false;  // the run that asks
+  bool present = false;  // true: the run that asks
   std::vector<Bucket> buckets;
 };
 
+// Keeps minutes on a disk, for a month. If it is lost, the rings go on without it. All calls come
+// from one worker's thread, and may block it.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // All of it or nothing. `present` is the run that calls, the same each time but for its clock.
+  // Keeps all of it or nothing. `present` is the calling run, always the same but for its clock.
   virtual Result<void> put(const DaemonRun& present, const std::vector<Minutes>&) = 0;
 
-  // Runs from the oldest to the newest, settled (wall_clock.h), with what is in [from, until) of
-  // the wall clock and a minute around it.
+  // Returns runs from the oldest to the newest, settled (settle()), with their minutes in
+  // [from, until) of the wall clock and a minute around it.
   virtual Result<std::vector<Past>> get(const DaemonRun& present, const SeriesKey&,
                                         std::int64_t from_wall_ms, std::int64_t until_wall_ms) = 0;
 
-  // What a reader of any answer should know: "history.db was damaged and began anew".
+  // Returns notes for the readers of any answer: "history.db was damaged and began anew".
   virtual std::vector<std::string> notes() const = 0;
 };
 
@@ -62,14 +61,14 @@ struct Lookup {
   DaemonRun run;  // the present one
   View<Point> readings;
   View<Bucket> tens;
-  // Boot time from which memory has all there is.
+  // Boot times from which memory has all there is.
   std::int64_t readings_since_ms = 0;
   std::int64_t tens_since_ms = 0;
   std::int64_t minutes_since_ms = 0;
 };
 
-// The finest resolution that reaches back to the question's begin; where only the store does,
-// minutes, the newest of them from memory. What a store cannot tell is a note.
+// Answers in the finest resolution that reaches back to the question's begin. If only the store
+// reaches back, that is minutes, the newest of them from memory. A failure of the store is a note.
 Answer answer(const Lookup&, Store&);
 
 }  // namespace gpuyard::history

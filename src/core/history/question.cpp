@@ -24,7 +24,7 @@ constexpr std::array kUnits = {UnitOfTime{"ms", 1},           UnitOfTime{"s", 10
 
 constexpr std::int64_t kLongestMs = kHourMs * 24 * 365 * 100;
 
-// A decimal number; `rest` is what follows it.
+// Reads a decimal number; `rest` is the text after it.
 std::optional<double> number(std::string_view text, std::string_view& rest) {
   double value = 0;
   const auto parsed =
@@ -54,7 +54,7 @@ std::optional<int> digits(std::string_view text, std::size_t at, std::size_t cou
   return value;
 }
 
-// Seconds that follow the minute: ":05.250Z", "Z" or nothing.
+// Reads the seconds after the minute: ":05.250Z", "Z" or nothing.
 std::optional<double> seconds_of(std::string_view text) {
   if (text.ends_with('Z') || text.ends_with('z')) text.remove_suffix(1);
   if (text.empty()) return 0.0;
@@ -64,7 +64,7 @@ std::optional<double> seconds_of(std::string_view text) {
   return value && rest.empty() && *value < 61 ? value : std::nullopt;
 }
 
-// RFC 3339 in UTC; seconds and the Z may be left out, and a blank may be the T.
+// Reads RFC 3339 in UTC. Seconds and the Z may be left out, and a blank may replace the T.
 std::optional<std::int64_t> date_time(std::string_view text) {
   const auto year = digits(text, 0, 4);
   const auto month = digits(text, 5, 2);
@@ -132,7 +132,7 @@ Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms
     return Error{Errc::invalid, "step or points, not both: one follows from the other"};
   const auto step = parse_length(*wish.step, "step");
   if (!step) return step.error();
-  // Nothing is kept for longer, so that a longer range has no more points.
+  // Minutes are kept no longer, so that a longer range has no more points.
   const std::int64_t range = std::min(question.until_ms - question.from_ms, kMinutesKeptMs);
   const std::int64_t least = range / static_cast<std::int64_t>(kMaxPoints) + 1;
   if (*step < std::max<std::int64_t>(least, 1000)) {
@@ -152,7 +152,7 @@ struct ShortName {
   std::string_view name;
   Metric metric;
 };
-// What people say who mean the first of several.
+// Names for the first of several similar rows.
 constexpr std::array kShortNames = {
     ShortName{"power", Metric::power_draw},
     ShortName{"temperature", Metric::temperature_core},

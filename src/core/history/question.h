@@ -1,5 +1,5 @@
-// What is asked of the history, and what it answers, in the words of the room: native units, wall
-// time in milliseconds.
+// A question to the history and its answer, in the words of the room: native units, wall time in
+// milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace gpuyard::history {
 inline constexpr std::uint64_t kDefaultPoints = 1000;
 inline constexpr std::uint64_t kMaxPoints = 20'000;
 
-// As a person wrote it.
+// A question as a person wrote it.
 struct Wish {
   std::string since = "1h";
   std::string until = "0s";
@@ -31,7 +31,7 @@ struct Question {
   std::uint16_t element = 0;
   std::int64_t from_ms = 0;
   std::int64_t until_ms = 0;
-  std::int64_t step_ms = 0;  // 0: as fine as there are no more than `points`
+  std::int64_t step_ms = 0;  // 0: as fine as `points` allows
   std::uint64_t points = kDefaultPoints;
 };
 
@@ -40,41 +40,37 @@ BOOST_DESCRIBE_ENUM(Resolution, reading, ten_seconds, minute)
 
 struct Answer {
   Question question;
-  Resolution resolution = Resolution::reading;  // what the points were made of
+  Resolution resolution = Resolution::reading;  // of the data behind the points
   std::int64_t step_ms = 0;                     // 0: each point is a reading
-  std::int64_t covers_since_ms = 0;             // before, nothing of this resolution is kept
-  Aggregate all;                                // of the points, before there were steps
+  std::int64_t covers_since_ms = 0;             // nothing of this resolution is kept before
+  Aggregate all;                                // of the data behind the points
   std::optional<double> last;
   std::vector<TimelinePoint> points;
   std::vector<std::string> notes;
 };
 
-// "90s", "2h", "7d" before `now`; a date and time ("2026-01-31T12:00:00Z"), or seconds since 1970.
-// Errc::invalid says what it may be; `what` names it.
+// Takes "90s", "2h", "7d" before `now`; a date and time ("2026-01-31T12:00:00Z"), or seconds since
+// 1970. Errc::invalid lists these forms; `what` names the parameter.
 Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
                                   std::int64_t now_ms);
-// "90s", "2h", "7d", or seconds.
+// Takes "90s", "2h", "7d", or seconds.
 Result<std::int64_t> parse_length(std::string_view text, std::string_view what);
 
-// Sets the times of a question. Errc::invalid: from is not before until, or there would be more
-// than kMaxPoints.
+// Sets the times of a question. Errc::invalid: `since` is not before `until`, or there would be
+// more than kMaxPoints.
 Result<void> set_times(Question&, const Wish&, std::int64_t now_ms);
 
-// Which rows of the catalog have a history, how often each is read, and by which names a person may
-// ask for one.
-
-// Milliseconds between two readings; 0: not remembered. That is what is a number without words, of
-// the GPU, and not an inventory: what changes with a new driver or setting alone, and is no
-// counter.
+// Returns the milliseconds between two readings; 0: the metric has no history. Counters and gauges
+// of the GPU itself have one, except gauges that change only with a new driver or setting.
 std::int64_t cadence_of(Metric);
 
 std::vector<const Row*> remembered_rows();
 
-// By its JSON key with or without the unit, nvidia-smi's name, a short name ("power"), or the
-// beginning of one key alone. Errc::invalid names those that are near, or that are meant.
+// Finds a row by its JSON key with or without the unit, nvidia-smi's name, a short name ("power"),
+// or the beginning of only one key. Errc::invalid names the nearest row, or all that may be meant.
 Result<const Row*> find_row(std::string_view name);
 
-// "0" or "device_memory" of a row that exists more than once.
+// Finds the element "0" or "device_memory" of a row that has several.
 Result<std::uint16_t> find_element(const Row&, std::string_view name);
 
 }  // namespace gpuyard::history

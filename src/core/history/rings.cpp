@@ -44,7 +44,7 @@ void Rings::feed(const Snapshot& snapshot) {
   forget(now_ms);
 }
 
-// Readings and series have the same order: one pass over both.
+// Readings and series have the same order, so that one pass goes over both.
 void Rings::feed(Gpu& gpu, const Sample& sample, std::int64_t now_ms) {
   std::size_t at = 0;
   bool grew = false;
@@ -106,7 +106,7 @@ bool Series::feed(std::int64_t taken_ms, std::int64_t value) {
   if (first) born_ms_ = taken_ms;
   const std::int64_t due_ms = first ? taken_ms : kept_ms_ + cadence_ms_;
   const bool on_time = std::abs(taken_ms - due_ms) <= kJitterMs;
-  // A point that was kept as of its due time may be later than the next was taken.
+  // A point that is kept as of its due time may be later than the next reading.
   kept_ms_ = on_time || first ? due_ms : std::max(taken_ms, kept_ms_ + 1);
   readings_.push({kept_ms_, value});
   const std::int64_t begin_ms = span_begin(kept_ms_, kTensMs);
@@ -125,7 +125,7 @@ void Series::forget(std::int64_t now_ms) {
   if (open_.at_ms < now_ms - kTensKeptMs) open_.of = {};
 }
 
-// The older of the two fronts; of a day's tens and an hour's readings mostly the tens.
+// Returns the older of the two rings' first times: mostly that of the tens, which cover a day.
 std::optional<std::int64_t> Series::oldest_block_ms() const {
   std::optional<std::int64_t> oldest;
   const auto consider = [&](const auto& ring) {

@@ -1,5 +1,5 @@
-// The history in memory of all GPUs, fed with each snapshot. Pure state, on one thread. What it may
-// take of the heap has a limit for each GPU, whatever the data are.
+// The history in memory of all GPUs, fed with each snapshot. Pure state, on one thread. Its heap
+// use has a limit for each GPU, whatever the data are.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,8 @@
 
 namespace gpuyard::history {
 
-// The newest points of one series: closed blocks, and a short open end. Blocks never change once
-// they are made, so that another thread may decode what this one goes on with.
-
+// A closed block of points. It never changes, so that another thread may decode it while this one
+// goes on.
 struct Block {
   std::shared_ptr<const char[]> bytes;
   std::size_t size = 0;
@@ -31,13 +30,13 @@ struct Block {
   std::string_view text() const { return {bytes.get(), size}; }
 };
 
-// A part of a ring, to be read anywhere.
+// A copy of a part of a ring, which any thread may read.
 template <class P>
 struct View {
   std::vector<Block> blocks;
   std::vector<P> tail;
 
-  // Those of [from_ms, until_ms).
+  // Returns the points in [from_ms, until_ms).
   std::vector<P> points(std::int64_t from_ms, std::int64_t until_ms) const {
     std::vector<P> out;
     const auto add = [&](const std::vector<P>& some) {
@@ -46,23 +45,24 @@ struct View {
       });
     };
     for (const Block& block : blocks) {
-      if (const auto some = decode<P>(block.text())) add(*some);  // our own bytes: never nothing
+      if (const auto some = decode<P>(block.text())) add(*some);  // own bytes: always decodable
     }
     add(tail);
     return out;
   }
 };
 
+// The newest points of one series: closed blocks, and a short open tail.
 template <class P>
 class Ring {
  public:
-  // Later than all before it.
+  // `point` is later than all before it.
   void push(const P& point) {
     tail_.push_back(point);
     if (tail_.size() == kTailPoints) close_tail();
   }
 
-  // Whole blocks only, so that a little more is kept than asked for.
+  // Drops only whole blocks, so that some older points are kept.
   void drop_before(std::int64_t at_ms) {
     while (!blocks_.empty() && blocks_.front().last_ms < at_ms) drop_oldest();
     if (blocks_.empty() && !tail_.empty() && tail_.back().at_ms < at_ms) {
@@ -70,7 +70,7 @@ class Ring {
       tail_.clear();
     }
   }
-  // False: there is no closed block.
+  // Returns false if there is no closed block.
   bool drop_oldest() {
     if (blocks_.empty()) return false;
     block_bytes_ -= cost_of(blocks_.front());
@@ -83,9 +83,9 @@ class Ring {
     if (!blocks_.empty()) return blocks_.front().first_ms;
     return tail_.empty() ? std::nullopt : std::optional(tail_.front().at_ms);
   }
-  // Nothing that was pushed at this time or later has gone.
+  // Returns the time from which no point was dropped.
   std::int64_t complete_since_ms() const { return complete_since_ms_; }
-  // What it takes of the heap, near enough to hold a limit.
+  // Returns the heap use, exact enough to hold a limit.
   std::size_t bytes() const { return block_bytes_ + tail_.capacity() * sizeof(P); }
   std::size_t block_count() const { return blocks_.size(); }
 
@@ -97,8 +97,7 @@ class Ring {
   }
 
  private:
-  // A longer end would cost memory for each series, a shorter one the packing of a block again and
-  // again.
+  // A longer tail costs more memory for each series; a shorter one packs its block more often.
   static constexpr std::size_t kTailPoints = 30;
   static_assert(kBlockPoints % kTailPoints == 0);
 
@@ -130,24 +129,23 @@ class Ring {
   std::int64_t complete_since_ms_ = INT64_MIN;
 };
 
-// One metric of one GPU over time, in memory: each reading for an hour, and what ten seconds came
-// to for a day.
-
 inline constexpr std::int64_t kReadingsKeptMs = std::int64_t{60} * 60 * 1000;
 inline constexpr std::int64_t kTensMs = 10'000;
 inline constexpr std::int64_t kTensKeptMs = 24 * kReadingsKeptMs;
 inline constexpr std::int64_t kMinuteMs = 60'000;
 
-// The moment at which a span of `length_ms` begins that holds `at_ms`, whatever the sign.
+// Returns the begin of the span of `length_ms` that holds `at_ms`, whatever the sign.
 constexpr std::int64_t span_begin(std::int64_t at_ms, std::int64_t length_ms) {
   const std::int64_t into = at_ms % length_ms;
   return at_ms - (into < 0 ? into + length_ms : into);
 }
 
-// A reading that comes this near to its time is kept as of that time: the loop's jitter of a few
-// milliseconds would cost more than the values.
+// A reading that comes this near to its due time is kept as of that time: the loop's jitter of a
+// few milliseconds would take more bytes than the values.
 inline constexpr std::int64_t kJitterMs = 50;
 
+// One metric of one GPU over time, in memory: each reading for an hour, and aggregates of ten
+// seconds for a day.
 class Series {
  public:
   Series(Metric metric, std::uint16_t element, std::int64_t cadence_ms)
@@ -156,27 +154,27 @@ class Series {
   Metric metric() const { return metric_; }
   std::uint16_t element() const { return element_; }
 
-  // False, and nothing changes: not newer than the one before, which it may well be.
+  // Returns false, and changes nothing, if the reading is not newer than the last, which is usual.
   bool feed(std::int64_t taken_ms, std::int64_t value);
-  // What is too old at this moment goes.
+  // Drops what is too old at this moment.
   void forget(std::int64_t now_ms);
-  // False: there was none.
+  // Returns false if there is no block.
   bool drop_oldest_block();
 
   bool empty() const { return !readings_.first_ms() && !tens_.first_ms() && open_.of.count == 0; }
   std::size_t bytes() const { return sizeof(Series) + readings_.bytes() + tens_.bytes(); }
-  // Of the block that drop_oldest_block() would drop; nothing: there is none.
+  // Returns the begin of the block that drop_oldest_block() would drop; nothing if there is none.
   std::optional<std::int64_t> oldest_block_ms() const;
 
   View<Point> readings(std::int64_t from_ms) const { return readings_.view(from_ms); }
-  // The open one among them.
+  // Includes the bucket that is still open.
   View<Bucket> tens(std::int64_t from_ms) const;
-  // Since when each holds all that came: the beginning, or what went last.
+  // Times from which each ring holds all that came: the first reading, or the last drop.
   std::int64_t readings_since_ms() const {
     return std::max(born_ms_, readings_.complete_since_ms());
   }
   std::int64_t tens_since_ms() const { return std::max(born_ms_, tens_.complete_since_ms()); }
-  // The same of the minutes that can be made of them: those that began before are somebody else's.
+  // The same for the minutes that can be made of tens. The store has the minutes that began before.
   std::int64_t minutes_since_ms() const {
     const bool all = tens_.complete_since_ms() <= born_ms_;
     return span_begin(all ? born_ms_ : tens_.complete_since_ms() + kMinuteMs - 1, kMinuteMs);
@@ -187,17 +185,18 @@ class Series {
   std::uint16_t element_;
   std::int64_t cadence_ms_;
   std::int64_t born_ms_ = INT64_MIN;   // the first reading
-  std::int64_t taken_ms_ = INT64_MIN;  // of the newest reading, as it was
-  std::int64_t kept_ms_ = INT64_MIN;   // and as it is kept
+  std::int64_t taken_ms_ = INT64_MIN;  // of the newest reading
+  std::int64_t kept_ms_ = INT64_MIN;   // of the same reading, as it is kept
   Ring<Point> readings_;
   Ring<Bucket> tens_;
   Bucket open_;
 };
 
-// A day of an H100 takes a seventh of it (docs/performance.md).
+// The most heap of one GPU's history, in bytes. A day of an H100 takes a seventh of it
+// (docs/performance.md).
 inline constexpr std::size_t kMaxBytesPerGpu = std::size_t{8} * 1024 * 1024;
-// GPUs that were exchanged, and those of simulated worlds, are forgotten after a day, or sooner
-// where there are more of them.
+// How many GPUs are remembered. GPUs that were exchanged or simulated are forgotten after a day, or
+// sooner if there are more.
 inline constexpr std::size_t kMaxGpus = 128;
 
 class Rings {
@@ -212,10 +211,11 @@ class Rings {
 
   explicit Rings(std::size_t max_bytes_per_gpu = kMaxBytesPerGpu) : max_bytes_(max_bytes_per_gpu) {}
 
-  // Readings that are newer than the last of their series; a GPU that does not answer adds nothing.
+  // Adds the readings that are newer than the last of their series. A GPU that does not answer adds
+  // nothing.
   void feed(const Snapshot&);
 
-  // By UUID; nullptr: nothing is known of it.
+  // Finds a GPU by its UUID; nullptr if nothing is known of it.
   const Gpu* find(const std::string& uuid) const;
   const std::map<std::string, Gpu>& gpus() const { return gpus_; }
   std::size_t bytes() const;

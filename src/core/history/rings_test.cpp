@@ -1,10 +1,9 @@
 #include "history/rings.h"
 
-#include <rapidcheck/gtest.h>
-
 #include <random>
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "history/question.h"
 #include "history/timeline.h"
@@ -103,7 +102,7 @@ TEST(Rings, OfTooManyGpusTheLongestGoneAreForgotten) {
   EXPECT_NE(rings.find("GPU-137"), nullptr);
 }
 
-// Every number of every row is noise of 63 bits: no coding makes it smaller.
+// Feeds noise of 63 bits in every number of every row, which no coding makes smaller.
 TEST(Rings, TheLimitOfBytesHoldsWhateverTheDataAre) {
   constexpr std::size_t kLimit = std::size_t{256} * 1024;
   Rings rings(kLimit);
@@ -147,7 +146,7 @@ RC_GTEST_PROP(Series, WhatIsReadBackIsWhatWasFed, (const std::vector<std::int64_
   Series series = one();
   std::vector<Point> fed;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Gaps, and a clock that jitters.
+    // Gaps and jitter.
     const std::int64_t late =
         *rc::gen::elementOf(std::vector<std::int64_t>{0, 0, 0, 3, 700, 5000, 3600000});
     const std::int64_t at_ms = (fed.empty() ? 100'000 : fed.back().at_ms + kSecond) + late;

@@ -1,4 +1,4 @@
-// A store without a disk, which a test can break.
+// A store in memory, which a test can break.
 #pragma once
 
 #include <optional>

@@ -13,7 +13,7 @@
 namespace gpuyard::history {
 namespace {
 
-// What became one point: the buckets from the first to the last, both by their begin.
+// The buckets that became one point: the first and the last, both by their begin.
 struct Group {
   const Stretch* in = nullptr;
   std::int64_t first_ms = 0;
@@ -41,7 +41,7 @@ std::vector<Group> groups_of(const std::vector<Stretch>& stretches, const Grain&
 
 bool is_gap(const Group& before, const Group& after, const Grain& grain) {
   if (before.in->boot_id != after.in->boot_id) return true;
-  // The least that can lie between the last reading of one and the first of the other.
+  // The shortest possible time between the last reading of one and the first of the other.
   const std::int64_t between = after.first_ms - before.last_ms - grain.bucket_ms;
   return between > grain.cadence_ms + grain.cadence_ms / 2;
 }
@@ -73,7 +73,7 @@ std::vector<TimelinePoint> timeline(const std::vector<Stretch>& stretches, const
     if (before != nullptr && is_gap(*before, group, grain)) {
       const std::int64_t length = std::max(grain.bucket_ms, grain.cadence_ms);
       const std::int64_t ended = before->last_ms + length + before->in->wall_offset_ms;
-      // Where the step is longer than the gap, no moment of its own is left to it.
+      // A gap that is shorter than the step has no moment of its own.
       if (ended > out.back().wall_ms && ended < group.point.wall_ms) out.push_back({ended, {}});
     }
     out.push_back(group.point);
@@ -84,10 +84,10 @@ std::vector<TimelinePoint> timeline(const std::vector<Stretch>& stretches, const
 
 namespace {
 
-// Less than this is the time between two system calls, or a clock that is slewed: to follow each
-// would give a point another time whenever it is asked for.
+// How far the offset has to move, in ms, before it is taken over. Less is the time between two
+// system calls, or a clock that is slewed: following it would move the points at every question.
 constexpr std::int64_t kFollowedMs = 100;
-// From here on somebody has set the clock.
+// A move of the offset that means that the clock was set, in ms.
 constexpr std::int64_t kStepMs = 1000;
 
 }  // namespace
@@ -109,7 +109,7 @@ void WallClock::note(TimePoint now, WallTime wall) {
 void settle(std::vector<DaemonRun>& runs) {
   std::map<std::string, std::int64_t> offsets;
   std::int64_t next_began = std::numeric_limits<std::int64_t>::max();  // wall time of the next boot
-  std::int64_t began = next_began;                                     // of the one at hand
+  std::int64_t began = next_began;                                     // wall time of this boot
   const std::string* boot = nullptr;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (boot == nullptr || *boot != run->boot_id) next_began = began;

@@ -1,5 +1,4 @@
-// Points of a series as a person asked for them: on the wall clock, in steps of a length, with a
-// mark where there are none. Pure.
+// The points of an answer: on the wall clock, in steps of a length, with a mark at each gap. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ struct Stretch {
 
 struct TimelinePoint {
   std::int64_t wall_ms = 0;  // the begin of its step
-  Aggregate of;              // count 0: from here on there is nothing
+  Aggregate of;              // count 0: a gap begins here
 
   friend bool operator==(const TimelinePoint&, const TimelinePoint&) = default;
 };
@@ -29,48 +28,47 @@ struct TimelinePoint {
 struct Grain {
   std::int64_t cadence_ms = 0;  // between two readings
   std::int64_t bucket_ms = 0;   // length of the buckets; 0: each is a reading
-  std::int64_t step_ms = 0;     // length of what is wanted; no longer than a bucket: as they are
+  std::int64_t step_ms = 0;     // length of a point; if not over bucket_ms, each bucket is a point
 };
 
-// Readings as buckets of one value.
+// Turns readings into buckets of one value.
 std::vector<Bucket> as_buckets(const std::vector<Point>&);
-// Shorter buckets that begin in the same span, as one.
+// Merges the buckets that begin in the same span of `length_ms`.
 std::vector<Bucket> coarser(const std::vector<Bucket>&, std::int64_t length_ms);
 
-// In the order of the stretches and of the boot clock in each. A point of count 0 stands once for
-// each spell in which at least one reading is known to be missing, and between two boots.
+// Returns points in the order of the stretches, and of the boot clock in each. One point of count 0
+// stands for each gap in which at least one reading is known to be missing, and between two boots.
 std::vector<TimelinePoint> timeline(const std::vector<Stretch>&, const Grain&);
 
-// What the clock on the wall says of a moment of the boot clock. Points carry boot time alone, and
-// the newest offset of a boot tells all of its points: a clock that is set moves them together, and
-// neither doubles nor reorders one.
-
-// The clock was set.
+// One time at which the clock was set.
 struct ClockStep {
   std::int64_t at_ms = 0;  // boot time
-  std::int64_t by_ms = 0;  // forward, or less than 0
+  std::int64_t by_ms = 0;  // below 0: back
 
   friend bool operator==(const ClockStep&, const ClockStep&) = default;
 };
 
-// The life of one daemon, or what is known of one that ended.
+// One run of the daemon, or the data that are kept of an earlier run.
 struct DaemonRun {
   std::string boot_id;
   std::int64_t wall_offset_ms = 0;  // wall time less boot time
   std::vector<ClockStep> steps;
-  std::int64_t first_ms = 0;  // boot time of what it kept
+  std::int64_t first_ms = 0;  // boot time of its first data
   std::int64_t last_ms = 0;
 
   friend bool operator==(const DaemonRun&, const DaemonRun&) = default;
 };
 
+// Turns boot time into wall time. Points carry only boot time, and the newest offset of a boot
+// applies to all of its points: a clock that is set moves them together, and neither doubles nor
+// reorders one.
 class WallClock {
  public:
   explicit WallClock(std::string boot_id) { run_.boot_id = std::move(boot_id); }
 
-  // Both clocks at one moment.
+  // Takes both clocks of one moment.
   void note(TimePoint now, WallTime wall);
-  // The present run; `first_ms` and `last_ms` of what was noted.
+  // Returns the present run; `first_ms` and `last_ms` are of the noted moments.
   const DaemonRun& run() const { return run_; }
 
  private:
@@ -80,8 +78,8 @@ class WallClock {
 
 inline constexpr std::size_t kMaxClockSteps = 16;
 
-// Runs from the oldest to the newest: those of one boot are told by its newest offset; a boot that
-// seems to end after the next one began, because its clock was wrong, is moved back before it.
+// Takes runs from the oldest to the newest. Gives all runs of one boot its newest offset. A boot
+// that seems to end after the next one began, because its clock was wrong, is moved before it.
 void settle(std::vector<DaemonRun>& runs);
 
 }  // namespace gpuyard::history

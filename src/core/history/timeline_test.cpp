@@ -49,7 +49,7 @@ TEST(Timeline, TensWithoutReadingsAreAGap) {
 }
 
 TEST(Timeline, ARhythmOfAMinuteMayMissAMinutesSpan) {
-  // Readings at 59 s, 120 s and 180 s: none in the second minute, and none is missing.
+  // Readings at 59 s, 120 s and 180 s: the second minute has none, and none is missing.
   const Grain minutes{60'000, kMinuteMs, kMinuteMs};
   EXPECT_EQ(times(timeline({{"a", 0, {bucket(0), bucket(120'000), bucket(180'000)}}}, minutes)),
             (std::vector<std::int64_t>{0, 120'000, 180'000}));
@@ -96,7 +96,7 @@ constexpr std::int64_t kBoot = 100 * kHourMs;  // when the daemon began
 
 class LookupTest : public ::testing::Test {
  protected:
-  // The daemon has run for so long, reading a power that counts up.
+  // Returns a lookup after this run time, in which the power counted up.
   Lookup after(std::int64_t seconds, std::int64_t since_s) {
     Series series(Metric::power_draw, 0, 1000);
     for (std::int64_t i = 0; i < seconds; ++i) {
@@ -267,7 +267,7 @@ TEST(Settle, RunsOfOneBootAreToldByTheNewest) {
 }
 
 TEST(Settle, ABootWhoseClockWasAheadIsMovedBeforeTheNext) {
-  // The first boot ran from 10'000 to 11'000 of a clock that the next one knows to be 5'000.
+  // The first boot ran from 10'000 to 11'000, but the next one began at 5'000.
   std::vector<DaemonRun> runs = {
       {"a", 10'000, {}, 0, 500}, {"a", 10'000, {}, 600, 1000}, {"b", 5'000, {}, 0, 100}};
   settle(runs);

@@ -1,4 +1,4 @@
-// What must be known again of leases after the daemon was killed, and who keeps it.
+// The state of leases that survives a killed daemon, and the archive that keeps it.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-// A GPU that is not handed out until somebody says so.
+// A GPU that is not handed out until an administrator uncordons it.
 struct Cordon {
   DeviceId gpu;
   std::string by;
@@ -31,12 +31,12 @@ struct Cordon {
   friend bool operator==(const Cordon&, const Cordon&) = default;
 };
 
-// All of it is kept, or nothing.
+// One transaction: all of it is kept, or nothing.
 struct LeaseEntry {
   std::vector<Event> events = {};
-  std::vector<Lease> leases = {};           // in the place of what was kept of them
-  std::vector<std::string> forgotten = {};  // ids of leases that are over, before those of `leases`
-  Ticket last_ticket = 0;                   // the highest ever; 0: as it was
+  std::vector<Lease> leases = {};           // each replaces its kept copy
+  std::vector<std::string> forgotten = {};  // ids of ended leases, deleted before `leases` are kept
+  Ticket last_ticket = 0;                   // the highest ever; 0: unchanged
   Fence last_fence = 0;                     // the same
   std::vector<Cordon> cordoned = {};
   std::vector<DeviceId> uncordoned = {};
@@ -49,21 +49,21 @@ struct Kept {
   Fence last_fence = 0;
 };
 
-// Lives on the io thread, and does its work elsewhere. What is asked for first is done first, and
-// is on the disk - synced - when it is told as kept. False, and nothing happens: too much waits
-// already. A callback never runs inside the call it was given to.
+// Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
+// is told as kept is on the disk, synced. A method returns false and does nothing if too many
+// requests wait already. A callback never runs inside the call it was given to.
 class LeaseArchive {
  public:
   virtual ~LeaseArchive() = default;
   virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
-  // After an error it is not known whether it was kept: load() says.
+  // After an error it is not known whether the entry was kept; load() tells.
   virtual bool save(LeaseEntry, std::function<void(const Result<void>&)> kept) = 0;
-  // What is wrong with it, for people; empty when all is well.
+  // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  // So long is a lease that is over still known, so that asking again is no new claim.
+  // How long an ended lease is still known. Until then, asking again with its id is no new claim.
   static constexpr Duration kKeptFor = std::chrono::hours(24);
-  // So many lines of the journal are kept.
+  // How many lines of the journal are kept.
   static constexpr std::int64_t kEventsKept = 100'000;
 };
 

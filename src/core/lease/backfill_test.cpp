@@ -1,4 +1,4 @@
-// Who may pass the first that waits, and how often.
+// Which claim may pass the first waiting one, and how often.
 #include <random>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Tickets = std::vector<Ticket>;
 
-// Two GPUs: one is held for `holds`, and the first that waits wants both.
+// Two GPUs: one is held for `holds`, and the first waiting claim wants both.
 struct Crowd : Desk {
   explicit Crowd(std::optional<Duration> holds, Fairness fairness = {}) : Desk(2, fairness) {
     holder = claim(terms_of(7, 1, holds));
@@ -92,7 +92,7 @@ TEST(Backfill, GpusThatTheFirstCannotUsePassNobody) {
   EXPECT_EQ(desk.core.find(head)->passed, 0U);
 }
 
-// Passes are few: none is spent where it need not be.
+// Passes are few, so none is spent without need.
 TEST(Backfill, WhoMayPassTakesWhatNobodyWaitsForFirst) {
   Desk desk(3);
   desk.claim(desk.only(slots({0})));
@@ -134,7 +134,8 @@ TEST(Backfill, WhoHeldLongerThanHeSaidPassesNobodyForADay) {
   EXPECT_EQ(desk.pass(Core::kTrustLost).granted, Tickets{mistrusted});
 }
 
-// Else whoever comes in the second that a lease drains could keep the first waiting for days.
+// Otherwise a claim that comes in the second in which a lease drains could keep the first waiting
+// for days.
 TEST(Backfill, TheFirstKeepsItsReservationWhileALeaseDrains) {
   Crowd crowd(10 * kMinute, {.drains = true});
   crowd.release(crowd.holder);
@@ -168,7 +169,7 @@ TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
 }
 
-// Each waits for GPU 0, and for another.
+// Returns a claim on GPU 0 and on another.
 Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
   Terms terms = desk.only(slots({0, other}), 2);
   terms.owner = owner;

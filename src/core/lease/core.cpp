@@ -30,7 +30,7 @@ void Core::remove(Slot slot) {
   gpus_[slot] = Gpu{};
   gpus_[slot].known = false;
   known_.reset(slot);
-  // Its place may be another's soon, whom nobody here has asked for.
+  // The slot may soon belong to another GPU, which no claim here has asked for.
   for (auto& [ticket, claim] : waiting_) claim.terms.eligible.reset(slot);
   unsettled_ = true;
 }
@@ -45,7 +45,7 @@ Effects Core::set(Slot slot, Condition condition, TimePoint now) {
   Effects effects;
   if (slot >= gpus_.size() || !known_[slot]) return effects;
   Condition before = std::exchange(gpus_[slot].now, condition);
-  before.temperature_c = condition.temperature_c;  // which nobody waits for
+  before.temperature_c = condition.temperature_c;  // no claim waits for it
   if (unsettled_ || before != condition) schedule(now, effects);
   return effects;
 }
@@ -57,7 +57,7 @@ Effects Core::open(TimePoint now) {
   return effects;
 }
 
-// The same twice is the same once.
+// Restoring the same claim twice is the same as once.
 void Core::restore(Claim claim) {  // a copy: it may be one of ours
   last_ticket_ = std::max(last_ticket_, claim.ticket);
   last_fence_ = std::max(last_fence_, claim.fence);
@@ -164,7 +164,7 @@ Effects Core::advance(TimePoint now) {
     const auto ends = claim.ends();
     if (!ends || now < *ends) continue;
     changed = true;
-    // Who let go in time is not to blame for what drains.
+    // An owner who released in time is not to blame for what drains.
     claim.late = claim.stage == Claim::Stage::draining;
     if (claim.late) continue;
     claim.overdue = true;
@@ -211,7 +211,7 @@ GpuSet Core::in_service() const {
   return all;
 }
 
-// That nobody has and that may be handed out.
+// Returns the GPUs that nobody has and that may be handed out.
 GpuSet Core::open_gpus() const {
   GpuSet open = known_ & ~taken_;
   each_slot(open, [&](Slot slot) {
@@ -221,7 +221,7 @@ GpuSet Core::open_gpus() const {
   return open;
 }
 
-// What it could have if everybody let go.
+// Returns what the claim could have if everything were released.
 GpuSet Core::attainable(const Terms& terms, const GpuSet& open, const GpuSet& in_service) const {
   return usable(terms, open) | (terms.eligible & in_service & taken_);
 }
@@ -260,14 +260,14 @@ Ticket Core::grant_new(const Terms& terms, const GpuSet& gpus, TimePoint now) {
   Claim& claim = one[++last_ticket_];
   claim.ticket = last_ticket_;
   claim.terms = terms;
-  unsettled_ = true;  // its owner may have as many now as one may have, and others wait behind him
+  unsettled_ = true;  // its owner may be at the quota now, and others wait behind its claims
   return grant(one.extract(one.begin()), gpus, now).ticket;
 }
 
 void Core::let_go(Claims::iterator over) {
   const Claim& claim = over->second;
   taken_ &= ~claim.gpus;
-  // What was free beside the holder says nothing of what is free without him.
+  // The free memory beside a holder does not tell how much is free after it.
   each_slot(claim.gpus, [&](Slot slot) { gpus_[slot].now.free_bytes.reset(); });
   const auto held = held_by_.find(claim.terms.owner);
   held->second -= static_cast<unsigned>(claim.gpus.count());

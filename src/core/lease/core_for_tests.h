@@ -26,7 +26,7 @@ inline Gpu gpu_named(std::string key) {
 struct Desk {
   Core core;
   TimePoint now{};
-  std::vector<Ticket> granted;  // of all that happened, in order
+  std::vector<Ticket> granted;  // by all events so far, in order
 
   explicit Desk(unsigned gpus, Fairness fairness = {}) : core(fairness) {
     for (unsigned i = 0; i < gpus; ++i) (void)*core.add(gpu_named("GPU-" + std::to_string(i)));

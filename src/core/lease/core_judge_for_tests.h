@@ -1,5 +1,5 @@
-// The rules of core.h once more, told another way: slowly, of one moment, and from what anybody can
-// see of a core. It says whether each grant was allowed, and whether one was forgotten.
+// The rules of core.h, implemented once more: slowly, for one moment, and only from a core's public
+// state. Tells whether each grant was allowed, and whether a claim was forgotten.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace gpuyard::lease {
 
-// Those who hold longer than they said, and until when they pass nobody.
+// Owners who held GPUs longer than they said, and until when their claims pass no other by time.
 using Mistrust = std::map<std::uint32_t, TimePoint>;
 
 struct Moment {
@@ -69,7 +69,7 @@ struct Moment {
     return !too_much_for_owner(claim.terms) && could_begin_if_all_let_go(claim.terms);
   }
 
-  // How many GPUs it could have at a time, if all keep to what they said.
+  // Returns how many GPUs the claim could have at a time, if all keep to what they said.
   unsigned usable_at(const Terms& terms, TimePoint time) const {
     unsigned count = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
@@ -82,7 +82,8 @@ struct Moment {
     }
     return count;
   }
-  // Nothing if nobody knows, or if it could now and is kept back by others.
+  // Returns nothing if the time is not known, or if the claim could begin now and others keep it
+  // back.
   std::optional<TimePoint> begins(const Claim& claim) const {
     if (usable(claim.terms).count() >= claim.terms.count) return std::nullopt;
     std::optional<TimePoint> soonest;
@@ -109,7 +110,8 @@ struct Moment {
     return patient ? Pass::by_patience : Pass::no;
   }
 
-  // The first of each class who keep something back from a later claim: of an owner eight.
+  // Returns the claims that keep something back from a later one: the first of each class, up to
+  // eight of an owner.
   std::vector<Ticket> firsts_before(Ticket ticket) const {
     std::vector<Ticket> firsts;
     for (const auto& [earlier, claim] : waiting) {
@@ -126,7 +128,7 @@ struct Moment {
     return firsts;
   }
 
-  // What is wrong with a grant of these GPUs now; then it is so.
+  // Returns what is wrong with a grant of these GPUs now, and applies the grant.
   std::string grant(Ticket ticket, const Claim& granted) {
     const Claim late = waiting.at(ticket);
     const GpuSet& gpus_of = granted.gpus;
@@ -145,7 +147,7 @@ struct Moment {
     return "";
   }
 
-  // Somebody who may have GPUs now and has none.
+  // Returns a waiting claim that may have GPUs now.
   std::optional<Ticket> forgotten() const {
     for (const auto& [ticket, claim] : waiting) {
       if (too_much_for_owner(claim.terms)) continue;
@@ -159,7 +161,7 @@ struct Moment {
     return std::nullopt;
   }
 
-  // What a claim that does not wait may take.
+  // Returns the GPUs that a claim without waiting may take.
   GpuSet left_by_all_who_wait(const Terms& terms) const {
     GpuSet left = usable(terms);
     for (const auto& [ticket, claim] : waiting) {

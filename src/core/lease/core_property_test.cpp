@@ -1,7 +1,8 @@
-// Whatever happens in whatever order: everybody's GPUs are his alone, nobody is passed who may not
-// be, nobody is forgotten, and a core made from what was kept is the core that was there.
+// Properties that hold for all events in all orders: a GPU is in one lease only, no claim is passed
+// that may not be, no claim is forgotten, and a core made from what was kept is the core that was
+// there.
 //
-// GPUYARD_CASES=100 tries so many times as much; RC_PARAMS="seed=..." repeats a run.
+// GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
 #include <array>
 #include <cstdlib>
 #include <set>
@@ -25,7 +26,7 @@ class Node {
  public:
   explicit Node(Fairness fairness) : core(fairness) {}
 
-  // Anything but a grant has happened, and these effects were told of it.
+  // Checks the effects of any event but a grant.
   void check(const Effects& effects) {
     for (const Ticket ticket : effects.overdue) {
       mistrust_[core.find(ticket)->terms.owner] = now + Core::kTrustLost;
@@ -70,7 +71,7 @@ class Node {
     check(core.cancel(ticket, now));
   }
 
-  // Of a lease that drains: its processes are gone; nothing for others, and the other way round.
+  // Ends a held lease, or with `seen_gone` a draining one; does nothing to the other kind.
   void let_go(std::size_t nth, bool seen_gone) {
     if (live_.empty()) return;
     const Ticket ticket = *std::next(live_.begin(), static_cast<long>(nth % live_.size()));
@@ -91,7 +92,7 @@ class Node {
     check(core.open(now));
   }
 
-  // Killed, and made again from what a journal keeps.
+  // Kills the core, and makes it again from what a journal keeps.
   void crash() {
     Core again(core.fairness());
     again.close();
@@ -127,7 +128,7 @@ class Node {
     waiting_.erase(claim.ticket);
   }
 
-  // From before the grants on, one after the other.
+  // Repeats the grants one after the other, from the state before them.
   void replay(const Effects& effects) {
     Moment moment(core, now, mistrust_);
     for (const Ticket ticket : effects.granted) {
@@ -150,7 +151,7 @@ class Node {
     }
   }
 
-  // A GPU is in one lease, a lease has all it wanted, and who waits has nothing.
+  // Checks that a GPU is in one lease, a lease has all it wanted, and a waiting claim has nothing.
   void hold_apart() const {
     GpuSet taken;
     for (const auto& [ticket, claim] : core.live()) {
@@ -170,7 +171,7 @@ class Node {
   Fence last_fence_ = 0;
 };
 
-struct Nothing {};  // what is possible does not depend on what happened: n-th is counted round
+struct Nothing {};  // which action is possible depends on no state: an index wraps around
 using Happening = rc::state::Command<Nothing, Node>;
 
 template <class T>
@@ -260,7 +261,7 @@ struct Crash : Happening {
   void show(std::ostream& os) const override { os << "crash"; }
 };
 
-// What happens more often stands there more often.
+// Frequent actions are listed several times.
 const auto kAnything =
     rc::state::gen::execOneOfWithArgs<Add, Add, Remove, Change, Change, Claims, Claims, Claims,
                                       Claims, Claims, Claims, Cancel, LetGo, LetGo, LetGo, LetGo,

@@ -9,7 +9,7 @@ namespace {
 
 using Tickets = std::vector<Ticket>;
 
-// Everything that a journal keeps of it.
+// Makes a core from everything that a journal keeps of another.
 Core made_again(const Core& before) {
   Core again(before.fairness());
   again.close();

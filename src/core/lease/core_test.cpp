@@ -1,4 +1,4 @@
-// Order, and what a claim gets: who is served, and what keeps him waiting.
+// Order and placement: which claim is served, and what keeps one waiting.
 #include "lease/core.h"
 
 #include <gtest/gtest.h>
@@ -208,7 +208,7 @@ TEST(Core, MemoryThatIsNotKnownIsTakenForEnough) {
   EXPECT_TRUE(desk.held(desk.claim(large)));
 }
 
-// It was read when the holder had it.
+// The free memory was read while the holder had the GPU.
 TEST(Core, WhatWasFreeBesideAHolderIsForgottenWhenHeLetsGo) {
   Desk desk(1);
   const Ticket holder = desk.claim(1);
@@ -220,7 +220,7 @@ TEST(Core, WhatWasFreeBesideAHolderIsForgottenWhenHeLetsGo) {
   EXPECT_EQ(desk.release(holder).granted, Tickets{first});
 }
 
-// All of them could stand idle for days.
+// Otherwise all of the GPUs could stand idle for days.
 TEST(Core, AClaimThatCouldNotBeginWhoeverLetGoKeepsNothingBack) {
   for (const bool strict : {false, true}) {
     Desk desk(4, {.strict = strict});
@@ -317,7 +317,7 @@ TEST(Core, AGpuThatDrainsCountsForItsUser) {
   EXPECT_EQ(desk.freed(two).granted, Tickets{next});
 }
 
-// The later claim of one user makes his earlier one too much: then that keeps back nothing.
+// The later claim of a user brings the earlier one over the quota, which then keeps back nothing.
 TEST(Core, AClaimThatBecomesTooMuchForItsUserGivesWayInTheSameMoment) {
   Desk desk(4, {.most_gpus_of_owner = 4});
   Terms timed = desk.of_user(9, 2);

@@ -1,4 +1,4 @@
-// What fairness costs and brings: a node of eight GPUs for a year, in a second.
+// The costs and benefits of fairness: a node of eight GPUs for a year, simulated in a second.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Asked {
   Duration says;  // up to twice as long
 };
 
-// The same numbers with every library: no distribution of the standard's is used.
+// Gives the same numbers with every library, because it uses no distribution of the standard's.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : engine_(seed) {}
@@ -67,7 +67,7 @@ struct Waits {
   unsigned most_passed = 0;
 };
 
-// Runs them against a core, event by event.
+// Runs the jobs against a core, event by event.
 class Simulation {
  public:
   Simulation(Fairness fairness, bool they_say) : desk_(kGpus, fairness), they_say_(they_say) {}

@@ -105,7 +105,7 @@ void GpuBook::use(const DeviceId& id, std::int64_t used_bytes) {
   gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used, 0);
 }
 
-// Used though it is in no lease and no process is listed.
+// Returns the memory that is used though the GPU is in no lease and no process is listed.
 std::optional<std::int64_t> GpuBook::hidden_bytes(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   const auto slot = slots_.find(id);

@@ -18,14 +18,14 @@ namespace gpuyard::lease {
 // A GPU as telemetry knows it.
 struct PoolGpu {
   DeviceInfo info;
-  std::optional<unsigned> clique = {};  // all linked with each other
+  std::optional<unsigned> clique = {};  // a set of GPUs that are all linked with each other
   std::optional<unsigned> numa_node = {};
   // Why it may not be handed out: "lost", "mig_enabled", ...; "" if it may.
   std::string withheld = {};
   std::string text = {};  // the same as a sentence
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
-  std::int64_t drawing_bytes = 0;  // what is used by processes that only draw on a screen
+  std::int64_t drawing_bytes = 0;  // used by processes that only draw on a screen
   std::optional<std::int64_t> temperature_c = {};
 };
 
@@ -34,35 +34,35 @@ using Withholding = std::pair<std::string, std::string>;
 
 class GpuBook {
  public:
-  // A driver itself uses less than this part of a GPU's memory. Who uses more, and does not only
-  // draw, is somebody, listed or not: a container sees no processes of its neighbours.
+  // A driver itself uses less than a GPU's memory divided by this. More memory, beyond drawing,
+  // means a process, listed or not: a container does not see its neighbours' processes.
   static constexpr std::int64_t kIdlePart = 10;
 
   explicit GpuBook(Core& core) : core_(core) {}
 
-  // All GPUs that there are. What is gone and nobody's is forgotten.
+  // Takes all GPUs that there are. Forgets one that is gone and in no lease.
   void know(const std::vector<PoolGpu>&);
-  // The slot of a GPU that a lease has, though nobody has told of it yet.
+  // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
-  // It was looked who uses it; nobody gets a GPU before.
+  // Records that the users of the GPU were looked for. Nobody gets a GPU before that.
   void looked_at(const DeviceId& gpu) { looked_at_.insert(gpu); }
-  // Of those that are fit.
+  // Returns the fit GPUs that were not looked at yet.
   std::vector<DeviceId> not_looked_at() const;
-  // Known, and not withheld for what it is itself.
+  // Whether the GPU is known, and nothing of its own withholds it.
   bool fit(const DeviceId&) const;
-  // Not there any more, or not to be reached: it holds nobody's memory, and nobody gets it.
+  // Whether the GPU is gone or unreachable. Such a GPU holds nobody's memory, and nobody gets it.
   bool lost(const DeviceId&) const;
-  // Who uses it outside any lease.
+  // Records the processes that use the GPU outside any lease.
   void seen(const DeviceId&, std::vector<Seen>, TimePoint now, bool leased);
-  // Since when it is known that this process does; nothing: it was not seen yet. One that was there
-  // at the first look has done so since it began, for all that is known. The time in which the GPU
-  // was somebody's does not count.
+  // Returns since when this process is known to use the GPU; nothing if it was not seen yet. A
+  // process that was there at the first look counts from its start. The time in which the GPU was
+  // leased does not count.
   std::optional<TimePoint> outside_since(const DeviceId&, const Process&) const;
-  // What of its memory is used but for drawing, newer than know() may have told it.
+  // Takes the used memory, drawing excluded, which may be newer than what know() was told.
   void use(const DeviceId&, std::int64_t used_bytes);
-  // The core is another: every GPU has a new slot. Who cordoned what is told anew.
+  // Starts over with a new core: every GPU gets a new slot, and cordons have to be told again.
   void start_over();
 
   Condition condition(const DeviceId&) const;
@@ -71,14 +71,14 @@ class GpuBook {
   std::optional<Withholding> withheld(const DeviceId&) const;
 
   const std::map<DeviceId, Slot>& slots() const { return slots_; }
-  std::vector<DeviceId> ids() const;  // of those that have one
+  std::vector<DeviceId> ids() const;  // GPUs that have a slot
   const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
   const std::map<DeviceId, Cordon>& cordons() const { return cordons_; }
   const std::map<DeviceId, std::vector<Seen>>& outside() const { return outside_; }
-  bool complete() const { return complete_; }  // somebody has told of the GPUs
+  bool complete() const { return complete_; }  // know() was called
 
  private:
-  // A process may be missed by a look or two.
+  // How long a process may be missing from the lists and still count as there.
   static constexpr Duration kMissed = std::chrono::seconds(10);
   struct Stay {
     TimePoint since;
@@ -94,7 +94,7 @@ class GpuBook {
   std::map<DeviceId, Cordon> cordons_;
   std::map<DeviceId, std::vector<Seen>> outside_;
   std::set<DeviceId> looked_at_;
-  std::set<DeviceId> seen_;  // of which a list was ever read
+  std::set<DeviceId> seen_;  // GPUs whose list was read at least once
   std::map<DeviceId, std::map<Process, Stay>> outside_since_;
   bool complete_ = false;
 };

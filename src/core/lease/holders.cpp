@@ -145,7 +145,7 @@ std::optional<std::string> DrainBook::left_on(const Lease& lease, const DeviceId
   if (member != processes.end()) {
     return fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu);
   }
-  // Others may have memory there; only what nobody has is left over.
+  // Other processes may have memory there; only memory of no process is left over.
   const auto used = sight.used_bytes.find(gpu);
   const auto floor = floor_.find(gpu);
   if (!processes.empty() || used == sight.used_bytes.end() || !used->second ||

@@ -22,16 +22,16 @@ class Holders {
   using Gone = std::function<void(const std::string& lease, const Process&)>;
   using Found = std::function<void(Result<Identity>)>;
 
-  // These outlive it. Each that is known takes two descriptors: where more than `most_known` are,
-  // those without a lease are forgotten.
+  // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `most_known`
+  // processes, those without a lease are forgotten.
   Holders(Loop& loop, Observer& observer, std::size_t most_known, Gone gone)
       : loop_(loop), observer_(observer), most_known_(most_known), gone_(std::move(gone)) {}
 
-  // Who has this number now. One who has had a lease is told at once, inside the call; who only
-  // asks is not kept.
+  // Finds the process that has this number now. For one that has had a lease, `found` is called
+  // inside the call. A process that only asks is not kept.
   void identify(std::uint32_t pid, const Found&);
-  // gone() is told once when it is gone, never inside the call. Of one that is gone already it is
-  // told, too: its descriptor says so.
+  // Calls gone() once when the process is gone, never inside this call. That also holds for a
+  // process that is gone already: its descriptor tells.
   void bind(const std::string& lease, const Identity&);
   void release(const std::string& lease, const std::vector<Process>& of);
   void clear();
@@ -51,16 +51,16 @@ class Holders {
   Observer& observer_;
   const std::size_t most_known_;
   Gone gone_;
-  std::map<std::uint32_t, Known> known_;  // by pid, which is nobody else's before it is gone
+  std::map<std::uint32_t, Known> known_;  // by pid, which is not reused before the process is gone
   Lifetime here_;
 };
 
-// Whether somebody is there for a claim: a request that waits, or a stream that stays. Pure
-// bookkeeping on the io thread.
+// Knows whether a client is there for a claim: by a request that waits, or a stream that stays.
+// Pure bookkeeping on the io thread.
 
 enum class Attendance : std::uint8_t {
-  poll,    // its end says nothing: the caller asks again
-  stream,  // its end is its holder's, unless he comes back soon
+  poll,    // its end means nothing: the client asks again
+  stream,  // its end ends the lease, unless the client returns soon
 };
 
 class Presence {
@@ -69,11 +69,11 @@ class Presence {
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
 
-  // As long as this lives.
+  // Marks a client as present for as long as the subscription lives.
   Subscription attend(const std::string& lease, Attendance);
-  // Since when nobody is there; nothing while somebody is. `since` is when it began to matter.
+  // Returns since when no client is there, but not before `since`; nothing while one is there.
   std::optional<TimePoint> away_since(const std::string& lease, TimePoint since) const;
-  // The same of streams; nothing, too, if there never was one.
+  // The same for streams; nothing, too, if there never was one.
   std::optional<TimePoint> stream_gone_since(const std::string& lease) const;
   void forget(const std::string& lease) { seats_.erase(lease); }
 
@@ -92,21 +92,22 @@ class Presence {
   Lifetime here_;
 };
 
-// What is still to be seen gone of leases that were given up. Pure.
+// Finds what is still left of leases that were given up. Pure.
 
-// Whether everything of a lease is gone: none of its processes lives, none is on its GPUs, and
-// their memory is free again. Else what is left, for people.
+// Tells whether everything of a lease is gone: none of its processes lives, none is on its GPUs,
+// and their memory is free again. If not, it names what is left, for people.
 class DrainBook {
  public:
-  // A driver keeps some memory of a process for a moment; more than this is still somebody's.
+  // A driver keeps some memory of a process for a moment; more than this still belongs to a
+  // process.
   static constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
 
-  // What was used of a GPU while nobody used it.
+  // Records how much of a GPU's memory was used while no process used it.
   void note_floor(const DeviceId& gpu, std::int64_t used_bytes) { floor_[gpu] = used_bytes; }
-  // Its processes that have to go: those on its GPUs, and those that may still begin to use them.
-  // Who gave up a lease himself may live on.
+  // Returns the processes of the lease that have to go: those on its GPUs, and those that may still
+  // begin to use them. The holder that gave up its lease itself may live on.
   static std::vector<Process> remaining(const Lease&, const Sight&);
-  // Nothing: all is gone.
+  // Returns what is left, or nothing if all is gone.
   std::optional<std::string> left(const Lease&, const Sight&, const GpuBook&) const;
 
  private:

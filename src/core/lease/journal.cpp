@@ -35,7 +35,8 @@ void Journal::take(std::vector<Lease> leases) {
   tell_what_changed(before);
 }
 
-// Since somebody was last told: what was decided before the disk failed may be there all the same.
+// Tells what changed since leases were last told. A change decided before the disk failed may be
+// there all the same.
 void Journal::tell_what_changed(const std::map<std::string, Lease, std::less<>>& before) {
   for (const auto& [id, known] : before) {
     const auto now = kept_.find(id);
@@ -107,7 +108,7 @@ const Lease* Journal::find(std::string_view id) const {
   return found == decided_.end() ? nullptr : &found->second;
 }
 
-// One entry for all that is decided in this turn of the loop.
+// Collects all that is decided in this turn of the loop into one entry.
 void Journal::touch() {
   if (std::exchange(due_, true)) return;
   loop_.post(here_.guard([this] {
@@ -125,7 +126,7 @@ void Journal::save() {
   });
   const LeaseEntry& entry = batch->entry;
   if (entry.events.empty() && entry.leases.empty() && entry.forgotten.empty()) {
-    loop_.post([heard] { heard(Result<void>()); });  // somebody waits for what is there already
+    loop_.post([heard] { heard(Result<void>()); });  // the caller waits for what is kept already
     return;
   }
   if (archive_.save(entry, heard)) return;
@@ -159,7 +160,7 @@ void Journal::lose(const Error& why) {
   for (const Done& tell : unheard) tell(why);
 }
 
-// What is kept of it has changed.
+// Updates the indexes of kept_ after a change of the lease.
 void Journal::index(const Lease& lease, State before) {
   if (has_gpus(lease.state)) {
     with_gpus_.insert(lease.id);

@@ -1,5 +1,5 @@
-// What was decided, on its way to the disk: nobody is told of anything that is not there. One entry
-// is under way at a time; what is decided meanwhile is the next one, so that the disk always holds
+// Writes decisions to the disk: nobody is told of anything that is not there. One entry is under
+// way at a time. What is decided meanwhile becomes the next entry, so that the disk always holds
 // the beginning of what happened. Lives on the io thread.
 #pragma once
 
@@ -24,13 +24,12 @@ class Journal {
   using Done = std::function<void(const Result<void>&)>;
   struct Listener {
     std::function<void(const Lease& now, State before)> changed;  // on the disk, in order
-    // It is not known what the disk holds: everything is as load() will say, and nothing that was
-    // decided since holds.
+    // Called when it is not known what the disk holds. Decisions since the last answer are void,
+    // and load() tells what holds.
     std::function<void(const Error&)> lost;
   };
 
-  // These outlive it.
-  // `person`: who is behind a uid.
+  // `loop` and `archive` outlive it. `person` returns the user behind a uid.
   Journal(Loop& loop, LeaseArchive& archive, std::function<std::uint32_t(std::uint32_t)> person,
           Listener listener)
       : loop_(loop),
@@ -42,7 +41,7 @@ class Journal {
 
   // Forgets everything, and tells what the disk holds.
   void load(std::function<void(Result<Kept>)> loaded);
-  // As load() told it.
+  // Takes the leases that load() told.
   void take(std::vector<Lease>);
 
   void put(const Lease&, std::string what, std::string by = {});
@@ -50,21 +49,21 @@ class Journal {
   void counters(Ticket last_ticket, Fence last_fence);
   void cordon(const Cordon&);
   void uncordon(const DeviceId&, const std::string& by);
-  // When all that was put until now is on the disk, or is lost; never inside the call.
+  // Calls back when all entries so far are on the disk, or are lost; never inside the call.
   void after(Done);
 
-  // What is on the disk.
+  // Leases as they are on the disk.
   const std::map<std::string, Lease, std::less<>>& kept() const { return kept_; }
-  // What is decided.
+  // Returns the lease as it is decided, perhaps not kept yet.
   const Lease* find(std::string_view id) const;
-  // Of what is on the disk, those that have GPUs, held or draining.
+  // Returns the leases on the disk that have GPUs, held or draining.
   std::vector<const Lease*> with_gpus() const;
   // Whether the id of another lease begins with this one, or this one with that.
   bool knows_like(std::string_view id) const;
 
-  // Forgets leases that are over so long that asking again is a new claim.
+  // Forgets ended leases that are so old that asking again is a new claim.
   void forget_old();
-  // So many that are over are known at most.
+  // How many ended leases are known at most.
   static constexpr std::size_t kMostEnded = shares::kOver;
 
  private:
@@ -88,12 +87,12 @@ class Journal {
   Listener listener_;
   std::map<std::string, Lease, std::less<>> decided_;
   std::map<std::string, Lease, std::less<>> kept_;
-  std::set<std::string, std::less<>> with_gpus_;  // of kept_
-  Retention<WallTime> over_;                      // the same
+  std::set<std::string, std::less<>> with_gpus_;  // ids in kept_
+  Retention<WallTime> over_;                      // ended leases in kept_
   Batch next_;
   std::shared_ptr<Batch> under_way_;
   bool due_ = false;
-  std::uint64_t life_ = 0;  // answers of an earlier one mean nothing
+  std::uint64_t life_ = 0;  // an answer to an earlier life is ignored
   Lifetime here_;
 };
 

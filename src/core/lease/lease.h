@@ -1,5 +1,4 @@
-// A lease from the moment somebody asks for GPUs until it is over, as people and the disk know it.
-// Plain values.
+// A lease from the claim until it is over, as people and the disk know it. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -19,11 +18,11 @@
 
 namespace gpuyard::lease {
 
-// What a lease lasts as long as.
+// How long a lease lasts.
 enum class Binding : std::uint8_t {
-  run,       // the command that `gpuyard run` started for it, and what that left behind
-  process,   // the process that asked for it
-  detached,  // a time, which can be renewed
+  run,       // as long as the command of `gpuyard run` and what it left behind
+  process,   // as long as the process that asked for it
+  detached,  // for a time, which can be renewed
 };
 BOOST_DESCRIBE_ENUM(Binding, run, process, detached)
 
@@ -38,22 +37,22 @@ inline bool has_gpus(State state) {
   return state == State::held || state == State::draining;
 }
 
-// Why it is over, or drains.
+// Why a lease is over, or drains.
 enum class Ending : std::uint8_t {
   released,     // by its holder
   exited,       // the process or the command is gone
   expired,      // its time was up, and nobody renewed it
   cancelled,    // while it waited
-  gave_up,      // waited as long as it wanted to
-  none_free,    // did not want to wait
-  unreachable,  // while it waited: whoever asked did not come back
+  gave_up,      // its patience was over
+  none_free,    // no GPU was free, and it did not want to wait
+  unreachable,  // its client did not come back
   forced,       // an administrator ended it
   node_reboot,
 };
 BOOST_DESCRIBE_ENUM(Ending, released, exited, expired, cancelled, gave_up, none_free, unreachable,
                     forced, node_reboot)
 
-// A number and when it started: one process for ever, within a boot.
+// A pid and when it started, which name one process for ever, within a boot.
 struct Process {
   std::uint32_t pid = 0;
   TimePoint started;  // exact to 10 ms
@@ -61,34 +60,35 @@ struct Process {
   friend auto operator<=>(const Process&, const Process&) = default;
 };
 
-// What somebody asks for. The same once more is the same call made again.
+// The terms of a claim. The same wish under the same id is the same call made again.
 struct Wish {
   unsigned gpus = 1;
   std::int64_t min_free_bytes = 0;        // on each
   std::string model = {};                 // part of the GPU's name, in any case; "": any
   std::vector<DeviceId> among = {};       // only these; empty: all
-  std::optional<Duration> longest = {};   // how long it says to hold them
-  std::optional<Duration> patience = {};  // waits no longer; empty: for ever; zero: not at all
+  std::optional<Duration> longest = {};   // how long it says to hold the GPUs
+  std::optional<Duration> patience = {};  // how long it waits; empty: for ever; zero: not at all
   Binding binding = Binding::process;
-  Duration ttl = {};      // detached: without renewal
+  Duration ttl = {};      // detached: how long it lasts without renewal
   std::string note = {};  // for people: the command, the purpose
 
   friend bool operator==(const Wish&, const Wish&) = default;
 };
 
 struct Lease {
-  std::string id;         // chosen by who asks, or by us
-  std::uint32_t uid = 0;  // whose it is
+  std::string id;         // chosen by the caller, or by the daemon
+  std::uint32_t uid = 0;  // of its user
   Wish wish;
   State state = State::waiting;
   Ticket ticket = 0;
-  Fence fence = 0;  // from the grant on
+  Fence fence = 0;  // set by the grant
   unsigned passed = 0;
   bool overdue = false;
-  std::vector<DeviceId> gpus = {};  // by the grant; kept when it is over
-  // What it is bound to, the one who asked first; then what else was seen of it and may be left.
+  std::vector<DeviceId> gpus = {};  // set by the grant; kept when it is over
+  // The processes it is bound to, the one that asked first; then others seen of it that may be
+  // left.
   std::vector<Process> processes = {};
-  std::string boot_id = {};  // of the times below
+  std::string boot_id = {};  // the boot in which the times below were taken
   TimePoint asked = {};
   TimePoint granted = {};
   std::optional<TimePoint> until = {};  // detached: when it ends
@@ -105,21 +105,21 @@ struct Lease {
 // Detached leases.
 inline constexpr Duration kLongestTtl = std::chrono::hours(24 * 7);
 inline constexpr Duration kShortestTtl = std::chrono::seconds(10);
-// From its grant on, however often it is renewed.
+// The longest time of a detached lease from its grant on, however often it is renewed.
 inline constexpr Duration kLongestDetached = std::chrono::hours(24 * 30);
 
-// Whose a setting is that ends with a lease, and back; "" for other owners.
+// Returns the owner of settings that end with a lease, and back; "" for other owners.
 inline constexpr std::string_view kOwnerPrefix = "lease:";
 std::string owner_of(std::string_view lease);
 std::string_view lease_of(std::string_view owner);
 
-// Why a wish makes no sense whatever GPUs there are.
+// Returns why a wish makes no sense whatever GPUs there are.
 Result<void> check(const Wish&);
 Error no_such_lease(std::string_view id);
-// A name of a lease, its id or the beginning of it: 1 to 64 letters, digits, '-' and '_', and no
-// '-' or '_' first, so that it is no option.
+// Checks a name of a lease, which is its id or the beginning of it: 1 to 64 letters, digits, '-'
+// and '_'. It does not begin with '-' or '_', so that it cannot be an option.
 Result<void> check_name(std::string_view name);
-// An id that somebody chooses: long enough not to be the short name of another's.
+// Checks an id that a caller chooses: long enough not to be the short name of another lease.
 Result<void> check_id(std::string_view id);
 inline constexpr std::size_t kShortestId = 16;
 inline constexpr std::size_t kLongestId = 64;

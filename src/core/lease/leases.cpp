@@ -1,6 +1,6 @@
-// Claims, what becomes of them, and who is told. Beside it: leases_changes.cpp, what is asked of
-// those that there are; leases_restore.cpp, how they are made from what was kept; leases_time.cpp,
-// what happens by itself.
+// Claims: how they are made, decided and told. See also leases_changes.cpp for requests about
+// existing leases, leases_restore.cpp for making them from what was kept, and leases_time.cpp for
+// changes without a request.
 #include "lease/leases.h"
 
 #include <poll.h>
@@ -72,7 +72,7 @@ void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const
   });
 }
 
-// Everything is known that is needed: now it has its place in the order.
+// All that is needed is known; the claim now gets its place in the order.
 void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                     const std::string& id, const Wish& wish, const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
@@ -114,7 +114,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
                      const Terms& terms, const Answer& answer) {
   if (const auto why = closed()) return refuse(*why, answer);
   const auto ticket = core_.try_claim(terms, loop_.now());
-  if (!ticket) {  // which nobody has to remember
+  if (!ticket) {  // nobody has to remember it
     lease.state = State::ended;
     lease.ending = Ending::none_free;
     lease.ended_wall = loop_.wall();
@@ -130,7 +130,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   answer_when_kept(lease.id, answer);
 }
 
-// The same call once more is answered as things stand.
+// Answers a repeated call with the state of its lease.
 void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                     const Answer& answer) {
   if (known.uid != caller.uid) {
@@ -149,8 +149,8 @@ std::uint32_t Leases::person(std::uint32_t uid) const {
   return policy_.person ? policy_.person(uid) : uid;
 }
 
-// Where few may wait, one of them has a part of that; and of the last places nobody has more than a
-// few, so that whoever came before keeps out nobody.
+// Where few claims may wait, one user has only a part of the places. Of the last eighth, a user
+// gets places only for a few claims, so that early users do not keep out the others.
 Result<void> Leases::room_for(const Caller& caller) const {
   constexpr std::size_t kParts = 4;
   constexpr std::size_t kLast = 8;  // an eighth
@@ -271,7 +271,8 @@ void Leases::waits_no_more(std::uint32_t uid) {
   if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
 }
 
-// While it is not known what the disk holds, nothing is written: it is found out again afterwards.
+// While it is not known what the disk holds, nothing is written; afterwards rebind() finds out
+// again that the process is gone.
 void Leases::on_gone(const std::string& id, const Process& process) {
   if (standing_ == Standing::loading) return;
   const Lease* found = journal_.find(id);
@@ -301,9 +302,9 @@ Subscription Leases::watch(const std::string& id, std::function<void(const Lease
   }));
 }
 
-// A listener may go, and take others with it, while they are told.
+// A listener may remove itself and other listeners while they are told.
 void Leases::tell(const Lease& now, State before) {
-  // Whoever is there is told by what he watches or, after this, by the answer to his call.
+  // A client that is present learns it by its watch or, after this, by the answer to its call.
   const bool granted = now.state == State::held && before == State::waiting;
   if (granted && presence_.away_since(now.id, now.asked)) unheard_.insert(now.id);
   if (told_) told_(now, before);

@@ -1,15 +1,15 @@
 // The daemon's leases: claims of real processes, kept on disk before anybody hears of them, bound
-// to who holds them, and over only when what ran under them was seen gone. Lives on the io thread.
+// to their holders, and over only when their processes were seen gone. Lives on the io thread.
 //
 // Core decides: order, fairness and placement. Leases is the shell over it. A claim gets its place
 // in the order once the kernel's handle of its process is known. A lease ends with what it is bound
-// to: the command of `gpuyard run`, the process that asked, or a time. Then it drains: its GPUs are
-// another's only when its processes were seen gone, by fresh lists of the driver and by /proc, and
-// their memory is free. What cannot be seen is not gone.
+// to: the command of `gpuyard run`, the process that asked, or a time. Then it drains: its GPUs go
+// to another lease only when its processes were seen gone, by fresh lists of the driver and by
+// /proc, and their memory is free. What cannot be seen is not gone.
 //
 // GpuBook knows why a GPU is not handed out, Holders when a process is gone, Presence whether a
-// waiting client is still there, DrainBook what is left of a lease. Leases know no driver, /proc or
-// SQL: they ask Observer and Archive.
+// waiting client is still there, DrainBook what is left of a lease. Leases knows no driver, /proc
+// or SQL: it asks Observer and LeaseArchive.
 #pragma once
 
 #include <functional>
@@ -37,13 +37,13 @@ namespace gpuyard::lease {
 struct Policy {
   Fairness fairness;
   Shares shares = {};
-  // Who is behind a uid: what is counted for each user is counted for that one. Empty: himself.
+  // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
   std::function<std::uint32_t(std::uint32_t uid)> person = {};
-  std::size_t most_waiting = SIZE_MAX;  // claims of all together; at most Leases::kMostWaiting
-  bool end_overdue = false;             // a lease that is held longer than was said is ended
+  std::size_t most_waiting = SIZE_MAX;  // claims of all users; at most Leases::kMostWaiting
+  bool end_overdue = false;             // ends a lease that is held longer than was said
 };
 
-// Who calls, as the kernel says.
+// The caller, as the kernel identifies it.
 struct Caller {
   std::uint32_t uid = 0;
   bool admin = false;
@@ -54,9 +54,9 @@ struct Caller {
 
 struct Release {
   std::optional<Fence> fence = {};
-  bool force = false;  // for admins
+  bool force = false;  // for administrators
   std::string reason = {};
-  int signal = 0;  // to what still runs
+  int signal = 0;  // sent to the processes that still run
 };
 
 struct WaitingOutlook {
@@ -69,52 +69,52 @@ class Leases {
   using Answer = std::function<void(Result<Lease>)>;
   using Done = std::function<void(const Result<void>&)>;
 
-  // Whoever waits and is not there for so long is asked no more.
+  // A waiting claim whose client has been away for this long is cancelled (Ending::unreachable).
   static constexpr Duration kReconnect = std::chrono::seconds(30);
-  // So long may the stream of a held lease be away while its process lives.
+  // How long the stream of a held lease may be away while its process lives.
   static constexpr Duration kGrace = std::chrono::seconds(5);
-  // How often it is looked whether what drains is gone.
+  // How often draining leases are checked for what is left.
   static constexpr Duration kDrainLook = std::chrono::milliseconds(250);
-  // What has its time is looked at so often.
+  // How often leases are checked for times that are over.
   static constexpr Duration kTick = std::chrono::seconds(1);
-  // After the disk failed it is asked so long later what it holds.
+  // How long after a disk error the kept state is read again.
   static constexpr Duration kLoadAgain = std::chrono::seconds(2);
-  // What could not be found out while leases are adopted is asked again.
+  // How long after a failed look at restored leases the next one follows.
   static constexpr Duration kAskAgain = std::chrono::milliseconds(500);
-  // A restart takes no more of a detached lease's time than leaves this.
+  // A detached lease has at least this time left after a restart.
   static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
-  // A reading of a GPU may be so old when it is told.
+  // How old a reading of a GPU may be when it arrives.
   static constexpr Duration kStale = std::chrono::seconds(2);
-  // Longer, and people are told.
+  // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
-  static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // by less, nothing is renewed
+  static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // less changes nothing
   static constexpr std::size_t kMostMembers =
       shares::kMembers;  // processes counted to a lease by name
   static constexpr std::size_t kMostAdoptingOfOwner =
-      shares::kAdopting;                                    // that are not answered yet
-  static constexpr std::size_t kMostKnownProcesses = 4096;  // that had a lease, or have one
+      shares::kAdopting;                                    // adoptions not answered yet
+  static constexpr std::size_t kMostKnownProcesses = 4096;  // processes that have or had a lease
   static constexpr std::size_t kMostWaiting = shares::kWaitingClaims;
-  static constexpr std::size_t kWaitingKeptForAdmins = shares::kKeptPlaces;  // beyond that
+  static constexpr std::size_t kWaitingKeptForAdmins = shares::kKeptPlaces;  // beyond kMostWaiting
 
-  // These outlive it.
+  // The references outlive it.
   Leases(Loop&, Observer&, LeaseArchive&, Policy, std::string boot_id);
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
 
   // Reads what was kept; nothing is granted before those leases were looked at.
   void start();
-  // Grants nothing more. What is held stays held: the next daemon finds it again.
+  // Grants nothing more. Held leases stay held: the next daemon finds them again.
   void stop();
 
-  // All GPUs that there are, at each reading.
+  // Takes all GPUs that there are, at each reading.
   void on_gpus(const std::vector<PoolGpu>&);
-  // There are new lists of processes.
+  // Called when there are new lists of processes.
   void on_processes();
 
-  // Each answers once what it says is on the disk, never inside the call. Errors: invalid,
-  // not_found, denied, conflict (another body under that id, a stale fence), busy (the queue is
-  // full), unavailable (the journal is not there).
-  // Answers waiting, held or ended. "" for id: a new one.
+  // Each answers once the change is on the disk, never inside the call. Errors: invalid, not_found,
+  // denied, conflict (another body under that id, a stale fence), busy (the queue is full),
+  // unavailable (the journal is not there).
+  // claim() answers with a lease that waits, is held or has ended. An empty id makes a new one.
   void claim(const Caller&, std::string id, const Wish&, const Answer&);
   void release(const Caller&, const std::string& id, const Release&, const Answer&);
   void renew(const Caller&, const std::string& id, Duration ttl, std::optional<Fence>,
@@ -125,18 +125,18 @@ class Leases {
   void cordon(const Caller&, const std::vector<DeviceId>&, const std::string& reason, const Done&);
   void uncordon(const Caller&, const std::vector<DeviceId>&, const Done&);
 
-  // Somebody is there for a claim, as long as this lives. `stream`: a connection that is meant to
-  // stay, so that its end is the holder's.
+  // Marks a client as present for a claim, as long as the subscription lives. Attendance::stream: a
+  // connection that is meant to stay, so that its end is the holder's.
   Subscription attend(const std::string& id, Attendance);
-  // Told of each change of one lease once it is on the disk, never inside a call of this class.
+  // Tells each change of one lease once it is on the disk, never inside a call of this class.
   Subscription watch(const std::string& id, std::function<void(const Lease&)>);
   // One listener, told of every change of any lease once it is on the disk, and its former state.
   void on_change(std::function<void(const Lease& now, State before)> told) {
     told_ = std::move(told);
   }
 
-  // One listener, asked what else is left of a lease that drains once its processes are gone and
-  // their memory is free; nothing: its GPUs are another's.
+  // One listener, asked for a draining lease once its processes are gone and their memory is free.
+  // It returns what else is left; nothing: the GPUs go to another lease.
   void on_drained(std::function<std::optional<std::string>(const Lease&)> left) {
     left_beside_ = std::move(left);
   }
@@ -146,12 +146,12 @@ class Leases {
     squatter_told_ = std::move(told);
   }
 
-  // As they are on the disk: all that are not forgotten yet.
+  // Leases as they are on the disk: all that are not forgotten yet.
   const std::map<std::string, Lease, std::less<>>& leases() const { return journal_.kept(); }
-  // Those of them that have GPUs.
+  // Returns the leases on the disk that have GPUs.
   std::vector<const Lease*> with_gpus() const { return journal_.with_gpus(); }
   const Lease* find(std::string_view id) const;
-  // Whose what a uid has is.
+  // Returns the user for whom the leases of a uid count.
   std::uint32_t person(std::uint32_t uid) const;
   // Whether there is such a lease, on the disk or on its way there.
   bool knows(std::string_view id) const { return journal_.find(id) != nullptr; }
@@ -160,11 +160,11 @@ class Leases {
   std::vector<WaitingOutlook> outlooks(std::size_t most) const;
   const GpuBook& gpus() const { return gpus_; }
   std::size_t pending_claimers() const { return core_.waiting().size(); }
-  Fence last_fence() const { return core_.last_fence(); }  // so many grants there were, ever
+  Fence last_fence() const { return core_.last_fence(); }  // the number of all grants, ever
   bool leased(const DeviceId&) const;
-  // Why nothing is granted now, if that is so.
+  // Returns why nothing is granted now, if that is so.
   std::optional<Error> closed() const;
-  // Why no claim is taken now, not even one that would wait.
+  // Returns why no claim is taken now, not even one that would wait.
   std::optional<Error> closed_to_claims() const;
   std::vector<std::string> notes() const;
 
@@ -177,12 +177,12 @@ class Leases {
   };
   enum class Standing : std::uint8_t {
     idle,      // not started, or stopped
-    loading,   // nobody knows yet what was kept
-    adopting,  // it is looked at what is left of what was kept
+    loading,   // it is not known yet what was kept
+    adopting,  // the processes of the kept leases are being looked for
     open,
   };
 
-  // Making it from what was kept.
+  // The restart from what was kept.
   void load();
   void on_loaded(Result<Kept>);
   void restore(const Lease&);
@@ -194,7 +194,7 @@ class Leases {
   void open_if_ready();
   void on_lost(const Error&);
 
-  // What the core says.
+  // Decisions of the core.
   void follow(const Effects&);
   void on_granted(const Claim&);
   void on_overdue(Ticket);
@@ -202,7 +202,7 @@ class Leases {
   void reach_anew();
   std::vector<PoolGpu> but_for_the_just_freed(std::vector<PoolGpu>) const;
 
-  // The ways of one lease.
+  // The steps of one lease.
   void decide(const Caller&, const std::optional<Identity>& holder, const std::string& id,
               const Wish&, const Answer&);
   void try_now(const Caller&, const std::optional<Identity>& holder, Lease, const Terms&,
@@ -220,14 +220,14 @@ class Leases {
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
   Result<void> room_for(const Caller&) const;
-  // Of what one may do so often in a minute; it counts.
+  // Counts a call whose rate in a minute is limited, and refuses it above the limit.
   Result<void> check_rate(const Caller&, RateOfEach<std::uint32_t>&, std::string_view what);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
   void tell(const Lease& now, State before);
 
-  // What happens by itself.
+  // Changes without a call: time, processes, GPUs.
   void wake_by(TimePoint);
   void tick();
   void tick_lease(const Lease&);
@@ -251,9 +251,9 @@ class Leases {
   Presence presence_;
   DrainBook drains_;
   std::map<Ticket, std::string> by_ticket_;
-  std::map<std::uint32_t, std::size_t> waiting_of_;  // by person
-  RateOfEach<std::uint32_t> claims_of_;              // the same
-  RateOfEach<std::uint32_t> renewals_of_;  // apart: a flood of claims loses nobody his leases
+  std::map<std::uint32_t, std::size_t> waiting_of_;  // by user (person())
+  RateOfEach<std::uint32_t> claims_of_;              // by user
+  RateOfEach<std::uint32_t> renewals_of_;  // apart, so that a flood of claims loses no user a lease
   std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
   std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;
@@ -264,11 +264,11 @@ class Leases {
     std::optional<std::uint32_t> only_of = {};  // a user; empty: an administrator sends it
   };
 
-  std::map<std::string, Signal> signals_;              // to be sent to what drains
+  std::map<std::string, Signal> signals_;              // to be sent to draining leases
   std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
-  std::set<std::string> unheard_;  // granted, and neither watched nor answered so far
+  std::set<std::string> unheard_;  // granted leases that no client has watched or heard of yet
   std::map<DeviceId, TimePoint> freed_at_;
-  std::vector<std::string> fleet_;  // what there was when it was last looked who could use what
+  std::vector<std::string> fleet_;  // GPUs at the last update of what each claim can use
   Standing standing_ = Standing::idle;
   bool first_load_ = true;
   std::size_t to_rebind_ = 0;
@@ -278,9 +278,9 @@ class Leases {
   std::optional<Error> trouble_;
   bool looking_ = false;
   bool looking_at_new_ = false;
-  std::vector<Adopter> adopters_;  // whose GPUs the next look will tell
+  std::vector<Adopter> adopters_;  // callers whose GPUs the next look will find
   bool looking_for_adopters_ = false;
-  std::map<std::uint32_t, std::size_t> adopting_of_;  // by person, until they are answered
+  std::map<std::uint32_t, std::size_t> adopting_of_;  // adoptions that are not answered, by user
   bool drain_looking_ = false;
   TimePoint opened_{};
   std::optional<TimePoint> tick_at_;
@@ -289,7 +289,7 @@ class Leases {
   Subscription drain_timer_;
   Subscription load_timer_;
   Subscription restore_timer_;
-  std::uint64_t life_ = 0;  // what was asked of an earlier one means nothing
+  std::uint64_t life_ = 0;  // an answer to an earlier life is ignored
   Lifetime here_;
 };
 

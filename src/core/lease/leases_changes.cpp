@@ -1,5 +1,5 @@
-// What is asked of leases that there are: to be given up, to last longer, to count a process; and
-// of GPUs that no lease has.
+// Requests about existing leases: release, renewal, adding a process; and about GPUs that no lease
+// has.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace gpuyard::lease {
 namespace {
 
-// The number that a caller tells may be one of another PID namespace, and then somebody else's
+// A pid that a caller tells may be one of another PID namespace, and then name a foreign process
 // here.
 bool is_child(const Lease& lease, const Identity& who) {
   return who.uid == lease.uid &&
@@ -45,8 +45,8 @@ void Leases::release(const Caller& caller, const std::string& id, const Release&
   answer_when_kept(id, answer);
 }
 
-// Whoever still uses the GPUs is outside any lease from now on, and has to be known before others
-// get them.
+// A process that still uses the GPUs is outside any lease from now on. It has to be known before
+// the GPUs are granted again.
 void Leases::force(const Caller& caller, const Lease& lease, const std::string& reason,
                    const Answer& answer) {
   log::warning("lease {} is ended by {} though it still drains ({}): {}", lease.id, caller.name(),
@@ -79,9 +79,10 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   lease.wish = journal_.find(id)->wish;  // asking again with the first wish is no new claim
   const auto until = std::min(loop_.now() + ttl, lease.granted + kLongestDetached);
   if (lease.until && std::chrono::abs(*lease.until - until) < kLeastRenewal) {
-    return answer_when_kept(id, answer);  // it says nothing new, and costs nothing
+    return answer_when_kept(id, answer);  // it changes nothing, and does not count
   }
-  // One that would end soon is always renewed: nobody loses a lease by renewing others.
+  // A renewal of a lease that would end soon is always taken: nobody loses a lease by renewing
+  // others.
   const bool soon = lease.until && *lease.until - loop_.now() < ttl / 2;
   if (auto slow = soon ? Result<void>() : check_rate(caller, renewals_of_, "renewals"); !slow) {
     return refuse(slow.error(), answer);
@@ -150,7 +151,7 @@ void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& n
   });
 }
 
-// One look at a time for all of them: a flood of them delays nobody's drain.
+// One look at a time serves all adoptions, so that a flood of them delays nobody's drain.
 void Leases::look_for_adopters() {
   if (adopters_.empty() || std::exchange(looking_for_adopters_, true)) return;
   observer_.look(suspects(false), gpus_.ids(), true,
@@ -161,7 +162,8 @@ void Leases::look_for_adopters() {
                  }));
 }
 
-// Whoever waits has a better right to a GPU than who has begun to use it since without a lease.
+// A waiting claim has a better right to a GPU than a process that began to use it later without a
+// lease.
 std::optional<Error> Leases::bar_to_adopting(const Adopter& adopter, const GpuSet& used) const {
   for (const DeviceId& gpu : gpus_.names(used)) {
     if (gpus_.fit(gpu) && gpus_.cordons().count(gpu) == 0) continue;
@@ -226,7 +228,7 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
-  // It is its process's, whoever hears of it.
+  // The lease belongs to its process, even if no client hears of the grant.
   journal_.after([this, id = lease.id](const Result<void>&) { unheard_.erase(id); });
   look_outside(sight);
   answer_when_kept(lease.id, answer);
@@ -265,8 +267,8 @@ void Leases::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus, c
   journal_.after(done);
 }
 
-// The caller's own lease, as it is decided; or an administrator's business. Nobody's while nothing
-// can be changed.
+// Returns the lease as it is decided, for its owner or an administrator; an error while no change
+// is possible.
 Result<Lease> Leases::own(const Caller& caller, const std::string& id,
                           std::optional<Fence> fence) const {
   if (auto why = closed_to_changes()) return *std::move(why);

@@ -1,4 +1,4 @@
-// Which GPUs are handed out, and who uses one outside any lease.
+// Which GPUs are handed out, and which processes use one outside any lease.
 #include "lease/leases.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ TEST(Leases, AGpuThatComesLaterIsLookedAtFirst) {
   world.ground.running.at(66).gpus = {"GPU-1"};
   Wish both;
   both.gpus = 2;
-  both.binding = Binding::detached;  // which is decided at once
+  both.binding = Binding::detached;  // a detached claim is decided at once
   both.ttl = seconds(60);
   PoolGpu later = world.fleet[0];
   later.info.id = later.info.uuid = "GPU-1";

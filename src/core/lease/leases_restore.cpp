@@ -1,4 +1,4 @@
-// Leases made from what was kept: at the start, and whenever it is not known what the disk holds.
+// Makes leases from what was kept: at the start, and whenever it is not known what the disk holds.
 #include <algorithm>
 #include <utility>
 
@@ -110,12 +110,12 @@ void Leases::restore_in_core(const Lease& lease) {
   core_.restore(claim);
 }
 
-// Whether a process that is bound to a lease is still the one that it was.
+// Checks whether a process that is bound to a lease is still the same one.
 void Leases::rebind(const std::string& id, const Process& process) {
   ++to_rebind_;
   holders_.identify(process.pid, [this, id, process, life = life_](const Result<Identity>& found) {
     if (life != life_) return;
-    if (!found && found.error().code != Errc::not_found) {  // which says nothing of the process
+    if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
       rebind_later_.emplace_back(id, process);
       if (rebind_later_.size() == 1) {
         restore_timer_ = loop_.call_after(kAskAgain, [this] { rebind_again(); });
@@ -139,7 +139,7 @@ void Leases::rebind_again() {
   }
 }
 
-// Nothing is granted before it is known who uses the GPUs.
+// Nothing is granted before the users of the GPUs are known.
 void Leases::look_at_restored() {
   if (std::exchange(restored_looking_, true)) return;
   observer_.look(suspects(false), gpus_.ids(), true,
@@ -187,7 +187,7 @@ std::optional<Error> Leases::closed() const {
                                         "looked at; try again in a moment"};
 }
 
-// What is kept may change before it is known who is still there.
+// Kept leases may change before it is known which of their processes still live.
 std::optional<Error> Leases::closed_to_changes() const {
   return standing_ == Standing::adopting ? std::nullopt : closed();
 }

@@ -1,4 +1,4 @@
-// What the disk and the next daemon make of leases.
+// Leases after an error of the disk and after a restart.
 #include <gtest/gtest.h>
 
 #include "lease/leases.h"

@@ -115,7 +115,7 @@ TEST(Leases, AGpuIsNobodysBeforeTheProcessesOnItAreSeenGone) {
   world.loop.advance(hours(1));
   EXPECT_EQ(world.state("a"), State::draining);
   EXPECT_NE(world.leases->find("a")->why.find("12"), std::string::npos);
-  // Somebody has to be there for the one who waits.
+  // Keeps the waiting claim from being cancelled.
   const auto there = world.leases->attend("b", Attendance::poll);
   EXPECT_FALSE(world.leases->notes().empty());
   world.ground.stop(12);
@@ -208,7 +208,7 @@ TEST(Leases, OfTheLastPlacesToWaitNobodyHasMoreThanAFewAndSomeAreRoots) {
   policy.most_waiting = 40;
   World world(1, policy);
   std::uint32_t number = 0;
-  // How many claims of a user are taken, one after the other.
+  // Returns how many claims of a user are taken, one after the other.
   const auto taken = [&](std::uint32_t uid, bool admin = false) {
     world.ground.start(uid, uid);
     Caller caller = world.ground.caller(uid);

@@ -1,4 +1,4 @@
-// What happens to leases by itself: time passes, GPUs and processes come and go.
+// Changes of leases without a request: time passes, GPUs and processes come and go.
 #include <algorithm>
 #include <utility>
 
@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kStill = "; still: ";
 
-// An administrator's, beside which it says what is left.
+// Returns an administrator's reason, without the text of what is left that follows it.
 std::string reason_of(const Lease& lease) {
   return lease.ending == Ending::forced ? lease.why.substr(0, lease.why.find(kStill)) : "";
 }
 
-// Looks become rarer while nothing goes.
+// Looks become rarer the longer a drain lasts.
 Duration until_next_look(Duration draining) {
   return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
 }
@@ -30,7 +30,7 @@ void Leases::wake_by(TimePoint when) {
   tick_timer_ = loop_.call_at(when, [this] { tick(); });
 }
 
-// Nobody is woken while there is no lease.
+// The timer stops while there is no lease.
 void Leases::tick() {
   tick_at_.reset();
   if (standing_ == Standing::open) {
@@ -62,7 +62,7 @@ void Leases::tick_lease(const Lease& lease) {
   if (lease.until && now >= *lease.until) {
     return let_go(lease, Ending::expired, "its time was over");
   }
-  if (lease.overdue && policy_.end_overdue) {  // switched on after that was found
+  if (lease.overdue && policy_.end_overdue) {  // the setting was switched on after that
     return let_go(lease, Ending::expired, "its longest time is over");
   }
   if (unheard_.count(lease.id) > 0 && now - lease.granted >= kReconnect) {
@@ -84,7 +84,7 @@ void Leases::on_gpus(const std::vector<PoolGpu>& all) {
   look_at_new();
 }
 
-// A GPU that was not there when the others were looked at.
+// Looks at GPUs that were not there when the others were looked at.
 void Leases::look_at_new() {
   auto gpus = gpus_.not_looked_at();
   if (standing_ != Standing::open || gpus.empty() || std::exchange(looking_at_new_, true)) return;
@@ -96,7 +96,7 @@ void Leases::look_at_new() {
                  }));
 }
 
-// A reading of the last second may still count what a lease had, which a drain has seen gone.
+// A reading of the last second may still count memory of a lease that has drained since.
 std::vector<PoolGpu> Leases::but_for_the_just_freed(std::vector<PoolGpu> all) const {
   for (PoolGpu& gpu : all) {
     const auto freed = freed_at_.find(gpu.info.id);
@@ -107,7 +107,7 @@ std::vector<PoolGpu> Leases::but_for_the_just_freed(std::vector<PoolGpu> all) co
   return all;
 }
 
-// Who waits may be able to use other GPUs than when he asked.
+// Waiting claims may be able to use other GPUs than when they came.
 void Leases::reach_anew() {
   std::vector<std::string> fleet;
   for (const auto& [id, slot] : gpus_.slots()) {
@@ -167,7 +167,7 @@ void Leases::look_outside(const Sight& sight) {
   for (const auto& [gpu, list] : sight.on_gpus) {
     const auto freed = freed_at_.find(gpu);
     const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
-    // One that works and never has a list is handed out all the same.
+    // A GPU that works and never has a list is handed out all the same.
     if (list || (sight.lists_any() && gpus_.fit(gpu))) gpus_.looked_at(gpu);
     if (list && !stale) look_outside_at(gpu, *list, sight);
     refresh(gpu);
@@ -220,7 +220,7 @@ void Leases::drain() {
 
 void Leases::on_drain_seen(const Sight& sight) {
   drain_looking_ = false;
-  look_outside(sight);  // whoever gets a GPU next gets none that is used otherwise
+  look_outside(sight);  // so that no GPU is granted next that is used otherwise
   for (const auto& [id, alive] : sight.alive) drain_one(id, sight);
   drain_timer_ =
       loop_.call_after(until_next_look(loop_.now() - drained_since_), [this] { drain(); });

@@ -1,4 +1,5 @@
-// What processes do, as far as leases ask: who is there, who uses which GPU, and for which lease.
+// The questions of leases about processes: which are there, which GPU each uses, and for which
+// lease.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace gpuyard::lease {
 
-// Who a process is. `fd` becomes readable when it is gone, and never names another.
+// A process. `fd` becomes readable when it is gone, and never names another one.
 struct Identity {
   Process process;
   std::uint32_t uid = 0;     // the effective one
@@ -33,8 +34,8 @@ struct Suspect {
   std::string lease;
   std::uint32_t uid = 0;
   std::vector<DeviceId> gpus = {};
-  std::vector<Process> processes = {};  // that are known to be its own; what they started is, too
-  // Whatever its user runs on its GPUs is its own.
+  std::vector<Process> processes = {};  // known to be its own; their descendants are, too
+  // Every process of its user on its GPUs counts as its own.
   bool whole_user = false;
 };
 
@@ -43,13 +44,13 @@ struct Seen {
   enum class Verdict : std::uint8_t {
     member,    // of the lease that has the GPU
     outsider,  // of no lease that has the GPU: known, and named
-    unknown,   // nobody can see whose it is: another PID namespace
+    unknown,   // its owner cannot be seen: another PID namespace
   };
   BOOST_DESCRIBE_NESTED_ENUM(Verdict, member, outsider, unknown)
   std::uint32_t pid = 0;
   Verdict verdict = Verdict::unknown;
-  std::optional<TimePoint> started = {};  // with the pid it names one process
-  std::string lease = {};                 // of a member
+  std::optional<TimePoint> started = {};  // with the pid this names one process
+  std::string lease = {};                 // if it is a member
   std::uint32_t uid = 0;                  // unless it is unknown
   std::string command = {};
   std::optional<std::int64_t> memory_bytes = {};
@@ -58,30 +59,30 @@ struct Seen {
 };
 
 struct Sight {
-  TimePoint taken;  // before anything in it was asked
-  // Of compute processes; nothing of a GPU: its list cannot be had now, which is not "none".
+  TimePoint taken;  // before the first question was asked
+  // Compute processes by GPU. Empty: the GPU's list cannot be had now, which does not mean "none".
   std::map<DeviceId, std::optional<std::vector<Seen>>> on_gpus = {};
-  // Every process of a suspect that lives, on a GPU or not.
+  // Every living process of each suspect, on a GPU or not.
   std::map<std::string, std::vector<Process>> alive = {};
-  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // but for what is drawn
+  std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // drawing excluded
 
-  // Else it is blind.
+  // Whether any list could be had.
   bool lists_any() const {
     return std::ranges::any_of(on_gpus, [](const auto& one) { return one.second.has_value(); });
   }
 };
 
-// Lives on the io thread, and does its work elsewhere. A callback comes in any case, and never
-// inside the call it was given to.
+// Lives on the io thread, and does its work elsewhere. Every callback is called, and never inside
+// the call it was given to.
 class Observer {
  public:
   virtual ~Observer() = default;
   // Errc::not_found: there is no such process.
   virtual void identify(std::uint32_t pid, std::function<void(Result<Identity>)> found) = 0;
-  // `fresh`: asks the driver now; else goes by its newest lists.
+  // `fresh`: asks the driver now; if false, uses its newest lists.
   virtual void look(std::vector<Suspect>, std::vector<DeviceId> gpus, bool fresh,
                     std::function<void(Sight)> seen) = 0;
-  // To every one of them that still is the process it was; `only_of`: and is this user's.
+  // Sends the signal to each process that is still the same; with `only_of`, only to that user's.
   virtual void signal(std::vector<Process>, int number, std::optional<std::uint32_t> only_of) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Who is next: order, and who may pass whom.
+// The order of claims, and which may pass which.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@ namespace gpuyard::lease {
 
 struct Core::Head {
   Claim* claim;
-  GpuSet reach;                       // free GPUs that it could use, and waits for more of
+  GpuSet reach;                       // free GPUs that it could use while it waits for more
   std::optional<TimePoint> reserved;  // when it could begin, if all keep to what they said
 };
 
@@ -21,9 +21,9 @@ struct Core::Round {
   TimePoint now;
   GpuSet open;  // free, and may be handed out
   GpuSet in_service;
-  GpuSet kept;  // for heads that nobody may pass
+  GpuSet kept;  // kept for heads that no claim may pass
   std::vector<Head> heads;
-  GpuSet beyond;  // what those could use now who come after kMostHeads others: nobody else has it
+  GpuSet beyond;  // what classes beyond kMostHeads could use: no later claim gets it
 };
 
 std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
@@ -39,8 +39,8 @@ std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
   return grant_new(terms, place(gpus_, left, terms.count), now);
 }
 
-// Looks anew after each grant, which may change what others keep back: who reaches his quota keeps
-// nothing, and who passes somebody may tell when that one begins.
+// Each grant may change what others keep back, so the queue is looked at anew: an owner at the
+// quota keeps nothing, and a claim that passes another may make known when that one begins.
 void Core::schedule(TimePoint now, Effects& effects) {
   if (!open_) return;
   unsettled_ = false;
@@ -48,7 +48,7 @@ void Core::schedule(TimePoint now, Effects& effects) {
   }
 }
 
-// The first in the queue who may have GPUs now gets them, if there is one.
+// Grants GPUs to the first claim in the queue that may have some. Returns whether there was one.
 bool Core::serve_next(TimePoint now, Effects& effects) {
   Round round{now, open_gpus(), in_service(), {}, {}, {}};
   for (auto here = waiting_.begin(); here != waiting_.end(); ++here) {
@@ -67,7 +67,7 @@ bool Core::serve_next(TimePoint now, Effects& effects) {
   return false;
 }
 
-// Whoever waits with one of these GPUs, and is passed by (c), counts it.
+// Counts the pass for each head that waits with one of these GPUs, and is passed by (c).
 void Core::note_passes(const GpuSet& gpus, const Round& round, Effects& effects) {
   for (const Head& head : round.heads) {
     if (head.reserved || (head.reach & gpus).none()) continue;
@@ -79,7 +79,8 @@ void Core::note_passes(const GpuSet& gpus, const Round& round, Effects& effects)
   }
 }
 
-// What it gets; nothing if it has to wait. What nobody waits with comes first.
+// Returns the GPUs that the claim gets now; none if it has to wait. Prefers GPUs that no head waits
+// with.
 GpuSet Core::choose(const Claim& claim, const Round& round) const {
   const GpuSet reach = usable(claim.terms, round.open) & ~round.beyond;
   if (reach.count() < claim.terms.count) return {};
@@ -93,13 +94,13 @@ GpuSet Core::choose(const Claim& claim, const Round& round) const {
   return from.count() < claim.terms.count ? GpuSet{} : place(gpus_, from, claim.terms.count);
 }
 
-// Whether it would have its GPUs if everybody let go.
+// Whether the claim would have its GPUs if everything were released.
 bool Core::may_begin(const Terms& terms, const GpuSet& open, const GpuSet& in_service) const {
   return !over_quota(terms) && attainable(terms, open, in_service).count() >= terms.count;
 }
 
-// It keeps back what it could use, if it is the first of its class and could begin at all, and its
-// owner does not keep back enough already.
+// The claim keeps back what it could use, if it is the first of its class, could begin at all, and
+// its owner does not keep back enough already.
 void Core::wait(Claim& claim, Round& round) const {
   const Terms& terms = claim.terms;
   std::size_t of_owner = 0;
@@ -128,7 +129,7 @@ bool Core::may_pass(const Claim& claim, const Head& head, TimePoint now) const {
          trusted(claim.terms.owner, now);
 }
 
-// Whether nobody at all may pass it.
+// Whether no claim at all may pass this one.
 bool Core::shut(const Head& head) const {
   if (fairness_.strict) return true;
   return !head.reserved && (head.claim->terms.count == 1 || head.claim->passed >= kPasses);
@@ -139,7 +140,7 @@ bool Core::trusted(std::uint32_t owner, TimePoint now) const {
   return found == mistrusted_.end() || found->second <= now;
 }
 
-// When it could begin, if all who said how long they hold keep to it.
+// Returns when the claim could begin, if all holders who said how long they hold keep to it.
 std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usable_now) const {
   const std::size_t missing = head.terms.count - usable_now.count();
   std::vector<TimePoint> ends;
@@ -155,7 +156,7 @@ std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usab
   return ends[missing - 1];
 }
 
-// What waiting claims may expect: why they wait, in which place, until when.
+// The outlooks of waiting claims: why they wait, in which place, until when.
 namespace {
 
 constexpr TimePoint kNever = TimePoint::max();
@@ -166,14 +167,15 @@ struct Core::Forecast {
   GpuSet open;
   GpuSet in_service;
   std::vector<TimePoint> free_at;  // when each GPU is free next
-  // Claims that were looked at, by what they could use.
+  // The number of earlier claims for each set of GPUs that they could use.
   std::vector<std::pair<GpuSet, std::size_t>> before = {};
   std::vector<Slot> soonest = {};
 
   std::size_t position(const GpuSet& eligible);
 };
 
-// Counts those who came before and want some of the same, and this one for those who come after.
+// Returns the place of a claim among those that want some of the same GPUs, and counts it for later
+// ones.
 std::size_t Core::Forecast::position(const GpuSet& eligible) {
   std::size_t place = 1;
   bool counted = false;
@@ -203,7 +205,7 @@ Hindrance Core::hindrance(const Claim& claim, const Forecast& forecast) const {
   return (open | squatted).count() >= terms.count ? Hindrance::squatted : Hindrance::busy;
 }
 
-// If all go as they say.
+// Returns when each GPU is free, if all holders keep to what they said.
 std::vector<TimePoint> Core::free_times(TimePoint now) const {
   std::vector<TimePoint> free_at(gpus_.size(), kNever);
   each_slot(open_gpus(), [&](Slot slot) { free_at[slot] = now; });
@@ -217,8 +219,8 @@ std::vector<TimePoint> Core::free_times(TimePoint now) const {
   return free_at;
 }
 
-// Nobody passes anybody here. A claim takes the GPUs that are free soonest, until it ends; one that
-// could not begin whoever let go takes none.
+// Assumes that no claim passes another. The claim takes the GPUs that are free soonest, until it
+// ends; one that could not begin with everything released takes none.
 std::optional<TimePoint> Core::begin_of(const Claim& claim, Forecast& forecast) const {
   const Terms& terms = claim.terms;
   const GpuSet within = attainable(terms, forecast.open, forecast.in_service);
@@ -250,7 +252,7 @@ std::vector<Outlook> Core::outlooks(TimePoint now, std::size_t most) const {
   return all;
 }
 
-// Which of the free GPUs: so that what is linked stays together, for this claim and for the next.
+// Chooses among the free GPUs so that linked ones stay together, for this claim and for the next.
 // Nothing here allocates.
 namespace {
 
@@ -278,8 +280,8 @@ Slot coolest(const Gpus& gpus, const GpuSet& set) {
   return best;
 }
 
-// GPUs that belong together, one part after the other. Those of which nothing is known are alone,
-// beside others of which something is, and all in one part if it is known of none.
+// Visits groups of near GPUs, one after the other. A GPU whose group is not known is alone, if the
+// group of another is known. If none is known, all GPUs are one group.
 template <class Visit>
 void each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) {
   bool any_known = false;
@@ -298,7 +300,8 @@ void each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) 
   }
 }
 
-// The smallest that is enough leaves larger ones whole; if none is, the largest is the best.
+// Returns the smallest group that is enough, to leave larger ones whole; if none is enough, the
+// largest.
 GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Nearness nearness) {
   const auto rank = [&](const GpuSet& part) {
     const auto size = static_cast<std::int64_t>(part.count());

@@ -1,4 +1,4 @@
-// What those who wait are told: their place, why, and when.
+// The outlooks of waiting claims: place, reason and time.
 #include <algorithm>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A world for leases: time that a test moves, a disk that may fail, and processes that come and go.
+// A world for leases: a clock that the test moves, a disk that may fail, and processes that come
+// and go.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -16,7 +17,7 @@
 
 namespace gpuyard::lease {
 
-// Keeps what it is told, a turn of the loop later.
+// Keeps its entries, one turn of the loop later.
 class FakeDisk final : public LeaseArchive {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
@@ -51,7 +52,7 @@ class FakeDisk final : public LeaseArchive {
     });
     return true;
   }
-  // What was slow is done.
+  // Answers everything that waits.
   void finish() {
     slow = false;
     for (const auto& work : std::exchange(waiting, {})) work();
@@ -89,9 +90,9 @@ class FakeGround final : public Observer {
 
   struct Running {
     Identity identity;
-    std::string lease;        // what its environment says
-    std::set<DeviceId> gpus;  // that it uses
-    bool visible = true;      // else of another PID namespace
+    std::string lease;        // named by its environment
+    std::set<DeviceId> gpus;  // in use by it
+    bool visible = true;      // if not, in another PID namespace
   };
 
   Process start(std::uint32_t pid, std::uint32_t uid = 1000) {
@@ -163,10 +164,10 @@ class FakeGround final : public Observer {
   }
 
   std::map<std::uint32_t, Running> running;
-  std::size_t looks = 0;          // that were asked for
-  std::set<DeviceId> unreadable;  // GPUs that say nothing of their processes
+  std::size_t looks = 0;          // number of looks asked for
+  std::set<DeviceId> unreadable;  // GPUs whose list of processes cannot be read
   std::int64_t used_bytes = 0;
-  bool slow = false;  // nobody can be identified in time
+  bool slow = false;  // no process is identified in time
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:
@@ -198,7 +199,7 @@ class FakeGround final : public Observer {
   ManualLoop& loop_;
 };
 
-// A daemon's leases over both; a test may kill it and start another one over the same disk.
+// A daemon's leases over both. A test may kill it and start another over the same disk.
 class World {
  public:
   explicit World(unsigned gpus, Policy its_policy = {}) : policy(std::move(its_policy)) {
@@ -221,7 +222,7 @@ class World {
   }
   void kill() { leases.reset(); }
 
-  // Asks, and lets everything that follows at once happen.
+  // Claims, and runs everything that follows at once.
   Result<Lease> claim(std::uint32_t pid, const std::string& id, Wish wish = {}) {
     return heard(
         [&](const Leases::Answer& answer) { leases->claim(ground.caller(pid), id, wish, answer); });

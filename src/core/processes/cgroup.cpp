@@ -26,7 +26,8 @@ std::string_view without_suffix(std::string_view text, std::string_view suffix) 
   return text;
 }
 
-// systemd's own first: there every process has its place, whoever manages the other hierarchies.
+// Returns systemd's hierarchy first: every process has its place there, even if another program
+// manages the other hierarchies.
 std::vector<Line> lines_of(std::string_view text) {
   constexpr std::size_t kMostHierarchies = 64;
   std::vector<Line> first;
@@ -43,7 +44,7 @@ std::vector<Line> lines_of(std::string_view text) {
   return first;
 }
 
-// Goes down one path, group by group.
+// Walks down one path, group by group.
 class Descent {
  public:
   explicit Descent(bool of_systemd) : of_systemd_(of_systemd) {}
@@ -95,7 +96,7 @@ class Descent {
   Placement found_;
 };
 
-// What `more` knows and `known` does not.
+// Adds to `known` what only `more` has.
 void complete(Placement& known, Placement more) {
   if (!known.container) {
     known.container = std::move(more.container);
@@ -122,7 +123,7 @@ Placement placement_of(std::string_view text) {
 
 namespace {
 
-constexpr std::size_t kLongestName = 255;  // of a unit, and of a directory
+constexpr std::size_t kLongestName = 255;  // bytes of a unit's or a directory's name
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -143,7 +144,7 @@ std::optional<std::string_view> between(std::string_view text, std::string_view 
   return text;
 }
 
-// What a runtime puts before the id, with systemd as "docker-ID.scope", without as "crio-ID".
+// A runtime's prefix before the id: "docker-ID.scope" with systemd, "crio-ID" without.
 struct Prefix {
   std::string_view text;
   std::string_view runtime;
@@ -153,7 +154,7 @@ constexpr std::array kPrefixes = {
     Prefix{"nerdctl-", "containerd"},    Prefix{"crio-", "crio"},
     Prefix{"libpod-payload-", "podman"}, Prefix{"libpod-", "podman"}};
 
-// "libpod-conmon-ID" and its like are the container's keeper on the host: no id follows the prefix.
+// Names like "libpod-conmon-ID" are the container's monitor on the host: no id follows the prefix.
 std::optional<ContainerName> prefixed(std::string_view name) {
   name = without_suffix(name, ".scope");
   for (const Prefix& prefix : kPrefixes) {
@@ -164,7 +165,7 @@ std::optional<ContainerName> prefixed(std::string_view name) {
   return std::nullopt;
 }
 
-// "SLICE:cri-containerd:ID": a runtime that makes directories, told the name of a slice.
+// Reads "SLICE:cri-containerd:ID", from a runtime that makes directories but was given a slice.
 std::optional<ContainerName> with_colons(std::string_view name) {
   const std::size_t last = name.rfind(':');
   if (last == std::string_view::npos || !is_id(name.substr(last + 1))) return std::nullopt;
@@ -207,12 +208,12 @@ std::optional<ContainerName> of_nspawn(std::string_view name, std::string_view p
   if (parent != "machine.slice") return std::nullopt;
   auto machine = between(name, "systemd-nspawn@", ".service");
   if (!machine) machine = between(name, "machine-", ".scope");
-  // Virtual machines of libvirt stand beside them.
+  // Virtual machines of libvirt are in the same slice.
   if (!machine || machine->starts_with("qemu\\x2d")) return std::nullopt;
   return ContainerName{unescaped(*machine), "systemd-nspawn"};
 }
 
-// A UID, or for a static pod the hash of its file.
+// A pod has a UID, or the hash of its file if it is static.
 bool is_pod_uid(std::string_view text) {
   constexpr std::size_t kHash = 32;
   constexpr std::size_t kUuid = 36;
@@ -243,8 +244,9 @@ std::optional<ContainerName> container_of(std::string_view name, std::string_vie
   return of_nspawn(name, parent);
 }
 
-// With systemd "kubepods-burstable-podUID.slice", its dashes as "_"; without "kubepods/burstable/
-// podUID", or "kubepods/podUID" for a pod of the class Guaranteed. "..": out of our namespace.
+// With systemd "kubepods-burstable-podUID.slice", the UID's dashes as "_". Without it
+// "kubepods/burstable/podUID", or "kubepods/podUID" for a pod of the class Guaranteed. A parent
+// ".." is outside of our namespace.
 std::optional<std::string> pod_of(std::string_view name, std::string_view parent) {
   std::string uid;
   const std::size_t slice = name.find(".slice");

@@ -66,7 +66,7 @@ TEST(Cgroup, DockerOnCgroupsV1IsInEveryHierarchy) {
       placement_of("12:pids:/docker/" + kId + "\n11:devices:/docker/" + kId +
                    "\n1:name=systemd:/docker/" + kId + "\n0::/system.slice/containerd.service\n");
   expect_container(placement, kId, "docker");
-  EXPECT_EQ(placement.unit, "containerd.service");  // of the hybrid's unified hierarchy
+  EXPECT_EQ(placement.unit, "containerd.service");  // of the unified hierarchy in hybrid mode
 }
 
 TEST(Cgroup, ContainerdPodmanAndCrioHavePrefixesOfTheirOwn) {

@@ -17,8 +17,8 @@
 namespace gpuyard::processes {
 namespace {
 
-// Nothing that belongs to a lease is older than what it knows of; one that knows of nothing may
-// have any.
+// Returns the earliest start of any lease's process: no process of a lease is older than its known
+// ones. A lease without known processes may have processes of any age.
 TimePoint oldest_of(const std::vector<Lessee>& lessees) {
   TimePoint oldest = TimePoint::max();
   for (const Lessee& lessee : lessees) {
@@ -28,7 +28,7 @@ TimePoint oldest_of(const std::vector<Lessee>& lessees) {
   return oldest;
 }
 
-// What is not seen of those that leases know, though it is there.
+// Adds the known processes that exist, but are hidden from the table.
 void note_hidden(const std::vector<Lessee>& lessees, ProcessTable& table) {
   if (table.complete) return;
   for (const Lessee& lessee : lessees) {
@@ -40,7 +40,7 @@ void note_hidden(const std::vector<Lessee>& lessees, ProcessTable& table) {
   }
 }
 
-// Under which number this very process is known there.
+// Returns whether this process has the same number there.
 bool has_our_numbers(const std::string& proc_root) {
   std::array<char, 32> link{};
   const ssize_t length = ::readlink((proc_root + "/self").c_str(), link.data(), link.size());
@@ -79,7 +79,8 @@ Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::
   Evidence evidence;
   evidence.same_numbers = proc_root_ == own_root_ || has_our_numbers(proc_root_);
   const Result<void> visible = check_numbers(numbers, proc_root_);
-  // After who is there was listed: a parent that is younger than its child is none.
+  // The table is younger than the GPUs' lists, so that a row that took over a parent's number is
+  // younger than the child.
   if (!lessees.empty()) read_table(lessees, now, evidence);
   for (const auto& [pid, listed] : gpu_users) {
     evidence.gpu_users.emplace(

@@ -1,4 +1,4 @@
-// Reads what Membership judges. On a worker's thread: it blocks on /proc.
+// Reads the evidence that Membership judges. Runs on a worker's thread: it blocks on /proc.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace gpuyard::processes {
 
 class EvidenceReader {
  public:
-  // `proc_root`: the /proc with the driver's numbers. `own_root`: that of this PID namespace.
+  // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot));
 
-  // `gpu_users`: whom the driver lists, and when the newest list with each was made.
+  // `gpu_users`: the processes that the driver lists, and when the newest list with each was made.
   Evidence read(const std::vector<Lessee>&, const Owners::Listed& gpu_users, Numbers,
                 TimePoint now);
 

@@ -1,4 +1,4 @@
-// Whose processes are, told from files like those of /proc.
+// Membership of processes in leases, judged from files like those of /proc.
 #include "processes/evidence.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class Whose : public ::testing::Test {
                .uid = uid,
                .environment = std::move(environment)});
   }
-  // The places in `lessees` whose the process is; -1: it cannot be told.
+  // Returns the places in `lessees` of the leases that the process belongs to; -1: not known.
   std::vector<int> whose(std::uint32_t pid, Numbers numbers = Numbers::of_simulation) {
     const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
     const Membership membership(lessees_, evidence);
@@ -97,7 +97,7 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
   EXPECT_THAT(alive(), ElementsAre(10, 11));
 }
 
-// `su` that waits for a password has the environment of whoever started it.
+// A `su` that waits for a password has the environment of the user who started it.
 TEST_F(Whose, AProgramOfTwoUsersSaysNothingByItsEnvironment) {
   proc_.put({.pid = 10,
              .start_ticks = kAWhileAgo,
@@ -125,7 +125,7 @@ TEST_F(Whose, TheMemoryOfOneThatHangsInTheKernelIsNotAskedFor) {
   EXPECT_THAT(whose(10), IsEmpty());
 }
 
-// Also if it is one's own, with another program: the one before was read already.
+// The earlier program's environment was read already; the new program's has to be read too.
 TEST_F(Whose, ANewProgramHasANewEnvironment) {
   proc_.put({.pid = 10, .start_ticks = kAWhileAgo, .command = "runc"});
   EXPECT_THAT(alive(), IsEmpty());
@@ -252,7 +252,7 @@ namespace {
 
 constexpr std::uint32_t kRoot = 0;
 
-// su while it waits for a password, a program that gave its rights up for now, and one like all.
+// Process 7 is ordinary, 8 is like `su` waiting for a password, and 9 has given up root for now.
 TEST(Traces, OfWhomeverItMayBecomeAProcessIsNotAlone) {
   ProcTree proc;
   const std::string marked = "GPUYARD_LEASE=0123456789abcdef";

@@ -20,7 +20,7 @@ Error no_such(std::uint32_t pid) {
   return {Errc::not_found, fmt::format("there is no process {}", pid)};
 }
 
-// By their numbers: glibc 2.36 declares these calls without extern "C".
+// Called by number: glibc 2.36 declares these calls without extern "C".
 int pidfd_open(std::uint32_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
 }
@@ -29,7 +29,7 @@ bool pidfd_send_signal(const UniqueFd& handle, int number) {
   return ::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0) == 0;
 }
 
-// EINVAL is for a thread that is not its process's first, and for numbers that none can have.
+// EINVAL means a thread that is not its process's first, or a number that no process can have.
 Result<UniqueFd> open_handle(std::uint32_t pid) {
   UniqueFd handle(pidfd_open(pid));
   if (handle) return handle;
@@ -54,8 +54,8 @@ bool has_ended(const UniqueFd& handle) {
 
 }  // namespace
 
-// What is read between opening the handle and seeing that it still lives is of that process: its
-// number could not be given anew meanwhile.
+// Reads between opening the handle and seeing that the process still lives: its number could not be
+// given anew meanwhile.
 Result<IdentifiedProcess> identify(std::uint32_t pid) {
   auto handle = open_handle(pid);
   if (!handle) return handle.error();
@@ -87,7 +87,7 @@ Result<void> send_signal(const ProcessKey& process, int number,
   if (!stat) return stat.error();
   const auto start = start_of(*stat);
   if (!start) return start.error();
-  // The handle is of this one, or of one that is gone and gets nothing.
+  // With the same start, the handle is of this process, or of one that is gone and gets nothing.
   if (*start != process.started) return no_such(process.pid);
   if (only_of) {
     const auto status = read_status(*directory);
@@ -102,7 +102,7 @@ Result<void> send_signal(const ProcessKey& process, int number,
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
 }
 
-// The kernel gives the first one this inode number since there are such links (Linux 3.8).
+// The kernel gives the first namespace this inode number since Linux 3.8, which added the links.
 bool is_first_pid_namespace(std::string_view link) {
   return link == "pid:[4026531836]";
 }

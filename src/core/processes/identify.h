@@ -1,6 +1,6 @@
-// Who a process is now, with a handle that never names another; and signals to processes that are
-// still who they were. Blocks on /proc, though not for long: of a process only what the kernel
-// keeps outside of its memory is read.
+// Identifies a process, with a handle that never names another one, and sends signals only to the
+// process that was identified. Blocks on /proc, but not for long: it reads only what the kernel
+// keeps outside of a process's memory.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +19,25 @@ struct IdentifiedProcess {
   std::uint32_t uid = 0;  // the effective one
   std::uint32_t parent = 0;
   std::string command;
-  UniqueFd handle;  // readable when it is gone
+  UniqueFd handle;  // a descriptor that is readable once the process has ended
 };
 
-// By its number in this PID namespace. Errc::not_found: there is none, or it has ended;
+// Takes a number of this PID namespace. Errc::not_found: there is no such process, or it has ended;
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 Result<IdentifiedProcess> identify(std::uint32_t pid);
 
-// Errors as above; not_found also where the number is another's by now. `only_of`: Errc::denied
-// where it runs as anybody else, root for one.
+// Errors as above; not_found also if another process has the number by now. Errc::denied if the
+// process runs as another user than `only_of`, even as root.
 Result<void> send_signal(const ProcessKey&, int number,
                          std::optional<std::uint32_t> only_of = std::nullopt);
 
-// Whether a number that the driver gives names the same process here.
-
-// Drivers number processes as the host does, or as the namespace of whoever asks does, depending on
-// the driver. Both are the same outside of containers. Inside, the process here that has the number
-// may be another one: Errc::unsupported, unless somebody named the /proc to look in.
+// Checks that a number from the driver names the same process here. Drivers number processes as the
+// host does, or as the caller's namespace does, depending on the driver. Outside of containers both
+// are the same. Inside, another process may have the number here: Errc::unsupported, unless
+// `proc_root` is not the default.
 Result<void> check_pid_namespace(const std::string& proc_root);
 
-// Of what /proc/self/ns/pid links to.
+// Takes the target of the link /proc/self/ns/pid.
 bool is_first_pid_namespace(std::string_view link);
 
 }  // namespace gpuyard::processes

@@ -10,7 +10,7 @@
 namespace gpuyard::processes {
 namespace {
 
-// A process that does nothing until it is ended.
+// A child process that only waits until it is ended.
 class Child {
  public:
   Child() : pid_(::fork()) {

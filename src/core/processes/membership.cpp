@@ -32,8 +32,8 @@ void Membership::add_known(const ProcessKey& process, Lessees& all) const {
   if (known != known_.end()) join(all, known->second);
 }
 
-// Anybody may put any name into an environment: a stranger's word makes nobody a member but who is
-// on a GPU of the lease, where he would keep others away all the same.
+// Any user may put any lease into an environment. Another user's environment therefore counts only
+// for a process on a GPU of the lease, which keeps others away all the same.
 void Membership::add_marked(const Traces& traces, Where where, Lessees& all) const {
   for (std::size_t i = 0; i < lessees_.size() && !traces.marked.empty(); ++i) {
     const Lessee& lessee = lessees_[i];
@@ -51,7 +51,7 @@ const Membership::Lessees& Membership::of(std::uint32_t pid) const {
   return own == own_.end() ? none_ : own->second;
 }
 
-// One that is younger did not start the child: it got the number of who did.
+// A parent that is younger than the child did not start it: it was given the real parent's number.
 Membership::Lessees Membership::of_parent(std::uint32_t parent, const ProcessKey& child) const {
   const ProcessRow* const row = evidence_.table ? evidence_.table->find(parent) : nullptr;
   return row != nullptr && row->process.started > child.started ? none_ : of(parent);
@@ -70,7 +70,7 @@ void Membership::settle() {
   for (const ProcessRow& row : evidence_.table->rows) settle_chain(row);
 }
 
-// From the process up to the first that is settled already, and down again.
+// Goes from the process up to the first that is settled already, and down again.
 void Membership::settle_chain(const ProcessRow& lowest) {
   std::vector<const ProcessRow*> chain;
   for (const ProcessRow* one = &lowest;
@@ -132,9 +132,9 @@ std::optional<bool> Membership::has(std::size_t lessee, const Result<GpuUser>& u
 
 namespace {
 
-// A program gets its environment last of all, after the files that close on exec are closed
-// (fs/exec.c, begin_new_exec; fs/binfmt_elf.c, create_elf_tables): who waited for these may look,
-// or have died, before there is one.
+// A program gets its environment last, after the files that close on exec are closed (fs/exec.c,
+// begin_new_exec; fs/binfmt_elf.c, create_elf_tables). A process that waited for these files may
+// look, or have died, before there is an environment.
 bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
   for (;;) {
     const auto stat = read_stat(process);
@@ -150,8 +150,8 @@ TimePoint patience() {
   return BootClock::now() + kLongestLoading;
 }
 
-// Reading it waits for a lock of the process's memory, which one that hangs inside a driver may
-// hold for ever. Nothing of one that has no environment yet.
+// Does not read a process that hangs inside the kernel: it may hold the lock of its memory for
+// ever, and reading waits for that lock. Returns nothing if there is no environment yet.
 std::optional<std::string> read_mark(const UniqueFd& process, bool in_kernel, TimePoint until) {
   if (in_kernel) return "";
   auto environment = beginning_of(process, "environ", kMostEnvironmentBytes);
@@ -181,8 +181,8 @@ Error changed() {
 
 }  // namespace
 
-// One that ends meanwhile is no other one: the directory is its own. Where it is not, in a copy of
-// /proc, the second look at its start makes sure.
+// The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
+// does not hold, and the second look at the start makes sure.
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid) {
   const auto process = open_process(proc_root, pid);
   if (!process) return process.error();

@@ -1,17 +1,18 @@
-// Which leases a process belongs to. Pure: it judges what was read of /proc, and never guesses.
+// Judges which leases a process belongs to. Pure: uses only what was read of /proc, never guesses.
 //
-// A process is a lease's own if it is one that the lease knows; or one of these started it,
-// however many processes stand between; or its environment names the lease and it is the lease's
-// user's alone; or the first process of its container is the lease's own. Of a process that a
-// driver lists on a GPU of the lease it is enough that its environment names the lease, or that of
-// the first process of its container: in a container everybody may be root. Off the GPUs that is
-// not enough: a setuid program that waits for a password has the environment of whoever started it.
-// So the way to lease GPUs for a container is to give it the variable (docker run -e
-// GPUYARD_LEASE): what its label says stands in files of the container's runtime, which only root
-// may read and which each runtime keeps elsewhere.
+// A process belongs to a lease in four cases: the lease knows it; a process of the lease started
+// it, directly or through others; its environment names the lease, and it runs only as the lease's
+// user; or the first process of its container belongs to the lease. A process that the driver lists
+// on a GPU of the lease also belongs to it if its environment, or that of the first process of its
+// container, names the lease: in a container every user may be root. Off the GPUs that is not
+// enough, because a setuid program that waits for a password has the environment of the user who
+// started it. To lease GPUs for a container, the user gives it the variable (docker run -e
+// GPUYARD_LEASE). Its label cannot serve: only root may read the files of the container's runtime,
+// and each runtime keeps them elsewhere.
 //
-// A process whose parent ended is its reaper's child: what a lease's process left behind on purpose
-// is known by its environment, by `gpuyard run`, which is such a reaper, or because it was seen.
+// A process whose parent ended becomes its reaper's child. A process that a lease's process left
+// behind on purpose is recognised by its environment, by `gpuyard run`, which is such a reaper, or
+// because it was seen before.
 #pragma once
 
 #include <cstddef>
@@ -26,21 +27,19 @@
 
 namespace gpuyard::processes {
 
-// What shows which lease a process belongs to, beyond who started it: its environment, its user,
-// its container. Every call here blocks on /proc.
-
 // The variable that says for which lease a process runs.
 inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
-// So much of an environment is looked at.
+// How many bytes of an environment are read.
 inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
 
+// The signs of a process's lease, beside its parents: its environment, its user, its container.
 struct Traces {
   std::uint32_t uid = 0;  // the effective one
-  // Its real and saved ones are the same: else its environment may be that of whoever started it.
+  // The real and saved ones are the same. If not, its environment may be that of another user.
   bool one_user = true;
-  // What its environment was when it began to run its program; "" too where that is hidden, as it
-  // is from everybody but root and the process's own user, and of a program that is being loaded
-  // for longer than anybody waits.
+  // The lease that its environment named when it began to run its program. Also "" if the
+  // environment is hidden, as it is from all but root and the process's own user, and if its
+  // program takes too long to load.
   std::string marked = {};
   std::optional<std::string> container = {};
   bool leads_container = false;
@@ -48,7 +47,7 @@ struct Traces {
   friend bool operator==(const Traces&, const Traces&) = default;
 };
 
-// One that a driver lists.
+// A process that a driver lists.
 struct GpuUser {
   ProcessKey process;
   std::uint32_t parent = 0;
@@ -58,25 +57,25 @@ struct GpuUser {
   friend bool operator==(const GpuUser&, const GpuUser&) = default;
 };
 
-// Errc::not_found: no such process is visible; Errc::denied: it is hidden.
+// Blocks on /proc. Errc::not_found: no such process is visible; Errc::denied: it is hidden.
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid);
-// Of a row of a table.
+// Does the same for a row of a table.
 Result<Traces> read_traces(const std::string& proc_root, const ProcessRow&);
 
-// The lease that an environment names.
+// Returns the lease that an environment names; "" if it names none.
 std::string mark_in(std::string_view environment);
 
-// Which processes name a lease in their environment. Remembers who does not, so that asking often
-// costs little.
+// Finds the processes that name a lease in their environment. Remembers what was read, so that
+// asking often costs little. Blocks on /proc.
 class Marks {
  public:
-  // An environment is a new one when a process begins to run another program: which is seen by its
-  // command, or happens when it is young.
+  // How long after a process's start its environment is read anew. A process gets a new environment
+  // with a new program; after this time that is seen by its command.
   static constexpr Duration kYoung = std::chrono::seconds(10);
 
   explicit Marks(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
-  // By number, of those that started since then and live.
+  // Returns the leases by process number, for living processes that started since then.
   std::map<std::uint32_t, std::string> read(const ProcessTable&, TimePoint since, TimePoint now);
 
  private:
@@ -90,37 +89,37 @@ class Marks {
   std::map<std::uint32_t, Known> known_;
 };
 
-// A lease, as far as it matters here.
+// The part of a lease that membership needs.
 struct Lessee {
   std::string lease;
   std::uint32_t uid = 0;
   std::vector<ProcessKey> known = {};
-  bool whole_user = false;  // whatever its user runs on its GPUs is its own
+  bool whole_user = false;  // all that its user runs on its GPUs belongs to it
 };
 
-// What was read.
+// All that was read of /proc for one judgement.
 struct Evidence {
-  // Of this PID namespace, as are the processes that leases know.
+  // The processes of this PID namespace, which the known processes of leases are of too.
   Result<ProcessTable> table = Error{Errc::unavailable, "not read yet"};
-  // Of those in the table whose environment names a lease.
+  // The traces of processes in the table whose environment names a lease.
   std::map<std::uint32_t, Traces> traces = {};
-  // Processes that a driver lists, by its numbers; or why nothing can be known of one.
+  // The processes that a driver lists, by its numbers; an error if nothing can be known of one.
   std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
-  bool same_numbers = true;  // the driver's are those of this namespace
+  bool same_numbers = true;  // the driver's numbers are those of this namespace
 };
 
 class Membership {
  public:
-  // No chain of parents is longer.
+  // The longest chain of parents that is followed.
   static constexpr std::size_t kDeepest = 1024;
 
-  // These outlive it.
+  // The lessees and the evidence outlive it.
   Membership(const std::vector<Lessee>&, const Evidence&);
 
-  // Its own processes that live; and those it knows of which that cannot be told.
+  // Returns the lease's living processes, and its known ones of which nothing can be read.
   std::vector<ProcessKey> alive(std::size_t lessee) const;
 
-  // Of one on a GPU of the lease: whether it is the lease's own; nothing if that cannot be told.
+  // Returns whether a process on a GPU of the lease belongs to it; nothing if that is not known.
   std::optional<bool> has(std::size_t lessee, const Result<GpuUser>&) const;
 
  private:
@@ -140,8 +139,8 @@ class Membership {
   const Lessees none_;
   std::map<ProcessKey, Lessees> known_;
   std::map<std::uint32_t, Lessees> own_;                // of processes in the table, by number
-  std::map<std::string, Lessees> of_containers_;        // whose first process is somebody's
-  std::map<std::string, Lessees> named_by_containers_;  // by the environment of their first process
+  std::map<std::string, Lessees> of_containers_;        // of their first processes, by container
+  std::map<std::string, Lessees> named_by_containers_;  // and those that their environments name
 };
 
 }  // namespace gpuyard::processes

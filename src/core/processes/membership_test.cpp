@@ -1,4 +1,4 @@
-// Whose processes are, told from values alone. evidence_test.cpp has the same over /proc's files.
+// Membership of processes in leases, judged from values. evidence_test.cpp reads files of /proc.
 #include "processes/membership.h"
 #include "processes/proc_tree_for_tests.h"
 
@@ -145,7 +145,7 @@ TEST(Membership, AContainersFirstProcessSpeaksForAllInIt) {
   EXPECT_EQ(membership.has(0, user(30, 1, 6, {.uid = kBen})), false);
 }
 
-// As in a container that many work in, where one of them leases a GPU.
+// As in a container with many users, where one of them leases a GPU.
 TEST(Membership, AnyOtherProcessOfAContainerSpeaksForItself) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
   evidence.traces = {{10, Traces{.uid = kAnna, .marked = "a", .container = "c1"}}};

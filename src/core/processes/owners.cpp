@@ -50,8 +50,8 @@ void Owners::found(std::vector<Finding> findings) {
   }
 }
 
-// A process that has ended is still the one that the list speaks of, until a newer list comes. One
-// that started after the list was made never is.
+// A process that has ended is still the listed one, until a newer list comes. A process that
+// started after the list was made never is.
 void Owners::take(Entry& entry, Result<ProcessFacts> facts) {
   if (facts && facts->started > entry.listed) {
     facts = Error{Errc::conflict, "its process has ended, and the number is another's now"};
@@ -107,7 +107,7 @@ Owners::Listed listed_in(const Snapshot& snapshot) {
 
 struct OwnerWatch::Desk {
   ProcessReader reader;
-  UserNames names;  // touched on the worker's thread alone
+  UserNames names;  // used only on the worker's thread
 };
 
 OwnerWatch::OwnerWatch(Worker& worker, std::string proc_root, Listed when)

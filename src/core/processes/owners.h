@@ -1,11 +1,11 @@
-// Who the listed processes are, as far as it was found out. Pure state on the io thread: it is told
-// lists and findings, and says what to find out next.
+// The known facts of the processes that drivers list. Pure state on the io thread: it is told lists
+// and findings, and says what to find out next.
 //
-// The driver lists numbers. A worker looks up what is new in a list (user, command, container, pod,
-// Slurm job, unit) and glances at the rest, one file each. The key of a process is its number and
-// its start time. A process that started after the list was made is not the one listed. A number
-// that is not visible, or of another PID namespace, or of a recording, is unknown with a reason,
-// never a guess.
+// The driver lists numbers. A worker looks up new processes (user, command, container, pod, Slurm
+// job, unit) and glances at the rest, one file each. The key of a process is its number and its
+// start time. A process that started after the list was made is not the one listed. A number that
+// is not visible, or of another PID namespace, or of a recording, is unknown with a reason, never a
+// guess.
 #pragma once
 
 #include <cstdint>
@@ -22,32 +22,34 @@
 
 namespace gpuyard::processes {
 
-// What to find out of one process.
+// One process to look up.
 struct Question {
   std::uint32_t pid = 0;
-  std::optional<Glance> known;  // all of it, unless it still looks like this
+  std::optional<Glance> known;  // a process that still looks like this is not read again
 };
 
 struct Finding {
   std::uint32_t pid = 0;
-  std::optional<Result<ProcessFacts>> facts;  // empty: it looks as it is known
+  std::optional<Result<ProcessFacts>> facts;  // empty: the process looks as before
 };
 
 class Owners final : public ProcessBook {
  public:
-  // More are listed, but not looked up.
+  // How many processes are looked up. Further ones stay unknown.
   static constexpr std::size_t kMost = 4096;
-  // Its control group and its user may change without a sign: then everything is asked anew.
+  // How long facts are trusted before all are read anew: the control group and the user of a
+  // process may change without a sign.
   static constexpr Duration kTrustedFor = std::chrono::minutes(1);
 
-  // By number, when the newest list with it was made. What is in no list any more is forgotten.
+  // For each process number, when the newest list with it was made.
   using Listed = std::map<std::uint32_t, TimePoint>;
+  // Takes the newest lists, and forgets the processes that are in none.
   void listed(const Listed&);
 
   std::vector<Question> questions() const;
   void found(std::vector<Finding>);
 
-  // Users of known processes without a name yet, each once.
+  // Returns the users of known processes whose names are not known yet, each once.
   std::vector<std::uint32_t> nameless_users() const;
   void named(std::uint32_t uid, const Result<std::string>& name);
 
@@ -57,7 +59,7 @@ class Owners final : public ProcessBook {
  private:
   struct Entry {
     TimePoint listed;
-    TimePoint looked_at;  // which list the facts are of
+    TimePoint looked_at;  // time of the list that the facts are of
     Result<ProcessFacts> facts = Error{Errc::unavailable, "not looked up yet"};
   };
 
@@ -67,14 +69,12 @@ class Owners final : public ProcessBook {
   std::uint64_t revision_ = 0;
 };
 
-// Keeps the book of who uses the GPUs: from the process lists in snapshots, through a worker that
-// reads /proc.
-
-// Which processes the GPUs' lists name, and when the newest list was made that names each.
+// Returns the processes in the GPUs' lists, and when the newest list with each was made.
 Owners::Listed listed_in(const Snapshot&);
 
-// On the io thread. The worker may be slow or stuck: then the book says "not looked up yet" of what
-// is new, and keeps what it knew.
+// Keeps the book of the processes on the GPUs, from the process lists in snapshots, through a
+// worker that reads /proc. Lives on the io thread. If the worker is slow or stuck, the book says
+// "not looked up yet" of new processes, and keeps the facts it has.
 class OwnerWatch {
  public:
   enum class Listed { now, in_a_recording };
@@ -86,7 +86,7 @@ class OwnerWatch {
   const ProcessBook& book() const { return owners_; }
 
  private:
-  struct Desk;  // what the jobs stand on
+  struct Desk;  // the state that the worker's jobs use
 
   void ask_facts();
   void ask_names();
@@ -97,27 +97,25 @@ class OwnerWatch {
   Owners owners_;
   Owners::Listed listed_;
   bool simulated_ = false;
-  bool wanted_ = false;       // something is to be found out
-  bool facts_asked_ = false;  // and nothing was heard yet
+  bool wanted_ = false;       // there are questions for the worker
+  bool facts_asked_ = false;  // the worker has not answered yet
   bool names_asked_ = false;
 };
 
-// Finding things out about processes: the work itself, for a worker or for a program that may wait.
-
-// Whose process ids they are.
+// The origin of process numbers.
 enum class Numbers {
-  of_a_driver,     // a container may know the same processes by others
-  of_simulation,   // they are always ours
-  of_a_recording,  // they may be anybody's by now
+  of_a_driver,     // a container may have other numbers for the same processes
+  of_simulation,   // always of this PID namespace
+  of_a_recording,  // other processes may have them by now
 };
 
-// Why they name nobody there, if that is so.
+// Returns an error if the numbers name no processes in this /proc.
 Result<void> check_numbers(Numbers, const std::string& proc_root);
 
-// Blocks on /proc.
+// Answers the questions; for a worker. Blocks on /proc.
 std::vector<Finding> look_up(const ProcessReader&, const std::vector<Question>&, Numbers);
 
-// Everything of these processes at once, users' names too: for a program that may wait.
+// Reads everything of these processes at once, users' names too: for a program that may wait.
 std::unique_ptr<ProcessBook> look_up_all(const Owners::Listed&, Numbers);
 
 }  // namespace gpuyard::processes

@@ -123,7 +123,7 @@ TEST(Owners, ANameStaysWhenEverythingIsAskedAnew) {
   owners.named(1000, std::string("alice"));
   EXPECT_THAT(owners.nameless_users(), IsEmpty());
   auto again = facts(7, at(50));
-  again.started_at += std::chrono::milliseconds(3);  // the clock of people was set
+  again.started_at += std::chrono::milliseconds(3);  // the wall clock was set
   owners.found(of(again));
   EXPECT_EQ(*(*owners.find(7))->user, "alice");
   EXPECT_EQ((*owners.find(7))->started_at, WallTime{});

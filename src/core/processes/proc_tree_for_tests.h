@@ -1,4 +1,4 @@
-// A directory that looks like /proc to whoever reads processes there.
+// A directory with files like those of processes in /proc.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class ProcTree {
     std::uint32_t threads = 1;
     std::uint32_t real_uid = kAnna;
     std::uint32_t uid = kAnna;
-    std::optional<std::uint32_t> saved_uid = {};  // else as it is
+    std::optional<std::uint32_t> saved_uid = {};  // empty: the same as uid
     std::string cmdline = std::string("python3\0train.py\0", 17);
     std::string cgroup = "0::/user.slice/user-1000.slice/session-3.scope\n";
     std::string environment = "PATH=/bin";  // the last entry's end is added
-    std::string numbers = {};               // in each PID namespace; "": this alone
-    bool loading = false;                   // its program: there is no environment yet
+    std::string numbers = {};               // in each PID namespace; "": only in this one
+    bool loading = false;                   // the program is loading: no environment yet
   };
 
   void put(const Process& process) {
@@ -49,7 +49,7 @@ class ProcTree {
     root_.write(place + "/environ",
                 process.loading ? "" : process.environment + std::string(1, '\0'));
   }
-  // The environment is there, and then the kernel says so.
+  // Writes the environment, and then the stat file that says so, as the kernel does.
   void load(const Process& process) {
     write(at(process.pid) + "/environ", process.environment + std::string(1, '\0'));
     write(at(process.pid) + "/stat.new", stat_of(process));

@@ -22,8 +22,8 @@
 namespace gpuyard::processes {
 namespace {
 
-// Reading them waits for a lock of the process's memory: one that hangs inside a driver may hold it
-// for ever, and whoever reads them hangs with it.
+// Reading waits for a lock of the process's memory. A process that hangs inside a driver may hold
+// it for ever, and the reader would hang too.
 Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char state) {
   if (state == 'D') return Error{Errc::busy, "not asked: the process waits inside the kernel"};
   if (state == 'Z') return Error{Errc::not_found, "the process has ended and left nothing else"};
@@ -66,9 +66,9 @@ Result<Glance> ProcessReader::glance(std::uint32_t pid) const {
   return Glance{*start, valid_text(stat->command, kMostCommandBytes)};
 }
 
-// The open directory is one process's and nobody else's, even when the number is given anew; the
-// second look at stat makes sure that this also holds where it is not (in a copy of /proc), that
-// the process still was there at the end, and that it did not become another program meanwhile.
+// The open directory stays the same process's, even when the number is given anew. The second look
+// at stat makes sure of this in a copy of /proc too, and shows that the process was still there at
+// the end, and did not become another program meanwhile.
 Result<ProcessFacts> ProcessReader::read(std::uint32_t pid) const {
   const auto process = open_process(proc_root_, pid);
   if (!process) return process.error();
@@ -92,7 +92,7 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
   if (!cut && bytes.ends_with('\0')) {
     bytes.remove_suffix(1);
   } else if (bytes.empty()) {
-    return arguments;  // a thread of the kernel's
+    return arguments;  // a thread of the kernel
   }
   for (;;) {
     const std::size_t end = std::min(bytes.find('\0'), bytes.size());
@@ -107,7 +107,7 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
 namespace {
 
 constexpr std::size_t kMostStatBytes = 4096;
-constexpr std::size_t kMostStatusBytes = 4096;  // what is of use stands in its first lines
+constexpr std::size_t kMostStatusBytes = 4096;  // all useful lines come first
 constexpr std::size_t kMostCgroupBytes = std::size_t{64} * 1024;
 
 Error nobody() {
@@ -116,7 +116,7 @@ Error nobody() {
           "in this PID namespace"};
 }
 
-// errno after a failure in a process's directory.
+// Turns errno into an error, after a failure in a process's directory.
 Error cannot(std::string_view what) {
   switch (errno) {
     case ENOENT:
@@ -131,7 +131,7 @@ Error cannot(std::string_view what) {
   }
 }
 
-// What stands behind the label. No line before these is the process's own to write: the kernel
+// Returns the rest of the line behind the label. A process cannot forge an earlier line: the kernel
 // escapes line ends in its name.
 std::string_view line_of(std::string_view status, std::string_view label) {
   const std::size_t at = status.find(label);
@@ -195,7 +195,7 @@ Result<std::string> read_cgroup(const UniqueFd& process) {
   return beginning_of(process, "cgroup", kMostCgroupBytes);
 }
 
-// The real one, the effective, the saved, and that of the file system.
+// The line has the real user, the effective, the saved, and that of the file system.
 std::optional<Owner> owner_in(std::string_view status) {
   std::string_view line = line_of(status, "\nUid:\t");
   Owner owner;
@@ -208,7 +208,7 @@ std::optional<Owner> owner_in(std::string_view status) {
   return owner;
 }
 
-// Its number in each namespace it is in, from that of the reader inwards.
+// The line has the process's number in each of its namespaces, from the reader's inwards.
 bool leads_pid_namespace(std::string_view status) {
   return line_of(status, "\nNSpid:\t").ends_with("\t1");
 }
@@ -217,8 +217,7 @@ namespace {
 
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// The first thread of a process may have ended while others run, also inside a driver that lets
-// nobody go.
+// The first thread of a process may have ended while others still run, or hang inside a driver.
 bool has_ended(const ProcessStat& stat) {
   return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1);
 }
@@ -266,13 +265,13 @@ Result<ProcessTable> read_process_table(const std::string& proc_root) {
     add(table, pid, root);
   }
   std::ranges::sort(table.rows, {}, &ProcessRow::process);
-  // There always is a first one: who does not see it does not see everybody (hidepid).
+  // There is always a process 1: if it is hidden, others are hidden too (hidepid).
   if (table.find(1) == nullptr) table.complete = false;
   return table;
 }
 
 bool process_exists(std::uint32_t pid) {
-  if (pid == 0 || pid > INT32_MAX) return false;  // to kill() these are many
+  if (pid == 0 || pid > INT32_MAX) return false;  // kill() takes these for groups of processes
   return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 

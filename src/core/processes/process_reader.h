@@ -1,6 +1,5 @@
-// What /proc says of one process. Every call reads files there and may block, as /proc may when a
-// process waits inside the kernel: it is for a worker's thread, or a program that does nothing
-// else.
+// Reads what /proc says of processes. Every call may block, as /proc does when a process waits
+// inside the kernel: it is for a worker's thread, or a program that does nothing else.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +22,11 @@ namespace gpuyard::processes {
 
 inline constexpr std::string_view kProcRoot = "/proc";
 
-// A process may have megabytes of arguments; these are told, and the last one told ends with "…".
+// How many bytes of a process's arguments are told; the last one told then ends with "…". A process
+// may have megabytes of them.
 inline constexpr std::size_t kMostArgumentBytes = 4096;
 
-// What can be seen of a process at the least cost: one file.
+// The facts of a process that cost least to read: one file.
 struct Glance {
   TimePoint started;
   std::string command;
@@ -37,15 +37,15 @@ struct Glance {
 // Every text becomes valid UTF-8. Any thread may call any member.
 class ProcessReader {
  public:
-  // `proc_root`: where the /proc is mounted whose process ids the driver uses.
+  // `proc_root`: the mount of the /proc with the driver's process numbers.
   explicit ProcessReader(std::string proc_root = std::string(kProcRoot))
       : proc_root_(std::move(proc_root)) {}
 
   // Errc::not_found: no such process is visible there; Errc::denied: it is hidden.
   Result<Glance> glance(std::uint32_t pid) const;
 
-  // All but the user's name. The facts are of one process, whatever becomes of its number while
-  // they are read. Errors as above.
+  // Reads all facts but the user's name. They are of one process, even if its number is given anew
+  // meanwhile. Errors as above.
   Result<ProcessFacts> read(std::uint32_t pid) const;
 
   const std::string& proc_root() const { return proc_root_; }
@@ -54,19 +54,19 @@ class ProcessReader {
   std::string proc_root_;
 };
 
-// The arguments in what /proc/<pid>/cmdline begins with; `cut` if it went on.
+// Splits the beginning of /proc/<pid>/cmdline into arguments; `cut`: the file went on.
 std::vector<std::string> arguments_of(std::string_view bytes, bool cut);
 
-// The files of a process's directory in /proc, as far as more than one reader looks at them. Every
-// call may block, and is for a worker's thread. errno's meaning there: Errc::not_found, the process
-// is gone; Errc::denied, it is hidden from this user.
+// The files of a process's directory in /proc that several readers use. Every call may block, and
+// is for a worker's thread. Errc::not_found: the process is gone; Errc::denied: it is hidden from
+// this user.
 
 inline constexpr std::size_t kMostCommandBytes = 64;  // the kernel's own threads have more than 15
 
-// The directory, which is one process's and nobody else's, even when the number is given anew.
+// Opens the directory, which stays the same process's, even when the number is given anew.
 Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid);
 
-// What the file, named from `directory` on, begins with: at most `most` bytes.
+// Reads at most the first `most` bytes of a file, whose name is relative to `directory`.
 Result<std::string> beginning_of(const UniqueFd& directory, const char* name, std::size_t most);
 
 // `name`: "stat" in the process's directory, "7/stat" in /proc.
@@ -83,12 +83,12 @@ struct Owner {
 
 // These take the text of a status file.
 std::optional<Owner> owner_in(std::string_view status);
-// Whether it is the first process of a PID namespace below this one, as a container's first is.
+// Returns whether it is the first process of a PID namespace below this one, as a container's first
+// process is.
 bool leads_pid_namespace(std::string_view status);
 
-// Bytes that a stranger chose, as text that may be stored, shown and sent.
-
-// At most `most` bytes of `bytes`; what is not UTF-8 becomes U+FFFD (which may make it longer).
+// Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;
+// bytes that are not UTF-8 become U+FFFD, which may make the text longer.
 inline std::string valid_text(std::string_view bytes, std::size_t most) {
   const bool cut = bytes.size() > most;
   bytes = bytes.substr(0, most);
@@ -104,9 +104,7 @@ inline std::string valid_text(std::string_view bytes, std::size_t most) {
   return text;
 }
 
-// All processes at once: who there is, and who started whom. One file of each is read.
-
-// One process for ever, within a boot.
+// Names one process uniquely within a boot.
 struct ProcessKey {
   std::uint32_t pid = 0;
   TimePoint started;
@@ -117,31 +115,32 @@ struct ProcessKey {
 struct ProcessRow {
   ProcessKey process;
   std::uint32_t parent = 0;  // 0: none in this PID namespace
-  bool ended = false;        // nothing of it runs, only nobody asked yet how it ended
-  bool in_kernel = false;    // and cannot be asked for what is in its memory
-  std::string command = {};  // at most 15 bytes, but for the kernel's own
+  bool ended = false;        // a zombie: its parent has not waited for it yet
+  bool in_kernel = false;    // waits inside the kernel, and its memory cannot be read
+  std::string command = {};  // at most 15 bytes, except for the kernel's own threads
 
   friend bool operator==(const ProcessRow&, const ProcessRow&) = default;
 };
 
+// All processes and their parents. One file of each is read.
 struct ProcessTable {
-  // More are not listed.
+  // How many processes are listed. Further ones are left out.
   static constexpr std::size_t kMost = 65'536;
 
   std::vector<ProcessRow> rows;  // by number
-  // There is a process, but nothing is to be seen of it.
+  // Processes that exist, but cannot be read.
   std::set<std::uint32_t> unreadable = {};
-  bool complete = true;  // else there may be others, of which not even the number is seen
+  bool complete = true;  // false: there may be processes whose numbers are hidden too
 
   const ProcessRow* find(std::uint32_t pid) const;
 };
 
-// Blocks on /proc. The processes are not all of one moment: one that starts meanwhile may be
+// Blocks on /proc. The processes are not all of one moment: a process that starts meanwhile may be
 // missing.
 Result<ProcessTable> read_process_table(const std::string& proc_root);
 
-// Whether the kernel knows a process of this number of ours, as it tells also those who may see
-// nothing of it.
+// Returns whether this PID namespace has a process of this number. The kernel tells that even of
+// hidden processes.
 bool process_exists(std::uint32_t pid);
 
 }  // namespace gpuyard::processes

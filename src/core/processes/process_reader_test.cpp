@@ -75,7 +75,7 @@ TEST_F(Reader, AProcessThatVanishesMeanwhileIsNobody) {
   EXPECT_EQ(reader_.read(7).error().code, Errc::not_found);
 }
 
-// Its stat is first a pipe's text, then a file's: the number was given anew between the two looks.
+// The number is given anew between the two looks at stat.
 TEST_F(Reader, FactsNeverMixTwoProcesses) {
   const ProcTree::Process first{.pid = 7, .start_ticks = 100, .command = "first"};
   const ProcTree::Process second{.pid = 7, .start_ticks = 200, .command = "second"};
@@ -143,7 +143,7 @@ TEST_F(Reader, AMissingControlGroupLeavesTheRest) {
   EXPECT_EQ(facts->command, "python3");
 }
 
-// As a user from whom nothing of it is to be seen, which root never is.
+// Reads as a user from whom the process is hidden; nothing is hidden from root.
 TEST_F(Reader, WhatIsHiddenIsDenied) {
   proc_.put({.pid = 7});
   ASSERT_EQ(::chmod(proc_.root().c_str(), 0755), 0);
@@ -285,7 +285,7 @@ TEST_F(Table, WithoutTheFirstProcessItIsNotWhole) {
 }
 
 TEST_F(Table, ItsLimitIsSaid) {
-  // Links of one directory cost less than directories.
+  // Links to one directory cost less than directories.
   for (std::size_t i = 0; i < ProcessTable::kMost; ++i) {
     ASSERT_EQ(::symlink("1", proc_.at(static_cast<std::uint32_t>(i) + 2).c_str()), 0);
   }

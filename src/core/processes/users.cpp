@@ -20,13 +20,13 @@ namespace gpuyard::processes {
 
 namespace {
 
-// What `ask`, one of getpwnam_r(3) and its like, finds of a key. It is given more room for the
-// entry until that is enough; `take` has the entry as long as the call lasts.
+// Asks `ask`, a function like getpwnam_r(3), for a key. Gives it more room for the entry until that
+// is enough; `take` may use the entry only while it is called.
 template <class Key, class Entry, class Take>
 auto find_entry(int (*ask)(Key, Entry*, char*, std::size_t, Entry**), Key key,
                 const std::string& what, std::string none, Take take)
     -> Result<decltype(take(Entry{}))> {
-  constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;  // with all members of a group
+  constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;  // bytes, with a group's members
   std::vector<char> room(4096);
   Entry entry{};
   Entry* found = nullptr;

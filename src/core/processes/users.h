@@ -1,4 +1,4 @@
-// The names of users, remembered for a while. Asking the system may wait for a directory service.
+// The names of users, remembered for some time. Asking the system may wait for a directory service.
 #pragma once
 
 #include <sys/types.h>
@@ -15,16 +15,17 @@
 
 namespace gpuyard::processes {
 
-// Asks the system: Errc::not_found for a number that is nobody's. May wait for the network.
+// Asks the system for the name of a user; Errc::not_found if no user has this number. May wait for
+// the network.
 Result<std::string> look_up_user(uid_t);
 
-// The number of a user. May wait for the network.
+// Returns the number of a user. May wait for the network.
 Result<uid_t> look_up_uid(const std::string& name);
 
-// The number of a group. May wait for the network.
+// Returns the number of a group. May wait for the network.
 Result<gid_t> look_up_group(const std::string& name);
 
-// On one thread.
+// Lives on one thread. May wait for the network.
 class UserNames {
  public:
   using LookUp = std::function<Result<std::string>(uid_t)>;
@@ -47,23 +48,22 @@ class UserNames {
   std::map<uid_t, Known> known_;
 };
 
-// Who is behind the uids that a user may take beside his own, in containers without root for
-// example. The kernel calls each of them a user; shares are counted for the one who has them all.
-
+// The uids that a user may take beside the own one, in containers without root for example. The
+// kernel treats each as a user; shares are counted for the one user who has them all.
 class SubordinateUids {
  public:
   using LookUp = std::function<Result<uid_t>(const std::string& name)>;
 
-  // Nobody has any.
+  // No user has subordinate uids.
   SubordinateUids() = default;
-  // Lines like those of /etc/subuid, `NAME-OR-UID:FIRST:COUNT` (subuid(5)). What is none is left
-  // out. Of ranges that overlap the one that begins last counts.
+  // Reads lines like those of /etc/subuid, `NAME-OR-UID:FIRST:COUNT` (subuid(5)). Other lines are
+  // left out. Where ranges overlap, the one that begins last counts.
   static SubordinateUids parse(std::string_view text, const LookUp& uid_of);
-  // As this machine's file says, if it has one. May wait for the network.
+  // Reads this machine's file, if it has one. May wait for the network.
   static SubordinateUids of_this_machine();
 
-  // Whose uid it is: itself, or the user in whose range it lies. A range of root's, or of somebody
-  // whose name is not known, is a person of its own: who comes from there has nothing of root's.
+  // Returns the user in whose range the uid lies, or the uid itself. A range of root's, or of an
+  // unknown name, is a person of its own: its uids get none of root's rights.
   uid_t person(uid_t) const;
 
  private:
@@ -71,7 +71,7 @@ class SubordinateUids {
     uid_t last = 0;
     uid_t owner = 0;
   };
-  std::map<uid_t, Range> ranges_;  // by their first
+  std::map<uid_t, Range> ranges_;  // by their first uid
 };
 
 }  // namespace gpuyard::processes

@@ -29,7 +29,7 @@ void UseBook::open(Found found) {
   load();
 }
 
-// Rows are kept whole: before it is known what there was of them, nothing is.
+// Loads the kept rows. Rows are saved whole, so that none is saved before the kept ones are known.
 void UseBook::load() {
   std::set<std::string> leases = found_.over;
   for (const Holding& holding : found_.held) leases.insert(holding.lease);
@@ -53,7 +53,7 @@ void UseBook::stop() {
   if (!restored_) return;
   collect(count_.take_over());
   collect(count_.take_changed());
-  keeping_ = false;  // what is under way is done first, and this after it
+  keeping_ = false;  // the archive does the save under way first, and this one after it
   keep();
 }
 
@@ -66,7 +66,7 @@ void UseBook::tick() {
 }
 
 void UseBook::begin(const Holding& holding) {
-  if (!is_open()) return;  // it is found at the opening
+  if (!is_open()) return;  // open() will be told of it
   count_.begin(holding);
   read_edge();
 }
@@ -118,7 +118,7 @@ void UseBook::keep() {
 void UseBook::on_kept(const UseEntry& entry, const Result<void>& kept) {
   keeping_ = false;
   if (!kept) std::ranges::copy(entry.folds, std::back_inserter(to_fold_));
-  if (!kept) return;  // the archive says what is wrong with it; tried again with what comes next
+  if (!kept) return;  // the archive's notes say why; the next save tries these rows again
   for (const UseRow& row : entry.rows) {
     const auto same = unkept_.find({row.day, row.lease, row.fence, row.gpu});
     if (same == unkept_.end() || same->second != row) continue;

@@ -1,12 +1,12 @@
-// What was used under each lease, as the daemon keeps it: reads afresh where a lease begins and
+// The daemon's record of the use under each lease: takes fresh readings where a lease begins and
 // ends, and keeps the books. Lives on the io thread.
 //
 // UseCount cuts each GPU's time into stretches, each of one lease or of none, and every growth of
-// the GPU's energy account along them: each millijoule is one lease's or nobody's. What was used
-// while the daemon was down is no lease's. A growth that began under one holder and ended under
-// another is shared by time. There is a row for each day in UTC, lease and GPU; it is kept when the
-// lease is over, and every minute. A question takes with it what is not written yet, and writes
-// nothing.
+// the GPU's energy account along them: each millijoule is of one lease or of none. Energy that was
+// used while the daemon was down is of no lease. A growth that began under one holder and ended
+// under another is shared by time. There is a row for each day in UTC, lease and GPU; it is kept
+// when the lease is over, and every minute. A question includes the rows that are not written yet,
+// and writes nothing.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@
 
 namespace gpuyard::usage {
 
-// Who reads the GPUs at this moment. The answer comes in any case, and never inside the call.
+// Reads the GPUs at this moment. The answer always comes, and never inside the call.
 class UseReads {
  public:
   virtual ~UseReads() = default;
@@ -41,44 +41,46 @@ class UseReads {
 
 class UseBook {
  public:
-  // So much is lost at most if this process is killed; of a lease that is over, nothing.
+  // How often changed rows are saved. A daemon that is killed loses at most this much of the use of
+  // running leases, and none of the ended ones.
   static constexpr Duration kKeepEvery = std::chrono::seconds(60);
-  // Books that could not be read are asked for again.
+  // How soon books that could not be read are asked for again.
   static constexpr Duration kRetry = std::chrono::seconds(5);
-  // So many rows wait for a disk that fails; then the oldest are lost, and it is said so.
+  // How many rows wait for a disk that fails. Then the oldest are lost, and notes() says so.
   static constexpr std::size_t kMostUnkept = 100'000;
-  // Questions at a time: grants wait behind them for the same disk.
+  // How many questions are asked at a time: grants wait behind them for the same disk.
   static constexpr std::size_t kMostAsking = 2;
 
   using Answer = std::function<void(Result<UseAnswer>)>;
 
-  // What is known of leases at the start.
+  // The leases that are known at the start.
   struct Found {
     std::vector<Holding> held = {};
-    std::set<std::string> over = {};  // not long ago
+    std::set<std::string> over = {};  // ended not long ago
     Day since;                        // the first day of any of them
     bool simulated = false;
   };
 
-  // These outlive it.
+  // The loop, the reads and the archive outlive it.
   UseBook(Loop&, UseReads&, UseArchive&);
 
-  // Readings may come before, and are where counting begins.
+  // Begins to count. Readings that came before set where counting begins.
   void open(Found);
   bool is_open() const { return count_.is_open(); }
-  // Keeps all once more.
+  // Saves all once more.
   void stop();
 
   void begin(const Holding&);
   void end(std::string_view lease, TimePoint at);
   void observe(const UseReadings&);
 
-  // Nothing: not a lease that had GPUs within the last day.
+  // Returns nothing for a lease that had no GPUs within the last day.
   std::optional<Use> of(std::string_view lease) const { return count_.of(lease, loop_.now()); }
-  // Over all leases, up to the last reading. Errc::unavailable: the books cannot be read now.
+  // Answers over all leases, up to the last reading. Errc::unavailable: the books cannot be read
+  // now.
   void ask(const UseQuestion&, Answer);
   bool simulated() const { return found_.simulated; }
-  // What is not as it should be, for people.
+  // Describes present problems, for people.
   std::vector<std::string> notes() const;
 
  private:
@@ -101,11 +103,11 @@ class UseBook {
   bool keeping_ = false;
   std::size_t lost_ = 0;
   std::map<Key, UseRow> unkept_;
-  std::vector<UseRow> to_fold_;  // which are kept
+  std::vector<UseRow> to_fold_;  // rows that are kept already
   Subscription timer_;
   Subscription retry_;
-  // Callbacks that come after the book has gone find this empty.
   std::size_t asking_ = 0;
+  // Keeps callbacks from running after the book has gone.
   Lifetime here_;
 };
 

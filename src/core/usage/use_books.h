@@ -1,5 +1,4 @@
-// What was used under leases, as it is kept: a row for each day, lease and GPU; and who keeps it.
-// Plain values.
+// The kept use under leases, a row for each day, lease and GPU, and the archive that keeps it.
 #pragma once
 
 #include <boost/describe.hpp>
@@ -18,13 +17,13 @@ namespace gpuyard::usage {
 
 using Day = std::chrono::sys_days;  // in UTC
 
-// What was used of one GPU.
+// The use of one GPU.
 struct Tally {
   Duration held{};
-  Duration counted{};  // of that, the time whose energy is known
+  Duration counted{};  // the part of `held` whose energy is known
   std::int64_t energy_mj = 0;
-  std::int64_t estimated_mj = 0;  // of that, what no counter counted, or not so finely
-  Duration watched{};             // of `held`, the time whose utilisation is known
+  std::int64_t estimated_mj = 0;  // the part of it that no counter counted, or not so finely
+  Duration watched{};             // the part of `held` whose utilisation is known
   std::int64_t busy_ns = 0;       // utilisation over that time: percent x nanoseconds
   std::optional<std::int64_t> peak_bytes = {};  // of memory
 
@@ -34,16 +33,17 @@ struct Tally {
 
 struct UseRow {
   Day day;
-  std::string lease;  // "": under no lease
+  std::string lease;  // "": no lease
   DeviceId gpu;
   std::uint32_t uid = 0;
   bool simulated = false;
   Tally tally = {};
-  // An id may be another lease's once it is forgotten; its fence never is. 0: of a row from before
-  // it was kept, or of none.
+  // A forgotten id may be given to another lease; a fence never is. 0: a row from before fences
+  // were kept, or of no lease.
   std::uint64_t fence = 0;
-  // Of a lease that is over and used next to nothing: once it is kept, it is made part of the row
-  // of all such leases of its user. Its first row counts as a lease there, its others as none.
+  // Set for a lease that is over and used next to nothing: once kept, the row becomes part of one
+  // row for all such leases of its user. It adds this many leases: 1 for a lease's first row, else
+  // 0.
   std::optional<std::int64_t> folds_as = {};
 
   friend bool operator==(const UseRow&, const UseRow&) = default;
@@ -62,7 +62,7 @@ struct UseQuestion {
 
 struct UseSum {
   std::string key;                        // uid, "2026-01-31", UUID or lease
-  std::optional<std::uint32_t> uid = {};  // by user and by lease
+  std::optional<std::uint32_t> uid = {};  // only in sums by user and by lease
   double held_s = 0;                      // of all GPUs
   double counted_s = 0;
   std::int64_t energy_mj = 0;
@@ -75,10 +75,10 @@ struct UseSum {
 };
 
 struct UseAnswer {
-  // So many sums are told, those of most GPU time; how many are not, is.
+  // How many sums are told, of those with the most GPU time. `left_out` counts the rest.
   static constexpr std::size_t kMost = 10'000;
 
-  std::vector<UseSum> sums;  // most time first; days in order
+  std::vector<UseSum> sums;  // most GPU time first; days in order
   std::int64_t left_out = 0;
   UseSum unleased = {};
 
@@ -86,33 +86,34 @@ struct UseAnswer {
 };
 
 struct UseEntry {
-  std::vector<UseRow> rows = {};  // each in the place of what was kept of that day, lease and GPU
-  // Rows that are kept, and become part of a row that their users' small leases share: asking for
-  // it once more changes nothing.
+  std::vector<UseRow> rows = {};  // each replaces the kept row of that day, lease and GPU
+  // Kept rows that become part of the row that all small leases of their user share. Folding a row
+  // once more changes nothing.
   std::vector<UseRow> folds = {};
-  std::set<std::string> growing = {};  // leases of which more may come: nothing of them is folded
+  std::set<std::string> growing = {};  // leases that may get more rows: none of theirs is folded
 };
 
-// Lives on the io thread, and does its work elsewhere. What is asked for first is done first.
-// False, and nothing happens: too much waits already. A callback never runs inside the call it was
-// given to.
+// Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
+// order. A call returns false, and does nothing, if too much waits already. A callback never runs
+// inside the call it was given to.
 class UseArchive {
  public:
   virtual ~UseArchive() = default;
 
-  // So many days on which something was counted are kept: by their number, so that a clock that
-  // is wrong forgets no more of them than it makes.
+  // How many days with rows are kept. They are counted, so that a clock that is wrong forgets no
+  // more days than it makes.
   static constexpr std::chrono::days kKeptFor{400};
 
-  // The rows of these leases and of none, from a day on.
+  // Loads the rows of these leases, and of no lease, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
                     std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
-  // What is too old is forgotten, and of what is too much that is over old rows become one.
+  // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
+  // rows of ended leases into one.
   virtual bool save(UseEntry, std::function<void(const Result<void>&)> saved) = 0;
-  // As if `unkept` were saved, which it is not.
+  // Answers as if `unkept` were saved, but does not save it.
   virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
                    std::function<void(Result<UseAnswer>)> answered) = 0;
-  // What a person should know about what is kept, in sentences.
+  // Describes the state of the kept rows, for people, in sentences.
   virtual std::vector<std::string> notes() const = 0;
 };
 

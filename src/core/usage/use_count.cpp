@@ -9,13 +9,15 @@ namespace {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
-// Of what grew evenly over `step`, what it had grown by after `time`. So parts add up to the whole.
+// Returns the part of a growth, even over `step`, up to `time`. Differences of such parts add up to
+// the whole.
 std::int64_t grown(std::int64_t growth, Duration time, Duration step) {
   const double share = static_cast<double>(time.count()) / static_cast<double>(step.count());
   return std::llround(static_cast<double>(growth) * share);
 }
 
-// Somebody may set the clock back by so much and meet what was counted there.
+// How many days of use under no lease stay in memory. A clock that is set back by less adds to the
+// days that were counted there.
 constexpr std::chrono::days kDaysOfNobody{8};
 
 Use summary_of(const std::vector<Tally>& of_gpus) {
@@ -45,7 +47,7 @@ Day UseCount::day_of(TimePoint then) const {
   return std::chrono::floor<std::chrono::days>(SystemTime(wall_) + (then - now_));
 }
 
-// Calls visit(day, from, to) for the part of a time that is in each day.
+// Calls visit(day, from, to) for the part of from..to in each day.
 template <class Visit>
 void UseCount::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
   while (from < to) {
@@ -66,7 +68,7 @@ void UseCount::open(const std::vector<Holding>& found, bool simulated) {
   }
 }
 
-// Leases whose rows are all from before fences were kept.
+// Takes the fence from leases whose rows are all from before fences were kept.
 void UseCount::go_on_without_fences(const std::vector<UseRow>& rows) {
   std::set<std::string_view> with;
   for (const UseRow& row : rows) {
@@ -89,7 +91,7 @@ void UseCount::restore(const std::vector<UseRow>& rows) {
   for (const UseRow& row : rows) {
     if (row.simulated != simulated_) continue;
     const auto holder = holders_.find(row.lease);
-    if (holder != holders_.end() && row.fence != holder->second.fence) continue;  // another's
+    if (holder != holders_.end() && row.fence != holder->second.fence) continue;  // another lease's
     if (holder == holders_.end()) {
       Over& last = over[row.lease];
       if (row.fence > last.fence) last = {};
@@ -199,7 +201,7 @@ void UseCount::book(const std::string& lease, const DeviceId& gpu, const Growth&
   });
 }
 
-// A utilisation is of the time right before it was read.
+// Counts a utilisation for the time right before it was read.
 void UseCount::watch(const DeviceId& id, Gpu& gpu, const Level& utilization) {
   const TimePoint taken = utilization.taken;
   if (taken <= gpu.watched) return;
@@ -232,7 +234,7 @@ void UseCount::note_memory(const DeviceId& id, const Gpu& gpu, const Level& memo
   line.changed = true;
 }
 
-// Nobody's, where the lease is not known any more.
+// Returns the share of no lease, if the lease is not known any more.
 UseCount::Share& UseCount::share_of(const std::string& lease, const DeviceId& gpu) {
   const auto holder = holders_.find(lease);
   return (holder != holders_.end() ? holder : holders_.find(""))->second.shares[gpu];
@@ -243,7 +245,7 @@ const UseCount::Stretch* UseCount::stretch_at(const Gpu& gpu, TimePoint then) co
   return after == gpu.stretches.begin() ? nullptr : &*std::prev(after);
 }
 
-// As far as the readings tell what was used in that time; without them the clock goes on.
+// Adds held time up to the last reading. If readings stop, it follows the clock by kLongestStep.
 void UseCount::hold(Holder& holder) {
   for (auto& [id, share] : holder.shares) {
     const auto& last = gpus_[id].last;
@@ -257,7 +259,7 @@ void UseCount::hold(Holder& holder) {
   }
 }
 
-// Whether there is more to come that belongs to a lease that is over.
+// Returns whether more may still be counted for a lease that is over.
 bool UseCount::waits(const std::string& lease, const Holder& holder) const {
   for (const auto& [id, share] : holder.shares) {
     if (!share.held_until) return true;
@@ -289,7 +291,7 @@ void UseCount::close(const std::string& lease, Holder& holder) {
     }
     const auto same = std::ranges::unique(stretches, {}, &Stretch::lease);
     stretches.erase(same.begin(), same.end());
-    // Also one that lasted no time was there.
+    // A lease that lasted no time has a row too.
     if (share.days.empty()) share.changing(day_of(*holder.ended));
     tallies.push_back(total(share));
   }
@@ -304,7 +306,7 @@ void UseCount::close(const std::string& lease, Holder& holder) {
   remember(lease, holder.uid, use);
 }
 
-// Whether all of it is to be kept again, or is kept.
+// Marks all rows as changed, to be kept again, or as kept.
 void UseCount::mark_all(Holder& holder, bool changed) {
   for (auto& [id, share] : holder.shares) {
     for (auto& [day, line] : share.days) line.changed = changed;
@@ -341,7 +343,7 @@ std::vector<UseRow> UseCount::changed() const {
 std::vector<UseRow> UseCount::take_changed() {
   std::vector<UseRow> rows = changed();
   for (auto& [lease, holder] : holders_) mark_all(holder, false);
-  // Of leases all days make their sum. Of no lease only those days stay to which there may be more.
+  // A lease's sum needs all of its days. Of no lease, only days that may still change stay.
   for (auto& [id, share] : holders_.find("")->second.shares) {
     const auto& last = gpus_[id].last;
     const Day oldest = day_of(last ? std::min(last->taken, now_) : now_) - kDaysOfNobody;

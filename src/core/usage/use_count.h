@@ -1,6 +1,6 @@
-// What is used under leases, and under none: held time, energy, utilisation and memory of each GPU.
-// Pure state: it is told who has which GPU from when until when, and what the GPUs say. Each
-// millijoule that is counted is somebody's, or nobody's.
+// Counts the use under leases, and under none: held time, energy, utilisation and memory of each
+// GPU. Pure state: it is told which lease has which GPU from when until when, and the GPUs'
+// readings. Each counted millijoule is of one lease or of none.
 #pragma once
 
 #include <deque>
@@ -17,12 +17,12 @@
 
 namespace gpuyard::usage {
 
-// What a GPU used since this daemon first read it. Only grows.
+// The energy of a GPU since this daemon first read it. Only grows.
 struct Counted {
   TimePoint taken;
   std::int64_t energy_mj = 0;
   std::int64_t estimated_mj = 0;
-  Duration unknown{};  // time of which the energy is not, or not wholly, known
+  Duration unknown{};  // time whose energy is not, or not wholly, known
 
   friend bool operator==(const Counted&, const Counted&) = default;
 };
@@ -32,7 +32,7 @@ struct Level {
   std::int64_t value = 0;
 };
 
-// Nothing: it cannot be read now.
+// The readings of one GPU. An empty one cannot be read now.
 struct UseReading {
   DeviceId gpu;
   std::optional<Counted> energy = {};
@@ -40,7 +40,7 @@ struct UseReading {
   std::optional<Level> memory_bytes = {};
 };
 
-// Old readings and new; old ones are not counted again.
+// The readings of all GPUs. Old readings among them are not counted again.
 struct UseReadings {
   TimePoint now;
   WallTime wall;
@@ -49,60 +49,60 @@ struct UseReadings {
 
 struct Holding {
   std::string lease;
-  std::uint32_t uid = 0;  // of the person, not of one of his containers
+  std::uint32_t uid = 0;  // of the person, not of one of the person's containers
   std::vector<DeviceId> gpus = {};
   TimePoint granted;
   std::uint64_t fence = 0;
 };
 
-// What was used under one lease until now, or in all.
+// The use under one lease, until now or in all.
 struct Use {
   Duration held{};
-  std::optional<std::int64_t> energy_mj = {};  // nothing: nobody measured any of it
+  std::optional<std::int64_t> energy_mj = {};  // empty: none of it was measured
   bool estimated = false;
-  Duration unknown{};  // of its GPUs, added up: time that energy_mj says nothing of
+  Duration unknown{};  // time that energy_mj does not cover, added up over its GPUs
   std::optional<double> mean_utilization_percent = {};
-  std::optional<std::int64_t> peak_bytes = {};  // those of its GPUs, added up
-  // Since when none of its GPUs did anything; zero: one does. Nothing: not known, or it is over.
+  std::optional<std::int64_t> peak_bytes = {};  // the peaks of its GPUs, added up
+  // How long all of its GPUs have been idle; zero: one is busy. Empty: not known, or it is over.
   std::optional<Duration> idle = {};
-  bool settled = false;  // it is over, and all of it was counted
+  bool settled = false;  // the lease is over, and all of its use was counted
 
   friend bool operator==(const Use&, const Use&) = default;
 };
 
 class UseCount {
  public:
-  // A reading says nothing of the time that is further back. What has to be split between two
-  // holders over a longer time is an estimate.
+  // How far back a reading tells of the time before it. Energy that is split between two holders
+  // over a longer time is an estimate.
   static constexpr Duration kLongestStep = std::chrono::seconds(5);
-  // So long does a lease that is over wait for a reading from after its end. What the GPU used in
-  // its last moments and tells later is nobody's then.
+  // How long a lease that is over waits for a reading from after its end. If the energy of its last
+  // moments is told later, it is of no lease.
   static constexpr Duration kPatience = std::chrono::seconds(5);
-  // Held for less, and with less used, a lease has no row of its own.
+  // A lease that was held for less time, and used less energy, gets no row of its own.
   static constexpr Duration kSmallHeld = std::chrono::seconds(10);
   static constexpr std::int64_t kSmallEnergyMj = 1000;
-  // So long, and so many of them, are leases known that are over.
+  // How long leases that are over are remembered, and how many of them.
   static constexpr Duration kRemembered = std::chrono::hours(24);
   static constexpr std::size_t kMostRemembered = shares::kOver;
 
-  // Until then readings are only where counting begins: who has what is not known yet. `found`:
-  // held since before this, perhaps since before this daemon.
+  // Begins to count. Earlier readings only set where counting begins, because the holders are not
+  // known before. `found`: leases that began before this, perhaps before this daemon.
   void open(const std::vector<Holding>& found, bool simulated);
   bool is_open() const { return open_; }
-  // What an earlier daemon kept: of leases that were found, of others that are over, and of none.
+  // Takes the rows of an earlier daemon: of leases that were found, of ended ones, and of none.
   void restore(const std::vector<UseRow>&);
 
-  // What is known already is left as it is, and so is what is not.
+  // Beginning a known lease changes nothing, nor does ending an unknown one.
   void begin(const Holding&);
   void end(std::string_view lease, TimePoint at);
   void observe(const UseReadings&);
 
   std::optional<Use> of(std::string_view lease, TimePoint now) const;
-  // What has changed, whole. First: of leases that are over, which is all there will be of them.
+  // Return changed rows, whole. Those of take_over() are of leases that are over, and final.
   std::vector<UseRow> take_over() { return std::exchange(over_rows_, {}); }
   std::vector<UseRow> take_changed();
   std::vector<UseRow> changed() const;
-  // Of which there may be more.
+  // Returns the leases that may get more rows.
   std::set<std::string> leases() const;
 
  private:
@@ -113,11 +113,11 @@ class UseCount {
   // One GPU under one lease.
   struct Share {
     std::map<Day, Line> days;
-    std::optional<TimePoint> held_until;  // nothing: what was kept of it is not known yet
+    std::optional<TimePoint> held_until;  // empty: its kept rows are not known yet
     std::optional<TimePoint> idle_since;
-    TimePoint watched{};  // its last utilisation
+    TimePoint watched{};  // time of its last utilisation
 
-    // To be added to, and kept again.
+    // Returns a day's tally to add to, and marks it to be kept again.
     Tally& changing(Day day) {
       Line& line = days[day];
       line.changed = true;
@@ -131,7 +131,7 @@ class UseCount {
     std::optional<TimePoint> ended;
     std::map<DeviceId, Share> shares;
   };
-  // Whose a GPU is from a moment on. "": nobody's.
+  // The lease that has a GPU from a moment on. "": none.
   struct Stretch {
     TimePoint from;
     std::string lease;
@@ -139,16 +139,16 @@ class UseCount {
   struct Gpu {
     std::optional<Counted> last;
     TimePoint watched{};
-    // From that of the last reading on.
+    // The stretch of the last reading, and all later ones.
     std::deque<Stretch> stretches{{TimePoint::min(), ""}};
   };
-  // The part from..to of what a GPU grew by between two readings.
+  // The part from..to of a GPU's growth between two readings.
   struct Growth {
     TimePoint from;
     TimePoint to;
     Counted before;
     Counted now;
-    bool roughly = false;  // so long a time is shared that the parts are estimates
+    bool roughly = false;  // the shared time is over kLongestStep, and the parts are estimates
   };
 
   void count(const DeviceId&, Gpu&, const Counted&);

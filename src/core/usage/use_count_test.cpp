@@ -25,7 +25,7 @@ WallTime wall(TimePoint now) {
 
 using Rows = std::map<std::tuple<Day, std::string, DeviceId>, UseRow>;
 
-// As the books would keep them.
+// Keeps the rows as the books would.
 void keep(UseCount& count, Rows& rows) {
   for (const auto& some : {count.take_over(), count.take_changed()}) {
     for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
@@ -287,7 +287,7 @@ TEST(UseCount, ALeaseThatWasFoundGoesOnFromWhatWasKeptOfIt) {
                    {{"GPU-0", Counted{at(second), static_cast<std::int64_t>(second * 1000), 0, {}},
                      Level{at(second), 20}, Level{at(second), 5}}}});
   };
-  see(100);  // the daemon's first reading; who has the GPU is found a moment later
+  see(100);  // the daemon's first reading; the holder of the GPU is found a moment later
   see(101);
   count.open({{"a", 1000, {"GPU-0"}, at(0)}}, false);
   see(102);
@@ -360,8 +360,8 @@ TEST(UseCount, LeasesThatAreOverAreForgottenInTime) {
   EXPECT_FALSE(count.of("0", later)) << "the first by name";
 }
 
-// Leases come and go on two GPUs, which are not read for a while now and then, or only estimate.
-// For each GPU, leases and nobody have together what was counted.
+// Leases come and go on two GPUs, which at times are not read, or only estimated. For each GPU, the
+// energy of all leases and of none adds up to the counted energy.
 RC_GTEST_PROP(UseCount, EachMillijouleIsSomebodysOnce, ()) {
   constexpr int kBoth = 2;
   const auto pick = [](int upto) { return *rc::gen::resize(100, rc::gen::inRange(0, upto)); };

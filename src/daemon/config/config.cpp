@@ -89,12 +89,12 @@ std::vector<std::string> sockets_to_try(const Environment& environment) {
   return sockets;
 }
 
-// From the text of a configuration file to the configuration.
+// Makes the configuration from the text of configuration files.
 namespace {
 
 constexpr std::size_t kMaxFile = std::size_t{256} * 1024;
 
-// The last of the configuration files wins, and so does the last that has one beside it.
+// The last of the configuration files wins, and so does the last alerts.toml beside one.
 std::string alerts_beside(const std::vector<std::string>& files) {
   std::string found;
   for (const std::string& file : files) {
@@ -172,7 +172,8 @@ std::vector<std::string> files_read(const Environment& environment, const std::s
 Result<Config> load(const Environment& environment, const std::string& file) {
   Config config;
   for (const std::string& path : files_read(environment, file)) {
-    // It names the library that a daemon loads.
+    // The file names the library that a daemon loads. Nobody else may write to the file of root's
+    // daemon.
     if (auto trusted = check_trusted_by_root(path); !trusted) return std::move(trusted).error();
     const auto text = read_file(path, kMaxFile);
     if (!text && text.error().code == Errc::not_found && file.empty()) continue;

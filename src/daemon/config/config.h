@@ -1,4 +1,4 @@
-// What a user may set, as one validated plain struct. Knows no TOML, no flag and no room.
+// The settings of the user, as one validated plain struct. Knows no TOML, no flag and no room.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Config {
   struct Processes {
     std::string proc_root = "/proc";
   } processes;
-  // At which core temperatures a GPU stops being healthy, in degrees Celsius.
+  // Core temperatures at which a GPU stops being healthy, in degrees Celsius.
   struct Temperatures {
     std::int64_t degraded = 75;
     std::int64_t unhealthy = 85;
@@ -40,9 +40,9 @@ struct Config {
     std::map<std::string, Temperatures> of_gpu;  // by index, UUID or PCI address
   } health;
   struct Events {
-    std::string kernel_log = "/dev/kmsg";  // empty: it is not read
+    std::string kernel_log = "/dev/kmsg";  // empty: the kernel log is not read
   } events;
-  // zeusd's protocol, for programs that use the Zeus framework; off while it listens nowhere.
+  // zeusd's protocol, for programs that use the Zeus framework; off if it listens nowhere.
   struct Zeus {
     std::string socket;
     std::vector<std::string> listen;
@@ -56,28 +56,28 @@ struct Config {
     std::string prefix = "gpuyard";
     Dialect dialect = Dialect::gpuyard;
   } metrics;
-  // Whether and how GPUs may be changed, and not only watched.
+  // Whether and how GPUs may be changed.
   struct Control {
     enum class OnStop { keep, restore };
     bool enabled = false;
-    std::string group = "gpuyard";  // may control over the Unix socket; empty: nobody but admins
-    OnStop on_stop = OnStop::keep;  // what becomes of settings when the daemon ends
-    // Argument vector; {index}, {uuid} and {pci} in it are those of the GPU. Empty: no resets.
+    std::string group = "gpuyard";  // may control over the Unix socket; empty: only admins
+    OnStop on_stop = OnStop::keep;  // what happens to settings when the daemon ends
+    // Argument vector; {index}, {uuid} and {pci} are replaced by the GPU's. Empty: no resets.
     std::vector<std::string> reset_command = {"nvidia-smi", "--gpu-reset", "-i", "{uuid}"};
     std::int64_t reset_timeout_s = 60;
     static constexpr std::int64_t kLongestReset = 3600;  // seconds
   } control;
-  // Who may have which GPU.
+  // How GPUs are leased.
   struct Lease {
     enum class Fair { backfill, strict };
     Fair fair = Fair::backfill;
     std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit
-    bool end_overdue = false;             // a lease held longer than was said is ended
+    bool end_overdue = false;             // ends a lease that is held longer than was said
     bool may_control = true;              // holders may set power and clocks of their GPUs
     static constexpr std::int64_t kMostGpus = 256;
   } lease;
   Shares shares = {};
-  // What is an alert, and who is told.
+  // The file of alert rules and sinks.
   struct Alerts {
     std::string file;  // load() fills an empty one with alerts.toml beside the configuration
   } alerts;
@@ -86,7 +86,7 @@ struct Config {
   } log;
 };
 
-// The environment as far as configuration looks at it; a test makes its own.
+// The part of the environment that configuration looks at; a test makes its own.
 struct Environment {
   unsigned uid = 65534;  // the effective one
   std::string home;
@@ -100,27 +100,27 @@ struct Environment {
   static Environment of_process();
 };
 
-// Where the system's and the user's configuration files are, in the order in which they are read.
+// Returns the system's and the user's configuration files, in the order in which they are read.
 std::vector<std::string> default_files(const Environment&);
 
-// Where a daemon of this user puts its socket and its state: /run/gpuyard and /var/lib/gpuyard for
-// root, the XDG directories for others.
+// Returns where a daemon of this user puts its socket and its state: /run/gpuyard and
+// /var/lib/gpuyard for root, the XDG directories for others.
 std::string default_socket(const Environment&);
 std::string default_state_directory(const Environment&);
 
-// Where nobody may more than lease; "": nowhere. "auto" is lease.sock beside gpuyard.sock, and
-// x.lease.sock beside x.sock.
+// Returns the socket on which callers may lease but do no more; "": there is none. "auto" is
+// lease.sock beside gpuyard.sock, and x.lease.sock beside x.sock.
 std::string lease_socket_of(const Config::Server&);
 
-// /tmp/gpuyard-<uid>, which stands in for a runtime directory where there is none. In /tmp anybody
-// may have made it first: a daemon makes it with make_private_directory(), and a client asks
-// check_private_directory() before it believes what it finds there.
+// Returns /tmp/gpuyard-<uid>, which replaces a missing runtime directory. In /tmp another user may
+// have made it first: a daemon makes it with make_private_directory(), and a client calls
+// check_private_directory() before it trusts what it finds there.
 std::string fallback_directory(const Environment&);
 
 // Whether `path` is the fallback directory or in it.
 bool in_fallback_directory(const Environment&, const std::string& path);
 
-// Sockets on which a client looks for a daemon, best first.
+// Returns the sockets on which a client looks for a daemon, best first.
 std::vector<std::string> sockets_to_try(const Environment&);
 
 // The configuration in force: defaults, then files, later ones winning.
@@ -129,13 +129,13 @@ std::vector<std::string> sockets_to_try(const Environment&);
 // All or nothing: on an error `config` is as before.
 Result<void> apply_toml(Config& config, std::string_view text, const std::string& file);
 
-// Reads `file`, or where that is empty the default files that exist, over the defaults.
+// Reads `file` over the defaults; if `file` is empty, the default files that exist.
 Result<Config> load(const Environment&, const std::string& file);
 
-// `config` with the places filled in that depend on the user.
+// Returns `config` with the places filled in that depend on the user.
 Config with_places(Config config, const Environment&);
 
-// The files load() would read now, whether they exist or not.
+// Returns the files that load() would read now, whether they exist or not.
 std::vector<std::string> files_read(const Environment&, const std::string& file);
 
 }  // namespace gpuyard::config

@@ -55,7 +55,8 @@ TEST(Config, TheSocketForLeasesIsBesideTheOther) {
   Config::Server server;
   server.socket = "/run/gpuyard/gpuyard.sock";
   EXPECT_EQ(lease_socket_of(server), "/run/gpuyard/lease.sock");
-  server.socket = "/tmp/mine.sock";  // a second daemon's, say: it must not take the other's place
+  // As of a second daemon: it must not take the first one's place.
+  server.socket = "/tmp/mine.sock";
   EXPECT_EQ(lease_socket_of(server), "/tmp/mine.lease.sock");
   server.socket = "yard";
   EXPECT_EQ(lease_socket_of(server), "yard.lease.sock");

@@ -15,7 +15,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// How a member is got and set without further checks.
+// Gets and sets a member without further checks.
 template <auto Section, auto Member>
 Value get_member(const Config& config) {
   return config.*Section.*Member;
@@ -27,8 +27,8 @@ Result<void> set_member(Config& config, const Value& value) {
   return {};
 }
 
-// A key that is a member of its section's struct. `set` is for values that need more than their
-// type to be right.
+// Makes the key of a member of its section's struct. `set` is for values that need more than the
+// right type.
 template <auto Section, auto Member>
 constexpr Key member(std::string_view section, std::string_view name, std::string_view help,
                      Result<void> (*set)(Config&, const Value&) = &set_member<Section, Member>) {
@@ -37,13 +37,13 @@ constexpr Key member(std::string_view section, std::string_view name, std::strin
   return {section, name, false, help, kType, &get_member<Section, Member>, set};
 }
 
-// Each in the order of its enumeration.
+// The words of each enumeration, in its order.
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
 constexpr std::array<std::string_view, 2> kFair = {"backfill", "strict"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
-// How a member is got and set that is one of some words.
+// Gets and sets a member whose values are words.
 template <auto Section, auto Member, const auto& Words>
 Value get_word(const Config& config) {
   return std::string(Words.at(static_cast<std::size_t>(config.*Section.*Member)));
@@ -98,7 +98,7 @@ constexpr Key share(std::string_view name, std::string_view help) {
   return member<&Config::shares, Member>("shares", name, help, &set_share<Member>);
 }
 
-// "3 = 80/90"
+// Reads "3 = 80/90".
 std::optional<std::pair<std::string, Temperatures>> temperatures_of(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::size_t slash = text.find('/');
@@ -134,11 +134,12 @@ Result<void> set_temperatures_of(Config& config, const Value& value) {
   return {};
 }
 
-// Keys that need more than their type to be right.
+// Keys whose values need more than the right type.
 
 constexpr std::array<std::string_view, 3> kGpuNames = {"{index}", "{uuid}", "{pci}"};
 
-// A word in braces that would reach the command as it is, so that it resets nothing or another GPU.
+// Refuses an unknown word in braces: it would reach the command as it is, which then resets nothing
+// or another GPU.
 Result<void> check_word(std::string_view word) {
   for (std::size_t open = word.find('{'); open != word.npos; open = word.find('{', open + 1)) {
     const std::size_t close = word.find('}', open);

@@ -86,7 +86,7 @@ protocol::Rule rule_view(const andon::Rule& rule) {
 void AlertNews::on_change(const andon::Alert& alert) {
   const protocol::Alert view = alert_view(*context_.alerts, alert);
   context_.events.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
-  const auto followers = followers_;  // who is told may stop listening
+  const auto followers = followers_;  // a callback may unsubscribe
   for (const auto& [number, told] : followers) told(view);
 }
 

@@ -21,21 +21,21 @@ protocol::Silence silence_view(const andon::Silence&);
 protocol::Rule rule_view(const andon::Rule&);
 protocol::Silences silences_of(const Context&);
 
-// What GET /api/gpu/events tells of alerts - each change - and what the stream of a lease tells its
-// holder: what is wrong with his own GPUs. Lives on the io thread.
+// Publishes each change of an alert to GET /api/gpu/events, and to the streams of leases, which
+// tell a holder what is wrong with the lease's GPUs. Lives on the io thread.
 
 class AlertNews {
  public:
   using Told = std::function<void(const protocol::Alert&)>;
 
-  // The context outlives it, and has alerts.
+  // The context outlives this, and has alerts.
   explicit AlertNews(Context& context) : context_(context) {}
   AlertNews(const AlertNews&) = delete;
   AlertNews& operator=(const AlertNews&) = delete;
 
   // For andon::Board::on_change().
   void on_change(const andon::Alert&);
-  // Told of each change of any alert.
+  // Calls `told` at each change of any alert.
   Subscription follow(Told);
 
  private:
@@ -46,7 +46,7 @@ class AlertNews {
   Lifetime here_;
 };
 
-// What the API asks of whoever carries alerts to people.
+// The API's interface to the component that delivers alerts.
 
 class AlertSinks {
  public:
@@ -54,9 +54,9 @@ class AlertSinks {
 
   virtual ~AlertSinks() = default;
   virtual std::vector<protocol::Sink> sinks() const = 0;
-  // The file that rules and sinks were read from; "": there is none.
+  // Returns the file that rules and sinks were read from; "": there is none.
   virtual std::string file() const = 0;
-  // Says something to one sink, or to all ("") that it is a test, and answers within
+  // Sends a message that says it is a test to one sink, or to all (""), and answers within
   // protocol::kSinkTestPatience, never inside the call. Errors: not_found, busy.
   virtual void test(const std::string& sink, const std::string& by, Tested) = 0;
 };

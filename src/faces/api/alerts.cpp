@@ -1,4 +1,4 @@
-// What fires, and what people do about it. Whether and why is Andon's business.
+// The routes of alerts: what fires, and what users do about it. Andon decides what fires, and why.
 #include "api/alert_view.h"
 #include "api/context.h"
 #include "api/devices.h"
@@ -26,7 +26,8 @@ bool has_alert(const Context& context, const std::string& name) {
   return std::ranges::count(context.alerts->engine().firing(), name, &andon::Alert::gpu) > 0;
 }
 
-// "" names none. One that is not there any more is known by its UUID, if `known` says so.
+// Returns the GPU of this name; "" names none. A GPU that is gone is found by its UUID, if `known`
+// says that it exists.
 Result<DeviceId> gpu_named(const Context& context, const std::string& name,
                            bool (*known)(const Context&, const std::string&)) {
   if (name.empty()) return DeviceId{};
@@ -39,7 +40,7 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
   return found->front().id;
 }
 
-// Their ids with commas; also of those that are not there any more.
+// Returns the GPUs' ids with commas, including those of GPUs that are gone.
 Result<std::string> gpus_asked_for(const Context& context, std::string_view names) {
   std::string ids;
   while (!names.empty()) {

@@ -1,4 +1,4 @@
-// The routes of alerts over a board whose disk is memory.
+// The routes of alerts, over a board that is stored in memory.
 #include "api/alert_view.h"
 #include "api/lease_routes_for_tests.h"
 #include "base/json_reader.h"

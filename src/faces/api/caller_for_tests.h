@@ -1,11 +1,11 @@
-// Who calls the routes of these tests.
+// The callers of the routes in these tests.
 #pragma once
 
 #include "http/message.h"
 
 namespace gpuyard::api {
 
-inline constexpr uid_t kDaemon = 990;  // as whom the daemon runs
+inline constexpr uid_t kDaemon = 990;  // uid of the daemon
 
 inline http::Peer local_user(uid_t uid) {
   http::Peer peer;

@@ -1,4 +1,4 @@
-// What handlers may use. Lives on the io thread, as they do.
+// Everything that handlers may use. Lives on the io thread, as the handlers do.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace gpuyard::api {
 
-// A body rendered once for each snapshot, however often it is asked for.
+// A body that is rendered once for each snapshot, however often it is requested.
 struct RenderedOnce {
   std::uint64_t generation = UINT64_MAX;
   std::shared_ptr<const std::string> body;
@@ -55,26 +55,26 @@ struct Context {
   std::string version;
   std::string metrics_prefix;
   const Histogram* loop_lag = nullptr;
-  const ProcessBook* processes = nullptr;  // none: nobody looks who they are
-  history::History* history = nullptr;     // none: this daemon keeps none
-  energy::Meter* energy = nullptr;         // only a test of other routes goes without
+  const ProcessBook* processes = nullptr;  // null: processes are not identified
+  history::History* history = nullptr;     // null: this daemon keeps none
+  energy::Meter* energy = nullptr;         // null only in tests of other routes
   control::Control* control = nullptr;     // the same
   Loop* loop = nullptr;                    // of control and leases
-  lease::Leases* leases = nullptr;         // only a test of other routes goes without
-  bool holders_may_control = true;         // set power and clocks of the GPUs of their leases
-  // Who is behind a user, where several share what one may have; empty: himself.
+  lease::Leases* leases = nullptr;         // null only in tests of other routes
+  bool holders_may_control = true;         // may set power and clocks of their leases' GPUs
+  // Maps a uid to that of the person whose allowance it shares; empty: each uid is a person.
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = {};
-  // A user's name, if it is known by now; asking never waits.
+  // Returns a user's name if it is known by now; never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
-  // What was used under a lease until now; nothing before its grant.
+  // Returns the use under a lease until now; nothing before the grant.
   std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use = {};
-  usage::UseBook* use = nullptr;  // of all of them
-  // Tells when the names of these users are known, or cannot be had soon; perhaps inside the call.
+  usage::UseBook* use = nullptr;  // of all leases
+  // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       learn_users = {};
-  andon::Board* alerts = nullptr;         // only a test of other routes goes without
+  andon::Board* alerts = nullptr;         // null only in tests of other routes
   AlertSinks* alert_sinks = nullptr;      // the same
-  const Histogram* alert_cost = nullptr;  // of looking at all rules; nothing: not measured
+  const Histogram* alert_cost = nullptr;  // of evaluating all rules; null: not measured
   AlertNews* alert_news = nullptr;
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
   metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
@@ -82,11 +82,11 @@ struct Context {
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
-  // Of the history and of the books of use, by whoever asks.
+  // Questions to the history and the usage books, shared fairly between the callers.
   FairLine<std::string> questions{shares::kQuestions, shares::kQuestionsOfOne};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
-  std::shared_ptr<QueueText> queue_text = {};    // made when it is first wanted
-  // Of one GPU, with the index it has, and so often: in milliseconds, so that there are not many.
+  std::shared_ptr<QueueText> queue_text = {};    // made at the first request
+  // The power streams, by GPU, its index and its period; whole milliseconds keep the periods few.
   http::Channels<std::tuple<DeviceId, std::uint32_t, std::chrono::milliseconds>> power_lines = {};
 };
 
@@ -108,7 +108,7 @@ std::vector<BoundRoute> event_routes();
 std::vector<BoundRoute> power_stream_routes();
 std::vector<BoundRoute> energy_routes();
 std::vector<BoundRoute> control_routes();
-// Who asks control, and for whom that is counted.
+// Returns who asks control, and on whose behalf.
 control::Asker asker_of(const Context&, const Principal&, bool admin, const std::string& request_id,
                         TimePoint received);
 std::vector<BoundRoute> lease_list_routes();
@@ -121,7 +121,7 @@ std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> docs_routes();
 
-// Of one who has asked for more than may wait: see Context::questions.
+// The error for a caller with too many questions waiting: see Context::questions.
 inline Error too_many_questions() {
   return {Errc::busy, "too many questions of yours wait for an answer; ask again in a second"};
 }

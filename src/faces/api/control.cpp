@@ -1,4 +1,4 @@
-// What should be set of GPUs: changes, what is wanted by whom, and who changed what.
+// The routes of control: changes, the wishes of each owner, and the record of changes.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ protocol::Changes view_of(const Context& context, const control::Control::Change
   return view;
 }
 
-// A change alone is an answer or an error; of several, each says how it ended.
+// Answers with a single change or its error; of several changes, each tells its outcome.
 void answer(const Context& context, const Result<control::Control::Changes>& changes,
             const ChangesResponder& respond) {
   if (!changes) return respond(changes.error());
@@ -35,7 +35,7 @@ void answer(const Context& context, const Result<control::Control::Changes>& cha
   failed ? respond(std::move(view), protocol::kMultiStatus) : respond(std::move(view));
 }
 
-// The lease for which something is to be set.
+// The lease under which something is to be set.
 struct Under {
   std::optional<std::string> lease = {};
   std::optional<std::uint64_t> fence = {};
@@ -66,7 +66,7 @@ control::Asker asker_of(const Context& context, const Asked& asked) {
   return asker_of(context, asked.principal, admin, asked.request_id, asked.received);
 }
 
-// With a lease it is the lease that wants it.
+// Under a lease, the owner of the change is the lease.
 Result<control::Asker> asker_under(Context& context, const Asked& asked, const Under& under,
                                    const std::vector<DeviceId>& gpus) {
   control::Asker asker = asker_of(context, asked);
@@ -84,7 +84,7 @@ Result<control::Asker> asker_under(Context& context, const Asked& asked, const U
   return asker;
 }
 
-// What waits for its turn may outlive the lease that it is asked for.
+// Checks the lease again when the change's turn comes: the lease may have ended by then.
 control::Right right_of(const Context& context, const Under& under) {
   if (!under.lease) return {};
   return [&leases = *context.leases, under](const DeviceId& gpu) {
@@ -150,7 +150,7 @@ void manage(Context& context, const std::string& names,
                   });
 }
 
-// Sets what `setting_of` makes of the body.
+// Binds a route that sets what `setting_of` makes of the body.
 template <class Wish, class SettingOf>
 BoundRoute setting(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
                    SettingOf setting_of) {

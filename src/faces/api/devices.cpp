@@ -1,4 +1,5 @@
-// GPUs: the fresh list of the REST contract, and the full picture from the newest snapshot.
+// The routes of GPUs: the fresh list of the REST contract, and the full picture from the newest
+// snapshot.
 #include "api/devices.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
 
 void get_snapshot(Context& context, const NoParams&, const Responder<protocol::Snapshot>& respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
-  // Both numbers only grow, so that their sum changes with either.
+  // Both numbers only grow, so their sum changes with either.
   const std::uint64_t book = context.processes != nullptr ? context.processes->revision() : 0;
   respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
     return json::to_json(protocol::snapshot_of(snapshot, context.processes));

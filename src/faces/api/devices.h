@@ -1,4 +1,4 @@
-// Names of GPUs with commas, as parameters of routes have them.
+// Names of GPUs, separated by commas, as in the parameters of routes.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace gpuyard::api {
 
-// The GPUs that these names mean, each once; "" means all. Errc::not_found for a name that none
-// has, Errc::invalid for an empty one, Errc::unavailable where there is no driver.
+// Returns the GPUs that these names mean, each once; "" means all. Errc::not_found for a name that
+// no GPU has, Errc::invalid for an empty name, Errc::unavailable without a driver.
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, std::string_view names);
 
-// Their ids; here "all" means all, too.
+// Returns the ids of the named GPUs; here "all" means all, too.
 Result<std::vector<DeviceId>> ids_named(const Snapshot&, std::string_view names);
 
 }  // namespace gpuyard::api

@@ -14,8 +14,8 @@ struct DocsAsset {
 };
 
 struct DocsAssets {
-  std::span<const DocsAsset> files;  // none where the build could not get them
-  std::string_view why_missing;      // then: why, for people
+  std::span<const DocsAsset> files;  // empty if the build could not get them
+  std::string_view why_missing;      // why `files` is empty, for people
 };
 
 const DocsAssets& docs_assets();

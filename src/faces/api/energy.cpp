@@ -1,4 +1,4 @@
-// What the GPUs used, and windows that measure it.
+// The routes of energy: the use of the GPUs, and windows that measure it.
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ void get_energy(Context& context, const NoParams&,
 
 void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
                          const protocol::EnergyWindowWish& body, const WindowResponder& respond) {
-  // Its scope is above what TCP has, so the kernel vouched for somebody.
+  // The route's scope is above TCP's, so the kernel has given a uid.
   auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
   context.energy->begin(*std::move(wish), answer_with(context, respond));
@@ -81,9 +81,9 @@ std::vector<BoundRoute> energy_routes() {
   };
 }
 
-// Power as fast as it is worth reading, for as long as somebody listens. A listener that does not
-// keep up gets the newest reading of each GPU and how many he missed: nothing is queued for him,
-// and he slows nobody else down.
+// Streams power as fast as it is worth reading, for as long as a client listens. A slow listener
+// gets the newest reading of each GPU and the number that it missed: nothing is queued for it, and
+// it slows no other listener down.
 namespace {
 
 protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
@@ -103,7 +103,7 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
   return sample;
 }
 
-// Told of each reading of one GPU.
+// Sends each reading of one GPU to the channel.
 Subscription listen(telemetry::Telemetry& telemetry, const DeviceInfo& info, Duration period,
                     http::Channel& channel) {
   const auto gpu = std::make_shared<const DeviceInfo>(info);

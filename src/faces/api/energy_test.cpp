@@ -1,4 +1,4 @@
-// The energy routes as their clients see them. What is booked is the room's own test.
+// The energy routes as their clients see them. The energy room tests what is booked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <boost/json.hpp>

@@ -24,7 +24,7 @@ using protocol::EventId;
 using protocol::ResyncReason;
 using protocol::SampleDetail;
 
-// Held by the listeners as well: their sessions may end after the hub.
+// The listeners hold it as well: their sessions may end after the hub.
 struct EventHub::State {
   struct Kept {
     http::Chunk chunk;
@@ -34,7 +34,7 @@ struct EventHub::State {
 
   std::string epoch;
   const ProcessBook* book = nullptr;
-  std::deque<Kept> kept;  // the last of all
+  std::deque<Kept> kept;  // the newest events
   std::size_t kept_bytes = 0;
   std::uint64_t last = 0;  // sequence of kept.back()
   std::shared_ptr<const Snapshot> newest;
@@ -137,7 +137,7 @@ class EventHub::Listener final : public http::Feed {
 
   std::shared_ptr<State> state_;
   std::shared_ptr<EventView> view_;
-  std::uint64_t position_ = 0;  // the last event it has, or does not want
+  std::uint64_t position_ = 0;  // the last event it has, or skips
   std::uint64_t seen_;          // the last snapshot it has
   std::uint64_t heard_;         // the last report
   std::optional<ResyncReason> resync_;
@@ -248,7 +248,7 @@ std::string EventView::render(const Snapshot& snapshot) const {
                                        : in_view(protocol::summary_of(snapshot));
 }
 
-// What happens, as a stream.
+// The route of the stream of events.
 namespace {
 
 void get_events(Context& context, const protocol::EventsRequest& request,
@@ -261,7 +261,7 @@ void get_events(Context& context, const protocol::EventsRequest& request,
     return respond(Error{Errc::invalid,
                          fmt::format("parameter gpus: at most {} of them", EventView::kMostNames)});
   }
-  // A name that no GPU has is most likely a mistake; without a driver it may yet come true.
+  // A name that no GPU has is most likely a mistake; without a driver a GPU may still appear.
   const Snapshot& snapshot = *context.telemetry.latest();
   if (snapshot.driver.initialised) {
     const auto known = gpus_named(snapshot, request.gpus.value_or(""));

@@ -33,7 +33,7 @@ class Hub : public testing::Test {
     }
     return made;
   }
-  // Events alone, to be told from each other by their data.
+  // Asks for events only; their data tells them apart.
   static EventsRequest events_since(const std::string& id) {
     EventsRequest request;
     request.samples = SampleDetail::none;
@@ -48,7 +48,7 @@ class Hub : public testing::Test {
   void publish(int count) {
     for (int i = 0; i < count; ++i) hub_.publish("device", std::to_string(++published_));
   }
-  // What the listener gets now, an event a string.
+  // Returns the pending events of the listener, one string each.
   static std::vector<std::string> take(http::Feed& feed) {
     std::vector<std::string> taken;
     for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());

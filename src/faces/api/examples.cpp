@@ -1,6 +1,6 @@
 // The readings are those of `gpuyard devices --simulate 2`. They pass through the same conversions
 // as real ones, so that a new row of the catalog is in every example at once: as not supported,
-// until it gets a value here. All else is text, in examples.json.
+// until it gets a value here. Everything else is text in examples.json.
 #include "api/examples.h"
 
 #include <cstdint>
@@ -105,7 +105,7 @@ gpuyard::DriverInfo driver() {
 
 constexpr std::uint32_t kTrainer = 4711;
 
-// Knows the one process there is.
+// Knows the only process of the examples.
 class ExampleBook final : public ProcessBook {
  public:
   ExampleBook() {

@@ -1,6 +1,6 @@
-// Answers, bodies, parameters and errors as the API's description shows them: two simulated H100 at
-// one moment, and five minutes later. A record without an example is left without, and a test says
-// so of those that need one.
+// The examples in the API's description (answers, bodies, parameters and errors): two simulated
+// H100 at one moment, and five minutes later. A record may have no example; a test fails for those
+// that need one.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,13 @@ class Examples {
   Examples& operator=(const Examples&) = delete;
   ~Examples();
 
-  // Of a record, by the name of its schema; null: there is none.
+  // Returns the example of a record by the name of its schema; null: there is none.
   const boost::json::value* record(std::string_view schema) const;
-  // Of an answer that is text; "" where none would help.
+  // Returns the example of a text answer; "" where none would help.
   std::string_view text(const protocol::RouteInfo&) const;
-  // Of the parameter of this name; "" where none would help.
+  // Returns the example of the parameter of this name; "" where none would help.
   std::string_view parameter(const protocol::RouteInfo&, std::string_view name) const;
-  // What an error of this kind says.
+  // Returns an example of an error of this kind.
   Error error(Errc, const protocol::RouteInfo&) const;
 
  private:

@@ -18,13 +18,13 @@ namespace {
 
 namespace bj = boost::json;
 
-// Whether a JSON value is what a JSON Schema says, as far as our schemas go.
+// Checks a JSON value against a JSON Schema, as far as our schemas go.
 class SchemaCheck {
  public:
-  // `document` is what "$ref" refers into; it outlives this.
+  // `document` is the target of "$ref"; it outlives this.
   explicit SchemaCheck(const boost::json::value& document) : document_(document) {}
 
-  // What is wrong, each with its path; nothing when the value fits.
+  // Returns what is wrong, each problem with its path; empty if the value fits.
   std::vector<std::string> problems(const boost::json::value& value,
                                     const boost::json::value& schema) {
     found_.clear();

@@ -18,7 +18,7 @@ namespace {
 using history::Answer;
 using history::Question;
 
-// To a thousandth of what the driver counts in: there is no more in the readings.
+// Rounds to a thousandth of the driver's unit: the readings are no more precise.
 double shown_mean(const history::Aggregate& of, double divisor) {
   return std::round(of.mean() * 1000) / 1000 / divisor;
 }
@@ -70,12 +70,12 @@ protocol::History history_of(const Answer& answer, protocol::History about) {
   return about;
 }
 
-// The GPU's UUID and, if it is there now, what it is called.
+// The GPU's UUID, and its names if it is there now.
 struct Named {
   std::string uuid;
   protocol::History about;
-  bool known = true;  // else the store may know it
-  Sample now = {};    // nothing, if it is not there
+  bool known = true;  // false: only the store may know it
+  Sample now = {};    // empty if the GPU is not there
 };
 
 Result<Named> named(const Context& context, const std::string& id) {

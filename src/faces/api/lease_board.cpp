@@ -47,7 +47,7 @@ Subscription LeaseBoard::follow(std::function<void()> told) {
   return Subscription([self = shared_from_this(), number] { self->followers_.erase(number); });
 }
 
-// Nobody's timer turns while nobody follows.
+// Without followers no timer runs.
 void LeaseBoard::tick() {
   timer_.reset();
   if (followers_.empty()) return;
@@ -57,7 +57,7 @@ void LeaseBoard::tick() {
 
 namespace {
 
-// So many GPUs, or users, are named; of the rest there is the count.
+// How many GPUs, or users, a sentence names; the rest are counted.
 constexpr std::size_t kMostNamed = 4;
 
 std::string join(const std::vector<std::string>& parts, std::string_view between) {
@@ -72,13 +72,13 @@ std::string number_of(const Context& context, const DeviceId& id) {
   return info == nullptr ? id : fmt::format("GPU {}", info->index);
 }
 
-// The GPUs that the claim could use if nothing stood against it, by index.
+// Returns the GPUs that the claim could use if nothing stood against it, by index.
 std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
   const lease::GpuBook& gpus = context.leases->gpus();
   return gpus.names(gpus.eligible(wish));
 }
 
-// "GPU 0, GPU 1 (alice); GPU 2 (uid 1001, whose processes are not gone yet)"
+// Returns "GPU 0, GPU 1 (alice); GPU 2 (uid 1001, whose processes are not gone yet)".
 std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
   for (const DeviceId& gpu : gpus) {
@@ -109,7 +109,7 @@ std::string why_busy(Context& context, const lease::Wish& wish) {
       wish.gpus, gpus.size(), holders);
 }
 
-// "GPU 3: cordoned by uid 0: fan (`gpuyard uncordon 3`)"
+// Returns "GPU 3: cordoned by uid 0: fan (`gpuyard uncordon 3`)".
 std::string why_out_of_service(const Context& context, const lease::Wish& wish) {
   std::vector<std::string> parts;
   for (const DeviceId& gpu : fitting(context, wish)) {

@@ -1,5 +1,5 @@
-// Where everybody stands who waits, and who has which GPU: looked up once a second for all who want
-// to see it. Lives on the io thread.
+// The place of each waiting claim and the lease of each GPU, looked up once a second for all
+// callers. Lives on the io thread.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace gpuyard::api {
 class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
-  // For somebody who is not on it yet it is looked up earlier, but no more often than that.
+  // The least time between lookups for claims that are not on the board yet.
   static constexpr Duration kLeast = std::chrono::milliseconds(100);
 
-  // The leases outlive whoever asks, but not each listener.
+  // The leases outlive all callers, but not each listener.
   LeaseBoard(Loop& loop, const lease::Leases& leases) : loop_(loop), leases_(leases) {}
 
-  // Of somebody who waits; nothing: not known yet.
+  // Returns the place of a waiting claim; nothing: not known yet.
   std::optional<lease::Outlook> place(const std::string& id);
-  // Of the lease that has the GPU.
+  // Returns the id of the lease that has the GPU.
   std::optional<std::string> holder(const DeviceId&);
 
-  // Told when it is time to look again, as long as this lives.
+  // Calls `told` every kPeriod, for as long as the subscription lives.
   Subscription follow(std::function<void()> told);
 
  private:
@@ -46,15 +46,15 @@ class LeaseBoard : public std::enable_shared_from_this<LeaseBoard> {
   Subscription timer_;
 };
 
-// Why somebody waits, in words: what it is, why, and what to do.
+// Why a claim waits, in words: the reason, its cause, and what to do.
 
-// The board of all streams and answers; made when it is first wanted.
+// Returns the board for all streams and answers; made at the first call.
 LeaseBoard& board_of(Context&);
 
 protocol::LeasePlace place_of(Context&, const lease::Lease&, const lease::Outlook&,
                               const Viewer& = {});
 
-// A lease with its place, if it has one that is known.
+// Returns a lease with its place, if that is known.
 protocol::Lease placed_view_of(Context&, const lease::Lease&, const Viewer& = {});
 
 }  // namespace gpuyard::api

@@ -1,4 +1,4 @@
-// Who has which GPU, who waits for one, and what is not handed out at all.
+// The routes that list leases, waiting claims and GPUs that are not handed out.
 #include "api/lease_queue.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace gpuyard::api {
 namespace {
 
-// Once it is done, what is true of those GPUs then.
+// Answers, once the change is done, with the GPUs' state at that time.
 lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
                                 const Responder<protocol::Cordoned>& respond) {
   return [&context, gpus = std::move(gpus), respond](const Result<void>& done) {
@@ -95,7 +95,7 @@ std::string row_text(Context& context, const lease::Lease& lease, const lease::O
   return json::to_json(view);
 }
 
-// All but those who wait.
+// Returns the queue without its waiting claims.
 protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
   const lease::Leases& leases = *context.leases;
   protocol::Queue queue;
@@ -170,10 +170,10 @@ std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
   return his_own ? std::to_string(*viewer.uid) : "local";
 }
 
-// For strangers a row is rendered once, whoever is the first of them.
+// For viewers other than its owner a row is rendered once, and then shared.
 void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
   const lease::Lease* lease = context_.leases->find(row.lease);
-  // It may have changed since it was looked at.
+  // The lease may have changed since the look.
   if (lease == nullptr || lease->state != lease::State::waiting) return;
   if (!rows.empty()) rows += ',';
   if (viewer.owns(row.uid)) {

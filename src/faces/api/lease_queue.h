@@ -1,6 +1,6 @@
-// The answer to /api/gpu/queue. Where few wait it is made anew each time; where many do, a few
-// times a second for all who see the same, and a few rows in each turn of the loop, so that nobody
-// keeps it busy by asking. Lives on the io thread.
+// The answer to /api/gpu/queue. A short queue is rendered for each request. A long one is rendered
+// a few times a second for all viewers who see the same, a few rows in each turn of the loop, so
+// that no client can keep the loop busy. Lives on the io thread.
 #pragma once
 
 #include <deque>
@@ -25,33 +25,34 @@ class QueueText : public std::enable_shared_from_this<QueueText> {
 
   void ask(const Viewer&, Told told);
 
-  // So many are made anew each time; so long is what was made of more told again.
+  // Up to kFew waiting claims are rendered for each request; with more, an answer is reused for
+  // kToldAgain.
   static constexpr std::size_t kFew = 64;
   static constexpr Duration kToldAgain = std::chrono::milliseconds(250);
   static constexpr std::size_t kRowsAtOnce = shares::kQueueRows;
-  // Of those that wait so many are shown.
+  // How many waiting claims are shown.
   static constexpr std::size_t kMostShown = 1000;
 
  private:
-  // One that waits, as its owner's strangers see it.
+  // A waiting claim, as users other than its owner see it.
   struct Row {
     std::string lease;
     std::uint32_t uid = 0;
     lease::Outlook outlook;
-    std::string for_local;  // who is told process numbers
+    std::string for_local;  // for local viewers, who see process numbers
     std::string for_tcp;
   };
-  // The answer for all who see the same; text is null until it is made.
+  // The answer for all viewers who see the same; text is null until it is rendered.
   struct Page {
     Viewer viewer;
     Text text;
     std::vector<Told> asked;
   };
-  // Who waited at one moment, in what order.
+  // The waiting claims at one moment, in order.
   struct Look {
     TimePoint at;
     std::vector<Row> rows;
-    std::map<std::string, Page> pages;  // by who sees the same
+    std::map<std::string, Page> pages;  // by key_of()
   };
   struct Job {
     std::shared_ptr<Look> look;

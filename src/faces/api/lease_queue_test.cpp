@@ -152,7 +152,7 @@ TEST_F(Queues, FreeGpusThatAreKeptForAnEarlierClaimAreExplained) {
   EXPECT_THAT(now.waiting[1].place->text, HasSubstr("kept for a claim that came before"));
 }
 
-// More wait than are rendered anew for each who asks.
+// More claims wait than are rendered anew for each request.
 class LongQueue : public Queues {
  protected:
   static constexpr std::uint32_t kWaiting = QueueText::kFew + 6;

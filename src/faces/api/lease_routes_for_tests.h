@@ -17,7 +17,7 @@
 
 namespace gpuyard::api {
 
-// The body of an answer that is an error.
+// The body of an error.
 struct Refusal {
   struct Why {
     std::string code;
@@ -34,7 +34,7 @@ class LeaseRoutes : public ::testing::Test {
   static constexpr std::uint32_t kAlice = 1000;
   static constexpr std::uint32_t kBob = 1001;
 
-  // Who is on the other side, and what came back, if anything did yet.
+  // The client of a request, and its answer once there is one.
   struct Call {
     std::optional<http::Response> answer;
     std::shared_ptr<http::Presence> presence = std::make_shared<http::Presence>();
@@ -63,12 +63,12 @@ class LeaseRoutes : public ::testing::Test {
     };
   }
 
-  // Clients go before the server does.
+  // Clients disconnect before the server stops.
   ~LeaseRoutes() override {
     for (const auto& client : clients_) client->leave();
   }
 
-  // A process of a user, which may ask for something.
+  // Returns a process of a user as a peer that sends requests.
   http::Peer process(std::uint32_t pid, std::uint32_t uid = kAlice) {
     if (!world_.ground.running.contains(pid)) world_.ground.start(pid, uid);
     http::Peer peer = local_user(uid);
@@ -114,7 +114,7 @@ class LeaseRoutes : public ::testing::Test {
   Calls claim(const std::string& body, http::Peer peer) {
     return post(kLeases, body, std::move(peer));
   }
-  // One that is granted at once.
+  // Returns a lease that is granted at once.
   protocol::Lease held(const std::string& body, http::Peer peer) {
     const Calls call = claim(body, std::move(peer));
     EXPECT_EQ(call->status(), 200) << call->text();

@@ -17,8 +17,8 @@ double seconds_between(TimePoint earlier, TimePoint later) {
   return std::chrono::duration<double>(later - earlier).count();
 }
 
-// Whether an estimate says something else than an earlier one: neither the moment is the same nor
-// the time until then.
+// Returns whether an estimate differs from an earlier one both in its moment and in the time that
+// is left.
 bool another(std::optional<double> before, std::optional<double> now, double passed) {
   constexpr double kSame = 1.5;  // seconds
   if (before.has_value() != now.has_value()) return true;
@@ -94,7 +94,7 @@ void LeaseWait::begin(Context& context, const lease::Lease& now, Duration at_mos
   wait->start(context, at_most, client);
 }
 
-// What is registered here holds it, and leave() lets go of all.
+// The callbacks registered here keep this alive until leave() drops them.
 void LeaseWait::start(Context& context, Duration at_most,
                       const std::shared_ptr<http::Presence>& client) {
   const auto self = shared_from_this();
@@ -128,7 +128,8 @@ void LeaseNews::start() {
 
 void LeaseNews::on_change(const lease::Lease& now) {
   ++context_.lease_changes;
-  // Of all GPUs or of none yet: whoever listens to one of them wants to know either way.
+  // Published for no GPU in particular, so that listeners to any GPU hear of each grant and
+  // release.
   context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
 }
 

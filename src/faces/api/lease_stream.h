@@ -1,5 +1,5 @@
-// What a client gets that claims with a stream: its lease at each change, and its place in the
-// queue when that is another. Its end is the holder's. Lives on the io thread.
+// The stream that answers a claim: the lease at each change, and the claim's place in the queue
+// when that changes. When the stream ends, the holder counts as gone. Lives on the io thread.
 #pragma once
 
 #include <deque>
@@ -17,11 +17,11 @@ namespace gpuyard::api {
 
 class LeaseStream final : public http::Feed {
  public:
-  // `now`: what the claim was answered with. The context outlives whatever is asked of it.
+  // `now`: the lease as the claim was answered. The context outlives all its callbacks.
   LeaseStream(Context&, lease::Lease now, const Viewer&);
 
   http::Chunk next() override;
-  // When the lease is, and that was told.
+  // True once the lease has ended and the client was told.
   bool over() const override {
     return !changed_ && alerts_.empty() && now_.state == lease::State::ended;
   }
@@ -30,12 +30,12 @@ class LeaseStream final : public http::Feed {
   bool waits() const { return now_.state == lease::State::waiting; }
   void on_change(const lease::Lease&);
   void on_alert(const protocol::Alert&);
-  // Whether it has the GPU of the alert.
+  // Returns whether the lease has the GPU of the alert.
   bool concerns(const protocol::Alert&) const;
-  // Whether its place is another than the one that was told.
+  // Returns whether the place differs from the one told last.
   bool moved() const;
 
-  static constexpr std::size_t kMostAlerts = 64;  // that a slow client has not taken
+  static constexpr std::size_t kMostAlerts = 64;  // unread by a slow client
 
   Context& context_;
   lease::Lease now_;
@@ -52,15 +52,15 @@ class LeaseStream final : public http::Feed {
   Subscription seconds_;
 };
 
-// A claim that is answered when it is granted, or late enough that its caller asks again. Lives on
-// the io thread.
+// Answers a claim when it is granted, or after a while, so that its caller asks again. Lives on the
+// io thread.
 
 class LeaseWait : public std::enable_shared_from_this<LeaseWait> {
  public:
   using Done = std::function<void(const lease::Lease&)>;
 
-  // Calls done with the lease once it does not wait any more, or after `at_most` as it is then;
-  // never when the client left before. Until then its claim is attended to.
+  // Calls `done` with the lease once it no longer waits, or after `at_most` in its state then;
+  // never if the client disconnects before. Until then the claim counts as attended.
   static void begin(Context&, const lease::Lease& now, Duration at_most,
                     const std::shared_ptr<http::Presence>& client, Done done);
 
@@ -77,14 +77,14 @@ class LeaseWait : public std::enable_shared_from_this<LeaseWait> {
   Subscription timer_;
 };
 
-// What GET /api/gpu/events tells of leases: each change, as anybody may see it, and every five
-// seconds the load. Lives on the io thread.
+// Publishes leases to GET /api/gpu/events: each change, as any user may see it, and the load every
+// five seconds. Lives on the io thread.
 
 class LeaseNews {
  public:
   static constexpr Duration kLoadEvery = std::chrono::seconds(5);
 
-  // The context outlives it, and has leases and a loop.
+  // The context outlives this, and has leases and a loop.
   explicit LeaseNews(Context& context) : context_(context) {}
   LeaseNews(const LeaseNews&) = delete;
   LeaseNews& operator=(const LeaseNews&) = delete;

@@ -11,7 +11,7 @@ using std::chrono::seconds;
 
 using lease::State;
 
-// One client that claims with a stream, and takes what comes.
+// One client that claims with a stream and reads all its events.
 class LeaseStreams : public LeaseRoutes {
  protected:
   LeaseStreams() : LeaseRoutes(1) {}
@@ -22,7 +22,7 @@ class LeaseStreams : public LeaseRoutes {
     EXPECT_EQ(call->answer->content_type, "text/event-stream");
     return call->answer->feed;
   }
-  // The lease of the next event; nothing: there is none now.
+  // Returns the lease of the next event; nothing: there is none now.
   static std::optional<protocol::Lease> next(http::Feed& feed) {
     const http::Chunk chunk = feed.next();
     if (!chunk) return std::nullopt;
@@ -106,7 +106,7 @@ TEST_F(LeaseStreams, OneLookServesAllStreams) {
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
     feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
   }
-  // At once: the first of them is on the board; the others wait for the next look.
+  // The first is on the board at once; the others wait for the next look.
   std::size_t placed = 0;
   for (const auto& feed : feeds) placed += next(*feed)->place.has_value() ? 1 : 0;
   EXPECT_GE(placed, 1U);
@@ -194,7 +194,7 @@ class News : public LeaseRoutes {
     for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
     return taken;
   }
-  // The data of an event.
+  // Returns the data of an event.
   template <class T>
   static T data_of(const std::string& event) {
     const std::size_t at = event.find("data: ") + 6;

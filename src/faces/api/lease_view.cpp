@@ -46,7 +46,7 @@ std::optional<std::string> rfc3339(const std::optional<WallTime>& when) {
   return when ? std::optional(to_rfc3339(*when)) : std::nullopt;
 }
 
-// Told by its own grant, so that it reads the same whenever it is asked for.
+// Counts from the lease's grant, so that the time is the same at each request.
 std::optional<WallTime> until_of(const lease::Lease& lease) {
   if (!lease.granted_wall) return std::nullopt;
   const auto wall_at = [&](Duration held) {
@@ -63,10 +63,10 @@ Viewer viewer_of(const Principal& principal) {
 }
 
 lease::Caller caller_of(const Asked& asked) {
-  // What changes leases has a scope above TCP's, so the kernel vouched for somebody.
+  // Routes that change leases have a scope above TCP's, so the kernel has given a uid.
   return {asked.principal.uid.value_or(static_cast<uid_t>(-1)),
           asked.principal.scope >= protocol::Scope::admin,
-          // One that is gone may have left its number to another.
+          // The pid of a process that is gone may belong to another by now.
           asked.peer.process ? static_cast<std::uint32_t>(asked.peer.pid) : 0, asked.peer.process};
 }
 
@@ -196,8 +196,8 @@ Result<std::string> lease_named(const lease::Leases& leases, std::string_view na
       (one->second.state == lease::State::ended ? over : live).push_back(one->first);
     }
   }
-  // No id is the beginning of another since one may not be chosen so; of older ones neither is
-  // meant more than the other.
+  // New ids that begin with another id, or are the beginning of one, are refused; among older ones
+  // neither match takes precedence.
   if (leases.knows(name)) {
     live.insert(live.end(), over.begin(), over.end());
     if (live.size() > 1) return ambiguous(name, live);

@@ -1,5 +1,5 @@
-// Leases as the API shows them, and who gets to see what of them. Who has a GPU is everybody's
-// business; what he runs there is his own.
+// Leases as the API shows them to each viewer. Everybody may see who has a GPU; only the holder and
+// administrators may see what runs there.
 #pragma once
 
 #include <sys/types.h>
@@ -19,44 +19,44 @@ namespace gpuyard::api {
 struct Asked;
 struct Context;
 
-// For whom something is shown. By default for anybody, as over TCP.
+// The user to whom something is shown. By default anybody, as over TCP.
 struct Viewer {
-  std::optional<uid_t> uid = {};  // as the kernel says
+  std::optional<uid_t> uid = {};  // from the kernel
   bool admin = false;
 
   bool owns(uid_t owner) const { return uid && (admin || *uid == owner); }
-  bool local() const { return uid.has_value(); }  // process numbers mean something to him
+  bool local() const { return uid.has_value(); }  // may see process numbers
 };
 
 Viewer viewer_of(const Principal&);
 lease::Caller caller_of(const Asked&);
 
-// "alice", or "uid 1000" where the name is not known.
+// Returns "alice", or "uid 1000" if the name is not known.
 std::string person(const Context&, std::uint32_t uid);
 
-// Without its place, which is of the moment: see lease_reasons.h.
+// Returns a lease without its place, which changes all the time: see placed_view_of().
 protocol::Lease view_of(const Context&, const lease::Lease&, const Viewer& = {});
 protocol::LeaseAnswer answer_of(const Context&, protocol::Lease);
 
-// Null: the GPU is not known now.
+// Returns null if the GPU is not known now.
 const DeviceInfo* info_of(const Context&, const DeviceId&);
-// Why a GPU is not handed out now; nothing if it is.
+// Returns why a GPU is not handed out now; nothing if it is.
 std::optional<protocol::Withheld> withheld_of(const Context&, const DeviceId&);
-// Of several, by index.
+// The same for several GPUs, by index.
 std::vector<protocol::Withheld> withheld_among(const Context&, const std::vector<DeviceId>&);
 protocol::Squatter squatter_of(const Context&, const DeviceId&, const lease::Seen&,
                                const Viewer& = {});
-// The command that makes a lease of what this process uses.
+// Returns the command that makes a lease of the GPUs that this process uses.
 std::string resolving(const Context&, const lease::Seen&, const Viewer&);
 
 protocol::Load load_of(const lease::Leases&);
 
-// The lease that somebody means by its id or the beginning of it.
+// Finds a lease by its id or the beginning of it.
 
 inline constexpr std::size_t kShortestLeaseId = 4;
 
-// One whose id begins so, if no other does; where several do, the only one that is not over.
-// Errors: not_found, conflict, which names them.
+// Returns the id that begins with `name`, if only one does; of several, the only one whose lease
+// has not ended. Errors: not_found, conflict, which names them.
 Result<std::string> lease_named(const lease::Leases&, std::string_view name);
 
 }  // namespace gpuyard::api

@@ -1,4 +1,5 @@
-// Claims and what becomes of them. What they mean is leasing's business; who asks is the kernel's.
+// The routes of claims and leases. Leasing decides what they mean; the kernel says who the caller
+// is.
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ void claim_lease(Context& context, const Asked& asked, const NoParams&,
   const lease::Lease* known = context.leases->find(body.id.value_or(""));
   auto wish = protocol::wish_of(body, *context.telemetry.latest(), known ? &known->wish : nullptr);
   if (!wish) {
-    // One that is known may not have been read yet.
+    // A known lease may not have been read from disk yet.
     const auto closed = context.leases->closed_to_claims();
     if (closed && wish.error().code == Errc::not_found) return respond(*closed);
     return respond(std::move(wish).error().in("body"));
@@ -137,7 +138,7 @@ std::vector<BoundRoute> lease_routes() {
   };
 }
 
-// What was used under leases: by user, day, GPU or lease.
+// The route of the use under leases: by user, day, GPU or lease.
 namespace {
 
 using usage::UseBy;
@@ -164,7 +165,7 @@ protocol::UserNames names_in(const Context& context, const usage::UseAnswer& ans
   return names;
 }
 
-// Once the names of its users are known, or cannot be had in time.
+// Calls `then` once the users' names are known, or cannot be had in time.
 void when_named(const Context& context, const UseQuestion& question, const usage::UseAnswer& answer,
                 std::function<void()> then) {
   if (question.by != UseBy::user || !context.learn_users) return then();

@@ -1,4 +1,4 @@
-// The node: its driver, its metrics, and whether the daemon is alive and ready.
+// The routes of the node: its driver, its metrics, and whether the daemon is alive and ready.
 #include "api/node.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void get_driver(Context& context, const NoParams&, const Responder<protocol::Dri
 
 void get_metrics(Context& context, const Asked& asked, const NoParams&,
                  const Responder<Text>& respond) {
-  // Both only grow, so that their sum is another whenever one of them is.
+  // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
   const metrics::Format format = metrics::format_for(asked.accept);
   RenderedOnce& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;

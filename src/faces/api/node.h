@@ -1,4 +1,4 @@
-// What /metrics tells of leases and alerts, as numbers.
+// The figures of leases and alerts for /metrics.
 #pragma once
 
 #include "api/context.h"

@@ -21,13 +21,13 @@ namespace {
 
 namespace bj = boost::json;
 
-// What the parts of the description share.
+// Shared by all parts of the description.
 struct Parts {
   Examples examples = {};
   bj::object schemas = {};  // by their names
 };
 
-// Moves every schema that has a name among the shared ones and refers to it from where it stood.
+// Moves every schema that has a name to the shared ones, and leaves a reference in its place.
 bj::value refer(bj::value schema, Parts& parts) {
   auto* object = schema.if_object();
   if (object == nullptr) return schema;
@@ -46,10 +46,10 @@ bj::value refer(bj::value schema, Parts& parts) {
   return bj::object{{"$ref", "#/components/schemas/" + name}};
 }
 
-// What a segment of a path may be: printable ASCII, but neither of the two that a path resolves.
+// The pattern of a path segment: printable ASCII, except the two segments that a path resolves.
 constexpr std::string_view kPathWord = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
 
-// Not empty, and no control character.
+// The pattern of a query's value: not empty, no control character.
 constexpr std::string_view kQueryText = R"(^[^\x00-\x1f\x7f]+$)";
 
 bj::array parameters_of(const BoundRoute& route, const Examples& examples) {
@@ -60,7 +60,7 @@ bj::array parameters_of(const BoundRoute& route, const Examples& examples) {
     const bool in_header = name == parameter_of_header(route.info.header_field);
     const bool in_path = route.info.pattern.find("{" + name + "}") != std::string_view::npos;
     bj::object field = property.value().as_object();
-    const bool required = in_path || !field.at("type").is_array();  // else it may be null
+    const bool required = in_path || !field.at("type").is_array();  // a list of types includes null
     bj::object parameter{{"name", in_header ? route.info.header_field : std::string_view(name)},
                          {"in", in_path     ? "path"
                                 : in_header ? "header"
@@ -104,7 +104,7 @@ bj::value answer_example_of(const BoundRoute& route, const Examples& examples) {
   return text.empty() ? bj::value() : bj::value(text);
 }
 
-// {"error": {"code", "message"}}, or {"detail": message}.
+// Returns the schema of {"error": {"code", "message"}}, or of {"detail": message}.
 bj::value error_schema_of(protocol::ErrorShape shape, Parts& parts) {
   const bj::object text{{"type", "string"}};
   bj::object detail{{"title", "Detail"},
@@ -171,7 +171,7 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
   return responses;
 }
 
-// Every body we take has a default for each of its fields, or says which are required.
+// A body is optional if all its fields have defaults.
 bj::object request_body_of(const BoundRoute& route, Parts& parts) {
   bj::object schema = json::schema(*route.body, json::Use::request);
   const bool required = !schema.at("required").as_array().empty();
@@ -233,8 +233,8 @@ std::vector<BoundRoute> openapi_routes() {
 
 namespace {
 
-// Nothing but what this daemon serves: no inline script or style, no other host, no frame around
-// it. The page's style sheet has small images in it.
+// Allows only what this daemon serves: no inline script or style, no other host, no frame around
+// the page. Its style sheet contains small images.
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' "
     "data:; "
@@ -243,11 +243,11 @@ constexpr std::string_view kPolicy =
 void put_policy(http::Response& response) {
   response.headers.push_back({"Content-Security-Policy", std::string(kPolicy)});
   response.headers.push_back({"Referrer-Policy", "no-referrer"});
-  // Kept, and asked about each time: after an update the page must not be half an old one.
+  // Browsers keep the file but check it each time: after an update no file of the page may be old.
   response.headers.push_back({"Cache-Control", "no-cache"});
 }
 
-// One for all answers; the ETag says what is in it.
+// Returns one body shared by all answers; the ETag identifies it.
 std::shared_ptr<const std::string> body_of(const DocsAsset& asset) {
   static std::map<std::string, std::shared_ptr<const std::string>, std::less<>> bodies;
   auto& body = bodies[std::string(asset.etag)];

@@ -9,7 +9,7 @@ namespace {
 
 using protocol::Scope;
 
-// How to get what is missing.
+// Returns how to get the missing right.
 std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
                       const Authority& authority) {
   if (!principal.uid) return "TCP is read-only until there are tokens; use the Unix socket";

@@ -1,4 +1,4 @@
-// Who uses a GPU, as the routes tell it to one caller and another.
+// The processes of a GPU, as the routes show them to different callers.
 #include <gtest/gtest.h>
 
 #include "api/caller_for_tests.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uid_t kAlice = 1000;
 
-// One GPU with one process, and nothing else to tell.
+// A driver with one GPU that has one process and no other readings.
 class OneList final : public telemetry::Reader {
  public:
   explicit OneList(ManualLoop& loop) : loop_(loop) {}

@@ -13,7 +13,7 @@ namespace gpuyard::api {
 
 namespace {
 
-// A daemon may keep no leases, as when it shows a recording.
+// Answers for a daemon without leases, as when it shows a recording.
 std::vector<BoundRoute> of_leases(std::vector<BoundRoute> routes) {
   for (BoundRoute& route : routes) {
     route.call = [call = std::move(route.call)](Context& context, const protocol::RouteInfo& info,
@@ -88,7 +88,7 @@ void put_header_field(NamedValues& parameters, const protocol::RouteInfo& route,
   if (!value.empty()) parameters.emplace_back(parameter_of_header(route.header_field), value);
 }
 
-// Whether the client names CSV and not JSON, and left it to Accept.
+// Returns whether Accept names CSV and not JSON, and the query has no format.
 bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route) {
   const std::string accepted = to_lower(request.header("Accept"));
   return !route.csv.empty() && accepted.find(route.csv) != std::string::npos &&
@@ -97,7 +97,7 @@ bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route)
              request.query.end();
 }
 
-// What the client calls it, if that is short and plain; else our own number.
+// Returns the client's id of the request, if that is short and plain; else our own number.
 std::string id_of(const http::Request& request) {
   constexpr std::size_t kMost = 64;
   const std::string_view given = request.header("X-Request-Id");
@@ -106,7 +106,7 @@ std::string id_of(const http::Request& request) {
                                                           : std::to_string(request.id);
 }
 
-// Who tried to change something and may not, is in the audit.
+// Puts a refused attempt to change something into the audit.
 void note_refusal(Context& context, const Principal& principal, const http::Request& request,
                   const std::string& request_id, const protocol::RouteInfo& route,
                   const Error& why) {
@@ -159,7 +159,7 @@ std::optional<NamedValues> match(std::string_view pattern, std::string_view path
 
 void Router::handle(http::Request request, http::Reply reply) {
   std::string allowed;
-  // A path that is a route's own word for word is not also another's with a name in it.
+  // A path that equals a route's pattern word for word does not match another route's {name}.
   const bool literal = std::ranges::any_of(
       table(), [&](const BoundRoute& route) { return route.info.pattern == request.path; });
   for (const BoundRoute& route : table()) {
@@ -179,7 +179,7 @@ void Router::handle(http::Request request, http::Reply reply) {
       note_refusal(context_, principal, request, request_id, route.info, permitted.error());
       return reply(render_error(route.info, permitted.error()));
     }
-    // Every answer of a simulated yard says so, also those whose body has no place for it.
+    // Every answer of a simulated yard is marked, including those whose body has no field for it.
     if (simulated(context_)) {
       reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
     }

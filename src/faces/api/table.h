@@ -18,11 +18,11 @@
 
 namespace gpuyard::api {
 
-struct Context;  // what handlers may use: context.h
+struct Context;  // see context.h
 
 http::Response render_error(const protocol::RouteInfo&, const Error&);
 
-// What a call brings, beside its route.
+// The parts of a call besides its route.
 struct Asked {
   Principal principal;
   NamedValues parameters;
@@ -30,9 +30,10 @@ struct Asked {
   std::string request_id = {};  // in logs and in the audit
   TimePoint received = {};
   http::Peer peer = {};
-  // What the caller lacks, unless he has a lease of the GPUs: RouteInfo::for_holders.
+  // The refusal of a caller whose scope is too low, unless a lease of the GPUs makes up for it:
+  // RouteInfo::for_holders.
   std::optional<Error> unless_holder = {};
-  std::string accept = {};  // of a route that also_produces something else
+  std::string accept = {};  // the Accept field, for routes with also_produces
 };
 
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
@@ -75,18 +76,17 @@ struct BoundRoute {
   const json::Shape* parameters = nullptr;
   const json::Shape* body = nullptr;    // null where there is no body
   const json::Shape* answer = nullptr;  // null for an answer that is not JSON
-  // Strictly; null for an answer that is not JSON.
+  // Decodes strictly; null for an answer that is not JSON.
   Result<void> (*decode)(std::string_view answer) = nullptr;
   std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call = {};
 };
 
-// What was asked, into new records of these shapes. Without a shape of the body: whatever it
-// brings.
+// Reads a call into new records of these shapes. A body without a shape is ignored.
 Result<void> read_asked(const Asked&, const json::Shape& of_parameters, void* parameters,
                         const json::Shape* of_body, void* body);
 
-// `handler` takes the context, what was asked if it matters to it who asks, the parameters, the
-// body where the route has one, and the responder.
+// `handler` takes the context, the call if it needs to know the caller, the parameters, the body if
+// the route has one, and the responder.
 template <class Params, class Answer, class Body, class Handler>
 BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
   constexpr bool kHasBody = !std::is_same_v<Body, protocol::NoBody>;
@@ -123,10 +123,11 @@ const std::vector<BoundRoute>& table();
 
 // From an HTTP request to the row of the route table that answers it.
 
-// The {name} segments of `pattern` with what stands in `path`; nothing if they do not match.
+// Returns the {name} segments of `pattern` with their values in `path`; nothing if there is no
+// match.
 std::optional<NamedValues> match(std::string_view pattern, std::string_view path);
 
-// The name in the parameters of a header field that is one: "last_event_id" of "Last-Event-ID".
+// Returns the parameter's name for a header field: "last_event_id" for "Last-Event-ID".
 std::string parameter_of_header(std::string_view field);
 
 class Router {
@@ -135,7 +136,7 @@ class Router {
   Router(Context& context, Authority authority)
       : context_(context), authority_(std::move(authority)) {}
 
-  // Matches first, then authorises on the matched row, then validates.
+  // Matches the route first, then authorises on it, then validates.
   void handle(http::Request, http::Reply);
 
  private:

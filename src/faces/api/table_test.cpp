@@ -59,7 +59,7 @@ class RouterTest : public ::testing::Test {
   void fail_driver() { telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found")); }
 
   http::Response send(http::Request request) {
-    loop_.advance(std::chrono::milliseconds(1));  // nobody asks at the very moment of a reading
+    loop_.advance(std::chrono::milliseconds(1));  // no request comes at the moment of a reading
     int answers = 0;
     http::Response response;
     router_.handle(std::move(request), http::Reply([&](http::Response sent) {
@@ -116,7 +116,7 @@ TEST_F(RouterTest, DevicesAreAlwaysFresh) {
   fleet_.set_temperature(0, 77);
   const int before = reader_.asked;
   EXPECT_EQ(temperature(), 77);
-  EXPECT_EQ(reader_.asked, before + 2);  // the driver, once for each GPU
+  EXPECT_EQ(reader_.asked, before + 2);  // the driver was asked once for each GPU
 }
 
 TEST_F(RouterTest, AGpuThatDoesNotAnswerInTimeShowsNoOldValues) {
@@ -322,7 +322,7 @@ TEST_F(RouterTest, AnyPathIsAnsweredOnce) {
   }
 }
 
-// What a listener gets first.
+// Returns the first event of a listener.
 std::string beginning_of(const http::Response& response) {
   return response.feed ? std::string(response.feed->next().text()) : "no stream";
 }
@@ -345,7 +345,7 @@ TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
   EXPECT_EQ(beginning_of(send(request)), "id: 00ff-2\nevent: device\ndata: 2\n\n");
   EXPECT_EQ(beginning_of(get("/api/gpu/events", {{"since", "00ff-1"}})),
             "id: 00ff-2\nevent: device\ndata: 2\n\n");
-  // A browser's own, of a daemon that has ended meanwhile, is no mistake of the page's.
+  // A browser sends the id of a daemon that has ended meanwhile: that is no mistake of the page.
   request.headers = {{"Last-Event-ID", "nonsense"}};
   EXPECT_EQ(beginning_of(send(request)).substr(0, 24), "id: 00ff-2\nevent: resync");
 }

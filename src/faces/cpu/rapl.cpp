@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostBytes = 64;  // of a file in sysfs that holds a number or a name
 constexpr std::string_view kPrefix = "intel-rapl:";
 
-// The N of "intel-rapl:N"; nothing for "intel-rapl:N:M", "intel-rapl-mmio:N" and all else.
+// Returns the N of "intel-rapl:N"; nothing for "intel-rapl:N:M", "intel-rapl-mmio:N" and all else.
 std::optional<std::uint32_t> number_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
@@ -150,8 +150,8 @@ void Watch::hear(Energies energies) {
   tell(callers, latest_);
 }
 
-// The worker did not take the question, or is still busy with something else. What it answers later
-// is known then, and told to nobody.
+// The worker did not start the reading in time, or is still busy. Its late answer becomes latest(),
+// but no caller gets it.
 void Watch::give_up() {
   patience_.reset();
   auto callers = std::exchange(flight_, {});
@@ -175,13 +175,13 @@ Subscription Watch::listen(Heard heard) {
 
 void Watch::poll() {
   poll_timer_ = loop_.call_after(kPeriod, [this] { poll(); });
-  if (asked_) return;  // the worker is behind: what it answers comes to the next
+  if (asked_) return;  // the worker is behind; the next poll asks again
   fresh(here_.guard([this](const Result<Energies>& read) {
     if (!read) return;
     std::vector<std::uint64_t> due;
     for (const auto& [number, _] : listeners_) due.push_back(number);
     for (const std::uint64_t number : due) {
-      // Whoever heard before may have left, or made others leave.
+      // A listener called before this one may have ended its own subscription, or others'.
       const auto listener = listeners_.find(number);
       if (listener == listeners_.end()) continue;
       const Heard heard = listener->second;
@@ -192,7 +192,7 @@ void Watch::poll() {
 
 namespace {
 
-// More than any machine has: an energy of that kind is not one.
+// More than any machine draws: a larger value is no power.
 constexpr std::int64_t kMostMilliwatts = 1'000'000'000;
 
 Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,

@@ -1,4 +1,4 @@
-// The energy of CPU packages and their memory, as RAPL counts it: the zones intel-rapl:N below
+// The energy of CPU packages and their memory, as RAPL counts it: the zones intel-rapl:N in
 // /sys/class/powercap, which AMD's packages have under the same names. Knows no GPU and no client.
 #pragma once
 
@@ -16,18 +16,18 @@
 
 namespace gpuyard::cpu {
 
-// One of RAPL's counters, which goes round: what it has counted in all. Knows no file.
+// Totals one of RAPL's counters, which wraps round. Knows no file.
 
-// So that every number of it is one in JSON: 9 GJ, which a package counts in half a century.
+// The largest count, which JSON can hold exactly: 9 GJ, half a century of a package's use.
 inline constexpr std::int64_t kMostMicrojoules = std::int64_t{1} << 53;
 
 class EnergyCounter {
  public:
-  // `raw` as just read, and `range`, after which it begins again at 0, both from 0 to
-  // kMostMicrojoules. Returns what was counted since the counter's own beginning, as far as it was
-  // looked at before it had gone round twice.
-  // Where the range is not known, or the number was beyond it, a fall is no round but a new
-  // beginning, and so it is here: whoever takes a difference across it sees it fall.
+  // `raw` is the number just read, `range` the value after which it wraps to 0, both from 0 to
+  // kMostMicrojoules. Returns the energy counted since the counter's own beginning, if no two wraps
+  // lie between two calls.
+  // If the range is not known, or the number was beyond it, a fall is no wrap but a reset, and the
+  // total falls too: a caller that takes a difference across it sees the fall.
   std::int64_t count(std::int64_t raw, std::optional<std::int64_t> range);
 
  private:
@@ -39,13 +39,13 @@ struct PackageEnergy {
   std::uint32_t number = 0;                     // the N of intel-rapl:N
   std::string name;                             // "package-0"; "psys" is all of the platform
   Result<std::int64_t> energy_uj;               // since the counter's own beginning
-  std::optional<Result<std::int64_t>> dram_uj;  // nothing: it does not count its memory
+  std::optional<Result<std::int64_t>> dram_uj;  // nothing: memory is not counted
 };
 
 struct Energies {
   TimePoint taken;
   std::vector<PackageEnergy> packages;  // by number
-  std::string why_none;                 // where there are none
+  std::string why_none;                 // why there are no packages
 };
 
 // Used by one thread at a time.
@@ -56,8 +56,8 @@ class Rapl {
 
   explicit Rapl(std::string root) : root_(std::move(root)) {}
 
-  // Blocks on sysfs for some ten microseconds a file. A counter that went round since the last call
-  // is counted on; one that goes round twice between two calls is not noticed.
+  // Blocks on sysfs for some ten microseconds a file. Counters that wrapped once since the last
+  // call are counted on; two wraps between two calls go unnoticed.
   Energies read();
 
  private:
@@ -68,19 +68,19 @@ class Rapl {
   std::map<std::string, EnergyCounter> counters_;  // by the zone's path
 };
 
-// Reads CPU energy through a worker for whoever asks, and often enough that no counter goes round
-// unseen. Lives on the io thread.
+// Reads CPU energy through a worker at the callers' request, and often enough that no wrap of a
+// counter is missed. Lives on the io thread.
 
 class Watch {
  public:
-  // The smallest counter we know of, of the memory of Intel's servers, goes round after 65.7 kJ: at
-  // 2 kW that takes 33 s.
+  // The smallest known counter, that of the memory of Intel's servers, wraps after 65.7 kJ: at 2 kW
+  // that takes 33 s.
   static constexpr Duration kLookEvery = std::chrono::seconds(30);
-  // So long is a reading waited for; sysfs takes far less, but other work of the worker may not.
+  // How long a caller waits for a reading; sysfs takes far less, but the worker may be busy.
   static constexpr Duration kPatience = std::chrono::seconds(1);
-  // How often those who listen hear.
+  // How often listeners are called.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
-  static constexpr std::size_t kMostCallers = 1024;  // who wait for a reading at the same time
+  static constexpr std::size_t kMostCallers = 1024;  // that wait for a reading at the same time
 
   using Answer = std::function<void(const Result<Energies>&)>;
   using Heard = std::function<void(const Energies&)>;
@@ -90,19 +90,19 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // Looks now, and from now on every kLookEvery.
+  // Reads now, and then every kLookEvery.
   void start();
 
-  // The newest reading; at first one of no packages, which says that it was not read yet.
+  // Returns the newest reading; before the first, one without packages that says so.
   const Energies& latest() const { return latest_; }
 
   // Reads once more. Answers in any case and never inside the call; Errc::timed_out after
-  // kPatience, Errc::busy if too many wait. Those who ask while a reading is under way share the
-  // next one.
+  // kPatience, Errc::busy if too many callers wait. Calls that come during a reading share the next
+  // one.
   void fresh(Answer);
 
-  // Hears every kPeriod for as long as it lives; the worker's delays make it rarer, not later. The
-  // subscription may outlive this.
+  // Calls back every kPeriod for as long as the subscription lives, which may outlive this; a slow
+  // worker makes the calls rarer, not later.
   Subscription listen(Heard);
   std::size_t listeners() const { return listeners_.size(); }
 
@@ -118,27 +118,27 @@ class Watch {
   Worker& worker_;
   std::shared_ptr<Rapl> rapl_;  // touched on the worker's thread alone
   Energies latest_;
-  bool asked_ = false;          // and nothing was heard yet
-  std::vector<Answer> flight_;  // who wait for what was asked
-  std::vector<Answer> next_;    // who came meanwhile
+  bool asked_ = false;          // a reading is under way
+  std::vector<Answer> flight_;  // callers that wait for this reading
+  std::vector<Answer> next_;    // callers that wait for the next one
   std::map<std::uint64_t, Heard> listeners_;
   std::uint64_t next_listener_ = 1;
   Subscription patience_;
   Subscription look_timer_;
   Subscription poll_timer_;
-  // Callbacks that come after the watch has gone find this empty.
+  // Callbacks that come after the watch is destroyed find this empty.
   Lifetime here_;
 };
 
-// The power of CPU packages: the energy between two readings over the time between them.
+// The power of CPU packages: the energy between two readings divided by the time between them.
 
 struct PackagePower {
   std::uint32_t number = 0;
   Result<std::int64_t> milliwatts;
-  std::optional<Result<std::int64_t>> dram_milliwatts;  // nothing: it does not count its memory
+  std::optional<Result<std::int64_t>> dram_milliwatts;  // nothing: memory is not counted
 };
 
-// Of every package of the later reading.
+// Returns the power of every package in the later reading.
 std::vector<PackagePower> power_between(const Energies& earlier, const Energies& later);
 
 }  // namespace gpuyard::cpu

@@ -120,7 +120,7 @@ TEST_F(RaplFiles, MoreSubzonesThanThereCanBeAreNotSearched) {
   EXPECT_FALSE(only().dram_uj);
 }
 
-// As a user to whom the kernel does not show the counters, which root never is.
+// Runs as a user to whom the kernel does not show the counters; root always sees them.
 TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
   tree_.put_package(0, 10);
   ASSERT_EQ(::chmod(tree_.root().c_str(), 0755), 0);
@@ -196,7 +196,7 @@ class CpuWatch : public ::testing::Test {
     worker_.run_all();
     loop_.run_posted();
   }
-  // Moves time on with a worker that is never busy.
+  // Lets time pass with a worker that is never busy.
   void pass(Duration time) {
     for (Duration gone{}; gone < time; gone += milliseconds(10)) {
       loop_.advance(milliseconds(10));

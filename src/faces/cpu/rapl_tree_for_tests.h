@@ -1,4 +1,4 @@
-// A directory that looks like /sys/class/powercap to whoever reads CPU energy there.
+// A directory that looks like /sys/class/powercap to readers of CPU energy.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace gpuyard::cpu {
 class RaplTree {
  public:
   RaplTree() {
-    // What else is there on a real machine.
+    // Other entries of a real machine.
     for (const char* name : {"intel-rapl", "intel-rapl:0:0", "intel-rapl-mmio:0"}) {
       std::filesystem::create_directories(root_.in(name));
     }
@@ -51,7 +51,7 @@ class RaplTree {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  static constexpr std::int64_t kRange = 262'143'328'850;  // what Intel's packages have
+  static constexpr std::int64_t kRange = 262'143'328'850;  // that of Intel's packages
 
  private:
   const ScratchDirectory root_;

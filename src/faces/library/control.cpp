@@ -21,7 +21,7 @@ struct LocalControl::State {
 
   Result<void> send(std::uint32_t index, Command&& command, CommandContext&& context, Told&& told);
 
-  // Nothing of this is used after `told` has run: it may have held the last Control.
+  // Must not use `this` after `told` has run: `told` may have held the last Control.
   void on_reply(const CommandReply& reply) {
     std::unique_lock lock(mutex);
     const auto entry = waiting.extract(reply.id);
@@ -33,7 +33,7 @@ struct LocalControl::State {
   std::mutex mutex;
   std::uint64_t last_id = 0;
   std::map<std::uint64_t, Told> waiting;
-  driver::Commanders commanders;  // last: its threads use what stands above
+  driver::Commanders commanders;  // last: its threads use the members above
 };
 
 namespace {

@@ -1,6 +1,5 @@
-// The in-process hand: GPUs changed by this very process, without a daemon. A queue and a worker
-// for each GPU, as the driver-host has them. It knows no owner, no claim and puts nothing back:
-// that is the daemon's.
+// Changes GPUs from this very process, without a daemon, with a queue and a worker for each GPU, as
+// the driver-host does. Knows no owner and no claim, and puts nothing back: the daemon does that.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +12,21 @@
 
 namespace gpuyard::library {
 
-// Of the request that a command is for.
+// The request that a command belongs to.
 struct CommandContext {
   std::string request_id;
-  TimePoint received;  // at no time: now
+  TimePoint received;  // default: now
 };
 
-// The answer to one command, on its way. Whoever drops it has gone: the command is carried out all
-// the same, and that nobody wanted to hear of it is logged.
+// The pending answer to one command. Dropping it does not cancel the command; the log then says
+// that its answer reached no caller.
 class PendingReply {
  public:
   PendingReply(PendingReply&&) noexcept;
   PendingReply& operator=(PendingReply&&) noexcept;
   ~PendingReply();
 
-  // Errc::timed_out: not yet; ask again. The answer itself may be a failure. Once only.
+  // Returns the answer once; it may be a failure. Errc::timed_out: not answered yet; call again.
   Result<CommandReply> wait(Duration at_most);
 
  private:
@@ -38,32 +37,32 @@ class PendingReply {
   std::shared_ptr<Slot> slot_;
 };
 
-// Copies share the workers; the last one ends them (driver::Commanders::close). Any thread may call
-// anything. GPUs are called by their index.
+// Copies share the workers; the last copy ends them (driver::Commanders::close). Any thread may
+// call any function. GPUs are named by their index.
 class LocalControl {
  public:
-  // Runs on the GPU's worker, or where the Control is ended: it keeps that GPU waiting.
+  // Runs on the GPU's worker, or where the Control is ended; that GPU waits until it returns.
   using Told = std::function<void(const CommandReply&)>;
 
-  // Errors as of Monitor::open().
+  // Errors as for Monitor::open().
   static Result<LocalControl> open(const std::shared_ptr<Backend>&, Duration deadline);
 
   std::uint32_t device_count() const;
 
-  // The errors of the next three, and then nothing is queued: Errc::not_found (no such GPU), busy,
+  // Errors of the next three, after which nothing is queued: Errc::not_found (no such GPU), busy,
   // unavailable (closed, or the GPU was not opened), device_lost.
   //
-  // Success means sent. Nobody is told, or `told` once.
+  // Success means sent. `told` is called once, if there is one.
   Result<void> send_command_nonblocking(std::uint32_t index, Command, CommandContext,
                                         Told told = nullptr) const;
   // Success means sent.
   Result<PendingReply> send_command(std::uint32_t index, Command, CommandContext) const;
-  // The command's own result, its failure an error; or Errc::timed_out, after which it may still be
-  // carried out.
+  // Returns the command's own result, its failure as an error; or Errc::timed_out, after which the
+  // command may still be carried out.
   Result<CommandReply> send_command_blocking(std::uint32_t index, Command, Duration deadline,
                                              CommandContext) const;
 
-  // Milliwatts at this instant; where the driver gives none, its average over the last second.
+  // Returns milliwatts at this instant; the average over the last second if the driver has none.
   Result<std::int64_t> get_instant_power_mw(std::uint32_t index, Duration deadline) const;
 
   // See driver::Commanders::close().

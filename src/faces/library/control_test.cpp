@@ -17,7 +17,7 @@ namespace {
 
 using fakes::FakeWrite;
 
-constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
 constexpr Duration kBriefly = std::chrono::milliseconds(20);
 constexpr const char* kCallerGone = "ERROR Failed to send response to caller";
 
@@ -32,7 +32,7 @@ class ControlTest : public ::testing::Test {
     return *std::move(control);
   }
   static Command limit(std::int64_t watts) { return Apply{power_limit(watts * 1'000)}; }
-  // A command that is carried out after all before it.
+  // Sends a command that is carried out after all before it.
   static void settle(const LocalControl& control, std::uint32_t index) {
     EXPECT_TRUE(
         control.send_command_blocking(index, Look{SettingKind::persistence}, kAges, {}).ok());

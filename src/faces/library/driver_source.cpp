@@ -60,8 +60,8 @@ DriverChoice choice_of(const std::vector<std::string>& arguments,
 
 namespace {
 
-// The soft limit with which the daemon was started. It raised its own for its connections; a driver
-// that closes or scans "every descriptor" must not meet a million.
+// Restores the soft limit with which the daemon was started. The daemon raised it for its
+// connections, but a driver that closes or scans "every descriptor" must not meet a million.
 void lower_descriptor_limit(const std::string& text) {
   rlimit limit{};
   const auto soft = number_in<rlim_t>(text);

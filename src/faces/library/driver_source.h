@@ -1,5 +1,5 @@
-// Which driver a process of ours opens: the NVML that the user names, that of a simulated world,
-// the system's, or a recording. The only wiring that knows them all.
+// Chooses the driver that a process of gpuyard opens: the NVML that the user names, that of a
+// simulated world, the system's, or a recording. The only wiring that knows them all.
 #pragma once
 
 #include <memory>
@@ -18,22 +18,23 @@ struct DriverChoice {
   std::optional<recording::Replay> replay;  // instead of any NVML
 };
 
-// `configured` wins; else a world named by GPUYARD_SIM_WORLD means the simulated library.
-// `simulated_library` is where that one is installed.
+// `configured` wins; else a world named by GPUYARD_SIM_WORLD selects the simulated library,
+// installed at `simulated_library`.
 DriverChoice choose_nvml(const std::string& configured, const std::string& simulated_library);
 
 Result<std::unique_ptr<Backend>> open_driver(const DriverChoice&);
 
-// The choice as a driver-host is told it, and back. The place of the simulated library is not told:
-// both are the same program.
+// Convert the choice to a driver-host's arguments, and back. The path of the simulated library is
+// not passed on: both processes are the same program.
 std::vector<std::string> arguments_of(const DriverChoice&);
 DriverChoice choice_of(const std::vector<std::string>& arguments,
                        const std::string& simulated_library);
 
-// What the hidden verb `driver-host` runs: the child process that loads NVML for the daemon.
+// Runs the hidden verb `driver-host`: the child process that loads NVML for the daemon.
 
-// `arguments`: what arguments_of() says of the driver, and "--nofile" with the soft limit of
-// descriptors to run with. `simulated_library` is where the simulated one is installed.
+// `arguments`: the driver as arguments_of() writes it, and "--nofile" with the soft limit of
+// descriptors to run with.
+// `simulated_library`: where the simulated NVML is installed.
 [[noreturn]] void run_driver_host(const std::vector<std::string>& arguments,
                                   const std::string& simulated_library);
 

@@ -44,7 +44,7 @@ Result<std::unique_ptr<Exporter>> Exporter::start(Scraper scraper, const Exporte
     exporter->port_ = bound->port;
     exporter->thread_ = std::thread([raw = exporter.get()] { raw->loop_.run(); });
     return exporter;
-  } catch (const std::runtime_error& none) {  // of std::thread, or of Asio: its errors are its own
+  } catch (const std::runtime_error& none) {  // from std::thread, or of Asio's own type
     return Error{Errc::unavailable,
                  fmt::format("no thread or file descriptor to serve with: {}", none.what())};
   }
@@ -55,7 +55,7 @@ Exporter::~Exporter() {
     loop_.post([this] { shut_down(); });
     thread_.join();
   }
-  server_.reset();  // replies that are still out do nothing from here on
+  server_.reset();  // later replies have no effect
 }
 
 void Exporter::shut_down() {

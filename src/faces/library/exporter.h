@@ -1,5 +1,5 @@
-// An HTTP server of its own for Prometheus, inside a program that has GPUs to show: a loop on one
-// thread, and a worker beside it that waits for the driver.
+// An HTTP server for Prometheus inside another program: a loop on one thread, and a worker thread
+// that waits for the driver.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace gpuyard::library {
 
-// What a Prometheus scrape is answered with: the GPUs as they are at that moment, as text.
+// The answer to a Prometheus scrape: the GPUs at that moment, as text.
 
-// The formats that somebody waits for.
+// The formats that the waiting scrapers asked for.
 struct ScrapeFormats {
   bool text = false;
   bool openmetrics = false;
@@ -30,7 +30,7 @@ struct ScrapeFormats {
   }
 };
 
-// One reading in each of them.
+// One reading, in each format that was asked for.
 struct Scrape {
   std::shared_ptr<const std::string> text = {};
   std::shared_ptr<const std::string> openmetrics = {};
@@ -41,12 +41,12 @@ struct Scrape {
   }
 };
 
-// One thread at a time.
+// Used by one thread at a time.
 class Scraper {
  public:
   using Read = std::function<Snapshot()>;
 
-  // `read` waits for the driver, with a deadline of its own.
+  // `read` waits for the driver, with its own deadline.
   Scraper(Read read, std::string prefix, std::string version)
       : read_(std::move(read)), prefix_(std::move(prefix)), version_(std::move(version)) {}
 
@@ -56,19 +56,20 @@ class Scraper {
   Read read_;
   std::string prefix_;
   std::string version_;
-  std::map<DeviceId, std::uint64_t> failures_;  // of all scrapes
+  std::map<DeviceId, std::uint64_t> failures_;  // over all scrapes
 };
 
-// Who waits for a scrape's answer: those who ask at the same time share one reading of the GPUs.
+// Queues scrapes: requests that come at the same time share one reading of the GPUs.
 
-// On the loop's thread.
+// Lives on the loop's thread.
 class ScrapeDesk {
  public:
-  // The worker tells no more when this is gone.
+  // The worker makes no calls after this is destroyed.
   ScrapeDesk(Worker& worker, Scraper scraper)
       : worker_(worker), scraper_(std::make_shared<Scraper>(std::move(scraper))) {}
 
-  // Who comes while a reading is under way gets the next one: it is as new as what was asked for.
+  // A request that comes during a reading gets the next one, so that no answer is older than its
+  // request.
   void ask(http::Reply, metrics::Format);
 
  private:
@@ -94,13 +95,13 @@ struct ExporterOptions {
   std::string version = {};
 };
 
-// Start and destroy it on one thread, which is not its own.
+// Start and destroy it on one thread, other than its own.
 class Exporter {
  public:
-  // Errors: http::Server::listen_tcp()'s, and Errc::unavailable without a thread or a file
-  // descriptor for the loop.
+  // Errors: those of http::Server::listen_tcp(), and Errc::unavailable if there is no thread or
+  // file descriptor for the loop.
   static Result<std::unique_ptr<Exporter>> start(Scraper, const ExporterOptions&);
-  // Answers what is under way for kGrace at most.
+  // Answers requests that are under way, for kGrace at most.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
@@ -108,7 +109,7 @@ class Exporter {
   std::uint16_t port() const { return port_; }
 
  private:
-  // A scraper keeps its connection; nobody needs many.
+  // A scraper keeps its connection, so few are needed.
   static constexpr std::size_t kConnections = 64;
   static constexpr Duration kGrace = std::chrono::seconds(1);
 

@@ -1,4 +1,4 @@
-// Over real sockets: what is served, what is refused, and how it ends.
+// The exporter over real sockets: answers, refusals and the end.
 #include "library/exporter.h"
 
 #include <array>

@@ -28,7 +28,7 @@ bool gone(const DeviceState& device) {
   return device.condition == DeviceCondition::unavailable;
 }
 
-// Initialisation may never return either; then its thread is left behind.
+// Initialisation may never return; then its thread is left behind.
 Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
   const auto promise = std::make_shared<std::promise<Result<DriverSession>>>();
   auto session = promise->get_future();
@@ -46,7 +46,7 @@ struct Monitor::State {
         readers(std::move(backend), session.gpu_count,
                 {[this](ReadReply reply) { on_reply(std::move(reply)); }}),
         fleet{std::move(session.driver), readers.devices(deadline)} {
-    // The first count of ECC errors is what later ones are compared with.
+    // Later counts of ECC errors are compared with this first one.
     constexpr ProbeSet kCounters = {Probe::ecc_totals};
     Round round = ask(fleet.devices, kCounters, std::min(deadline, kCountDeadline));
     for (const DeviceInfo& info : fleet.devices) state_of(info, round, kCounters);
@@ -94,7 +94,7 @@ struct Monitor::State {
   std::uint64_t last_round = 0;
   std::map<std::uint64_t, Round> rounds;
   HealthWatch health;
-  driver::Readers readers;  // its threads use what stands above
+  driver::Readers readers;  // its threads use the members above
   const Fleet fleet;
 };
 

@@ -1,7 +1,7 @@
-// The in-process monitor: GPUs read by this very process, without a daemon. It reads through the
-// same threads as the driver-host, but shares its fate with the driver: a call that blocks for ever
-// in the kernel leaves a thread behind that even _exit() cannot end. The daemon's child process
-// exists for that; a program that must survive a dying GPU asks the daemon.
+// Reads GPUs from this very process, without a daemon, through the same threads as the driver-host.
+// It shares its fate with the driver: a call that blocks for ever in the kernel leaves a thread
+// behind that even _exit() cannot end. The daemon's child process exists for that; a program that
+// must survive a dying GPU asks the daemon.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Monitor {
 
   // Errors are init_failed() and query_failed().
   // A GPU that does not open in time is listed with that as its fault.
-  // From here on uncorrectable ECC errors are new.
+  // Uncorrectable ECC errors count as new from here on.
   static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline,
                               HealthPolicy = {});
 
@@ -33,37 +33,37 @@ class Monitor {
   Monitor& operator=(Monitor&&) noexcept;
   ~Monitor();
 
-  // What the driver said of itself at construction. Does not wait.
+  // Returns what the driver said about itself at construction. Does not wait.
   const DriverInfo& driver() const;
 
-  // GPUs found at construction. Does not wait.
+  // Returns how many GPUs were found at construction. Does not wait.
   std::uint32_t gpu_count() const;
 
-  // One of them; nullptr beyond. It lives as long as the monitor.
+  // Returns one of these GPUs; nullptr beyond the last. It lives as long as the monitor.
   const DeviceInfo* device(std::uint32_t index) const;
 
-  // Every GPU found at construction, each with its readings or why there are none. Waits at most
-  // `deadline`; a GPU that does not answer by then is listed as unresponsive.
-  // Only what `probes` fill is asked for. All of it takes 40 ms and more: the driver measures PCIe
-  // traffic for so long.
+  // Returns every GPU found at construction, each with its readings or why there are none. Waits at
+  // most `deadline`; a GPU that does not answer by then is listed as unresponsive.
+  // Reads only what fills `probes`. All of them take 40 ms and more: the driver measures PCIe
+  // traffic for that long.
   Snapshot inventory(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
-  // The GPUs that are visible now: inventory() without those that are gone. May be fewer than
-  // gpu_count(); one bad GPU cannot fail it.
+  // Returns the GPUs that are visible now: inventory() without those that are gone. May be fewer
+  // than gpu_count(); one bad GPU cannot fail it.
   Snapshot snapshot(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
-  // One number now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
+  // Reads one number now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
   Result<std::int64_t> read(std::uint32_t index, Metric,
                             Duration deadline = kDefaultDeadline) const;
 
-  // The verdict on a GPU, on what is read now. Error: index_out_of_range().
+  // Reads a GPU now and returns the verdict on it. Error: index_out_of_range().
   Result<HealthReport> health(std::uint32_t index, Duration deadline = kDefaultDeadline) const;
 
-  // The uncorrectable ECC errors of a GPU so far are known: they no longer make it unhealthy.
+  // Marks a GPU's uncorrectable ECC errors so far as known: they no longer make it unhealthy.
   // Error: index_out_of_range().
   Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 
-  // snapshot() in the small view.
+  // Returns snapshot() in the small view.
   std::vector<GpuMetrics> collect_metrics(Duration deadline = kDefaultDeadline) const;
 
  private:

@@ -1,4 +1,4 @@
-// A machine that has no thread to spare.
+// A process that can start no thread.
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 namespace gpuyard {
 
-// While it lives, no thread can be started: there is no memory for a stack of that size.
+// While it lives, no thread can be started: there is no memory for a stack of kTooMuch bytes.
 class NoThreads {
  public:
   NoThreads() {

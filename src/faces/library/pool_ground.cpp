@@ -20,15 +20,15 @@ using std::chrono::steady_clock;
 
 constexpr TimePoint kNow{};
 
-// A time so far away that the clock cannot tell it is for ever.
+// A time beyond the clock's range means for ever.
 steady_clock::time_point after(milliseconds time) {
   const auto now = steady_clock::now();
   const auto most = std::chrono::duration_cast<milliseconds>(steady_clock::time_point::max() - now);
   return time >= most ? steady_clock::time_point::max() : now + time;
 }
 
-// It may run inside a destructor, from which nothing can be thrown. What it was given and did not
-// keep is released here.
+// It may run inside a destructor, which must not throw. A lease that the handler did not keep is
+// released here.
 void call(const Pool::Handler& handler, std::optional<Pool::Lease> lease) {
   try {
     handler(std::move(lease));
@@ -41,8 +41,8 @@ void call(const Pool::Handler& handler, std::optional<Pool::Lease> lease) {
 
 }  // namespace
 
-// What a thread has to tell, of whatever pools. A handler may bring about that others are to be
-// told, and so may they: in a loop, and not each inside the one before.
+// The handlers that a thread has to call, for any pool. A handler may cause further calls, and
+// those may cause more: a loop makes them, so that the calls do not nest.
 struct v0::Pool::Lease::Ground::Round {
   Round() { current = this; }
   ~Round() { current = nullptr; }
@@ -70,7 +70,7 @@ v0::Pool::Lease::Ground::Ground(std::vector<Gpu> all) : gpus(std::move(all)) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     lease::Gpu gpu;
     gpu.key = fmt::format("{:03}", i);
-    if (!core.add(std::move(gpu))) break;  // of() has counted them
+    if (!core.add(std::move(gpu))) break;  // of() has checked the number
   }
 }
 
@@ -89,7 +89,7 @@ v0::Pool::Lease v0::Pool::Lease::Ground::lease_of(Ticket ticket) {
   return {shared_from_this(), std::move(held), ticket, claim.fence};
 }
 
-// Threads look themselves; handlers are told when the mutex is not held any more.
+// Wakes waiting threads; returns the claims whose handlers to call once the mutex is free.
 v0::Pool::Lease::Ground::Served v0::Pool::Lease::Ground::wake(const Effects& effects) {
   Served served;
   for (const Ticket ticket : effects.granted) {
@@ -119,7 +119,7 @@ void v0::Pool::Lease::Ground::tell_one(Ticket ticket) {
   Handler handler = std::move(found->second.handler);
   lock.unlock();
   call(handler, std::move(lease));
-  handler = nullptr;  // what it captured is gone before whoever waits for that hears of it
+  handler = nullptr;  // destroy its captures before cancel() returns to a waiting thread
   lock.lock();
   listeners_.erase(ticket);
   told_.notify_all();
@@ -128,7 +128,7 @@ void v0::Pool::Lease::Ground::tell_one(Ticket ticket) {
 std::optional<v0::Pool::Lease> v0::Pool::Lease::Ground::claim(milliseconds deadline,
                                                               const std::stop_token& stop,
                                                               unsigned count) {
-  // Inside a handler: whoever is to be told after it may have the GPUs that are waited for here.
+  // In a handler: those still to be called may hold the GPUs that this claim waits for.
   if (Round::current != nullptr) Round::current->go();
   std::unique_lock lock(mutex);
   const lease::Terms wanted = terms(count);
@@ -181,18 +181,18 @@ void v0::Pool::Lease::Ground::release(Ticket ticket) {
   tell(others);
 }
 
-// Afterwards the handler does not run any more, unless it is what runs here.
+// After it the handler does not run any more, unless it is the caller itself.
 void v0::Pool::Lease::Ground::cancel(Ticket ticket) {
   std::unique_lock lock(mutex);
   const auto found = listeners_.find(ticket);
-  if (found == listeners_.end()) return;  // it was told
+  if (found == listeners_.end()) return;  // its handler has been called
   if (found->second.teller == std::this_thread::get_id()) return;
   if (found->second.teller) {
     return told_.wait(lock, [&] { return listeners_.count(ticket) == 0; });
   }
   Handler handler = std::move(found->second.handler);
   listeners_.erase(found);
-  const bool waits = core.waiting().count(ticket) != 0;  // else it was to be told of its GPUs
+  const bool waits = core.waiting().count(ticket) != 0;  // else it was granted and not told
   const Served others = wake(waits ? core.cancel(ticket, kNow) : core.release(ticket, kNow));
   lock.unlock();
   call(handler, std::nullopt);

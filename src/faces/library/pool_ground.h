@@ -1,5 +1,6 @@
-// What the leases, claims and copies of a Pool share: lease::Core behind a mutex, and who is told.
-// No claim says how long it holds and nothing drains, so that the time of day is of no account.
+// The state that the leases, claims and copies of a Pool share: lease::Core behind a mutex, and the
+// handlers to call. No claim says how long it holds and nothing drains, so the time of day does not
+// matter.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@
 
 namespace gpuyard {
 
-// Any thread. Not exported, unlike the class that it stands in.
+// Any thread. Not exported, unlike the class that contains it.
 struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
     : std::enable_shared_from_this<Ground> {
   explicit Ground(std::vector<Gpu> all);
@@ -30,20 +31,20 @@ struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
   void cancel(lease::Ticket);
 
   const std::vector<Gpu> gpus;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards what follows
   lease::Core core{{.strict = true}};
 
  private:
-  // A handler that is to be told.
+  // A handler to be called.
   struct Listener {
     Handler handler;
-    std::optional<std::thread::id> teller = {};  // who is telling it
+    std::optional<std::thread::id> teller = {};  // the thread that calls it
   };
-  // Claims that were served and whose handlers are to be told.
+  // Claims that were granted and whose handlers are to be called.
   using Served = std::vector<lease::Ticket>;
-  struct Round;  // of telling them
+  struct Round;  // see pool_ground.cpp
 
-  // The mutex is held in these.
+  // The caller holds the mutex.
   lease::Terms terms(unsigned count) const;
   Lease lease_of(lease::Ticket);
   Served wake(const lease::Effects&);
@@ -51,9 +52,9 @@ struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
   void tell(const Served&);
   void tell_one(lease::Ticket);
 
-  std::map<lease::Ticket, std::condition_variable_any*> threads_;  // that wait
-  std::map<lease::Ticket, Listener> listeners_;                    // until they were told
-  std::condition_variable told_;                                   // one of them was
+  std::map<lease::Ticket, std::condition_variable_any*> threads_;  // that wait for a grant
+  std::map<lease::Ticket, Listener> listeners_;                    // until their handlers return
+  std::condition_variable told_;                                   // a handler has returned
 };
 
 }  // namespace gpuyard

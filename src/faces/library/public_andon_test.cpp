@@ -1,4 +1,4 @@
-// Andon as a user of libgpuyard has it: fed by a monitor of a fleet that the test hurts.
+// Andon as a user of libgpuyard has it: fed by a monitor of a fleet whose GPUs the test harms.
 #include <chrono>
 #include <string>
 #include <vector>

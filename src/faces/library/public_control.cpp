@@ -1,4 +1,4 @@
-// The public Control: a thin shell over the house's, with commands converted at its edge.
+// The public Control: a thin shell over LocalControl that converts the commands.
 #include <utility>
 
 #include "gpuyard/control.h"
@@ -79,7 +79,7 @@ Result<void> done(const Result<Public::Answer>& answer) {
   return {};
 }
 
-// What a command of this kind always answers.
+// Returns the part of the answer that commands of this kind always have.
 template <class Part>
 Result<Part> part_of(const Result<Public::Answer>& answer,
                      std::optional<Part> Public::Answer::* part) {

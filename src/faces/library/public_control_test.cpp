@@ -23,7 +23,7 @@ using gpuyard::SettingState;
 using gpuyard::SettingValue;
 using Write = FakeFleet::Write;
 
-constexpr auto kAges = 30s;  // only a broken test waits so long
+constexpr auto kAges = 30s;  // only a broken test waits this long
 
 SettingValue one(std::int64_t value) {
   return {value, value};
@@ -41,7 +41,7 @@ class LibraryControl : public ::testing::Test {
     return *control;
   }
 
-  // Lines of the library's log, with the first letter of their level.
+  // Collects lines of the library's log, with the first letter of their level.
   static void listen() {
     lines().clear();
     gpuyard::set_log_sink([](gpuyard::LogLevel level, std::string_view text) {

@@ -10,7 +10,7 @@ namespace gpuyard {
 namespace library {
 namespace {
 
-// JSON keys by metric. Never destroyed: a reading's key must outlive whoever holds it, also at
+// JSON keys by metric. Never destroyed: a key must outlive all readings that point to it, also at
 // exit.
 const std::vector<std::string>& keys() {
   static const auto& all = *[] {
@@ -33,7 +33,7 @@ PublicValue number(const Row& row, std::int64_t native) {
   }
   if (row.kind != Kind::state) return in_unit_of_key(row, native);
   const auto word = std::ranges::find(row.words, native, &Word::value);
-  // A state that has no word yet: the driver is newer than we are.
+  // A state without a word: the driver is newer than gpuyard.
   return word != row.words.end() ? std::string(word->text) : std::to_string(native);
 }
 

@@ -1,4 +1,4 @@
-// From what the house knows of a GPU to what libgpuyard tells: the one place of conversion.
+// The one place that converts gpuyard's records of a GPU to libgpuyard's.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ namespace gpuyard::library {
 Device public_device(const DeviceState&);
 HealthPolicy health_policy(const MonitorOptions&);
 
-// The row of this JSON key, if it is measured on a device.
+// Returns the row of this JSON key, if it is measured on a device.
 const Row* row_of_key(std::string_view key);
-// From the row's int64 to what its key says, and back.
+// Convert the row's int64 to the unit that its key names, and back.
 double in_unit_of_key(const Row&, std::int64_t native);
 std::int64_t in_native_unit(const Row&, double value);
 

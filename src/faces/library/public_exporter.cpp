@@ -1,4 +1,4 @@
-// The public PrometheusExporter: what was wished for, and the server if there is one.
+// The public PrometheusExporter: its options, and the server if there is one.
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ struct [[gnu::visibility("hidden")]] v0::PrometheusExporter::State {
   std::shared_ptr<const Monitor::State> monitor;
   std::unique_ptr<library::Exporter> serving;
 
-  // Also without a driver: then the metrics say that there is none.
+  // Works without a driver too: then the metrics say that there is none.
   library::Scraper::Read reader() const {
     return [of = monitor] {
       Snapshot snapshot;

@@ -1,4 +1,4 @@
-// A PrometheusExporter as a program has it; the scraper is a socket of the test's own.
+// A PrometheusExporter as a program has it; the test scrapes over its own socket.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ using gpuyard::Errc;
 using gpuyard::Monitor;
 using gpuyard::PrometheusExporter;
 
-// The whole answer, head and body; empty if nobody listens.
+// Returns the whole answer, head and body; empty if no server listens.
 std::string get(std::uint16_t port, const std::string& target,
                 const std::string& host = "localhost") {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -159,7 +159,7 @@ TEST_F(Exporting, AnswersToNamesItWasToldAndToNoOthers) {
   EXPECT_EQ(status("a.web.page"), "HTTP/1.1 421");
 }
 
-// Whether each signal has the handler that it had, and is blocked or not as it was.
+// Returns the handler of each signal, and whether it is blocked.
 std::vector<std::pair<void (*)(int), bool>> signals() {
   std::vector<std::pair<void (*)(int), bool>> all;
   sigset_t blocked{};

@@ -1,4 +1,4 @@
-// What a public FakeFleet holds: the house's.
+// The state of a public FakeFleet: the internal one.
 #pragma once
 
 #include "device/fake_backend.h"

@@ -1,4 +1,4 @@
-// The public Monitor: a thin shell over the house's, with the house's types converted at its edge.
+// The public Monitor: a thin shell over library::Monitor that converts the records.
 #include "library/public_monitor.h"
 
 #include <dlfcn.h>
@@ -144,7 +144,7 @@ std::string_view v0::version() {
   return GPUYARD_VERSION;
 }
 
-// Where the lines of libgpuyard go, if whoever uses it says so.
+// Sends libgpuyard's log lines to the sink that the program has set.
 namespace {
 
 std::atomic<LogSink> g_sink = nullptr;
@@ -164,7 +164,7 @@ void v0::set_log_sink(LogSink sink, LogLevel least) {
   log::capture(sink != nullptr ? pass_on : nullptr);
 }
 
-// The public energy window: a shell over the house's.
+// The public energy window: a shell over library::EnergyWindow.
 namespace {
 
 EnergyMeasurement measurement_of(const protocol::EnergyWindow& window) {
@@ -239,8 +239,8 @@ std::string own_directory() {
 std::string simulated_nvml_beside_library() {
   const std::string here = own_directory();
   std::string installed = here + "/gpuyard/sim" + kNvml;
-  // A distribution may put libraries one folder deeper than the rest, and a build tree has both in
-  // its root.
+  // A distribution may put libraries one folder deeper than the rest; a build tree has both in its
+  // root.
   for (const std::string& path :
        {installed, here + "/../gpuyard/sim" + kNvml, here + "/sim" + kNvml}) {
     if (::access(path.c_str(), R_OK) == 0) return path;

@@ -1,4 +1,4 @@
-// What stands behind the public Monitor.
+// The state of the public Monitor.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace gpuyard {
 
-// A monitor, or why there is none.
+// A monitor, or the reason why there is none.
 struct Monitor::State {
   Result<library::Monitor> monitor;
 
-  // Nothing of no GPU.
+  // Returns the view's result, or an empty one without a monitor.
   template <class View>
   auto view(View&& view) const -> decltype(view(*monitor)) {
     if (!monitor) return {};
@@ -25,10 +25,10 @@ struct Monitor::State {
 
 namespace gpuyard::library {
 
-// Where the file is that this code was loaded from: libgpuyard has no other way to find what was
+// Finds the file that this code was loaded from: libgpuyard has no other way to find what was
 // installed beside it.
 
-// The simulated NVML that was installed, or built, with this library.
+// Returns the path of the simulated NVML that was installed, or built, with this library.
 std::string simulated_nvml_beside_library();
 
 }  // namespace gpuyard::library

@@ -1,4 +1,4 @@
-// The public Pool, Lease and PendingLease: handles on what they share.
+// The public Pool, Lease and PendingLease: handles on the state that they share.
 #include <set>
 #include <utility>
 
@@ -112,7 +112,7 @@ std::vector<v0::Pool::LeaseSnapshot> v0::Pool::snapshot_leases() const {
 
 std::optional<v0::Pool::Lease> v0::HelperArbiter::decide(std::optional<Pool::Lease> held,
                                                          unsigned gpus) const {
-  if (pool_.pending_claimers() > 0) return std::nullopt;  // and what was held is dropped
+  if (pool_.pending_claimers() > 0) return std::nullopt;  // and drops the lease that was held
   const bool holds = held && !held->gpus().empty();
   return holds ? std::move(held) : pool_.try_claim(gpus);
 }

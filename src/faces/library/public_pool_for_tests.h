@@ -1,4 +1,4 @@
-// Pools as tests of several files want them.
+// Pools for the tests of several files.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace gpuyard {
 
-inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
 
 inline Pool pool_of(const std::vector<std::uint32_t>& indexes) {
   std::vector<Pool::Gpu> gpus;
@@ -22,7 +22,7 @@ inline Pool pool_of(const std::vector<std::uint32_t>& indexes) {
   return *Pool::of(std::move(gpus));
 }
 
-// Until so many wait.
+// Waits until `count` claims wait.
 inline void await_pending(const Pool& pool, std::size_t count) {
   while (pool.pending_claimers() != count) std::this_thread::yield();
 }

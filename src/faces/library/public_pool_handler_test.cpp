@@ -1,4 +1,4 @@
-// Claims that are told to a handler, instead of a thread that waits.
+// Claims that call a handler, instead of a thread that waits.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -64,7 +64,7 @@ TEST(Pool, AHandlerMayCallThePoolAndDropItsLease) {
 
 constexpr int kClaims = 100'000;
 
-// Each is told by what the one before it did.
+// Each handler is called because of what the one before it did.
 TEST(Pool, AHundredThousandHandlersMayTellOneAfterTheOther) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -105,7 +105,7 @@ TEST(Pool, AHandlerThatDropsItsLeaseTellsTheNextWhenItIsBack) {
   EXPECT_EQ(order, (std::vector<std::string>{"first", "second"}));
 }
 
-// It is the caller's to free what the handler uses, once its claim is gone.
+// The caller may free the handler's objects once its claim is gone.
 TEST(Pool, AClaimThatIsGoneIsToldByNobody) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
@@ -147,7 +147,7 @@ TEST(Pool, AHandlerMayDropItsOwnClaim) {
   EXPECT_TRUE(pool.try_claim());
 }
 
-// Served, but somebody else is told first and cancels it.
+// Granted, but another handler is called first and cancels it.
 TEST(Pool, AClaimThatIsCancelledBeforeItIsToldOfItsGpusGivesThemBack) {
   const Pool pool = pool_of({0, 1});
   auto held = pool.try_claim(2);

@@ -21,7 +21,7 @@ using gpuyard::Pool;
 using gpuyard::pool_of;
 using Lease = Pool::Lease;
 
-// A thread that claims, and what it got.
+// A thread that claims, and the lease that it got.
 class Claimer {
  public:
   explicit Claimer(Pool pool, unsigned gpus = 1)
@@ -296,7 +296,7 @@ TEST(HelperArbiter, TakesNothingWhileSomebodyWaitsAlthoughAGpuIsFree) {
   EXPECT_TRUE(HelperArbiter(pool).decide());
 }
 
-// Threads that want whatever they want: no GPU has two holders, and fences rise for each.
+// Threads claim any number of GPUs: no GPU has two holders, and the fences of each rise.
 TEST(Pool, HoldsAmongManyThreads) {
   RecordProperty("contract", "D11 D2");
   constexpr unsigned kGpus = 5;
@@ -304,7 +304,7 @@ TEST(Pool, HoldsAmongManyThreads) {
   constexpr unsigned kRounds = 300;
   const Pool pool = pool_of({0, 1, 2, 3, 4});
   std::vector<std::atomic<int>> holders(kGpus);
-  std::vector<std::uint64_t> last_fence(kGpus);  // of each GPU, its holder's: a race is one
+  std::vector<std::uint64_t> last_fence(kGpus);  // by GPU; two holders would race for it
   std::atomic<unsigned> leases{0};
   const auto use = [&](const Lease& lease) {
     for (const Pool::Gpu& gpu : lease.gpus()) {

@@ -219,7 +219,7 @@ TEST_F(Library, ManyThreadsShareOneMonitor) {
   EXPECT_EQ(wrong, 0);
 }
 
-// What a service needs of it, and what it does where there is no hardware.
+// Tests what a service needs of the library, and its behaviour without hardware.
 
 TEST_F(Library, ListsTheDevicesWithWhetherTheyAreAvailable) {
   RecordProperty("contract", "E10 E16 E2");

@@ -1,4 +1,4 @@
-// The public TrainingMonitor: what was wished for, and the training that is under way or was last.
+// The public TrainingMonitor: its options, and the training that is under way or was last.
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -22,7 +22,7 @@ std::string shown(std::optional<double> value, fmt::string_view format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-// Of the GPU of which it is most; an empty one is less than any value.
+// Returns the highest value of all GPUs; an empty optional is less than any value.
 template <class Of>
 std::optional<double> most(const std::vector<TrainingGpu>& gpus, Of of) {
   std::optional<double> highest;
@@ -60,7 +60,7 @@ std::string TrainingReport::line() const {
 }
 
 struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
-  // The one that is under way, or was last; nullptr: none ever was.
+  // Returns the training that is under way, or was last; nullptr: there was none.
   std::shared_ptr<TrainingRun> run() const {
     const std::lock_guard lock(mutex);
     return current;
@@ -69,7 +69,7 @@ struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
   std::shared_ptr<const Monitor::State> monitor;
   double interval_secs = 5;
   library::TrainingWish wish;
-  mutable std::mutex mutex;  // of what follows
+  mutable std::mutex mutex;  // guards what follows
   std::shared_ptr<TrainingRun> current;
 };
 
@@ -131,7 +131,7 @@ Result<void> v0::TrainingMonitor::begin() {
   library::TrainingWish wish = state_->wish;
   wish.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
   const auto& opened = state_->monitor->monitor;
-  // Shares its fate with all that the public monitor holds.
+  // Shares ownership with the public monitor's state.
   std::shared_ptr<const library::Monitor> monitor;
   if (opened) monitor = {state_->monitor, &*opened};
   const std::lock_guard lock(state_->mutex);

@@ -1,4 +1,5 @@
-// A TrainingMonitor as a training loop has it. Time is the test's own, but where a thread is meant.
+// A TrainingMonitor as a training loop has it. Time is the test's own, except where a thread is
+// tested.
 #include "gpuyard/training.h"
 
 #include <chrono>
@@ -324,7 +325,7 @@ TEST_F(Training, ItsHandlerIsToldNothingMoreOnceItEnded) {
   EXPECT_EQ(told, 1);
 }
 
-// Twice as long as an edge waits without manual time.
+// The GPU takes twice as long as an edge waits without manual time.
 TEST_F(Training, InATestASlowGpuIsWaitedFor) {
   TrainingMonitor training = by_hand();
   ASSERT_TRUE(training.begin());
@@ -336,7 +337,7 @@ TEST_F(Training, InATestASlowGpuIsWaitedFor) {
   EXPECT_EQ(epoch.get().joules, 500);
 }
 
-// With a thread of its own.
+// Tests of trainings with their own thread.
 
 TEST_F(Training, SamplesByItselfAndWakesWhoWaits) {
   RecordProperty("contract", "C12");
@@ -417,8 +418,8 @@ TEST_F(Training, ManyThreadsMayCallIt) {
   EXPECT_EQ(all.epoch, 20U);
 }
 
-// Of a GPU that hangs each edge waits for two readings of 250 ms: two edges for four, unless one
-// gets ahead of what the other has read and not yet booked.
+// With a GPU that hangs, each edge waits for two readings of 250 ms: two edges for four, unless one
+// overtakes what the other has read and not booked yet.
 TEST_F(Training, EdgesOfSeveralThreadsComeOneAfterTheOther) {
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.begin());

@@ -30,7 +30,7 @@ TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why
       energy_missing_(std::move(why)),
       watch_(wish_.thresholds) {}
 
-// ---- what waits for the driver, and holds no mutex
+// ---- without the mutex: functions that wait for the driver
 
 Snapshot TrainingRun::read(Duration deadline) const {
   if (!monitor_) return {};
@@ -103,7 +103,7 @@ void TrainingRun::sample_until_the_end() {
   changed_.notify_all();
 }
 
-// ---- under the mutex
+// ---- with the mutex held
 
 Duration TrainingRun::now() const {
   return wish_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
@@ -162,7 +162,7 @@ TrainingReport TrainingRun::report(const Tally& tally,
   return out;
 }
 
-// ---- what a training loop calls
+// ---- called by a training loop
 
 Result<void> TrainingRun::begin() {
   if (monitor_) {
@@ -231,7 +231,7 @@ void TrainingRun::finish() {
 TrainingReport TrainingRun::end() {
   finish();
   std::unique_lock lock(mutex_);
-  // A handler that ends its own training is not waited for.
+  // A handler that ends its own training must not be waited for.
   if (sampler_ != std::this_thread::get_id()) {
     changed_.wait_for(lock, TrainingMonitor::kFarewell, [&] { return !sampler_; });
   }
@@ -270,7 +270,7 @@ void TrainingRun::order(void (TrainingWatch::*what)()) {
 
 void TrainingRun::sample_at(Duration moment) {
   std::unique_lock lock(mutex_);
-  if (!wish_.manual_time || sampling_) return;  // a handler that samples would be told for ever
+  if (!wish_.manual_time || sampling_) return;  // a handler that samples would never end
   sampling_ = true;
   manual_now_ = std::max(manual_now_, moment);
   lock.unlock();

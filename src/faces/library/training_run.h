@@ -1,5 +1,5 @@
-// One training from begin() to end(): its thread, its clock, and what it adds up to. What is
-// decided is TrainingWatch's, what is summed TrainingBook's.
+// One training from begin() to end(): its thread, its clock and its sums. TrainingWatch decides;
+// TrainingBook sums up.
 #pragma once
 
 #include <condition_variable>
@@ -28,10 +28,10 @@ struct TrainingWish {
 // Any thread.
 class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
  public:
-  // Without a monitor `why` is what is missing.
+  // Without a monitor `why` says what is missing.
   TrainingRun(std::shared_ptr<const Monitor>, std::string why, TrainingWish);
 
-  // Error: there is no thread to be had.
+  // Error: no thread can be started.
   Result<void> begin();
   TrainingAction step();
   TrainingReport epoch_end();
@@ -52,7 +52,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   static constexpr Duration kSampleDeadline = std::chrono::seconds(2);
   static constexpr Duration kManualDeadline = std::chrono::seconds(10);
 
-  // What an epoch, or the whole, has so far.
+  // The sums so far of an epoch, or of the whole training.
   struct Tally {
     TrainingBook book;
     Duration began{};
@@ -60,13 +60,14 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
     std::uint64_t steps = 0;
     std::uint64_t alerts = 0;
     std::uint64_t handler_failures = 0;
-    std::optional<EnergyMark> energy_before;  // what was used when it began
+    std::optional<EnergyMark> energy_before;  // the use when it began
   };
 
-  // With a GPU. A test's time is its own: no load on the machine may change what it sees.
+  // Returns how long to wait for a GPU. With manual time it is long, so that no load on the machine
+  // changes what a test sees.
   Duration patience(Duration usual) const { return wish_.manual_time ? kManualDeadline : usual; }
 
-  // Without the mutex: these wait for the driver.
+  // Called without the mutex, because they wait for the driver.
   Snapshot read(Duration deadline) const;
   std::optional<EnergyMark> measure() const;
   void sample(Duration now);
@@ -75,21 +76,21 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   void finish();
   void order(void (TrainingWatch::*what)());
 
-  // With the mutex.
+  // Called with the mutex.
   Duration now() const;
   void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&);
   TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const;
   void add(const Snapshot&);
-  void heed();  // what the watch says may have changed
+  void heed();  // acts on a change of the watch's action
 
   const std::shared_ptr<const Monitor> monitor_;
   const TrainingWish wish_;
 
-  // Held from an edge's readings until they are booked, so that no later edge gets ahead of them.
-  // Taken before mutex_.
+  // Held from an edge's readings until they are booked, so that no later edge overtakes them. Taken
+  // before mutex_.
   std::mutex edges_;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards what follows
   mutable std::condition_variable changed_;
   std::shared_ptr<const EnergyWindow> energy_;
   std::string energy_missing_;

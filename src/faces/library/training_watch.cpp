@@ -10,7 +10,7 @@ std::pair<std::uint32_t, std::size_t> key_of(const Alert& alert) {
   return {alert.device(), alert.kind.index()};
 }
 
-// Whether these metrics have what an alert of this kind is about.
+// Tells whether these metrics have the values that an alert of this kind needs.
 struct Known {
   const GpuMetrics& gpu;
   bool operator()(const ThermalThrottling&) const { return gpu.temperature_celsius.has_value(); }
@@ -39,7 +39,7 @@ void TrainingWatch::forget_what_is_over(const std::vector<Alert>& now,
 std::vector<Alert> TrainingWatch::look(std::vector<GpuMetrics> metrics,
                                        std::chrono::nanoseconds now) {
   if (action() == TrainingAction::pause) {
-    // Whoever waits does nothing; that is no hang.
+    // A paused training uses no GPU; that is no hang.
     for (GpuMetrics& gpu : metrics) gpu.in_use = false;
   }
   const std::vector<Alert> alerts = andon_.check(metrics, now);
@@ -85,9 +85,9 @@ constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
 
 void TrainingBook::Growth::read(const Reading* reading) {
   const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
-  // One that comes late is less than the last, and would look like a reset.
+  // A reading that comes late is less than the last, and would look like a reset.
   if (counter == nullptr || (last && reading->taken <= taken)) return;
-  // One that fell was reset with its GPU: what it has since counted is all that is known.
+  // A counter that fell was reset with its GPU: only its count since then is known.
   if (last) grown += *counter >= *last ? *counter - *last : *counter;
   last = *counter;
   taken = reading->taken;

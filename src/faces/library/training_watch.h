@@ -1,5 +1,5 @@
-// Which alerts a training has now, what it was told to do about them, and so what it should do.
-// Pure: knows no thread, no clock and no driver.
+// Keeps the alerts that a training has now and the answers to them, and decides what the training
+// should do. Pure: knows no thread, no clock and no driver.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ class TrainingWatch {
  public:
   explicit TrainingWatch(const AndonThresholds& thresholds) : andon_(thresholds) {}
 
-  // One sample. Answers the alerts that are new with it, or worse by a level.
+  // Takes one sample. Returns the alerts that are new with it, or worse by a level.
   std::vector<Alert> look(std::vector<GpuMetrics>, std::chrono::nanoseconds now);
-  // What is to be done about one of them; the last answer counts.
+  // Records what to do about an alert; the last answer counts.
   void answer(const Alert&, TrainingAction);
 
   void pause() { held_ = true; }
@@ -50,28 +50,28 @@ class TrainingWatch {
   std::optional<Alert> cause_;
 };
 
-// What the samples of a training add up to. Pure.
+// Sums up the samples of a training. Pure.
 
-// What a sample holds.
+// The probes of a sample.
 inline constexpr ProbeSet kTrainingProbes = kMetricsProbes | ProbeSet{Probe::throttle_times};
 
 class TrainingBook {
  public:
-  // In whatever order they were read: several threads read at the same time.
+  // Takes samples in any order: several threads read at the same time.
   void add(const Snapshot&);
-  // The sums begin anew; counters go on from where they are.
+  // Begins the sums anew; counters continue from their values.
   void start_over();
 
   std::uint64_t samples() const { return samples_; }
-  // By index. Joules are not in them.
+  // Returns the GPUs by index, without joules.
   std::vector<TrainingGpu> gpus() const;
 
  private:
   static constexpr std::size_t kReasons = 3;
-  // A counter of the driver's, in nanoseconds.
+  // The growth of one of the driver's counters, in nanoseconds.
   struct Growth {
     std::optional<std::int64_t> last;
-    TimePoint taken;         // of the last
+    TimePoint taken;         // when `last` was read
     std::int64_t grown = 0;  // since it started over
     bool known = false;      // read since then
 

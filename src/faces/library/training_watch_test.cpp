@@ -18,7 +18,7 @@ GpuMetrics gpu_at(double celsius, double percent = 90) {
 class TrainingWatchTest : public ::testing::Test {
  protected:
   std::vector<Alert> look(const GpuMetrics& gpu) { return watch_.look({gpu}, now_ += 1s); }
-  // One sample, whose news are answered so.
+  // Takes one sample and answers all its new alerts alike.
   std::size_t look(const GpuMetrics& gpu, TrainingAction answer) {
     const auto news = look(gpu);
     for (const Alert& alert : news) watch_.answer(alert, answer);

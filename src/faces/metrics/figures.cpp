@@ -16,7 +16,7 @@ std::string_view state_of(const FiringAlert& alert) {
   return alert.acknowledged ? "acknowledged" : "firing";
 }
 
-// Prometheus refuses all we say if one series is in it twice.
+// Prometheus refuses the whole scrape if one series is in it twice.
 std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing) {
   std::set<std::tuple<std::string_view, std::optional<std::uint32_t>>> seen;
   std::vector<const FiringAlert*> once;

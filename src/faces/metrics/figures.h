@@ -1,5 +1,5 @@
-// What /metrics tells beside the GPUs' readings: plain values that whoever owns the facts fills in
-// for one rendering. Knows no lease, rule or sink.
+// The figures of /metrics beside the GPUs' readings. They are plain values, filled in for one
+// rendering by the owners of the facts. Knows no lease, rule or sink.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace gpuyard::metrics {
 
-// Who has which GPU, as numbers: never whose they are.
+// Which GPUs are leased and how many claims wait; no figure names a user.
 struct LeaseFigures {
   std::vector<std::pair<std::uint32_t, bool>> gpus = {};  // by index, whether it is leased
   std::size_t held = 0;
@@ -21,17 +21,17 @@ struct LeaseFigures {
   std::uint64_t grants = 0;
 };
 
-// An alert that fires. Its text is in no metric; of one rule and one GPU there is one.
+// An alert that fires, at most one for each rule and GPU. No metric holds its text.
 struct FiringAlert {
   std::string rule;                          // as the configuration calls it
   std::string level;                         // info, warning, error or critical
   int severity = 0;                          // 0 to 100
-  std::optional<std::uint32_t> device = {};  // index; none: it is the node's
+  std::optional<std::uint32_t> device = {};  // index; none: the alert is the node's
   bool acknowledged = false;
   bool silenced = false;
 };
 
-// Where alerts are sent to, since the daemon started.
+// One destination of alerts; its counters begin when the daemon starts.
 struct SinkFigures {
   std::string name;  // as the configuration calls it
   std::string kind;  // log, command, webhook, slack, pagerduty, alertmanager
@@ -44,21 +44,21 @@ struct SinkFigures {
 struct AlertFigures {
   std::vector<FiringAlert> firing = {};
   std::vector<SinkFigures> sinks = {};
-  std::size_t pending = 0;          // conditions that are met, and not yet for long enough
-  std::size_t rules = 0;            // that are looked at
-  const Histogram* tick = nullptr;  // what looking at all of them costs; nothing: not measured
+  std::size_t pending = 0;          // conditions that are met, but not for long enough yet
+  std::size_t rules = 0;            // that are evaluated
+  const Histogram* tick = nullptr;  // time to evaluate all rules; null: not measured
 };
 
-// Of the daemon itself, beside the GPUs.
+// Facts about the daemon itself, beside the GPUs.
 struct Process {
   std::string version;
-  const Histogram* loop_lag = nullptr;   // nothing: not measured
-  const LeaseFigures* leases = nullptr;  // nothing: no GPU is handed out here
-  const AlertFigures* alerts = nullptr;  // nothing: nobody looks for what is wrong
-  std::string hostname = {};             // a label of DCGM's dialect; "": it is left out
+  const Histogram* loop_lag = nullptr;   // null: not measured
+  const LeaseFigures* leases = nullptr;  // null: this daemon hands out no GPUs
+  const AlertFigures* alerts = nullptr;  // null: this daemon evaluates no rules
+  std::string hostname = {};             // a label of DCGM's dialect; "": no label
 };
 
-// What fires, and what became of telling it, as families of series.
+// Alerts that fire, and their deliveries, as families of series.
 
 void put_alerts(Text&, const AlertFigures&);
 

@@ -1,4 +1,4 @@
-// GPUs that report everything there is, with as many fans, links, places and Xids as can be.
+// GPUs that report everything, with the largest numbers of fans, links, places and Xids.
 #pragma once
 
 #include <sstream>
@@ -33,7 +33,7 @@ inline Snapshot fleet_of(std::uint32_t gpus) {
   return snapshot;
 }
 
-// The lines of a text that are series, in their order.
+// The lines of a text that are series, in the order of the text.
 inline std::string samples_in(const std::string& text) {
   std::string samples;
   std::istringstream lines(text);

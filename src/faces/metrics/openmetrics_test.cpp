@@ -1,4 +1,4 @@
-// One writer, two spellings: what differs between the formats, and that nothing else does.
+// The formats come from one writer: tests their differences, and that there are no others.
 #include <gtest/gtest.h>
 
 #include "metrics/fleet_for_tests.h"
@@ -7,7 +7,7 @@
 namespace gpuyard::metrics {
 namespace {
 
-// All that can be in one answer.
+// Renders everything that one answer can have.
 std::string everything(Format format) {
   Histogram lag;
   lag.add(std::chrono::milliseconds(7));

@@ -17,7 +17,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
   text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
   for (const DeviceState& device : snapshot.devices) {
-    if (device.info.uuid.empty()) continue;  // never opened: there is no identity to tell
+    if (device.info.uuid.empty()) continue;  // never opened: its identity is unknown
     text.begin("gpu_info");
     text.label("device", std::to_string(device.info.index));
     text.label("uuid", device.info.uuid);
@@ -41,7 +41,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
   }
 }
 
-// Also of a GPU that does not answer: its memory errors are known all the same.
+// A GPU that does not answer is included: its memory errors are still known.
 void put_health(Text& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
@@ -62,7 +62,7 @@ void put_xid_labels(Text& text, std::string_view name, const DeviceState& device
   text.label("xid", one.xid ? std::to_string(*one.xid) : "other");
 }
 
-// Also of a GPU that does not answer: its Xids may be why.
+// A GPU that does not answer is included: its Xids may be the reason.
 void put_xids(Text& text, const Snapshot& snapshot) {
   const auto has_any = [](const DeviceState& device) {
     return device.xid_errors && !device.xid_errors->empty();
@@ -182,7 +182,7 @@ double in_base_unit(const Row& row, std::int64_t number) {
                                     : native * unit.prometheus_factor;
 }
 
-// One series for each flag there is, so that "it was never set" can be told from "not known".
+// Writes one series for each flag that exists, to tell "never set" from "not known".
 void put_flags(Text& text, const Row& row, std::string_view device, std::int64_t flags) {
   for (const Word& word : row.words) {
     text.begin(row.prometheus);
@@ -218,8 +218,8 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
 
 }  // namespace
 
-// A scraper takes every sample for one of now, so of a GPU that does not answer there is none: the
-// JSON has its last readings with their age.
+// A scraper takes every sample for a current one, so a GPU that does not answer has none; the JSON
+// has its last readings with their age.
 std::span<const Reading> current_readings(const DeviceState& device, Metric metric) {
   const bool current = device.condition == DeviceCondition::responsive;
   return current ? device.sample.all(metric) : std::span<const Reading>{};
@@ -229,8 +229,9 @@ void put_readings(Text& text, const Snapshot& snapshot) {
   for (const Row& row : catalog()) put_row(text, snapshot, row);
 }
 
-// The rows of the catalog as dcgm-exporter 4.8 tells them: names and units are the catalog's
-// columns, labels are below. 4.9 renamed a good part of them; what dashboards ask for are these.
+// The rows of the catalog as dcgm-exporter 4.8 writes them. Names and units are columns of the
+// catalog; labels are below. 4.9 renamed many of the metrics, but dashboards ask for the names of
+// 4.8.
 namespace {
 
 // "0000:3b:00.0" as NVML and DCGM write it: "00000000:3B:00.0".
@@ -265,7 +266,7 @@ std::optional<std::int64_t> first_number(const DeviceState& device, Metric metri
   return std::nullopt;
 }
 
-// To DCGM what is used is what processes have; what driver and firmware keep it tells on its own.
+// DCGM counts only the memory of processes as used; it reports the reserved part separately.
 std::optional<std::int64_t> number_of(const DeviceState& device, const Row& row) {
   const auto number = first_number(device, row.metric);
   if (!number || row.metric != Metric::memory_used) return number;
@@ -273,7 +274,7 @@ std::optional<std::int64_t> number_of(const DeviceState& device, const Row& row)
   return std::max<std::int64_t>(0, *number - reserved.value_or(0));
 }
 
-// DCGM has one name where we have several elements only of fans, of which it tells the first.
+// Where a row has several elements, DCGM has a name only for fans, and reports the first fan.
 bool in_dcgm(const Row& row) {
   const bool one = row.dimension == Dimension::none || row.dimension == Dimension::fan;
   return row.subject == Subject::device && row.kind != Kind::text && one && !row.dcgm.empty();
@@ -295,7 +296,7 @@ void put_row(Text& text, const Snapshot& snapshot, const Row& row, const std::st
   }
 }
 
-// The number of the Xid seen last; 0 where there was none.
+// Returns the number of the Xid seen last; 0 if none was seen.
 double last_xid(const std::vector<XidCount>& xids) {
   const XidCount* last = nullptr;
   for (const XidCount& one : xids) {

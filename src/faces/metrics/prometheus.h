@@ -12,43 +12,44 @@
 
 namespace gpuyard::metrics {
 
-// The most series that one GPU can cost a Prometheus server: one that reports everything, with as
-// many fans, links, places of memory errors and different Xids as there can be.
+// The most series that one GPU can cost a Prometheus server: for a GPU that reports everything,
+// with the largest numbers of fans, links, places of memory errors and different Xids.
 inline constexpr int kMostSeriesOfAGpu = 207;
 
-// So many of them are readings, which DCGM's dialect tells by so many series of its own.
+// The most series for readings alone: gpuyard's own, and those that DCGM's dialect has for them.
 inline constexpr int kMostReadingsOfAGpu = 167;
 inline constexpr int kMostDcgmSeriesOfAGpu = 66;
 
-// And each alert that fires on it costs two more.
+// The series that each alert that fires on a GPU adds.
 inline constexpr int kSeriesOfAnAlert = 2;
 
-// Whose names readings have. What is no reading - identity, health, Xids, leases, alerts, the
-// daemon itself - has our own in each.
+// Which names readings have. Everything else (identity, health, Xids, leases, alerts, the daemon
+// itself) has gpuyard's names in every dialect.
 enum class Dialect {
   gpuyard,
-  dcgm,  // as dcgm-exporter 4.8; what that has no name for is not there
+  dcgm,  // dcgm-exporter 4.8's names; readings without such a name are left out
   both,
 };
 
-// A prefix is what Prometheus allows in a metric name: [a-zA-Z_:][a-zA-Z0-9_:]*.
+// Accepts what Prometheus allows in a metric name: [a-zA-Z_:][a-zA-Z0-9_:]*.
 Result<void> check_prefix(std::string_view prefix);
 
-// "<prefix>_gpu_temperature_celsius{device="0"} 40". A missing reading has no series: never 0. All
-// series of readings carry `device`, the index, and beside it only which fan, link, place or
-// throttle reason; <prefix>_gpu_info joins the identity to it. DCGM's have that exporter's labels.
+// Renders lines like "<prefix>_gpu_temperature_celsius{device="0"} 40". A missing reading has no
+// series: never 0. Each series of a reading has the label `device` (the index) and where needed the
+// fan, link, place or throttle reason; <prefix>_gpu_info joins the identity to it. DCGM's series
+// have that exporter's labels.
 std::string render(const Snapshot&, const Process&, std::string_view prefix,
                    Format format = Format::text, Dialect dialect = Dialect::gpuyard);
 
 // The rows of the catalog as families of series, under our own names or DCGM's.
 
-// Readings that a scraper may take for those of now: none of a GPU that does not answer.
+// Returns the readings that are current: none for a GPU that does not answer.
 std::span<const Reading> current_readings(const DeviceState&, Metric);
 
-// "gpu_temperature_celsius{device="0"}", in base units.
+// Writes "gpu_temperature_celsius{device="0"}", in base units.
 void put_readings(Text&, const Snapshot&);
 
-// "DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-...",...}", with the names, labels and units of
+// Writes "DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-...",...}", with the names, labels and units of
 // dcgm-exporter 4.8. `text` has no stem.
 void put_dcgm_readings(Text& text, const Snapshot&, const std::string& hostname);
 

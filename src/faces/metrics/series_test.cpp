@@ -1,4 +1,4 @@
-// How many series a GPU has, and on what that may not depend.
+// How many series a GPU has, and what must not change that number.
 #include <algorithm>
 #include <string>
 

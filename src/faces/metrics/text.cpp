@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::string_view kTotal = "_total";
 
-// The longer ones first.
+// A unit that ends with another one comes before it.
 constexpr std::array<std::string_view, 8> kUnits = {
     "bytes_per_second", "seconds", "bytes", "celsius", "watts", "joules", "hertz", "percent"};
 
-// The shortest text that reads as the same number, with a fraction even if it is whole: both
-// formats read "1", but only "1.0" names one bucket in both.
+// Returns the shortest text that reads as the same number, with a fraction even for whole numbers:
+// both formats read "1", but only "1.0" names one bucket in both.
 std::string bound_of(double seconds) {
   std::array<char, 32> digits{};
   const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), seconds).ptr;
@@ -36,8 +36,8 @@ std::string_view unit_in(std::string_view family) {
   return {};
 }
 
-// OpenMetrics knows a counter by its family's name, to which the sample adds "_total"; one that is
-// called otherwise can only be of unknown type there.
+// In OpenMetrics a counter's samples are its family's name plus "_total"; a counter with any other
+// name can only have the type "unknown" there.
 void Text::family(std::string_view name, std::string_view type, std::string_view help) {
   const bool open = format_ == Format::openmetrics;
   if (open && type == "counter") {
@@ -84,7 +84,7 @@ void Text::add_number(double value) {
   out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
 }
 
-// A quotation mark is escaped in the help of OpenMetrics alone: the text format shows the
+// Escapes a quotation mark only in OpenMetrics: scrapers of the text format would show the
 // backslash.
 void Text::add_help(std::string_view help) {
   for (const char c : help) {
@@ -93,7 +93,7 @@ void Text::add_help(std::string_view help) {
   }
 }
 
-// Label values may be any UTF-8; a driver's bytes that are not become U+FFFD.
+// Label values may be any UTF-8; bytes from the driver that are not UTF-8 become U+FFFD.
 void Text::escape(std::string_view value) {
   while (!value.empty()) {
     const char c = value.front();

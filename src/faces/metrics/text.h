@@ -1,4 +1,4 @@
-// Prometheus's text format and OpenMetrics, piece by piece: what is the same in both is said once.
+// Writes Prometheus's text format and OpenMetrics, piece by piece, with one piece of code for both.
 #pragma once
 
 #include <charconv>
@@ -13,14 +13,14 @@ namespace gpuyard::metrics {
 // The two text formats that Prometheus reads, and which of them a scraper asked for.
 
 enum class Format {
-  text,         // 0.0.4, which everybody reads
+  text,         // 0.0.4, which every scraper reads
   openmetrics,  // OpenMetrics 1.0
 };
 
 std::string_view content_type_of(Format);
 
-// What an Accept field asks for. OpenMetrics only where it is named, in a version that we write,
-// and weighs no less than the text format; in doubt, also of a field that makes no sense, it is
+// Returns the format that an Accept field asks for: OpenMetrics if the field names it in a version
+// that we write, with at least the weight of the text format; else, also for a malformed field,
 // text.
 Format format_for(std::string_view accept);
 
@@ -30,7 +30,7 @@ class Text {
   Text(std::string& out, std::string_view stem, Format format)
       : out_(out), stem_(stem), format_(format) {}
 
-  // `name` is that of the samples; a counter's ends with "_total", unless somebody else chose it.
+  // `name` names the samples; a counter's ends with "_total", unless another exporter chose it.
   void family(std::string_view name, std::string_view type, std::string_view help);
   void begin(std::string_view name) { add({stem_, name}); }
   void label(std::string_view name, std::string_view value) {
@@ -50,7 +50,7 @@ class Text {
     label("device", device);
     end(value);
   }
-  // All of a histogram in seconds, whose name ends so.
+  // Writes a whole histogram in seconds; `name` ends with "_seconds".
   void histogram(std::string_view name, std::string_view help, const Histogram& histogram);
 
  private:
@@ -67,7 +67,7 @@ class Text {
   bool in_labels_ = false;
 };
 
-// What a family's name says of its unit: "celsius" of "gpu_temperature_celsius"; "" if nothing.
+// Returns the unit at the end of a name: "celsius" of "gpu_temperature_celsius"; "" if none.
 std::string_view unit_in(std::string_view family);
 
 }  // namespace gpuyard::metrics

@@ -7,7 +7,7 @@ namespace {
 
 TEST(Format, IsOpenMetricsForARealPrometheus) {
   for (const char* accept :
-       {// 2.42 and 3.5, as they send it.
+       {// As Prometheus 2.42 and 3.5 send it.
         "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;"
         "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
         "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"

@@ -1,4 +1,4 @@
-// Alerts over REST: what fires and what is about to, silences, rules, and where alerts go.
+// Alerts over REST: firing and pending ones, silences, rules, and sinks.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace gpuyard::protocol {
 
-// An alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is never left
-// out.
+// The event when an alert fires, gets worse, is acknowledged or is over: Alert. It has an id and is
+// never left out.
 inline constexpr std::string_view kAlertEvent = "alert";
 
 inline constexpr std::size_t kLongestAlertText = 200;  // bytes, of a note or a comment
 inline constexpr std::int64_t kMostAlertHistory = 1000;
-// So long is it waited for a sink that is tested.
+// How long a test of a sink waits for an answer.
 inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
 
 struct AlertGpu {
-  std::optional<std::uint32_t> index;  // when it was seen last
+  std::optional<std::uint32_t> index;  // its index when it was last seen
   std::string uuid;
   std::string pci_address;
   std::string name;
@@ -73,7 +73,7 @@ GPUYARD_ABOUT(
     {"inhibited_by", "The rule that fires for the same GPU and keeps this one as it was."},
     {"told", "Sinks were told that it fires."})
 
-// A rule that has tripped, and may yet turn out to be nothing.
+// A rule whose condition is met, but not for long enough yet; it may never fire.
 struct PendingAlert {
   std::string rule;
   std::optional<AlertGpu> gpu;
@@ -203,7 +203,7 @@ GPUYARD_ABOUT(Rule, {"severity", "Null: by its value, see `curve`."},
 struct Rules {
   int schema = 1;
   bool simulated = false;
-  std::string file;  // that adds to the built-in ones; "": none is there
+  std::string file;  // adds rules to the built-in ones; "": there is none
   std::vector<Rule> rules;
 };
 BOOST_DESCRIBE_STRUCT(Rules, (), (schema, simulated, file, rules))

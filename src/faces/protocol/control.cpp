@@ -85,7 +85,7 @@ std::optional<std::string> moment(const std::optional<WallTime>& wall) {
   return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
 }
 
-// Of clocks, the least and the most that a lock can be.
+// Returns the least or the most that a setting may be; for clocks, that a lock may be.
 std::optional<SettingView> bound(SettingKind kind, const std::optional<SettingValue>& allowed,
                                  std::int64_t SettingValue::* which) {
   if (!allowed) return std::nullopt;

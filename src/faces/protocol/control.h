@@ -1,4 +1,4 @@
-// Control over REST: what should be set of GPUs, who wants it, and what came of it.
+// Control over REST: the settings of GPUs, who wants which, and the outcomes of changes.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct ManagedGpus {
 };
 BOOST_DESCRIBE_STRUCT(ManagedGpus, (), (id))
 
-// How a change is made. Every body has these.
+// How a change is made. Every body has these fields.
 struct ChangeWish {
-  std::optional<bool> atomic;   // of several GPUs: all, or none
+  std::optional<bool> atomic;   // change all of the GPUs, or none
   std::optional<bool> force;    // also against other owners; for administrators
   std::optional<bool> dry_run;  // only say what would happen
   std::optional<bool> wait;     // false: answer as soon as it is queued
@@ -32,9 +32,9 @@ struct ChangeWish {
 BOOST_DESCRIBE_STRUCT(ChangeWish, (), (atomic, force, dry_run, wait))
 
 struct LastingWish : ChangeWish {
-  std::optional<double> for_s;  // then it is put back; else when its owner says so
-  // A lease of the caller's that has these GPUs: it is put back when the lease ends, too. The fence
-  // is that lease's.
+  std::optional<double> for_s;  // put back after this time; null: when its owner says so
+  // A lease of the caller's that has these GPUs: the setting is put back when the lease ends, too.
+  // `fence` is that lease's.
   std::optional<std::string> lease;
   std::optional<std::uint64_t> fence;
 };
@@ -56,7 +56,7 @@ struct EnabledWish : LastingWish {
 };
 BOOST_DESCRIBE_STRUCT(EnabledWish, (LastingWish), (enabled))
 
-// Of EXCLUSIVE_THREAD no driver knows any more.
+// EXCLUSIVE_THREAD is left out: drivers no longer support it.
 struct ComputeModeWish : LastingWish {
   std::string compute_mode;  // "default", "prohibited" or "exclusive_process"
 };
@@ -67,18 +67,18 @@ struct ClearEccWish : ChangeWish {
 };
 BOOST_DESCRIBE_STRUCT(ClearEccWish, (ChangeWish), (counter))
 
-// Of a DELETE: the same as ChangeWish, as parameters.
+// The parameters of a DELETE; the same as ChangeWish.
 struct RestoreQuery : ManagedGpus {
   std::optional<bool> atomic;
   std::optional<bool> force;
   std::optional<bool> dry_run;
   std::optional<bool> wait;
-  std::optional<std::string> lease;  // what was set with it
+  std::optional<std::string> lease;  // restores what was set with this lease
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
 
-// In words, and the number or numbers of its kind; the others are null.
+// A setting in words, and the numbers of its kind; the other numbers are null.
 struct SettingView {
   std::string text;
   std::optional<std::int64_t> power_limit_mw;
@@ -98,16 +98,16 @@ struct ErrorView {
 };
 BOOST_DESCRIBE_STRUCT(ErrorView, (), (code, message))
 
-// What came of one change of one GPU.
+// The outcome of one change of one GPU.
 struct Change {
   std::string operation;  // its id
   std::optional<std::uint32_t> index;
   std::string uuid;
-  std::optional<std::string> setting;  // "power_limit", ...; null of clearing and resetting
+  std::optional<std::string> setting;  // "power_limit", ...; null for clearing and resetting
   ChangeOutcome outcome{};
   std::optional<SettingView> before;
-  std::optional<SettingView> after;  // what is in force now; or would be
-  std::optional<std::string> owner;  // whose it is now
+  std::optional<SettingView> after;  // in force now, or after a real run
+  std::optional<std::string> owner;  // the owner now
   std::optional<std::string> until;  // when it is put back by itself
   std::optional<ErrorView> error;
 };
@@ -130,13 +130,13 @@ struct ClaimView {
 };
 BOOST_DESCRIBE_STRUCT(ClaimView, (), (owner, wanted, since, until))
 
-// free: as the driver has it, nobody asked for anything.
+// free: the driver's own value; nobody asked for another.
 enum class Standing : std::uint8_t {
   free,
   applied,
   assumed,
   pending_reboot,
-  drifted,  // somebody else has changed it
+  drifted,  // changed by another program
   owed,     // still to be written: the GPU or its driver is away
 };
 BOOST_DESCRIBE_ENUM(Standing, free, applied, assumed, pending_reboot, drifted, owed)
@@ -144,12 +144,12 @@ BOOST_DESCRIBE_ENUM(Standing, free, applied, assumed, pending_reboot, drifted, o
 struct ManagedSetting {
   std::string setting;
   Standing standing{};
-  std::optional<SettingView> now;     // none: it cannot be read, `why` says more
-  std::optional<std::string> why;     // it is missing
+  std::optional<SettingView> now;     // null: unreadable; `why` has the reason
+  std::optional<std::string> why;     // why `now` is null
   std::optional<SettingView> lowest;  // that the GPU takes
   std::optional<SettingView> highest;
   std::optional<SettingView> by_default;  // the driver's own choice
-  std::optional<SettingView> baseline;    // what it goes back to
+  std::optional<SettingView> baseline;    // the value it is put back to
   std::vector<ClaimView> claims;
 };
 BOOST_DESCRIBE_STRUCT(ManagedSetting, (),
@@ -167,7 +167,7 @@ struct Management {
   int schema = 1;
   bool simulated = false;
   bool enabled = false;            // [control] enabled
-  std::vector<std::string> notes;  // what keeps control from working
+  std::vector<std::string> notes;  // reasons why control does not work
   std::vector<ManagedGpu> gpus;
 };
 BOOST_DESCRIBE_STRUCT(Management, (), (schema, simulated, enabled, notes, gpus))
@@ -199,7 +199,7 @@ BOOST_DESCRIBE_STRUCT(Operations, (), (schema, operations))
 
 struct AuditQuery {
   std::optional<std::string> gpu;      // indexes, UUIDs or PCI addresses with commas
-  std::optional<std::int64_t> limit;   // the newest so many; 100 unless said
+  std::optional<std::int64_t> limit;   // how many of the newest; 100 by default
   std::optional<std::int64_t> before;  // entries older than this number
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
@@ -208,10 +208,10 @@ GPUYARD_ABOUT(AuditQuery, {"limit", "The newest so many, 1 to 1000; 100.", 1, 10
 struct AuditLine {
   std::int64_t number = 0;  // counts up
   std::string at;
-  std::string by;  // "uid 1000", "zeus:1000", "gpuyard" for what time or a restart did
+  std::string by;  // "uid 1000", "zeus:1000"; "gpuyard" for an expiry or a restart
   std::string request_id;
   std::string action;
-  std::optional<std::uint32_t> index;  // that the GPU had then
+  std::optional<std::uint32_t> index;  // of the GPU at that time
   std::optional<std::string> uuid;
   std::optional<std::string> before;
   std::optional<std::string> after;
@@ -230,14 +230,14 @@ struct Audit {
 };
 BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
 
-// What a body asks for. Errors: invalid.
+// Return what a body asks for. Errors: invalid.
 Result<Setting> setting_of(const ComputeModeWish&);
 Result<EccCounter> counter_of(const ClearEccWish&);
 Result<std::optional<Duration>> lasting_of(const LastingWish&);
 
 SettingView view_of(const Setting&);
 Change change_of(const control::Change&);
-// `held`: what is wanted of it; null: nothing.
+// `held`: the claims on the setting; null: none.
 ManagedSetting managed_setting_of(SettingKind, const Result<SettingState>& seen,
                                   const control::Holding* held);
 Operation operation_of(const control::Operation&);

@@ -28,7 +28,7 @@ std::optional<std::uint32_t> index_of(const std::string& uuid, const gpuyard::Sn
   return std::nullopt;
 }
 
-// By index; those that are not there come last, by UUID.
+// Sorts by index; GPUs that are not there come last, by UUID.
 template <class Gpu>
 void sort_gpus(std::vector<Gpu>& gpus) {
   std::ranges::sort(gpus, {}, [](const Gpu& gpu) {
@@ -103,7 +103,7 @@ Result<energy::WindowWish> window_wish_of(const EnergyWindowWish& wish, uid_t ow
     out.gpus.push_back(gpu.text);
   }
   if (wish.most_seconds) {
-    // What no Duration holds is not allowed anyway.
+    // The clamp keeps the value within a Duration; anything longer is refused anyway.
     constexpr std::int64_t kBeyond = 1'000'000'000;
     out.most = std::chrono::seconds(std::clamp<std::int64_t>(*wish.most_seconds, 0, kBeyond));
   }

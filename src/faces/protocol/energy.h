@@ -1,4 +1,4 @@
-// Energy over REST: what each GPU used, and windows that measure.
+// Energy over REST: the use of each GPU, and windows that measure it.
 #pragma once
 
 #include <cstdint>
@@ -151,7 +151,7 @@ struct WindowName {
 BOOST_DESCRIBE_STRUCT(WindowName, (), (window))
 GPUYARD_ABOUT(WindowName, {"window", "The id that beginning it gave."})
 
-// `now` tells which index a GPU has at present; one that is not there has none.
+// `now` gives each GPU's present index; a GPU that is not there has none.
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);
 EnergyWindow energy_window_of(const energy::WindowResult&, const gpuyard::Snapshot& now);
 // Errors: invalid.

@@ -1,5 +1,5 @@
-// What GET /api/gpu/events streams: the names of its events and what their data holds. Field names
-// are contract: they may be added to, not changed.
+// The stream of GET /api/gpu/events: the names of its events and the fields of their data. Field
+// names are contract: they may be added to, not changed.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ namespace gpuyard::protocol {
 
 // Something happened to a GPU or to the driver: GpuEvent. It has an id and is never left out.
 inline constexpr std::string_view kDeviceEvent = "device";
-// A change that somebody asked for is over: Operation. It has an id and is never left out.
+// A change that was asked for is over: Operation. It has an id and is never left out.
 inline constexpr std::string_view kOperationEvent = "operation";
-// A lease is asked for, granted, let go, over: Lease as anybody may see it (leases.h, kLeaseEvent).
-// It has an id and is never left out. And every five seconds Load (kLoadEvent), without one.
+// A lease is asked for, granted, released or over: Lease as anybody may see it (leases.h,
+// kLeaseEvent). It has an id and is never left out. Load (kLoadEvent) comes every five seconds,
+// without an id.
 // A new snapshot: SummarySample or FullSample. It has no id; a slow listener misses some.
 inline constexpr std::string_view kSnapshotEvent = "snapshot";
-// Forget what you know, here is all of it: SummaryResync or FullResync. Has the id to go on from.
+// The whole state, which replaces all that the listener knew: SummaryResync or FullResync. It has
+// the id to continue from.
 inline constexpr std::string_view kResyncEvent = "resync";
 
 // How much of each snapshot a listener wants.
@@ -54,7 +56,7 @@ GPUYARD_ABOUT(
      "The id of the last event that was seen: what followed it comes first. A browser sets it by "
      "itself when it comes back."})
 
-// In place of an id: from the oldest event that is still known.
+// In place of an id: start from the oldest event that is kept.
 inline constexpr std::string_view kOldest = "oldest";
 
 struct GpuEvent {
@@ -121,9 +123,9 @@ struct FullSample {
 BOOST_DESCRIBE_STRUCT(FullSample, (), (skipped, snapshot))
 
 enum class ResyncReason : std::uint8_t {
-  new_listener,  // it named no event to go on from
-  unknown_id,    // of another daemon, which may have ended since; or of none
-  too_old,       // events after it are forgotten
+  new_listener,  // the request named no event to continue from
+  unknown_id,    // no event of this daemon, perhaps of an earlier one
+  too_old,       // events after it are no longer kept
 };
 BOOST_DESCRIBE_ENUM(ResyncReason, new_listener, unknown_id, too_old)
 
@@ -141,7 +143,7 @@ BOOST_DESCRIBE_STRUCT(FullResync, (), (reason, snapshot))
 
 SnapshotSummary summary_of(const gpuyard::Snapshot&);
 
-// "<epoch>-<sequence>": an event's place among those of one daemon.
+// "<epoch>-<sequence>": the place of an event among those of one daemon.
 struct EventId {
   std::string epoch;
   std::uint64_t sequence = 0;
@@ -150,10 +152,10 @@ struct EventId {
 };
 std::optional<EventId> parse_event_id(std::string_view text);
 
-// What GET /api/gpu/stream/power streams: the power of GPUs, many times a second. Field names are
+// The stream of GET /api/gpu/stream/power: the power of GPUs, many times a second. Field names are
 // contract: they may be added to, not changed.
 
-// The name of its events. They have no id: what was is not told again.
+// The name of its events. They have no id: past power is not sent again.
 inline constexpr std::string_view kPowerEvent = "power";
 
 inline constexpr double kDefaultPowerHz = 20;

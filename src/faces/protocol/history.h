@@ -1,4 +1,5 @@
-// The history of one metric of one GPU, as the REST API asks and answers. Field names are contract.
+// The REST API's request and answer for the history of one metric of one GPU. Field names are
+// contract.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ GPUYARD_ABOUT(HistoryPoint,
               {"mean", "Mean of all readings of the step."},
               {"max", "Greatest reading of the step."})
 
-// Of all readings in the range, however many points they became.
+// Summarises all readings in the range, however many points they became.
 struct HistorySummary {
   std::uint64_t readings = 0;
   std::optional<double> min;
@@ -114,7 +115,7 @@ GPUYARD_ABOUT(
      "is "
      "full."})
 
-// A line for each point; what is null is empty.
+// A line for each point; a null is an empty field.
 inline constexpr const char* kHistoryCsvHeader =
     "index,uuid,metric,element,time,t_ms,min,mean,max\n";
 std::string csv_of(const History&);

@@ -1,4 +1,4 @@
-// What the bodies of leases mean: checked, in the units that leasing has.
+// Checks the bodies of leases and converts them to leasing's units.
 #include "protocol/leases.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::hours;
 
-// Nobody means more, and it is far from what a Duration holds.
+// The longest time in a request: nobody means more, and it is far below what a Duration holds.
 constexpr Duration kYear = hours(366 * 24);
 
 Result<Duration> duration_of(std::string_view field, double given, Duration most) {
@@ -39,7 +39,7 @@ Result<unsigned> count_of(const LeaseWish& wish) {
   return Error{Errc::invalid, fmt::format("/gpus: from 1 to {}", lease::kMostGpus)};
 }
 
-// In one order, so that the same claim made again is the same.
+// Returns the ids sorted, so that a repeated claim equals the first.
 Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Snapshot& snapshot,
                                        const lease::Wish* known) {
   std::vector<DeviceId> ids;
@@ -50,7 +50,7 @@ Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Sna
   if (wish.among->size() > lease::kMostGpus) {
     return Error{Errc::invalid, fmt::format("/among: at most {} names", lease::kMostGpus)};
   }
-  // An index may be another GPU's by now; a UUID is the same for ever.
+  // An index may mean another GPU by now; a UUID always means the same.
   const auto may_be_of_known = [&](const GpuName& name) {
     const bool index = std::ranges::all_of(name.text, [](char c) { return c >= '0' && c <= '9'; });
     return index || std::ranges::find(known->among, name.text) != known->among.end();
@@ -94,7 +94,7 @@ Result<void> check_texts(const LeaseWish& wish) {
   return check_length("/model", wish.model.value_or(""), kLongestModel);
 }
 
-// The rest of a wish, once its words are known to make sense.
+// Adds the times to a wish whose words were checked before.
 Result<lease::Wish> with_times(lease::Wish wish, const LeaseWish& asked) {
   const auto longest = optional_duration("max_time_s", asked.max_time_s);
   if (!longest) return longest.error();
@@ -181,7 +181,7 @@ UsageRow row_of(const usage::UseSum& sum, const UserNames& names, usage::UseBy b
   return row;
 }
 
-// A user's name may be anything that a directory service says.
+// A user's name may be anything that a directory service returns.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";

@@ -1,4 +1,4 @@
-// Leases over REST: who has which GPU, who waits for one, and what they used.
+// Leases over REST: who has which GPU, who waits for one, and the use under leases.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ struct LeaseName {
 };
 BOOST_DESCRIBE_STRUCT(LeaseName, (), (lease))
 
-// What is asked for. Made again with the same id it is the same call, and answered as it stands.
+// A claim. A second claim with the same id is the same call, and answered with the present state.
 struct LeaseWish {
-  std::optional<std::string> id;               // chosen by the caller; else a new one
-  std::optional<std::int64_t> gpus;            // 1
+  std::optional<std::string> id;               // chosen by the caller; null: a new one
+  std::optional<std::int64_t> gpus;            // 1 by default
   std::optional<std::int64_t> min_free_bytes;  // on each
   std::optional<std::string> model;            // part of the GPU's name
   std::optional<std::vector<GpuName>> among;   // indexes, UUIDs or PCI addresses
-  std::optional<double> max_time_s;            // how long it is held, as far as one knows
-  std::optional<double> wait_s;                // 0: not at all; null: for ever
+  std::optional<double> max_time_s;            // how long the caller expects to hold it
+  std::optional<double> wait_s;                // 0: do not wait; null: wait for ever
   std::optional<std::string> binding;          // "process", "run" or "detached"
-  std::optional<double> ttl_s;                 // of a detached one
+  std::optional<double> ttl_s;                 // for detached leases
   std::optional<std::string> note;             // for people
-  std::optional<double> answer_within_s;       // 30; then ask again with the id
+  std::optional<double> answer_within_s;       // 30 by default; after it, ask again with the id
   std::optional<bool> stream;                  // answer with events
 };
 BOOST_DESCRIBE_STRUCT(LeaseWish, (),
@@ -83,27 +83,27 @@ struct LeasedGpu {
 BOOST_DESCRIBE_STRUCT(LeasedGpu, (),
                       (index, uuid, pci_address, name, utilization_percent, memory_used_bytes))
 
-// Where somebody stands who waits.
+// The place of a waiting claim.
 struct LeasePlace {
-  std::int64_t position = 0;         // 1 is next, among those who want the same GPUs
+  std::int64_t position = 0;         // 1 is next, among claims for the same GPUs
   std::string why;                   // "busy", "behind_earlier", "quota", ...
   std::string text;                  // the same as a sentence
-  std::optional<double> expected_s;  // from now, if everybody keeps to what he said
+  std::optional<double> expected_s;  // from now, if all holders keep their max_time_s
 };
 BOOST_DESCRIBE_STRUCT(LeasePlace, (), (position, why, text, expected_s))
 GPUYARD_ABOUT(LeasePlace, {"position", "1 is next, among those who want the same GPUs."},
               {"expected_s", "From now, if everybody keeps to what he said; null: nobody can say."})
 
-// What was used under a lease until now, or in all. Null: nobody could measure it.
+// The use under a lease until now, or in all. Null: not measured.
 struct LeaseUse {
   double held_s = 0;
   std::optional<std::int64_t> energy_mj;
   bool energy_estimated = false;
   std::optional<double> mean_utilization_percent;
   std::optional<std::int64_t> peak_memory_bytes;  // the peaks of its GPUs, added up
-  std::optional<double> idle_s;  // since when no GPU of it did anything; 0: one does
-  double energy_unknown_s = 0;   // time of its GPUs, added up, that energy_mj says nothing of
-  bool settled = false;          // it is over, and its last moments are counted
+  std::optional<double> idle_s;  // how long all its GPUs have been idle; 0: one is busy
+  double energy_unknown_s = 0;   // GPU time, added up, that energy_mj does not cover
+  bool settled = false;          // it is over and fully counted
 };
 BOOST_DESCRIBE_STRUCT(LeaseUse, (),
                       (held_s, energy_mj, energy_estimated, mean_utilization_percent,
@@ -115,17 +115,17 @@ struct Lease {
   lease::Binding binding{};
   std::uint32_t uid = 0;
   std::optional<std::string> user;
-  std::optional<std::uint32_t> pid;  // what it is bound to
+  std::optional<std::uint32_t> pid;  // the process it is bound to
   std::string note;
   std::int64_t wanted_gpus = 1;
   std::optional<std::uint64_t> fence;  // from the grant on
   std::vector<LeasedGpu> gpus;
   std::string asked;  // RFC 3339
   std::optional<std::string> granted;
-  std::optional<std::string> until;  // when it ends, or said to end
+  std::optional<std::string> until;  // when it ends, or is expected to
   std::optional<std::string> ended;
   std::optional<lease::Ending> ending;
-  std::string why;  // why it drains still, or was ended
+  std::string why;  // why it still drains, or was ended
   bool overdue = false;
   std::optional<LeasePlace> place;  // while it waits
   std::optional<LeaseUse> use;      // from the grant on
@@ -143,7 +143,7 @@ GPUYARD_ABOUT(
      "refused."},
     {"until", "When a detached lease ends, or until when its holder said to need it."})
 
-// One lease. Its route says what was asked of it.
+// The answer with one lease. The route tells what was asked of the lease.
 struct LeaseAnswer {
   int schema = 1;
   bool simulated = false;
@@ -193,17 +193,17 @@ struct Queue {
   std::vector<Lease> waiting;  // in order; the first 1000
   std::vector<Squatter> squatters;
   std::vector<Withheld> withheld;
-  std::vector<std::string> notes;  // what a person should look at
+  std::vector<std::string> notes;  // problems that people should look at
 };
 BOOST_DESCRIBE_STRUCT(Queue, (),
                       (schema, simulated, pending_claimers, waiting, squatters, withheld, notes))
 
-// Of a DELETE.
+// The parameters of a DELETE.
 struct ReleaseQuery : LeaseName {
-  std::optional<std::uint64_t> fence;  // refused if it is another grant's
-  std::optional<bool> force;           // also somebody else's, and what does not drain; admins
+  std::optional<std::uint64_t> fence;  // refused if this is another grant's
+  std::optional<bool> force;           // also another user's, or one that does not drain; admins
   std::optional<std::string> reason;   // of force
-  std::optional<std::string> signal;   // to what still runs: "TERM", "KILL", "INT", "HUP"
+  std::optional<std::string> signal;   // to processes that still run: "TERM", "KILL", "INT", "HUP"
 };
 BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
 GPUYARD_ABOUT(
@@ -220,14 +220,14 @@ struct RenewWish {
 BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
 GPUYARD_ABOUT(RenewWish, {"ttl_s", "From now, in seconds."})
 
-// A process that is to be counted to a lease: the command of `gpuyard run`.
+// A process to be counted to a lease: the command of `gpuyard run`.
 struct MemberWish {
   std::uint32_t pid = 0;
   std::optional<std::uint64_t> fence;
 };
 BOOST_DESCRIBE_STRUCT(MemberWish, (), (pid, fence))
 
-// A process that uses GPUs already, and is to have a lease of them.
+// A running process that uses GPUs, and is to get a lease of them.
 struct AdoptWish {
   std::uint32_t pid = 0;
   std::optional<std::string> note;
@@ -264,9 +264,9 @@ struct Load {
 BOOST_DESCRIBE_STRUCT(Load, (), (gpu_pool, pending_claimers, capacity))
 
 struct UsageQuery {
-  std::optional<double> since_s;     // so long ago; 7 days. The day of that moment counts whole
-  std::optional<usage::UseBy> by;    // user
-  std::optional<TextFormat> format;  // json
+  std::optional<double> since_s;     // how far back; 7 days by default; the first day counts whole
+  std::optional<usage::UseBy> by;    // user by default
+  std::optional<TextFormat> format;  // json by default
 };
 BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
 GPUYARD_ABOUT(UsageQuery,
@@ -278,12 +278,12 @@ struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease
   std::optional<std::uint32_t> uid;  // by user and by lease
   double gpu_hours = 0;
-  std::optional<double> energy_kwh;  // null: nobody measured any of it
+  std::optional<double> energy_kwh;  // null: none of it was measured
   bool energy_estimated = false;
   std::optional<double> mean_utilization_percent;
   std::optional<std::int64_t> peak_memory_bytes;  // on one GPU
   std::int64_t leases = 0;
-  double energy_unknown_gpu_hours = 0;  // of gpu_hours, those that energy_kwh says nothing of
+  double energy_unknown_gpu_hours = 0;  // the part of gpu_hours that energy_kwh does not cover
 };
 BOOST_DESCRIBE_STRUCT(UsageRow, (),
                       (key, uid, gpu_hours, energy_kwh, energy_estimated, mean_utilization_percent,
@@ -296,8 +296,8 @@ struct Usage {
   std::string by;
   std::vector<UsageRow> rows;  // most GPU-hours first; days in order
   std::int64_t rows_left_out = 0;
-  UsageRow unleased;               // what the GPUs used under no lease while the daemon was there
-  std::vector<std::string> notes;  // what a person should know about these figures
+  UsageRow unleased;               // use under no lease while the daemon ran
+  std::vector<std::string> notes;  // remarks on these figures
 };
 BOOST_DESCRIBE_STRUCT(Usage, (),
                       (schema, simulated, since, by, rows, rows_left_out, unleased, notes))
@@ -306,38 +306,38 @@ BOOST_DESCRIBE_STRUCT(Usage, (),
 inline constexpr const char* kLeaseEvent = "lease";
 inline constexpr const char* kLoadEvent = "load";
 
-// Limits of what a claim brings.
+// The limits of a claim's fields.
 inline constexpr std::size_t kLongestNote = 200;  // bytes
 inline constexpr std::size_t kLongestModel = 64;
 inline constexpr std::size_t kLongestReason = 200;
 inline constexpr Duration kUsualAnswer = std::chrono::seconds(30);
 inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
 
-// What a body asks for; names of GPUs are those in the snapshot. Errors: invalid, not_found,
-// unavailable.
-// `known`: the claim that has this id already. Its GPUs were named when it was made; since then one
-// of them may have been lost, and its index is another's.
+// Returns what a claim's body asks for; it names GPUs as in the snapshot. Errors: invalid,
+// not_found, unavailable.
+// `known`: the claim that already has this id. Its GPUs were named when it was made; one may have
+// been lost since, and its index given to another.
 Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&,
                             const lease::Wish* known = nullptr);
-// How long the answer may take while nothing is granted.
+// Returns how long the answer may take while nothing is granted.
 Result<Duration> answer_within_of(const LeaseWish&);
-// The number of a signal by its name: TERM, INT, HUP or KILL.
+// Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
 Result<Duration> ttl_of(const RenewWish&);
 // Errc::invalid, naming the field and the limit.
 Result<void> check_length(std::string_view field, std::string_view text, std::size_t most);
 
-// What was used under leases, as the API tells it.
+// The use under leases, as the API tells it.
 
 LeaseUse lease_use_of(const usage::Use&);
 
-// By uid; who is not in it has no name that is known.
+// Names by uid; a user who is not in it has no known name.
 using UserNames = std::map<std::uint32_t, std::string>;
 
 Usage usage_of(const usage::UseAnswer&, const usage::UseQuestion&, const UserNames& = {});
 
-// The first row as a CSV document has it, with its line end; then a row for each of Usage::rows,
-// and one without a key for what was used under no lease.
+// The header row of the CSV document, with its line end. A row for each of Usage::rows follows, and
+// one without a key for the use under no lease.
 inline constexpr const char* kUsageCsvHeader =
     "key,uid,gpu_hours,energy_kwh,energy_estimated,mean_utilization_percent,peak_memory_bytes,"
     "leases,energy_unknown_gpu_hours\n";

@@ -61,7 +61,7 @@ TEST(LeaseBody, GpusByWhateverNameAreTheSameClaim) {
   EXPECT_THAT(one->among, testing::ElementsAre("GPU-a", "GPU-b"));
 }
 
-// When it was made index 1 was another GPU's, which has been lost since.
+// When the claim was made, index 1 was another GPU's, which has been lost since.
 TEST(LeaseBody, AClaimThatIsKnownMeansTheGpusThatItNamedAtFirst) {
   auto known = wish(R"({"among":[0,1]})");
   ASSERT_TRUE(known);

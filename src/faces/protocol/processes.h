@@ -1,5 +1,5 @@
-// Who uses a GPU, as the API tells it. Arguments have a record of their own, so that what all
-// clients share cannot hold any.
+// The processes of a GPU, as the API tells them. Arguments have a record of their own, so that
+// bodies shared by all clients cannot hold any.
 #pragma once
 
 #include <cstdint>
@@ -77,13 +77,13 @@ GPUYARD_ABOUT(
      "With the program itself; for the process's own user and administrators, over the Unix "
      "socket."})
 
-// Without a book nothing is known of a process but what the driver says.
+// Without a book only the driver's facts are known.
 Process process_of(const GpuProcess&, const ProcessBook*);
 
-// What the driver tells of them, without who they are.
+// Returns only the driver's facts about the processes, not who they are.
 std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>&);
 
-// `may_see`: whether the arguments are for who asks.
+// `may_see`: whether the caller may see the arguments.
 using MaySee = std::function<bool(const ProcessFacts&)>;
 ProcessInFull process_in_full(const GpuProcess&, const ProcessBook*, const MaySee& may_see);
 

@@ -35,7 +35,7 @@ void put_number(std::string& out, const Row& row, std::int64_t number) {
   if (row.kind == Kind::flags) return put_words(out, row, number);
   if (row.kind == Kind::state) {
     const auto word = std::ranges::find(row.words, number, &Word::value);
-    // A state that has no word yet: the driver is newer than we are.
+    // A state without a word: the driver is newer than gpuyard.
     return json::put_string(
         out, word != row.words.end() ? std::string(word->text) : std::to_string(number));
   }
@@ -65,7 +65,7 @@ void put_elements(std::string& out, const Row& row, std::span<const Reading> rea
   out += by_place ? '}' : ']';
 }
 
-// One reason for all of them is no list.
+// A single reason for the whole row is no list.
 bool is_missing_whole(std::span<const Reading> readings) {
   return readings.empty() || (readings.size() == 1 && readings.front().missing() != nullptr);
 }
@@ -132,10 +132,10 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
       {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 
-// Readings back from JSON. What a newer daemon has beside is passed over.
+// Reads readings from JSON. Fields of a newer daemon are skipped.
 namespace {
 
-// Where a value stands and whom it is for.
+// A value's place in the document, and its row.
 struct Place {
   const Row& row;
   std::uint16_t index;

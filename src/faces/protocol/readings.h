@@ -1,5 +1,5 @@
-// The readings of one GPU as JSON has them: one field for each row of the catalog, in the unit its
-// name says, null where the reading is missing. A state is its word, flags are a list of words; a
+// The readings of one GPU as JSON: one field for each row of the catalog, in the unit that its name
+// ends with, null where the reading is missing. A state is its word, flags are a list of words; a
 // row with a dimension is a list by index, or an object by place.
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace gpuyard::protocol {
 
-// Nothing where it is missing or no whole number.
+// Returns nothing if the reading is missing or no whole number.
 std::optional<std::int64_t> number_of(const Sample&, Metric, std::uint16_t index = 0);
 
 struct Readings {
-  Sample sample;  // read from JSON, it has no times, and "not_ready" for every null
+  Sample sample;  // if read from JSON: no times, and "not_ready" for each null
 
   std::optional<std::int64_t> get(Metric metric, std::uint16_t index = 0) const {
     return number_of(sample, metric, index);
@@ -28,14 +28,15 @@ struct Readings {
 
 Readings readings_of(const Sample&);
 
-// The JSON key of one reading, for the map of reasons: "fan_speed_percent/1" for one of several.
+// Returns the JSON key of one reading for the map of reasons: "fan_speed_percent/1" for one of
+// several.
 std::string json_key(const Row&, std::uint16_t index);
 
-// What one row says of a GPU: a value, null, a list by index or an object by place.
+// Writes one row of a GPU: a value, null, a list by index or an object by place.
 void put_row(std::string& out, const Row&, std::span<const Reading>);
 
-// Rows of an object by their keys, each as put_row() writes it; one that the object has not is left
-// out, or null.
+// Reads the rows of an object by their keys, each as put_row() writes it. A row that the object
+// lacks is left out, or read as null.
 enum class Absent { left_out, null };
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path, json::Problems&,
                Absent);

@@ -17,7 +17,7 @@ Sample sample_of(std::vector<Reading> readings) {
   return sample;
 }
 
-// The JSON of one field.
+// Returns the JSON of one field.
 std::string field(const Sample& sample, const char* key) {
   const std::string text = json::to_json(readings_of(sample));
   return boost::json::serialize(boost::json::parse(text).at(key));
@@ -67,7 +67,7 @@ TEST(Readings, OfARowWithADimensionAreAListOrNamedByPlace) {
   EXPECT_EQ(field(sample_of({{Metric::fan_speed, 0, {}, Missing{}}}), "fan_speed_percent"), "null");
 }
 
-// Any value a row can hold.
+// Returns any value that a row can hold.
 std::variant<Missing, std::int64_t, std::string> any_value(const Row& row,
                                                            std::mt19937_64& random) {
   if (random() % 4 == 0) return Missing{};

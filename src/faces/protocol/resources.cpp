@@ -19,8 +19,8 @@ constexpr std::array kShownByGpuDevice = {Metric::memory_total, Metric::memory_f
                                           Metric::memory_used, Metric::utilization_gpu,
                                           Metric::temperature_core};
 
-// Why the whole GPU counts as not available: it cannot be opened or named, the deadline passed, or
-// its memory cannot be read for another reason than that this kind of GPU does not report it.
+// Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
+// passed, or its memory cannot be read although this kind of GPU reports it.
 std::optional<std::string> unavailable_because(const DeviceState& device) {
   if (device.info.fault) return describe(*device.info.fault);
   for (const Metric metric : kShownByGpuDevice) {
@@ -38,7 +38,7 @@ std::optional<std::string> non_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-// The age of a snapshot is that of what is read at every tick; the rest has a slower rhythm.
+// The age of a snapshot is that of the metrics read at every tick; others are read less often.
 bool is_fast(Metric metric) {
   static const auto fast = [] {
     std::array<bool, kMetricCount> is{};
@@ -52,7 +52,7 @@ bool is_fast(Metric metric) {
   return fast[static_cast<std::size_t>(metric)];
 }
 
-// Their list; empty if there is none, which `missing` then explains.
+// Returns the list of processes; empty if there is none, and then `missing` says why.
 const ProcessList* list_of(const DeviceState& device, std::map<std::string, std::string>& missing) {
   const auto& list = device.sample.processes();
   if (list && list->processes() != nullptr) return &*list;
@@ -167,7 +167,7 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessBook* book)
 Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   Readiness out;
   out.ready = snapshot.driver.initialised;
-  // One that is gone is listed, but nobody can use it.
+  // A GPU that is gone is listed but not counted, as nobody can use it.
   out.gpus = static_cast<std::uint64_t>(
       std::ranges::count_if(snapshot.devices, [](const DeviceState& device) {
         const auto& fault = device.info.fault;

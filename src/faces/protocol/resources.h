@@ -1,4 +1,4 @@
-// What the REST API's bodies hold. Field names are contract: they may be added to, not changed.
+// The bodies of the REST API. Field names are contract: they may be added to, not changed.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ namespace gpuyard::protocol {
 
 using gpuyard::GPUDevice;
 
-// What GPUDevice holds.
+// The probes that fill a GPUDevice.
 inline constexpr ProbeSet kGpuDeviceProbes = {Probe::memory, Probe::utilization,
                                               Probe::temperature};
 
@@ -98,7 +98,7 @@ GPUYARD_ABOUT(
     {"xid_errors",
      "Errors by the driver's own number, since the daemon started; null without a daemon."})
 
-// 1 until a field changes its meaning or goes.
+// 1 until a field changes its meaning or is removed.
 inline constexpr int kSchemaVersion = 1;
 
 struct Snapshot {
@@ -115,7 +115,7 @@ BOOST_DESCRIBE_STRUCT(Snapshot, (),
                       (schema, simulated, generation, taken_at, driver_initialised, driver_error,
                        driver, devices))
 
-// Who uses one GPU.
+// The processes of one GPU.
 struct DeviceProcesses {
   int schema = kSchemaVersion;
   std::uint32_t index = 0;
@@ -161,7 +161,7 @@ struct Readiness {
 BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated))
 GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."})
 
-// From what telemetry knows to what the wire says.
+// Convert telemetry's records to the wire's.
 GPUDevice gpu_device_of(const DeviceState&);
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
 Device device_of(const DeviceState&, TimePoint now, const ProcessBook* = nullptr);

@@ -1,5 +1,5 @@
-// What a route is, for both ends of the wire: the daemon binds a handler to it, the client calls
-// it. Knows no socket and no handler.
+// A route as both ends of the wire know it: the daemon binds a handler to it, the client calls it.
+// Knows no socket and no handler.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace gpuyard::protocol {
 
-// What a principal must be allowed to do. Each includes the ones before it.
+// The right that a route needs. Each includes the ones before it.
 enum class Scope { open, read, lease, control, admin };
 BOOST_DESCRIBE_ENUM(Scope, open, read, lease, control, admin)
 
-// Where an error's text goes: {"error": {"code", "message"}}, or {"detail": message} where a
-// contract fixed that.
-// Of an answer that is also there as a table.
+// The format of an answer that is also there as a table.
 enum class TextFormat : std::uint8_t { json, csv };
 BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
 
+// The place of an error's text: {"error": {"code", "message"}}, or {"detail": message} where a
+// contract fixed that.
 enum class ErrorShape { standard, detail };
 
 struct RouteInfo {
@@ -31,21 +31,20 @@ struct RouteInfo {
   std::string_view tag;
   Scope scope = Scope::read;
   std::string_view summary;
-  // For the description, besides what any route may answer (400 to bad parameters, 403, 405).
+  // For the description: errors besides those of all routes (400 for bad parameters, 403, 405).
   std::span<const Errc> failures = {};
   int status = 200;  // of success
-  // The content type of "format=csv", which a client may ask for with Accept instead.
+  // The content type of "format=csv", which a client may also ask for with Accept.
   std::string_view csv = {};
   std::string_view produces = "application/json";
-  // A header field that is a parameter: in the record in lower case, "Last-Event-ID" as
-  // last_event_id.
+  // A header field that is a parameter; its name in the record is in lower case: last_event_id for
+  // "Last-Event-ID".
   std::string_view header_field = {};
   // Another content type of the same answer, for a client whose Accept field prefers it.
   std::string_view also_produces = {};
   ErrorShape errors = ErrorShape::standard;
   int also_answers_with = 0;  // another status than `status` whose body is the answer
-  // Whoever has a lease of the GPUs needs no more than the scope of leases; the handler sees to
-  // that.
+  // The scope "lease" is enough for a holder of the GPUs; the handler checks the lease.
   bool for_holders = false;
 };
 
@@ -61,7 +60,7 @@ struct Route : RouteInfo {};
 struct NoParams {};
 BOOST_DESCRIBE_STRUCT(NoParams, (), ())
 
-// An answer that is not a record: already rendered, in its own content type.
+// An answer that is no record: already rendered, with its own content type.
 struct Text {
   std::string content_type;
   std::shared_ptr<const std::string> body;

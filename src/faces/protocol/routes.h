@@ -1,5 +1,5 @@
-// The route table's typed half: every route the daemon serves, once. src/faces/api binds a handler
-// to each, src/cli/client calls them, and both fail to compile when a record changes.
+// The typed half of the route table: every route that the daemon serves, once. src/faces/api binds
+// a handler to each, src/cli/client calls them, and both fail to compile when a record changes.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace gpuyard::protocol {
 
-// The rows of the route table that are about alerts.
+// The routes of alerts.
 
 inline constexpr std::array kNeedsAlert = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kSilences = {Errc::not_found, Errc::busy, Errc::unavailable};
@@ -57,12 +57,13 @@ inline constexpr std::array kNeedsDevice = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kNeedsGpus = {Errc::not_found};
 inline constexpr std::array kNeedsGpusAndRoom = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kNeedsWindow = {Errc::not_found};
-// What changes a GPU: switched off or not allowed (denied), somebody else's (conflict), ...
+// The errors of changing a GPU: switched off or not allowed (denied), another owner's (conflict),
+// ...
 inline constexpr std::array kChanges = {Errc::not_found, Errc::conflict,    Errc::unsupported,
                                         Errc::busy,      Errc::device_lost, Errc::unavailable,
                                         Errc::timed_out};
 inline constexpr std::array kNeedsOperation = {Errc::not_found};
-// Of several GPUs, when a change failed on at least one: each says how it ended.
+// The status of a change of several GPUs that failed on at least one; each GPU has its outcome.
 inline constexpr int kMultiStatus = 207;
 inline constexpr std::array kNeedsAssets = {Errc::unavailable};
 inline constexpr std::array kNeedsAsset = {Errc::not_found};

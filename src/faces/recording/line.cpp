@@ -70,7 +70,7 @@ Result<Line> parse_line(std::string_view text) {
 
 namespace {
 
-// Values alone: times are not recorded, and reasons are told apart by their words.
+// Compares values only: times are not recorded, and reasons are compared by their words.
 bool same(std::span<const Reading> a, std::span<const Reading> b) {
   return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
     const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
@@ -78,7 +78,7 @@ bool same(std::span<const Reading> a, std::span<const Reading> b) {
   });
 }
 
-// Whether the words for why `readings` are missing are what they were.
+// Returns whether the words for why `readings` are missing are unchanged.
 bool same_reasons(const Row& row, std::span<const Reading> readings,
                   const std::map<std::string, std::string>& before,
                   const std::map<std::string, std::string>& now) {
@@ -136,7 +136,7 @@ std::string Recorder::lines_of(const protocol::Snapshot& snapshot, Duration at) 
     gpus.push_back({device.index, device.uuid, device.pci_address, device.name});
   }
   if (gpus != gpus_) {
-    // Who is where has changed: nothing of what was said by index is true any more.
+    // The indexes have changed, so everything recorded by index is void.
     known_.clear();
     gpus_ = gpus;
     Line line;

@@ -1,6 +1,6 @@
-// What a recording is made of: a text file with one JSON object a line. The first is its header;
-// every other says what was new of one GPU at one moment. In units and words of the REST API, so
-// that any program can read it.
+// The format of a recording: a text file with one JSON object a line. The first line is the header;
+// each other line has the changes of one GPU at one moment. Units and words are those of the REST
+// API, so that any program can read it.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace gpuyard::recording {
 inline constexpr int kFormat = 1;
 // Longer than any recording, and well within what a Duration can hold.
 inline constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365 * 100);
-// A GPU with a full list of processes needs a tenth of it.
+// Bytes; a GPU with a full list of processes needs a tenth of it.
 inline constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
 
 struct Header {
@@ -32,7 +32,7 @@ struct Header {
 };
 BOOST_DESCRIBE_STRUCT(Header, (), (gpuyard_recording, began_at, simulated, driver))
 
-// A GPU as it is known to a person.
+// The names by which people know a GPU.
 struct Identity {
   std::uint32_t index = 0;
   std::string uuid;
@@ -43,7 +43,7 @@ struct Identity {
 };
 BOOST_DESCRIBE_STRUCT(Identity, (), (index, uuid, pci_address, name))
 
-// Rows of the catalog by their JSON keys; only those that are there.
+// Rows of the catalog by their JSON keys; missing rows are left out.
 struct SomeReadings {
   Sample sample;
 };
@@ -51,11 +51,11 @@ void put_json(std::string& out, const SomeReadings&);
 void read_json(const boost::json::value& from, SomeReadings& to, const std::string& path,
                json::Problems&);
 
-// What is not there is as it was.
+// The changes of one moment; a field that is left out has not changed.
 struct Line {
   std::int64_t t_ms = 0;                      // since the recording began
-  std::optional<std::vector<Identity>> gpus;  // which GPUs there are from now on
-  std::optional<std::uint32_t> gpu;           // whose index says of whom the rest is
+  std::optional<std::vector<Identity>> gpus;  // all GPUs from now on
+  std::optional<std::uint32_t> gpu;           // the index of the GPU that the other fields describe
   std::optional<DeviceCondition> condition;
   std::optional<std::string> why;
   std::optional<SomeReadings> readings;
@@ -64,19 +64,20 @@ struct Line {
 };
 BOOST_DESCRIBE_STRUCT(Line, (), (t_ms, gpus, gpu, condition, why, readings, missing, processes))
 
-// Each with its line end.
+// Both return text with its line end.
 std::string text_of(const Header&);
 std::string text_of(const Line&);
 
 Result<Header> parse_header(std::string_view);
 Result<Line> parse_line(std::string_view);
 
-// Snapshots to the lines of a recording: what changed since the one before. Pure; writes no file.
+// Turns snapshots into a recording's lines: what changed since the one before. Pure; writes no
+// file.
 
 class Recorder {
  public:
-  // Everything that is new at `at`, since the recording began; the first time with the header. ""
-  // where nothing is.
+  // Returns the changes at `at`, the time since the recording began; the first time with the
+  // header. "" if nothing changed.
   std::string lines_of(const protocol::Snapshot&, Duration at);
 
  private:

@@ -10,7 +10,7 @@
 namespace gpuyard::recording {
 namespace {
 
-// A recording has the words, not the reason; two of them change what is done about it.
+// A recording has the words, not the reason; two reasons change how a GPU is treated.
 Missing missing_from(const std::string& words) {
   if (words == "Not Supported") return {MissingReason::not_supported, words};
   using enum MissingReason;
@@ -51,7 +51,7 @@ Result<std::optional<std::string>> Player::next_line() {
   file_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
   const auto length = static_cast<std::size_t>(file_.gcount());
   if (file_.eof()) {
-    // No line end: either nothing is left or the recorder did not come to finish the line.
+    // No line end: either this is the end of the file, or the recorder did not finish the line.
     if (length > 0) cut_ = line_number_ + 1;
     return std::optional<std::string>();
   }

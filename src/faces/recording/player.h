@@ -1,4 +1,4 @@
-// A recording, played: where it stands at a moment of it. Knows no clock and no thread.
+// Plays a recording: the state of its GPUs at a position in it. Knows no clock and no thread.
 #pragma once
 
 #include <fstream>
@@ -23,20 +23,20 @@ struct PlayedGpu {
 
 class Player {
  public:
-  // Reads the file once, so that what is wrong with it is said now: Errc::invalid with file and
-  // line. An unfinished last line, of a recorder that was killed, is left out and said by cut().
+  // Reads the whole file once, to report its errors now: Errc::invalid with file and line. An
+  // unfinished last line, left by a recorder that was killed, is ignored and reported by cut().
   static Result<Player> open(const std::string& path);
 
   const Header& header() const { return header_; }
   Duration length() const { return length_; }
-  // The line that the file breaks off in; 0: it is whole.
+  // Returns the number of the line in which the file breaks off; 0: it is whole.
   std::size_t cut() const { return cut_; }
 
-  // Plays everything up to and including `position`; one that lies behind begins anew. Errors: the
-  // file has changed under us.
+  // Plays everything up to and including `position`; to go back it starts again at the beginning.
+  // Errors: the file has changed meanwhile.
   Result<void> move_to(Duration position);
 
-  // Every GPU that occurs anywhere in the recording, each once, in the order of occurrence.
+  // Returns every GPU that occurs anywhere in the recording, each once, in the order of occurrence.
   const std::vector<PlayedGpu>& gpus() const { return gpus_; }
 
  private:
@@ -44,7 +44,7 @@ class Player {
 
   Result<void> scan();
   Result<void> rewind();
-  // The next whole line; empty: there is none.
+  // Returns the next whole line; empty: there is none.
   Result<std::optional<std::string>> next_line();
   Result<void> play(const Line&);
   void occur(const std::vector<Identity>&);
@@ -55,7 +55,7 @@ class Player {
   std::ifstream file_;
   std::vector<char> buffer_ = std::vector<char>(kMaxLine);
   std::size_t line_number_ = 0;
-  std::size_t last_line_ = 0;  // whole ones
+  std::size_t last_line_ = 0;  // number of the last whole line
   std::size_t cut_ = 0;
   Header header_;
   Duration length_{0};

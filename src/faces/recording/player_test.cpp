@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Ten seconds of one GPU whose power is 100 W more each second.
+// Records ten seconds of one GPU, whose power grows by 100 W each second.
 std::string ten_seconds() {
   Recorder recorder;
   std::string text;
@@ -113,7 +113,7 @@ TEST(Player, AGpuKeepsItsIdentityWhenItsIndexMoves) {
   EXPECT_EQ(*player->gpus()[1].sample.number(Metric::power_draw), 5'000);
 }
 
-// A GPU of which every row may change, go missing or come back.
+// Lets every row of a GPU change, go missing or come back at random.
 void disturb(protocol::Device& gpu, std::mt19937& random) {
   for (const Row& row : catalog()) {
     if (row.subject != Subject::device || random() % 3 != 0) continue;

@@ -1,4 +1,4 @@
-// Snapshots as a test wants them, and a file that is gone with the test.
+// Snapshots for tests, and a file that is removed with its test.
 #pragma once
 
 #include <string>

@@ -65,7 +65,7 @@ Result<DriverSession> ReplayBackend::start() {
   session.driver.cuda_driver_version = driver.cuda_driver_version;
   session.driver.nvml_version = driver.nvml_version;
   session.driver.library = replay_.path;
-  session.driver.simulated = true;  // nothing of this is happening now
+  session.driver.simulated = true;  // the readings are from the past
   session.gpu_count = static_cast<std::uint32_t>(player_.gpus().size());
   return session;
 }
@@ -83,7 +83,7 @@ Sample ReplayBackend::read(const DeviceId& id, ProbeSet probes) {
 Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now) {
   const std::chrono::duration<double> since = now - replay_.began;
   const std::chrono::duration<double> played = replay_.from + since * replay_.speed;
-  // In seconds, because months at the highest speed are more than a Duration can hold.
+  // In seconds, because months at the highest speed overflow a Duration.
   if (played > player_.length() + kFastPeriod) {
     return missing_sample(probes, {MissingReason::failed, "the recording has ended"}, now);
   }

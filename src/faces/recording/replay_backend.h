@@ -1,5 +1,5 @@
-// A recording as a driver: whoever reads GPUs through it sees what was recorded, at the speed asked
-// for.
+// A recording as a driver: GPUs that are read through it have the recorded readings, at the chosen
+// speed.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ inline constexpr double kFastest = 1000;
 
 struct Replay {
   std::string path;
-  Duration from{0};  // where in the recording it begins
+  Duration from{0};  // position in the recording to begin at
   double speed = 1;
-  TimePoint began{};  // the moment at which `from` is played: a new session goes on, not back
+  TimePoint began{};  // when `from` is played; a new session continues from there
 };
 
-// Errc::invalid where `from` lies behind the recording's end.
+// Errc::invalid if `from` is after the recording's end.
 Result<std::unique_ptr<Backend>> open_replay(const Replay&);
 
 class ReplayBackend final : public Backend {
@@ -36,7 +36,7 @@ class ReplayBackend final : public Backend {
  private:
   Sample read_at(const DeviceId&, ProbeSet, TimePoint now);
 
-  std::mutex mutex_;  // GPUs are read by threads of their own
+  std::mutex mutex_;  // each GPU is read by its own thread
   Player player_;
   const Replay replay_;
 };

@@ -1,5 +1,5 @@
-// How a request is answered: exactly 200, or an error in one of the two shapes that clients of
-// zeusd know.
+// Answers to requests: exactly 200, or an error in one of the two shapes that clients of zeusd
+// know.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ using DeviceErrors = std::map<std::uint32_t, Error>;  // by index
 // {"error": why}
 http::Response error_response(int status, std::string_view why);
 
-// 403 where a right or the GPU's owner is in the way, 400 for what cannot be done, else 500.
+// Returns 403 for a missing right or another owner's GPU, 400 for the impossible, else 500.
 int device_status_of(Errc);
 Error error_of(const Missing&);
 
@@ -33,7 +33,7 @@ class Answer {
  public:
   explicit Answer(http::Reply reply) : reply_(std::make_shared<http::Reply>(std::move(reply))) {}
 
-  // 200 with nothing, as every setter answers.
+  // Answers 200 with an empty body, as every setter does.
   void done() const;
   template <class T>
   void json(const T& body) const {
@@ -41,7 +41,7 @@ class Answer {
   }
   void refuse(int status, std::string_view why) const { send(error_response(status, why)); }
   void refuse(const Error& error) const { refuse(http_status_of(error.code), error.message); }
-  // {"errors": {"0": why}} with the worst of their codes.
+  // Answers {"errors": {"0": why}} with the worst of their status codes.
   void failed(const DeviceErrors&) const;
 
   void send(http::Response response) const { (*reply_)(std::move(response)); }
@@ -50,17 +50,17 @@ class Answer {
   std::shared_ptr<http::Reply> reply_;
 };
 
-// Lists of indexes, as the parameters gpu_ids and cpu_ids have them.
+// Lists of indexes, as in the parameters gpu_ids and cpu_ids.
 
-// "2, 0,2" is {0, 2}. Errc::invalid for an empty list or element and for what is no index; `what`
-// is "GPU" or "CPU".
+// Parses "2, 0,2" as {0, 2}. Errc::invalid for an empty list or element and for anything that is no
+// index; `what` is "GPU" or "CPU".
 Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_view what);
 
-// Those that are named; without a list all that the driver will talk of. Errc::unavailable where
-// there is no driver, Errc::invalid for an index that no GPU has.
+// Returns the named GPUs; without a list all for which is_there() holds. Errc::unavailable without
+// a driver, Errc::invalid for an index that no GPU has.
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, const std::optional<std::string>& ids);
 
-// Whether it belongs to "all": not one that the driver says is gone.
+// Returns whether "all" includes the GPU: not if the driver says that it is gone.
 bool is_there(const DeviceState&);
 
 }  // namespace gpuyard::zeus

@@ -13,7 +13,7 @@ TEST(Ids, AreTrimmedSortedAndOnceEach) {
   EXPECT_EQ(*parse_ids("4294967295", "GPU"), Ids{4294967295});
 }
 
-// Among them: "0,abc" read as {0} would set the wrong GPUs.
+// One bad element refuses the list: "0,abc" read as {0} would set the wrong GPUs.
 TEST(Ids, AreAllGoodOrNone) {
   for (const char* text :
        {"", " ", ",", "0,", ",0", "0,,1", "0, ,1", "abc", "0,abc", "-1", "+1", "1.0", "0x1",

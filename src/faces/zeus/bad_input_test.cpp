@@ -1,4 +1,4 @@
-// Every parameter of every route: missing, empty, nonsense, twice, and one that there is not.
+// Every parameter of every route: missing, empty, nonsense, twice, and unknown.
 #include "zeus/yard_for_tests.h"
 
 namespace gpuyard::zeus {

@@ -1,4 +1,4 @@
-// What can be read of CPUs.
+// The requests that read CPUs.
 #include "zeus/cpu_reads.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ Result<Ids> cpus_named(const cpu::Energies& known, const std::optional<std::stri
 
 const Error kGone{Errc::unavailable, "the CPU's counters are gone"};
 
-// Fills `to`, if it is wanted and there is one; an error only where it cannot be read.
+// Fills `to` if it is wanted and exists; an error only if it cannot be read.
 Result<void> put(std::optional<std::int64_t>& to, bool wanted,
                  const std::optional<Result<std::int64_t>>& from) {
   if (!wanted || !from) return {};
@@ -178,7 +178,7 @@ Result<CpuDramPower> power_of(const std::vector<cpu::PackagePower>& powers, std:
   return power;
 }
 
-// {"0": ...} of what `of` gives of each CPU, or what is wrong with some of them.
+// Returns {"0": ...}, the result of `of` for each CPU; answers with the errors if some failed.
 template <class T, class Of>
 std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& answer, Of of) {
   std::map<std::string, T> found;
@@ -225,7 +225,7 @@ void get_cpu_energy(Context& context, const CpuEnergyWish& wish, const Call& cal
       });
 }
 
-// Two readings, and the time between them.
+// Power is the difference of two readings over the time between them.
 void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
   const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
   if (!ids) return call.answer.refuse(ids.error());

@@ -1,5 +1,5 @@
-// What one listener of GET /cpu/stream_power gets: of each CPU the newest power that it has not got
-// yet. Lives on the io thread.
+// The stream of one listener of GET /cpu/stream_power: the newest power of each CPU that it has not
+// received yet. Lives on the io thread.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@
 
 namespace gpuyard::zeus {
 
-// The energy of CPUs as it may leave the machine. Finer counters tell strangers what a program
-// computes (CVE-2020-8694), and so the kernel shows them to root alone. Lives on the io thread.
+// The energy of CPUs as clients over TCP may see it. Finer counters tell strangers what a program
+// computes (CVE-2020-8694), which is why the kernel shows them to root alone. Lives on the io
+// thread.
 
-// Whole joules, read once a second, the same for all who ask.
+// Whole joules, read once a second, the same for all callers.
 class CoarseCpus {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
@@ -27,12 +28,12 @@ class CoarseCpus {
   CoarseCpus(const CoarseCpus&) = delete;
   CoarseCpus& operator=(const CoarseCpus&) = delete;
 
-  // As of cpu::Watch.
+  // Both as in cpu::Watch.
   void fresh(cpu::Watch::Answer);
   Subscription listen(cpu::Watch::Heard);
 
  private:
-  // What is told now: this, or what is not old enough yet.
+  // Returns `read`, or the energies told before if they are younger than kPeriod.
   const cpu::Energies& take(const cpu::Energies& read);
 
   Loop& loop_;
@@ -46,16 +47,16 @@ class CoarseCpus {
 struct CpuSight {
   std::function<void(cpu::Watch::Answer)> fresh;
   std::function<Subscription(cpu::Watch::Heard)> listen;
-  Duration period{};  // of what is heard
+  Duration period{};  // between two calls of a listener
 };
 
 class CpuPowerFeed final : public http::Feed {
  public:
-  // Hears of all CPUs for as long as the feed lives, and tells of these.
+  // Listens to all CPUs for as long as the feed lives, and tells only of `cpus`.
   CpuPowerFeed(Loop&, const CpuSight&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;
-  // As for GPUs.
+  // False for the same reason as for GPUs: see stream_gpu_power().
   bool may_end() const override { return false; }
 
  private:

@@ -7,7 +7,7 @@ constexpr const char* kEnergy = "/cpu/get_cumulative_energy?cpu=true&dram=true";
 
 class CpuReads : public FacadeTest {
  protected:
-  // The answer to a question that takes two readings, between which `meanwhile` happens.
+  // Returns the answer to a request that takes two readings; `meanwhile` runs between them.
   http::Response measured(const std::string& target, const std::function<void()>& meanwhile) {
     send(http::Method::get, target);
     EXPECT_TRUE(answers_.empty());

@@ -19,7 +19,7 @@ http::Response wrong_method(const http::Request& request, http::Method allowed) 
   return response;
 }
 
-// Whether this client may have the group's routes at all.
+// Checks whether this client may use the group's routes at all.
 Result<void> permitted(const Context& context, Group group, const http::Request& request) {
   if (group == Group::cpu_read) return may_see_cpus(context, request);
   if (group != Group::gpu_control) return {};
@@ -31,7 +31,7 @@ Result<void> permitted(const Context& context, Group group, const http::Request&
 
 void Facade::handle(http::Request request, http::Reply reply) {
   const bool simulated = context_.gpus.latest()->driver.info.simulated;
-  // Every answer of a simulated yard says so, also those whose body has no place for it.
+  // Every answer of a simulated yard is marked, including those whose body has no field for it.
   if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
   const Answer answer(std::move(reply));
   for (const Route& route : routes()) {
@@ -113,7 +113,7 @@ std::span<const Route> routes() {
   return kRoutes;
 }
 
-// What a client asks first: which GPUs and CPUs there are, what it may do, and what time it is.
+// The requests that clients send first: the GPUs and CPUs, what the client may do, and the time.
 namespace {
 
 struct GpuFacts {
@@ -137,7 +137,7 @@ struct Discovery {
   std::vector<CpuFacts> cpus;
   std::vector<std::string> enabled_api_groups;
   bool auth_required = false;
-  // Where clients before zeusd 0.5 look.
+  // Fields that clients older than zeusd 0.5 read.
   std::vector<std::uint32_t> gpu_ids;
   std::vector<std::uint32_t> cpu_ids;
   std::vector<bool> dram_available;
@@ -163,7 +163,7 @@ void put_gpus(Discovery& to, const Snapshot& snapshot) {
   }
 }
 
-// What cannot be read is listed too: a client that asks for it is told why.
+// CPUs that cannot be read are listed too: a client that asks for one is told why.
 void put_cpus(Discovery& to, const cpu::Energies& energies) {
   for (const cpu::PackageEnergy& package : energies.packages) {
     to.cpus.push_back({package.number, package.dram_uj.has_value(), package.name});

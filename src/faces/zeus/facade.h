@@ -1,5 +1,6 @@
-// zeusd's protocol, so that programs which use the Zeus framework find in gpuyard the daemon they
-// know. A translation: what is read, allowed, kept and put back is decided where it is for all.
+// Serves zeusd's protocol, so that programs which use the Zeus framework can talk to gpuyard. It
+// only translates: reading, permissions, ownership and restoring are decided elsewhere, as for all
+// clients.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace gpuyard::zeus {
 
 // The table of zeusd's routes.
 
-// What a daemon may have switched on or not, as zeusd divides it.
+// The groups of routes that a daemon can switch on or off, as zeusd divides them.
 enum class Group { open, gpu_control, gpu_read, cpu_read };
 std::string_view name_of(Group);  // "gpu-control"
 
@@ -27,15 +28,15 @@ struct Route {
 
 std::span<const Route> routes();
 
-// A sign of life on a stream that has nothing to say.
+// How often a stream without news sends a sign of life.
 inline constexpr Duration kHeartbeat = std::chrono::seconds(5);
 
 class Facade {
  public:
-  // What the context refers to outlives the facade, and everything that it streams.
+  // The objects that the context refers to outlive the facade and all its streams.
   explicit Facade(Context context) : context_(std::move(context)) {}
 
-  // Matches first, then asks whether the route is switched on and open to this client, then
+  // Matches the route first, then checks that it is switched on and open to this client, then
   // validates. An http::Handler.
   void handle(http::Request, http::Reply);
 

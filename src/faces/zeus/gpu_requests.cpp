@@ -1,4 +1,4 @@
-// What can be read of GPUs, always from the driver.
+// The requests that read GPUs, always from the driver.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -47,7 +47,7 @@ Result<std::int64_t> number(const DeviceState& device, Metric metric) {
   return *reading->number();
 }
 
-// An answer of one number.
+// Returns one metric of a GPU, for answers of one number.
 template <class T, Metric kMetric>
 Result<T> only(const DeviceState& device) {
   const auto value = number(device, kMetric);
@@ -69,7 +69,7 @@ Result<Persistence> persistence_mode(const DeviceState& device) {
   return Persistence{*mode != 0};
 }
 
-// Of this instant where the GPU has that, as zeusd reads it.
+// Returns instant power if the GPU has it, else average power; zeusd does the same.
 Result<std::int64_t> power(const DeviceState& device) {
   auto instant = number(device, Metric::power_draw_instant);
   return instant ? instant : number(device, Metric::power_draw);
@@ -86,8 +86,8 @@ Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
   return of(*device);
 }
 
-// Reads `probes` of the GPUs that were named, and gives `render` what `of` finds in each; or
-// answers what is wrong.
+// Reads `probes` of the named GPUs and gives `render` the result of `of` for each; or answers with
+// what is wrong.
 template <class T, class Render>
 void read_each(Context& context, const SomeGpus& wish, const Answer& answer, ProbeSet probes,
                Of<T> of, const Render& render) {
@@ -129,7 +129,7 @@ void get_gpu_energy(Context& context, const SomeGpus& wish, const Call& call) {
 }
 
 void get_power_limit(Context& context, const SomeGpus& wish, const Call& call) {
-  // The one that was set: the enforced one may be lower, for reasons that are not the client's.
+  // The limit that was set: the enforced one may be lower, for reasons outside the client.
   answer_each(context, wish, call.answer, Probe::power_limit,
               only<PowerLimit, Metric::power_limit_set>);
 }
@@ -144,7 +144,7 @@ void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& ca
 
 namespace {
 
-constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's, unless it is told
+constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's default
 
 struct GpuPower {
   std::int64_t timestamp_ms = 0;
@@ -153,7 +153,7 @@ struct GpuPower {
 };
 BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
 
-// A client takes a power that is null for a broken event: what is not known is not told.
+// A client treats a null power as a broken event, so unknown power is not sent.
 Subscription listen(Gpus& gpus, const DeviceInfo& gpu, http::Channel& channel) {
   return gpus.listen_power(
       gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
@@ -178,13 +178,15 @@ void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) 
       return listen(context.gpus, gpu, channel);
     }));
   }
-  // Its clients come back at once after an end, and only after a while when the connection breaks.
+  // zeusd's clients reconnect at once after an end of the body, but only after a while when the
+  // connection breaks.
   constexpr bool kMayEnd = false;
   call.answer.send(
       http::event_stream(std::make_shared<http::ChannelsFeed>(std::move(channels), kMayEnd)));
 }
 
-// What can be set of GPUs: an order for control, and its outcomes as one answer.
+// The requests that change GPUs: each sends an order to control and turns the outcomes into one
+// answer.
 namespace {
 
 void answer_outcomes(const Answer& answer, const std::vector<Outcome>& outcomes) {
@@ -240,7 +242,7 @@ void reset_memory_clocks(Context& context, const Write& write, const Call& call)
   give(context, write, call, SettingKind::memory_clocks, std::nullopt);
 }
 
-// Both, one after the other: what came of each GPU is what came of both.
+// Resets both clocks, one after the other; a GPU fails if either reset failed.
 void reset_clocks(Context& context, const Write& write, const Call& call) {
   auto gpus = gpus_named(*context.gpus.latest(), write.gpu_ids);
   if (!gpus) return call.answer.refuse(gpus.error());

@@ -1,4 +1,4 @@
-// The requests of zeusd's protocol, and what answers each. Everything on the io thread.
+// The requests of zeusd's protocol and their handlers. Everything on the io thread.
 #pragma once
 
 #include <sys/types.h>
@@ -32,13 +32,13 @@ struct Context {
   Setter& control;
   cpu::Watch& cpus;
   CoarseCpus& coarse_cpus;
-  bool cpu_over_tcp = false;  // else only the kernel's own users read CPUs: those of Unix sockets
+  bool cpu_over_tcp = false;  // false: only clients of Unix sockets, known by uid, may
   std::string version;
   http::Channels<std::pair<DeviceId, std::uint32_t>> gpu_power = {};  // by GPU, and its index now
 };
 
 CpuSight sight_of(Context&, const http::Request&);
-// Errc::denied, saying what would let it.
+// Errc::denied, saying how to get access.
 Result<void> may_see_cpus(const Context&, const http::Request&);
 
 struct Nothing {};
@@ -82,13 +82,13 @@ struct ClocksWrite : Write {
 };
 BOOST_DESCRIBE_STRUCT(ClocksWrite, (Write), (min_clock_mhz, max_clock_mhz))
 
-// What a handler gets besides its parameters.
+// A handler's arguments besides its parameters.
 struct Call {
-  const http::Request& request;  // for as long as the handler runs
+  const http::Request& request;  // valid while the handler runs
   Answer answer;
 };
 
-// Calls `then` once the CPUs have been looked for, at once if they were before; in any case soon.
+// Calls `then` once the CPUs have been looked for: at once if they were before, in any case soon.
 void when_cpus_are_known(Context&, std::function<void()> then);
 
 void discover(Context&, const Nothing&, const Call&);

@@ -75,7 +75,7 @@ TEST_F(Streams, NobodyIsReadForWhenTheListenerHasGone) {
   EXPECT_EQ(cpus_.listeners(), 0U);
 }
 
-// Zeus's client comes back without delay after an end.
+// Zeus's client reconnects without delay after an end.
 TEST_F(Streams, NeverEndAsBodiesDo) {
   EXPECT_FALSE(listen("/gpu/stream_power")->may_end());
   EXPECT_FALSE(listen("/cpu/stream_power")->may_end());

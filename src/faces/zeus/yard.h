@@ -1,4 +1,4 @@
-// What the facade asks of the rest of the house. Everything on the io thread.
+// The facade's interfaces to the rest of gpuyard. Everything on the io thread.
 #pragma once
 
 #include <sys/types.h>
@@ -20,20 +20,20 @@ class Gpus {
   virtual ~Gpus() = default;
   // The newest snapshot; never null.
   virtual std::shared_ptr<const Snapshot> latest() const = 0;
-  // Reads `probes` of every GPU now. Answers in any case, and soon.
+  // Reads `probes` of every GPU now. Answers soon, in any case.
   virtual void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) = 0;
-  // Hears the power of one GPU every `period`, or why there is none.
+  // Calls `heard` every `period` with the power of one GPU, or with the reason why there is none.
   virtual Subscription listen_power(const DeviceId&, Duration period,
                                     std::function<void(const Reading&)> heard) = 0;
 };
 
-// What a client wants of one setting of some GPUs.
+// A client's request to change one setting of some GPUs.
 struct Order {
-  uid_t uid = 0;  // whose it is; what the same user set before is replaced
+  uid_t uid = 0;  // the owner; replaces what this user set before
   std::vector<DeviceInfo> gpus;
   SettingKind kind{};
-  std::optional<Setting> setting;  // nothing: what this user set is taken back
-  bool wait = true;                // false: the answer is that it is queued
+  std::optional<Setting> setting;  // nothing: takes back what this user set
+  bool wait = true;                // false: answer as soon as it is queued
   std::uint64_t request = 0;
   TimePoint received;  // when the request came
 };
@@ -43,15 +43,16 @@ struct Outcome {
   Result<void> done;
 };
 
-// The hand that sets: it checks, owns, keeps and logs.
+// Changes settings: checks them, keeps who owns them, stores and logs them.
 class Setter {
  public:
   virtual ~Setter() = default;
-  // Errc::denied, naming the switch, where it is off.
+  // Errc::denied, naming the switch, if control is switched off.
   virtual Result<void> enabled() const = 0;
-  // Errc::denied, saying what is missing, for whoever may not set anything. Asked before an order.
+  // Errc::denied, saying what is missing, if the client may not change settings. Called before
+  // order().
   virtual Result<void> permits(const http::Request&) = 0;
-  // Answers once, with an outcome for each GPU, in any case.
+  // Calls `done` once, in any case, with an outcome for each GPU.
   virtual void order(Order, std::function<void(const std::vector<Outcome>&)> done) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The facade over GPUs, a hand and CPU counters that a test sets.
+// The facade over simulated GPUs, a fake Setter and CPU counters that a test sets.
 #pragma once
 
 #include <deque>
@@ -45,7 +45,7 @@ class FakeGpus final : public Gpus {
     set(Metric::persistence_mode, 1);
   }
 
-  // Of every GPU, `index` more for each.
+  // Sets the metric of every GPU to `value` plus the GPU's index.
   void set(Metric metric, std::int64_t value) {
     for (DeviceState& device : snapshot.devices) {
       device.sample.set(Reading{metric, 0, TimePoint{}, value + device.info.index});
@@ -124,7 +124,7 @@ class FacadeTest : public ::testing::Test {
     return peer;
   }
 
-  // Lets everything happen that needs no time.
+  // Runs all work that needs no time to pass.
   void settle() {
     do {
       worker_.run_all();
@@ -132,7 +132,7 @@ class FacadeTest : public ::testing::Test {
     } while (worker_.waiting() > 0);
   }
 
-  // Sends, and lets happen what needs no time.
+  // Sends a request and runs all work that needs no time to pass.
   void send(http::Method method, const std::string& target) {
     http::Request request;
     request.method = method;

@@ -1,4 +1,4 @@
-// The only door to one vendor's hardware.
+// The only interface to one vendor's hardware.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@
 
 namespace gpuyard {
 
-// What the driver says of itself once it is open.
+// The driver's report about itself, once it is open.
 struct DriverSession {
   DriverInfo driver;
   std::uint32_t gpu_count = 0;
 };
 
-// A call may block for milliseconds, or for ever when a GPU is dying: whoever calls keeps a thread
-// per GPU, and one for events. open() and read() may be called for different GPUs at the same time,
-// and never twice at once for one; so may what changes a GPU, also while it is read. One bad GPU is
-// a missing reading or a DeviceInfo::fault, never a failed call.
+// A call may block for milliseconds, or for ever when a GPU is dying: the caller keeps one thread
+// per GPU and one for events. open() and read() may be called at the same time for different GPUs,
+// but only once at a time for one GPU. The same holds for calls that change a GPU, which may
+// overlap with its reads. A bad GPU causes a missing reading or a DeviceInfo::fault, never a failed
+// call.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -32,36 +33,37 @@ class Backend {
   // Opens the driver on first use. Errors are init_failed() or query_failed().
   virtual Result<DriverSession> start() = 0;
 
-  // The GPU at an index below gpu_count. One with a fault may be opened again later.
+  // Opens the GPU at an index below gpu_count. A GPU with a fault may be opened again later.
   virtual DeviceInfo open(std::uint32_t index) = 0;
 
-  // Every row the probes fill is in the sample: a value, or why it is missing.
+  // Reads a sample that has every row the probes fill: a value, or why it is missing.
   virtual Sample read(const DeviceId&, ProbeSet) = 0;
 
-  // What happens next to any GPU that is open; nothing if `at_most` passes first. Events that came
-  // before the first call are not told. Errc::unsupported: there are none here and never will be;
-  // another error may be for now, and comes at once, so that whoever calls again waits before.
+  // Waits for the next event of any open GPU; returns nothing if `at_most` passes first. Does not
+  // tell events from before the first call. Errc::unsupported: this driver never tells events. Any
+  // other error may be temporary and returns at once, so the caller pauses before it calls again.
   virtual Result<std::optional<DeviceEvent>> next_event(Duration /*at_most*/) {
     return Error{Errc::unsupported, "this driver tells no events"};
   }
 
-  // Whether this process may change anything; Errc::denied says what is missing and how to get it.
+  // Tells whether this process may change anything; Errc::denied says what is missing and how to
+  // get it.
   virtual Result<void> may_control() { return {}; }
 
-  // The rest is about a GPU that is open. Errors mean what the driver meant: unsupported, denied,
-  // invalid, device_lost, not_found where no such GPU is open.
+  // The other calls need a GPU that is open. Errors mean what the driver meant: unsupported,
+  // denied, invalid, device_lost; not_found if no such GPU is open.
   virtual Result<SettingState> look(const DeviceId&, SettingKind) { return no_control(); }
   virtual Result<void> apply(const DeviceId&, const Setting&) { return no_control(); }
   virtual Result<void> clear_ecc(const DeviceId&, EccCounter) { return no_control(); }
-  // Millijoules since the driver was loaded.
+  // Returns millijoules since the driver was loaded.
   virtual Result<std::int64_t> total_energy(const DeviceId&) { return no_control(); }
 
  private:
   static Error no_control() { return {Errc::unsupported, "these GPUs cannot be controlled"}; }
 };
 
-// One question to one GPU's driver, and its answer: what crosses between whoever wants readings and
-// whoever may call the driver.
+// One query of one GPU's driver and its answer: the messages between the code that wants readings
+// and the code that may call the driver.
 
 struct ReadRequest {
   std::uint64_t id = 0;  // chosen by the asker, given back with the answer

@@ -12,8 +12,8 @@
 
 namespace gpuyard {
 
-// The native unit of a row's int64 values. What an edge shows is native / divisor, and says so in
-// the name: 312500 mW is "power_draw_w": 312.5 and ..._power_watts 312.5.
+// The native unit of a row's int64 values. Outputs show native / divisor, with the unit in the
+// name: 312500 mW is "power_draw_w": 312.5 and ..._power_watts 312.5.
 enum class Unit {
   none,
   percent,
@@ -31,8 +31,8 @@ struct UnitInfo {
   std::string_view json_suffix;
   std::int64_t json_divisor;
   double prometheus_factor;  // native to Prometheus's base unit
-  std::string_view symbol;   // what a person reads, after json_divisor
-  std::string_view dcgm;     // the unit in which DCGM 4.8 tells such a row
+  std::string_view symbol;   // for people, after json_divisor
+  std::string_view dcgm;     // the unit of such a row in DCGM 4.8
   std::int64_t dcgm_divisor;
 };
 const UnitInfo& unit_info(Unit);
@@ -45,21 +45,21 @@ enum class Kind {
   flags,  // any of the row's words: one bit each
 };
 
-// What a number of a `state` row, or a bit of a `flags` row, is called.
+// The name of a number of a `state` row, or of a bit of a `flags` row.
 struct Word {
   std::int64_t value;
   std::string_view text;
 };
 
-// What a reading is of.
+// The object that a reading describes.
 enum class Subject {
   device_identity,  // known at enumeration, part of DeviceInfo
   device,           // measured by a probe
   driver,           // the same for all GPUs of the node
 };
 
-// A row that exists more than once on one GPU says over what; Reading::index counts them. Where all
-// of them are missing for one reason, the sample has one reading, with index 0.
+// The dimension of a row that exists more than once on a GPU; Reading::index is the number in it.
+// If all of them are missing for one reason, the sample has one reading, with index 0.
 enum class Dimension {
   none,
   fan,
@@ -68,11 +68,11 @@ enum class Dimension {
 };
 inline constexpr std::uint16_t kMaxFans = 16;
 inline constexpr std::uint16_t kMaxLinks = 36;
-// "fan": what an edge calls the dimension.
+// Returns the name of the dimension in outputs: "fan".
 std::string_view label_of(Dimension);
-// "0", or the word of a location: "l1_cache".
+// Returns "0", or the name of a location: "l1_cache".
 std::string element_of(Dimension, std::uint16_t index);
-// Indexes are below this.
+// Returns the bound below which all indexes are.
 std::uint16_t extent_of(Dimension);
 
 struct Row {
@@ -81,7 +81,7 @@ struct Row {
   Unit unit;
   Kind kind;
   Subject subject;
-  std::optional<Probe> probe;  // that reads it; of a device only
+  std::optional<Probe> probe;  // the probe that reads it; only for Subject::device
   Dimension dimension;
   std::string_view prometheus;  // without the prefix; empty: not a series of its own
   std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`
@@ -93,14 +93,14 @@ struct Row {
 std::span<const Row> catalog();
 const Row& row_of(Metric);
 
-// "power_draw_w": the key with its unit.
+// Returns the key with its unit: "power_draw_w".
 std::string json_key(const Row&);
 
-// How often a probe is run unasked.
+// How often a probe runs without a request.
 enum class Tier {
   fast,
   slow,
-  rare,  // what changes only with a setting, a failure or a new driver
+  rare,  // values that change only with a setting, a failure or a new driver
 };
 inline constexpr Duration kFastPeriod = std::chrono::seconds(1);
 inline constexpr Duration kSlowPeriod = std::chrono::seconds(5);
@@ -117,7 +117,7 @@ std::span<const ProbeRow> probes();
 const ProbeRow& row_of(Probe);
 ProbeSet probes_of(Tier);
 
-// The probes that together fill these metrics.
+// Returns the probes that together fill these metrics.
 ProbeSet probes_filling(std::span<const Metric>);
 
 }  // namespace gpuyard

@@ -8,7 +8,7 @@
 namespace gpuyard {
 namespace {
 
-// What tells a metric: a probe, or what is known of a GPU or of the driver anyway.
+// The source of a metric: a probe, or facts already known of a GPU or of the driver.
 struct Source {
   constexpr Source(Probe fills) : probe(fills) {}  // NOLINT(google-explicit-constructor)
   constexpr explicit Source(Subject known) : subject(known) {}

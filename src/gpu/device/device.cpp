@@ -68,7 +68,7 @@ class Wiring {
     const DeviceInfo& a = gpus_[one];
     const DeviceInfo& b = gpus_[other];
     if (leads_to(a, b.pci_address) || leads_to(b, a.pci_address)) return true;
-    // What is no GPU, and what two GPUs are linked with, is a switch; a third GPU forwards nothing.
+    // A place that is no GPU and has links from two GPUs is a switch; a third GPU does not forward.
     return std::ranges::any_of(a.nvlinks, [&](const std::string& place) {
       return !addresses_.contains(place) && leads_to(b, place);
     });

@@ -1,4 +1,4 @@
-// Which GPUs there are and what the driver is: what enumeration finds.
+// The result of enumeration: the GPUs and the driver.
 #pragma once
 
 #include <optional>
@@ -13,21 +13,21 @@
 
 namespace gpuyard {
 
-// The key of a GPU. Its UUID; or, for one whose handle could not be opened, "index:<n>".
+// The key of a GPU: its UUID, or "index:<n>" if its handle could not be opened.
 using DeviceId = std::string;
 
-// What an NVLink leads to that is no GPU but connects them all (NVSwitch).
+// The far end of an NVLink that leads to a switch (NVSwitch), which connects all GPUs.
 inline constexpr std::string_view kNvlinkSwitch = "switch";
 
-// Index and PCI address are names: they may move between boots, the id does not.
+// Index and PCI address are names and may change between boots; the id does not change.
 struct DeviceInfo {
   DeviceId id;
   std::uint32_t index = 0;  // NVML's, counted from 0
-  std::string uuid;         // empty only where `fault` says why
+  std::string uuid;         // empty only if `fault` says why
   std::string pci_address;  // "0000:01:00.0", as lspci -D writes it
   std::string name;
-  std::optional<Missing> fault;  // why the driver would not open it; then it has no readings
-  // Where those of its NVLinks lead that were up when it was opened, each place once: a GPU's PCI
+  std::optional<Missing> fault;  // why the driver did not open it; it has no readings then
+  // The far ends of the NVLinks that were up when the GPU was opened, each once: a GPU's PCI
   // address, or kNvlinkSwitch.
   std::vector<std::string> nvlinks = {};
 
@@ -48,21 +48,21 @@ BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices))
 
 // The spellings of a PCI address.
 
-// NVML's "00000000:01:00.0" as lspci -D writes it, "0000:01:00.0", in lower case. A domain that
-// does not fit four digits, and anything that is no such address, keeps its digits.
+// Converts NVML's "00000000:01:00.0" to "0000:01:00.0", as lspci -D writes it, in lower case. A
+// domain of more than four digits, and text that is no such address, keeps its digits.
 std::string short_pci_address(std::string_view);
 
-// Whether it is domain, bus and device, in whatever width: "0000:3b:00", with or without a function
-// ("0000:3b:00.0").
+// True for domain, bus and device of any width, with or without a function: "0000:3b:00" or
+// "0000:3b:00.0".
 bool is_pci_slot(std::string_view);
-// Two such, of the same slot.
+// True if both are such addresses of the same slot.
 bool same_pci_slot(std::string_view, std::string_view);
 
-// How GPUs are wired to each other, from what each of them says of its own links.
+// Finds how GPUs are wired to each other from the links that each GPU reports.
 
-// For each GPU, in order: the number of the group it is in, in which every GPU has an NVLink to
-// every other one or to the same switches. Nothing: it has none. GPUs that are linked to each other
-// in more than one such group are in the first.
+// Returns for each GPU, in order, the number of its group; nothing if it has none. In a group every
+// GPU has an NVLink to every other GPU or to the same switches. A GPU that could be in several
+// groups is in the first.
 std::vector<std::optional<unsigned>> nvlink_cliques(const std::vector<DeviceInfo>&);
 
 }  // namespace gpuyard

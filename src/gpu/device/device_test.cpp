@@ -34,7 +34,7 @@ using ::testing::IsEmpty;
 
 constexpr auto kNone = std::nullopt;
 
-// GPUs by number, each with where its links lead: numbers of GPUs, or names of switches.
+// Makes GPUs by number, each with the far ends of its links: numbers of GPUs, or names of switches.
 std::vector<DeviceInfo> wired(const std::vector<std::vector<std::string>>& links) {
   const auto address = [](const std::string& number) { return "0000:0" + number + ":00.0"; };
   std::vector<DeviceInfo> gpus;

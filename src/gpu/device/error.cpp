@@ -37,7 +37,7 @@ Error feature_not_supported(std::string_view what) {
 namespace {
 
 struct Advice {
-  std::string_view part;  // of the reason: the driver's words, or the loader's
+  std::string_view part;  // part of the reason, in the driver's or the loader's words
   std::string_view text;
 };
 

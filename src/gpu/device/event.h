@@ -1,4 +1,4 @@
-// What happens to a GPU, as its driver or the kernel's log tells it: one moment, not a state.
+// An event of a GPU, from its driver or the kernel's log: one moment, not a state.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ enum class EventKind : std::uint8_t {
   poison,           // poisoned data was met, and stopped before it did harm
   fatal_poison,     // poisoned data was met, and did harm
   unavailable,      // the GPU is gone, or wants a reset before anything else
-  recovery_action,  // what would help it has changed
-  events_lost,      // there were more events than are passed on; how many, the text says
+  recovery_action,  // the recommended recovery action has changed
+  events_lost,      // some events were not passed on; the text says how many
 };
 BOOST_DESCRIBE_ENUM(EventKind, xid, ecc_corrected, ecc_uncorrected, poison, fatal_poison,
                     unavailable, recovery_action, events_lost)
@@ -31,38 +31,39 @@ BOOST_DESCRIBE_ENUM(EventKind, xid, ecc_corrected, ecc_uncorrected, poison, fata
 enum class EventSource : std::uint8_t { driver, kernel_log };
 BOOST_DESCRIBE_ENUM(EventSource, driver, kernel_log)
 
-// How bad it is: note - for the record; warn - somebody should look, the GPU goes on; stop - work
-// on this GPU has failed or will.
+// note: for the record; warn: a person should look, but the GPU goes on; stop: work on this GPU has
+// failed or will fail.
 enum class Severity : std::uint8_t { note, warn, stop };
 BOOST_DESCRIBE_ENUM(Severity, note, warn, stop)
 
 struct DeviceEvent {
-  DeviceId device;  // empty: of no GPU that is known
+  DeviceId device;  // empty: of no known GPU
   EventKind kind = EventKind::xid;
   EventSource source = EventSource::driver;
   TimePoint at = {};
-  std::optional<std::uint32_t> xid = {};  // of EventKind::xid
-  std::optional<std::uint32_t> pid = {};  // whose process it hit, where the source tells
+  std::optional<std::uint32_t> xid = {};  // set for EventKind::xid
+  std::optional<std::uint32_t> pid = {};  // the affected process, if the source tells it
   std::string text = {};                  // the source's own words, if it has any
 
   friend bool operator==(const DeviceEvent&, const DeviceEvent&) = default;
 };
 BOOST_DESCRIBE_STRUCT(DeviceEvent, (), (device, kind, source, at, xid, pid, text))
 
-// How many events of one GPU are passed on: a GPU that is dying can have thousands in a second.
+// Limits the events of one GPU that are passed on: a dying GPU can have thousands a second.
 
-// `burst` at once, and `each_second` from then on. Pure state; as many keys as its owner uses.
+// Passes on `burst` events at once, then `each_second`. Pure state; has as many keys as its owner
+// uses.
 class EventLimit {
  public:
   EventLimit(double burst, double each_second) : burst_(burst), each_second_(each_second) {}
 
-  // False: too many; it is counted.
+  // Returns false, and counts the event, if there are too many.
   bool admit(const DeviceId&, TimePoint now);
 
-  // What was not admitted, as one event for each GPU: as soon as one would be admitted again, and
-  // then counted from 0. Called from time to time.
+  // Returns one event for each GPU whose events were refused, as soon as one would be admitted
+  // again; then counts from 0. Call it from time to time.
   std::vector<DeviceEvent> take_refused(EventSource, TimePoint now);
-  // There is something that take_refused() has still to tell.
+  // True if take_refused() still has events to return.
   bool holds_back() const;
 
  private:

@@ -20,7 +20,7 @@ class FakeBackends : public testing::Test {
  protected:
   Sample read(std::uint32_t index) { return backend_->read(all_[index].id, kEverything); }
   std::int64_t number(std::uint32_t index, Metric metric) { return *read(index).number(metric); }
-  // Those that open.
+  // Returns the GPUs that open.
   std::vector<DeviceInfo> visible() {
     std::vector<DeviceInfo> out;
     for (std::uint32_t i = 0; i < backend_->start()->gpu_count; ++i) {
@@ -261,7 +261,7 @@ TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
 
 TEST(FakeBackend, TellsWhatHappensToItsGpusInOrder) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  fleet.raise_event(0, EventKind::xid, 13);  // before there was a backend
+  fleet.raise_event(0, EventKind::xid, 13);  // before the backend exists
   const auto backend = fleet.backend();
   fleet.raise_event(1, EventKind::xid, 79);
   fleet.raise_event(0, EventKind::ecc_corrected);

@@ -47,10 +47,10 @@ void FakeSettings::fail_writes(SettingKind kind, std::optional<Error> why) {
   if (why) faults_.emplace(kind, *std::move(why));
 }
 
-// What a test says of the settings of a fake fleet, and what its driver does with them.
+// Sets the settings of a fake fleet for a test, and carries out its driver's writes.
 namespace {
 
-// The readings that show a setting, where the GPU has them.
+// Returns the readings that show a setting, if the GPU has them.
 std::vector<Metric> shown_by(SettingKind kind) {
   switch (kind) {
     case SettingKind::power_limit:

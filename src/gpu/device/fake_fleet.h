@@ -1,4 +1,5 @@
-// What copies of one fake fleet share: its GPUs under one lock. For the files of the fake alone.
+// The state that copies of one fake fleet share: its GPUs under one lock. Only for the files of the
+// fake.
 #pragma once
 
 #include <algorithm>
@@ -15,21 +16,22 @@
 
 namespace gpuyard::fakes {
 
-// What can be set of one GPU that exists only in memory.
+// The settings of one GPU that exists only in memory.
 
 class FakeSettings {
  public:
-  // As of a data centre GPU: 300 W of 100 to 400, clocks that lock within 210 to 1980 MHz, of the
-  // memory within 1593 to 2619, no persistence, ECC on.
+  // Starts with the settings of a data centre GPU: 300 W of 100 to 400 W, GPU clocks that lock
+  // within 210 to 1980 MHz, memory clocks within 1593 to 2619 MHz, no persistence, ECC on.
   FakeSettings();
 
-  // Errc::unsupported: no such thing here. Errc::invalid: out of range, in a driver's few words.
+  // Errc::unsupported: the GPU has no such setting. Errc::invalid: out of range, in a driver's few
+  // words.
   Result<SettingState> look(SettingKind) const;
   Result<void> apply(const Setting&);
 
   void put(SettingKind kind, const SettingState& state) { states_[kind] = state; }
   void forget(SettingKind kind) { states_.erase(kind); }
-  // Writing fails so, until there is nothing wrong any more.
+  // Makes writes fail with this error until it is called with nothing.
   void fail_writes(SettingKind, std::optional<Error> why);
 
  private:
@@ -51,7 +53,8 @@ struct FakeFleet::State {
     Result<void> change(EccCounter);
   };
 
-  // The one at an index, there or removed: an index is one GPU's, until that moves to another.
+  // Returns the GPU at an index, present or removed: an index belongs to one GPU until that GPU
+  // moves to another index.
   Gpu* at(std::uint32_t index) {
     const auto found =
         std::ranges::find(gpus, index, [](const Gpu& gpu) { return gpu.info.index; });
@@ -66,7 +69,7 @@ struct FakeFleet::State {
     changed.notify_all();
   }
 
-  // Nothing: it is not there (any more).
+  // Returns nullptr if there is no such GPU (any more).
   Gpu* wait_unblocked(std::unique_lock<std::mutex>& lock, const DeviceId& id) {
     Gpu* gpu = nullptr;
     changed.wait(lock, [&] {
@@ -77,7 +80,8 @@ struct FakeFleet::State {
     return gpu;
   }
 
-  // `use(gpu)` once its calls return; else the error of a GPU that is lost or was never there.
+  // Returns `use(gpu)` once the GPU's calls return; otherwise the error of a GPU that is lost or
+  // was never there.
   template <class Use>
   auto on_gpu(const DeviceId& id, Use&& use) -> decltype(use(std::declval<Gpu&>())) {
     std::unique_lock lock(mutex);
@@ -87,7 +91,7 @@ struct FakeFleet::State {
     return use(*gpu);
   }
 
-  // A write of a GPU that is there is kept, whatever becomes of it.
+  // Records a write to a GPU that is present, whether or not it succeeds.
   template <class What>
   Result<void> write(const DeviceId& id, const What& what) {
     return on_gpu(id, [&](Gpu& gpu) {

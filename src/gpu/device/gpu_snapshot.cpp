@@ -96,7 +96,8 @@ std::optional<double> gigabytes(std::optional<std::uint64_t> bytes) {
   return bytes ? std::optional(static_cast<double>(*bytes) / 1e9) : std::nullopt;
 }
 
-// What draws on a screen may be idle for good.
+// Tells whether the GPU has compute processes, if known; a process that draws on a screen may be
+// idle for ever.
 std::optional<bool> computes(const Sample& sample) {
   const std::int64_t* processes = sample.number(Metric::processes_compute);
   return processes != nullptr ? std::optional(*processes > 0) : std::nullopt;

@@ -1,5 +1,5 @@
-// The smallest common view of a GPU: from a snapshot to the public value, and what it counts as ECC
-// errors.
+// The smallest common view of a GPU: converts a snapshot to the public value, and defines what
+// counts as an ECC error.
 #pragma once
 
 #include <optional>
@@ -17,22 +17,22 @@ BOOST_DESCRIBE_STRUCT(GpuSnapshot, (),
                       (id, memory_total, memory_used, temperature_celsius, utilisation_percent,
                        ecc_errors_uncorrected))
 
-// What GpuSnapshot holds.
+// The probes that fill GpuSnapshot.
 inline constexpr ProbeSet kSnapshotProbes = {Probe::memory, Probe::utilization, Probe::temperature,
                                              Probe::ecc_totals};
 
-// Uncorrectable memory errors: over the life of the GPU, or, of one that does not count these,
-// since the driver was loaded. Never read: a reading that says so.
+// Returns the uncorrectable memory errors over the life of the GPU, or since the driver was loaded
+// if the GPU does not count the former. If never read, the reading says so.
 Reading uncorrectable_errors(const Sample&);
 
-// Nothing of a GPU that does not answer, or whose memory or temperature is missing: the state
-// itself says why.
+// Returns nothing for a GPU that does not answer or whose memory or temperature is missing; the
+// state itself says why.
 std::optional<GpuSnapshot> gpu_snapshot_of(const DeviceState&);
 std::vector<GpuSnapshot> gpu_snapshots_of(const Snapshot&);
 
-// The small view of a GPU that monitoring scripts and training hooks want.
+// The small view of a GPU for monitoring scripts and training hooks.
 
-// What GpuMetrics holds.
+// The probes that fill GpuMetrics.
 inline constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
                                             Probe::power,  Probe::power_limit, Probe::processes};
 

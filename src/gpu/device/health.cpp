@@ -87,7 +87,7 @@ namespace {
 
 using Value = std::variant<Missing, std::int64_t>;
 
-// What the GPU cannot be asked for now is not known, whatever it said last.
+// A value that the GPU cannot be asked for now is unknown, whatever it was last.
 Value current(const DeviceState& device, const Reading* reading) {
   if (device.info.fault) return *device.info.fault;
   if (device.condition == DeviceCondition::unresponsive) {
@@ -148,7 +148,7 @@ void EccBaseline::count(Metric source, std::int64_t total) {
   if (!counted_ || source != source_) {
     start_over(total);
   } else if (total < total_) {
-    start_over(0);  // cleared; what it counts now came after that
+    start_over(0);  // the counter was cleared; its errors came after that
   }
   counted_ = true;
   source_ = source;

@@ -1,5 +1,5 @@
-// The verdict on a GPU, as a pure function of what is known of it: healthy, degraded, unhealthy, or
-// not known. Unknown is never an alarm, and never healthy.
+// Judges a GPU as a pure function of what is known of it: healthy, degraded, unhealthy, or unknown.
+// Unknown is never an alarm and never healthy.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,29 @@
 
 namespace gpuyard {
 
-// Which of a GPU's uncorrectable memory errors are new: growth of the driver's counter since
-// somebody last acknowledged it.
+// Finds which of a GPU's uncorrectable memory errors are new: the growth of the driver's counter
+// since the last acknowledgement.
 
 class EccBaseline {
  public:
-  // The counter as it is now. The first one is the baseline: what happened before we looked is not
-  // new. A counter that fell was cleared, and another `source` is another counter: each starts
-  // over.
+  // Takes the counter's present value. The first value is the baseline: earlier errors are not new.
+  // A counter that fell was cleared, and another `source` is another counter; both start over.
   void count(Metric source, std::int64_t total);
 
-  // What happened so far is known.
+  // Marks all errors so far as known.
   void acknowledge();
 
   // The hardware contained one of the errors (Xid 94): it costs this process and nothing else.
   void contained(std::uint32_t pid);
-  // The same, but nobody says which of these it was: all have to end.
+  // The same, but the process is not known: all of these have to end.
   void contained_in_one_of(const std::set<std::uint32_t>& pids);
-  // Now somebody does.
+  // Names the process afterwards.
   void it_was(std::uint32_t pid);
-  // The process has ended, and what was contained with it.
+  // The process has ended, and with it the errors contained in it.
   void process_gone(std::uint32_t pid);
   std::set<std::uint32_t> waiting_for() const;
 
-  // Neither acknowledged nor contained.
+  // Returns the errors that are neither acknowledged nor contained.
   std::int64_t fresh() const;
 
  private:
@@ -59,7 +58,7 @@ class EccBaseline {
 
 BOOST_DESCRIBE_ENUM(Health, healthy, degraded, unhealthy)
 
-// Which thresholds hold for which GPU.
+// Chooses the thresholds of each GPU.
 struct HealthPolicy {
   HealthThresholds common;
   std::map<std::string, HealthThresholds> of_gpu;  // by index, UUID or PCI address
@@ -67,48 +66,48 @@ struct HealthPolicy {
   const HealthThresholds& thresholds_of(const DeviceInfo&) const;
 };
 
-// What the verdict looks at.
+// The facts that the verdict is based on.
 struct HealthFacts {
   std::optional<Missing> lost;                      // the driver says that the GPU is gone
   std::variant<Missing, std::int64_t> temperature;  // of the core, C
-  std::variant<Missing, std::int64_t> ecc_errors;  // uncorrectable ones, any that were ever counted
-  std::int64_t new_ecc_errors = 0;                 // of these: neither acknowledged nor contained
-  std::size_t contained = 0;                       // processes hit by a contained one, still alive
+  std::variant<Missing, std::int64_t> ecc_errors;   // all uncorrectable errors ever counted
+  std::int64_t new_ecc_errors = 0;                  // those neither acknowledged nor contained
+  std::size_t contained = 0;                        // live processes hit by a contained error
 };
 
-// The worst of the findings, with all of them as reasons. Without any: healthy if everything is
-// known, else nothing with what is not known as reasons. A GPU without ECC misses nothing; one
-// whose temperature nobody can read is not known to be healthy.
+// Returns the worst finding, with all findings as reasons. Without findings: healthy if everything
+// is known; otherwise no verdict, with the unknown values as reasons. A GPU without ECC lacks
+// nothing; a GPU whose temperature cannot be read is not known to be healthy.
 HealthReport judge(const HealthFacts&, const HealthThresholds&);
 
-// The health of each GPU over time: what the pure verdict cannot know, which ECC errors are new and
-// which were contained. Not thread safe; its owner guards it.
+// Keeps the health of each GPU over time. It adds what the pure verdict cannot know: which ECC
+// errors are new and which were contained. Not thread-safe; its owner guards it.
 
-// What the verdict looks at.
+// The probes that the verdict needs.
 inline constexpr ProbeSet kHealthProbes = {Probe::temperature, Probe::ecc_totals};
 
 class HealthWatch {
  public:
   explicit HealthWatch(HealthPolicy policy = {}) : policy_(std::move(policy)) {}
 
-  // What was read of a GPU just now. The first count of its errors is the baseline.
+  // Takes a new sample of a GPU. The first error count is the baseline.
   void note(const DeviceId&, const Sample&);
-  // An error was contained (Xid 94) at the cost of this process. It is forgotten once a list of the
-  // GPU's processes comes without it.
+  // An error was contained (Xid 94) at the cost of this process. It is forgotten once a process
+  // list of the GPU no longer has the process.
   void note_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].contained(pid); }
-  // The same, where nobody says which process: any of those that `latest` lists. Without a list it
-  // is forgotten once there is one.
+  // The same for an unknown process: any of those that `latest` lists. Without a list it is
+  // forgotten once there is one.
   void note_contained(const DeviceId& gpu, const Sample& latest);
-  // Which process that was, told later.
+  // Names that process afterwards.
   void name_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].it_was(pid); }
-  // What was counted so far is known.
+  // Marks all errors counted so far as known.
   void acknowledge(const DeviceId& gpu) { gpus_[gpu].acknowledge(); }
 
   HealthReport judge(const DeviceState&) const;
 
  private:
   HealthPolicy policy_;
-  std::map<DeviceId, EccBaseline> gpus_;  // of one boot and driver: as many as there were GPUs
+  std::map<DeviceId, EccBaseline> gpus_;  // of one boot and driver; grows only with the GPUs seen
 };
 
 }  // namespace gpuyard

@@ -129,7 +129,7 @@ class HealthWatchTest : public testing::Test {
  protected:
   HealthWatchTest() { RecordProperty("contract", "A10"); }
 
-  // As its owner does: reads, notes, judges.
+  // Works as the owner does: reads, notes, judges.
   HealthReport look() {
     DeviceState state = device_state(backend_->open(0), backend_->read(id_, kProbes), kProbes, {});
     watch_.note(id_, state.sample);

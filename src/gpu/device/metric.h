@@ -1,5 +1,5 @@
-// The names of everything measurable, and of the driver calls that measure it. What each one means
-// is in catalog.h; this header is what the rest of the house needs to mention one.
+// The names of all metrics and of the probes that read them. catalog.h says what each one means;
+// this header is all that other code needs to name one.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline constexpr std::array kEveryMetric = {
 };
 inline constexpr std::size_t kMetricCount = kEveryMetric.size();
 
-// One question to the driver, of one or a few calls, and the rows it fills.
+// A query of the driver, of one or a few calls, and the rows it fills.
 enum class Probe : std::uint8_t {
 #define GPUYARD_PROBE(name, tier) name,
 #include "device/metrics.def"
@@ -78,7 +78,7 @@ class ProbeSet {
   std::uint64_t bits_ = 0;
 };
 
-// Why there is no value: the public type, described for JSON and the driver-host's messages.
+// Why a value is missing: the public type, described for JSON and the driver-host's messages.
 
 BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, driver_gone,
                     timed_out, not_ready, failed)

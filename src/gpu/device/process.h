@@ -1,4 +1,4 @@
-// Who uses a GPU, as its driver lists them.
+// The processes that use a GPU, as its driver lists them.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace gpuyard {
 enum class ProcessKind : std::uint8_t { compute, graphics, compute_and_graphics };
 BOOST_DESCRIBE_ENUM(ProcessKind, compute, graphics, compute_and_graphics)
 
-// What the driver does not tell is empty, never 0.
+// A value that the driver does not tell is empty, never 0.
 struct GpuProcess {
-  std::uint32_t pid = 0;  // as the driver sees it: a container may know it by another
+  std::uint32_t pid = 0;  // as the driver sees it; a container may use another pid
   ProcessKind kind = ProcessKind::compute;
   std::optional<std::int64_t> memory_bytes;
-  std::optional<std::int64_t> sm_percent;  // of the GPU, since the list was read before
+  std::optional<std::int64_t> sm_percent;  // of the GPU, since the previous read of the list
 
   friend bool operator==(const GpuProcess&, const GpuProcess&) = default;
 };
 BOOST_DESCRIBE_STRUCT(GpuProcess, (), (pid, kind, memory_bytes, sm_percent))
 
-// The list is cut here, the users of most memory first; the rows processes_compute and
-// processes_graphics count them all.
+// The list is cut at this length, users of most memory first; the rows processes_compute and
+// processes_graphics count all of them.
 inline constexpr std::size_t kMaxListedProcesses = 1024;
 
 struct ProcessList {
@@ -46,13 +46,13 @@ struct ProcessList {
 };
 BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
 
-// Who a process is and where it runs, beyond its number. Plain values: src/core/processes finds
-// them out, and the rooms that show or judge a process ask a ProcessBook.
+// The identity and placement of a process, beyond its pid. Plain values: src/core/processes fills
+// them, and the rooms that show or judge a process ask a ProcessBook.
 
-// As the control group says. Empty: in none.
+// Read from the control group. Empty: the process is in none.
 struct Placement {
-  std::optional<std::string> container;          // its id, or its name where it has no id
-  std::optional<std::string> container_runtime;  // "docker"; empty where the group does not tell
+  std::optional<std::string> container;          // its id, or its name if it has no id
+  std::optional<std::string> container_runtime;  // "docker"; empty if the group does not tell
   std::optional<std::string> pod;                // UID of a Kubernetes pod
   std::optional<std::string> slurm_job;
   std::optional<std::string> slurm_step;  // "0", "batch", "extern", "interactive"
@@ -62,26 +62,26 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// Texts are valid UTF-8 of bounded length; they may hold control characters all the same.
+// Texts are valid UTF-8 of bounded length, but may contain control characters.
 struct ProcessFacts {
   std::uint32_t pid = 0;
   TimePoint started;      // with the pid it names one process for ever; exact to 10 ms
-  WallTime started_at;    // the same for people
+  WallTime started_at;    // the same moment, for people
   std::uint32_t uid = 0;  // the effective one
   std::uint32_t real_uid = 0;
   std::string command;  // the kernel's name for it, which it may change: at most 15 bytes
   Result<std::string> user = Error{Errc::unavailable, "its name was not looked up yet"};
-  // Whose business they are: real and effective user where these are the same, and administrators.
+  // Shown to administrators, and to the process's user if the real and effective user are the same.
   Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
   Result<Placement> placement = Error{Errc::unavailable, "not read yet"};
 };
 
-// What is known of the processes that drivers list.
+// Looks up the processes that drivers list.
 class ProcessBook {
  public:
   virtual ~ProcessBook() = default;
-  // Of the process that had this number when the newest list was made; or why nothing is known of
-  // it, which is never a guess. The pointer is good until the book changes.
+  // Finds the process that had this pid when the newest list was made, or says why nothing is known
+  // of it; never guesses. The pointer is valid until the book changes.
   virtual Result<const ProcessFacts*> find(std::uint32_t pid) const = 0;
   // Grows with every change of an answer.
   virtual std::uint64_t revision() const = 0;

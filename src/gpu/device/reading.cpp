@@ -63,7 +63,7 @@ Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
 
 std::string v0::describe(const Missing& missing) {
   if (!missing.detail.empty()) return missing.detail;
-  // Of each reason but `failed`, in their order.
+  // The texts of all reasons except `failed`, in the order of the enumeration.
   constexpr std::array kReasons = {"not supported by this GPU or driver",
                                    "no permission",
                                    "the GPU is lost",

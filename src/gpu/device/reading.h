@@ -1,4 +1,4 @@
-// A reading is a value or the reason there is none; never a made-up number.
+// A reading is a value or the reason why there is none; it is never a made-up number.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +30,24 @@ struct Reading {
 };
 BOOST_DESCRIBE_STRUCT(Reading, (), (metric, index, taken, value))
 
-// Readings of one GPU, sorted by (metric, index), each pair once; and who uses it.
+// Readings of one GPU, sorted by (metric, index), each pair once; and its list of processes.
 class Sample {
  public:
   // Adds or replaces.
   void set(Reading);
   void set(ProcessList list) { processes_ = std::move(list); }
-  // What `newer` has of a metric replaces all there was of it: a fan that is gone is gone.
+  // The readings of a metric in `newer` replace all earlier ones of it, so a fan that is gone
+  // disappears.
   void merge(const Sample& newer);
   const Reading* find(Metric, std::uint16_t index = 0) const;
-  // The number, or nullptr where it is missing for whatever reason.
+  // Returns the number, or nullptr if it is missing for any reason.
   const std::int64_t* number(Metric, std::uint16_t index = 0) const;
 
-  // All there is of a metric, by index; empty if it was never read.
+  // Returns all readings of a metric, by index; empty if it was never read.
   std::span<const Reading> all(Metric) const;
 
   const std::vector<Reading>& readings() const { return readings_; }
-  // Nothing: never read.
+  // Returns nothing if the list was never read.
   const std::optional<ProcessList>& processes() const { return processes_; }
 
   friend bool operator==(const Sample&, const Sample&) = default;
@@ -56,12 +57,14 @@ class Sample {
   std::optional<ProcessList> processes_;
 };
 
-// Every row that `probes` fill, and the list of processes if they fill it, missing for one reason.
+// Makes a sample of every row that `probes` fill, and the list of processes if they fill it, all
+// missing for one reason.
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken);
 
-// What a reading cannot exceed, or should not: another reading of the same GPU.
+// Finds the upper bound of a reading, which is another reading of the same GPU.
 
-// In the row's own unit. Nothing: it has none, or that is not known now. Percentages end at 100.
+// Returns the bound in the row's own unit; nothing if there is none or it is unknown now.
+// Percentages end at 100.
 std::optional<std::int64_t> upper_bound_of(Metric, const Sample&);
 
 }  // namespace gpuyard

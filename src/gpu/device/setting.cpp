@@ -42,7 +42,7 @@ std::string one_value(SettingKind kind, std::int64_t value) {
   return std::to_string(value);
 }
 
-// What no GPU takes, whatever its driver says of its range.
+// Refuses values that no GPU accepts, whatever range its driver reports.
 Result<void> check_form(const Setting& setting) {
   const auto refuse = [&](std::string_view why) -> Result<void> {
     return Error{Errc::invalid, fmt::format("the {} {}", words_of(setting.kind), why)};
@@ -74,7 +74,7 @@ Result<void> check_form(const Setting& setting) {
                : refuse("can be default, prohibited or exclusive process (0, 2 or 3)");
 }
 
-// Where no driver says what it takes: its own numbers have 32 bits.
+// Checks a value for which no driver reports a range; the driver's numbers have 32 bits.
 Result<void> check_sane(const Setting& setting) {
   constexpr std::int64_t kMost = 1'000'000'000;
   if (setting.value->highest <= kMost) return {};

@@ -1,5 +1,5 @@
-// What should be: one thing of a GPU that can be set, its values (gpuyard/setting.h), and what a
-// driver allows. Pure values and their words; who wants what is src/core/control's.
+// The settings of a GPU: their values (gpuyard/setting.h) and what a driver allows. Pure values and
+// their texts; src/core/control handles who asks for which setting.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,13 @@ Setting persistence(bool enabled);
 Setting compute_mode(std::int64_t mode);
 Setting ecc(bool enabled);
 
-// NVML has setters for locked clocks and no getter: what is in force can only be assumed.
+// NVML has setters for locked clocks and no getter, so the value in force can only be assumed.
 constexpr bool can_be_read(SettingKind kind) {
   return kind != SettingKind::gpu_clocks && kind != SettingKind::memory_clocks;
 }
 
-// Errc::invalid, with what would be allowed: out of range, the lowest above the highest, no value
-// of this kind at all.
+// Errc::invalid, with the allowed values, if the value is out of range, the lowest is above the
+// highest, or the value is not of this kind.
 Result<void> check(const Setting&, const SettingState&);
 
 // "power limit", "GPU clocks", ...
@@ -56,10 +56,10 @@ std::string text_of(const Setting&);
 // "100 W to 700 W"
 std::string range_text(SettingKind, const SettingValue& allowed);
 
-// One thing to do to one GPU, and how it ended: what crosses between whoever controls and whoever
-// may call the driver.
+// One command for one GPU and its result: the messages between the code that controls and the code
+// that may call the driver.
 
-// What the driver says of a setting now. Changes nothing.
+// Reads a setting from the driver. Changes nothing.
 struct Look {
   SettingKind kind{};
 };
@@ -67,8 +67,8 @@ BOOST_DESCRIBE_STRUCT(Look, (), (kind))
 
 struct Apply {
   Setting setting;
-  // Not empty: only if the value now is one of these; else Errc::conflict, and nothing is written.
-  // For what cannot be read back it means nothing.
+  // If not empty, the setting is written only if its value now is one of these; otherwise
+  // Errc::conflict. Has no effect for a setting that cannot be read back.
   std::vector<SettingValue> expected = {};
 };
 BOOST_DESCRIBE_STRUCT(Apply, (), (setting, expected))
@@ -89,8 +89,8 @@ struct CommandRequest {
   std::uint64_t id = 0;  // chosen by the asker, given back with the answer
   DeviceId device;
   Command command;
-  std::string request_id;  // of the request that it is for, in logs
-  TimePoint received;      // when that request came
+  std::string request_id;  // names the original request in logs
+  TimePoint received;      // when the original request came
 };
 BOOST_DESCRIBE_STRUCT(CommandRequest, (), (id, device, command, request_id, received))
 
@@ -106,11 +106,11 @@ struct CommandReply {
   std::uint64_t id = 0;
   DeviceId device;
   std::optional<CommandFailure> failure;  // none: done
-  std::optional<SettingState> before;     // Look, and Apply of what could be looked at
-  std::optional<SettingState> after;      // Apply, if something was written
+  std::optional<SettingState> before;     // Look, and Apply if the setting could be read
+  std::optional<SettingState> after;      // Apply, if a value was written
   std::optional<std::int64_t> energy_mj;  // ReadEnergy: since the driver was loaded
-  bool called = false;                    // the driver was asked to do it, whatever it answered
-  TimePoint began;                        // when the command's turn had come
+  bool called = false;                    // true: the driver was called, whatever it answered
+  TimePoint began;                        // when the command's turn came
   TimePoint done;
 };
 BOOST_DESCRIBE_STRUCT(CommandReply, (),

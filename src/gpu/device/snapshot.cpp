@@ -44,8 +44,8 @@ bool means_lost(MissingReason reason) {
   return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
 }
 
-// A GPU that wants a reset still says who it is: what rarely changes may be answered by one that is
-// gone for every other purpose.
+// True for rare rows: a GPU that needs a reset still answers them although it is lost for every
+// other purpose.
 bool may_be_answered_by_the_lost(Metric metric) {
   static const auto rare = [] {
     std::array<bool, kMetricCount> found{};
@@ -154,7 +154,7 @@ bool says_lost(const Missing* why) {
 
 }  // namespace
 
-// Other readings may be of before it was lost, as they are not all read at once.
+// Not all readings are taken at once, so others may be from before the loss.
 std::optional<Missing> lost_because(const DeviceState& device) {
   if (device.condition != DeviceCondition::unavailable) return std::nullopt;
   const auto& fault = device.info.fault;

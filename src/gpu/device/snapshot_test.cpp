@@ -97,7 +97,7 @@ TEST(FindDevice, AnIndexTooHighIsOutOfRange) {
 
 TEST(FindDevice, WhatIsNoGpuIsNotFound) {
   Snapshot snapshot = three_gpus();
-  snapshot.devices[0].info.uuid.clear();  // as one that could not be opened
+  snapshot.devices[0].info.uuid.clear();  // like a GPU that could not be opened
   snapshot.devices[0].info.pci_address.clear();
   for (const char* name : {"", "-1", "1x", " 1", "+1", "GPU-", "99999999999", "0000:09:00.0"}) {
     EXPECT_EQ(find_device(snapshot, name).error().code, Errc::not_found) << name;

@@ -1,5 +1,5 @@
-// The driver's numbers for what goes wrong, as far as their meaning is public: data, and nothing
-// that acts on it.
+// The driver's error numbers (Xid), as far as their meaning is public. Data only; nothing here acts
+// on it.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ struct XidRow {
   std::string_view meaning;  // one plain sentence
 };
 
-// By number.
+// Sorted by number.
 std::span<const XidRow> xid_table();
 
 // An uncorrectable memory error that cost one process and nothing else.
 inline constexpr std::uint32_t kXidContained = 94;
 
-// Of a number that is not in the table: a note that says so.
+// Returns the row of a number; for an unknown one, a note that says so.
 XidRow xid_row(std::uint32_t number);
 
-// How often each GPU had which Xid since the daemon started, and when last.
+// Counts the Xids of each GPU since the daemon started, with the time of the last.
 
 struct XidCount {
-  std::optional<std::uint32_t> xid;  // empty: all beyond the first kMostDistinct of a GPU together
+  std::optional<std::uint32_t> xid;  // empty: all beyond the first kMostDistinct of a GPU
   std::uint64_t count = 0;
   WallTime last_seen;
 
@@ -45,7 +45,7 @@ class XidCounts {
  public:
   void note(const DeviceId&, std::uint32_t xid, WallTime seen);
 
-  // By number, those without one last.
+  // Returns the counts by number; the one without a number is last.
   std::vector<XidCount> of(const DeviceId&) const;
 
   static constexpr std::size_t kMostDistinct = 16;
@@ -60,7 +60,7 @@ class XidCounts {
     std::map<std::uint32_t, Tally> by_xid;
     Tally others;
   };
-  std::map<DeviceId, Gpu> gpus_;  // as many as there were GPUs
+  std::map<DeviceId, Gpu> gpus_;  // grows only with the number of GPUs seen
 };
 
 }  // namespace gpuyard

@@ -47,7 +47,7 @@ Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply,
   if (auto checked = check_before(backend, device, apply, reply); !checked) return checked;
   reply.called = true;
   if (auto done = backend.apply(device, apply.setting); !done) return done;
-  // What cannot be read back now is not known, and done all the same.
+  // The write is done even if the setting cannot be read back; its value is then unknown.
   if (auto after = backend.look(device, apply.setting.kind)) reply.after = *std::move(after);
   return {};
 }
@@ -100,7 +100,7 @@ CommandReply refusal(const CommandRequest& request, const Error& why) {
 
 namespace {
 
-// What the line begins with; tools match on it.
+// The beginning of the log line; tools match it.
 struct Words {
   std::string done;
   std::string failed;
@@ -152,7 +152,7 @@ Words words_of(const ReadEnergy&) {
   return {"Total energy consumption read", "Cannot read total energy consumption"};
 }
 
-// A request id comes from a client: it stays one word of one line.
+// A request id comes from a client; this makes it one word on one line.
 std::string one_word(std::string text) {
   if (text.size() > kLongestRequestId) text.resize(kLongestRequestId);
   std::ranges::replace_if(text, [](char c) { return c <= ' ' || c == 0x7F; }, '?');

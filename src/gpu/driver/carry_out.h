@@ -1,5 +1,5 @@
-// One command from its checks to its answer: what is looked at before the driver is asked to change
-// something, and what is read back after.
+// Carries out one command, from its checks to its answer: reads the setting before the driver is
+// asked to change it, and reads it back afterwards.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace gpuyard::driver {
 
-// On the GPU's commanding thread; blocks as the driver does. What writes is checked right before
-// the driver is asked: permission, support, range, and what is expected to be there.
+// Call it on the GPU's commanding thread; it blocks as the driver does. A write is checked right
+// before the driver is asked: permission, support, range, and the expected present value.
 CommandReply carry_out(Backend&, const CommandRequest&);
 
-// The answer to a command whose turn never came.
+// Makes the answer to a command whose turn never came.
 CommandReply refusal(const CommandRequest&, const Error&);
 
-// The one line that the log has of every command which the driver was asked to carry out.
+// Logs each command that the driver was asked to carry out, in one line.
 
-// INFO if it is done, WARNING if not; with how long it took since the request came, and how long of
-// that it had waited for its turn. Nothing of a command that was refused before the driver was
-// asked, and of one that only looks.
+// Logs at INFO if the command succeeded, at WARNING if not. The line has the time since the request
+// came, and how much of it the command waited for its turn. Logs nothing for a command that was
+// refused before the driver was asked, or that only reads.
 void log_command(std::uint32_t index, const CommandRequest&, const CommandReply&);
 
 }  // namespace gpuyard::driver

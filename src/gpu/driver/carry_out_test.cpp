@@ -149,7 +149,7 @@ Lines logged(Command command, std::optional<CommandFailure> failure = {}, bool c
   return CapturedLog::lines();
 }
 
-// Without the fields.
+// Returns the line without its fields.
 std::string text(const Lines& lines) {
   return lines.size() == 1 ? lines[0].substr(0, lines[0].find(" [gpu=")) : "";
 }

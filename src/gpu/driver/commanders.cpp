@@ -19,7 +19,7 @@ Error terminated(std::uint32_t index) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
 }
 
-// Shared between its thread and Commanders, so that a thread left behind has what it stands on.
+// Shared between its thread and Commanders, so that a thread left behind still has its data.
 class Commanders::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered)
@@ -61,7 +61,7 @@ class Commanders::Worker {
   }
 
   // After this returns, `answered_` is not running on the worker's thread and never runs again,
-  // unless it is what called this.
+  // unless `answered_` itself called this.
   void finish(TimePoint deadline) {
     std::unique_lock lock(mutex_);
     const bool from_within = std::this_thread::get_id() == thread_;
@@ -81,7 +81,7 @@ class Commanders::Worker {
     std::unique_lock lock(mutex_);
     while (carry_out_next(lock)) {
     }
-    // Whoever waits may go on to unload the driver; this thread has nothing to do with it any more.
+    // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
     lock.unlock();
     backend.reset();
@@ -101,7 +101,7 @@ class Commanders::Worker {
     CommandReply reply = carry_out(*backend_, request);
     log_command(index_, request, reply);
     lock.lock();
-    if (muted_) return false;  // it was answered as terminated
+    if (muted_) return false;  // already answered as terminated
     under_way_.reset();
     telling_ = true;
     lock.unlock();
@@ -123,7 +123,7 @@ class Commanders::Worker {
   std::optional<CommandRequest> under_way_;
   bool closing_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // all that was left has been answered
+  bool muted_ = false;    // all remaining commands have been answered
   bool telling_ = false;  // inside answered_
 };
 
@@ -138,7 +138,7 @@ Commanders::Commanders(std::shared_ptr<Backend> backend, std::uint32_t gpu_count
 
 Commanders::~Commanders() {
   close();
-  // One that was telling when it closed us may tell still.
+  // A worker whose answered_ called close() may still be inside it.
   for (const auto& worker : workers_) worker->finish(BootClock::now());
 }
 

@@ -96,7 +96,7 @@ TEST_F(CommandersTest, AFullQueueIsBusyAndNothingIsQueued) {
   EXPECT_EQ(refused.error().code, Errc::busy);
   EXPECT_EQ(refused.error().message, "64 commands wait for GPU 0 already; try again later");
   EXPECT_GE(accepted, Commanders::kMaxQueued);
-  EXPECT_LE(accepted, Commanders::kMaxQueued + 1);  // one may be inside the call already
+  EXPECT_LE(accepted, Commanders::kMaxQueued + 1);  // one may already be inside the call
   EXPECT_TRUE(commanders->send(1, limit(1, 99)).ok()) << "its neighbours are not";
   fleet_.unblock(0);
   EXPECT_EQ(answers_.wait_for(accepted + 1).size(), accepted + 1);
@@ -188,7 +188,7 @@ TEST_F(CommandersTest, WhoeverIsToldMaySendMore) {
 TEST_F(CommandersTest, WhoeverIsToldMayEndThemAll) {
   std::unique_ptr<Commanders> commanders;
   std::promise<void> ended;
-  std::vector<std::uint64_t> told;  // GPU 0's thread alone tells
+  std::vector<std::uint64_t> told;  // only GPU 0's thread writes it
   fleet_.block(0);
   commanders =
       std::make_unique<Commanders>(fleet_.backend(), kGpus, [&](const CommandReply& reply) {
@@ -205,7 +205,7 @@ TEST_F(CommandersTest, WhoeverIsToldMayEndThemAll) {
 
 TEST_F(CommandersTest, TheTimeOfArrivalIsKeptAndWithoutOneItIsNow) {
   RecordProperty("contract", "B4 B16");
-  constexpr double kHourMs = 3600e3;  // no machine is so busy that the other takes as long
+  constexpr double kHourMs = 3600e3;  // no machine is so busy that the other command takes an hour
   const CapturedLog log;
   {
     const auto commanders = make();

@@ -1,4 +1,4 @@
-// What other threads told a test, and a wait for it.
+// Collects the calls of other threads for a test, which can wait for them.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace gpuyard::driver {
 
-inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits so long
+inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
 
 template <class Told>
 class Heard {
@@ -19,7 +19,7 @@ class Heard {
     all_.push_back(std::move(told));
     changed_.notify_all();
   }
-  // Until there are so many, or kAges have passed.
+  // Waits until there are `count` of them or kAges have passed.
   std::vector<Told> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kAges, [&] { return all_.size() >= count; });

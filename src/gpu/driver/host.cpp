@@ -25,7 +25,7 @@
 namespace gpuyard::driver {
 namespace {
 
-// The session is over: the driver was unloaded or replaced, and says so in every reading.
+// True if the session is over: the driver was unloaded or replaced, and every reading says so.
 bool driver_is_gone(const Sample& sample) {
   const auto& readings = sample.readings();
   return !readings.empty() &&
@@ -35,9 +35,9 @@ bool driver_is_gone(const Sample& sample) {
          });
 }
 
-// One daemon at the other end of a socket. A datagram is sent whole, so the threads need no lock
-// between them. A failed send means that the daemon is gone, which the main thread sees as
-// well.
+// Talks to one daemon at the other end of a socket. A datagram is sent whole, so the threads need
+// no lock between them. A failed send means that the daemon is gone; the main thread notices that
+// too.
 class Host {
  public:
   Host(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
@@ -48,14 +48,14 @@ class Host {
         readers_(backend, session.gpu_count,
                  {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
 
-  // Says which GPUs there are; again whenever one has opened or changed.
+  // Tells which GPUs there are; called again whenever one has opened or changed.
   void greet() {
-    const std::lock_guard one_at_a_time(greeting_);  // the last one said is the newest
+    const std::lock_guard one_at_a_time(greeting_);  // the last one sent must be the newest
     const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
     say(Hello{Fleet{driver_, readers_.devices(patience)}, Errc::internal, ""});
   }
 
-  // Until the daemon closes its end.
+  // Serves until the daemon closes its end.
   void serve() {
     const EventThread events(backend_, [this](DeviceEvent event) { say(std::move(event)); });
     for (;;) {
@@ -63,7 +63,7 @@ class Host {
       if (!message) break;
       std::visit([this](const auto& request) { handle(request); }, *message);
     }
-    // A thread that is inside send() gets out of it, so that the readers can be waited for.
+    // Makes a thread inside send() return, so that the readers can be waited for.
     ::shutdown(socket_, SHUT_RDWR);
   }
 
@@ -86,7 +86,7 @@ class Host {
     }
   }
 
-  // From the first command on: a host that only reads has no threads for it.
+  // Made at the first command: a host that only reads has no threads for it.
   Commanders& commanders() {
     if (!commanders_) {
       commanders_.emplace(backend_, gpu_count_,
@@ -102,11 +102,11 @@ class Host {
   void answer(ReadReply reply) {
     const bool over = driver_is_gone(reply.sample);
     say(std::move(reply));
-    // The daemon starts another host, with a library loaded anew.
+    // Ends this host; the daemon starts another one, which loads the library anew.
     if (over) ::shutdown(socket_, SHUT_RDWR);
   }
 
-  // False: the daemon is gone.
+  // Returns false if the daemon is gone.
   bool say(const FromHost& message) { return send_message(socket_, message, Wait::yes).ok(); }
 
   const int socket_;
@@ -115,8 +115,8 @@ class Host {
   const std::shared_ptr<Backend> backend_;
   std::mutex greeting_;
   bool first_ = true;
-  Readers readers_;                       // after what its threads use
-  std::optional<Commanders> commanders_;  // main thread's
+  Readers readers_;                       // declared after the members that its threads use
+  std::optional<Commanders> commanders_;  // used by the main thread only
 };
 
 }  // namespace
@@ -135,7 +135,8 @@ void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
 }
 
 void run_host_process(const MakeBackend& make_backend) {
-  // Ctrl-C in a terminal reaches the whole process group; when to end is the daemon's to say.
+  // Ctrl-C in a terminal reaches the whole process group; only the daemon decides when the host
+  // ends.
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
@@ -148,7 +149,7 @@ void run_host_process(const MakeBackend& make_backend) {
   ::_exit(0);
 }
 
-// Shared between its thread and EventThread, so that a thread left behind has what it stands on.
+// Shared between its thread and EventThread, so that a thread left behind still has its data.
 class EventThread::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
@@ -173,7 +174,7 @@ class EventThread::Worker {
     std::unique_lock lock(mutex_);
     while (!stopping_ && wait_once(lock)) {
     }
-    // Whoever waits may go on to unload the driver; this thread has nothing to do with it any more.
+    // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
     lock.unlock();
     backend.reset();
@@ -182,7 +183,7 @@ class EventThread::Worker {
     changed_.notify_all();
   }
 
-  // False: there will never be an event.
+  // Returns false if there will never be an event.
   bool wait_once(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const TimePoint began = BootClock::now();
@@ -195,7 +196,7 @@ class EventThread::Worker {
     for (DeviceEvent& lost : limit_.take_refused(EventSource::driver, now)) {
       tell(lock, std::move(lost));
     }
-    // A driver whose wait does not wait.
+    // The driver returned before its wait was over.
     const bool too_soon = !*next && now - began < kSlice / 2;
     if (too_soon) changed_.wait_for(lock, kFirstPause, [&] { return stopping_; });
     return true;
@@ -206,7 +207,7 @@ class EventThread::Worker {
       log::info("no events from the driver: {}", error.message);
       return false;
     }
-    // Each reason once: a driver may answer at once, for ever.
+    // Logs a repeated reason once: a driver may fail at once, for ever.
     if (std::exchange(said_, error.message) != error.message) {
       log::info("no events from the driver for now: {}", error.message);
     }
@@ -215,7 +216,7 @@ class EventThread::Worker {
     return true;
   }
 
-  // Runs told_ without the lock, unless nobody listens any more.
+  // Runs told_ without the lock, unless the worker is muted.
   void tell(std::unique_lock<std::mutex>& lock, DeviceEvent event) {
     if (muted_) return;
     telling_ = true;
@@ -228,7 +229,7 @@ class EventThread::Worker {
 
   const std::function<void(DeviceEvent)> told_;
 
-  // Only its own thread's:
+  // Used only by its own thread:
   EventLimit limit_{kBurst, kEachSecond};
   Duration pause_ = kFirstPause;
   std::string said_;
@@ -238,7 +239,7 @@ class EventThread::Worker {
   std::shared_ptr<Backend> backend_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // nobody listens any more
+  bool muted_ = false;    // told_ must not be called any more
   bool telling_ = false;  // inside told_
 };
 

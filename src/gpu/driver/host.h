@@ -1,6 +1,5 @@
 // The driver-host: the child process that alone loads a driver. It holds no lock, no listening
-// socket and no file of the daemon, so that a driver call that never returns can be left behind
-// with it.
+// socket and no file of the daemon, so it can be left behind with a driver call that never returns.
 #pragma once
 
 #include <functional>
@@ -14,26 +13,26 @@ namespace gpuyard::driver {
 
 using MakeBackend = std::function<Result<std::unique_ptr<Backend>>()>;
 
-// Serves requests on `socket` until the daemon closes its end. Says Hello first; without a driver
-// it says why and ends.
+// Serves requests on `socket` until the daemon closes its end. Sends Hello first; without a driver,
+// Hello says why and the host ends.
 void serve_host(UniqueFd socket, const MakeBackend&);
 
-// The process around serve_host: dies with its parent and leaves without waiting for stuck threads.
+// The process around serve_host(): ends with its parent and does not wait for stuck threads.
 [[noreturn]] void run_host_process(const MakeBackend&);
 
-// The descriptor on which a driver-host process finds its socket.
+// The descriptor that a driver-host process has its socket on.
 inline constexpr int kHostSocket = 3;
 
-// The one thread that waits for what happens to GPUs. The wait may never return when a GPU is
-// dying, and may fail at once for ever: neither may cost more than the events.
+// The one thread that waits for events of GPUs. The wait may never return when a GPU is dying, and
+// may fail at once for ever: neither may cost more than the events.
 
 class EventThread {
  public:
-  // `told` is called on that thread, and not after this has ended.
+  // Calls `told` on that thread, and never after the destructor has returned.
   EventThread(std::shared_ptr<Backend>, std::function<void(DeviceEvent)> told);
 
-  // Waits a moment for the wait under way. A thread whose call does not return is left behind with
-  // what it uses, and tells nobody.
+  // Waits up to kFarewell for the running wait. A thread whose call does not return is left behind
+  // with the objects it uses, and calls nobody.
   ~EventThread();
   EventThread(const EventThread&) = delete;
   EventThread& operator=(const EventThread&) = delete;

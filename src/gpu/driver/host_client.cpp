@@ -80,7 +80,7 @@ void HostClient::check_silence() {
 }
 
 void HostClient::on_readable() {
-  // A bounded batch: a child that floods us does not own the loop.
+  // Reads a bounded batch, so that a child that floods us cannot block the loop.
   constexpr int kBatch = 64;
   for (int i = 0; i < kBatch && process_.socket; ++i) {
     auto message = receive_from_host(process_.socket.get(), Wait::no);
@@ -102,13 +102,13 @@ void HostClient::handle(const Hello& hello) {
     return listener_.on_fleet(*hello.fleet);
   }
   end_process();
-  start_later(kLongestDelay);  // a driver may be installed or loaded while we run
+  start_later(kLongestDelay);  // a driver may be installed or loaded later
   listener_.on_no_driver({hello.error_code, hello.error});
 }
 
 void HostClient::give_up(const std::string& why) {
-  // One that ran for a while gets a quick start; one that crashes again and again does not, however
-  // friendly its greeting.
+  // A host that ran for a while is restarted quickly; one that crashes again and again is not, even
+  // if its Hello succeeds.
   if (loop_.now() - started_ > kLongestDelay) delay_ = kFirstDelay;
   end_process();
   start_later(delay_);
@@ -124,8 +124,8 @@ void HostClient::end_process() {
   greeted_ = false;
   if (process_.pid <= 0) return;
   ::kill(process_.pid, SIGKILL);
-  // Reaped when the kernel lets go of it. One that is stuck inside the driver stays behind: it
-  // holds nothing of ours.
+  // Reaped when the kernel releases it. A host stuck inside the driver stays behind; it holds
+  // nothing of ours.
   const pid_t pid = std::exchange(process_.pid, -1);
   UniqueFd pidfd = std::move(process_.pidfd);
   if (::waitpid(pid, nullptr, WNOHANG) != 0 || !pidfd) return;
@@ -175,7 +175,7 @@ void HostClient::start_later(Duration delay) {
   restart_timer_ = loop_.call_after(delay, [this] { start(); });
 }
 
-// Starting the driver-host: our own program with one socket and nothing else.
+// Starts the driver-host: our own program with one socket and nothing else.
 
 Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
   std::array<int, 2> ends{};
@@ -190,12 +190,12 @@ Result<HostProcess> spawn_host(const std::vector<std::string>& arguments) {
   const auto child = spawn(plan);
   if (!child) return Error(child.error()).in("the driver-host");
 
-  // By system call: glibc has the wrapper from 2.36 only.
+  // glibc has a wrapper for this system call only since 2.36.
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
   if (!pidfd) {
     auto error = system_error("watching the driver-host");
     ::kill(*child, SIGKILL);
-    ::waitpid(*child, nullptr, 0);  // it has loaded no driver yet, so it ends at once
+    ::waitpid(*child, nullptr, 0);  // it has no driver yet, so it ends at once
     return error;
   }
   return HostProcess{*child, std::move(pidfd), std::move(ours)};

@@ -1,5 +1,5 @@
 // The daemon's side of the driver-host: starts it, passes requests and answers, and starts another
-// when it ends. Lives on the io thread; never blocks.
+// one when it ends. Lives on the io thread; never blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -17,16 +17,16 @@
 
 namespace gpuyard::driver {
 
-// What comes of it, told on the io thread.
+// Receives the host's messages, on the io thread.
 class HostListener {
  public:
   virtual ~HostListener() = default;
   virtual void on_fleet(const Fleet&) = 0;
-  virtual void on_no_driver(const Error&) = 0;  // asked again from time to time
+  virtual void on_no_driver(const Error&) = 0;  // the driver is tried again from time to time
   virtual void on_reply(const ReadReply&) = 0;
   virtual void on_event(const DeviceEvent&) = 0;
   virtual void on_command_reply(const CommandReply&) = 0;
-  virtual void on_host_down(const std::string& why) = 0;  // answers under way are lost
+  virtual void on_host_down(const std::string& why) = 0;  // pending answers are lost
 };
 
 struct HostProcess {
@@ -48,14 +48,14 @@ class HostClient {
   HostClient& operator=(const HostClient&) = delete;
 
   void start();
-  // False: no host at present, or it is too busy to take it.
+  // Return false if there is no host now or it is too busy.
   bool read(const ReadRequest&);
   bool command(const CommandRequest&);
 
-  // Ends the host and starts none until resume(): a GPU that is to be reset must not be open.
-  // `ended` is told once, later: the process is gone; or Errc::timed_out, because the driver has
-  // not let go of it, or of an earlier one, within kEndDeadline; or unavailable, because resume()
-  // or another pause() came first. It stays paused in any case.
+  // Ends the host and starts none until resume(), because a GPU that is to be reset must not be
+  // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
+  // the driver has not released it, or an earlier host, within kEndDeadline; with unavailable if
+  // resume() or another pause() came first. The client stays paused in every case but resume().
   void pause(std::function<void(Result<void>)> ended);
   void resume();
 
@@ -63,13 +63,14 @@ class HostClient {
   static constexpr Duration kEndDeadline = std::chrono::seconds(15);
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kLongestDelay = std::chrono::seconds(10);
-  // A host that leaves every question unanswered for so long is stuck as a whole.
+  // A host that answers no query for this long is stuck as a whole, and is ended.
   static constexpr Duration kSilence = std::chrono::seconds(30);
-  // Hosts that were killed and will not go: stuck inside the driver. No more are added to them.
+  // The most hosts that were killed but do not end, stuck inside the driver. No host is started
+  // beyond it.
   static constexpr std::size_t kMaxDeparting = 2;
 
  private:
-  // A host that was killed and is not gone yet. Ends its watch before its descriptor.
+  // A killed host that still exists. Ends its watch before it closes its descriptor.
   struct Departing {
     pid_t pid;
     UniqueFd pidfd;
@@ -95,10 +96,10 @@ class HostClient {
   bool greeted_ = false;
   TimePoint started_;
   TimePoint last_heard_;
-  std::size_t questions_ = 0;  // out since the host started; of commands, which may take long, none
+  std::size_t questions_ = 0;  // pending reads; commands do not count, as they may take long
   Duration delay_ = kFirstDelay;
   bool paused_ = false;
-  std::function<void(Result<void>)> ended_;  // waits for the end of a paused host
+  std::function<void(Result<void>)> ended_;  // called when a paused host has ended
   std::list<Departing> departing_;
   Subscription readable_;
   Subscription hello_timer_;

@@ -283,7 +283,7 @@ TEST_F(HostClientTest, ResumingEarlyIsSaidToWhoeverWaitsForTheEnd) {
   EXPECT_EQ(ended.size(), 1U);
 }
 
-// A child of the test's that ends when it is told to, or never.
+// A child of the test that ends when it is told to, or never.
 class HostClientProcessTest : public HostClientTest {
  protected:
   Result<HostProcess> spawn_child() {
@@ -316,7 +316,7 @@ TEST_F(HostClientProcessTest, AProcessThatWillNotGoIsSaidAfterTheDeadline) {
   with_child_.start();
   std::vector<Result<void>> ended;
   with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
-  loop_.advance(HostClient::kEndDeadline);  // nobody says that it has gone
+  loop_.advance(HostClient::kEndDeadline);  // no one reports that it is gone
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended[0].error().code, Errc::timed_out);
   loop_.make_readable(pidfd_);

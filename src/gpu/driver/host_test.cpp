@@ -45,7 +45,7 @@ class HostTest : public ::testing::Test {
   }
 
   std::jthread host_;
-  UniqueFd daemon_;  // closed first, which ends the host
+  UniqueFd daemon_;  // destroyed first, which ends the host
 };
 
 TEST_F(HostTest, TheFirstWordIsTheFleet) {
@@ -191,7 +191,7 @@ TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
 
 namespace {
 
-// A driver whose wait fails so often, then tells one event, and then waits.
+// A driver whose wait first fails a number of times, then returns one event, and then waits.
 class Moody final : public Backend {
  public:
   Result<DriverSession> start() override { return DriverSession{}; }

@@ -1,4 +1,4 @@
-// What the daemon and its driver-host say to each other: one message per SOCK_SEQPACKET datagram.
+// The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@
 
 namespace gpuyard::driver {
 
-// The first message of a driver-host, and again whenever a GPU has opened or changed. After one
-// without a fleet it ends.
+// The first message of a driver-host, sent again whenever a GPU has opened or changed. After a
+// Hello without a fleet the host ends.
 struct Hello {
   std::optional<Fleet> fleet;
-  Errc error_code = Errc::internal;  // of no fleet
+  Errc error_code = Errc::internal;  // set without a fleet
   std::string error;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))
@@ -32,23 +32,23 @@ BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error))
 using ToHost = std::variant<ReadRequest, CommandRequest>;
 using FromHost = std::variant<Hello, ReadReply, DeviceEvent, CommandReply>;
 
-// 64 GPUs fit well; a longer datagram is refused, not cut.
+// The largest message in bytes; 64 GPUs fit well. A longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
 
-// Blocks while the peer's buffer is full, unless told not to (then Errc::busy).
-// Errc::unavailable when the peer is gone.
+// Sends a message. Blocks while the peer's buffer is full, unless Wait::no (then Errc::busy).
+// Errc::unavailable: the peer is gone.
 enum class Wait { yes, no };
 Result<void> send_message(int socket, const ToHost&, Wait);
 Result<void> send_message(int socket, const FromHost&, Wait);
 
-// Errc::unavailable: the peer is gone. Errc::busy: nothing there (Wait::no).
-// Errc::invalid: not a message of ours.
+// Receives a message. Errc::unavailable: the peer is gone. Errc::busy: there is none (Wait::no).
+// Errc::invalid: the datagram is not one of our messages.
 Result<ToHost> receive_to_host(int socket, Wait);
 Result<FromHost> receive_from_host(int socket, Wait);
 
-// Records to bytes and back, for the socket between the daemon and its driver-host. Both ends are
-// the same binary on the same machine, so there is no version and no byte order; but a child whose
-// driver has scribbled over its memory may send anything, so decoding trusts no length.
+// Converts records to bytes and back, for the socket between the daemon and its driver-host. Both
+// ends are the same binary on the same machine, so there is no version and no byte order. Decoding
+// trusts no length, because a child whose driver has corrupted its memory may send anything.
 
 template <class T>
 inline constexpr bool is_variant = false;
@@ -91,12 +91,12 @@ class Encoder {
   std::string bytes_;
 };
 
-// After a failure every further get() leaves its target as it is; ask ok() at the end.
+// After a failure every further get() leaves its target unchanged; check complete() at the end.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
 
-  // Everything was there and nothing is left over.
+  // True if all bytes were there and none is left over.
   bool complete() const { return ok_ && bytes_.empty(); }
 
   template <class T>
@@ -163,7 +163,7 @@ class Decoder {
     std::uint32_t count = 0;
     get(count);
     values.clear();
-    // Grows element by element: a false count runs out of bytes before it runs out of memory.
+    // Grows by single elements: a false count runs out of bytes before it runs out of memory.
     for (std::uint32_t i = 0; ok_ && i < count; ++i) get(values.emplace_back());
   }
 

@@ -144,7 +144,7 @@ TEST(Codec, RandomBytesAreRefusedOrDecodedButNeverHarm) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
     if (const auto message = decoded<FromHost>(bytes)) {
-      // What is taken for a message is one: it says the same after another trip.
+      // Accepted bytes are a message: it is the same after another round trip.
       EXPECT_EQ(encoded(*decoded<FromHost>(encoded(*message))), encoded(*message));
     }
   }

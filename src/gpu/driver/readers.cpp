@@ -11,7 +11,7 @@
 
 namespace gpuyard::driver {
 
-// Shared between its thread and Readers, so that a thread left behind has what it stands on.
+// Shared between its thread and Readers, so that a thread left behind still has its data.
 class Readers::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadersListener listener)
@@ -74,7 +74,7 @@ class Readers::Worker {
       while (answer_next(lock)) {
       }
     }
-    // Whoever waits may go on to unload the driver; this thread has nothing to do with it any more.
+    // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
     lock.unlock();
     backend.reset();
@@ -84,7 +84,7 @@ class Readers::Worker {
     changed_.notify_all();
   }
 
-  // False: told to stop first.
+  // Returns false if it is told to stop first.
   bool open(std::unique_lock<std::mutex>& lock) {
     for (;;) {
       lock.unlock();
@@ -112,7 +112,7 @@ class Readers::Worker {
     return true;
   }
 
-  // Runs `news` without the lock, unless nobody listens any more.
+  // Runs `news` without the lock, unless the worker is muted.
   template <class News>
   void tell(std::unique_lock<std::mutex>& lock, News news) {
     if (muted_) return;
@@ -135,7 +135,7 @@ class Readers::Worker {
   mutable bool awaited_too_long_ = false;  // devices() has answered without this GPU
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // nobody listens any more
+  bool muted_ = false;    // the listener must not be called any more
   bool telling_ = false;  // inside the listener
 };
 

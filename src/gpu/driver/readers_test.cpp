@@ -24,7 +24,7 @@ class ReadersTest : public ::testing::Test {
   ReadersListener listener() {
     return {std::ref(answers_), [this] { openings_(true); }};
   }
-  // All opened, unless the test has blocked one.
+  // Waits until all GPUs are open, except those that the test has blocked.
   std::unique_ptr<Readers> make(Duration patience = kAges) {
     auto readers = std::make_unique<Readers>(fleet_.backend(), 8, listener());
     devices_ = readers->devices(patience);
@@ -73,7 +73,7 @@ TEST_F(ReadersTest, ABlockedGpusQueueIsBounded) {
   std::size_t accepted = 0;
   for (std::uint64_t i = 0; i < 100; ++i) accepted += readers->read({i, id(0), {}}) ? 1 : 0;
   EXPECT_GE(accepted, Readers::kMaxQueued);
-  EXPECT_LE(accepted, Readers::kMaxQueued + 1);  // one may be inside the call already
+  EXPECT_LE(accepted, Readers::kMaxQueued + 1);  // one may already be inside the call
 }
 
 TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
@@ -84,7 +84,7 @@ TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
 TEST_F(ReadersTest, AGpuThatDoesNotOpenInTimeIsListedWithThatAndTheOthersAreThere) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
-  const TimePoint ages = BootClock::now() + kAges;  // on a busy machine the others need a while too
+  const TimePoint ages = BootClock::now() + kAges;  // a busy machine is slow to open the others too
   const auto failed = [](const DeviceInfo& device) { return device.fault.has_value(); };
   while (std::ranges::count_if(devices_, failed) > 1 && BootClock::now() < ages) {
     devices_ = readers->devices(std::chrono::milliseconds(20));
@@ -131,7 +131,7 @@ TEST_F(ReadersTest, EndingDoesNotWaitForACallThatNeverReturnsAndItsAnswerGoesNow
     const DeviceId stuck = readers.devices(kAges)[2].id;
     fleet_.block(2);
     ASSERT_TRUE(readers.read({1, stuck, {Probe::memory}}));
-  }  // comes back although GPU 2 is stuck
+  }  // returns although GPU 2 is stuck
   backend.reset();
   fleet_.unblock(2);
   for (const auto end = BootClock::now() + kAges; !still_used.expired();) {

@@ -49,7 +49,7 @@ Severity severity_of(Health verdict) {
   return verdict == Health::degraded ? Severity::warn : Severity::stop;
 }
 
-// A first verdict that is good is what everybody expects.
+// A first verdict of healthy is expected, so it is no event.
 void put_verdict(std::vector<Event>& out, const DeviceId& id, const std::optional<Health>& before,
                  const Gpu& gpu) {
   if (!gpu.verdict || gpu.verdict == before) return;

@@ -1,5 +1,5 @@
-// What changed from one snapshot to the next, as events: GPUs that come, go, fall silent or get
-// worse, and the driver. Pure; knows no journal.
+// Tells the changes from one snapshot to the next as events: GPUs that come, go, stop answering or
+// get worse, and the driver. Pure; knows no journal.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace gpuyard::events {
 
-// What must be remembered of one snapshot to tell what the next one changes.
+// The facts of one snapshot that are needed to tell what the next one changes.
 struct FleetState {
   struct Gpu {
     std::uint32_t index = 0;
     std::string name;
     DeviceCondition condition = DeviceCondition::responsive;
-    std::string why;                // of the condition
-    std::optional<Health> verdict;  // the last that was known
+    std::string why;                // the reason for the condition
+    std::optional<Health> verdict;  // the last one known
     std::vector<std::string> reasons;
   };
 
-  bool known = false;  // of the driver: it was asked at least once
+  bool known = false;  // true: the driver was asked at least once
   bool driver_up = false;
   std::string driver;  // its version, or why it is down
   bool gpus_known = false;
-  std::map<DeviceId, Gpu> gpus;  // while the driver is down: those it had
+  std::map<DeviceId, Gpu> gpus;  // while the driver is down: the GPUs it had
 };
 
 FleetState state_after(const FleetState& before, const Snapshot&);
 
-// Without sequences and times. Nothing from a state that is not known: the first one is no change.
-// While the driver is down nothing is said of GPUs, and when it is back only what differs from when
-// it went.
+// Returns events without sequences and times. Returns none if `before` is not known: the first
+// state is no change. While the driver is down it tells nothing of GPUs; afterwards it tells only
+// what differs from before.
 std::vector<Event> changes_between(const FleetState& before, const FleetState& after);
 
-// Both, one snapshot after the other.
+// Applies both to one snapshot after the other.
 class ChangeWatch {
  public:
   std::vector<Event> note(const Snapshot&);

@@ -31,7 +31,7 @@ class Changes : public testing::Test {
     now_.driver.info.driver_version = "535.1";
   }
 
-  // "kind: text" of each.
+  // Returns the new events, each as "kind: text".
   std::vector<std::string> look() {
     ++now_.generation;
     now_.taken += std::chrono::seconds(1);

@@ -26,7 +26,7 @@ struct KindRow {
   std::string_view meaning;
 };
 
-// What each kind says by itself; an Xid says more.
+// The severity and sentence of each kind; an Xid has its own.
 constexpr std::array kKinds = {
     KindRow{EventKind::xid, Severity::note, ""},
     KindRow{EventKind::ecc_corrected, Severity::note, "A memory error was corrected."},
@@ -78,7 +78,7 @@ Intake::Intake(Loop& loop, Journal& journal, Listener listener)
 
 void Intake::on_fleet(const Fleet& fleet) {
   for (const DeviceInfo& info : fleet.devices) {
-    if (info.uuid.empty()) continue;  // nothing can be told of it yet
+    if (info.uuid.empty()) continue;  // it has no identity yet
     if (!names_.contains(info.id) && names_.size() >= kMostGpus) continue;
     names_[info.id] = {info.index, info.pci_address};
   }
@@ -86,7 +86,7 @@ void Intake::on_fleet(const Fleet& fleet) {
 
 void Intake::on_driver_event(const DeviceEvent& event) {
   DeviceEvent named = event;
-  if (!names_.contains(event.device)) named.device.clear();  // who says so may be out of its mind
+  if (!names_.contains(event.device)) named.device.clear();  // the driver-host may be corrupt
   named.source = EventSource::driver;
   named.at = std::min(event.at, loop_.now());
   if (named.kind != EventKind::xid) named.xid.reset();
@@ -116,7 +116,7 @@ void Intake::take(const DeviceEvent& event, const std::string& where) {
   tell(event, where);
 }
 
-// Now and until all is told.
+// Tells of refused events now, and again until all are told.
 void Intake::tell_refused() {
   refused_timer_.reset();
   bool more = false;
@@ -150,7 +150,7 @@ void Intake::tell(const DeviceEvent& event, const std::string& where) {
 
 bool Dedupe::is_new(const DeviceEvent& event, TimePoint now) {
   while (!waiting_.empty() && now - waiting_.front().heard > kWindow) waiting_.pop_front();
-  // Of a GPU that is not known nothing says that it is the same one.
+  // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
   if (!event.xid || event.device.empty()) return true;
   const auto twin = std::ranges::find_if(waiting_, [&](const Waiting& one) {
     return one.source != event.source && one.xid == *event.xid && one.device == event.device;
@@ -168,7 +168,7 @@ namespace {
 
 std::string random_epoch() {
   std::uint64_t number = 0;
-  // Short of entropy the kernel gives nothing; the time will not come back either.
+  // If the kernel lacks entropy it gives nothing; the time does not repeat either.
   if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
     number =
         static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());

@@ -1,9 +1,9 @@
-// Where events of all sources meet: each gets the name of its GPU, is bounded, and is told once,
-// however many sources told it. Lives on the io thread.
+// Takes the events of all sources: gives each the name of its GPU, limits their number, and tells
+// each once, however many sources told it. Lives on the io thread.
 //
 // The driver and the kernel's log both tell of most Xids, and each of some that the other does not.
-// The two accounts are matched one to one within five seconds. What is new goes into the journal:
-// the last 4096 events, numbered, of one epoch, which is a daemon's life.
+// The two accounts are matched one to one within five seconds. New events go into the journal: the
+// last 4096 events, numbered, of one epoch, which is a daemon's life.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@
 
 namespace gpuyard::events {
 
-// The daemon's memory of what happened: the last few thousand events, numbered, for whoever listens
-// now and for whoever comes back. Knows no source and no socket. Lives on the io thread.
+// The daemon's memory of events: the last few thousand, numbered, for present listeners and for
+// clients that come back. Knows no source and no socket. Lives on the io thread.
 
 struct Event {
-  std::uint64_t sequence = 0;  // from 1, without gaps; the journal's to give
+  std::uint64_t sequence = 0;  // from 1, without gaps; set by the journal
   TimePoint at;                // when it happened
   WallTime wall;               // the same moment, for people
-  DeviceId device;             // empty: of no GPU, or of none that is known
+  DeviceId device;             // empty: no GPU, or an unknown one
   std::optional<std::uint32_t> index;
   std::string kind;  // a word: "xid", "ecc_uncorrected", "events_lost", ...
   std::optional<std::uint32_t> xid;
@@ -44,20 +44,20 @@ class Journal {
  public:
   Journal();
 
-  // A random word, another one in every daemon: a sequence number means something only with it.
+  // A random word that differs in every daemon: a sequence number is valid only with it.
   const std::string& epoch() const { return epoch_; }
 
-  // Numbers the event, keeps it and tells it. A text beyond kMostText is cut. The listener must not
-  // add.
+  // Numbers the event, keeps it and passes it to the listener. Cuts a text beyond kMostText. The
+  // listener must not call add().
   const Event& add(Event);
-  // One listener, told every event as it is added.
+  // Sets the one listener, which gets every event as it is added.
   void on_added(std::function<void(const Event&)> told) { told_ = std::move(told); }
 
-  // Of the newest event; 0: there was none.
+  // Returns the sequence of the newest event; 0 if there was none.
   std::uint64_t last() const { return last_; }
-  // Every event after this one is still here. False for a sequence that has not been given yet.
+  // True if every event after this one is still kept. False for a sequence that does not exist yet.
   bool remembers_since(std::uint64_t sequence) const;
-  // Visits all that is kept after `sequence`, oldest first.
+  // Visits all kept events after `sequence`, oldest first.
   template <class Visit>
   void each_since(std::uint64_t sequence, Visit visit) const {
     for (auto event = first_after(sequence); event != kept_.end(); ++event) visit(*event);
@@ -75,18 +75,19 @@ class Journal {
   std::function<void(const Event&)> told_ = [](const Event&) {};
 };
 
-// The driver and the kernel's log both tell of most Xids: which of them tells news. Pure: it is
-// told the time.
+// The driver and the kernel's log both tell of most Xids; this decides which account is new. Pure:
+// it is told the time.
 
 class Dedupe {
  public:
-  // False: the other source told of this Xid of this GPU already. One to one: of three in a row,
-  // told by both, three are new. `now` is when it was heard, which no clock of a source can shift.
+  // Returns false if the other source already told of this Xid of this GPU. Matches one to one: of
+  // three in a row, told by both sources, three are new. `now` is when the event was heard, which
+  // no source's clock can shift.
   bool is_new(const DeviceEvent&, TimePoint now);
 
-  // The sources tell of the same Xid within so long.
+  // The longest time between the two accounts of one Xid.
   static constexpr Duration kWindow = std::chrono::seconds(5);
-  // So many wait for their double; beyond that the oldest has none.
+  // The most events that wait for the second account; beyond that the oldest is dropped.
   static constexpr std::size_t kMostWaiting = 4096;
 
  private:
@@ -96,26 +97,26 @@ class Dedupe {
     EventSource source;
     TimePoint heard;
   };
-  std::deque<Waiting> waiting_;  // by time
+  std::deque<Waiting> waiting_;  // oldest first
 };
 
 class Intake {
  public:
   struct Listener {
     std::function<void(const DeviceEvent&)> on_event;  // new
-    // What on_event told is told by the other source too, which may know whose process it hit.
+    // The other source tells of an event that on_event got; it may know which process was hit.
     std::function<void(const DeviceEvent&)> on_echo;
   };
 
-  // What is new goes into the journal, into the log and to the listener.
+  // Passes new events to the journal, the log and the listener.
   Intake(Loop&, Journal&, Listener);
 
-  // By which names GPUs go. Those of earlier fleets are still known by the names they had.
+  // Learns the names of the GPUs. GPUs of earlier fleets keep the names they had.
   void on_fleet(const Fleet&);
 
   void on_driver_event(const DeviceEvent&);
   void on_kernel_xid(const KernelXid&, TimePoint written);
-  // What a source could not tell.
+  // Records that a source lost events.
   void on_lost(const std::string& what);
 
   static constexpr std::size_t kMostGpus = 256;
@@ -141,7 +142,7 @@ class Intake {
   Subscription refused_timer_;
 };
 
-// What a person reads of it: "Xid 79: The GPU has fallen off the bus."
+// Returns a sentence for people: "Xid 79: The GPU has fallen off the bus."
 std::string sentence_of(const DeviceEvent&);
 Severity severity_of(const DeviceEvent&);
 

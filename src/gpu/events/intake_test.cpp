@@ -181,7 +181,7 @@ TEST(Dedupe, WhatIsNoXidOrOfNoKnownGpuIsAlwaysNew) {
   }
 }
 
-// However the two sources interleave: as many events as the one that told more.
+// However the two sources interleave, there are as many events as the source that told more.
 TEST(Dedupe, InAnyOrderThereAreAsManyAsTheMoreTalkativeSourceTold) {
   std::mt19937 random(20260101);
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };

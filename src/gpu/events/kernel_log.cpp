@@ -31,7 +31,7 @@ Result<UniqueFd> open_kernel_log(const std::string& path) {
   if (!S_ISCHR(info.st_mode) && !S_ISFIFO(info.st_mode)) {
     return Error{Errc::invalid, path + " is neither a device nor a FIFO"};
   }
-  // A FIFO is held open for writing too: without writers it would be at its end all the time.
+  // Opens a FIFO for writing too: without a writer, every read would find its end.
   const int access = S_ISFIFO(info.st_mode) ? O_RDWR : O_RDONLY;
   UniqueFd fd(::open(path.c_str(), access | O_NONBLOCK | O_CLOEXEC));
   if (!fd) {
@@ -40,7 +40,7 @@ Result<UniqueFd> open_kernel_log(const std::string& path) {
     if (denied) error.code = Errc::denied;
     return error;
   }
-  // What was logged before us is not news. A FIFO has no end to go to.
+  // Earlier records are not news. A FIFO has no end to seek to.
   static_cast<void>(::lseek(fd.get(), 0, SEEK_END));
   return fd;
 }
@@ -64,7 +64,7 @@ void KernelLog::on_readable() {
   }
 }
 
-// False: nothing more for now.
+// Returns false if there is nothing more for now.
 bool KernelLog::read_once() {
   std::array<char, kMostRecord> bytes{};
   const ssize_t got = read_(fd_.get(), bytes.data(), bytes.size());
@@ -78,10 +78,10 @@ bool KernelLog::read_once() {
       return true;
     case EAGAIN:
       return false;
-    case EPIPE:  // overwritten before we came to it; the next read goes on with the oldest
+    case EPIPE:  // overwritten before it was read; the next read starts with the oldest
       listener_.on_lost("some of the kernel's log was overwritten before it was read");
       return true;
-    case EINVAL:  // longer than any record may be; the next read goes on behind it
+    case EINVAL:  // longer than any record may be; the next read continues after it
       listener_.on_lost("a record of the kernel's log was too long to read");
       return true;
     default:
@@ -119,14 +119,14 @@ void KernelLog::take_line(std::string_view line) {
 
 namespace {
 
-// Eats a literal.
+// Takes a literal from the start of `text`.
 bool take(std::string_view& text, std::string_view literal) {
   if (!text.starts_with(literal)) return false;
   text.remove_prefix(literal.size());
   return true;
 }
 
-// Eats all up to `end`, and `end`. Nothing, if that is not there.
+// Takes all text up to `end`, and `end`; returns nothing if `end` is missing.
 std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
   const std::size_t at = text.find(end);
   if (at == text.npos) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<std::string_view> take_until(std::string_view& text, std::string_v
   return taken;
 }
 
-// Eats "pid=123, " or "pid='<unknown>', ", with or without more behind it.
+// Takes "pid=123, " or "pid='<unknown>', ", with or without text after it.
 std::optional<std::uint32_t> take_pid(std::string_view& text) {
   if (!take(text, "pid=")) return std::nullopt;
   take(text, "'");
@@ -148,7 +148,7 @@ std::optional<std::uint32_t> take_pid(std::string_view& text) {
 
 std::optional<KernelRecord> parse_record(std::string_view line) {
   constexpr std::uint32_t kFirstOfOthers =
-      8;  // facility 1, level 0: who writes to the log is no kernel
+      8;  // facility 1, level 0: records that the kernel did not write start here
   const auto priority = take_number<std::uint32_t>(line);
   if (!priority || *priority >= kFirstOfOthers || !take(line, ",")) return std::nullopt;
   const auto sequence = take_number<std::uint64_t>(line);

@@ -17,52 +17,53 @@
 
 namespace gpuyard::events {
 
-// One line of the kernel's log in which NVIDIA's driver tells of an Xid.
+// Parses lines of the kernel's log in which NVIDIA's driver reports an Xid.
 
 // A record as /dev/kmsg gives it: "4,1234,567890123,-;the message".
 struct KernelRecord {
   Duration stamp;  // since boot, by the kernel's own clock
   std::string_view message;
 };
-// Nothing: no record of the kernel's own; also the further lines of one, which begin with a space.
+// Returns nothing for a record that the kernel did not write, and for a record's continuation
+// lines, which begin with a space.
 std::optional<KernelRecord> parse_record(std::string_view line);
 
 struct KernelXid {
-  std::string pci_address;  // "0000:3b:00": the function is not told
+  std::string pci_address;  // "0000:3b:00", without the function
   std::uint32_t xid = 0;
   std::optional<std::uint32_t> pid;  // as the host sees it
-  std::string text;                  // what the driver said beside pid and name of a process
+  std::string text;                  // the driver's text without the process's pid and name
 
   friend bool operator==(const KernelXid&, const KernelXid&) = default;
 };
 
-// "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-// in the forms that drivers have used: without "PCI:", with the instances of a MIG GPU behind the
-// address, with pid and name, pid alone, or neither.
+// Parses "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the
+// bus." in the forms that drivers have used: without "PCI:", with the instances of a MIG GPU after
+// the address, with pid and name, with pid alone, or with neither.
 std::optional<KernelXid> parse_xid(std::string_view message);
 
-// /dev/kmsg from here on, or a FIFO that gives the same records. Errc::denied: the kernel lets this
-// user not read it.
+// Opens /dev/kmsg at its end, or a FIFO with the same records. Errc::denied: the kernel does not
+// let this user read it.
 Result<UniqueFd> open_kernel_log(const std::string& path);
 
-// When a record of this stamp was written. Records are read as they come, so that one which seems
-// to be old, or not written yet, only shows that the log's clock has drifted: it is not corrected
-// as CLOCK_MONOTONIC is, and stands still in suspend like that.
+// Returns when a record of this stamp was written. Records are read as they come, so a record that
+// seems old, or not yet written, only shows that the log's clock has drifted: it is not corrected
+// as CLOCK_MONOTONIC is, and like that clock it stands still in suspend.
 TimePoint written_at(Duration stamp, Duration monotonic, TimePoint now);
 
 class KernelLog {
  public:
   struct Listener {
     std::function<void(const KernelXid&, TimePoint written)> on_xid;
-    std::function<void(const std::string& what)> on_lost;  // records that nobody read in time
+    std::function<void(const std::string& what)> on_lost;  // records that were not read in time
   };
 
-  // `read`: the system call, which a test may replace.
+  // `read` is the system call; a test may replace it.
   using Read = ssize_t (*)(int, void*, std::size_t);
   KernelLog(Loop&, UniqueFd, Listener, Read read = nullptr);
 
   static constexpr std::size_t kMostRecord = 8192;  // the kernel's own limit
-  static constexpr int kBatch = 64;                 // reads before others have their turn
+  static constexpr int kBatch = 64;                 // reads in one turn of the loop
   static constexpr Duration kOldest = std::chrono::seconds(5);
 
  private:
@@ -76,8 +77,8 @@ class KernelLog {
   UniqueFd fd_;
   Listener listener_;
   const Read read_;
-  std::string line_;       // the beginning of one, of a FIFO
-  bool skipping_ = false;  // the rest of a line that is too long
+  std::string line_;       // the beginning of an incomplete line, from a FIFO
+  bool skipping_ = false;  // true: the rest of a line that is too long is dropped
   Subscription readable_;
 };
 

@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 constexpr TimePoint kRead{std::chrono::hours(1)};
 
-// The test is the kernel at the other end of a pipe.
+// The test plays the kernel at the other end of a pipe.
 class KernelLogTest : public ::testing::Test {
  protected:
   KernelLogTest() {
@@ -77,7 +77,7 @@ TEST_F(KernelLogTest, WithoutAWriterItEndsInPeace) {
   EXPECT_TRUE(xids_.empty());
 }
 
-// What the device answers, one errno after the other; 0 is a record.
+// The device's answers, one errno after the other; 0 is a record.
 std::vector<int> script;
 
 ssize_t scripted_read(int, void* out, std::size_t) {
@@ -199,7 +199,7 @@ TEST(KernelXid, ARecordHasAHeadAndAMessage) {
   EXPECT_EQ(parse_record("6,1,2,c,caller=T1;x")->message, "x");
 }
 
-// The kernel gives what others write another facility than its own.
+// The kernel marks records that others write with another facility than its own.
 TEST(KernelXid, ARecordThatTheKernelDidNotWriteIsNone) {
   for (const char* line : {"12,1234,567890123,-;NVRM: Xid (PCI:0000:3b:00): 79, x", "8,1,2,-;x"}) {
     EXPECT_FALSE(parse_record(line)) << line;

@@ -42,7 +42,7 @@ inline constexpr ReturnCode kInvalidState = 29;
 inline constexpr ReturnCode kResetTypeNotSupported = 30;
 inline constexpr ReturnCode kUnknown = 999;
 
-// Opaque: only ever passed back to the library that made it.
+// Opaque: only passed back to the library that made it.
 struct DeviceHandleTag;
 using DeviceHandle = DeviceHandleTag*;
 
@@ -62,7 +62,7 @@ inline constexpr unsigned kClockVideo = 3;
 struct MemoryV1 {
   unsigned long long total = 0;  // bytes
   unsigned long long free = 0;
-  unsigned long long used = 0;  // includes what the driver reserves
+  unsigned long long used = 0;  // includes the driver's reserve
 };
 static_assert(sizeof(MemoryV1) == 24);
 
@@ -82,7 +82,7 @@ struct Utilization {
 };
 static_assert(sizeof(Utilization) == 8);
 
-// What the unsuffixed call and _v2 write; PciInfo is _v3's.
+// Written by the unsuffixed call and _v2; PciInfo is that of _v3.
 struct PciInfoV1 {
   char bus_id[16] = {};
   unsigned domain = 0;
@@ -159,8 +159,8 @@ inline constexpr unsigned kFieldNvlinkDataTx = 138;  // KiB; scope: link, all on
 inline constexpr unsigned kFieldNvlinkDataRx = 139;
 inline constexpr unsigned kFieldPowerAverage = 185;  // mW
 inline constexpr unsigned kFieldPowerInstant = 186;
-// Nanoseconds under one cause of throttling. The same numbers are power smoothing in other
-// libraries: these are of 12.9 and 13.0, the moved ones of 13.1 and later.
+// Nanoseconds of throttling by one cause. In other libraries the same numbers mean power smoothing:
+// the first three are those of 12.9 and 13.0, the others those of 13.1 and later.
 inline constexpr unsigned kFieldThrottleSwThermal129 = 251;
 inline constexpr unsigned kFieldThrottleHwThermal129 = 252;
 inline constexpr unsigned kFieldThrottlePowerBrake129 = 253;
@@ -195,17 +195,17 @@ struct Bar1Memory {
 };
 static_assert(sizeof(Bar1Memory) == 24);
 
-// Not available, in a process's memory.
+// Means "not available" in a process's memory.
 inline constexpr unsigned long long kMemoryNotAvailable = ~0ULL;
 
-// What the unsuffixed process lists write.
+// Written by the unsuffixed process lists.
 struct ProcessInfoV1 {
   unsigned pid = 0;
   unsigned long long used_memory = 0;  // bytes
 };
 static_assert(sizeof(ProcessInfoV1) == 16);
 
-// What _v2 and _v3 write; some 535 drivers wrote 32 bytes each, some of their _v3 16.
+// Written by _v2 and _v3; some 535 drivers wrote 32 bytes each, some of their _v3 wrote 16.
 struct ProcessInfo {
   unsigned pid = 0;
   unsigned long long used_memory = 0;  // bytes
@@ -296,7 +296,7 @@ struct EventDataV1 {
 };
 static_assert(sizeof(EventDataV1) == 24);
 
-// Opaque: what events are waited for on.
+// Opaque: the object on which events are waited for.
 struct EventSetTag;
 using EventSet = EventSetTag*;
 

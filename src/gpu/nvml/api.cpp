@@ -13,7 +13,8 @@
 namespace gpuyard::nvml {
 namespace {
 
-// The first of `names` that the library has; newest suffix first. Names share one signature.
+// Binds the first of `names` that the library has, newest suffix first. All names share one
+// signature.
 template <class... Args>
 void bind(void* library, Call<Args...>& call, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -107,7 +108,7 @@ void bind_events(void* library, Api& api) {
   bind(library, api.event_set_free, {"nvmlEventSetFree"});
   bind(library, api.supported_event_types, {"nvmlDeviceGetSupportedEventTypes"});
   bind(library, api.register_events, {"nvmlDeviceRegisterEvents"});
-  // The older one writes the beginning of what the newer one writes.
+  // The older one writes only the beginning of the newer one's struct.
   bind(library, api.event_set_wait, {"nvmlEventSetWait_v2", "nvmlEventSetWait"});
 }
 
@@ -115,7 +116,7 @@ void bind_control(void* library, Api& api) {
   bind(library, api.supported_memory_clocks, {"nvmlDeviceGetSupportedMemoryClocks"});
   bind(library, api.supported_graphics_clocks, {"nvmlDeviceGetSupportedGraphicsClocks"});
   bind(library, api.default_ecc_mode, {"nvmlDeviceGetDefaultEccMode"});
-  // Its _v2 has another signature, and no scope of it but this one's is ours.
+  // Its _v2 has another signature, and we need no scope but this one's.
   bind(library, api.set_power_limit, {"nvmlDeviceSetPowerManagementLimit"});
   bind(library, api.set_gpu_clocks, {"nvmlDeviceSetGpuLockedClocks"});
   bind(library, api.reset_gpu_clocks, {"nvmlDeviceResetGpuLockedClocks"});
@@ -187,8 +188,7 @@ struct Row {
 
 using enum MissingReason;
 
-// Texts as nvmlErrorString gives them; the simulated library says the same. That of 24 is not
-// verified.
+// The texts of nvmlErrorString; the simulated library has the same. The text of 24 is not verified.
 constexpr std::array kCodes = {
     Row{kUninitialized, "Uninitialized", driver_gone, Errc::unavailable},
     Row{kInvalidArgument, "Invalid Argument", failed, Errc::invalid},

@@ -1,5 +1,5 @@
 // NVML as a table of function pointers, filled by dlsym or, in a test of one return code, by hand.
-// Knows which symbols there are and how they are called; nothing about what the answers mean.
+// Knows the symbols and their signatures, and nothing about the meaning of the answers.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace gpuyard::nvml {
 
-// One symbol. A library that lacks it answers FUNCTION_NOT_FOUND, for this call alone.
+// One symbol. If the library lacks it, this call alone answers FUNCTION_NOT_FOUND.
 template <class... Args>
 struct Call {
   ReturnCode (*function)(Args...) = nullptr;
@@ -42,7 +42,7 @@ struct Api {
   Call<DeviceHandle, unsigned*> brand;         // nvmlBrandType_t
   Call<DeviceHandle, unsigned*> architecture;  // nvmlDeviceArchitecture_t
   Call<DeviceHandle, int*, int*> compute_capability;
-  Call<DeviceHandle, unsigned*> numa_node;  // of GPUs whose memory is a node of its own
+  Call<DeviceHandle, unsigned*> numa_node;  // of GPUs whose own memory is a node
   // words, bits of the nodes whose memory is nearest, nvmlAffinityScope_t
   Call<DeviceHandle, unsigned, unsigned long*, unsigned> memory_affinity;
 
@@ -54,7 +54,7 @@ struct Api {
   Call<DeviceHandle, unsigned, unsigned*> temperature;               // sensor, C
   Call<DeviceHandle, unsigned, unsigned*> temperature_threshold;     // C
   Call<DeviceHandle, unsigned*> power_usage;                         // mW
-  Call<DeviceHandle, unsigned*> power_limit;                         // mW, as it was set
+  Call<DeviceHandle, unsigned*> power_limit;                         // mW, as set
   Call<DeviceHandle, unsigned*> power_default_limit;                 // mW
   Call<DeviceHandle, unsigned*, unsigned*> power_limit_constraints;  // mW: least, most
   Call<DeviceHandle, unsigned*> enforced_power_limit;                // mW
@@ -67,7 +67,7 @@ struct Api {
   Call<DeviceHandle, unsigned*, unsigned*> decoder_utilization;
   Call<DeviceHandle, unsigned*> fan_count;
   Call<DeviceHandle, unsigned, unsigned*> fan_speed;  // which fan, percent
-  Call<DeviceHandle, unsigned*> first_fan_speed;      // of libraries that know only one fan
+  Call<DeviceHandle, unsigned*> first_fan_speed;      // for libraries that know only one fan
   Call<DeviceHandle, int, FieldValue*> field_values;
 
   Call<DeviceHandle, unsigned*> pcie_generation;
@@ -94,9 +94,9 @@ struct Api {
   Call<DeviceHandle, unsigned*> compute_mode;
   Call<DeviceHandle, unsigned*, unsigned*> mig_mode;  // current, pending
 
-  // What can be set. Lists: how many fit, and then how many there are; MHz.
+  // Settings. The lists take the room in entries and return the count; MHz.
   Call<DeviceHandle, unsigned*, unsigned*> supported_memory_clocks;
-  Call<DeviceHandle, unsigned, unsigned*, unsigned*> supported_graphics_clocks;  // at which memory
+  Call<DeviceHandle, unsigned, unsigned*, unsigned*> supported_graphics_clocks;  // memory clock
   Call<DeviceHandle, unsigned*> default_ecc_mode;
   Call<DeviceHandle, unsigned> set_power_limit;           // mW
   Call<DeviceHandle, unsigned, unsigned> set_gpu_clocks;  // MHz: lowest, highest
@@ -120,7 +120,7 @@ struct Api {
   Call<DeviceHandle, unsigned long long, EventSet> register_events;
   Call<EventSet, EventData*, unsigned> event_set_wait;  // ms
 
-  // How long an entry is differs between drivers: see process_list.h.
+  // The length of an entry differs between drivers: see process_list.h.
   Call<DeviceHandle, unsigned*, void*> compute_processes;
   Call<DeviceHandle, unsigned*, void*> graphics_processes;
   // samples newer than a time stamp
@@ -130,17 +130,17 @@ struct Api {
 struct Library {
   Api api;
   std::string path;        // of the file that was loaded
-  bool simulated = false;  // it says so itself, by a symbol that no driver has
+  bool simulated = false;  // it has a symbol that no real driver has
 };
 
-// Loads `path`, or where that is empty libnvidia-ml.so.1 and then libnvidia-ml.so from the loader's
-// path. The library is never unloaded: a thread may be blocked inside it for ever.
-// Error: init_failed("NVML Shared Library Not Found"), or with the loader's words for a `path`.
+// Loads `path`; if that is empty, libnvidia-ml.so.1 and then libnvidia-ml.so from the loader's
+// path. The library is never unloaded, because a thread may be blocked inside it for ever. Error:
+// init_failed("NVML Shared Library Not Found"), or with the loader's words for a `path`.
 Result<Library> load_library(const std::string& path);
 
-// What NVML's return codes mean to the rest of the house.
+// Translates NVML's return codes for the rest of the program.
 
-// NVML's own words for a code ("Unknown Error"), also where no library is there to ask.
+// Returns NVML's own words for a code ("Unknown Error"), even without a library to ask.
 std::string_view text_of(ReturnCode);
 
 MissingReason missing_reason_of(ReturnCode);

@@ -35,7 +35,7 @@ TEST(LoadLibrary, ALibraryWithoutOurSymbolsLoadsAndEveryCallSaysNotFound) {
   EXPECT_FALSE(library->simulated);
 }
 
-// A name misspelt in the table would be "not supported" for ever.
+// A misspelt name in the table would be "not supported" for ever.
 TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
   auto library = load_library(SIM_NVML_LIBRARY);
   ASSERT_TRUE(library.ok()) << library.error().message;

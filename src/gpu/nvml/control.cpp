@@ -33,20 +33,20 @@ SettingValue one(unsigned value) {
   return {value, value};
 }
 
-// The driver's numbers are unsigned and say "not available" as all ones.
+// Returns the value. The driver's numbers are unsigned and mean "not available" by all ones.
 std::optional<SettingValue> told(ReturnCode code, unsigned value) {
   if (code != kSuccess || value == std::numeric_limits<unsigned>::max()) return std::nullopt;
   return one(value);
 }
 
-// What only adds to a look does not fail it.
+// Asks for an extra of a look, so a failure is not an error.
 std::optional<SettingValue> ask(const Call<DeviceHandle, unsigned*>& call, DeviceHandle device) {
   unsigned value = 0;
   const ReturnCode code = call(device, &value);
   return told(code, value);
 }
 
-// ---- a setting each
+// ---- one setting each
 
 Result<SettingState> look_at_power_limit(const Api& api, DeviceHandle device) {
   constexpr auto kKind = SettingKind::power_limit;
@@ -64,7 +64,8 @@ Result<SettingState> look_at_power_limit(const Api& api, DeviceHandle device) {
 
 using Clocks = Result<std::vector<unsigned>>;
 
-// Lists of clocks have some hundred entries; one longer than this is no list.
+// Entries of a list of clocks. Real lists have some hundred; a list of more than kMostRoom is a
+// mistake.
 constexpr unsigned kFirstRoom = 512;
 constexpr unsigned kMostRoom = 65536;
 
@@ -88,7 +89,7 @@ Clocks memory_clocks_of(const Api& api, DeviceHandle device, SettingKind kind) {
   });
 }
 
-// At any clock of the memory.
+// Returns the GPU clocks that are possible at any memory clock.
 Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
   constexpr auto kKind = SettingKind::gpu_clocks;
   const auto memory = memory_clocks_of(api, device, kKind);
@@ -104,7 +105,7 @@ Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
   return all;
 }
 
-// A driver that does not tell which clocks there are may lock them all the same.
+// A driver that does not list its clocks may still lock them.
 Result<SettingState> look_at_clocks(const Clocks& clocks) {
   if (!clocks && clocks.error().code != Errc::unsupported) return clocks.error();
   SettingState state;
@@ -192,7 +193,7 @@ Result<void> apply_to(const Api& api, DeviceHandle device, const Setting& settin
   const std::string trying =
       setting.value ? fmt::format("setting the {} to {}", words_of(setting.kind), text_of(setting))
                     : fmt::format("resetting the {}", words_of(setting.kind));
-  // NVML's numbers are narrower than ours, and a wrapped one would mean something else.
+  // NVML's numbers are narrower than ours; a wrapped number would mean something else.
   const bool meant =
       !setting.value || (fits(setting.value->lowest) && fits(setting.value->highest));
   return outcome(meant ? call_setter(api, device, setting) : kInvalidArgument, trying);
@@ -210,7 +211,7 @@ Result<std::int64_t> total_energy_of(const Api& api, DeviceHandle device) {
   unsigned long long millijoules = 0;
   const ReturnCode code = api.total_energy_consumption(device, &millijoules);
   if (code != kSuccess) return failure(code, kTrying);
-  constexpr auto kLargest = 1ULL << 53U;  // beyond it the driver says "not available"
+  constexpr auto kLargest = 1ULL << 53U;  // a larger number means "not available"
   if (millijoules > kLargest) return failure(kNoData, kTrying);
   return static_cast<std::int64_t>(millijoules);
 }
@@ -219,7 +220,7 @@ Privilege effective_privilege() {
   Privilege privilege{::geteuid(), false};
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
-  // By system call: the wrapper is in a library of its own.
+  // The wrapper of this system call is in a library of its own.
   if (::syscall(SYS_capget, &header, data.data()) == 0) {
     privilege.sys_admin =
         (data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN)) != 0;

@@ -1,5 +1,5 @@
-// NVML's setters and the getters that belong to them: what can be set of one GPU. Remembers
-// nothing, so that a GPU's commander may use it while its reader reads.
+// NVML's setters and their getters: the settings of one GPU. Keeps no state, so a GPU's commander
+// may use it while its reader reads.
 #pragma once
 
 #include <sys/types.h>
@@ -10,27 +10,26 @@
 
 namespace gpuyard::nvml {
 
-// Errors have NVML's meaning (errc_of) and its words, behind what was tried: "setting the power
+// Errors have NVML's meaning (errc_of) and its words after the attempted action: "setting the power
 // limit to 300 W: Insufficient Permissions".
 Result<SettingState> look_at(const Api&, DeviceHandle, SettingKind);
 Result<void> apply_to(const Api&, DeviceHandle, const Setting&);
 Result<void> clear_ecc_of(const Api&, DeviceHandle, EccCounter);
-// Millijoules since the driver was loaded.
+// Returns millijoules since the driver was loaded.
 Result<std::int64_t> total_energy_of(const Api&, DeviceHandle);
 
-// Whether this process may change GPUs: a real driver asks the kernel for CAP_SYS_ADMIN.
+// Decides whether this process may change GPUs: a real driver asks the kernel for CAP_SYS_ADMIN.
 
 struct Privilege {
   uid_t uid = 0;
   bool sys_admin = false;  // CAP_SYS_ADMIN is effective
 };
 
-// The calling thread's.
+// Returns the privilege of the calling thread.
 Privilege effective_privilege();
 
-// Root is let through also where it seems to have no capabilities, as in some containers: the
-// driver's own refusal says it better than a guess. Errc::denied says what is missing, and how to
-// get it.
+// Allows root even if it seems to have no capabilities, as in some containers: the driver's own
+// refusal is better than a guess. Errc::denied says what is missing and how to get it.
 Result<void> may_administer(const Privilege&);
 
 }  // namespace gpuyard::nvml

@@ -121,7 +121,7 @@ TEST_F(NvmlControl, AFailureSaysWhatWasTriedInNvmlsWords) {
                    "clearing the ECC errors of the GPU's life: In use by another client"}));
 }
 
-// One answer of every call, whichever it is.
+// Gives the same answer to every call.
 TEST_F(NvmlControl, EveryReturnCodeKeepsItsMeaningThroughEveryCall) {
   RecordProperty("contract", "B17");
   const Api api = uniform_api();

@@ -25,7 +25,7 @@ constexpr std::array kTypes = {EventType{kEventXid, EventKind::xid},
                                EventType{kEventRecoveryAction, EventKind::recovery_action}};
 
 Error event_error(std::string_view doing, ReturnCode code) {
-  // What the library has not, it will never have.
+  // A function that the library lacks will never appear.
   const Errc errc = code == kFunctionNotFound ? Errc::unsupported : errc_of(code);
   return {errc, fmt::format("{}: {}", doing, text_of(code))};
 }
@@ -91,7 +91,7 @@ Result<std::optional<DeviceEvent>> EventWatch::next(const std::map<DeviceId, Dev
   const ReturnCode code = api_.event_set_wait(set_, &data, milliseconds_of(at_most));
   if (code == kTimeout) return std::optional<DeviceEvent>();
   if (code == kSuccess) return pass_on(open, data);
-  // One GPU may have spoilt the set for all: who registers again will be seen.
+  // One lost GPU may fail the whole set: registering all again shows which one.
   close();
   for (auto& [id, member] : members_) {
     if (member.code == kSuccess) member.code = kUninitialized;

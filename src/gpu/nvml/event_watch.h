@@ -1,5 +1,5 @@
-// NVML's events: one set for all GPUs that are open. A GPU that is lost makes the wait of a whole
-// set fail at once, for ever; then the set is made anew without it.
+// Waits for NVML's events with one set for all open GPUs. A lost GPU makes the wait of a whole set
+// fail at once, for ever; the set is then made anew without that GPU.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace gpuyard::nvml {
 
-// Used by one thread. Nothing is asked of the driver before the first next().
+// Used by one thread. Asks the driver nothing before the first next().
 class EventWatch {
  public:
   explicit EventWatch(const Api& api) : api_(api) {}
@@ -20,21 +20,21 @@ class EventWatch {
   EventWatch(const EventWatch&) = delete;
   EventWatch& operator=(const EventWatch&) = delete;
 
-  // See Backend::next_event(). A GPU takes part from the first call on whose `open` has it.
+  // See Backend::next_event(). A GPU takes part from the first call whose `open` contains it.
   Result<std::optional<DeviceEvent>> next(const std::map<DeviceId, DeviceHandle>& open,
                                           Duration at_most);
-  // Gives the set back, while the driver is still open.
+  // Frees the set; call it while the driver is still open.
   void close();
 
-  // A GPU that could not be registered is tried again.
+  // How long after a failed registration a GPU is tried again.
   static constexpr Duration kTryAgainAfter = std::chrono::seconds(10);
 
  private:
-  // How a GPU stands to the set.
+  // The state of a GPU's registration in the set.
   struct Member {
-    ReturnCode code = kSuccess;  // of its registration
+    ReturnCode code = kSuccess;  // the result of its registration
     TimePoint tried;
-    bool lost = false;  // and that was told
+    bool lost = false;  // true: lost, and the loss was told
   };
 
   ReturnCode make_set();
@@ -46,7 +46,7 @@ class EventWatch {
   const Api& api_;
   EventSet set_ = nullptr;
   std::map<DeviceId, Member> members_;
-  std::deque<DeviceEvent> found_;  // GPUs found to be lost, not told yet
+  std::deque<DeviceEvent> found_;  // losses of GPUs that were not told yet
 };
 
 }  // namespace gpuyard::nvml

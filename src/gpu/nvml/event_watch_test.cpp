@@ -14,7 +14,7 @@ namespace {
 struct EventDriver {
   unsigned long long supported = kEventXid | kEventSingleBitEcc;
   std::map<unsigned, ReturnCode> register_codes;
-  std::map<unsigned, unsigned long long> registered;  // in the set there is
+  std::map<unsigned, unsigned long long> registered;  // in the current set
   std::deque<EventData> events;
   ReturnCode wait_code = kSuccess;
   int sets = 0;
@@ -49,7 +49,7 @@ Api event_api() {
   api.event_set_wait = {[](EventSet, EventData* out, unsigned timeout_ms) {
     event_driver.waited_ms = timeout_ms;
     if (event_driver.wait_code != kSuccess) return event_driver.wait_code;
-    // What a real set does: one lost GPU in it, and no wait succeeds any more.
+    // Behaves like a real set: with one lost GPU in it no wait succeeds.
     for (const auto& [index, code] : event_driver.register_codes) {
       if (event_driver.registered.contains(index)) return code;
     }
@@ -109,7 +109,7 @@ TEST_F(EventWatchTest, NothingHappensIsNoError) {
 }
 
 TEST_F(EventWatchTest, AGpuIsRegisteredOnceForWhatItSupports) {
-  event_driver.supported = kEventXid | 0x4;  // changes of the performance state nobody asked for
+  event_driver.supported = kEventXid | 0x4;  // 0x4: changes of the performance state, not wanted
   static_cast<void>(next().ok());
   EXPECT_EQ(event_driver.registered, (std::map<unsigned, unsigned long long>{{0, 0x8}, {1, 0x8}}));
   event_driver.registered.clear();

@@ -1,5 +1,5 @@
-// An NVML whose every answer a test sets: plain functions over one global state, because the table
-// they fill holds plain function pointers.
+// An NVML whose answers are all set by the test: plain functions over one global state, because
+// their table holds plain function pointers.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace gpuyard::nvml {
 
 struct FakeNvml {
-  // What each call returns instead of success, by a name of its own.
+  // The code that each call returns instead of success, by the call's name in this fake.
   std::map<std::string, ReturnCode> codes;
   unsigned device_count = 2;
   std::map<unsigned, ReturnCode> handle_codes;
@@ -34,7 +34,7 @@ struct FakeNvml {
 
 inline FakeNvml fake;
 
-// Handles point somewhere, as real ones do; what is there does not matter.
+// Targets for handles, which must point somewhere as real ones do; the contents do not matter.
 inline std::array<char, 64> handle_targets;
 
 inline DeviceHandle handle_of(unsigned index) {
@@ -58,7 +58,7 @@ ReturnCode put(const char* call, const T& value, T* out) {
   return code;
 }
 
-// A table in which everything works; resets the fake.
+// Makes a table in which every call succeeds; resets the fake.
 inline Api healthy_api() {
   fake = FakeNvml{};
   Api api;
@@ -105,7 +105,7 @@ inline Api healthy_api() {
   return api;
 }
 
-// Every call that takes a GPU, or what belongs to one.
+// Visits every call that takes a GPU or an object of a GPU.
 template <class Visit>
 void each_device_call(Api& api, Visit&& visit) {
   const auto each = [&](auto&... calls) { (visit(calls), ...); };
@@ -129,7 +129,7 @@ void each_device_call(Api& api, Visit&& visit) {
        api.set_compute_mode, api.set_ecc_mode, api.clear_ecc_counts);
 }
 
-// What every call of uniform_api() answers.
+// The code that every call of uniform_api() returns.
 inline ReturnCode uniform_code = kSuccess;
 
 template <class... Args>
@@ -137,7 +137,7 @@ void answer_uniformly(Call<Args...>& call) {
   call.function = [](Args...) { return uniform_code; };
 }
 
-// A table whose every device call answers `uniform_code` and touches nothing.
+// Makes a table whose device calls all return `uniform_code` and touch nothing.
 inline Api uniform_api() {
   Api api;
   each_device_call(api, [](auto& call) { answer_uniformly(call); });

@@ -1,4 +1,4 @@
-// The setters of the NVML whose every answer a test sets, and the getters that belong to them.
+// The setters, and their getters, of the fake NVML whose answers the test sets.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct FakeSettings {
   unsigned most_mw = 700'000;
   std::vector<unsigned> memory_clocks = {2619, 1593};
   std::vector<unsigned> graphics_clocks = {1980, 1965, 345};  // at the highest memory clock
-  std::vector<unsigned> low_graphics_clocks = {900, 210};     // at every other
-  std::vector<std::string> calls;                             // of setters, in order
+  std::vector<unsigned> low_graphics_clocks = {900, 210};     // at every other memory clock
+  std::vector<std::string> calls;                             // calls of setters, in order
 };
 
 inline FakeSettings settings;
@@ -96,7 +96,7 @@ inline void add_setters(Api& api) {
       [](DeviceHandle, unsigned counter) { return note("clear_ecc_counts", {counter}); }};
 }
 
-// A table in which everything works, setters too; resets the fake.
+// Makes a table in which every call succeeds, setters too; resets the fake.
 inline Api settable_api() {
   Api api = healthy_api();
   settings = FakeSettings{};

@@ -7,7 +7,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Probes of one call with one number for an answer.
+// Types of the calls of probes that ask for one number with one call.
 using OneNumber = Call<DeviceHandle, unsigned*>;
 using OneLongNumber = Call<DeviceHandle, unsigned long long*>;
 
@@ -168,7 +168,7 @@ void Gpm::read(DeviceHandle device, Recorder record) {
   }
   ReturnCode taken = kSuccess;
   if (!record.ask_for(row_of(Probe::gpm).fills, [&] { return taken = take(device, now); })) {
-    // A GPU that was lost starts anew: what it counted before means nothing afterwards.
+    // Starts over after a loss: the counts from before it mean nothing afterwards.
     if (taken != kNotReady) older_taken_.reset();
     return;
   }

@@ -1,4 +1,5 @@
-// One GPU's probes, with what some of them remember between two runs. Used by one thread at a time.
+// Runs one GPU's probes and keeps the state that some of them need between two runs. Used by one
+// thread at a time.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,12 @@
 
 namespace gpuyard::nvml {
 
-// GPU performance monitoring (Hopper and newer): what the pipes did between two samples that the
-// driver takes. Remembers the older one.
+// GPU performance monitoring (Hopper and newer): measures the use of the pipes between two samples
+// that the driver takes. Keeps the older sample.
 
 class Gpm {
  public:
-  // Closer together, the driver has nothing to say.
+  // The least time between two samples; for less the driver gives no result.
   static constexpr Duration kLeastInterval = std::chrono::milliseconds(100);
 
   explicit Gpm(const Api& api) : api_(api) {}
@@ -23,7 +24,7 @@ class Gpm {
   Gpm& operator=(const Gpm&) = delete;
   ~Gpm();
 
-  // The first time every row is "not ready": there is nothing to compare with.
+  // Reads the metrics. The first time every row is "not ready", because there is no older sample.
   void read(DeviceHandle, Recorder);
 
  private:

@@ -15,7 +15,7 @@ DeviceHandle device() {
   return handle_of(0);
 }
 
-// One answer to some probes, from a reader that remembers nothing.
+// Reads some probes once, with a reader that has no state.
 Sample read(const Api& api, ProbeSet probes, const ThrottleTimeFields& fields = kFields) {
   return GpuReader(api, device(), fields).read(probes);
 }
@@ -27,7 +27,7 @@ Missing why(const Sample& sample, Metric metric, std::uint16_t index = 0) {
   return *reading->missing();
 }
 
-// Codes that a probe does not take for a failure.
+// True for codes that a probe does not treat as a failure.
 bool is_an_answer(Probe probe, ReturnCode code) {
   if (probe == Probe::retired_pages) return code == kInsufficientSize;  // "there are so many"
   if (probe == Probe::ecc_places) return code == kInvalidArgument;      // "there is no such place"

@@ -22,7 +22,7 @@ std::optional<std::string> ask_text(Ask ask) {
   return std::string(text.data());
 }
 
-// 12020 for 12.2; 0: the driver does not tell.
+// Returns 12020 for 12.2; 0 if the driver does not tell.
 int cuda_version(const Library& library) {
   int version = 0;
   return library.api.cuda_driver_version(&version) == kSuccess ? version : 0;
@@ -49,7 +49,7 @@ DeviceInfo closed_device(unsigned index, Missing why) {
   return info;
 }
 
-// A GPU without a UUID has no identity to keep anything by, and one without a name is not usable:
+// A GPU without a UUID has no identity to store data under, and one without a name is not usable:
 // both are listed with their fault.
 DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) {
   std::array<char, kUuidSize> uuid{};
@@ -77,7 +77,7 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
 }  // namespace
 
 NvmlBackend::~NvmlBackend() {
-  opened_.clear();  // gives samples back to the driver, which must still be open for it
+  opened_.clear();  // frees samples of the driver, which must still be open
   events_.close();
   shutdown();
 }
@@ -107,7 +107,7 @@ Result<unsigned> NvmlBackend::open_and_count() {
   }
   unsigned count = 0;
   if (const ReturnCode code = library_.api.device_count(&count); code != kSuccess) {
-    shutdown();  // a session that cannot count its GPUs is no session
+    shutdown();  // a session that cannot count its GPUs is useless
     return query_failed(text_of(code), errc_of(code));
   }
   return count;
@@ -163,7 +163,7 @@ Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
   return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};
 }
 
-// Who may change a simulated GPU is its keeper's to say, at the call.
+// The operator of a simulated GPU decides at each call who may change it.
 Result<void> NvmlBackend::may_control() {
   if (library_.simulated) return {};
   return may_administer(effective_privilege());

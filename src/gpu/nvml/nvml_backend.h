@@ -12,7 +12,7 @@
 
 namespace gpuyard::nvml {
 
-// NVML's state does not survive fork(): make one after the last fork without exec.
+// NVML's state does not survive fork(): make the backend after the last fork without exec.
 class NvmlBackend final : public Backend {
  public:
   explicit NvmlBackend(Library library) : library_(std::move(library)), events_(library_.api) {}
@@ -28,7 +28,7 @@ class NvmlBackend final : public Backend {
   Result<void> clear_ecc(const DeviceId&, EccCounter) override;
   Result<std::int64_t> total_energy(const DeviceId&) override;
 
-  // Ends the NVML session if one is open; harmless otherwise, and the second time.
+  // Ends the NVML session; does nothing if none is open.
   void shutdown();
   bool initialised() const;
 
@@ -45,14 +45,14 @@ class NvmlBackend final : public Backend {
   Result<DeviceHandle> handle_of(const DeviceId&) const;
 
   const Library library_;
-  mutable std::mutex session_mutex_;  // init and shutdown, never held around another call
+  mutable std::mutex session_mutex_;  // for init and shutdown; never held during another call
   bool initialised_ = false;
   mutable std::mutex opened_mutex_;
   std::map<DeviceId, Opened> opened_;
-  EventWatch events_;  // the event thread's
+  EventWatch events_;  // used by the event thread
 };
 
-// Loads the library (see load_library) and makes a backend of it.
+// Loads the library (see load_library) and makes a backend with it.
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path);
 
 }  // namespace gpuyard::nvml

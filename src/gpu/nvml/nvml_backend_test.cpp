@@ -11,7 +11,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Every GPU opened in turn, as the driver-host does it with a thread for each.
+// Opens every GPU in turn; the driver-host does so with a thread for each.
 Result<Fleet> enumerate(Backend& backend) {
   auto session = backend.start();
   if (!session) return std::move(session).error();
@@ -24,7 +24,7 @@ class NvmlBackendTest : public ::testing::Test {
  protected:
   NvmlBackend backend_{{healthy_api(), "/lib/libnvidia-ml.so.1"}};
 
-  // Opened and read once.
+  // Opens the GPUs and reads the first once.
   Sample read(ProbeSet probes) {
     EXPECT_TRUE(enumerate(backend_).ok());
     return backend_.read("GPU-0", probes);

@@ -13,8 +13,8 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Drivers before 460 do not tell the kind, but who it is. What is neither a GPU nor a switch is a
-// CPU (POWER9), through which GPUs are not linked.
+// Drivers before 460 do not tell the kind of the far end, but its address. An end that is neither a
+// GPU nor a switch is a CPU (POWER9), which does not link GPUs to each other.
 std::optional<std::string> peer_of(const Api& api, DeviceHandle device, unsigned link) {
   unsigned kind = kNvlinkToGpu;
   if (api.nvlink_remote_type(device, link, &kind) == kSuccess) {
@@ -62,12 +62,12 @@ void read_nvlink_state(const Api& api, DeviceHandle device, Recorder record) {
   record.value(Metric::nvlink_active, active);
   for (std::uint16_t link = 1; link < kMaxNvlinks; ++link) {
     const ReturnCode code = api.nvlink_state(device, link, &active);
-    if (code == kInvalidArgument || code == kNotSupported) return;  // it has no more
+    if (code == kInvalidArgument || code == kNotSupported) return;  // there are no more links
     record.answer(Metric::nvlink_active, code, active, link);
   }
 }
 
-// Modes, and what is printed on the board or burnt into it.
+// Modes, and the data printed on the board or burnt into it.
 namespace {
 
 struct Name {
@@ -88,7 +88,7 @@ constexpr std::array kArchitectures = {
     Name{10, "Blackwell"}, Name{13, "Rubin"},
 };
 
-// A number that is newer than this table is shown as the number.
+// Shows a number that is newer than this table as a number.
 template <std::size_t Count>
 void put_name(Metric metric, unsigned number, const std::array<Name, Count>& names,
               Recorder& record) {
@@ -104,7 +104,7 @@ void read_text(Metric metric, const Call& call, DeviceHandle device, Recorder& r
   record.text(metric, text.data());
 }
 
-// A mode with the one that comes after the next reset.
+// Reads a mode and the mode after the next reset.
 template <class Call>
 void read_pair(Metric current, Metric pending, const Call& call, DeviceHandle device,
                Recorder& record) {
@@ -116,8 +116,8 @@ void read_pair(Metric current, Metric pending, const Call& call, DeviceHandle de
   record.value(pending, later);
 }
 
-// The node whose memory is nearest. A GPU whose own memory is a node (Grace Hopper) may know only
-// that one.
+// Finds the node with the nearest memory. A GPU whose own memory is a node (Grace Hopper) may know
+// only that node.
 ReturnCode read_numa_node(const Api& api, DeviceHandle device, unsigned* node) {
   std::array<unsigned long, 16> nearest{};
   const ReturnCode code =

@@ -1,5 +1,5 @@
-// What each probe asks NVML and how its answer becomes readings; one function for each probe that
-// needs nothing but the driver. Those that remember something between two runs are in gpm.h and
+// Asks NVML for each probe and turns the answers into readings; one function for each probe that
+// needs nothing but the driver. The probes that keep state between two runs are in gpu_reader.h and
 // process_list.h.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace gpuyard::nvml {
 
-// The numbers of three fields moved between versions of the library; of one that is older or not
-// known they are not read at all.
+// The numbers of three fields, which differ between versions of the library. They are not read from
+// an older or unknown version.
 struct ThrottleTimeFields {
   unsigned sw_thermal = 0;
   unsigned hw_thermal = 0;
@@ -20,7 +20,7 @@ struct ThrottleTimeFields {
 
   bool known() const { return sw_thermal != 0; }
 };
-// By nvmlSystemGetCudaDriverVersion's number, 12090 for 12.9.
+// Chooses by nvmlSystemGetCudaDriverVersion's number: 12090 for 12.9.
 ThrottleTimeFields throttle_time_fields(int cuda_version);
 
 void read_memory(const Api&, DeviceHandle, Recorder);
@@ -34,7 +34,7 @@ void read_clocks(const Api&, DeviceHandle, Probe, Recorder);
 void read_fans(const Api&, DeviceHandle, Recorder);
 void read_performance_state(const Api&, DeviceHandle, Recorder);
 
-// Rows that are one field of nvmlDeviceGetFieldValues each.
+// Rows that are each one field of nvmlDeviceGetFieldValues.
 void read_power_fields(const Api&, DeviceHandle, Recorder);
 void read_memory_temperature(const Api&, DeviceHandle, Recorder);
 void read_throttle_times(const Api&, DeviceHandle, const ThrottleTimeFields&, Recorder);
@@ -51,9 +51,9 @@ void read_retired_pages(const Api&, DeviceHandle, Recorder);
 void read_modes(const Api&, DeviceHandle, Recorder);
 void read_inventory(const Api&, DeviceHandle, Recorder);
 
-// Where the NVLinks of a GPU lead.
+// Finds the far ends of a GPU's NVLinks.
 
-// As DeviceInfo::nvlinks has it. Empty too where the driver does not say.
+// Returns DeviceInfo::nvlinks; also empty if the driver does not tell.
 std::vector<std::string> nvlink_peers(const Api&, DeviceHandle);
 
 }  // namespace gpuyard::nvml

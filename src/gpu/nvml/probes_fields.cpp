@@ -17,7 +17,7 @@ struct Field {
   std::int64_t factor = 1;  // to the row's native unit
 };
 
-// Nothing: of a type that no field we read has.
+// Returns nothing for a type that none of our fields has.
 std::optional<std::int64_t> number_of(const FieldValue& field) {
   switch (field.value_type) {
     case kValueUnsigned:
@@ -51,7 +51,7 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
   for (std::size_t i = 0; i < Count; ++i) {
     values[i].field_id = fields[i].id;
     values[i].scope_id = fields[i].scope;
-    values[i].code = kNoData;  // of a field that the driver leaves out
+    values[i].code = kNoData;  // stays if the driver leaves the field out
   }
   const auto ask = [&] {
     const ReturnCode code = api.field_values(device, static_cast<int>(Count), values.data());
@@ -127,7 +127,7 @@ constexpr std::array kCounters = {
             kEccUncorrected, kEccAggregate},
 };
 
-// Which places count errors differs between chips: those that do not are left out.
+// Chips differ in the places that count errors: places that do not count are left out.
 void read_places(const Api& api, DeviceHandle device, const Counter& row, Recorder& record) {
   std::array<ReturnCode, kEccLocations> codes{};
   std::array<unsigned long long, kEccLocations> counts{};

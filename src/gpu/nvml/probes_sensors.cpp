@@ -7,7 +7,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Drivers before 510 know the first layout only.
+// Asks by both layouts: drivers before 510 know only the first one.
 ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, bool& has_reserved) {
   ReturnCode code = api.memory_info_v2(device, &memory);
   has_reserved = code == kSuccess;
@@ -31,8 +31,8 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   }
   record.value(Metric::memory_total, memory.total);
   record.value(Metric::memory_free, memory.free);
-  // Not `used`: one layout of this struct counts the driver's reserve in and the other does not;
-  // total - free means the same everywhere.
+  // Not `used`: one layout of this struct includes the driver's reserve in it and the other does
+  // not; total - free has the same meaning in both.
   record.value(Metric::memory_used, memory.total - memory.free);
   if (!has_reserved) return record.missing(Metric::memory_reserved, kNotSupported);
   if (memory.reserved > memory.total) return record.implausible(Metric::memory_reserved);
@@ -74,7 +74,7 @@ void read_temperature(const Api& api, DeviceHandle device, Recorder record) {
   if (code == kFunctionNotFound || code == kArgumentVersionMismatch) {
     unsigned plain = 0;  // drivers before 575 have only this one
     code = api.temperature(device, kTemperatureGpu, &plain);
-    celsius = static_cast<int>(plain);  // it says unsigned and means signed
+    celsius = static_cast<int>(plain);  // declared unsigned, but the value is signed
   }
   if (code != kSuccess) return record.missing(Probe::temperature, code);
   record.value(Metric::temperature_core, celsius);
@@ -132,7 +132,7 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
 }
 
 void read_performance_state(const Api& api, DeviceHandle device, Recorder record) {
-  constexpr int kSlowest = 15;  // 32 says unknown
+  constexpr int kSlowest = 15;  // 32 means unknown
   int state = 0;
   const auto ask = [&] { return api.performance_state(device, &state); };
   if (!record.ask_for(Metric::performance_state, ask)) return;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestEntry = 32;
 constexpr std::byte kUntouched{0xA5};
-// Processes that start between the question how many there are and the one which.
+// Room for processes that start between the call for the count and the call for the list.
 constexpr unsigned kSlack = 32;
 
 using ListCall = Call<DeviceHandle, unsigned*, void*>;
@@ -49,7 +49,7 @@ Entries ask(const ListCall& call, DeviceHandle device) {
   return entries;
 }
 
-// 0: not to be told.
+// Returns the length of an entry; 0 if it cannot be found.
 std::size_t stride_of(const Entries& entries) {
   const auto last = std::find_if(entries.bytes.rbegin(), entries.bytes.rend(),
                                  [](std::byte byte) { return byte != kUntouched; });
@@ -76,7 +76,7 @@ void add(Processes& processes, const std::byte* entry, ProcessKind kind) {
   }
 }
 
-// One kind of process: counted in its row, and added to `processes`.
+// Reads one kind of process: counts it in its row and adds it to `processes`.
 bool read_kind(const ListCall& call, DeviceHandle device, ProcessKind kind, Processes& processes,
                Recorder& record) {
   const Metric metric =
@@ -96,7 +96,8 @@ bool read_kind(const ListCall& call, DeviceHandle device, ProcessKind kind, Proc
   return true;
 }
 
-// The newest of each process's samples since `last_seen_us`. A GPU without any says "not found".
+// Adds the newest sample of each process since `last_seen_us`. A GPU without samples answers "not
+// found".
 void add_utilization(const Api& api, DeviceHandle device, unsigned long long& last_seen_us,
                      Processes& processes) {
   unsigned count = 0;

@@ -1,6 +1,6 @@
-// The processes of a GPU. How many bytes a driver writes for each differs from version to version
-// under one and the same name, so it is measured: the room is filled with a pattern first, and what
-// of it is gone afterwards says how long an entry is.
+// Reads the processes of a GPU. The number of bytes that a driver writes for each differs between
+// versions under the same name, so it is measured: the room is first filled with a pattern, and the
+// part that was overwritten gives the length of an entry.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace gpuyard::nvml {
 
-// Remembers up to when the utilisation of processes has been read.
+// Keeps the time up to which the utilisation of processes has been read.
 class ProcessLists {
  public:
-  // More is no answer but a mistake.
+  // A longer list is a mistake of the driver, not an answer.
   static constexpr unsigned kMostProcesses = 65536;
 
   void read(const Api&, DeviceHandle, Recorder);

@@ -8,7 +8,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-// A driver with processes, whose entries are as long as it likes.
+// A driver with processes, whose entries may have any length.
 struct ProcessDriver {
   std::vector<ProcessInfoV1> compute;
   std::vector<ProcessInfoV1> graphics;
@@ -104,7 +104,7 @@ TEST_F(ProcessListsTest, AnUnknownLayoutIsAFailureNotGarbage) {
 
 TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
   process_driver.compute = {{101, 5000}};
-  process_driver.appear_after_count = 100;  // more than the slack: it is asked once more
+  process_driver.appear_after_count = 100;  // more than the slack, so the list is read again
   EXPECT_EQ(*read().number(Metric::processes_compute), 101);
 }
 

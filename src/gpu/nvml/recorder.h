@@ -17,13 +17,12 @@
 
 namespace gpuyard::nvml {
 
-// What this GPU with this driver does not support. Asking again costs a driver call each time,
-// under a lock that all clients share, so the answer is remembered and asked for again only now and
-// then.
+// Remembers what this GPU with this driver does not support. Asking again costs a driver call each
+// time, under a lock that all clients share, so the driver is asked again only now and then.
 
 class SupportMemory {
  public:
-  // A mode that is switched may bring a reading back.
+  // How long "not supported" is remembered; a change of mode may bring a reading back.
   static constexpr Duration kRetryAfter = std::chrono::minutes(10);
 
   bool is_unsupported(Metric metric, TimePoint now) const {
@@ -38,14 +37,14 @@ class SupportMemory {
 
 inline constexpr const char* kImplausible = "the driver's value is not plausible";
 
-// Made before the call: a reading is as old as the moment at which the driver was asked.
+// Make it before the call: a reading's time is when the driver was asked.
 class Recorder {
  public:
   Recorder(SupportMemory& support, Sample& sample, TimePoint now = BootClock::now())
       : support_(support), sample_(sample), taken_(now) {}
 
-  // The driver's counters are unsigned and say "not available" as all ones; JSON's integers are
-  // exact below 2^53, which no real value comes near.
+  // Records a number. The driver's counters are unsigned and mean "not available" by all ones;
+  // JSON's integers are exact below 2^53, and no real value comes near that.
   template <std::integral Number>
   void value(Metric metric, Number number, std::uint16_t index = 0) {
     constexpr auto kLargest = std::int64_t{1} << 53U;
@@ -67,7 +66,7 @@ class Recorder {
   void implausible(Metric metric, std::uint16_t index = 0) {
     missing(metric, {MissingReason::failed, kImplausible}, index);
   }
-  // Every row of a probe.
+  // Marks every row of a probe as missing.
   template <class Why>
   void missing(Probe probe, const Why& why) {
     for (const Metric metric : row_of(probe).fills) missing(metric, why);
@@ -86,13 +85,13 @@ class Recorder {
     if (!ask_for(metric, [&] { return ask(&answer); })) return;
     answer > 100 ? implausible(metric) : value(metric, answer);
   }
-  // What a call said that was to give a number.
+  // Records the result of a call that was to return a number.
   template <std::integral Number>
   void answer(Metric metric, ReturnCode code, Number number, std::uint16_t index = 0) {
     code == kSuccess ? value(metric, number, index) : missing(metric, code, index);
   }
-  // Whether the call that stands behind these rows succeeded; if not, each row says why. That there
-  // are none is remembered of the first.
+  // Makes the call that fills these rows and returns whether it succeeded; if not, each row says
+  // why. Remembers "not supported" under the first row.
   template <class Ask>
   bool ask_for(std::span<const Metric> rows, Ask ask) {
     const Metric first = rows.front();

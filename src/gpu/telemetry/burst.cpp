@@ -14,8 +14,8 @@ Subscription Burst::listen(const DeviceId& id, Duration period, PowerHeard heard
   Gpu& gpu = gpus_[id];
   gpu.listeners[listener] = {std::clamp(period, kShortestBurst, kLongestBurst), loop_.now(),
                              std::move(heard)};
-  // Anew, because this one may be the most eager. Never inside this call: the listener is not
-  // ready.
+  // Restarts the timer, because this listener may want the shortest period. Never polls inside this
+  // call: the listener is not ready.
   gpu.timer = loop_.call_at(loop_.now(), [this, id] { poll(id); });
   return Subscription(here_.guard([this, id, listener] { leave(id, listener); }));
 }
@@ -38,7 +38,7 @@ void Burst::poll(const DeviceId& id) {
   if (gpu.asked && now - *gpu.asked < kUnresponsiveAfter) return;
   const bool overdue = gpu.asked.has_value();
   gpu.asked = now;
-  ask_(id);  // again, because the answer may be lost with the driver-host
+  ask_(id);  // asked again, because the answer may be lost with the driver-host
   if (overdue) tell(id, {Metric::power_draw, 0, now, Missing{MissingReason::timed_out, ""}});
 }
 
@@ -47,15 +47,15 @@ void Burst::on_sample(const DeviceId& id, const Sample& sample) {
   if (found == gpus_.end()) return;
   const Reading* const instant = sample.find(Metric::power_draw_instant);
   const Reading* const average = sample.find(Metric::power_draw);
-  if (instant == nullptr || average == nullptr) return;  // an answer to another question
+  if (instant == nullptr || average == nullptr) return;  // the answer to another query
   const Reading* const reading = instant->missing() == nullptr ? instant : average;
   found->second.asked.reset();
   tell(id, *reading);
 }
 
 void Burst::tell(const DeviceId& id, const Reading& reading) {
-  // Half the shortest period: what the most eager listener makes us read is not told too often to
-  // the others, and a reading that comes a little early is not left out.
+  // Half the shortest period. Listeners with longer periods are not called too often by the reads
+  // for the shortest one, and a reading that comes a little early is not skipped.
   constexpr Duration kEarly = kShortestBurst / 2;
   const TimePoint now = loop_.now();
   std::vector<std::uint64_t> due;
@@ -65,7 +65,7 @@ void Burst::tell(const DeviceId& id, const Reading& reading) {
     due.push_back(number);
   }
   for (const std::uint64_t number : due) {
-    // Whoever heard before may have left, or made others leave.
+    // An earlier listener may have left, or made others leave.
     const auto gpu = gpus_.find(id);
     if (gpu == gpus_.end()) return;
     const auto listener = gpu->second.listeners.find(number);

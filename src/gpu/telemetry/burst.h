@@ -1,5 +1,5 @@
-// The power of GPUs as often as somebody wants it, up to a hundred times a second, and only while
-// somebody does. Lives on the io thread.
+// Reads the power of GPUs up to a hundred times a second, and only while there is a listener. Lives
+// on the io thread.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,28 @@
 
 namespace gpuyard::telemetry {
 
-// What a burst reads. The second has the power of this instant, where a GPU has that; the first is
-// an average over a second from Ampere on (NVML's documentation of nvmlDeviceGetPowerUsage).
+// The probes that a burst reads. The second gives the power of this instant, if the GPU has that;
+// the first is an average over a second from Ampere on (NVML's documentation of
+// nvmlDeviceGetPowerUsage).
 inline constexpr ProbeSet kBurstProbes = {Probe::power, Probe::power_fields};
 
 inline constexpr Duration kShortestBurst = std::chrono::milliseconds(10);
 inline constexpr Duration kLongestBurst = std::chrono::seconds(1);
 
-// power_draw_instant in milliwatts where the GPU has it, else power_draw; or why there is neither.
+// Receives power_draw_instant in milliwatts if the GPU has it, otherwise power_draw; or the reason
+// why there is neither.
 using PowerHeard = std::function<void(const Reading&)>;
 
 class Burst {
  public:
-  // `ask`: has kBurstProbes of this GPU read soon, and on_sample() called with them.
+  // `ask` requests a read of the GPU's kBurstProbes soon; on_sample() then gets the answer.
   Burst(Loop& loop, std::function<void(const DeviceId&)> ask) : loop_(loop), ask_(std::move(ask)) {}
   Burst(const Burst&) = delete;
   Burst& operator=(const Burst&) = delete;
 
-  // Hears of one GPU every `period`, for the first time as soon as it has been read. A GPU that
-  // does not answer is told as timed out, once a second.
-  // The subscription may outlive this.
+  // Calls `heard` with the power of one GPU every `period`, first as soon as it has been read. For
+  // a GPU that does not answer it gets "timed out" once a second. The subscription may outlive this
+  // object.
   Subscription listen(const DeviceId&, Duration period, PowerHeard);
 
   void on_sample(const DeviceId&, const Sample&);
@@ -48,7 +50,7 @@ class Burst {
   };
   struct Gpu {
     std::map<std::uint64_t, Listener> listeners;
-    std::optional<TimePoint> asked;  // without an answer since
+    std::optional<TimePoint> asked;  // the time of the last unanswered request
     Subscription timer;
   };
 
@@ -59,7 +61,7 @@ class Burst {
   Loop& loop_;
   std::function<void(const DeviceId&)> ask_;
   Lifetime here_;
-  std::map<DeviceId, Gpu> gpus_;  // those that somebody listens to
+  std::map<DeviceId, Gpu> gpus_;  // GPUs with listeners
   std::uint64_t next_ = 1;
 };
 

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A GPU whose power is read as soon as it is asked for, unless it is stuck.
+// A GPU whose power is read at once when it is asked for, unless the GPU is stuck.
 class BurstTest : public ::testing::Test {
  protected:
   PowerHeard into(std::vector<Reading>& heard) {

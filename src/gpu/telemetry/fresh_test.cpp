@@ -1,4 +1,4 @@
-// Reads that somebody waits for, beside the ticks.
+// Tests reads that a caller waits for, beside the ticks.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -69,10 +69,10 @@ TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
 
 TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
   start(1);
-  loop_.advance(kFastPeriod);  // the tick's question is out
+  loop_.advance(kFastPeriod);  // the tick's query is pending
   loop_.advance(milliseconds(10));
   const ReadRequest tick = asked_.front();
-  const Sample old = sample(tick);  // read before the fresh one was asked for
+  const Sample old = sample(tick);  // read before the fresh read was requested
   loop_.advance(milliseconds(10));
   ask_fresh();
   asked_.clear();

@@ -1,4 +1,4 @@
-// A driver that takes no question: for tests of what does not come from it.
+// A driver that refuses every query, for tests that need none of its answers.
 #pragma once
 
 #include "telemetry/telemetry.h"

@@ -35,14 +35,14 @@ void Telemetry::on_fleet(const Fleet& fleet) {
   driver_ = {true, "", fleet.driver};
   roster_.arrive(fleet.devices, loop_.now(), loop_.wall());
   list_devices();
-  ticks_ = 0;  // the slower tiers too
+  ticks_ = 0;  // so that the next tick reads the slower tiers too
   tick();
 }
 
 void Telemetry::list_devices() {
   std::vector<Track> tracks;
   for (const DeviceInfo& info : roster_.list()) {
-    // A GPU we know keeps its readings, with their age, until there are newer ones.
+    // A known GPU keeps its readings, with their age, until there are newer ones.
     Track* known = find(info.id);
     const bool same = known != nullptr && known->info() == info;
     tracks.push_back(same ? std::move(*known) : Track(info));
@@ -68,7 +68,7 @@ void Telemetry::on_host_down(const std::string& why) {
   driver_.why = why;
   for (Track& track : tracks_) track.forget_question();
   land();
-  publish();  // and at every tick: the readings' age goes on
+  publish();  // the ticks go on publishing, because the readings age
 }
 
 void Telemetry::on_event(const DeviceEvent& event) {
@@ -141,7 +141,7 @@ void Telemetry::take_off() {
   flight_ = std::exchange(next_, {});
   flight_.began = loop_.now();
   landing_timer_ = loop_.call_after(kFreshDeadline, [this] { land(); });
-  // With nobody to ask the flight is over at once, but never inside fresh().
+  // Without a GPU to ask, the flight ends at once, but never inside fresh().
   arrival_check_ = loop_.call_at(flight_.began, [this] { land_if_complete(); });
   if (!driver_.initialised) return;
   for (Track& track : tracks_) {

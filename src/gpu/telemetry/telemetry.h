@@ -1,5 +1,5 @@
-// Turns driver answers into numbered snapshots. Lives on the io thread: it asks, listens and keeps
-// time through small interfaces, and never calls a driver.
+// Turns driver answers into numbered snapshots. Lives on the io thread: it sends queries, receives
+// answers and keeps time through small interfaces, and never calls a driver.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@
 
 namespace gpuyard::telemetry {
 
-// A fresh read under way: which rows, since when, and for whom.
+// A fresh read in progress: its rows, its start and its callers.
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 using FreshDone = std::function<void(const SnapshotPtr&)>;
 
-// So long does a fresh read wait for a GPU.
+// How long a fresh read waits for a GPU.
 inline constexpr Duration kFreshDeadline = std::chrono::milliseconds(250);
 
 struct Flight {
@@ -31,48 +31,51 @@ struct Flight {
   std::vector<FreshDone> callers;
 };
 
-// Every GPU worth waiting for has answered since the flight began. One that is unresponsive, or
-// that cannot be read at all, is not worth waiting for.
+// True once every GPU worth waiting for has answered since the flight began. A GPU that is
+// unresponsive or cannot be read is not worth waiting for.
 bool has_landed(const Flight&, const std::vector<Track>&, TimePoint now);
 
-// Of `all`, only the flight's rows and only those read since it began; the others are missing.
+// Keeps of `all` only the flight's rows read since it began; the others become missing.
 Snapshot only_fresh(Snapshot all, const Flight&);
 
-// Who carries questions to the driver. False: not now; telemetry asks again.
+// Carries queries to the driver. Returns false if it cannot now; telemetry asks again.
 class Reader {
  public:
   virtual ~Reader() = default;
   virtual bool read(const ReadRequest&) = 0;
 };
 
-// A tick's snapshot is published this long after it began, with what came by then.
+// How long after its tick a snapshot is published, with the answers that have come by then.
 inline constexpr Duration kTickDeadline = std::chrono::milliseconds(250);
 class Telemetry {
  public:
   Telemetry(Loop&, Reader&, HealthPolicy = {});
 
-  // The newest published one; never null. Generation 0 is "nothing known yet".
+  // Returns the newest published snapshot; never null. Generation 0 means that nothing is known
+  // yet.
   const SnapshotPtr& latest() const { return latest_; }
 
-  // Reads `probes` of every GPU now and answers, within kFreshDeadline, a snapshot that holds only
-  // these rows: what came, and "timed out" for the rest. Callers that arrive while a read is under
-  // way share the next one. A GPU that is already unresponsive is not waited for.
+  // Reads `probes` of every GPU now and answers within kFreshDeadline with a snapshot of only these
+  // rows: the values that came, and "timed out" for the others. Callers that arrive during a read
+  // share the next one. Does not wait for a GPU that is already unresponsive.
   void fresh(ProbeSet probes, FreshDone done);
 
-  // Hears the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
+  // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
   Subscription listen_power(const DeviceId& id, Duration period, PowerHeard heard) {
     return burst_.listen(id, period, std::move(heard));
   }
 
-  // Told each snapshot when it is published: one a tick, and one whenever the driver came or went.
+  // Calls `told` with each snapshot when it is published: one per tick, and one when the driver
+  // comes or goes.
   void on_published(std::function<void(const SnapshotPtr&)> told) { told_ = std::move(told); }
 
-  // What the driver's side tells us.
+  // Messages from the driver's side.
   void on_fleet(const Fleet&);
   void on_no_driver(const Error&);
   void on_reply(const ReadReply&);
   void on_host_down(const std::string& why);
-  // Each event once; and its echo, which only adds what the first to tell did not know.
+  // on_event() gets each event once. on_echo() gets the second source's account of it, which only
+  // adds what the first did not know.
   void on_event(const DeviceEvent&);
   void on_echo(const DeviceEvent&);
 
@@ -103,8 +106,8 @@ class Telemetry {
   SnapshotPtr latest_;
   std::function<void(const SnapshotPtr&)> told_ = [](const SnapshotPtr&) {};
 
-  Flight flight_;  // under way while it has callers
-  Flight next_;    // those who arrived meanwhile
+  Flight flight_;  // in progress while it has callers
+  Flight next_;    // the callers that arrived meanwhile
   Subscription landing_timer_;
   Subscription arrival_check_;
   Burst burst_{loop_, [this](const DeviceId& id) { ask_power(id); }};

@@ -1,4 +1,4 @@
-// Telemetry with a driver that the test plays: what tests of several files share.
+// Shared by tests of several files: telemetry with a driver that the test plays.
 #pragma once
 
 #include <deque>
@@ -26,7 +26,7 @@ inline Fleet fleet_of(std::uint32_t count) {
   return fleet;
 }
 
-// Telemetry with a driver that the test plays: questions pile up until they are answered.
+// Telemetry with a driver that the test plays: queries queue up until they are answered.
 class TelemetryTest : public ::testing::Test, protected Reader {
  protected:
   bool read(const ReadRequest& request) override {
@@ -34,7 +34,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
     asked_.push_back(request);
     return true;
   }
-  // Answers all questions that are out, but those of the GPUs that are stuck.
+  // Answers all pending queries except those of the stuck GPU.
   void answer() {
     std::deque<ReadRequest> stuck;
     while (!asked_.empty()) {
@@ -66,7 +66,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
     telemetry_.on_fleet(fleet_of(gpus));
     answer();
   }
-  // A second passes in steps, the driver answering whenever it is asked.
+  // Lets `time` pass in steps of 10 ms and answers the driver's queries after each.
   void pass(Duration time) {
     for (Duration step = std::chrono::milliseconds(10); time > Duration::zero(); time -= step) {
       loop_.advance(step);
@@ -82,7 +82,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
   DeviceId stuck_;
   DeviceId lost_;
   std::int64_t value_ = 42;
-  Sample processes_;  // its list, if it has one
+  Sample processes_;  // its process list is the answer, if it has one
   Telemetry telemetry_{loop_, *this};
 };
 

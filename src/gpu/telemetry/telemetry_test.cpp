@@ -106,7 +106,7 @@ TEST_F(TelemetryTest, HealthFollowsTheReadingsAndIsNotKnownBeforeThere) {
   answer();
   pass(std::chrono::seconds(1));
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
-  value_ = 80;  // of everything: C, and 38 errors more than before
+  value_ = 80;  // for every row: 80 C, and 38 new errors
   pass(std::chrono::seconds(1));
   EXPECT_EQ(latest().devices[0].health,
             (HealthReport{Health::degraded, {"temperature 80 C is above 75 C"}}));
@@ -145,7 +145,7 @@ TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
   telemetry_.on_fleet(fleet);
   answer();
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::unavailable);
-  stuck_ = "GPU-0";  // so that its readings stay those of before
+  stuck_ = "GPU-0";  // so that its readings stay as they were
   telemetry_.on_fleet(fleet_of(2));
   answer();
   loop_.advance(kTickDeadline);

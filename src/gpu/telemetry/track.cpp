@@ -25,7 +25,7 @@ ProbeSet first_of(ProbeSet probes) {
   return first;
 }
 
-// A value of the row's kind, at a place that can exist.
+// True for a value of the row's kind at an index that can exist.
 bool makes_sense(const Reading& reading) {
   const Row& row = row_of(reading.metric);
   if (reading.index >= extent_of(row.dimension)) return false;
@@ -69,7 +69,7 @@ std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, Ti
 }
 
 void Track::note_presence(const Missing* why_gone) {
-  // What was read on the other side of a loss or a recovery says nothing about now.
+  // Readings from before a loss or a recovery say nothing about the present.
   if (gone_.has_value() != (why_gone != nullptr)) {
     due_ = due_ | probes_of(Tier::slow) | probes_of(Tier::rare);
   }
@@ -122,8 +122,8 @@ bool has(const std::vector<DeviceInfo>& all, const DeviceId& id) {
   return std::ranges::find(all, id, &DeviceInfo::id) != all.end();
 }
 
-// The same number of GPUs in the same order, some of which do not open now: these are the ones that
-// had their places, and keep their identity.
+// If the number of GPUs is unchanged and some do not open now, these are the GPUs that were in the
+// same places before: they keep their identity.
 std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
                                       const std::vector<DeviceInfo>& before) {
   if (counted.size() != before.size()) return counted;

@@ -1,5 +1,5 @@
-// One GPU as telemetry sees it: what was read last, what is due, and the one question that is out.
-// Pure state: it is told the time and neither asks nor waits.
+// Telemetry's state of one GPU: the last readings, the probes that are due, and the one pending
+// query. Pure state: it is told the time and neither asks nor waits.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace gpuyard::telemetry {
 
-// A GPU whose answer is out for this long is unresponsive until it answers.
+// A GPU is unresponsive once its answer is overdue by this time, until it answers.
 inline constexpr Duration kUnresponsiveAfter = std::chrono::seconds(1);
 
 class Track {
@@ -26,25 +26,27 @@ class Track {
   const Sample& sample() const { return sample_; }
   bool readable() const { return !info_.fault; }
 
-  // Tick: from now on these are to be read, beside what is due already.
+  // Adds the probes of a tick to those already due.
   void make_due(ProbeSet probes) { due_ = due_ | probes; }
-  // Somebody waits for these: they go before what is due.
+  // Adds probes that a caller waits for; they go before the due ones.
   void make_urgent(ProbeSet probes) { urgent_ = urgent_ | probes; }
 
-  // What to ask next; empty while an answer is out, or when nothing is wanted. What is not of the
-  // fast tier is asked one probe at a time, so that it delays the fast tier by one at most.
+  // Returns the probes to ask next; empty while an answer is pending or nothing is wanted. Probes
+  // outside the fast tier are asked one at a time, so that they delay the fast tier by one probe at
+  // most.
   ProbeSet next() const;
   void asked(std::uint64_t id, ProbeSet probes, TimePoint now);
-  // What of the answer was asked for and makes sense; the child that gave it may be out of its
-  // mind. Nothing: it is not the answer to the question that is out, but too late.
+  // Returns the part of the answer that was asked for and is plausible, because the child that sent
+  // it may be corrupt. Returns nothing if it is too late: not the answer to the pending query.
   std::optional<Sample> answered(std::uint64_t id, const Sample&, TimePoint now);
-  // Whoever was asked is gone, and the answer with it.
+  // The driver-host is gone, and the answer with it.
   void forget_question() { question_.reset(); }
 
   bool idle() const { return !question_ && next().empty(); }
   bool unresponsive(TimePoint now) const;
 
-  // The readings with the GPU's condition. A row that was never read is missing, "not ready".
+  // Returns the readings with the GPU's condition. A row that was never read is missing, "not
+  // ready".
   DeviceState state(TimePoint now) const;
 
  private:
@@ -61,41 +63,42 @@ class Track {
   ProbeSet due_;
   ProbeSet urgent_;
   std::optional<Question> question_;
-  std::optional<Missing> gone_;  // the last answer said so in every row
+  std::optional<Missing> gone_;  // set if the last answer said so in every row
 };
 
-// Which GPU fails in which way: each (GPU, cause) is logged once and then counted.
+// Logs each (GPU, cause) of failed queries once and then counts it.
 
 class QueryErrors {
  public:
-  // Logs "Error querying GPU device 0: Unknown Error" the first time. What a GPU does not support,
-  // or has no value for yet, is no error.
+  // Logs "Error querying GPU device 0: Unknown Error" the first time. A row that a GPU does not
+  // support, or has no value for yet, is no error.
   void note(const DeviceInfo&, const Sample&);
   void note(const DeviceInfo&, const Missing&);
 
-  // Of all causes together.
+  // Returns the count of all causes together.
   std::uint64_t count(const DeviceId&) const;
 
-  // Texts come from a driver: beyond so many different ones they count as "another cause".
+  // The most different causes that are counted. Texts come from a driver; beyond this number they
+  // count as "another cause".
   static constexpr std::size_t kMaxCauses = 1024;
 
  private:
   std::map<std::pair<DeviceId, std::string>, std::uint64_t> counts_;
 };
 
-// Which GPUs are listed: those that the driver counts, and for a day those that it counted before.
-// A GPU that is lost for good is not even counted by the next driver session; that must not look as
-// if it had never been there. Pure state: it is told the time.
+// Lists the GPUs that the driver counts, and for a day those that it counted before. The next
+// driver session does not even count a GPU that is lost for good; the GPU must not look as if it
+// had never been there. Pure state: it is told the time.
 
 class Roster {
  public:
-  // What the driver counts now.
+  // Takes the GPUs that the driver counts now.
   void arrive(const std::vector<DeviceInfo>& counted, TimePoint now, WallTime wall);
-  // True: somebody has been gone for too long and is not listed any more.
+  // Drops the GPUs that have been gone for too long; returns true if there were any.
   bool forget(TimePoint now);
 
-  // By index. One that is gone has the fault "device lost", and its own index unless that is
-  // another's now: then one that is free.
+  // Returns the list by index. A GPU that is gone has the fault "device lost". It keeps its own
+  // index unless another GPU has that now; then it gets a free one.
   std::vector<DeviceInfo> list() const;
 
   static constexpr Duration kRemembered = std::chrono::hours(24);
@@ -110,7 +113,7 @@ class Roster {
   void note_gone(const DeviceInfo&, TimePoint now, WallTime wall);
 
   std::vector<DeviceInfo> counted_;
-  std::vector<Gone> gone_;  // by time
+  std::vector<Gone> gone_;  // oldest first
 };
 
 }  // namespace gpuyard::telemetry

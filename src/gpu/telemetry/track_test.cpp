@@ -86,7 +86,7 @@ TEST(Track, AGpuWhoseEveryReadingIsLostIsUnavailable) {
   EXPECT_EQ(track.state(kNow).why, "GPU is lost");
 }
 
-// A driver that has scribbled over its process's memory may make it say anything.
+// A driver that has corrupted its process's memory may make it answer anything.
 TEST(Track, OfAnAnswerOnlyWhatWasAskedIsTaken) {
   Track track(kGpu);
   track.asked(1, {Probe::power}, kNow);
@@ -197,7 +197,7 @@ DeviceInfo unopened(std::uint32_t index) {
 class RosterTest : public ::testing::Test {
  protected:
   void arrive(const std::vector<DeviceInfo>& counted) { roster_.arrive(counted, kNow, kWall); }
-  // "0 GPU-a, 1 GPU-b (gone)"
+  // Returns the list as text: "0 GPU-a, 1 GPU-b (gone)".
   std::string list() const {
     std::string text;
     for (const DeviceInfo& info : roster_.list()) {

@@ -24,12 +24,12 @@ using Parser = beast::response_parser<beast::string_body>;
 constexpr std::uint32_t kMostHeader = 64 * 1024;
 constexpr int kMostInterim = 8;  // answers before the answer proper
 
-// What comes, to the parser of the answer that it belongs to.
+// Hands what comes to the parser of the answer that it belongs to.
 class Receiver {
  public:
   explicit Receiver(ClientSocket& socket) : socket_(socket) {}
 
-  // What one read brought, or the end of the connection.
+  // Parses what one read brought, or the end of the connection.
   Result<void> step(Parser& parser, TimePoint deadline) {
     std::array<char, std::size_t{16} * 1024> space;
     const auto got = socket_.receive(space, deadline);
@@ -39,7 +39,7 @@ class Receiver {
     return parse(parser);
   }
 
-  // What came already, behind another answer.
+  // Parses what came already, behind another answer.
   Result<void> parse(Parser& parser) {
     if (pending_.empty()) return {};
     boost::beast::error_code error;
@@ -127,7 +127,7 @@ void prepare(Parser& parser, const ClientRequest& request, std::size_t max_body)
   parser.skip(request.method == Method::head);
 }
 
-// 100 and 103, say: the answer proper follows. Behind 101 nothing is HTTP any more.
+// 100 and 103, for example: the answer proper follows. After 101 nothing is HTTP any more.
 bool is_interim(const ClientResponse& response) {
   return response.status / 100 == 1 && response.status != 101;
 }

@@ -43,12 +43,12 @@ inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBody);
 
-// The same of a server elsewhere: the deadline holds for finding its address, too. Errc::denied if
-// its certificate is not trusted or another's. Redirects are not followed.
+// The same from a server elsewhere. The deadline also covers finding its address. Errc::denied if
+// its certificate is not trusted or is for another host. Redirects are not followed.
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
                              std::size_t max_body = kDefaultMaxBody);
 
-// The same, for who wants to know the status alone: once the answer's head is there, a body that
+// The same, for a caller that needs only the status: once the answer's head is there, a body that
 // breaks off, is too long or does not end in time is cut short, and no error.
 Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
                                      Duration deadline, std::size_t max_body);
@@ -56,7 +56,7 @@ Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {
  public:
-  // Errors as fetch() has them. `deadline`: for the answer's head.
+  // Fails as fetch() does. `deadline` is for the answer's head.
   static Result<EventReader> open(const Endpoint&, ClientRequest, Duration deadline);
   EventReader(EventReader&&) noexcept;
   EventReader& operator=(EventReader&&) noexcept;
@@ -67,7 +67,7 @@ class EventReader {
   // The next event; nothing if none came within `wait`. Errc::not_found when the server has ended
   // the stream, unavailable when it breaks off.
   Result<std::optional<ServerEvent>> next(Duration wait);
-  // Since when not a byte has come, heartbeats included.
+  // How long no byte has come, heartbeats included.
   Duration silence() const;
 
  private:

@@ -1,4 +1,4 @@
-// What the client makes of answers that do not come in one piece, or not to their end.
+// How the client takes answers that do not come in one piece, or not to their end.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t kMostBody = 99;
 
-// Says the same to everybody, whatever they ask, and then hangs up or does nothing more.
+// A server that gives every client the same answer, and then hangs up or does nothing more.
 class Parrot {
  public:
   enum class Then { hangs_up, stays };
@@ -127,7 +127,7 @@ TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
 
 TEST(FetchVerdict, HasTheStatusOfAnAnswerThatDoesNotEndInTime) {
   const Parrot server("HTTP/1.1 200 OK\r\n\r\nand", Parrot::Then::stays);
-  // However slow this machine is: some deadline is long enough for the head.
+  // Some deadline is long enough for the head, however slow this machine is.
   Duration deadline = milliseconds(20);
   auto response = fetch_verdict(server.origin(), ClientRequest(), deadline, kMostBody);
   for (; !response && deadline < kPatience; deadline *= 2) {

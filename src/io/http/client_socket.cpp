@@ -34,7 +34,7 @@ Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadl
   Result<void> opened;
   auto left = static_cast<Duration::rep>(addresses->size());
   for (const Endpoint& address : *addresses) {
-    // One that swallows packets leaves time for the next.
+    // An address that swallows packets leaves time for the next one.
     const TimePoint now = BootClock::now();
     opened = socket.open(address, now + (deadline - now) / left--);
     if (opened) break;
@@ -51,7 +51,7 @@ Result<void> ClientSocket::start_tls(const Origin& origin, TimePoint deadline) {
   tls_ = *std::move(tls);
   for (;;) {
     const auto done = tls_->shake_hands();
-    // Also what tells the server that we do not trust it.
+    // Sent after a failure, too: it tells the server that we do not trust it.
     auto sent = send_raw(tls_->take(), deadline);
     if (!done) return done.error();
     if (!sent) return sent;
@@ -147,7 +147,7 @@ Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) 
     } else if (errno == EAGAIN) {
       if (auto writable = wait(POLLOUT, deadline); !writable) return writable;
     } else if (errno == EPIPE || errno == ECONNRESET) {
-      return {};  // refused early; why is what receive() reads
+      return {};  // refused early; receive() reads why
     } else if (errno != EINTR) {
       return fault(errno);
     }

@@ -20,8 +20,8 @@
 
 namespace gpuyard::http {
 
-// A client's end of TLS, between bytes and bytes: certificate and host name are always verified.
-// Knows no socket, so that all waiting has one place. Inner header.
+// A client's end of TLS, from bytes to bytes. Certificate and host name are always verified. Knows
+// no socket, so that all waiting has one place. Inner header.
 
 class TlsClient {
  public:
@@ -31,16 +31,17 @@ class TlsClient {
   TlsClient(const TlsClient&) = delete;
   TlsClient& operator=(const TlsClient&) = delete;
 
-  // What came from the server.
+  // Takes bytes that came from the server.
   void feed(std::string_view bytes);
-  // What is to be sent to it.
+  // Returns the bytes to send to the server.
   std::string take();
 
-  // One step on; true: done, false: feed it more. Errc::denied if the server is not who it should
-  // be.
+  // Takes the next step. True: done; false: feed it more. Errc::denied if the server is not the one
+  // that was meant.
   Result<bool> shake_hands();
   Result<void> encrypt(std::string_view bytes);
-  // Bytes that the server sent, 0 if it said that these were all; nothing: feed it more.
+  // Returns how many bytes of the server's it put into `space`: 0 if the server said that these
+  // were all, nothing if it must be fed more.
   Result<std::optional<std::size_t>> decrypt(std::span<char> space);
 
  private:
@@ -51,11 +52,11 @@ class TlsClient {
   std::unique_ptr<Parts> parts_;
 };
 
-// OpenSSL as this program wants it. Inner to what uses it.
+// OpenSSL as this program sets it up. Inner to what uses it.
 
-// Before the first use, on any thread, as often as one likes. It reads no configuration of the
-// machine's, which may name modules that a static library cannot load, and cleans nothing up at
-// exit, where a thread that was left behind may still be inside.
+// Called before the first use, on any thread, any number of times. It reads no configuration of the
+// machine, which may name modules that a static library cannot load. It cleans nothing up at exit,
+// where a thread that was left behind may still be inside OpenSSL.
 inline bool start_openssl() {
   return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 }
@@ -64,12 +65,14 @@ class ClientSocket {
  public:
   // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it.
   static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline);
-  // Resolves its name, connects to one of its addresses, and agrees on TLS where it is to be. Errc
-  // also denied if the server is not who it should be, invalid if nobody can be trusted.
+  // Resolves the origin's name, connects to one of its addresses, and agrees on TLS if the origin
+  // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
+  // certificates to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
 
   Result<void> send(std::string_view bytes, TimePoint deadline);
-  // What has come, at least one byte; 0: nothing more will. Errc::timed_out at the deadline.
+  // Waits for at least one byte and returns how many came; 0: no more will come. Errc::timed_out at
+  // the deadline.
   Result<std::size_t> receive(std::span<char> space, TimePoint deadline);
 
   // "the answer of ... is unusable: `why`"
@@ -89,7 +92,7 @@ class ClientSocket {
 
   std::string where_;
   UniqueFd socket_;
-  std::unique_ptr<TlsClient> tls_;  // none: in plain text
+  std::unique_ptr<TlsClient> tls_;  // null: in plain text
 };
 
 }  // namespace gpuyard::http

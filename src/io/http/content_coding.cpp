@@ -60,7 +60,8 @@ void not_modified(Response& response) {
   response.content_type.clear();
 }
 
-// Only our own bodies come packed, so none is a trap, and this is more than any of them needs.
+// The most bytes of an unpacked body. Only our own bodies come packed, so none is a trap, and this
+// is more than any of them needs.
 constexpr std::size_t kMostUnpacked = std::size_t{16} * 1024 * 1024;
 
 void unpack(Response& response, GzipCache& cache) {

@@ -1,4 +1,4 @@
-// What a request's fields make of its response: gzip or plain, or "you have it already". Knows no
+// Fits a response to the fields of its request: gzip, plain, or "you have it already". Knows no
 // connection.
 #pragma once
 
@@ -15,21 +15,20 @@
 
 namespace gpuyard::http {
 
-// Whether Accept-Encoding takes gzip, and likes it no less than the plain body. A client that does
-// not say gets it plain.
+// Whether Accept-Encoding accepts gzip and does not prefer the plain body. False if there is no
+// such field.
 bool accepts_gzip(const std::vector<Header>& headers);
 
 // Whether an If-None-Match field names `etag`, or "*".
 bool names_etag(std::string_view if_none_match, std::string_view etag);
 
-// A body that others hold as well is compressed once, or unpacked once. It keeps the
-// last few that it made.
+// Compresses or unpacks a body once that several responses share. Keeps the last few results.
 class GzipCache {
  public:
   using Body = std::shared_ptr<const std::string>;
 
   Body packed(const Body& plain);
-  // Null: it is not packed.
+  // Null if `packed` cannot be unpacked.
   Body unpacked(const Body& packed);
 
  private:
@@ -50,7 +49,7 @@ class GzipCache {
   Made unpacked_;
 };
 
-// What must be remembered of a request until its response is there.
+// The fields of a request that are kept until its response is there.
 struct Wishes {
   bool gzip = false;
   bool reads = false;  // GET or HEAD
@@ -60,7 +59,7 @@ Wishes wishes_of(const Request&);
 
 void fit_to(const Wishes&, Response&, GzipCache&, const Limits&);
 
-// Gzip of whole bodies. The only door to zlib; knows no HTTP.
+// Gzip of whole bodies. The only use of zlib; knows no HTTP.
 
 std::string gzip(std::string_view plain);
 

@@ -171,15 +171,15 @@ Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint) {
   return socket;
 }
 
-// How a Unix socket takes its place: bound under a name of its own, given its mode, made to listen,
-// and only then linked to the path that clients know.
+// A Unix socket is bound under a name of its own, given its mode, made to listen, and only then
+// linked to the path that clients know.
 namespace {
 
 UniqueFd open_socket() {
   return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Ok if nothing is there, or a socket that nobody listens on; that one is removed.
+// Ok if nothing is there. Removes a socket on which no server listens.
 Result<void> clear_stale(const std::string& path, const SocketAddress& address) {
   struct stat before{};
   if (::lstat(path.c_str(), &before) != 0) {
@@ -247,7 +247,7 @@ Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
   if (auto bound = bind_with_mode(socket, workplace, mode); !bound) {
     return std::move(bound).error().in(path);
   }
-  // link, unlike rename, fails where somebody else was faster.
+  // link, unlike rename, fails if another process was faster.
   if (::linkat(workplace.directory.get(), workplace.name.c_str(), AT_FDCWD, path.c_str(), 0) != 0) {
     if (errno == EEXIST) return Error{Errc::conflict, "another gpuyard is listening on " + path};
     return system_error("creating " + path);

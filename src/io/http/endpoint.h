@@ -51,13 +51,14 @@ Endpoint from_socket_address(const SocketAddress&);
 // Our own end of a socket; nothing if the kernel does not say.
 std::optional<Endpoint> local_endpoint(const UniqueFd& socket);
 
-// Sockets that listen, made so that nobody ever sees a half-made one.
+// Listening sockets, made so that no client ever sees a half-made one.
 
 // Non-blocking and closed on exec. Errc::conflict if the address is in use, denied if the port is
 // not ours to take.
 Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint);
 
-// The file of a listening Unix socket: removed with its owner, unless another has taken its place.
+// The file of a listening Unix socket: removed with its owner, unless another file has taken its
+// place.
 class SocketFile {
  public:
   SocketFile() = default;

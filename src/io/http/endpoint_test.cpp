@@ -64,7 +64,7 @@ TEST(SocketAddress, ComesBackAsTheSameEndpoint) {
 
 }  // namespace
 
-// The doors of a server: TCP and Unix sockets.
+// The listeners of a server: TCP and Unix sockets.
 namespace {
 
 using testing::HasSubstr;
@@ -161,7 +161,7 @@ class Groups {
   bool changed() const { return changed_; }
 
  private:
-  // By system call: glibc's function changes every thread.
+  // Uses the system call: glibc's function changes every thread.
   static bool set(const std::vector<gid_t>& groups) {
     return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
   }
@@ -172,7 +172,7 @@ class Groups {
 
 class PeerGroups : public ServerTest, public testing::WithParamInterface<std::size_t> {
  protected:
-  // Connects as a member of so many groups, and asks.
+  // Sends a request as a member of `groups` groups.
   Peer peer_in(std::size_t groups) {
     std::vector<gid_t> wanted;
     for (gid_t gid = 70'000; wanted.size() < groups; ++gid) wanted.push_back(gid);

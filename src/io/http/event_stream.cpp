@@ -65,7 +65,7 @@ std::optional<ServerEvent> EventParser::take() {
 }
 
 void EventParser::take_line(std::string_view line) {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, in front of all
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // UTF-8's byte order mark, before all else
   if (std::exchange(first_line_, false) && line.starts_with(kMark)) {
     line.remove_prefix(kMark.size());
   }

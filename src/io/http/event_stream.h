@@ -19,7 +19,7 @@ namespace gpuyard::http {
 
 inline constexpr std::string_view kEventStream = "text/event-stream";
 
-// A listener that loses its connection comes back after this long.
+// How long a client that has lost its connection waits before it comes back.
 inline constexpr Duration kRetryAfter = std::chrono::seconds(2);
 
 // How the stream begins: the client's retry time, and bytes that make proxies pass it on.
@@ -53,7 +53,7 @@ class EventParser {
   void feed(std::string_view bytes);
   // The next event that has come in full.
   std::optional<ServerEvent> take();
-  // A line or the data of one event is longer than allowed; nothing more is read.
+  // Whether a line or the data of one event is longer than allowed; nothing more is read then.
   bool overflowed() const { return overflowed_; }
 
  private:

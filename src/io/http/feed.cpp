@@ -43,7 +43,7 @@ Chunk Channel::piece(std::uint64_t skipped) {
   return rendered_.emplace_back(skipped, render_(skipped)).second;
 }
 
-// What is there already is told at once.
+// A piece that is there already is told at once.
 ChannelsFeed::ChannelsFeed(std::vector<std::shared_ptr<Channel>> channels, bool may_end)
     : may_end_(may_end) {
   for (auto& channel : channels) {

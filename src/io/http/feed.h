@@ -29,26 +29,27 @@ class Chunk {
   std::shared_ptr<const std::string> framed_;
 };
 
-// What one listener gets. The session that sends it asks for the next piece when its client has
-// taken the last ones: nothing is queued for a slow one, so what it missed meanwhile is the feed's
-// to pass over or to repeat. Everything on the loop's thread; a feed ends with its session.
+// The pieces for one listener. The session that sends them asks for the next piece when its client
+// has taken the last ones. Nothing is queued for a slow client: the feed passes over or repeats
+// what that client missed. Lives on the loop's thread; a feed ends with its session.
 class Feed {
  public:
   virtual ~Feed() = default;
 
-  // The next piece; nothing: not now.
+  // The next piece; an empty chunk if there is none now.
   virtual Chunk next() = 0;
-  // Asked when there is nothing: whether nothing will ever follow.
+  // Whether nothing will ever follow. Asked when there is no next piece.
   virtual bool over() const { return false; }
-  // Whether its body may end as bodies do. If not, the connection is broken off instead, which a
+  // Whether the body may end as bodies do. If not, the connection is broken off instead, which a
   // client that reconnects takes for a loss.
   virtual bool may_end() const { return true; }
 
-  // By the session: whom to tell.
+  // Called by the session: `wake` runs at each more().
   void on_more(std::function<void()> wake) { wake_ = std::move(wake); }
 
  protected:
-  // There may be a next piece, or it is over. Cheap, from anywhere on the loop's thread.
+  // Tells the session that there may be a next piece, or that the feed is over. Cheap, from
+  // anywhere on the loop's thread.
   void more() const {
     if (wake_) wake_();
   }
@@ -64,10 +65,10 @@ class ChannelsFeed;
 
 class Channel {
  public:
-  // Renders a piece for who did not hear so many before it.
+  // Renders a piece for a listener that missed the `skipped` pieces before it.
   using Render = std::function<Chunk(std::uint64_t skipped)>;
 
-  // Takes the place of the piece before. Who waits is told.
+  // Replaces the piece before, and tells the listeners that wait.
   void put(Render render);
 
  private:
@@ -85,7 +86,7 @@ class Channel {
   std::vector<Waiting> waiting_;
 };
 
-// One listener of several channels, which are told in turn, of each the newest.
+// One listener of several channels. It takes them in turn, and of each the newest piece.
 class ChannelsFeed final : public Feed {
  public:
   ChannelsFeed(std::vector<std::shared_ptr<Channel>> channels, bool may_end);
@@ -108,15 +109,16 @@ class ChannelsFeed final : public Feed {
   void told(std::size_t ear);
 
   std::vector<Ear> ears_;
-  std::size_t turn_ = 0;  // whose turn it is, so that none is starved by those before it
+  std::size_t turn_ = 0;  // the channel to look at next, so that none is starved by those before it
   const bool may_end_;
 };
 
-// Channels by what they are of, each for as long as somebody listens.
+// Channels by key. Each lives for as long as it has a listener.
 template <class Key>
 class Channels {
  public:
-  // `begin` is called with one that is new; what it returns lives as long.
+  // Returns the key's channel. `begin` is called with a new one; what it returns lives as long as
+  // the channel.
   template <class Begin>
   std::shared_ptr<Channel> get(const Key& key, Begin&& begin) {
     std::erase_if(all_, [](const auto& one) { return one.second.expired(); });

@@ -71,7 +71,7 @@ void FeedSender::put(const Chunk& chunk) {
   parts_.push_back(chunked_ ? chunk.framed() : chunk.text());
 }
 
-// Until there is more; a client that hears nothing for long gets a sign of life.
+// Waits until there is more; a client that hears nothing for long gets a heartbeat.
 asio::awaitable<void> FeedSender::rest() {
   deadline_.set(site_.limits.heartbeat);
   while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this);

@@ -22,17 +22,17 @@ namespace gpuyard::http {
 
 class FeedSender {
  public:
-  // `head` goes out before everything else. All three outlive the sender.
+  // `head` goes out before everything else. `site`, `stream` and `feed` outlive the sender.
   FeedSender(Site& site, Stream& stream, Feed& feed, std::string head, bool chunked);
   ~FeedSender();
   FeedSender(const FeedSender&) = delete;
   FeedSender& operator=(const FeedSender&) = delete;
 
-  // False when the client has gone or did not read.
+  // Sends until the end; false when the client has gone or did not read.
   asio::awaitable<bool> run();
   // Ends the body after what is being written.
   void stop();
-  // The stream was aborted.
+  // Tells the sender that the stream was aborted.
   void abort();
 
  private:

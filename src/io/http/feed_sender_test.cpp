@@ -30,7 +30,7 @@ class TurnsTest : public testing::Test {
     io_.poll();
     io_.restart();
   }
-  // Somebody else on the loop: notes how many had a turn since he last came round.
+  // Other work on the loop: notes how many had a turn since it last ran.
   void look_on(std::size_t had_before) {
     most_at_once_ = std::max(most_at_once_, had_.size() - had_before);
     if (had_.size() == kCrowd) return;
@@ -59,7 +59,7 @@ TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
 TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {
   begin(sleep(1));
   EXPECT_TRUE(had_.empty());
-  turns_.wake(this);  // somebody else
+  turns_.wake(this);  // no sleeper has this key
   io_.poll();
   io_.restart();
   EXPECT_TRUE(had_.empty());

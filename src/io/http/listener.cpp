@@ -50,7 +50,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
   return peer;
 }
 
-// On TCP an address; of IPv6 the network that one subscriber has.
+// The address of a TCP client; for IPv6, the network that one subscriber has.
 std::string network_of(const SocketAddress& from) {
   const Endpoint endpoint = from_socket_address(from);
   if (from.family() != AF_INET6) return endpoint.address;
@@ -137,7 +137,7 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
     };
   }
   if (bound_.kind == Endpoint::Kind::tcp) {
-    // Of the connection, not of the listener, which may be bound to every address.
+    // The address of the connection, not of the listener, which may be bound to every address.
     arrival.local_address = local_endpoint(client).value_or(Endpoint()).address;
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -158,7 +158,7 @@ void Listener::turn_away(const UniqueFd& client, Parties::Room room) {
       refusal("you have as many connections open as one may have; close some, or try again later");
   const std::string& answer = room == Parties::Room::own ? own_full : full;
   ++site_->counters.refused;
-  // As far as it goes without waiting; the client may also just see the connection end.
+  // Sends only what goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

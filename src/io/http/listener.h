@@ -18,9 +18,7 @@
 
 namespace gpuyard::http {
 
-// What the connections of one server have in common. Inner header; includes no Asio.
-
-// What all sessions of one server share. Sessions may outlive the server by a turn of the loop, so
+// Shared by all sessions of one server. Sessions may outlive the server by a turn of the loop, so
 // they hold it together.
 struct Site {
   Site(IoLoop& io_loop, Loop& time_source, Handler requests, const Limits& bounds)
@@ -31,9 +29,9 @@ struct Site {
   const Limits limits;
   Handler handler;
   std::vector<std::string> allowed_hosts;
-  std::function<uid_t(uid_t)> person;           // who is behind a user; empty: himself
+  std::function<uid_t(uid_t)> person;           // the user behind a uid; empty: itself
   std::function<bool(const Peer&)> privileged;  // empty: root and our own user
-  // Whose peer's process is asked for, which takes a descriptor. Empty: everybody's.
+  // The requests whose peer's process is asked for, which takes a descriptor. Empty: all.
   std::function<bool(const Request&)> wants_process;
   Counters counters;
   GzipCache packed;  // bodies that several responses share
@@ -48,11 +46,11 @@ struct Site {
   void end_stream(Connection& connection);
 };
 
-// What is known of a client when it arrives.
+// The facts known of a client when it arrives.
 struct Arrival {
   Peer peer;
   Party party = {};
-  // Of the peer, for as long as the connection is open; see peer_process.h.
+  // Opens the peer's process. May be called while the connection is open; see peer.h.
   std::function<std::shared_ptr<const UniqueFd>()> open_process = {};
   std::string local_address;         // the literal it connected to; "" on a Unix socket
   std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit

@@ -140,7 +140,7 @@ void TimerQueue::wait() {
 
 void TimerQueue::fire() {
   std::uint64_t expirations = 0;
-  // Nothing to read is as good: what counts is the clock.
+  // It does not matter if there is nothing to read: the clock decides.
   [[maybe_unused]] const ssize_t got =
       ::read(descriptor_.native_handle(), &expirations, sizeof expirations);
   armed_ = TimePoint::max();
@@ -200,7 +200,7 @@ Subscription IoLoop::call_at(TimePoint when, std::function<void()> work) {
 Subscription IoLoop::watch(int fd, std::function<void()> readable) {
   UniqueFd around = epoll_around(fd);
   if (!around) {
-    // Once, for whoever has none left tries again and again.
+    // Logged once: a caller that has no descriptors left tries again and again.
     if (!std::exchange(cannot_watch_, true)) {
       log::error("cannot watch descriptor {}: {}", fd, std::generic_category().message(errno));
     }

@@ -18,7 +18,7 @@ class IoLoop final : public Loop {
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
-  // Until stop(); a stop() before run() makes it return at once.
+  // Runs until stop(); a stop() before run() makes it return at once.
   void run();
   // Any thread.
   void stop();
@@ -37,12 +37,12 @@ class IoLoop final : public Loop {
   // action.
   Subscription signals(const std::vector<int>& numbers, std::function<void(int)> received);
 
-  // What src/io/http itself sees; defined in loop_core.h, which includes Asio.
+  // For src/io/http alone; defined in loop_core.h, which includes Asio.
   struct Core;
   Core& core() { return *core_; }
 
  private:
-  bool cannot_watch_ = false;  // it was said
+  bool cannot_watch_ = false;  // it was logged
   std::unique_ptr<Core> core_;
 };
 

@@ -12,7 +12,7 @@ namespace gpuyard::http {
 
 namespace {
 
-// Goes on where `keep` lets it: keep() gets what does that.
+// Suspends the coroutine; keep() gets the function that resumes it.
 template <typename Keep>
 asio::awaitable<void> suspend(Keep keep) {
   auto begin = [keep](auto resume) {

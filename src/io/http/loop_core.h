@@ -1,4 +1,4 @@
-// What IoLoop is made of, for the files of this folder that run coroutines on it.
+// The parts of IoLoop, for the files of this folder that run coroutines on it.
 #pragma once
 
 #include <cstdint>
@@ -39,20 +39,20 @@ class TimerQueue {
   TimePoint armed_ = TimePoint::max();
 };
 
-// Who has much to write does it by turns: in one turn of the loop all of them together get a
-// bounded time, so that whoever asks for little does not wait for a crowd. Inner header: includes
-// Asio.
+// Gives turns to connections that have much to write. In one turn of the loop all of them together
+// get a bounded time, so that a client that asks for little does not wait for a crowd. Inner
+// header: includes Asio.
 
 class Turns {
  public:
   explicit Turns(asio::io_context& io) : io_(io) {}
 
-  // Until all who asked before had theirs. What follows without waiting for anything else is the
-  // turn: a write of a piece, say.
+  // Waits until all that asked before had their turn. The turn is what the caller then does without
+  // waiting for anything else: the write of a piece, for example.
   asio::awaitable<void> next();
-  // Until somebody wakes him, and then likewise.
+  // Waits until wake(`who`), and then for a turn as next() does.
   asio::awaitable<void> sleep(const void* who);
-  // Cheap; nothing happens to whoever does not sleep.
+  // Cheap; does nothing if `who` does not sleep.
   void wake(const void* who);
 
   static constexpr Duration kTogether = shares::kTurn;
@@ -79,8 +79,8 @@ struct IoLoop::Core {
   Turns turns{io};
 };
 
-// A deadline that moves many times a second. The timer follows only when it rings too early, or
-// when the deadline moves to before it. Knows no connection.
+// A deadline that moves many times a second. The timer is set anew only when it rings before the
+// deadline, or when the deadline moves to before it. Knows no connection.
 
 class Deadline {
  public:

@@ -21,7 +21,7 @@ class MemoryPipe {
   void send(std::string_view bytes);
   void finish();  // no more bytes follow; the client still listens
   void vanish();  // from here on reads and writes of the server fail
-  void stall();   // the server's writes do not get done any more
+  void stall();   // the server's writes never finish any more
 
   std::string take_received();
   std::size_t unread() const;       // bytes sent that the server has not taken yet

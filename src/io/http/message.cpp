@@ -113,7 +113,7 @@ void put_field(std::string& out, std::string_view name, std::string_view value) 
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-// A line end inside a field would let whoever chose the value write fields of their own.
+// A line end inside a field would let the author of its value write further fields.
 bool is_safe(std::string_view text) {
   return std::ranges::all_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);

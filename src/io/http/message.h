@@ -32,12 +32,12 @@ struct Header {
 // The first value of `name`, in any case; "" if there is none.
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
 
-// Whether whoever asked waits for the answer still. Lives on the loop's thread.
+// Whether the client still waits for its answer. Lives on the loop's thread.
 class Presence {
  public:
-  // Tells, once, when the connection ends before the request under way was answered.
+  // `told` is called once, when the connection ends before the request under way was answered.
   void on_gone(std::function<void()> told) { told_ = std::move(told); }
-  // By the session.
+  // Called by the session.
   void leave() {
     if (const auto told = std::exchange(told_, nullptr)) told();
   }
@@ -46,19 +46,19 @@ class Presence {
   std::function<void()> told_;
 };
 
-// Who is on the other side, as the kernel says. uid, gid, groups, pid and process are set on Unix
-// sockets only.
+// The other side of a connection, as the kernel says. uid, gid, groups, pid and process are set on
+// Unix sockets only.
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
-  std::string address;  // "127.0.0.1:53412"; "" on a Unix socket
-  std::string party;    // who shares what one user may have: "uid 1000", "192.0.2.7"; see parties.h
-  std::string listener;  // which door: "127.0.0.1:9410" or "/run/gpuyard/gpuyard.sock"
+  std::string address;   // "127.0.0.1:53412"; "" on a Unix socket
+  std::string party;     // shares the limits of one user: "uid 1000", "192.0.2.7"; see parties.h
+  std::string listener;  // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
-  std::vector<gid_t> groups;  // gid and the supplementary ones; see peer_groups.h
+  std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h
   pid_t pid = 0;
-  std::shared_ptr<const UniqueFd> process = {};  // null: not known; see peer_process.h
+  std::shared_ptr<const UniqueFd> process = {};  // null: not known; see peer.h
   std::shared_ptr<Presence> presence = {};       // of the connection; set by its session
 
   bool in_group(gid_t) const;
@@ -67,7 +67,7 @@ struct Peer {
 struct Request {
   Method method = Method::get;  // a HEAD arrives as GET; the session leaves the body out
   std::string target;           // as sent
-  std::string host;             // whom the client means: the target's authority, else Host
+  std::string host;             // the server that is meant: the target's authority, else Host
   std::string path;             // decoded once; no NUL or control character, no ".." segment
   std::vector<std::pair<std::string, std::string>> query;  // in order; %XX decoded, '+' stays '+'
   std::vector<Header> headers;
@@ -91,9 +91,9 @@ struct Response {
       body;                     // shared, so that a snapshot is rendered once; may be null
   std::vector<Header> headers;  // more fields; one with a control character is left out
   std::string etag;  // quoted; on a 200 to a GET, a client that names it in If-None-Match gets 304
-  bool gzipped = false;  // `body` is; a client that does not accept that gets it unpacked
+  bool gzipped = false;  // `body` is gzip; a client that does not accept gzip gets it unpacked
   bool close = false;    // close the connection after this response
-  std::shared_ptr<Feed> feed = {};  // instead of a body, one that has no end; see event_stream.h
+  std::shared_ptr<Feed> feed = {};  // a body without an end, instead of `body`; see event_stream.h
 };
 
 // {"error":{"code":"...","message":"..."}}
@@ -101,7 +101,7 @@ Response error_response(int status, std::string_view code, std::string_view mess
 Response error_response(const Error&);
 
 // The promise to answer one request. Call it once, on the loop's thread, now or later; calling it
-// after the client has gone or the handler's deadline has passed does nothing. One that is
+// after the client has gone or the handler's deadline has passed does nothing. A Reply that is
 // destroyed unanswered answers 500.
 class Reply {
  public:

@@ -55,7 +55,7 @@ Answer get_addresses(const std::string& host, std::uint16_t port, int flags) {
   return found;
 }
 
-// Shared with the thread, which may outlive the one who asked.
+// Shared with the thread, which may outlive the caller.
 struct Question {
   std::mutex mutex;
   std::condition_variable answered;

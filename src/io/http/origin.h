@@ -25,21 +25,21 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// From a host's name to its addresses, within a deadline, whatever the name service does. Blocks:
-// no thread of the loop's asks it.
+// Resolves a host's name to its addresses within a deadline, whatever the name service does.
+// Blocks: never called on the loop's thread.
 
-// Each is a thread, which nobody can hurry; two for each sink that there may be. One more is
-// refused.
+// The most look-ups at a time in the process: two for each sink that there may be. Each is a thread
+// that cannot be interrupted. One more is refused.
 inline constexpr std::size_t kMostLookUps = 32;
 
-// In the order in which they are to be tried; at least one. Errc::timed_out, or unavailable.
+// Returns at least one address, in the order in which to try them. Errc::timed_out, or unavailable.
 Result<std::vector<Endpoint>> resolve(const std::string& host, std::uint16_t port,
                                       TimePoint deadline);
 
-// Who asks a name service; may block as long as it likes.
+// Asks a name service; may block for any time.
 using LookUp =
     std::function<Result<std::vector<Endpoint>>(const std::string& host, std::uint16_t port)>;
-// The same by another name service.
+// The same with another name service.
 Result<std::vector<Endpoint>> resolve_by(const LookUp&, const std::string& host, std::uint16_t port,
                                          TimePoint deadline);
 

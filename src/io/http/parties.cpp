@@ -60,7 +60,7 @@ void Parties::end_stream(Connection& connection) {
   take(streaming_, connection);
 }
 
-// It is no party's share any more, though it needs a moment to go.
+// The connection counts for no party any more, though it needs a moment to go.
 void Parties::end(Connection& connection) {
   take(open_, connection);
   take(streaming_, connection);
@@ -93,7 +93,7 @@ Parties::Room Parties::room_for(const Party& party, Seat seat, std::size_t taken
   if (!party.privileged && own.size() >= limits_.connections_of_one) {
     const std::size_t had_here = of(open_, party, seat).size();
     if (!end_idle(own)) return Room::own;
-    // The seat of one that was here is free in a moment.
+    // The ended connection had a seat here, which is free in a moment.
     if (of(open_, party, seat).size() < had_here) return Room::there;
   }
   if (taken < limits_.connections + (party.privileged ? limits_.kept_places : 0)) {
@@ -101,7 +101,7 @@ Parties::Room Parties::room_for(const Party& party, Seat seat, std::size_t taken
   }
   const std::size_t own_here = of(open_, party, seat).size();
   if (end_of_most(open_, seat, own_here + 1)) return Room::there;
-  // An idle one of his own, or of somebody who has more.
+  // An idle connection of the party itself, or of one that has more.
   Some may_go;
   for (const auto& [other, share] : open_) {
     const Some& here = of(share, seat);

@@ -1,5 +1,5 @@
-// The connections of a server by who has them: what one may have of them, and who gives way to whom
-// where there is no room. Inner header; includes no Asio.
+// The connections of a server by user or address: how many one may have, and which gives way where
+// there is no room. Inner header; includes no Asio.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gpuyard::http {
 
-// Who shares what one user may have: a user on a Unix socket, an address on TCP.
+// A user on a Unix socket, or an address on TCP. Its connections share what one user may have.
 struct Party {
   std::string name;         // "uid 1000", "192.0.2.7"
   bool privileged = false;  // root, or our own user: places are kept for them
@@ -30,7 +30,7 @@ class Connection {
   virtual void finish() = 0;
   // Ends without another byte.
   virtual void abort() = 0;
-  // Since when the client has had its turn to send; nothing while it is our turn.
+  // Since when we wait for the client to send; nothing while it waits for us.
   virtual std::optional<TimePoint> waiting_since() const = 0;
   // The seat it was given at its listener.
   virtual const void* seat() const = 0;
@@ -43,7 +43,7 @@ class Parties {
 
   void add(Connection&);
   void remove(Connection&);
-  // Between these it sends a response that has no end.
+  // Between these two calls the connection sends a response that has no end.
   void begin_stream(Connection&);
   void end_stream(Connection&);
 
@@ -53,17 +53,18 @@ class Parties {
   enum class Room : std::uint8_t {
     there,   // perhaps because another connection was ended
     own,     // the party has all that one may have
-    nobody,  // there is none, and nobody has more than the party would
+    nobody,  // there is none, and no other party has more than this one would
   };
-  // For one more connection of that party at a listener of which so many seats are taken.
+  // Makes room, if it can, for one more connection of that party at a listener of which `taken`
+  // seats are taken.
   Room room_for(const Party&, const void* seat, std::size_t taken);
-  // For this connection's response, which has no end.
+  // The same for this connection's response, which has no end.
   Room room_to_stream(const Connection&);
 
  private:
   using Seat = const void*;
   using Some = std::set<Connection*>;
-  // Of one party: at each listener, and at all.
+  // The connections of one party: at each listener, and all of them.
   struct Share {
     std::map<Seat, Some> at;
     Some all;
@@ -75,16 +76,16 @@ class Parties {
   static void put(Shares&, Connection&);
   static void take(Shares&, Connection&);
   void end(Connection&);
-  // Ends one of those of the party that has most of them, if that is more than `than`.
+  // Ends a connection of the party that has most, if it has more than `than`.
   bool end_of_most(const Shares&, Seat, std::size_t than);
-  // Ends the one that has waited longest for its client.
+  // Ends the connection that has waited longest for its client.
   bool end_idle(const Some&);
 
   const Limits& limits_;
   Some all_;
   Some streams_;
   std::map<Seat, std::size_t> streams_at_;
-  // But for those that were ended to make room.
+  // Without the connections that were ended to make room.
   Shares open_;
   Shares streaming_;
 };

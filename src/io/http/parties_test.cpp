@@ -1,4 +1,4 @@
-// What one user may have of a server's connections and streams, and who gives way to whom.
+// How many connections and streams of a server one user may have, and which give way.
 #include <algorithm>
 #include <deque>
 #include <memory>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kUsually = 32;
 
-// How many there are where they did not fit, else what was read of them.
+// Returns how many groups there are if they did not fit, else how many were read.
 std::size_t read_groups(int socket, std::vector<gid_t>& out) {
   auto bytes = static_cast<socklen_t>(out.size() * sizeof(gid_t));
   const bool read = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, out.data(), &bytes) == 0;
@@ -43,8 +43,8 @@ constexpr int kPeerPidfd = SO_PEERPIDFD;
 constexpr int kPeerPidfd = 77;  // Linux 6.5; our headers are older
 #endif
 
-// Before Linux 6.5, by number: whoever has it now. Between connecting and being accepted it can
-// only have become another's if the peer is gone already.
+// Before Linux 6.5: opens the process that has this pid now. It can be another process only if the
+// peer ended between connecting and being accepted.
 int open_by_number(pid_t pid) {
   return pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1;
 }
@@ -70,7 +70,7 @@ std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid) {
   int fd = -1;
   socklen_t length = sizeof fd;
   if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &fd, &length) != 0) {
-    // Any other error is about the peer, and its number may be another's by now.
+    // Any other error is about the peer, and its pid may be another process's by now.
     fd = errno == ENOPROTOOPT ? open_by_number(pid) : -1;
   }
   UniqueFd process(fd);

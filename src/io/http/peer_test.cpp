@@ -15,8 +15,8 @@ bool is_gone(const UniqueFd& process) {
   return ::poll(&wanted, 1, 0) == 1;
 }
 
-// Another process, which connects, asks, and leaves when it is told to. A child of a program that
-// may have threads: nothing but system calls.
+// Another process: it connects, asks, and leaves when it is told to. It makes only system calls,
+// because it is a child of a program that may have threads.
 class Asker {
  public:
   explicit Asker(const Endpoint& door) {
@@ -40,7 +40,7 @@ class Asker {
   Asker& operator=(const Asker&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Until it is a zombie, and then not even that.
+  // Ends the process and waits until even its zombie is gone.
   void leave() {
     leave_.reset();
     if (pid_ > 0) ::waitpid(pid_, nullptr, 0);

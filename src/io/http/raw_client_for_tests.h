@@ -1,4 +1,4 @@
-// What the tests of this folder share: a real loop with short patience, and raw client sockets.
+// Shared by the tests of this folder: a real loop with short patience, and raw client sockets.
 #pragma once
 
 #include <poll.h>

@@ -143,7 +143,8 @@ class RequestParser::Message final : public beast::basic_parser<true> {
       if (++hosts_ > 1) refuse(bad_request("more than one Host field"), error);
     } else if (field == beast::field::transfer_encoding) {
       if (!http_1_1_) {
-        // One of the two who read this request would take its body for another request.
+        // A proxy and a server may read this request differently: one of them would take its body
+        // for another request.
         refuse(bad_request("HTTP/1.0 has no transfer encodings"), error);
       } else if (!equals_ignoring_case(value, "chunked")) {
         refuse(error_response(501, "unsupported", "the only transfer encoding here is chunked"),

@@ -24,22 +24,22 @@ class RequestParser {
   // Ready for the next request; forgets everything about the last.
   void reset();
 
-  // How many of `bytes` are empty lines in front of a request, which are no part of it: the caller
-  // drops them. Too many of them are refused.
+  // Returns how many of `bytes` are empty lines before a request; the caller drops them. Too many
+  // are refused.
   std::size_t skip_empty_lines(std::string_view bytes);
 
-  // Returns how many of `bytes` are used up; the caller presents the others again, with more behind
-  // them. None used when the parser holds out for the end of a line or of the header.
+  // Returns how many of `bytes` are used; the caller presents the others again, with more behind
+  // them. 0 while the parser waits for the end of a line or of the header.
   std::size_t feed(std::string_view bytes);
-  // The caller can hold no more bytes and feed() used none.
+  // Tells the parser that the caller can hold no more bytes and feed() used none.
   void overflow();
 
   bool header_complete() const;
   bool complete() const;
-  // How to answer what cannot be accepted; the connection is of no use after that.
+  // The answer to a request that cannot be accepted; the connection is of no use after that.
   const std::optional<Response>& refusal() const;
 
-  // The rest holds once the header is complete.
+  // The functions below are valid once the header is complete.
   bool keep_alive() const;
   bool http_1_0() const;
   // The client waits for "100 Continue" before it sends the body.
@@ -75,7 +75,7 @@ class ReadBuffer {
 
  private:
   static constexpr std::size_t kFirst = 2048;
-  static constexpr std::size_t kSmallest = 512;  // not worth a read below
+  static constexpr std::size_t kSmallest = 512;  // a read into less space is not worth it
 
   void make_space() {
     if (begin_ > 0) std::memmove(bytes_.data(), bytes_.data() + begin_, end_ - begin_);

@@ -15,7 +15,7 @@ struct Server::State {
     listeners.push_back(std::make_unique<Listener>(site, std::move(socket), std::move(bound)));
   }
   void stop_listening() {
-    files.clear();  // first, so that nobody finds a file that refuses
+    files.clear();  // first, so that no client finds a file that refuses
     listeners.clear();
   }
   // A connection removes itself from the set later, when the loop turns.
@@ -54,7 +54,7 @@ Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port)
   const Endpoint asked = Endpoint::tcp(address, port);
   auto socket = listen_on_tcp(asked);
   if (!socket) return std::move(socket).error();
-  // With the port that the kernel chose for 0.
+  // Has the port that the kernel chose for 0.
   const Endpoint bound = local_endpoint(*socket).value_or(asked);
   state_->listen(*std::move(socket), bound);
   return Bound{bound.address, bound.port};

@@ -37,24 +37,24 @@ struct Limits {
   // out.
   std::size_t streams = shares::kStreams;         // per listener
   std::size_t all_streams = shares::kAllStreams;  // of all listeners together
-  // Of them, what one user or one address on TCP may have at all listeners. Where there is no room
-  // left, whoever has most gives way to who has less.
+  // The most connections and streams of one user, or of one address on TCP, at all listeners. Where
+  // there is no room left, the one that has most gives way to one that has less.
   std::size_t connections_of_one = static_cast<std::size_t>(Shares{}.connections);
   std::size_t streams_of_one = static_cast<std::size_t>(Shares{}.streams);
-  // Beyond all these, of connections and of streams at each listener: for root and for our own
-  // user.
+  // Connections, and streams, at each listener that are kept for root and for our own user, beyond
+  // all these.
   std::size_t kept_places = shares::kKeptPlaces;
 
   Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond
   Duration write = std::chrono::seconds(10);  // one whole response; closed beyond
-  // From the handler's call to its Reply, which some hold back for a minute until there is
-  // something to say; 503 beyond.
+  // From the handler's call to its Reply; 503 beyond. Some handlers hold their Reply back for a
+  // minute, until there is something to say.
   Duration handler = std::chrono::seconds(75);
   Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
 
-  // Of a stream: what is taken from its feed at once, and what the kernel may hold for a client
-  // that does not read. Each piece must be written within `write`.
+  // The bytes of a stream that are taken from its feed at once, and that the kernel may hold for a
+  // client that does not read. Each piece must be written within `write`.
   std::size_t stream_batch_bytes = std::size_t{64} * 1024;
   std::size_t stream_unsent_bytes = std::size_t{64} * 1024;
 
@@ -92,21 +92,21 @@ class Server {
   // that was connected to; all others get 421, so that no web page can reach us by DNS rebinding.
   void allow_hosts(std::vector<std::string> names);
 
-  // Of whose requests the peer's process is asked for: a handle of it takes a descriptor for as
-  // long as the connection is open. Of all, unless this is said.
+  // Chooses the requests whose peer's process is asked for; all of them by default. A handle of it
+  // takes a descriptor for as long as the connection is open.
   void ask_process_of(std::function<bool(const Request&)> wants_process);
 
-  // Who is behind a user, where several share what one may have; and for whom places are kept: root
-  // and our own user, unless this is said.
+  // `person` tells the user behind a uid: several uids of one user share what one may have. Places
+  // are kept for `privileged` peers: root and our own user by default.
   void share_by(std::function<uid_t(uid_t)> person,
                 std::function<bool(const Peer&)> privileged = nullptr);
 
   // A literal address; port 0 picks a free one. Errc::conflict if another program has it.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
 
-  // Appears at `path` already listening and with `mode`. A socket file that nobody answers is
-  // replaced; Errc::conflict if somebody does, or if the file is no socket. The file is removed
-  // when the server closes, if it is still the one made here.
+  // Appears at `path` already listening and with `mode`. A socket file on which no server answers
+  // is replaced; Errc::conflict if one does, or if the file is no socket. The file is removed when
+  // the server closes, if it is still the one made here.
   Result<void> listen_unix(const std::string& path, unsigned mode = 0666);
 
   // Stops listening and closes idle connections at once, busy ones after their response, all of

@@ -1,4 +1,4 @@
-// Servers over real sockets, for tests: what a memory pipe cannot show.
+// Servers over real sockets, for tests of what a memory pipe cannot show.
 #pragma once
 
 #include <functional>

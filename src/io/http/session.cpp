@@ -72,7 +72,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   enum class Phase { idle, reading, handling, writing, streaming, lingering };
   enum class Step { need_more, need_continue, have_request, have_response, stop };
 
-  // One request and its response; false when it was the last.
+  // Serves one request; false when it was the last.
   awaitable<bool> exchange() {
     const Step step = co_await receive();
     if (step == Step::stop) {
@@ -151,7 +151,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool host_is_ours() const {
     if (arrival_.peer.kind == Peer::Kind::unix_socket) return true;
     const std::string& host = parser_.request().host;
-    // Only HTTP/1.0 may leave it out, which no browser speaks.
+    // Only HTTP/1.0, which no browser speaks, may leave it out.
     if (host.empty() && parser_.http_1_0()) return true;
     return host_allowed(host, arrival_.local_address, site_->allowed_hosts);
   }
@@ -205,7 +205,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answered_.cancel();
   }
 
-  // A client that has left need not keep its seat until its answer is written.
+  // Gives up the seat of a client that has left, before its answer is written.
   void watch_for_hangup() {
     stream_->watch_hangup([weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -253,7 +253,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     put_head(head_, *response_, {.keep_alive = keep, .http_1_0 = http_1_0_});
   }
 
-  // Also refuses it.
+  // Whether there is room to stream; refuses the request if not.
   bool may_stream() {
     response_->close = true;
     if (head_only()) return false;  // which has no body

@@ -118,8 +118,8 @@ TEST_F(Refusal, ToldANameThatIsNotOursExplainsAndCloses) {
   EXPECT_TRUE(paths_.empty());
 }
 
-// A transfer encoding that one reader of the request sees and the other does not would make the
-// rest of it a request of its own.
+// If one reader of a request sees a transfer encoding and the other does not, one of them takes the
+// rest for a request of its own.
 TEST_F(Refusal, RefusesATransferEncodingThatOnlyLooksLikeOne) {
   for (const char* value : {"xchunked", "chunked, identity", "identity", "\"chunked\"", ""}) {
     start(Limits());

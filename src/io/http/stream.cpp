@@ -74,7 +74,8 @@ class SocketStream final : public Stream {
            ::poll(&entry, 1, 0) > 0;  // asked for nothing, it reports a hangup or an error
   }
   void watch_hangup(std::function<void()> look) override {
-    // Besides a reset and the end of a Unix peer the loop reports urgent data, hence hung_up().
+    // The loop also reports urgent data, besides a reset and the end of a Unix peer: hence
+    // hung_up().
     socket_.async_wait(Protocol::socket::wait_error,
                        [look = std::move(look)](const error_code& error) {
                          if (!error) look();
@@ -90,7 +91,7 @@ class SocketStream final : public Stream {
   }
 
  private:
-  // So little goes without waiting for a turn.
+  // A write of at most this many bytes goes without waiting for a turn.
   static constexpr std::size_t kAtOnceBytes = std::size_t{16} * 1024;
 
   static std::string_view take_piece(std::string_view& body) {
@@ -111,7 +112,7 @@ class SocketStream final : public Stream {
 
   Turns& turns_;
   Protocol::socket socket_;
-  const int fd_;                             // Asio tells it to no const stream
+  const int fd_;                             // kept: Asio does not tell it of a const stream
   std::vector<asio::const_buffer> buffers_;  // of the write_all() under way
 };
 

@@ -14,7 +14,7 @@
 
 namespace gpuyard::http {
 
-// What became of a read or a write. Not an aggregate: g++ 12 destroys those twice next to co_await.
+// The outcome of a read or a write. Not an aggregate: g++ 12 destroys those twice next to co_await.
 struct Io {
   Io(bool succeeded, std::size_t count) : ok(succeeded), bytes(count) {}
   bool ok;
@@ -26,16 +26,16 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual asio::awaitable<Io> read(std::span<char> space) = 0;
-  // Both parts in full, in one system call if the socket takes them.
+  // Writes both parts in full, in one system call if the socket takes them.
   virtual asio::awaitable<Io> write(std::string_view head, std::string_view body) = 0;
-  // Any number of parts, likewise. They stay valid until it is done.
+  // Writes any number of parts likewise. They stay valid until it is done.
   virtual asio::awaitable<Io> write_all(std::span<const std::string_view> parts) = 0;
-  // From now on holds no more than about so many bytes that the client has not taken.
+  // From now on holds no more than about `bytes` bytes that the client has not taken.
   virtual void limit_unsent(std::size_t bytes) = 0;
   // Tells the client that nothing follows what was written. Reading goes on.
   virtual void finish() = 0;
-  // The client has closed its end altogether. Not every carrier can tell: a TCP client that merely
-  // ends looks like one that has sent all and waits for its answer.
+  // Whether the client has closed its end altogether. Not every carrier can tell: a TCP client that
+  // merely ends looks like one that has sent all and waits for its answer.
   virtual bool hung_up() const = 0;
   // Calls `look` once, when hung_up() may have become true; interrupt() and abort() end the watch.
   virtual void watch_hangup(std::function<void()> look) = 0;

@@ -49,8 +49,8 @@ std::size_t scheme_length(std::string_view target) {
   return 0;
 }
 
-// The absolute form "http://host/path", which every server has to accept though only proxies
-// are sent it.
+// The absolute form "http://host/path". Every server has to accept it, though clients send it to
+// proxies only.
 bool is_absolute(std::string_view target) {
   return scheme_length(target) > 0;
 }
@@ -92,7 +92,7 @@ Result<void> decode_target(Request& request) {
   }
   if (is_absolute(target)) {
     const std::string_view authority = take_authority(target);
-    // User information in a target is a way to dress one host up as another.
+    // User information in a target can make one host look like another.
     if (authority.empty() || authority.find('@') != authority.npos) {
       return Error{Errc::invalid, "the request target must name a host, and no user"};
     }

@@ -20,8 +20,8 @@ std::optional<std::string> percent_decode(std::string_view text);
 // segment.
 Result<void> decode_target(Request& request);
 
-// Whether a request's Host field names us. A web page whose own name was made to resolve to this
-// machine (DNS rebinding) sends that name, and is told apart by it.
+// Whether a request's Host field names us. If a web page has its own name resolve to this machine
+// (DNS rebinding), its requests carry that name and are recognised by it.
 
 // `host` as in the field, with or without a port. `local_address` is the literal that the client
 // connected to; `names` are allowed besides, in any case.

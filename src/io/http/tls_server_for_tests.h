@@ -40,13 +40,13 @@ struct LocalListener {
   std::uint16_t port = 0;
 };
 
-// Signed by itself, with its key.
+// A self-signed certificate with its key.
 struct TestCertificate {
   std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)> key{nullptr, &::EVP_PKEY_free};
   std::unique_ptr<X509, decltype(&::X509_free)> certificate{nullptr, &::X509_free};
 
-  // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". It is good for so many seconds
-  // from now, or was until so many ago.
+  // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". Valid for `good_for` seconds from
+  // now; a negative one: until that long ago.
   explicit TestCertificate(const std::string& names, long good_for = 3600) {
     start_openssl();
     key.reset(EVP_EC_gen("P-256"));
@@ -57,7 +57,7 @@ struct TestCertificate {
     ::X509_gmtime_adj(X509_getm_notBefore(x), -7200);
     ::X509_gmtime_adj(X509_getm_notAfter(x), good_for);
     ::X509_set_pubkey(x, key.get());
-    // Each its own: OpenSSL looks for who signed something by this name.
+    // Each certificate has its own name, by which OpenSSL looks for the signer.
     const std::string name = fmt::format("gpuyard test {}", made().load());
     const auto* common_name = reinterpret_cast<const unsigned char*>(name.c_str());
     ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(x), "CN", MBSTRING_ASC, common_name, -1,
@@ -111,7 +111,7 @@ class TlsServer {
   TlsServer& operator=(const TlsServer&) = delete;
 
   std::uint16_t port() const { return listener_.port; }
-  // What the last client asked and whom it meant; after it has its answer.
+  // The last client's request and the server name it gave; valid once it has its answer.
   std::string request() {
     const std::lock_guard lock(mutex_);
     return request_;

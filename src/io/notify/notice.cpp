@@ -17,7 +17,7 @@
 namespace gpuyard::notify {
 namespace {
 
-// As to_rfc3339() writes it, and no other way.
+// Reads only the form that to_rfc3339() writes.
 std::optional<WallTime> from_rfc3339(std::string_view text) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";
   const bool formed = std::ranges::equal(text, kForm, [](char given, char form) {

@@ -1,5 +1,5 @@
-// What is told about an alert: one telling of it, as plain data that can be kept on a disk and read
-// back. Knows no rule and no sink.
+// A notice: one message about an alert, as plain data that can be kept on a disk and read back.
+// Knows no rule and no sink.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace gpuyard::notify {
 enum class Status : std::uint8_t { firing, resolved };
 BOOST_DESCRIBE_ENUM(Status, firing, resolved)
 
-// Ordered: a sink takes what is at least of its level.
+// In rising order: a sink takes notices of at least its own level.
 enum class Level : std::uint8_t { info, warning, error, critical };
 BOOST_DESCRIBE_ENUM(Level, info, warning, error, critical)
 
@@ -52,7 +52,7 @@ struct NoticeGpu {
 BOOST_DESCRIBE_STRUCT(NoticeGpu, (), (index, uuid, pci_address, name))
 
 struct Notice {
-  std::string id;   // of this one telling: the same at each try and after a restart
+  std::string id;   // of this notice: the same at each try and after a restart
   std::string key;  // of the alert, "RULE/UUID": the same whatever is measured
   std::string rule;
   Status status = Status::firing;
@@ -63,9 +63,9 @@ struct Notice {
   std::optional<NoticeGpu> gpu;  // none: the alert is about the node
   std::string host;
   NoticeTime started_at;
-  std::optional<NoticeTime> ended_at;  // of what is resolved
+  std::optional<NoticeTime> ended_at;  // if it is resolved
   bool simulated = false;
-  bool test = false;  // somebody tries whether alerts arrive
+  bool test = false;  // a user tests whether alerts arrive
 
   friend bool operator==(const Notice&, const Notice&) = default;
 };
@@ -78,13 +78,13 @@ BOOST_DESCRIBE_STRUCT(Notice, (),
 // "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is over.
 std::string log_line(const Notice&);
 
-// At once, at the level of the alert.
+// Writes it at once, at the level of the alert.
 void put_into_log(const Notice&);
 
-// What the log says of notices that one sink never gets: of which alerts they were, in no more than
-// a line a minute. Inner header of the room.
+// Logs the notices that one sink never gets, by their alerts, in at most one line a minute. Inner
+// header of the room.
 
-// On the loop's thread.
+// Lives on the loop's thread.
 class DeadLetterLog {
  public:
   DeadLetterLog(Loop& loop, std::string sink) : loop_(loop), sink_(std::move(sink)) {}
@@ -92,7 +92,7 @@ class DeadLetterLog {
   DeadLetterLog(const DeadLetterLog&) = delete;
   DeadLetterLog& operator=(const DeadLetterLog&) = delete;
 
-  // The first is said at once; those that follow within a minute are said together after it.
+  // Logs the first notice at once, and those that follow within a minute together after it.
   void note(const std::string& alert, const std::string& why);
   std::uint64_t total() const { return total_; }
 
@@ -105,8 +105,8 @@ class DeadLetterLog {
   std::optional<TimePoint> said_at_;
 
   std::size_t unsaid_ = 0;
-  std::vector<std::string> alerts_;  // of the first that are unsaid
-  std::string why_;                  // the last is
+  std::vector<std::string> alerts_;  // of the first ones not logged yet
+  std::string why_;                  // why the last one is dead
   Subscription timer_;
 };
 

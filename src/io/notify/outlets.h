@@ -1,5 +1,5 @@
-// Where alerts go: each sink with a queue of its own, so that one that hangs holds up no other.
-// Knows how often and how long something is tried, and no sink's language.
+// Sends alerts to sinks. Each sink has a queue of its own, so that one that hangs delays no other.
+// Knows how often and how long a notice is tried, and no sink's language.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ struct SinkFigures {
   std::string name;
   SinkKind kind = SinkKind::log;
   std::string where;
-  std::size_t queued = 0;  // what is under way included
+  std::size_t queued = 0;  // the one under way included
   std::uint64_t delivered_total = 0;
   std::uint64_t retries_total = 0;
   std::uint64_t dead_letters_total = 0;
-  std::optional<WallTime> failing_since;  // of the failures since the last success
+  std::optional<WallTime> failing_since;  // the first failure since the last success
   std::optional<std::string> last_error;
 };
 
-// An alert that goes on, and the sinks that were told so.
+// An alert that still fires, and the sinks that were told of it.
 struct StillFiring {
   Notice notice;
   std::vector<std::string> sinks;
 };
 
-// On the loop's thread. What it tells, it tells later and on the loop, never within a call.
+// Lives on the loop's thread. Calls `Told` later and on the loop, never within a call.
 class Outlets {
  public:
   struct Told {
     std::function<void(const std::string& sink, const std::string& id)> delivered;
-    // It will not be tried again.
+    // The notice will not be tried again.
     std::function<void(const std::string& sink, const std::string& id, const std::string& why)>
         dead;
   };
@@ -55,22 +55,23 @@ class Outlets {
   Outlets(const Outlets&) = delete;
   Outlets& operator=(const Outlets&) = delete;
 
-  // The sinks from now on; all or nothing. One that stays, by name and kind, keeps its queue and
-  // its figures; of one that goes, each notice that waits is dead. Errc::invalid: more than
-  // kMostSinks, or a name twice.
+  // Replaces the sinks; all or nothing. A sink that stays, by name and kind, keeps its queue and
+  // its figures. The notices that wait for a sink that goes are dead. Errc::invalid if there are
+  // more than kMostSinks, or two of one name.
   Result<void> replace(std::vector<SinkConfig>);
 
-  // The sinks that want to hear of that level, by name.
+  // The names of the sinks that want notices of that level.
   std::vector<std::string> names_for(Level) const;
-  // All sinks, by name.
+  // The names of all sinks.
   std::vector<std::string> names() const;
 
-  // Queues it, whatever its level, and tells how that ended: once, unless this ends first. A sink
-  // of that name which is not there makes it dead. Notices of one alert arrive in this order.
+  // Queues the notice, whatever its level, and tells once how that ended, unless this ends first.
+  // If there is no sink of that name, the notice is dead. Notices of one alert arrive in this
+  // order.
   void send(const std::string& sink, Notice);
 
-  // All that fires now, whenever that changes: some sinks are told it again and again, and forget
-  // what they are not told. Not part of what `Told` tells of.
+  // Takes all alerts that fire now; called whenever they change. Some sinks forget an alert unless
+  // they are told of it again and again. `Told` does not hear of these repetitions.
   void still_firing(std::vector<StillFiring>);
 
   std::vector<SinkFigures> figures() const;
@@ -80,7 +81,7 @@ class Outlets {
   MakeSender make_sender_;
   std::shared_ptr<const Told> told_;
   std::map<std::string, std::unique_ptr<SinkQueue>> queues_;
-  std::set<std::string> missed_;  // sinks that are not there, and that the log named so
+  std::set<std::string> missed_;  // missing sinks that the log has named
   std::vector<StillFiring> firing_;
 };
 

@@ -1,4 +1,4 @@
-// What fires is told again to those who forget it.
+// Alerts that fire are told again to sinks that forget them.
 #include "notify/outlets.h"
 
 #include <gmock/gmock.h>

@@ -138,7 +138,7 @@ TEST(Outlets, NeverLetAnEndOvertakeItsBeginning) {
   EXPECT_THAT(sink.tries, Not(Contains("off")));
   sink.answers = &takes;
   yard.loop.advance(minutes(5));
-  EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // nobody loses an alert
+  EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // no alert is lost
 }
 
 TEST(Outlets, TellTheEndOfWhatCouldNotBeTold) {
@@ -177,7 +177,7 @@ TEST(Outlets, TryEachOnceBeforeOneTwice) {
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2", "n-3"));
 }
 
-// Time that goes on while somebody looks, as it does outside of tests.
+// A clock that moves on at each look, as clocks do outside of tests.
 class TickingLoop final : public Loop {
  public:
   explicit TickingLoop(ManualLoop& inner) : inner_(inner) {}
@@ -203,7 +203,7 @@ TEST(Outlets, TryWhatWasTriedLeastAlthoughTimeGoesOn) {
   ManualLoop time;
   TickingLoop loop(time);
   FakeSink sink;
-  // Asks for more patience than a pause of our own has: by then both may go.
+  // Asks for a longer wait than our own pause: by then both may go.
   sink.answers = [](const std::string&) {
     Outcome outcome = Outcome::later("429");
     outcome.after = kMostPatience;

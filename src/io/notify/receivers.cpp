@@ -15,12 +15,12 @@ namespace gpuyard::notify {
 namespace {
 
 constexpr std::string_view kPath = "/api/v2/alerts";
-// What fires ends by itself when it was not told again so many times.
+// How many missed repetitions let Alertmanager end an alert.
 constexpr int kMissedRepetitions = 4;
 
 using Texts = std::map<std::string, std::string>;
 
-// Labels are what an alert is for Alertmanager: nothing that is measured is among them, nor a GPU's
+// Alertmanager identifies an alert by its labels: no measured value is among them, nor a GPU's
 // index, which may change.
 Texts labels_of(const Notice& notice) {
   Texts labels{{"alertname", notice.rule},
@@ -46,13 +46,13 @@ Texts annotations_of(const Notice& notice) {
   return annotations;
 }
 
-// When it ends, if nobody says otherwise before.
+// When the alert ends, unless Alertmanager is told of it again before.
 WallTime end_of(const Notice& notice, WallTime now, Duration resend) {
   if (notice.status == Status::resolved) return notice.ended_at.value_or(NoticeTime(now));
   return now + std::chrono::duration_cast<std::chrono::milliseconds>(resend * kMissedRepetitions);
 }
 
-// What ends before it starts is refused: a clock that was set back must not cost an alert.
+// An alert that ends before it starts is refused: a clock that was set back must not cost an alert.
 void put_alert(std::string& out, const Notice& notice, WallTime now, Duration resend) {
   const WallTime starts = std::min<WallTime>(notice.started_at, now);
   const WallTime ends = std::max(starts, end_of(notice, now, resend));
@@ -96,7 +96,7 @@ std::vector<Notice> ToldLevels::completed(std::vector<Notice> notices, WallTime 
     end.ended_at = now;
     ends.push_back(std::move(end));
   }
-  // Ends first, as note() reads them: the last word on an alert is how it is now.
+  // Ends come first, because note() keeps the last notice of an alert as its present state.
   ends.insert(ends.end(), std::move_iterator(notices.begin()), std::move_iterator(notices.end()));
   return ends;
 }
@@ -132,7 +132,7 @@ BOOST_DESCRIBE_STRUCT(Details, (),
                       (message, advice, severity, gpu, started_at, ended_at, simulated, test,
                        delivery))
 
-// PagerDuty hears of many machines: what is about none of their GPUs needs the machine's name.
+// PagerDuty hears of many machines: the key of an alert without a GPU needs the machine's name.
 std::string incident_of(const Notice& notice) {
   return clipped(notice.gpu ? notice.key : notice.key + "/" + notice.host, kMostKey);
 }
@@ -193,7 +193,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// At most so many bytes after it is escaped, too.
+// Escapes the text and cuts it, so that the result has at most `most` bytes.
 std::string fitted(const std::string& text, std::size_t most) {
   for (std::size_t raw = most;; raw /= 2) {
     std::string out = escaped(clipped(text, raw));
@@ -251,7 +251,7 @@ http::ClientRequest slack_request(const SinkConfig& sink, const Notice& notice) 
   http::ClientRequest request;
   request.target = sink.url.target.reveal();
   request.body = R"({"text":)";
-  // What notifications show, and clients without blocks.
+  // The text that notifications show, and clients without blocks.
   json::put_string(request.body, fmt::format("{}: {}", headword(notice), message));
   request.body += R"(,"blocks":[)" + json::to_json(section) + "," + json::to_json(context) + "]}";
   return request;

@@ -1,6 +1,7 @@
-// At which level Alertmanager knows each alert. The level is one of its labels, and labels are what
-// an alert is there: one that becomes worse, or ends at another level, has to be ended as what it
-// was. What was told before a restart is not known here; that ends by itself.
+// The level at which Alertmanager knows each alert. Alertmanager identifies an alert by its labels,
+// and the level is one of them: an alert that becomes worse, or ends at another level, has to be
+// ended at its old level. Levels told before a restart are not known here; those alerts end by
+// themselves.
 #pragma once
 
 #include <map>
@@ -14,9 +15,9 @@ namespace gpuyard::notify {
 
 class ToldLevels {
  public:
-  // The same news, with the ends of what the receiver knows by another level.
+  // Returns the notices, with an end for each alert that the receiver knows at another level.
   std::vector<Notice> completed(std::vector<Notice> notices, WallTime now) const;
-  // The receiver has taken these.
+  // Notes that the receiver has taken these.
   void note(const std::vector<Notice>& notices);
 
  private:

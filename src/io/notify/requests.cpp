@@ -66,7 +66,7 @@ http::ClientRequest webhook_request(const SinkConfig& sink, const Notice& notice
   request.headers.push_back({"X-Gpuyard-Delivery", notice.id});
   request.headers.push_back({"X-Gpuyard-Timestamp", timestamp});
   if (!sink.key.empty()) {
-    // With the time, so that an old message cannot be sent again by somebody else.
+    // The time is signed, too, so that nobody else can send an old message again.
     const std::string mac = hmac_sha256(sink.key, timestamp + "." + request.body);
     request.headers.push_back({"X-Gpuyard-Signature", "sha256=" + mac});
   }
@@ -85,7 +85,7 @@ std::string hmac_sha256(const Secret& key, std::string_view text) {
 }
 
 std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it ends what it writes with a zero
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends the text with a zero
   const int length = ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                                        reinterpret_cast<const unsigned char*>(bytes.data()),
                                        static_cast<int>(bytes.size()));

@@ -15,7 +15,7 @@ namespace gpuyard::notify {
 
 // The notice as JSON with "schema": 1; a receiver that has the key can check the signature.
 http::ClientRequest webhook_request(const SinkConfig&, const Notice&, WallTime now);
-// Slack's incoming webhooks: a text, and blocks for who can show them.
+// Slack's incoming webhooks: a text, and blocks for clients that can show them.
 http::ClientRequest slack_request(const SinkConfig&, const Notice&);
 // PagerDuty's Events API v2.
 http::ClientRequest pagerduty_request(const SinkConfig&, const Notice&);
@@ -23,15 +23,15 @@ http::ClientRequest pagerduty_request(const SinkConfig&, const Notice&);
 http::ClientRequest alertmanager_request(const SinkConfig&, const std::vector<Notice>&,
                                          WallTime now);
 
-// Whichever is that sink's; of one notice or, if its kind takes several, of all.
+// The request of the sink's kind: of one notice or, if its kind takes several, of all.
 http::ClientRequest request_for(const SinkConfig&, const std::vector<Notice>&, WallTime now);
 
 // The message, and whether it is a test or of simulated GPUs.
 std::string headline(const Notice&);
-// At most so many bytes, and no half of a character.
+// Cuts the text to at most `most` bytes, without cutting a character in half.
 std::string clipped(std::string text, std::size_t most);
 
-// How a receiver can tell that a message is ours. The room's only use of OpenSSL.
+// Lets a receiver check that a message is ours. The room's only use of OpenSSL.
 
 // HMAC-SHA256, in lower-case hexadecimal digits.
 std::string hmac_sha256(const Secret& key, std::string_view text);

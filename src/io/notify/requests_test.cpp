@@ -176,7 +176,7 @@ TEST(Alertmanager, KnowsAnAlertByWhatDoesNotChange) {
   EXPECT_EQ(text_at(body, "/1/annotations/gpu"), "3");
   EXPECT_EQ(text_at(body, "/1/annotations/description"), "Look at its fans.");
   EXPECT_EQ(text_at(body, "/1/startsAt"), "2026-01-31T12:00:00.250Z");
-  EXPECT_EQ(text_at(body, "/1/endsAt"), "2026-01-31T13:04:00.250Z");  // if nobody says otherwise
+  EXPECT_EQ(text_at(body, "/1/endsAt"), "2026-01-31T13:04:00.250Z");  // unless it is told again
 }
 
 TEST(Alertmanager, KnowsAGpuThatHasAnotherIndexNow) {
@@ -200,7 +200,7 @@ TEST(Alertmanager, SaysWhenItEnded) {
 
 TEST(Alertmanager, NeverHearsOfAnEndBeforeTheBeginning) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://h");
-  const WallTime earlier = kNoon - std::chrono::hours(2);  // somebody set the clock back
+  const WallTime earlier = kNoon - std::chrono::hours(2);  // the clock was set back
   Notice over = cool_again();
   over.ended_at = earlier;
   const value body = parsed(request_for(sink, {hot_gpu(), over}, earlier));

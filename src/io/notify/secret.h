@@ -1,5 +1,5 @@
-// A text that nobody may read by accident: it cannot be printed, formatted, logged or written to
-// JSON, and whoever needs it says so.
+// A text that cannot be read by accident: it cannot be printed, formatted, logged or written to
+// JSON. Code that needs it calls reveal().
 #pragma once
 
 #include <string>
@@ -26,14 +26,14 @@ class Secret {
   std::string text_;
 };
 
-// A secret in a file of its own, which not everybody may read.
+// A secret in a file of its own, which not every user may read.
 
 // The file's text without white space around it; one line. An absolute path, because a daemon has
 // no directory of its own. Errc::invalid says what is wrong and what to do.
 Result<Secret> read_secret(const std::string& path);
 
-// The URL of a receiver, taken apart. What follows the host may be a secret - a Slack URL is one -
-// and so may be who calls.
+// The URL of a receiver, in parts. What follows the host may be a secret - a Slack URL is one - and
+// so may the user information.
 
 struct Url {
   http::Origin origin;

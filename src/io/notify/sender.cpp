@@ -16,7 +16,7 @@ namespace gpuyard::notify {
 MakeWorker worker_threads(Loop& loop) {
   return [&loop](const std::string& name) {
     constexpr std::size_t kLongestThreadName = 15;
-    // What ends us waits for nobody: a sink that hangs may take as long as it likes.
+    // The end of the worker waits for no job: a sink that hangs may take any time.
     return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kLongestThreadName),
                                           Duration::zero());
   };
@@ -37,7 +37,7 @@ constexpr std::size_t kExcerpt = 200;
 constexpr std::size_t kTooMuchInCommon = 8;
 constexpr std::size_t kTooShortToMatter = 4;
 
-// Whether a part of the secret that would help somebody is in the text.
+// Whether the text has a part of the secret that is long enough to help an attacker.
 bool gives_away(std::string_view text, std::string_view secret) {
   if (secret.size() < kTooShortToMatter) return false;
   const std::size_t window = std::min(secret.size(), kTooMuchInCommon);
@@ -47,7 +47,7 @@ bool gives_away(std::string_view text, std::string_view secret) {
   return false;
 }
 
-// How the receiver explains itself; nothing if it repeats what only it and we should know.
+// The receiver's explanation; "" if it repeats what only the receiver and we should know.
 std::string explanation(const SinkConfig& sink, const std::string& body) {
   const std::array secrets = {&sink.url.target, &sink.url.userinfo, &sink.key, &sink.authorization,
                               &sink.credential};
@@ -59,7 +59,7 @@ std::string explanation(const SinkConfig& sink, const std::string& body) {
   return text.empty() ? "" : ": " + printable(clipped(std::string(text), kExcerpt));
 }
 
-// In seconds; the other form, a date, is rare, and our own back-off does as well.
+// Reads seconds only: the other form, a date, is rare, and our own back-off does as well.
 std::optional<Duration> retry_after(const http::ClientResponse& response) {
   const auto seconds = number_in<std::uint32_t>(response.header("retry-after"));
   return seconds ? std::optional<Duration>(std::chrono::seconds(*seconds)) : std::nullopt;
@@ -85,7 +85,7 @@ Outcome judge(const SinkConfig& sink, const Result<http::ClientResponse>& answer
 
 namespace {
 
-// The kernel takes 128 KiB of one variable.
+// The most bytes of one variable; the kernel takes 128 KiB.
 constexpr std::size_t kMostValue = std::size_t{64} * 1024;
 
 std::string flag(bool set) {
@@ -130,7 +130,7 @@ void CommandSender::send(std::vector<Notice> notices, Done done) {
   run_.reset();
   run_.emplace(loop_, plan, [where = sink_.where(), done = std::move(done)](const auto& outcome) {
     if (outcome.succeeded()) return done(Outcome::taken());
-    // What it printed is not repeated: nobody knows what that is.
+    // The output of the command is not repeated: it could be anything.
     done(Outcome::later(fmt::format("{} {}", where, outcome.text())));
   });
 }
@@ -155,7 +155,7 @@ HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> work
 
 void HttpSender::send(std::vector<Notice> notices, Done done) {
   const WallTime now = loop_.wall();
-  // The job stands on what it owns: it may be left behind.
+  // The job uses only what it owns, because it may be left behind.
   auto ask = [sink = sink_, fetch = fetch_, notices = std::move(notices), now] {
     const auto request = request_for(*sink, notices, now);
     return judge(*sink, (*fetch)(sink->url.origin, request, sink->timeout));

@@ -1,5 +1,5 @@
-// The way to one sink: one try to tell it, without a queue. How it fails is the sink's kind's to
-// say; when to try again is not its business.
+// Sends to one sink: one try, without a queue. Each kind of sink says how a try failed; when to try
+// again is decided elsewhere.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace gpuyard::notify {
 
-// How one try to tell a sink ended, by what is to be done next.
+// How one try to tell a sink ended, which decides what to do next.
 
 struct Outcome {
   enum class Kind {
@@ -29,22 +29,22 @@ struct Outcome {
     refused,  // trying again changes nothing
   };
   Kind kind = Kind::taken;
-  std::string why = {};                // no secret; "" of what was taken
-  std::optional<Duration> after = {};  // the receiver asked for so much patience
+  std::string why = {};                // no secret; "" if taken
+  std::optional<Duration> after = {};  // how long the receiver asked us to wait
 
   static Outcome taken() { return {}; }
   static Outcome later(std::string why) { return {Kind::later, std::move(why)}; }
   static Outcome refused(std::string why) { return {Kind::refused, std::move(why)}; }
 };
 
-// On the loop's thread, and never blocks it.
+// Lives on the loop's thread, and never blocks it.
 class Sender {
  public:
   using Done = std::function<void(Outcome)>;
   virtual ~Sender() = default;
-  // One or several in one message, if the sink's kind takes several (see takes_several). `done`
-  // runs once, later and on the loop, unless this is destroyed first: then the try may still
-  // happen, but nobody hears of it. One at a time.
+  // Sends one notice, or several in one message if the sink's kind takes several (see
+  // takes_several). `done` runs once, later and on the loop, unless this is destroyed first: the
+  // try may then still happen, but `done` does not run. One call at a time.
   virtual void send(std::vector<Notice> notices, Done done) = 0;
 };
 
@@ -59,10 +59,10 @@ using MakeSender = std::function<std::unique_ptr<Sender>(const SinkConfig&)>;
 using MakeWorker = std::function<std::unique_ptr<Worker>(const std::string& name)>;
 MakeWorker worker_threads(Loop& loop);
 
-// The real ones.
+// Makes the real senders.
 MakeSender make_senders(Loop& loop, MakeWorker make_worker);
 
-// What a receiver's answer, or that there is none, means for the notice. Pure.
+// Tells what a receiver's answer, or the lack of one, means for the notice. Pure.
 
 Outcome judge(const SinkConfig&, const Result<http::ClientResponse>&);
 
@@ -82,7 +82,7 @@ class CommandSender final : public Sender {
   std::optional<CommandRun> run_;
 };
 
-// The way to a sink over the network: requests from a thread of its own. Inner header.
+// Sends to a sink over the network, by requests from a thread of its own. Inner header.
 
 using Fetch = std::function<Result<http::ClientResponse>(const http::Origin&,
                                                          const http::ClientRequest&, Duration)>;

@@ -98,7 +98,7 @@ TEST(Answer, IsNotRepeatedWhenItSaysWhatWeSentEncoded) {
   }
 }
 
-// A sender whose requests come to nobody, on a worker moved by hand.
+// A sender whose requests reach no receiver, on a worker moved by hand.
 struct Wired {
   explicit Wired(Fetch fetch) {
     auto made = std::make_unique<ManualWorker>();

@@ -19,7 +19,7 @@ using enum SinkKind;
 using Value = std::variant<std::string, std::vector<std::string>, std::int64_t>;
 enum class Type : std::uint8_t { text, list, integer };  // which of them, in that order
 
-// A sink of which not everything was read yet.
+// A sink that is not read in full yet.
 struct SinkDraft {
   SinkConfig sink;
   std::string ca_file;
@@ -143,7 +143,7 @@ const std::vector<SinkKind> kWithUrl = {webhook, slack, pagerduty, alertmanager}
 const std::vector<SinkKind> kWithQueue = {command, webhook, slack, pagerduty, alertmanager};
 const std::vector<SinkKind> kWithLogin = {webhook, alertmanager};
 
-// How the sink says who it is; at most one way.
+// Sets how we identify ourselves to the receiver; at most one way may be given.
 Result<void> authorize(SinkDraft& draft) {
   const bool login = !draft.username.empty() || !draft.password.empty();
   const Secret& userinfo = draft.sink.url.userinfo;
@@ -175,7 +175,7 @@ bool is_this_machine(const std::string& host) {
   return host == "localhost" || host == "::1" || (literal && host.starts_with("127."));
 }
 
-// Both have a secret in each message that lets its reader send others.
+// Each message to Slack or PagerDuty has a secret that lets its reader send others.
 bool shows_its_secret(const SinkConfig& sink) {
   return (sink.kind == slack || sink.kind == pagerduty) && !sink.url.origin.tls &&
          !is_this_machine(sink.url.origin.host);

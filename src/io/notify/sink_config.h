@@ -26,9 +26,9 @@ struct SinkConfig {
   std::string name;
   SinkKind kind = SinkKind::log;
   Url url;                        // of all but log and command
-  Secret key;                     // webhook: what signs; pagerduty: the routing key
-  Secret authorization;           // the value of that field; "": none is sent
-  Secret credential;              // the password or token in it, as a receiver may repeat it
+  Secret key;                     // webhook: the signing key; pagerduty: the routing key
+  Secret authorization;           // the value of the field Authorization; "": none is sent
+  Secret credential;              // the password or token in it, which a receiver may repeat
   std::vector<std::string> argv;  // command
 
   Level min_level = Level::warning;
@@ -42,7 +42,7 @@ struct SinkConfig {
   friend bool operator==(const SinkConfig&, const SinkConfig&) = default;
 };
 
-// The sinks of one file, in the order of their names. The tables `[rule.NAME]` are somebody else's;
+// The sinks of one file, in the order of their names. The tables `[rule.NAME]` are read elsewhere;
 // anything else at the top is an error. The files that hold secrets are read here. Errc::invalid
 // says "FILE:LINE: what, why, what to do", and never a secret.
 Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file);

@@ -218,7 +218,7 @@ TEST_F(ReadSinks, NeverRepeatsASecretThatIsWrong) {
   }
 }
 
-// What cannot be written by accident at all.
+// A secret cannot be printed or written by accident at all.
 template <class T>
 concept Printable = requires(std::ostream& out, const T& value) { out << value; };
 static_assert(!Printable<Secret> && !fmt::is_formattable<Secret>::value && !Record<Secret>);

@@ -25,7 +25,7 @@ void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   sender_ = std::move(sender);
   config_ = std::move(config);
   rate_ = RateLimit(config_.rate_per_minute);
-  // What was wrong may be what was changed.
+  // The change may have mended what was wrong.
   open_at_ = loop_.now();
   for (Entry& entry : entries_) entry.again_at = loop_.now();
   if (!firing_.empty()) repeat_at_ = loop_.now() + config_.resend;
@@ -84,8 +84,8 @@ void SinkQueue::pump() {
   if (wake != TimePoint::max()) pump_at(wake);
 }
 
-// The first of each alert, so that no end overtakes its beginning; of these what was tried least,
-// so that one that fails holds up no other.
+// Chooses among the first notices of each alert, so that no end overtakes its beginning. Of those
+// ready at the same time it takes the one tried least, so that one that fails delays no other.
 std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   auto best = entries_.end();
   TimePoint earliest = TimePoint::max();
@@ -138,7 +138,7 @@ void SinkQueue::send(std::uint64_t number, std::vector<Notice> notices) {
   const bool several = takes_several(config_.kind);
   if (several) notices = levels_.completed(std::move(notices), loop_.wall());
   under_way_ = number;
-  // This may be gone when it is done only if all senders are: they call nobody then.
+  // `this` is safe: it goes only with all its senders, and they call nobody after that.
   sender_->send(notices, [this, number, several, notices](const Outcome& outcome) {
     if (several && outcome.kind == Outcome::Kind::taken) levels_.note(notices);
     on_done(number, outcome);
@@ -147,7 +147,7 @@ void SinkQueue::send(std::uint64_t number, std::vector<Notice> notices) {
 
 void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
   under_way_.reset();
-  // Not here: it is one of them that calls.
+  // Not destroyed here, because one of them is the caller.
   if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
   const auto entry = std::ranges::find(entries_, number, &Entry::number);
   const bool is_entry = entry != entries_.end();
@@ -159,7 +159,8 @@ void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
     if (is_entry) entry->again_at = loop_.now() + back_off(entry->tries, random());
     if (is_entry && outcome.kind == Outcome::Kind::refused) bury(entry, outcome.why);
   }
-  // From its end on, and when others may go: a sink that is slower than that has time for both.
+  // Counted from the end of this repetition, and from when other notices may go: a sink slower than
+  // that has time for both.
   if (number == kRepetition && !firing_.empty()) {
     repeat_at_ = std::max(open_at_, loop_.now()) + config_.resend;
   }

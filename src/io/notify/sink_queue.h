@@ -1,5 +1,5 @@
-// What waits for one sink: which notice goes next, when, and what becomes of one that fails. Inner
-// header of the room; knows no sink's language.
+// The notices that wait for one sink: which goes next, when, and what becomes of one that fails.
+// Inner header of the room; knows no sink's language.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +24,32 @@ namespace gpuyard::notify {
 
 // How often and how long a sink is tried, and what is kept for it. Knows no sink.
 
-inline constexpr std::size_t kMostQueued = 1000;  // notices for one sink; then the oldest goes
+inline constexpr std::size_t kMostQueued = 1000;  // notices for one sink; beyond, the oldest dies
 inline constexpr Duration kFirstBackOff = std::chrono::seconds(1);
 inline constexpr Duration kLongestBackOff = std::chrono::minutes(5);
 inline constexpr Duration kGiveUp = std::chrono::hours(6);  // from when it was queued
-// However long the one that failed waits: after so long at most another is tried. So a sink that
-// has come back is found out by the next alert, and what is wrong with one notice delays no other.
+// The longest wait after a failure before another notice is tried, however long the failed one
+// waits. The next alert thus finds out that a sink has come back, and a fault of one notice delays
+// no other.
 inline constexpr Duration kFreshPause = std::chrono::seconds(5);
-inline constexpr Duration kMostPatience = std::chrono::minutes(15);  // that a receiver may ask for
-// So many failures in a row mean that the sink is down, not that a notice is wrong.
+// The longest wait that a receiver may ask for.
+inline constexpr Duration kMostPatience = std::chrono::minutes(15);
+// This many failures in a row mean that the sink is down, not that a notice is wrong.
 inline constexpr unsigned kDown = 3;
 
-// After so many failures: doubles from kFirstBackOff to kLongestBackOff, and of that between half
-// and all, as `random` (0 to 1) says, so that many nodes do not come back at the same moment.
+// How long to wait after that many failures. It doubles from kFirstBackOff to kLongestBackOff;
+// `random` (0 to 1) chooses between half and all of it, so that many nodes do not come back at the
+// same moment.
 Duration back_off(unsigned failures, double random);
 
-// At most so many in any minute begun with a full purse; then one whenever its share of a minute
-// has passed.
+// Allows `per_minute` tries at once after a quiet minute; then one each time a try's share of a
+// minute has passed.
 class RateLimit {
  public:
   explicit RateLimit(unsigned per_minute)
       : share_(Duration(std::chrono::minutes(1)) / per_minute), burst_(share_ * (per_minute - 1)) {}
 
-  // When the next may go; a moment in the past: now.
+  // When the next try may go; a moment in the past means now.
   TimePoint free_at() const { return spent_until_ - burst_; }
   void take(TimePoint now) { spent_until_ = std::max(spent_until_, now) + share_; }
 
@@ -63,12 +66,12 @@ class SinkQueue {
   SinkQueue& operator=(const SinkQueue&) = delete;
 
   const SinkConfig& config() const { return config_; }
-  // Another way to the same sink. What is under way ends as it began.
+  // Sets another way to the same sink. A try under way ends as it began.
   void configure(SinkConfig, std::unique_ptr<Sender>);
 
   void push(Notice);
   void repeat(std::vector<Notice> firing);
-  // Everything that waits or is under way is dead.
+  // Every notice that waits or is under way is dead.
   void close(const std::string& why);
 
   SinkFigures figures() const;
@@ -124,7 +127,7 @@ class SinkQueue {
   ToldLevels levels_;  // of a sink that takes several
 
   unsigned failures_ = 0;  // in a row
-  TimePoint open_at_{};    // when anything may go
+  TimePoint open_at_{};    // no notice goes before
   std::optional<WallTime> failing_since_;
   std::optional<std::string> last_error_;
   std::uint64_t delivered_ = 0;

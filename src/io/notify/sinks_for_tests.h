@@ -17,7 +17,7 @@
 
 namespace gpuyard::notify {
 
-// What became of one sink's senders.
+// Records the tries of one sink's senders.
 struct FakeSink {
   std::vector<std::string> tries;                          // ids; of several "a+b"
   std::vector<TimePoint> when;                             // the same

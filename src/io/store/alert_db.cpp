@@ -124,8 +124,8 @@ bool AlertDb::load(std::function<void(Result<andon::Kept>)> loaded) {
   return store_.ask<andon::Kept>(&load_alerts, std::move(loaded));
 }
 
-// That a sink has taken it needs no sync of its own: whoever is told again after a power cut knows
-// it by its id.
+// A delivery needs no sync of its own: a receiver that is told again after a power cut knows the
+// notice by its id.
 bool AlertDb::save(andon::AlertEntry entry, Saved kept) {
   const bool only_delivered = entry.alerts.empty() && entry.silences.empty() &&
                               entry.unsilenced.empty() && entry.outgoing.empty();

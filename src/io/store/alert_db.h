@@ -1,4 +1,4 @@
-// The alerts, their silences, and what sinks are still to be told, in state.db.
+// The alerts, their silences, and the notices that sinks are still to get, in state.db.
 #pragma once
 
 #include "andon/alert.h"
@@ -6,7 +6,8 @@
 
 namespace gpuyard::store {
 
-// Times are milliseconds of the wall's clock; who heard of an alert is JSON: ["ops","log"].
+// Times are milliseconds of the wall clock; the sinks that heard of an alert are JSON:
+// ["ops","log"].
 inline constexpr const char* kAlertTables = R"(
 CREATE TABLE alerts(
   number INTEGER PRIMARY KEY,
@@ -45,7 +46,7 @@ CREATE TABLE alert_outbox(
   body TEXT NOT NULL) STRICT;
 )";
 
-// Errc::conflict: something in it is not of this program.
+// Errc::conflict if it holds something that this program would not write.
 Result<andon::Kept> load_alerts(Database&);
 Result<void> save_alerts(Database&, const andon::AlertEntry&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);

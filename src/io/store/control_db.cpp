@@ -37,7 +37,7 @@ std::optional<std::string> form_of(const std::optional<Setting>& setting) {
   return setting->value ? text_of(*setting->value) : std::string(kUnlocked);
 }
 
-// As form_of() has it, of this kind.
+// Reads a setting of this kind from the form that form_of() writes.
 auto setting_from(SettingKind kind) {
   return [kind](const std::optional<std::string>& form, std::optional<Setting>& setting) {
     setting.reset();
@@ -55,7 +55,7 @@ constexpr auto kHolding = [](auto& row, auto& holding) {
     row.as(*setting, &form_of, setting_from(holding.kind));
   }
 };
-// Behind the GPU, the kind and the place.
+// The columns behind the GPU, the kind and the place.
 constexpr auto kClaim = [](auto& row, auto& claim) {
   row(claim.owner);
   row.as(claim.wanted, &text_of, [](std::string_view form, SettingValue& wanted) {
@@ -65,7 +65,7 @@ constexpr auto kClaim = [](auto& row, auto& claim) {
   });
   row(claim.since, claim.until, claim.until_wall);
 };
-// Behind the number.
+// The columns behind the number.
 constexpr auto kAudit = [](auto& row, auto& entry) {
   row(entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.index, entry.before,
       entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source);
@@ -104,7 +104,7 @@ Result<void> put_holding(Database& database, const Holding& holding) {
   return put ? put_claims(database, holding) : put;
 }
 
-// Of one source: what is older than so many others of it, and than that time.
+// Deletes the entries of one source that are older than its newest `kept` and than `before_ms`.
 Result<void> prune_audit(Database& database, AuditEntry::Source source, std::int64_t kept,
                          std::int64_t before_ms = INT64_MAX) {
   return run(database,
@@ -126,8 +126,7 @@ Result<void> prune_audit_for(Database& database, const AuditEntry& entry) {
     case AuditEntry::Source::administrator:
       break;
   }
-  // By the second newest day on which something was noted: a clock that is wrong once takes
-  // nothing.
+  // Counted from the second newest day with an entry: a clock that is wrong once deletes nothing.
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
@@ -220,15 +219,16 @@ bool ControlDb::save(control::ControlEntry entry, control::When when, Kept kept)
   return true;
 }
 
-// A commit without a sync outlives a killed daemon, and a power cut takes the driver's half as
-// well. What follows it soon, how the change ended and its line in the audit, is synced, and it
-// with that.
+// A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
+// well. How the change ended and its line in the audit follow soon and are synced, and this entry
+// with them.
 bool ControlDb::save_now(control::ControlEntry entry, const Kept& kept) {
   const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
   const auto older = [&](const std::optional<Holding>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
   };
-  // In the database itself only if this one is: until then they are what is to be kept.
+  // Older waiting states of this setting are not written any more: each counts as kept if and only
+  // if this entry is.
   std::vector<Waiting> overtaken;
   for (Waiting& one : waiting_) {
     if (older(one.entry.put) || older(one.entry.removed)) {

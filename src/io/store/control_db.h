@@ -1,4 +1,4 @@
-// What control must know again, in state.db: holdings, claims, and the audit.
+// The state that control needs after a restart, in state.db: holdings, claims, and the audit.
 #pragma once
 
 #include "base/loop.h"
@@ -8,8 +8,8 @@
 
 namespace gpuyard::store {
 
-// A setting is its one or two numbers, "300000" or "1200 1500"; "-" is none: clocks that are not
-// locked. Times are nanoseconds of the boot's clock and milliseconds of the wall's.
+// A setting is one or two numbers, "300000" or "1200 1500"; "-" means clocks that are not locked.
+// Times are nanoseconds of the boot clock and milliseconds of the wall clock.
 inline constexpr const char* kControlTables = R"(
 CREATE TABLE control_holdings(
   gpu TEXT NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE control_audit(
   took_ns INTEGER NOT NULL);
 )";
 
-// Of each entry of the audit, whose doing it was: each kind is kept for itself.
+// The source of each audit entry: the entries of each source are kept apart.
 inline constexpr const char* kAuditSources = R"(
 ALTER TABLE control_audit ADD COLUMN source TEXT NOT NULL DEFAULT 'user';
 UPDATE control_audit SET source = 'refused' WHERE outcome = 'refused';
@@ -54,17 +54,17 @@ UPDATE control_audit SET source = 'administrator' WHERE source = 'user' AND by =
 CREATE INDEX control_audit_by_source ON control_audit(source, number);
 )";
 
-// A holding of a kind or with a value that this program does not know is an error: it would be left
-// in force for ever.
+// A holding of a kind or with a value that this program does not know is an error: otherwise it
+// would be left in force for ever.
 Result<std::vector<control::Holding>> load_control(Database&);
 Result<void> save_control(Database&, const control::ControlEntry&);
 Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuestion&);
 
 class ControlDb final : public control::ControlArchive {
  public:
-  // These outlive it.
+  // `loop` and `store` outlive this.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
-  // Hands over what was to be kept soon.
+  // Hands over the entries that still wait to be kept.
   ~ControlDb() override { keep_waiting(); }
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;

@@ -88,7 +88,7 @@ class ControlDbTest : public ::testing::Test {
     return entries;
   }
 
-  // So many entries of each source, of 1970.
+  // Adds `each` entries of 1970 for each source.
   void fill_audit(std::int64_t each) {
     const std::string fill = fmt::format(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "

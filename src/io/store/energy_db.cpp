@@ -24,7 +24,7 @@ constexpr auto kWindow = [](auto& row, auto& window) {
   row(window.id, window.name, window.owner, window.boot_id, window.simulated, window.began,
       window.began_wall, window.most);
 };
-// Behind the window's id and, in the table, its place.
+// The columns behind the window's id and, in the table, its place.
 constexpr auto kWindowGpu = [](auto& row, auto& gpu) {
   auto& begin = gpu.begin;
   row(gpu.uuid, begin.device_mj, begin.estimated_mj, begin.unknown, begin.epoch, begin.taken,

@@ -1,11 +1,11 @@
-// A disk in memory that knows what a power cut would leave of it: what was synced, and of the rest
-// any part. Every operation on it is a value, so that what happened can be done again up to any
+// A disk in memory that knows what a power cut would leave of it: all that was synced, and any part
+// of the rest. Every operation on it is a value, so that the past can be done again up to any
 // moment.
 //
-// What it takes from a real one: a sync covers one file; a name is on the disk when its directory
-// is synced, and names come in order; of what was not synced each sector of 512 bytes is there, is
-// not, or only its beginning is; a sync that fails may leave what it covered unwritten, and the
-// next does not try it again. A write spoils no byte beside it ("powersafe overwrite", which SQLite
+// It behaves as a real one: a sync covers one file; a name is on the disk when its directory is
+// synced, and names come in order; each sector of 512 bytes that was not synced is there, is not,
+// or only its beginning is; a sync that fails may leave what it covered unwritten, and the next
+// does not try it again. A write spoils no byte beside it ("powersafe overwrite", which SQLite
 // expects of every disk).
 #pragma once
 
@@ -42,7 +42,7 @@ struct DiskStep {
   std::string name = {};
   std::size_t at = 0;                             // where it is written, or the new size
   std::shared_ptr<const std::string> bytes = {};  // that are written
-  std::uint64_t seed = 0;                         // what a failed sync leaves
+  std::uint64_t seed = 0;                         // decides what a failed sync leaves
 };
 
 class DiskState {
@@ -81,7 +81,7 @@ class DiskState {
     }
   }
 
-  // Takes the power away and gives it back.
+  // Cuts the power and restores it.
   void cut(Random& random) {
     constexpr std::array kKept = {0.0, 0.5, 0.9, 1.0};
     const double kept = kKept[below(random, kKept.size())];
@@ -110,7 +110,7 @@ class DiskState {
     for (const auto& [number, file] : files_) bytes += has_name(number) ? file.now.size() : 0;
     return bytes;
   }
-  // What is in a file at once and for good: for damage.
+  // Sets what a file contains, as if it were synced: to make damage.
   void set(FileNumber file, const std::string& content) { files_[file] = {content, content, {}}; }
 
  private:
@@ -145,7 +145,7 @@ class DiskState {
     return std::ranges::any_of(names_, is_it) || std::ranges::any_of(synced_names_, is_it);
   }
 
-  // Of what is not synced each part is kept with that probability, and the rest is never written.
+  // Keeps each part that is not synced with probability `kept`; the rest is never written.
   static void leave_some(File& file, Random& random, double kept) {
     for (const DiskStep& step : file.unsynced) {
       if (step.kind == DiskStep::Kind::write) {

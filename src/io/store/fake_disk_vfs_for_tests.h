@@ -1,5 +1,5 @@
-// SQLite on a DiskState: a VFS that is the default one for as long as it lives, so that what opens
-// a database by its path opens it there.
+// SQLite on a DiskState: a VFS that is the default one while it lives, so that code that opens a
+// database by its path opens it there.
 #pragma once
 
 #include <sqlite3.h>
@@ -14,7 +14,7 @@ namespace gpuyard::store {
 
 class FakeDisk {
  public:
-  // A directory that no real disk has: what goes past SQLite finds nothing there.
+  // A directory that no real disk has: code that bypasses SQLite finds nothing there.
   static constexpr const char* kPath = "/no-such-directory/state.db";
 
   FakeDisk() {
@@ -40,8 +40,8 @@ class FakeDisk {
   FakeDisk(const FakeDisk&) = delete;
   FakeDisk& operator=(const FakeDisk&) = delete;
 
-  // Another disk in its place, and nothing happened on it yet. Files that are open can do nothing
-  // any more: whoever has them was killed.
+  // Puts in another disk, on which nothing happened yet. Files that are open can do nothing any
+  // more, as if the process that had them was killed.
   void insert(DiskState state) {
     state_ = std::move(state);
     steps_.clear();
@@ -49,11 +49,11 @@ class FakeDisk {
     fail_ = nullptr;
   }
   DiskState& state() { return state_; }
-  // Since it was inserted.
+  // The steps since insert().
   const std::vector<DiskStep>& steps() const { return steps_; }
-  // What SQLite is told instead of a step being taken; SQLITE_OK: nothing.
+  // Chooses the error that SQLite gets instead of a step; SQLITE_OK: the step is taken.
   void fail(std::function<int(const DiskStep&)> fail) { fail_ = std::move(fail); }
-  // SQLite's own random numbers, which are in its files, from here on.
+  // Seeds SQLite's own random numbers, which are in its files.
   static void seed(std::uint32_t seed) {
     sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, static_cast<int>(seed | 1U), nullptr);
   }
@@ -64,7 +64,7 @@ class FakeDisk {
     FakeDisk* disk;
     std::uint64_t life;
     FileNumber number;
-    bool names_with_it;  // its first sync is its name's as well, as in SQLite's own VFS
+    bool names_with_it;  // its first sync also syncs its name, as in SQLite's own VFS
     bool temporary;
   };
 
@@ -182,7 +182,7 @@ class FakeDisk {
     methods.xUnlock = methods.xLock;
     methods.xCheckReservedLock = [](sqlite3_file*, int* taken) { return *taken = 0, SQLITE_OK; };
     methods.xFileControl = [](sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; };
-    // Both as SQLite's own for Linux answers.
+    // Both answer as SQLite's own VFS for Linux does.
     methods.xSectorSize = [](sqlite3_file*) { return 4096; };
     methods.xDeviceCharacteristics = [](sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; };
     return methods;

@@ -1,6 +1,7 @@
-// history.db: the minutes of a month, one block for each series, run of the daemon and hour. It may
-// be thrown away: what is damaged, or was written with another layout, is moved aside and begun
-// anew. Where the disk is full or read-only, that is said once and tried again with the next put.
+// history.db: the minutes of a month, one block for each series, run of the daemon and hour. The
+// file may be thrown away: one that is damaged, or was written with another layout, is moved aside,
+// and a new one is begun. A full or read-only disk is logged once and tried again with the next
+// put.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace gpuyard::store {
 
-// Beyond this the oldest days go. A month of eight H100s takes a twentieth of it.
+// The size of history.db in bytes beyond which the oldest days are forgotten. A month of eight
+// H100s takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
 class HistoryDb final : public history::Store {
@@ -35,9 +37,9 @@ class HistoryDb final : public history::Store {
   Result<std::vector<history::Past>> read(const history::DaemonRun& present,
                                           const history::SeriesKey&, std::int64_t from_wall_ms,
                                           std::int64_t until_wall_ms);
-  // What a month or the limit of bytes leaves no room for goes, once an hour.
+  // Forgets, once an hour, what is older than a month or beyond the limit of bytes.
   Result<void> forget(std::int64_t now_ms);
-  // Closes, so that the next call begins anew; what is damaged is moved aside.
+  // Closes the file, so that the next call opens it anew; a damaged one is moved aside.
   void failed(const Error&);
   void move_aside(const std::string& why);
 

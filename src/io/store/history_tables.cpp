@@ -14,7 +14,7 @@ using history::DaemonRun;
 using history::kHourMs;
 using history::span_begin;
 
-// Clustered by series and time: a question reads neighbours.
+// Clustered by series and time: a query reads neighbouring rows.
 constexpr const char* kTables = R"(
   CREATE TABLE runs(
     id INTEGER PRIMARY KEY, boot TEXT NOT NULL, wall_offset_ms INTEGER NOT NULL,
@@ -177,7 +177,7 @@ Result<void> HistoryTables::forget_beyond(std::int64_t kept_ms) {
     const std::int64_t before_ms = kept_ms > 0 ? one.run.last_ms - kept_ms - kHourMs : INT64_MAX;
     kept_ms -= one.run.last_ms - one.run.first_ms;
     if (span_begin(one.run.first_ms, kHourMs) >= before_ms) continue;
-    // By series: that is how the table is sorted, and then no row is looked at that stays.
+    // Deleted by series, because the table is sorted by it: no row that stays is looked at.
     for (const std::int64_t id : ids) {
       remove->bind(1, id).bind(2, one.id).bind(3, before_ms);
       if (auto done = remove->run(); !done) return done;

@@ -20,29 +20,29 @@ class HistoryTables {
  public:
   static constexpr std::int64_t kLayout = 1;
 
-  // Creates them in a new database. The database is ours from here on.
+  // Creates the tables in a new database. The database is ours from here on.
   static Result<HistoryTables> in(Database);
 
   Database& database() { return database_; }
 
-  // The row of this run, made at the first call: a run is known by its boot and its beginning.
+  // The row of this run, made at the first call: a run is identified by its boot and its beginning.
   Result<std::int64_t> present(const history::DaemonRun&);
   // From the oldest to the newest, as they were stored.
   Result<std::vector<StoredRun>> runs();
 
   Result<void> put(std::int64_t run, const history::Minutes&);
-  // Of whole hours that touch [from, until) of the boot clock.
+  // The buckets of whole hours that touch [from, until) of the boot clock.
   Result<std::vector<history::Bucket>> get(std::int64_t run, const history::SeriesKey&,
                                            std::int64_t from_ms, std::int64_t until_ms);
 
   // Forgets the hours before the newest `kept_ms` of the time that runs recorded, runs of which
-  // nothing is left, and series that no run has any more. No wall clock has a say in it.
+  // nothing is left, and series that no run has any more. The wall clock plays no part.
   Result<void> forget_beyond(std::int64_t kept_ms);
 
  private:
   explicit HistoryTables(Database database) : database_(std::move(database)) {}
 
-  // Nothing: it is not there.
+  // Nothing if it is not there.
   Result<std::optional<std::int64_t>> series_id(const history::SeriesKey&);
   Result<std::int64_t> make_series(const history::SeriesKey&);
   Result<std::vector<history::ClockStep>> steps_of(std::int64_t run);

@@ -35,7 +35,7 @@ struct Daemon {
   explicit Daemon(const FakeDisk& disk, std::vector<LeaseState> before = {LeaseState()})
       : witness(db, disk, std::move(before)) {}
 
-  // A journal is copied into the database after so few pages that it happens all the time.
+  // The journal is copied into the database after few pages, so that it happens all the time.
   void prepare() {
     static_cast<void>(store->run(
         [](Database& database) -> Result<void> {
@@ -44,7 +44,7 @@ struct Daemon {
         },
         [](const Result<void>&) {}));
   }
-  // As control keeps its claims: not synced before something else is.
+  // Keeps something as control keeps its claims: not synced before something else is.
   void keep_something_else() {
     static_cast<void>(store->run(
         [](Database& database) {
@@ -75,7 +75,7 @@ class LeaseCrash : public ::testing::Test {
  protected:
   static constexpr int kThings = 30;  // that happen in a life
 
-  // Whether the disk makes trouble from here on. Where one step fails, many of the next do.
+  // Makes the disk fail from here on, or work again. After one step that fails, many more do.
   void trouble(bool on) {
     if (!on) return disk_.fail(nullptr);
     disk_.fail([this, bad = 0](const DiskStep& step) mutable {
@@ -113,7 +113,7 @@ class LeaseCrash : public ::testing::Test {
     trouble(false);
   }
 
-  // The same with the daemon's leases themselves, and processes that hold them.
+  // Lives one life with the daemon's own leases and processes that hold them.
   void live_with_processes(Daemon& daemon) {
     daemon.loop.advance(elapsed_);
     daemon.prepare();
@@ -149,7 +149,7 @@ class LeaseCrash : public ::testing::Test {
     }
   }
 
-  // What a daemon finds that begins on this disk.
+  // Checks what a daemon finds that begins on this disk.
   void look_at(const DiskState& image, const LeaseWitness& witness, std::size_t step) {
     ++images_;
     disk_.insert(image);
@@ -174,7 +174,7 @@ class LeaseCrash : public ::testing::Test {
     disk_.insert({});  // killed
   }
 
-  // Many moments of a life are the last one, by a kill or by a power cut.
+  // Ends a life at many of its moments, by a kill or by a power cut.
   void crash_anywhere(DiskState state, const std::vector<DiskStep>& steps,
                       const LeaseWitness& witness) {
     for (std::size_t step = 0; step <= steps.size() && !HasFailure(); ++step) {
@@ -189,7 +189,7 @@ class LeaseCrash : public ::testing::Test {
     }
   }
 
-  // Several lives, each on what a crash has left of the one before.
+  // Runs several lives, each on what a crash has left of the one before.
   using Life = std::function<void(Daemon&)>;
   void chain(std::uint64_t seed, const Life& one_life) {
     SCOPED_TRACE("GPUYARD_SEED=" + std::to_string(seed));
@@ -241,7 +241,7 @@ class LeaseCrash : public ::testing::Test {
   std::vector<LeaseShell::Heard> heard_;
   std::uint64_t images_ = 0;
   std::uint64_t failed_ = 0;
-  std::uint64_t grants_ = 0;  // that somebody heard of
+  std::uint64_t grants_ = 0;  // that a client heard of
 };
 
 TEST_F(LeaseCrash, WhatIsLeftIsABeginningOfWhatHappenedWithAllThatWasToldAsKept) {

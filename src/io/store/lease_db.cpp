@@ -57,8 +57,8 @@ LeaseEntry LeaseDb::Told::all() const {
   return entry;
 }
 
-// What makes no sense is told and is no failed transaction: that would undo what others keep in the
-// same group, each time that it is asked for.
+// Contents that make no sense are reported, but do not fail the transaction: that would undo what
+// others keep in the same group, at every load().
 bool LeaseDb::load(Loaded loaded) {
   const auto answer = std::make_shared<Result<LeaseBook>>(LeaseBook{});
   return store_.run(
@@ -74,11 +74,11 @@ bool LeaseDb::load(Loaded loaded) {
 
 void LeaseDb::on_loaded(Result<LeaseBook> book, const Loaded& loaded) {
   if (!book) return loaded(std::move(book).error());
-  // Not the file that we wrote to.
+  // This is not the file that we wrote to.
   if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
   if (book->successor) {
-    // How far the corrupt one had counted is not known; this is further than one grant in each
-    // millisecond could have come.
+    // How far the corrupt file had counted is not known; this fence is further than one grant in
+    // each millisecond could have come.
     LeaseEntry entry;
     entry.last_fence = static_cast<lease::Fence>(loop_.wall().time_since_epoch().count());
     return begin_anew(std::move(entry), loaded);
@@ -120,7 +120,7 @@ bool LeaseDb::save(LeaseEntry entry, Saved kept) {
             if (told) {
               told_.take(*shared, number);
             } else {
-              asked_ = kUntilItIsRead;  // also if the disk has it: nobody knows that yet
+              asked_ = kUntilItIsRead;  // even if the disk has the entry: that is not known yet
             }
             kept(told);
           }),

@@ -1,5 +1,5 @@
-// Leasing's archive over state.db. Sees to it that what is kept is a prefix of what was asked for,
-// whatever fails, and that what this life was told as kept outlives even a corrupt file.
+// Leasing's archive over state.db. Whatever fails, the entries that are kept are a prefix of those
+// that were asked for. Entries that this process was told as kept survive even a corrupt file.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ class LeaseDb final : public lease::LeaseArchive {
   using Loaded = std::function<void(Result<lease::Kept>)>;
   using Saved = std::function<void(const Result<void>&)>;
 
-  // These outlive it.
+  // `loop` and `store` outlive this.
   LeaseDb(const Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
   LeaseDb(const LeaseDb&) = delete;
   LeaseDb& operator=(const LeaseDb&) = delete;
 
   bool load(Loaded loaded) override;
-  // After an error nothing is kept that was asked for before the next load(): a later entry may
-  // stand on the one that is missing.
+  // After an error no entry is kept until the next load(): a later entry may depend on the missing
+  // one.
   bool save(lease::LeaseEntry, Saved kept) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
-  // What was told as kept, without the leases that are over: it would be lost with a corrupt file.
+  // The state that was told as kept, without ended leases: a corrupt file would lose it.
   struct Told {
     std::map<std::string, lease::Lease> leases;
     std::map<DeviceId, lease::Cordon> cordons;
@@ -54,7 +54,7 @@ class LeaseDb final : public lease::LeaseArchive {
   const Loop& loop_;
   StateStore& store_;
   Told told_;
-  // No entry has the number that follows.
+  // A value of `asked_`: no entry gets the number after it, so none is kept until the next load().
   static constexpr std::uint64_t kUntilItIsRead = UINT64_MAX - 1;
   std::uint64_t asked_ = 0;  // the number of the last entry that was asked to be kept
   Lifetime here_;

@@ -98,7 +98,7 @@ class LeaseDbTest : public ::testing::Test {
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
 };
 
-// Any of them, however little sense it makes, except that what is over is over since now.
+// Generates any values, however little sense they make, but ended leases ended just now.
 namespace any {
 
 template <class T>
@@ -118,7 +118,7 @@ auto perhaps(Make make) -> std::optional<decltype(make())> {
 std::uint64_t counted() {
   return one<std::uint64_t>() >> 1U;
 }
-// The ids of GPUs are in UTF-8, of any length; what people write is any bytes at all.
+// GPU ids are UTF-8, of any length; what users write is any bytes at all.
 std::vector<DeviceId> gpus() {
   return *rc::gen::container<std::vector<DeviceId>>(
       rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127)));
@@ -332,7 +332,7 @@ TEST_F(LeaseDbTest, NothingIsKeptBeforeItWasRead) {
   EXPECT_TRUE(save(entry({held("b", 2, "GPU-1")})));
 }
 
-// A later entry may stand on one that is missing: a GPU granted whose release was lost.
+// A later entry may depend on a missing one: a GPU granted whose release was lost.
 TEST_F(LeaseDbTest, AfterAnEntryThatFailedNoneIsKeptUntilItIsReadAgain) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));

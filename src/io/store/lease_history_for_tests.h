@@ -1,5 +1,5 @@
-// Leases as they might go: somebody asks, gets, gives back and goes away at random, and the core
-// decides. What each of that asks to be kept, and nothing of how.
+// A random history of leases: clients ask, get, give back and go away, and the core decides. Makes
+// the entry that each event asks to keep, and knows nothing of how it is kept.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ class LeaseHistory {
     follow(core_.open(now));
   }
 
-  // One more thing happens. An entry without leases and cordons: nothing did.
+  // Makes one more thing happen. An entry without leases and cordons means that nothing did.
   lease::LeaseEntry next() {
     now_ += std::chrono::milliseconds(below(random_, 5000));
     switch (below(random_, 10)) {

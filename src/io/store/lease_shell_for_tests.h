@@ -1,5 +1,5 @@
-// The daemon's own leases over processes that come, ask, use, release and die at random. What the
-// askers heard, and when.
+// The daemon's own leases over processes that come, ask, use, release and die at random. Notes
+// which grants clients heard of, and when.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ class LeaseShell {
  public:
   static constexpr std::size_t kGpus = 6;
 
-  // What outlives a daemon that is killed; of a machine that loses its power nothing but the count.
+  // The state that outlives a killed daemon. After a power cut only the counts remain.
   struct Machine {
     std::map<std::uint32_t, lease::FakeGround::Running> running;
     std::uint32_t last_pid = 1;
     std::size_t last_lease = 0;
     int boots = 1;
   };
-  // A grant that somebody was told of.
+  // A grant that a client was told of.
   struct Heard {
     std::string lease;
     lease::Fence fence;
@@ -54,7 +54,7 @@ class LeaseShell {
   const std::vector<Heard>& heard() const { return heard_; }
   bool open() const { return !leases_.closed(); }
 
-  // One more thing happens.
+  // Makes one more thing happen.
   void next() {
     switch (below(random_, 10)) {
       case 0:
@@ -134,7 +134,7 @@ class LeaseShell {
       return;
     }
   }
-  // Somebody uses the GPUs of his lease, or stops to.
+  // Some holders begin to use the GPUs of their leases.
   void use() {
     for (const auto& [id, lease] : leases_.leases()) {
       if (lease.state != lease::State::held || lease.processes.empty()) continue;

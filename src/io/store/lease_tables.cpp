@@ -82,7 +82,7 @@ Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
   return run_for_each(database, kPut, leases, kLease);
 }
 
-// Never back: what a lease on the disk has was given out.
+// Never lowers a counter: the numbers of the leases on the disk were given out.
 Result<void> raise_counter(Database& database, std::string_view name, std::uint64_t value) {
   if (value == 0) return {};
   return run(database,
@@ -155,7 +155,7 @@ Result<void> read_counters(Database& database, LeaseBook& book) {
   return Error{Errc::conflict, fmt::format("the counter '{}' is not known here", unknown)};
 }
 
-// A corrupt state.db was put aside here once.
+// Whether a corrupt state.db was put aside here once.
 bool corrupt_beside(const std::string& path) {
   namespace fs = std::filesystem;
   const std::string beginning = fs::path(path).filename().string() + std::string(kPutAside);
@@ -201,7 +201,7 @@ Result<std::uint64_t> count_entries(Database& database) {
 
 Result<void> save_leases(Database& database, const LeaseEntry& entry, std::uint64_t number) {
   if (auto done = add_events(database, entry.events); !done) return done;
-  // An id that is forgotten may be another lease's in the same entry.
+  // First, because another lease of the same entry may have a forgotten id.
   auto forgotten =
       run_for_each(database, "DELETE FROM leases WHERE id=?", entry.forgotten, kItself);
   if (!forgotten) return forgotten;

@@ -1,5 +1,5 @@
 // The tables of leasing in state.db: the leases, what happened to them, which GPUs are cordoned,
-// and how far one has counted.
+// and the counters.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace gpuyard::store {
 
-// Times are nanoseconds of the boot's clock and milliseconds of the wall's. What is a list is JSON:
-// ["GPU-0"], and of processes [[pid, started_ns]].
+// Times are nanoseconds of the boot clock and milliseconds of the wall clock. Lists are JSON:
+// ["GPU-0"], and for processes [[pid, started_ns]].
 inline constexpr const char* kLeaseTables = R"(
 CREATE TABLE leases(
   id TEXT PRIMARY KEY,
@@ -64,17 +64,18 @@ CREATE TABLE lease_counters(
 struct LeaseBook {
   lease::Kept kept;
   std::uint64_t entries = 0;  // how many were ever kept
-  bool successor = false;     // nothing was kept in it yet, and there was a corrupt one before it
+  bool successor = false;     // nothing is kept in this file yet, and a corrupt one came before it
 };
 
-// Errc::conflict: something in it is not of this program.
+// Errc::conflict if it holds something that this program would not write.
 Result<LeaseBook> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
-// As the entry of that number.
+// Saves it as the entry of that number.
 Result<void> save_leases(Database&, const lease::LeaseEntry&, std::uint64_t number);
-// All leases and cordons; the journal and the counters stay.
+// Forgets all leases and cordons; the journal and the counters stay.
 Result<void> forget_leases(Database&);
-// The newest `most` lines of the journal, the oldest of them first; of all leases, or of one.
+// The newest `most` lines of the journal, the oldest of them first; of one lease, or of all if
+// `lease` is "".
 Result<std::vector<lease::Event>> load_lease_events(Database&, const std::string& lease,
                                                     std::int64_t most);
 

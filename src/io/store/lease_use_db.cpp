@@ -70,13 +70,14 @@ constexpr const char* kAdd =
     "peak_bytes=MAX(COALESCE(peak_bytes, excluded.peak_bytes), "
     "COALESCE(excluded.peak_bytes, peak_bytes))";
 
-// Which rows may share one. ?1: the leases that grow, as JSON.
+// The condition for rows that may share one. ?1: the leases that grow, as JSON.
 constexpr const char* kFoldable =
     "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
 
-// A file that grew too large is made smaller by so many of these steps at a time.
+// How many folds one save makes at most while the file is too large.
 constexpr int kFoldsAtOnce = 8;
-// Where there was nothing to fold, looking again at once would only cost time.
+// How many saves pass without a try after there was nothing to fold: looking again at once would
+// only cost time.
 constexpr int kSavesOfRest = 100;
 
 UseSum sum_of(const Statement& row, UseBy by) {
@@ -174,7 +175,7 @@ Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
 }
 
 Result<void> forget_use(Database& database, std::int64_t days) {
-  constexpr std::int64_t kAtOnce = 4;  // so that no mistake is a great one
+  constexpr std::int64_t kAtOnce = 4;  // days; so that no mistake deletes much
   return run(
       database,
       "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
@@ -239,7 +240,7 @@ bool LeaseUseDb::load(Day since, std::set<std::string> leases,
 
 namespace {
 
-// Until the file is small enough, or there is nothing more that can be folded.
+// Folds until the file is small enough, or nothing more can be folded; at most kFoldsAtOnce times.
 Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
                                    const std::set<std::string>& growing, std::atomic<bool>& needed,
                                    std::atomic<int>& rests) {

@@ -1,4 +1,4 @@
-// What was used under leases, in usage.db.
+// The use of GPUs under leases, in usage.db.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace gpuyard::store {
 
-// A day is the number of days since 1970 in UTC; times are nanoseconds. The lease "" is none.
+// A day is the number of days since 1970 in UTC; times are nanoseconds. The lease "" means no
+// lease.
 inline constexpr const char* kLeaseUseTables = R"(
 CREATE TABLE lease_use(
   day INTEGER NOT NULL,
@@ -28,16 +29,16 @@ CREATE TABLE lease_use(
   PRIMARY KEY(day, lease, gpu, simulated)) STRICT, WITHOUT ROWID;
 )";
 
-// How many leases a row is of, where they share one: its `lease` is "folded:UID" then.
+// The number of leases that share a row; the `lease` of a shared row is "folded:UID".
 inline constexpr const char* kFoldedUse =
     "ALTER TABLE lease_use ADD COLUMN leases INTEGER NOT NULL DEFAULT 1;";
 
-// Whether a lease has rows of other days.
+// The index that finds a lease's rows of other days.
 inline constexpr const char* kUseByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
 
-// An id may be claimed again when it is forgotten: its rows are told from each other by the fence.
-// The columns of the key stand first: quick_check of SQLite 3.40 takes what stands between them for
-// NULL in a table without row ids.
+// The id of a forgotten lease may be claimed again: the fence tells its rows from each other. The
+// columns of the key stand first: quick_check of SQLite 3.40 takes columns between them for NULL in
+// a table without row ids.
 inline constexpr const char* kUseByFence = R"(
 CREATE TABLE lease_use_by_fence(
   day INTEGER NOT NULL,
@@ -65,20 +66,21 @@ CREATE INDEX lease_use_lease ON lease_use(lease);
 Result<std::vector<usage::UseRow>> load_use(Database&, usage::Day since,
                                             const std::set<std::string>& leases);
 Result<void> save_use(Database&, const std::vector<usage::UseRow>&);
-// Rows that are kept become part of those that their users' small leases share.
+// Adds these kept rows to the rows that their users' small leases share.
 Result<void> fold_use(Database&, const std::vector<usage::UseRow>&);
-// But for the newest `days` on which something was used.
+// Forgets all but the newest `days` days on which something was used.
 Result<void> forget_use(Database&, std::int64_t days);
-// Of whoever has most rows of leases that do not grow, those of his oldest day become one for each
-// GPU. False: nobody has such rows.
+// Takes the user with most rows of leases that do not grow, and folds those of the user's oldest
+// day into one for each GPU. False if no user has such rows.
 Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
-// As if `unkept` were kept, which it is not. Inside a transaction.
+// Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
 Result<usage::UseAnswer> sum_use(Database&, const usage::UseQuestion&,
                                  const std::vector<usage::UseRow>& unkept);
 
 class LeaseUseDb final : public usage::UseArchive {
  public:
-  // Beyond this, leases that are over share rows, those of the oldest days first.
+  // The size of usage.db in bytes beyond which ended leases share rows, those of the oldest days
+  // first.
   static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
 
   // The store outlives this.
@@ -96,10 +98,10 @@ class LeaseUseDb final : public usage::UseArchive {
   StateStore& store_;
   const std::int64_t most_bytes_;
   struct Folding {
-    std::atomic<bool> needed = false;  // it was too large
-    std::atomic<int> rests = 0;        // saves for which it is not tried: nothing was to fold
+    std::atomic<bool> needed = false;  // the file was too large
+    std::atomic<int> rests = 0;        // saves left without a try: nothing was left to fold
   };
-  std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // the worker's
+  std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // of the worker's thread
 };
 
 }  // namespace gpuyard::store

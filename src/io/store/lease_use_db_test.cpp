@@ -22,7 +22,7 @@ using usage::UseSum;
 
 constexpr Day kToday{days(20'000)};  // 2024-10-04
 
-// So many hours at 100 W and that utilisation.
+// A row of `long_` hours at 100 W and that utilisation.
 UseRow row(Day day, const std::string& lease, const std::string& gpu, std::uint32_t uid, int long_,
            int percent = 50) {
   UseRow row{day, lease, gpu, uid, false, {}};

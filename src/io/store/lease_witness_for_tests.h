@@ -1,5 +1,6 @@
-// An archive of leases in between that remembers what was asked to be kept and what was told as
-// kept, and when, counted in steps of the disk: so it knows what a crash at any moment may leave.
+// An archive of leases in front of another. It remembers what was asked to be kept and what was
+// told as kept, and when, counted in steps of the disk. It thus knows what a crash at any moment
+// may leave.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct LeaseState {
     last_ticket = std::max(last_ticket, entry.last_ticket);
     last_fence = std::max(last_fence, entry.last_fence);
   }
-  // I1; "" or the GPU that two have.
+  // Checks I1: the GPU that two leases have, or "".
   DeviceId twice() const {
     std::set<DeviceId> taken;
     for (const auto& [id, lease] : leases) {
@@ -50,8 +51,8 @@ struct LeaseState {
 
 class LeaseWitness final : public lease::LeaseArchive {
  public:
-  // These outlive it.
-  // `before`: what a crash may have left of the life before, until this one has told what it read.
+  // `archive` and `disk` outlive this. `before`: the states that a crash may have left of the life
+  // before, until this one has told what it read.
   LeaseWitness(lease::LeaseArchive& archive, const FakeDisk& disk, std::vector<LeaseState> before)
       : archive_(archive), disk_(disk) {
     for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
@@ -82,7 +83,7 @@ class LeaseWitness final : public lease::LeaseArchive {
   std::vector<std::string> notes() const override { return archive_.notes(); }
 
   struct Asked {
-    LeaseState state;  // if it is kept, and all before it
+    LeaseState state;  // if this entry is kept, and all before it
     std::size_t step;  // from when on it may be on the disk
   };
   struct Told {
@@ -110,7 +111,7 @@ class LeaseWitness final : public lease::LeaseArchive {
     const auto [first, last] = possible(step);
     return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
   }
-  // Whether each load told such a state.
+  // Whether each load told a possible state.
   bool sound() const { return sound_; }
   std::size_t failed() const { return failed_; }  // entries
 

@@ -45,7 +45,8 @@ Error error_in(sqlite3* database) {
   return error_of(database, file != nullptr ? file : "database");
 }
 
-// Another program in the database is a mistake that ends soon or never; jobs wait behind this one.
+// How long to wait for another program in the database. It is a mistake that ends soon or never,
+// and jobs wait behind this one.
 constexpr int kBusyMilliseconds = 500;
 
 constexpr int kJournalPages = 1000;  // SQLite's own default
@@ -185,8 +186,8 @@ Result<void> Database::execute(const char* statements) {
 }
 
 void Database::copy_journal_after(int pages) {
-  // SQLite would do the same by itself, and say nothing when the journal cannot be synced: what
-  // commits without a sync had left there may be lost then, and with it all that comes behind.
+  // SQLite would do the same by itself, but says nothing when the journal cannot be synced. The
+  // journal may then lose what commits without a sync left there, and everything behind it.
   journal_->most_pages = pages;
   sqlite3_wal_hook(database_.get(), &copy_journal, journal_.get());
 }
@@ -202,7 +203,7 @@ int Database::copy_journal(void* journal, sqlite3* database, const char* name, i
 }
 
 Result<void> Database::commit() {
-  journal_->failed = SQLITE_OK;  // of what was done outside a transaction
+  journal_->failed = SQLITE_OK;  // left by statements outside a transaction
   auto done = run("COMMIT");
   const int failed = std::exchange(journal_->failed, SQLITE_OK);
   if (failed == SQLITE_OK) return done;
@@ -213,7 +214,7 @@ void Database::distrust() {
   sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
-// In place: a write of what is there already spoils nothing, wherever it is cut off.
+// Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
 Result<void> Database::write_journal_again() {
   if (auto layout = this->layout(); !layout) return layout.error();  // now the journal is open
   sqlite3_file* file = nullptr;

@@ -29,8 +29,8 @@ namespace gpuyard::store {
 
 using Blob = std::span<const std::byte>;
 
-// Compiled statements that nobody uses at present, by their text: to compile one takes longer than
-// to run it.
+// Compiled statements that are not in use, by their text: compiling one takes longer than running
+// it.
 class SpareStatements {
  public:
   static constexpr std::size_t kMost = 64;
@@ -48,8 +48,8 @@ class SpareStatements {
   std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
 };
 
-// A compiled statement, bound and stepped again and again. What a column gives lives until the next
-// step() or reset(). Ends before its database does.
+// A compiled statement, bound and stepped again and again. The value of a column lives until the
+// next step() or reset(). The statement ends before its database does.
 class Statement {
  public:
   // Parameters count from 1. What is bound is copied.
@@ -84,24 +84,26 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, PutBack> statement_;
 };
 
-// How much a commit outlives: full is a power cut, normal is a crash of this program.
+// A full commit survives a power cut, a normal one a crash of this program.
 enum class Durability { normal, full };
 
-// Errors: Errc::invalid, what is there is corrupt or no database; denied, it cannot be written;
-// unavailable, the disk is full or fails; busy, another program is in it.
+// Errors: Errc::invalid if the file is corrupt or no database; denied if it cannot be written;
+// unavailable if the disk is full or fails; busy if another program has it open.
 class Database {
  public:
-  // Creates it if need be, for this user alone, in WAL mode, and keeps others out while it is open.
+  // Opens it in WAL mode, and creates it if need be, for this user alone. Keeps others out while it
+  // is open.
   static Result<Database> open(const std::string& path, Durability);
 
-  // Of the commits from now on; not inside a transaction. One of full makes those before it full.
+  // Sets the durability of the commits from now on; not inside a transaction. A full commit makes
+  // those before it full.
   Result<void> set_durability(Durability);
 
-  // How many pages the journal may have before a commit copies them into the database.
+  // Sets how many pages the journal may have before a commit copies them into the database.
   void copy_journal_after(int pages);
 
-  // Something could not be written: its end leaves the journal as it is. What the disk has lost of
-  // it must not be copied over what it has.
+  // Makes closing leave the journal as it is, because something could not be written. A journal
+  // that the disk has lost in part must not be copied over the database.
   void distrust();
 
   const std::string& path() const { return path_; }
@@ -110,7 +112,7 @@ class Database {
   Result<Statement> prepare(std::string_view statement);
   // The first column of the first row; 0 if there is none.
   Result<std::int64_t> number(std::string_view query);
-  // Of pages that something is in.
+  // The bytes of the pages in use.
   Result<std::int64_t> bytes_used();
 
   // PRAGMA user_version: which layout this is. 0: a new database.
@@ -138,11 +140,11 @@ class Database {
     int most_pages = 0;
     int failed = 0;  // what SQLite said when it could not be synced
   };
-  // Of sqlite3_wal_hook(), after a commit.
+  // Called by sqlite3_wal_hook(), after a commit.
   static int copy_journal(void* journal, sqlite3*, const char* name, int pages);
-  // Makes certain what is read. A sync that failed in an earlier life left in the journal what is
-  // there for every program and yet lost with the power: the kernel takes pages that it could not
-  // write for written. Only what is written once more is tried once more.
+  // Makes sure that what is read is on the disk. After a sync that failed in an earlier life, the
+  // journal may hold pages that every program can read but a power cut would lose: the kernel takes
+  // pages that it could not write for written. Only pages that are written again are tried again.
   Result<void> write_journal_again();
 
   std::string path_;
@@ -152,8 +154,8 @@ class Database {
   std::unique_ptr<SpareStatements> spare_ = std::make_unique<SpareStatements>();
 };
 
-// What the tables of state.db have in common: how times and empty values are written, and how rows
-// are visited.
+// Shared by the tables of state.db: how times and empty values are written, and how rows are
+// visited.
 
 inline std::int64_t ns(TimePoint point) {
   return point.time_since_epoch().count();
@@ -165,11 +167,11 @@ inline TimePoint point_of(std::int64_t ns) {
   return TimePoint(Duration(ns));
 }
 
-// A record as a row. What a table's columns are is said once, for both ways, by a generic lambda
-// that names the record's members in the order of the columns:
+// A record as a row. The columns of a table are named once, for both directions, by a generic
+// lambda with the record's members in the order of the columns:
 //   constexpr auto kColumns = [](auto& row, auto& cordon) { row(cordon.gpu, cordon.by); };
-// A time is nanoseconds of the boot's clock or milliseconds of the wall's, an enum its name, a list
-// JSON, and what is not there NULL.
+// A time is nanoseconds of the boot clock or milliseconds of the wall clock, an enum its name, a
+// list JSON, and a missing value NULL.
 class RowWriter {
  public:
   explicit RowWriter(Statement& statement, int first = 1) : statement_(statement), at_(first) {}
@@ -178,12 +180,12 @@ class RowWriter {
   void operator()(const T&... values) {
     (put(values), ...);
   }
-  // A value that the column has in another form.
+  // Writes a value that the column has in another form.
   template <class T, class To, class From>
   void as(const T& value, To&& to, From&&) {
     put(to(value));
   }
-  // A value that may be missing and has so many columns.
+  // Writes a value that may be missing and has `count` columns.
   template <class T, class Columns>
   void maybe(const std::optional<T>& value, int count, Columns&& columns) {
     if (value) return columns(*this, *value);
@@ -220,7 +222,8 @@ class RowWriter {
   int at_;
 };
 
-// The way back. It goes on where a column makes no sense, and remembers the first.
+// Reads a row into a record. Goes on after a column that makes no sense, and remembers the first
+// one.
 class RowReader {
  public:
   explicit RowReader(const Statement& row, int first = 0) : row_(row), at_(first) {}
@@ -272,7 +275,7 @@ class RowReader {
     } else {
       const std::int64_t number = row_.integer(at_++);
       bool fits = number == 0 || number == 1;
-      // A number of 64 bits without a sign has all of the column.
+      // An unsigned 64-bit number may use every bit of the column.
       if constexpr (!std::is_same_v<T, bool>) {
         fits = sizeof(T) == sizeof number || std::in_range<T>(number);
       }
@@ -295,7 +298,7 @@ Record record_of(const Statement& row, const Columns& columns, int first = 0) {
   return record;
 }
 
-// A compiled statement with these parameters.
+// Compiles a statement and binds these parameters.
 template <class... Values>
 Result<Statement> prepare(Database& database, std::string_view text, const Values&... values) {
   auto statement = database.prepare(text);
@@ -310,7 +313,7 @@ Result<void> run(Database& database, std::string_view text, const Values&... val
   return statement ? statement->run() : Result<void>(std::move(statement).error());
 }
 
-// The same once for each of some records, with their columns as the parameters.
+// Runs a statement once for each record, with the record's columns as the parameters.
 template <class Records, class Columns>
 Result<void> run_for_each(Database& database, std::string_view text, const Records& records,
                           const Columns& columns) {
@@ -324,7 +327,7 @@ Result<void> run_for_each(Database& database, std::string_view text, const Recor
   }
   return {};
 }
-// Of what is one column itself.
+// The columns of a value that is one column itself.
 inline constexpr auto kItself = [](auto& row, auto& value) { row(value); };
 
 // Calls take(row) for every row.

@@ -132,7 +132,7 @@ TEST_F(SqliteTest, ADirectoryThatIsNotThereIsDenied) {
   EXPECT_EQ(database.error().code, Errc::denied) << database.error().message;
 }
 
-// A later commit that is synced would stand on what is lost.
+// A later commit that is synced would depend on what is lost.
 TEST_F(SqliteTest, AJournalThatCannotBeSyncedFailsTheCommitThatCopiesIt) {
   FakeDisk disk;
   disk.insert({});

@@ -88,7 +88,7 @@ Result<void> StateDb::open_or_put_aside() {
 Result<void> StateDb::put_aside(const Error& why) {
   if (put_aside_.size() >= kMostPutAside) return why;
   const std::string to = fmt::format("{}{}{}", path_, kPutAside, to_rfc3339(wall_now()));
-  // The journal first: a new database must not meet the old one's.
+  // The journal first: a new database must not meet the journal of the old one.
   for (const char* const part : {"-wal", "-shm", ""}) {
     if (std::rename((path_ + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT) {
       return system_error(fmt::format("putting {}{} aside, which is corrupt", path_, part));
@@ -103,8 +103,8 @@ namespace {
 
 using Kind = std::pair<std::uint32_t, std::string_view>;
 
-// From linux/magic.h where it is in there, else from the file system's own source. Those that
-// several machines mount from one shared disk are among them.
+// From linux/magic.h where it is in there, else from the file system's own source. File systems
+// that several machines mount from one shared disk are among them.
 constexpr std::array kNetwork = {
     Kind{0x6969, "NFS"},
     Kind{0x517b, "SMB"},
@@ -129,8 +129,8 @@ constexpr std::array kNetwork = {
 };
 
 constexpr std::uint32_t kFuse = 0x65735546;
-// Those of FUSE that are served from elsewhere; the others (overlays, encryption, foreign disks)
-// are as good as what they lie on.
+// FUSE file systems that are served from elsewhere; the others (overlays, encryption, foreign
+// disks) are as good as what they lie on.
 constexpr std::array<std::string_view, 17> kNetworkFuse = {
     "sshfs",  "glusterfs", "ceph",      "ceph-fuse", "s3fs",     "gcsfuse",
     "rclone", "juicefs",   "mfs",       "goofys",    "blobfuse", "blobfuse2",
@@ -210,7 +210,7 @@ bool StateStore::run(StateDb::Work work, Done done, Durability durability) {
   return true;
 }
 
-// A worker that has no room for it leaves it waiting, until there is more or the end.
+// If the worker has no room for the group, it waits until more work comes or the store ends.
 void StateStore::hand_over() {
   const auto group = waiting_;
   const bool posted = worker_.post(

@@ -1,4 +1,4 @@
-// A file that must survive a power cut: state.db, usage.db. Its one owner on a worker's thread:
+// A file that must survive a power cut: state.db or usage.db. Its one owner, on a worker's thread,
 // opens it, brings its layout up to date, and puts a corrupt one aside. Rooms add tables by a step
 // in state_layout.h.
 #pragma once
@@ -20,7 +20,7 @@
 namespace gpuyard::store {
 
 // Whether a directory is on a disk of this machine. On a network file system other machines write
-// to the same file, locks and syncs are not what they say, and a grant could be lost or given
+// to the same file, and locks and syncs do not do what they promise: a grant could be lost or given
 // twice.
 
 // The name of a network file system, for people; nothing for a local one. `magic` is statfs's
@@ -31,11 +31,11 @@ std::optional<std::string_view> network_file_system(std::uint32_t magic, std::st
 // is none.
 std::string_view mount_type(std::string_view mountinfo, unsigned major, unsigned minor);
 
-// Errc::denied says what is wrong with it and what to do. What cannot be found out is no error
-// here.
+// Errc::denied if the directory is on a network file system; the message says what to do. It is no
+// error if that cannot be found out.
 Result<void> check_local(const std::string& directory);
 
-// Between a corrupt one's name and when it was put aside.
+// Stands between the name of a corrupt file and the time when it was put aside.
 inline constexpr std::string_view kPutAside = ".corrupt-";
 
 class StateDb {
@@ -43,23 +43,25 @@ class StateDb {
   // Runs inside a transaction.
   using Work = std::function<Result<void>(Database&)>;
 
-  // The steps of state_layout.h that lead to what is in it; they outlive all.
+  // The steps of state_layout.h that lead to the tables in it; they outlive every StateDb.
   using Layout = std::span<const char* const>;
 
-  // A disk that corrupts one after the other must not fill with them.
+  // The most corrupt files that are kept: a disk that corrupts one after the other must not fill
+  // with them.
   static constexpr std::size_t kMostPutAside = 4;
 
-  // Whether a directory is a place for it.
+  // Checks whether a directory is a place for the file.
   using Place = std::function<Result<void>(const std::string& directory)>;
 
   StateDb(std::string path, Layout layout, Place place = &check_local)
       : path_(std::move(path)), layout_(layout), place_(std::move(place)) {}
 
-  // All works in one transaction: the first error undoes them all, and is the answer. The database
-  // is then closed and opened anew at the next call, because what it holds is no longer certain.
+  // Runs all works in one transaction. The first error undoes them all and is returned. The
+  // database is then closed and opened anew at the next call, because its content is no longer
+  // certain.
   Result<void> commit(std::span<const Work> works, Durability = Durability::full);
 
-  // Where corrupt ones were put, in sentences.
+  // Sentences that say where corrupt files were put.
   const std::vector<std::string>& put_aside() const { return put_aside_; }
 
  private:
@@ -74,7 +76,7 @@ class StateDb {
   std::vector<std::string> put_aside_;
 };
 
-// state.db, or usage.db, as the io thread sees it: work that waits is done together, in one
+// state.db, or usage.db, as the io thread sees it: waiting work is done together, in one
 // transaction and one sync of the disk (group commit).
 
 class StateStore {
@@ -82,24 +84,25 @@ class StateStore {
   using Done = std::function<void(const Result<void>&)>;
 
   static constexpr std::size_t kMostWaiting = 1024;
-  // Questions among it: whoever only reads takes no room from what must be kept.
+  // The most questions among the waiting work: clients that only read take no room from what must
+  // be kept.
   static constexpr std::size_t kMostAsked = 32;
 
   // The worker outlives this.
   StateStore(Worker& worker, std::string path, StateDb::Layout,
              StateDb::Place place = &check_local);
-  // Hands over what still waits; the worker's own end does it.
+  // Hands over what still waits; the worker does it before it ends.
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  // `work` stands on what it owns. done() hears how the transaction ended, on the loop. False, and
-  // nothing happens: too much waits already. Work that was asked for first is done first.
-  // `normal`: done() may hear of it before a power cut would spare it; the next full one sees to
-  // that.
+  // `work` uses only what it owns. done() hears how the transaction ended, on the loop. False if
+  // too much waits already; nothing happens then. Work is done in the order in which it was asked
+  // for. With `normal`, done() may hear of it before it would survive a power cut; the next full
+  // commit makes it survive.
   bool run(StateDb::Work work, Done done, Durability = Durability::full);
 
-  // The same with a question, whose answer comes of query(database), a Result<Answer>.
+  // Asks a question likewise: query(database) gives the answer.
   template <class Answer>
   bool ask(std::function<Result<Answer>(Database&)> query,
            std::function<void(Result<Answer>)> answered) {
@@ -116,14 +119,14 @@ class StateStore {
           if (!done) return answered(done.error());
           answered(std::move(*answer));
         });
-    // Unless it was handed over at once.
+    // Not counted if it was handed over at once.
     if (taken && !waiting_->works.empty()) ++waiting_->questions;
     return taken;
   }
 
-  // What was to be kept last was not.
+  // Whether the last transaction failed.
   bool failing() const { return trouble_.has_value(); }
-  // What is wrong with the file now, and what was; in sentences.
+  // Sentences that say what is wrong with the file now, and what was.
   std::vector<std::string> notes() const;
 
  private:
@@ -143,7 +146,7 @@ class StateStore {
 
   Worker& worker_;
   std::string path_;
-  std::shared_ptr<StateDb> database_;  // the worker's own
+  std::shared_ptr<StateDb> database_;  // used by the worker's thread only
   std::shared_ptr<Group> waiting_ = std::make_shared<Group>();
   bool under_way_ = false;
   std::optional<Error> trouble_;

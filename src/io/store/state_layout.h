@@ -1,6 +1,6 @@
-// The layouts of state.db and of usage.db: steps that were ever taken, in order. Layout N is the
-// first N of them. A released step is never changed; what a room needs next is another step at the
-// end.
+// The layouts of state.db and of usage.db: all steps that were ever taken, in order. Layout N is
+// the first N of them. A released step is never changed; a room adds what it needs next as another
+// step at the end.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ namespace gpuyard::store {
 inline constexpr std::array kStateLayout = {kEnergyTables, kControlTables, kLeaseTables,
                                             kAlertTables, kAuditSources};
 
-// A file of its own: a question about a year would hold up what a grant waits for.
+// usage.db is a file of its own: a question about a year would hold up the writes that a grant
+// waits for.
 inline constexpr std::array kUsageLayout = {kLeaseUseTables, kFoldedUse, kUseByLease, kUseByFence};
 
 }  // namespace gpuyard::store
