@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/json_writer.h"
+
 namespace gpuyard::protocol {
 namespace {
 

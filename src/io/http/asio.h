@@ -3,6 +3,9 @@
 // only.
 #pragma once
 
+#ifdef BOOST_ASIO_DETAIL_CONFIG_HPP
+#error "include http/asio.h before the headers of Asio: it configures them"
+#endif
 #define BOOST_ASIO_SEPARATE_COMPILATION
 #define BOOST_ASIO_NO_DEPRECATED
 

@@ -8,13 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-
 #include "base/loop.h"
 #include "base/shares.h"
 #include "http/asio.h"
 #include "http/loop.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 namespace gpuyard::http {
 

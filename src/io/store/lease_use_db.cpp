@@ -11,7 +11,6 @@ namespace gpuyard::store {
 namespace {
 
 using usage::Day;
-using usage::Tally;
 using usage::UseAnswer;
 using usage::UseBy;
 using usage::UseQuestion;
