@@ -1,4 +1,5 @@
-// Limits how often something may happen: a burst at once, then a rate per second. Pure state.
+// Limits what one party may take from the others: a TokenBucket and a RateOfEach say how often, a
+// FairLine says whose turn it is. Single-threaded; the buckets are pure state.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 namespace gpuyard {
 
+// A burst at once, then a rate per second.
 class TokenBucket {
  public:
   TokenBucket(double burst, double each_second, TimePoint now)
@@ -81,8 +83,7 @@ class RateOfEach {
 };
 
 // Queues work of which little can be done at a time and serves the parties in turn: a party with
-// much work waits behind itself. Single-threaded.
-
+// much work waits behind itself.
 template <class Party>
 class FairLine {
  public:
