@@ -224,7 +224,7 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
 }
 
 std::size_t most_waiting_claims(rlim_t descriptors) {
-  return std::min<std::size_t>(descriptors / kForClaims / kOfClaim, lease::Leases::kMostWaiting);
+  return std::min<std::size_t>(descriptors / kForClaims / kOfClaim, shares::kWaitingClaims);
 }
 
 }  // namespace gpuyard::daemon

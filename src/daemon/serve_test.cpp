@@ -166,7 +166,7 @@ TEST(DescriptorBudget, MoreThanEnoughChangesNothing) {
   const auto limits = limits_of({}, RLIM_INFINITY);
   EXPECT_EQ(limits.connections, http::Limits{}.connections);
   EXPECT_EQ(limits.streams, http::Limits{}.streams);
-  EXPECT_EQ(most_waiting_claims(RLIM_INFINITY), lease::Leases::kMostWaiting);
+  EXPECT_EQ(most_waiting_claims(RLIM_INFINITY), shares::kWaitingClaims);
 }
 
 TEST(DescriptorBudget, TheConfigurationSaysWhatOneMayHave) {

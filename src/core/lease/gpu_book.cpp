@@ -1,7 +1,9 @@
 #include "lease/gpu_book.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ranges>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,11 +18,16 @@ bool contains(const std::string& name, const std::string& part) {
 
 }  // namespace
 
-void GpuBook::know(const std::vector<PoolGpu>& all) {
+void GpuBook::know(const std::vector<PoolGpu>& all, TimePoint now) {
   complete_ = true;
   std::set<DeviceId> there;
-  for (const PoolGpu& gpu : all) {
+  for (PoolGpu gpu : all) {
     there.insert(gpu.info.id);
+    // A reading of the last second may still count memory of a lease that has drained since.
+    const auto freed = freed_at_.find(gpu.info.id);
+    const auto known = gpus_.find(gpu.info.id);
+    const bool just = freed != freed_at_.end() && now - freed->second < kStale;
+    if (just && known != gpus_.end()) gpu.free_bytes = known->second.free_bytes;
     place(gpu);
   }
   std::erase_if(gpus_, [&](const auto& one) { return there.count(one.first) == 0; });
@@ -73,22 +80,67 @@ bool GpuBook::lost(const DeviceId& id) const {
   return gpu == gpus_.end() || gpu->second.withheld == "lost";
 }
 
-void GpuBook::seen(const DeviceId& gpu, std::vector<Seen> outside, TimePoint now, bool leased) {
+bool GpuBook::leased(const DeviceId& gpu) const {
+  const auto slot = slots_.find(gpu);
+  return slot != slots_.end() && core_.holder(slot->second).has_value();
+}
+
+std::optional<std::int64_t> GpuBook::idle_bytes(const DeviceId& gpu) const {
+  const auto found = idle_bytes_.find(gpu);
+  return found == idle_bytes_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool GpuBook::fleet_changed() {
+  std::vector<std::string> fleet;
+  for (const auto& [id, slot] : slots_) {
+    const auto gpu = gpus_.find(id);
+    if (gpu == gpus_.end()) continue;
+    fleet.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
+                                gpu->second.total_bytes.value_or(-1)));
+  }
+  return fleet != std::exchange(fleet_, fleet);
+}
+
+std::vector<Seen> GpuBook::see(const DeviceId& gpu, const Sight& sight, TimePoint now) {
+  const auto& list = sight.on_gpus.at(gpu);
+  // A GPU that works and never has a list is handed out all the same.
+  if (list || (sight.lists_any() && fit(gpu))) looked_at_.insert(gpu);
+  const auto freed = freed_at_.find(gpu);
+  const bool old = freed != freed_at_.end() && sight.taken < freed->second;
+  if (!list || old) return {};
+  const auto used = sight.used_bytes.find(gpu);
+  if (used != sight.used_bytes.end() && used->second) {
+    if (list->empty() && !leased(gpu)) idle_bytes_[gpu] = *used->second;
+    use(gpu, *used->second);
+  }
+  std::vector<Seen> outside;
+  std::ranges::copy_if(*list, std::back_inserter(outside),
+                       [](const Seen& one) { return one.verdict != Seen::Verdict::member; });
+  return note_outside(gpu, std::move(outside), now);
+}
+
+std::vector<Seen> GpuBook::note_outside(const DeviceId& gpu, std::vector<Seen> outside,
+                                        TimePoint now) {
   const bool first = seen_.insert(gpu).second;
   auto& known = outside_since_[gpu];
   for (const Seen& one : outside) {
     if (!one.started) continue;
     const Stay begun{first ? *one.started : now, now};
     Stay& stay = known.try_emplace({one.pid, *one.started}, begun).first->second;
-    if (leased) stay.since = now;
+    if (leased(gpu)) stay.since = now;
     stay.seen = now;
   }
   std::erase_if(known, [&](const auto& one) { return now - one.second.seen > kMissed; });
-  if (outside.empty()) {
-    outside_.erase(gpu);
-  } else {
-    outside_.insert_or_assign(gpu, std::move(outside));
+  const auto before = std::exchange(outside_[gpu], std::move(outside));
+  std::vector<Seen> newcomers;
+  for (const Seen& one : outside_[gpu]) {
+    const bool same = std::ranges::any_of(before, [&](const Seen& other) {
+      return other.pid == one.pid && other.started == one.started;
+    });
+    if (one.verdict == Seen::Verdict::outsider && !same) newcomers.push_back(one);
   }
+  if (outside_[gpu].empty()) outside_.erase(gpu);
+  return newcomers;
 }
 
 std::optional<TimePoint> GpuBook::outside_since(const DeviceId& gpu, const Process& process) const {
@@ -120,6 +172,7 @@ void GpuBook::start_over() {
   slots_.clear();
   cordons_.clear();
   looked_at_.clear();
+  fleet_.clear();
   for (const auto& [id, gpu] : gpus_) place(gpu);
 }
 

@@ -40,28 +40,35 @@ class GpuBook {
 
   explicit GpuBook(Core& core) : core_(core) {}
 
+  // How old a reading of a GPU may be when it arrives.
+  static constexpr Duration kStale = std::chrono::seconds(2);
+
   // Takes all GPUs that there are. Forgets one that is gone and in no lease.
-  void know(const std::vector<PoolGpu>&);
+  void know(const std::vector<PoolGpu>&, TimePoint now);
+  // Whether the GPUs that claims can use changed since the last call.
+  bool fleet_changed();
   // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   void uncordon(const DeviceId& gpu) { cordons_.erase(gpu); }
-  // Records that the users of the GPU were looked for. Nobody gets a GPU before that.
-  void looked_at(const DeviceId& gpu) { looked_at_.insert(gpu); }
+  // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
+  // it outside any lease and were not there before.
+  std::vector<Seen> see(const DeviceId&, const Sight&, TimePoint now);
+  // Records that a lease of this GPU has ended: what was read of it before is old.
+  void freed(const DeviceId& gpu, TimePoint now) { freed_at_[gpu] = now; }
   // Returns the fit GPUs that were not looked at yet.
   std::vector<DeviceId> not_looked_at() const;
   // Whether the GPU is known, and nothing of its own withholds it.
   bool fit(const DeviceId&) const;
   // Whether the GPU is gone or unreachable. Such a GPU holds nobody's memory, and nobody gets it.
   bool lost(const DeviceId&) const;
-  // Records the processes that use the GPU outside any lease.
-  void seen(const DeviceId&, std::vector<Seen>, TimePoint now, bool leased);
+  bool leased(const DeviceId&) const;
+  // Returns how much memory was used while no process used the GPU; nothing: not known.
+  std::optional<std::int64_t> idle_bytes(const DeviceId&) const;
   // Returns since when this process is known to use the GPU; nothing if it was not seen yet. A
   // process that was there at the first look counts from its start. The time in which the GPU was
   // leased does not count.
   std::optional<TimePoint> outside_since(const DeviceId&, const Process&) const;
-  // Takes the used memory, drawing excluded, which may be newer than what know() was told.
-  void use(const DeviceId&, std::int64_t used_bytes);
   // Starts over with a new core: every GPU gets a new slot, and cordons have to be told again.
   void start_over();
 
@@ -86,6 +93,9 @@ class GpuBook {
   };
 
   void place(const PoolGpu&);
+  // Takes the used memory, drawing excluded, which may be newer than what know() was told.
+  void use(const DeviceId&, std::int64_t used_bytes);
+  std::vector<Seen> note_outside(const DeviceId&, std::vector<Seen> outside, TimePoint now);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
 
   Core& core_;
@@ -96,6 +106,9 @@ class GpuBook {
   std::set<DeviceId> looked_at_;
   std::set<DeviceId> seen_;  // GPUs whose list was read at least once
   std::map<DeviceId, std::map<Process, Stay>> outside_since_;
+  std::map<DeviceId, TimePoint> freed_at_;
+  std::map<DeviceId, std::int64_t> idle_bytes_;
+  std::vector<std::string> fleet_;  // at the last fleet_changed()
   bool complete_ = false;
 };
 

@@ -55,39 +55,6 @@ void Holders::make_room() {
   std::erase_if(known_, [](const auto& one) { return one.second.leases.empty(); });
 }
 
-Subscription Presence::attend(const std::string& lease, Attendance how) {
-  Seat& seat = seats_[lease];
-  ++(how == Attendance::stream ? seat.streams : seat.polls);
-  if (how == Attendance::stream) seat.last_stream_left.reset();
-  return Subscription(here_.guard([this, lease, how] { leave(lease, how); }));
-}
-
-void Presence::leave(const std::string& lease, Attendance how) {
-  const auto found = seats_.find(lease);
-  if (found == seats_.end()) return;  // the lease was over before
-  Seat& seat = found->second;
-  unsigned& there = how == Attendance::stream ? seat.streams : seat.polls;
-  if (there > 0) --there;
-  seat.last_left = loop_.now();
-  if (how == Attendance::stream) seat.last_stream_left = loop_.now();
-}
-
-std::optional<TimePoint> Presence::away_since(const std::string& lease, TimePoint since) const {
-  const auto found = seats_.find(lease);
-  if (found == seats_.end()) return since;
-  const Seat& seat = found->second;
-  if (seat.polls + seat.streams > 0) return std::nullopt;
-  return std::max(seat.last_left.value_or(since), since);
-}
-
-std::optional<TimePoint> Presence::stream_gone_since(const std::string& lease) const {
-  const auto found = seats_.find(lease);
-  if (found == seats_.end() || found->second.streams + found->second.polls > 0) {
-    return std::nullopt;
-  }
-  return found->second.last_stream_left;
-}
-
 namespace {
 
 bool may_begin_again(const Lease& lease, const Process& process) {
@@ -100,9 +67,31 @@ bool is_member(const Seen& one, const Lease& lease) {
   return one.verdict == Seen::Verdict::member && one.lease == lease.id;
 }
 
+std::optional<std::string> left_on(const Lease& lease, const DeviceId& gpu, const Sight& sight,
+                                   std::optional<std::int64_t> idle_bytes) {
+  const auto list = sight.on_gpus.find(gpu);
+  if (list == sight.on_gpus.end() || !list->second) {
+    return "who uses " + gpu + " cannot be read now";
+  }
+  const auto& processes = *list->second;
+  const auto member =
+      std::ranges::find_if(processes, [&](const Seen& one) { return is_member(one, lease); });
+  if (member != processes.end()) {
+    return fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu);
+  }
+  // Other processes may have memory there; only memory of no process is left over.
+  const auto used = sight.used_bytes.find(gpu);
+  if (!processes.empty() || used == sight.used_bytes.end() || !used->second || !idle_bytes ||
+      *used->second <= *idle_bytes + kSlackBytes) {
+    return std::nullopt;
+  }
+  return fmt::format("no process is left, but {} MiB of memory of {} are still used",
+                     *used->second >> 20, gpu);
+}
+
 }  // namespace
 
-std::vector<Process> DrainBook::remaining(const Lease& lease, const Sight& sight) {
+std::vector<Process> remaining_processes(const Lease& lease, const Sight& sight) {
   std::set<Process> all;
   if (const auto alive = sight.alive.find(lease.id); alive != sight.alive.end()) {
     std::ranges::copy_if(alive->second, std::inserter(all, all.end()),
@@ -118,42 +107,18 @@ std::vector<Process> DrainBook::remaining(const Lease& lease, const Sight& sight
   return {all.begin(), all.end()};
 }
 
-std::optional<std::string> DrainBook::left(const Lease& lease, const Sight& sight,
-                                           const GpuBook& gpus) const {
+std::optional<std::string> left_of(const Lease& lease, const Sight& sight, const GpuBook& gpus) {
   if (sight.alive.count(lease.id) == 0) return "its processes could not be looked for";
-  if (const auto all = remaining(lease, sight); !all.empty()) {
+  if (const auto all = remaining_processes(lease, sight); !all.empty()) {
     return all.size() == 1
                ? fmt::format("pid {} still runs", all.front().pid)
                : fmt::format("pid {} and {} more still run", all.front().pid, all.size() - 1);
   }
   for (const DeviceId& gpu : lease.gpus) {
     if (gpus.lost(gpu)) continue;
-    if (auto why = left_on(lease, gpu, sight)) return why;
+    if (auto why = left_on(lease, gpu, sight, gpus.idle_bytes(gpu))) return why;
   }
   return std::nullopt;
-}
-
-std::optional<std::string> DrainBook::left_on(const Lease& lease, const DeviceId& gpu,
-                                              const Sight& sight) const {
-  const auto list = sight.on_gpus.find(gpu);
-  if (list == sight.on_gpus.end() || !list->second) {
-    return "who uses " + gpu + " cannot be read now";
-  }
-  const auto& processes = *list->second;
-  const auto member =
-      std::ranges::find_if(processes, [&](const Seen& one) { return is_member(one, lease); });
-  if (member != processes.end()) {
-    return fmt::format("pid {} ({}) still uses {}", member->pid, member->command, gpu);
-  }
-  // Other processes may have memory there; only memory of no process is left over.
-  const auto used = sight.used_bytes.find(gpu);
-  const auto floor = floor_.find(gpu);
-  if (!processes.empty() || used == sight.used_bytes.end() || !used->second ||
-      floor == floor_.end() || *used->second <= floor->second + kSlackBytes) {
-    return std::nullopt;
-  }
-  return fmt::format("no process is left, but {} MiB of memory of {} are still used",
-                     *used->second >> 20, gpu);
 }
 
 }  // namespace gpuyard::lease

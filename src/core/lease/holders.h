@@ -55,65 +55,16 @@ class Holders {
   Lifetime here_;
 };
 
-// Knows whether a client is there for a claim: by a request that waits, or a stream that stays.
-// Pure bookkeeping on the io thread.
+// What is still left of a lease that was given up: none of its processes may live, none may be on
+// its GPUs, and their memory must be free again.
 
-enum class Attendance : std::uint8_t {
-  poll,    // its end means nothing: the client asks again
-  stream,  // its end ends the lease, unless the client returns soon
-};
+// A driver keeps some memory of a process for a moment; more than this still belongs to a process.
+inline constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
 
-class Presence {
- public:
-  explicit Presence(const Loop& loop) : loop_(loop) {}
-  Presence(const Presence&) = delete;
-  Presence& operator=(const Presence&) = delete;
-
-  // Marks a client as present for as long as the subscription lives.
-  Subscription attend(const std::string& lease, Attendance);
-  // Returns since when no client is there, but not before `since`; nothing while one is there.
-  std::optional<TimePoint> away_since(const std::string& lease, TimePoint since) const;
-  // The same for streams; nothing, too, if there never was one.
-  std::optional<TimePoint> stream_gone_since(const std::string& lease) const;
-  void forget(const std::string& lease) { seats_.erase(lease); }
-
- private:
-  struct Seat {
-    unsigned polls = 0;
-    unsigned streams = 0;
-    std::optional<TimePoint> last_left = {};
-    std::optional<TimePoint> last_stream_left = {};
-  };
-
-  void leave(const std::string& lease, Attendance);
-
-  const Loop& loop_;
-  std::map<std::string, Seat> seats_;
-  Lifetime here_;
-};
-
-// Finds what is still left of leases that were given up. Pure.
-
-// Tells whether everything of a lease is gone: none of its processes lives, none is on its GPUs,
-// and their memory is free again. If not, it names what is left, for people.
-class DrainBook {
- public:
-  // A driver keeps some memory of a process for a moment; more than this still belongs to a
-  // process.
-  static constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
-
-  // Records how much of a GPU's memory was used while no process used it.
-  void note_floor(const DeviceId& gpu, std::int64_t used_bytes) { floor_[gpu] = used_bytes; }
-  // Returns the processes of the lease that have to go: those on its GPUs, and those that may still
-  // begin to use them. The holder that gave up its lease itself may live on.
-  static std::vector<Process> remaining(const Lease&, const Sight&);
-  // Returns what is left, or nothing if all is gone.
-  std::optional<std::string> left(const Lease&, const Sight&, const GpuBook&) const;
-
- private:
-  std::optional<std::string> left_on(const Lease&, const DeviceId&, const Sight&) const;
-
-  std::map<DeviceId, std::int64_t> floor_;
-};
+// Returns the processes of the lease that have to go: those on its GPUs, and those that may still
+// begin to use them. The holder that gave up its lease itself may live on.
+std::vector<Process> remaining_processes(const Lease&, const Sight&);
+// Names what is left, for people; nothing if all is gone.
+std::optional<std::string> left_of(const Lease&, const Sight&, const GpuBook&);
 
 }  // namespace gpuyard::lease

@@ -3,8 +3,6 @@
 // changes without a request.
 #include "lease/leases.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -20,12 +18,6 @@ Fairness draining(Fairness fairness) {
   return fairness;
 }
 
-bool is_gone(const Caller& caller) {
-  if (!caller.process) return false;
-  pollfd look{caller.process->get(), POLLIN, 0};
-  return ::poll(&look, 1, 0) > 0;
-}
-
 }  // namespace
 
 Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy policy,
@@ -34,6 +26,7 @@ Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy pol
       observer_(observer),
       policy_(std::move(policy)),
       boot_id_(std::move(boot_id)),
+      limits_(policy_),
       core_(draining(policy_.fairness)),
       gpus_(core_),
       journal_(loop, archive, [this](std::uint32_t uid) { return person(uid); },
@@ -41,9 +34,7 @@ Leases::Leases(Loop& loop, Observer& observer, LeaseArchive& archive, Policy pol
                 [this](const Error& why) { on_lost(why); }}),
       holders_(loop, observer, std::min(policy_.most_waiting, kMostKnownProcesses),
                [this](const std::string& id, const Process& process) { on_gone(id, process); }),
-      presence_(loop),
-      claims_of_(static_cast<double>(policy_.shares.claims_a_minute)),
-      renewals_of_(static_cast<double>(policy_.shares.claims_a_minute)) {
+      clients_(loop) {
   core_.close();
 }
 
@@ -51,7 +42,7 @@ void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const
   if (id.empty()) id = new_id();
   const Answer answer = [this, id, caller, asker](Result<Lease> lease) {
     const bool held = lease && lease->state == State::held;
-    if (held && !is_gone(caller)) unheard_.erase(id);
+    if (held && !caller.is_gone()) clients_.heard(id);
     asker(std::move(lease));
   };
   if (auto valid = check(wish); !valid) return refuse(valid.error(), answer);
@@ -66,7 +57,7 @@ void Leases::claim(const Caller& caller, std::string id, const Wish& wish, const
                   answer);
   }
   holders_.identify(caller.pid, [this, caller, id, wish, answer](Result<Identity> found) {
-    if (found && is_gone(caller)) found = Error{Errc::not_found, "the caller is gone"};
+    if (found && caller.is_gone()) found = Error{Errc::not_found, "the caller is gone"};
     if (!found) return refuse(std::move(found).error().in("the caller"), answer);
     decide(caller, *found, id, wish, answer);
   });
@@ -83,8 +74,9 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
                    "that; choose another"},
                   answer);
   }
-  if (auto slow = check_rate(caller, claims_of_, "claims"); !slow)
+  if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
+  }
   const Terms terms = terms_of(caller.uid, wish);
   if (auto possible = core_.possible(terms); !possible) return refuse(possible.error(), answer);
   Lease lease;
@@ -96,12 +88,14 @@ void Leases::decide(const Caller& caller, const std::optional<Identity>& holder,
   lease.asked_wall = loop_.wall();
   if (holder) lease.processes.push_back(holder->process);
   if (wish.patience == Duration::zero()) return try_now(caller, holder, lease, terms, answer);
-  if (auto room = room_for(caller); !room) return refuse(room.error(), answer);
+  if (auto room = limits_.room_to_wait(caller, core_.waiting().size()); !room) {
+    return refuse(room.error(), answer);
+  }
 
   Effects effects;
   lease.ticket = core_.claim(terms, loop_.now(), effects);
   by_ticket_[lease.ticket] = id;
-  ++waiting_of_[terms.owner];
+  limits_.waits(caller.uid);
   journal_.put(lease, "asked", caller.name());
   journal_.counters(core_.last_ticket(), core_.last_fence());
   if (holder) holders_.bind(id, *holder);
@@ -123,7 +117,7 @@ void Leases::try_now(const Caller& caller, const std::optional<Identity>& holder
   }
   lease.ticket = *ticket;
   by_ticket_[lease.ticket] = lease.id;
-  ++waiting_of_[terms.owner];
+  limits_.waits(caller.uid);
   journal_.put(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   on_granted(*core_.find(*ticket));
@@ -143,41 +137,6 @@ void Leases::repeat(const Caller& caller, const Lease& known, const Wish& wish,
                   answer);
   }
   answer_when_kept(known.id, answer);
-}
-
-std::uint32_t Leases::person(std::uint32_t uid) const {
-  return policy_.person ? policy_.person(uid) : uid;
-}
-
-// Where few claims may wait, one user has only a part of the places. Of the last eighth, a user
-// gets places only for a few claims, so that early users do not keep out the others.
-Result<void> Leases::room_for(const Caller& caller) const {
-  constexpr std::size_t kParts = 4;
-  constexpr std::size_t kLast = 8;  // an eighth
-  constexpr std::size_t kFew = 8;
-  const auto found = waiting_of_.find(person(caller.uid));
-  const std::size_t own = found == waiting_of_.end() ? 0 : found->second;
-  const std::size_t all = core_.waiting().size();
-  const std::size_t most = std::min(policy_.most_waiting, kMostWaiting);
-  const auto share = static_cast<std::size_t>(policy_.shares.waiting_claims);
-  const bool too_many_own = !caller.admin && own >= std::min(share, std::max(most / kParts, kFew));
-  const std::size_t room = caller.admin ? most + kWaitingKeptForAdmins
-                           : own < kFew ? most
-                                        : most - most / kLast;
-  if (!too_many_own && all < room) return {};
-  return Error{Errc::busy,
-               fmt::format("{} claims wait already{}; try again later", too_many_own ? own : all,
-                           too_many_own ? " for this user" : "")};
-}
-
-Result<void> Leases::check_rate(const Caller& caller, RateOfEach<std::uint32_t>& rates,
-                                std::string_view what) {
-  if (caller.admin) return {};
-  const auto wait = rates.take(person(caller.uid), loop_.now());
-  if (!wait) return {};
-  return Error{Errc::busy, fmt::format("one user may make {} {} in a minute; ask again in {} s",
-                                       policy_.shares.claims_a_minute, what,
-                                       std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 Terms Leases::terms_of(std::uint32_t uid, const Wish& wish) const {
@@ -224,7 +183,7 @@ void Leases::on_granted(const Claim& claim) {
   lease.granted = loop_.now();
   lease.granted_wall = loop_.wall();
   if (lease.wish.binding == Binding::detached) lease.until = loop_.now() + lease.wish.ttl;
-  waits_no_more(lease.uid);
+  limits_.stops_waiting(lease.uid);
   journal_.put(lease, "granted");
   journal_.counters(core_.last_ticket(), core_.last_fence());
   wake_by(loop_.now() + kTick);
@@ -256,19 +215,13 @@ void Leases::end(Lease lease, Ending ending, const std::string& by, const std::s
   lease.ended_wall = loop_.wall();
   journal_.put(lease, "ended", by);
   holders_.release(lease.id, lease.processes);
-  presence_.forget(lease.id);
+  clients_.forget(lease.id);
   signals_.erase(lease.id);
   alive_.erase(lease.id);
-  unheard_.erase(lease.id);
   by_ticket_.erase(lease.ticket);
-  if (waited) waits_no_more(lease.uid);
-  for (const DeviceId& gpu : lease.gpus) freed_at_[gpu] = loop_.now();
+  if (waited) limits_.stops_waiting(lease.uid);
+  for (const DeviceId& gpu : lease.gpus) gpus_.freed(gpu, loop_.now());
   follow(waited ? core_.cancel(lease.ticket, loop_.now()) : core_.freed(lease.ticket, loop_.now()));
-}
-
-void Leases::waits_no_more(std::uint32_t uid) {
-  const auto found = waiting_of_.find(person(uid));
-  if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
 }
 
 // While it is not known what the disk holds, nothing is written; afterwards rebind() finds out
@@ -286,40 +239,17 @@ void Leases::on_gone(const std::string& id, const Process& process) {
 Subscription Leases::attend(const std::string& id, Attendance how) {
   const Lease* lease = journal_.find(id);
   if (!lease || lease->state == State::ended) return {};
-  unheard_.erase(id);
-  return presence_.attend(id, how);
+  return clients_.attend(id, how);
 }
 
 Subscription Leases::watch(const std::string& id, std::function<void(const Lease&)> told) {
-  const std::uint64_t number = ++next_watcher_;
-  watchers_[id].emplace(number, std::move(told));
-  return Subscription(here_.guard([this, id, number] {
-    auto& all = watchers_;
-    const auto found = all.find(id);
-    if (found == all.end()) return;
-    found->second.erase(number);
-    if (found->second.empty()) all.erase(found);
-  }));
+  return clients_.watch(id, std::move(told));
 }
 
-// A listener may remove itself and other listeners while they are told.
 void Leases::tell(const Lease& now, State before) {
-  // A client that is present learns it by its watch or, after this, by the answer to its call.
-  const bool granted = now.state == State::held && before == State::waiting;
-  if (granted && presence_.away_since(now.id, now.asked)) unheard_.insert(now.id);
+  if (now.state == State::held && before == State::waiting) clients_.granted(now);
   if (told_) told_(now, before);
-  const auto found = watchers_.find(now.id);
-  if (found == watchers_.end()) return;
-  std::vector<std::uint64_t> numbers;
-  for (const auto& [number, told] : found->second) numbers.push_back(number);
-  for (const std::uint64_t number : numbers) {
-    const auto here = watchers_.find(now.id);
-    if (here == watchers_.end()) return;
-    const auto listener = here->second.find(number);
-    if (listener == here->second.end()) continue;
-    const auto told = listener->second;
-    told(now);
-  }
+  clients_.tell(now);
 }
 
 const Lease* Leases::find(std::string_view id) const {
@@ -349,11 +279,6 @@ std::vector<WaitingOutlook> Leases::outlooks(std::size_t most) const {
     if (found != by_ticket_.end()) all.push_back({found->second, outlook});
   }
   return all;
-}
-
-bool Leases::leased(const DeviceId& gpu) const {
-  const auto slot = gpus_.slots().find(gpu);
-  return slot != gpus_.slots().end() && core_.holder(slot->second).has_value();
 }
 
 }  // namespace gpuyard::lease

@@ -7,50 +7,30 @@
 // to another lease only when its processes were seen gone, by fresh lists of the driver and by
 // /proc, and their memory is free. What cannot be seen is not gone.
 //
-// GpuBook knows why a GPU is not handed out, Holders when a process is gone, Presence whether a
-// waiting client is still there, DrainBook what is left of a lease. Leases knows no driver, /proc
-// or SQL: it asks Observer and LeaseArchive.
+// GpuBook knows why a GPU is not handed out, Holders when a process is gone, Clients whether a
+// waiting client is still there, UserLimits how much one user may ask for. Leases knows no driver,
+// /proc or SQL: it asks Observer and LeaseArchive.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/loop.h"
-#include "base/shares.h"
-#include "base/token_bucket.h"
-#include "base/unique_fd.h"
 #include "lease/archive.h"
+#include "lease/clients.h"
 #include "lease/core.h"
 #include "lease/gpu_book.h"
 #include "lease/holders.h"
 #include "lease/journal.h"
 #include "lease/observer.h"
+#include "lease/policy.h"
 
 namespace gpuyard::lease {
-
-struct Policy {
-  Fairness fairness;
-  Shares shares = {};
-  // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
-  std::function<std::uint32_t(std::uint32_t uid)> person = {};
-  std::size_t most_waiting = SIZE_MAX;  // claims of all users; at most Leases::kMostWaiting
-  bool end_overdue = false;             // ends a lease that is held longer than was said
-};
-
-// The caller, as the kernel identifies it.
-struct Caller {
-  std::uint32_t uid = 0;
-  bool admin = false;
-  std::uint32_t pid = 0;                         // 0: not known
-  std::shared_ptr<const UniqueFd> process = {};  // readable when it is gone
-  std::string name() const { return "uid " + std::to_string(uid); }
-};
 
 struct Release {
   std::optional<Fence> fence = {};
@@ -83,18 +63,10 @@ class Leases {
   static constexpr Duration kAskAgain = std::chrono::milliseconds(500);
   // A detached lease has at least this time left after a restart.
   static constexpr Duration kLeastAfterRestart = std::chrono::seconds(60);
-  // How old a reading of a GPU may be when it arrives.
-  static constexpr Duration kStale = std::chrono::seconds(2);
   // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrain = std::chrono::seconds(30);
   static constexpr Duration kLeastRenewal = std::chrono::seconds(1);  // less changes nothing
-  static constexpr std::size_t kMostMembers =
-      shares::kMembers;  // processes counted to a lease by name
-  static constexpr std::size_t kMostAdoptingOfOwner =
-      shares::kAdopting;                                    // adoptions not answered yet
   static constexpr std::size_t kMostKnownProcesses = 4096;  // processes that have or had a lease
-  static constexpr std::size_t kMostWaiting = shares::kWaitingClaims;
-  static constexpr std::size_t kWaitingKeptForAdmins = shares::kKeptPlaces;  // beyond kMostWaiting
 
   // The references outlive it.
   Leases(Loop&, Observer&, LeaseArchive&, Policy, std::string boot_id);
@@ -152,7 +124,7 @@ class Leases {
   std::vector<const Lease*> with_gpus() const { return journal_.with_gpus(); }
   const Lease* find(std::string_view id) const;
   // Returns the user for whom the leases of a uid count.
-  std::uint32_t person(std::uint32_t uid) const;
+  std::uint32_t person(std::uint32_t uid) const { return limits_.person(uid); }
   // Whether there is such a lease, on the disk or on its way there.
   bool knows(std::string_view id) const { return journal_.find(id) != nullptr; }
   // Whether the lease is held, with this fence, and has the GPU. Errors: not_found, conflict.
@@ -161,7 +133,7 @@ class Leases {
   const GpuBook& gpus() const { return gpus_; }
   std::size_t pending_claimers() const { return core_.waiting().size(); }
   Fence last_fence() const { return core_.last_fence(); }  // the number of all grants, ever
-  bool leased(const DeviceId&) const;
+  bool leased(const DeviceId& gpu) const { return gpus_.leased(gpu); }
   // Returns why nothing is granted now, if that is so.
   std::optional<Error> closed() const;
   // Returns why no claim is taken now, not even one that would wait.
@@ -200,7 +172,6 @@ class Leases {
   void on_overdue(Ticket);
   void refresh(const DeviceId&);
   void reach_anew();
-  std::vector<PoolGpu> but_for_the_just_freed(std::vector<PoolGpu>) const;
 
   // The steps of one lease.
   void decide(const Caller&, const std::optional<Identity>& holder, const std::string& id,
@@ -216,12 +187,8 @@ class Leases {
   void let_go(Lease, Ending, const std::string& by, const std::string& why = {});
   void end(Lease, Ending, const std::string& by, const std::string& why = {});
   void on_gone(const std::string& id, const Process&);
-  void waits_no_more(std::uint32_t uid);
   Result<Lease> own(const Caller&, const std::string& id, std::optional<Fence>) const;
   Terms terms_of(std::uint32_t uid, const Wish&) const;
-  Result<void> room_for(const Caller&) const;
-  // Counts a call whose rate in a minute is limited, and refuses it above the limit.
-  Result<void> check_rate(const Caller&, RateOfEach<std::uint32_t>&, std::string_view what);
   std::optional<Error> closed_to_changes() const;
   void refuse(const Error&, const Answer&);
   void answer_when_kept(const std::string& id, const Answer&);
@@ -236,60 +203,57 @@ class Leases {
   void drain_one(const std::string& id, const Sight&);
   void look_at_new();
   void look_outside(const Sight&);
-  void tell_of_squatters(const DeviceId&, const std::vector<Seen>& outside) const;
-  void look_outside_at(const DeviceId&, const std::vector<Seen>&, const Sight&);
   std::vector<Suspect> suspects(bool draining_only) const;
+
+  struct Signal {
+    int number = 0;
+    std::optional<std::uint32_t> only_of = {};  // a user; empty: an administrator sends it
+  };
+  // What is to be known of restored leases before anything is granted.
+  struct Restoring {
+    std::size_t to_rebind = 0;  // processes
+    std::vector<std::pair<std::string, Process>> rebind_later = {};
+    bool looking = false;
+    bool seen = false;  // who uses the GPUs
+    Subscription timer = {};
+  };
 
   Loop& loop_;
   Observer& observer_;
   const Policy policy_;
   const std::string boot_id_;
+  UserLimits limits_;
   Core core_;
   GpuBook gpus_;
   Journal journal_;
   Holders holders_;
-  Presence presence_;
-  DrainBook drains_;
+  Clients clients_;
   std::map<Ticket, std::string> by_ticket_;
-  std::map<std::uint32_t, std::size_t> waiting_of_;  // by user (person())
-  RateOfEach<std::uint32_t> claims_of_;              // by user
-  RateOfEach<std::uint32_t> renewals_of_;  // apart, so that a flood of claims loses no user a lease
-  std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
-  std::uint64_t next_watcher_ = 0;
   std::function<void(const Lease&, State)> told_;
   std::function<std::optional<std::string>(const Lease&)> left_beside_;
   std::function<void(const DeviceId&, const Seen&)> squatter_told_;
-  struct Signal {
-    int number = 0;
-    std::optional<std::uint32_t> only_of = {};  // a user; empty: an administrator sends it
-  };
 
-  std::map<std::string, Signal> signals_;              // to be sent to draining leases
-  std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
-  std::set<std::string> unheard_;  // granted leases that no client has watched or heard of yet
-  std::map<DeviceId, TimePoint> freed_at_;
-  std::vector<std::string> fleet_;  // GPUs at the last update of what each claim can use
   Standing standing_ = Standing::idle;
   bool first_load_ = true;
-  std::size_t to_rebind_ = 0;
-  std::vector<std::pair<std::string, Process>> rebind_later_;
-  bool restored_looking_ = false;
-  bool restored_seen_ = false;
+  Restoring restoring_;
   std::optional<Error> trouble_;
+  std::uint64_t life_ = 0;  // an answer to an earlier life is ignored
+  TimePoint opened_{};
+
+  // One look of each kind at a time.
   bool looking_ = false;
   bool looking_at_new_ = false;
-  std::vector<Adopter> adopters_;  // callers whose GPUs the next look will find
   bool looking_for_adopters_ = false;
-  std::map<std::uint32_t, std::size_t> adopting_of_;  // adoptions that are not answered, by user
   bool drain_looking_ = false;
-  TimePoint opened_{};
-  std::optional<TimePoint> tick_at_;
+  std::vector<Adopter> adopters_;                      // callers whose GPUs the next look will find
+  std::map<std::string, std::vector<Process>> alive_;  // as last seen, by lease
+  std::map<std::string, Signal> signals_;              // to be sent to draining leases
   TimePoint drained_since_{};
+
+  std::optional<TimePoint> tick_at_;
   Subscription tick_timer_;
   Subscription drain_timer_;
   Subscription load_timer_;
-  Subscription restore_timer_;
-  std::uint64_t life_ = 0;  // an answer to an earlier life is ignored
   Lifetime here_;
 };
 

@@ -84,7 +84,7 @@ void Leases::renew(const Caller& caller, const std::string& id, Duration ttl,
   // A renewal of a lease that would end soon is always taken: nobody loses a lease by renewing
   // others.
   const bool soon = lease.until && *lease.until - loop_.now() < ttl / 2;
-  if (auto slow = soon ? Result<void>() : check_rate(caller, renewals_of_, "renewals"); !slow) {
+  if (auto slow = soon ? Result<void>() : limits_.count_renewal(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
   }
   lease.until = until;
@@ -112,7 +112,7 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
     if (lease.state != State::held) {
       return refuse({Errc::conflict, "the lease is not held (any more)"}, answer);
     }
-    if (lease.processes.size() >= kMostMembers) {
+    if (lease.processes.size() >= shares::kMembers) {
       return refuse({Errc::busy, "too many processes were counted to it"}, answer);
     }
     const auto& known = lease.processes;
@@ -127,18 +127,13 @@ void Leases::add_member(const Caller& caller, const std::string& id, std::uint32
 void Leases::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
                    const Answer& answer) {
   if (auto why = closed_to_claims()) return refuse(*why, answer);
-  if (auto slow = check_rate(caller, claims_of_, "claims"); !slow)
+  if (auto slow = limits_.count_claim(caller, loop_.now()); !slow) {
     return refuse(slow.error(), answer);
-  const std::uint32_t whose = person(caller.uid);
-  if (!caller.admin && adopting_of_[whose] >= kMostAdoptingOfOwner) {
-    return refuse({Errc::busy, fmt::format("{} processes of yours are being adopted already; ask "
-                                           "again in a second",
-                                           kMostAdoptingOfOwner)},
-                  answer);
   }
-  ++adopting_of_[whose];
-  const Answer counted = [this, alive = here_.watch(), whose, answer](const Result<Lease>& lease) {
-    if (!alive.expired() && --adopting_of_[whose] == 0) adopting_of_.erase(whose);
+  auto place = limits_.begin_adopting(caller);
+  if (!place) return refuse(place.error(), answer);
+  const Answer counted = [place = *std::move(place), answer](const Result<Lease>& lease) {
+    place->reset();
     answer(lease);
   };
   holders_.identify(pid, [this, caller, note, counted](Result<Identity> found) {
@@ -224,12 +219,12 @@ void Leases::adopt_on(const Adopter& adopter, const Sight& sight) {
   lease.asked_wall = loop_.wall();
   lease.processes.push_back(who.process);
   by_ticket_[lease.ticket] = lease.id;
-  ++waiting_of_[person(lease.uid)];
+  limits_.waits(lease.uid);
   journal_.put(lease, fmt::format("adopts pid {}", who.process.pid), caller.name());
   holders_.bind(lease.id, who);
   on_granted(*core_.find(*ticket));
   // The lease belongs to its process, even if no client hears of the grant.
-  journal_.after([this, id = lease.id](const Result<void>&) { unheard_.erase(id); });
+  journal_.after([this, id = lease.id](const Result<void>&) { clients_.heard(id); });
   look_outside(sight);
   answer_when_kept(lease.id, answer);
 }

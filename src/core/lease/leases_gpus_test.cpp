@@ -296,7 +296,7 @@ TEST_F(Adopting, AFloodOfThemAsksForOneLookAtATime) {
   }
   world.loop.run_posted();
   EXPECT_EQ(answered, 100U);
-  EXPECT_EQ(busy, 100 - Leases::kMostAdoptingOfOwner);
+  EXPECT_EQ(busy, 100 - shares::kAdopting);
   EXPECT_LE(world.ground.looks - looks_before, 2U);
 }
 

@@ -19,7 +19,7 @@ void Leases::stop() {
   tick_timer_.reset();
   drain_timer_.reset();
   load_timer_.reset();
-  restore_timer_.reset();
+  restoring_.timer.reset();
 }
 
 void Leases::load() {
@@ -47,15 +47,14 @@ void Leases::on_loaded(Result<Kept> kept) {
   gpus_.start_over();
   core_.restore_counters(kept->last_ticket, kept->last_fence);
   by_ticket_.clear();
-  waiting_of_.clear();
+  limits_.nobody_waits();
   holders_.clear();
   alive_.clear();
-  fleet_.clear();
-  looking_ = looking_at_new_ = drain_looking_ = restored_looking_ = restored_seen_ = false;
-  to_rebind_ = 1;  // all of them are restored before anything follows
-  rebind_later_.clear();
+  looking_ = looking_at_new_ = drain_looking_ = false;
+  restoring_ = {};
+  restoring_.to_rebind = 1;  // all leases are restored before anything follows
   signals_.clear();
-  unheard_.clear();
+  clients_.forget_grants();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
   journal_.take(kept->leases);
   journal_.forget_old();
@@ -69,7 +68,7 @@ void Leases::on_loaded(Result<Kept> kept) {
     }
   }
   first_load_ = false;
-  --to_rebind_;
+  --restoring_.to_rebind;
   if (gpus_.complete()) reach_anew();
   open_if_ready();
 }
@@ -83,7 +82,7 @@ void Leases::restore(const Lease& kept) {
     return journal_.put(lease, "ended", "the machine was started anew");
   }
   by_ticket_[lease.ticket] = lease.id;
-  if (lease.state == State::waiting) ++waiting_of_[person(lease.uid)];
+  if (lease.state == State::waiting) limits_.waits(lease.uid);
   restore_in_core(lease);
   if (lease.until && first_load_ && lease.state == State::held) {
     lease.until = std::max(*lease.until, loop_.now() + kLeastAfterRestart);
@@ -112,17 +111,17 @@ void Leases::restore_in_core(const Lease& lease) {
 
 // Checks whether a process that is bound to a lease is still the same one.
 void Leases::rebind(const std::string& id, const Process& process) {
-  ++to_rebind_;
+  ++restoring_.to_rebind;
   holders_.identify(process.pid, [this, id, process, life = life_](const Result<Identity>& found) {
     if (life != life_) return;
     if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
-      rebind_later_.emplace_back(id, process);
-      if (rebind_later_.size() == 1) {
-        restore_timer_ = loop_.call_after(kAskAgain, [this] { rebind_again(); });
+      restoring_.rebind_later.emplace_back(id, process);
+      if (restoring_.rebind_later.size() == 1) {
+        restoring_.timer = loop_.call_after(kAskAgain, [this] { rebind_again(); });
       }
       return;
     }
-    --to_rebind_;
+    --restoring_.to_rebind;
     if (found && found->process == process) {
       holders_.bind(id, *found);
     } else {
@@ -133,15 +132,15 @@ void Leases::rebind(const std::string& id, const Process& process) {
 }
 
 void Leases::rebind_again() {
-  for (const auto& [id, process] : std::exchange(rebind_later_, {})) {
-    --to_rebind_;
+  for (const auto& [id, process] : std::exchange(restoring_.rebind_later, {})) {
+    --restoring_.to_rebind;
     rebind(id, process);
   }
 }
 
 // Nothing is granted before the users of the GPUs are known.
 void Leases::look_at_restored() {
-  if (std::exchange(restored_looking_, true)) return;
+  if (std::exchange(restoring_.looking, true)) return;
   observer_.look(suspects(false), gpus_.ids(), true,
                  here_.guard([this, life = life_](const Sight& sight) {
                    if (life_ == life) on_restored_seen(sight);
@@ -150,19 +149,19 @@ void Leases::look_at_restored() {
 
 void Leases::on_restored_seen(const Sight& sight) {
   const bool blind = !sight.on_gpus.empty() && !sight.lists_any();
-  restored_looking_ = false;
+  restoring_.looking = false;
   if (blind) {
-    restore_timer_ = loop_.call_after(kAskAgain, [this] { look_at_restored(); });
+    restoring_.timer = loop_.call_after(kAskAgain, [this] { look_at_restored(); });
     return;
   }
-  restored_seen_ = true;
+  restoring_.seen = true;
   look_outside(sight);
   open_if_ready();
 }
 
 void Leases::open_if_ready() {
-  if (standing_ != Standing::adopting || to_rebind_ > 0 || !gpus_.complete()) return;
-  if (!restored_seen_) return look_at_restored();
+  if (standing_ != Standing::adopting || restoring_.to_rebind > 0 || !gpus_.complete()) return;
+  if (!restoring_.seen) return look_at_restored();
   standing_ = Standing::open;
   opened_ = loop_.now();
   if (trouble_) log::info("leases: the journal can be read and written again");

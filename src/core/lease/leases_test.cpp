@@ -228,7 +228,7 @@ TEST(Leases, OfTheLastPlacesToWaitNobodyHasMoreThanAFewAndSomeAreRoots) {
   EXPECT_EQ(taken(4000), 8U) << "of the last eighth";
   EXPECT_EQ(taken(5000), 2U) << "all there are";
   EXPECT_EQ(taken(6000), 0U);
-  EXPECT_EQ(taken(0, true), Leases::kWaitingKeptForAdmins);
+  EXPECT_EQ(taken(0, true), shares::kKeptPlaces);
 }
 
 TEST(Leases, AStaleFenceIsRefused) {

@@ -52,7 +52,7 @@ void Leases::tick_lease(const Lease& lease) {
     if (lease.wish.patience && now - lease.asked >= *lease.wish.patience) {
       return end(lease, Ending::gave_up, "it waited as long as it wanted to");
     }
-    const auto away = presence_.away_since(lease.id, std::max(lease.asked, opened_));
+    const auto away = clients_.away_since(lease.id, std::max(lease.asked, opened_));
     if (away && now - *away >= kReconnect) {
       return end(lease, Ending::unreachable, "nobody asked for it any more");
     }
@@ -65,11 +65,11 @@ void Leases::tick_lease(const Lease& lease) {
   if (lease.overdue && policy_.end_overdue) {  // the setting was switched on after that
     return let_go(lease, Ending::expired, "its longest time is over");
   }
-  if (unheard_.count(lease.id) > 0 && now - lease.granted >= kReconnect) {
+  if (!clients_.has_heard(lease.id) && now - lease.granted >= kReconnect) {
     return let_go(lease, Ending::unreachable, "whoever asked did not hear of the grant");
   }
   if (lease.wish.binding != Binding::process) return;
-  const auto gone = presence_.stream_gone_since(lease.id);
+  const auto gone = clients_.stream_gone_since(lease.id);
   if (gone && now - *gone >= kGrace) {
     let_go(lease, Ending::unreachable, "its connection ended");
   }
@@ -77,7 +77,7 @@ void Leases::tick_lease(const Lease& lease) {
 
 void Leases::on_gpus(const std::vector<PoolGpu>& all) {
   const bool first = !gpus_.complete();
-  gpus_.know(but_for_the_just_freed(all));
+  gpus_.know(all, loop_.now());
   reach_anew();
   for (const PoolGpu& gpu : all) refresh(gpu.info.id);
   if (first) open_if_ready();
@@ -96,27 +96,9 @@ void Leases::look_at_new() {
                  }));
 }
 
-// A reading of the last second may still count memory of a lease that has drained since.
-std::vector<PoolGpu> Leases::but_for_the_just_freed(std::vector<PoolGpu> all) const {
-  for (PoolGpu& gpu : all) {
-    const auto freed = freed_at_.find(gpu.info.id);
-    const auto known = gpus_.gpus().find(gpu.info.id);
-    const bool just = freed != freed_at_.end() && loop_.now() - freed->second < kStale;
-    if (just && known != gpus_.gpus().end()) gpu.free_bytes = known->second.free_bytes;
-  }
-  return all;
-}
-
 // Waiting claims may be able to use other GPUs than when they came.
 void Leases::reach_anew() {
-  std::vector<std::string> fleet;
-  for (const auto& [id, slot] : gpus_.slots()) {
-    const auto gpu = gpus_.gpus().find(id);
-    if (gpu == gpus_.gpus().end()) continue;
-    fleet.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
-                                gpu->second.total_bytes.value_or(-1)));
-  }
-  if (fleet == std::exchange(fleet_, fleet)) return;
+  if (!gpus_.fleet_changed()) return;
   for (const auto& [ticket, id] : by_ticket_) {
     const Lease* lease = journal_.find(id);
     if (lease) core_.reach(ticket, gpus_.eligible(lease->wish));
@@ -165,40 +147,11 @@ void Leases::on_processes() {
 
 void Leases::look_outside(const Sight& sight) {
   for (const auto& [gpu, list] : sight.on_gpus) {
-    const auto freed = freed_at_.find(gpu);
-    const bool stale = freed != freed_at_.end() && sight.taken < freed->second;
-    // A GPU that works and never has a list is handed out all the same.
-    if (list || (sight.lists_any() && gpus_.fit(gpu))) gpus_.looked_at(gpu);
-    if (list && !stale) look_outside_at(gpu, *list, sight);
+    const auto newcomers = gpus_.see(gpu, sight, loop_.now());
+    if (squatter_told_) {
+      for (const Seen& one : newcomers) squatter_told_(gpu, one);
+    }
     refresh(gpu);
-  }
-}
-
-void Leases::look_outside_at(const DeviceId& gpu, const std::vector<Seen>& list,
-                             const Sight& sight) {
-  std::vector<Seen> outside;
-  for (const Seen& one : list) {
-    if (one.verdict != Seen::Verdict::member) outside.push_back(one);
-  }
-  const auto used = sight.used_bytes.find(gpu);
-  if (list.empty() && !leased(gpu) && used != sight.used_bytes.end() && used->second) {
-    drains_.note_floor(gpu, *used->second);
-  }
-  if (used != sight.used_bytes.end() && used->second) gpus_.use(gpu, *used->second);
-  tell_of_squatters(gpu, outside);
-  gpus_.seen(gpu, std::move(outside), loop_.now(), leased(gpu));
-}
-
-void Leases::tell_of_squatters(const DeviceId& gpu, const std::vector<Seen>& outside) const {
-  if (!squatter_told_) return;
-  const auto known = gpus_.outside().find(gpu);
-  for (const Seen& one : outside) {
-    if (one.verdict != Seen::Verdict::outsider) continue;
-    const auto same = [&](const Seen& other) {
-      return other.pid == one.pid && other.started == one.started;
-    };
-    const bool told = known != gpus_.outside().end() && std::ranges::any_of(known->second, same);
-    if (!told) squatter_told_(gpu, one);
   }
 }
 
@@ -231,12 +184,12 @@ void Leases::drain_one(const std::string& id, const Sight& sight) {
   if (!lease || lease->state != State::draining) return;
   const auto& alive = sight.alive.at(id);
   alive_[id] = alive;
-  auto left = drains_.left(*lease, sight, gpus_);
+  auto left = left_of(*lease, sight, gpus_);
   if (!left && left_beside_) left = left_beside_(*lease);
   const std::string reason = reason_of(*lease);
   if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
   if (const auto signal = signals_.find(id); signal != signals_.end()) {
-    observer_.signal(DrainBook::remaining(*lease, sight), signal->second.number,
+    observer_.signal(remaining_processes(*lease, sight), signal->second.number,
                      signal->second.only_of);
     signals_.erase(signal);
   }
