@@ -1,22 +1,16 @@
 #include "andon/reference.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "andon/rule_reader.h"
+#include "base/golden_for_tests.h"
 
 namespace gpuyard::andon {
 namespace {
-
-std::string committed(const std::string& name) {
-  std::ifstream file(std::string(GPUYARD_SOURCE_DIR "/docs/") + name);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // Returns the texts between ```toml and ```.
 std::vector<std::string> examples_of(std::string_view text) {
@@ -33,8 +27,7 @@ std::vector<std::string> examples_of(std::string_view text) {
 
 TEST(AndonReference, TheCommittedFileIsWhatTheTablesSay) {
   RecordProperty("contract", "C19");
-  EXPECT_EQ(committed("andon.md"), reference())
-      << "write it anew: build/release/src/core/andon/andon_reference > docs/andon.md";
+  expect_document("andon.md", reference());
 }
 
 TEST(AndonReference, EveryExampleOfAFileIsTaken) {
@@ -70,7 +63,7 @@ TEST(AndonReference, ItNamesEveryRuleAndEverySignal) {
 
 TEST(Documents, TheOverviewLeadsToEveryDocument) {
   RecordProperty("contract", "C19");
-  const std::string overview = committed("overview.md");
+  const std::string overview = document("overview.md");
   std::size_t documents = 0;
   for (const auto& entry : std::filesystem::directory_iterator(GPUYARD_SOURCE_DIR "/docs")) {
     const std::string name = entry.path().filename();

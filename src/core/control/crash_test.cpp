@@ -3,10 +3,7 @@
 // GPUYARD_WRITE_GOLDEN=1 writes it anew.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-
-#include "base/files.h"
+#include "base/golden_for_tests.h"
 #include "base/record.h"
 #include "control/world_for_tests.h"
 
@@ -199,11 +196,7 @@ TEST(Crash, AtEveryCommitOfEveryScenarioTheNextStartKnowsWhatIsWantedAndCanPutIt
       "with the same driver. After each of them the test sees that the driver has what the disk "
       "says is wanted, and, once everybody has given up, what it had at first.\n";
   for (const Scenario& scenario : kScenarios) page += table_of(scenario);
-  const std::string path = GPUYARD_SOURCE_DIR "/docs/control_crashes.md";
-  if (std::getenv("GPUYARD_WRITE_GOLDEN") != nullptr) std::ofstream(path) << page;
-  const auto golden = read_file(path, page.size() * 2);
-  ASSERT_TRUE(golden.ok());
-  EXPECT_EQ(*golden, page) << "GPUYARD_WRITE_GOLDEN=1 writes it anew";
+  expect_document("control_crashes.md", page);
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
-// The files of the page at /docs, as the build embedded them (web/embed.py writes the other half).
+// The page at /docs: its files, as the build embedded them (web/embed.py writes the other half),
+// and what serves them. docs_routes() binds it to the embedded ones.
 #pragma once
 
 #include <span>
 #include <string_view>
+
+namespace gpuyard::http {
+struct Response;
+}
 
 namespace gpuyard::api {
 
@@ -19,5 +24,10 @@ struct DocsAssets {
 };
 
 const DocsAssets& docs_assets();
+
+inline constexpr std::string_view kDocsPage = "docs.html";
+
+// Returns the file of that name; Errc::not_found. Without any files 503, as a page that says why.
+http::Response docs_response(const DocsAssets&, std::string_view name);
 
 }  // namespace gpuyard::api

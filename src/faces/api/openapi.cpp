@@ -1,5 +1,5 @@
 // The API's description, OpenAPI 3.1, derived from the route table.
-#include "api/openapi.h"
+#include "api/docs_assets.h"
 
 #include <algorithm>
 #include <functional>

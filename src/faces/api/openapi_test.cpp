@@ -1,4 +1,4 @@
-#include "api/openapi.h"
+#include "api/docs_assets.h"
 
 #include <gmock/gmock.h>
 
