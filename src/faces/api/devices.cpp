@@ -8,24 +8,24 @@
 #include "api/table.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "device/gpu_snapshot.h"
 
 namespace gpuyard::api {
 namespace {
 
 void get_gpu_devices(Context& context, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  context.telemetry.fresh(protocol::kGpuDeviceProbes,
-                          [respond](const telemetry::SnapshotPtr& snapshot) {
-                            protocol::GPUDevicesResponse response;
-                            for (const DeviceState& device : snapshot->devices) {
-                              response.devices.push_back(protocol::gpu_device_of(device));
-                            }
-                            response.count = response.devices.size();
-                            if (!snapshot->driver.initialised && response.devices.empty()) {
-                              log::debug("NVML not initialized, returning empty device list");
-                            }
-                            respond(std::move(response));
-                          });
+  context.telemetry.fresh(kGpuDeviceProbes, [respond](const telemetry::SnapshotPtr& snapshot) {
+    protocol::GPUDevicesResponse response;
+    for (const DeviceState& device : snapshot->devices) {
+      response.devices.push_back(gpu_device_of(device));
+    }
+    response.count = response.devices.size();
+    if (!snapshot->driver.initialised && response.devices.empty()) {
+      log::debug("NVML not initialized, returning empty device list");
+    }
+    respond(std::move(response));
+  });
 }
 
 Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::string& name) {
