@@ -40,7 +40,7 @@ void get_device(Context& context, const protocol::DeviceName& name,
   const Snapshot& snapshot = *context.telemetry.latest();
   const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
-  respond(protocol::device_of(**device, snapshot.taken, context.processes));
+  respond(protocol::device_of(**device, snapshot.taken, &context.processes));
 }
 
 void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
@@ -51,15 +51,15 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
   const auto may_see = [&](const ProcessFacts& facts) {
     return may_see_arguments(asked.principal, facts);
   };
-  respond(protocol::device_processes_of(**device, snapshot.taken, context.processes, may_see));
+  respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
 }
 
 void get_snapshot(Context& context, const NoParams&, const Responder<protocol::Snapshot>& respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
   // Both numbers only grow, so their sum changes with either.
-  const std::uint64_t book = context.processes != nullptr ? context.processes->revision() : 0;
+  const std::uint64_t book = context.processes.revision();
   respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
-    return json::to_json(protocol::snapshot_of(snapshot, context.processes));
+    return json::to_json(protocol::snapshot_of(snapshot, &context.processes));
   }));
 }
 
