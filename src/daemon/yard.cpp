@@ -108,20 +108,9 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       reload_(query_, options.reread, options.config.control,
               [this](Result<Reload::Fresh> fresh) { on_reread(std::move(fresh)); }),
       users_(loop, query_),
-      context_{telemetry_,
-               event_hub_,
-               options.version,
-               options.config.metrics.prefix,
-               &loop_lag_.histogram(),
-               &owners_.book(),
-               &history_,
-               &energy_.meter(),
-               &control_.control(),
-               &loop,
-               &leases_.leases(),
-               options.config.lease.may_control},
+      alert_news_(event_hub_, andon_.board()),
+      context_(api_context()),
       news_(context_),
-      alert_news_(context_),
       authority_(authority_of(options.config)),
       router_(context_, authority_),
       server_(
@@ -130,29 +119,41 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
             router_.handle(std::move(request), std::move(reply));
           },
           limits_of(options.config, descriptor_limit())) {
-  context_.metrics_dialect = dialect_of(options.config.metrics.dialect);
-  show_use();
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
                   subordinate_uids_, options.version);
   }
 }
 
-void Yard::show_use() {
-  context_.use = &use_.book();
-  context_.alerts = &andon_.board();
-  context_.alert_sinks = &andon_;
-  context_.alert_cost = &andon_.cost();
-  context_.alert_news = &alert_news_;
-  context_.lease_use = [this](const lease::Lease& lease) {
-    const auto use = use_.book().of(lease.id);
-    return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
-  };
-  context_.person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); };
-  context_.user_name = [this](std::uint32_t uid) { return users_.name_of(uid); };
-  context_.learn_users = [this](const std::vector<std::uint32_t>& uids,
-                                std::function<void()> done) {
-    users_.learn(uids, std::move(done));
+api::Context Yard::api_context() {
+  return {
+      .telemetry = telemetry_,
+      .events = event_hub_,
+      .processes = owners_.book(),
+      .history = history_,
+      .energy = energy_.meter(),
+      .control = control_.control(),
+      .loop = loop_,
+      .leases = leases_.leases(),
+      .use = use_.book(),
+      .alerts = andon_.board(),
+      .alert_sinks = andon_,
+      .alert_news = alert_news_,
+      .loop_lag = loop_lag_.histogram(),
+      .alert_cost = andon_.cost(),
+      .version = options_.version,
+      .metrics_prefix = options_.config.metrics.prefix,
+      .metrics_dialect = dialect_of(options_.config.metrics.dialect),
+      .holders_may_control = options_.config.lease.may_control,
+      .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },
+      .user_name = [this](std::uint32_t uid) { return users_.name_of(uid); },
+      .lease_use =
+          [this](const lease::Lease& lease) {
+            const auto use = use_.book().of(lease.id);
+            return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
+          },
+      .learn_users = [this](const std::vector<std::uint32_t>& uids,
+                            std::function<void()> done) { users_.learn(uids, std::move(done)); },
   };
 }
 

@@ -55,7 +55,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_snapshot(const telemetry::SnapshotPtr&);
   void on_added(const events::Event&);
   void on_reread(Result<Reload::Fresh>);
-  void show_use();
+  api::Context api_context();  // refers to the members above context_
   void follow_kernel_log(bool simulated);
 
   http::IoLoop& loop_;
@@ -87,9 +87,9 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   AndonFeed andon_;
   Reload reload_;
   UserDirectory users_;
+  api::AlertNews alert_news_;
   api::Context context_;
   api::LeaseNews news_;
-  api::AlertNews alert_news_;
   const api::Authority authority_;
   api::Router router_;
   http::Server server_;

@@ -39,7 +39,10 @@ class DaemonMeasuring final : public Measuring {
 class LocalMeasuring final : public Measuring {
  public:
   explicit LocalMeasuring(library::EnergyWindow window) : window_(std::move(window)) {}
-  Result<protocol::EnergyWindow> end() override { return window_.measure(); }
+  Result<protocol::EnergyWindow> end() override {
+    const library::EnergyMark mark = window_.mark();
+    return protocol::energy_window_of(mark.used, mark.seen);
+  }
 
  private:
   library::EnergyWindow window_;

@@ -282,11 +282,21 @@ Changes Ledger::take_changes() {
   return changes;
 }
 
+std::int64_t WindowResult::energy_mj() const {
+  std::int64_t all = 0;
+  for (const GpuResult& gpu : gpus) all += gpu.energy_mj;
+  return all;
+}
+
 std::optional<double> mean_watts(const GpuResult& result) {
   const Duration known = result.length - result.unknown;
   if (known < kShortestMean) return std::nullopt;
-  return static_cast<double>(result.energy_mj) / 1000.0 /
-         std::chrono::duration<double>(known).count();
+  return joules_of(result.energy_mj) / to_seconds(known);
+}
+
+std::optional<double> peak_watts(const GpuResult& result) {
+  if (!result.peak_mw) return std::nullopt;
+  return static_cast<double>(*result.peak_mw) / 1000.0;
 }
 
 GpuResult result_of(const WindowGpu& gpu, const Mark& end, TimePoint now) {

@@ -46,6 +46,15 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
+// Convert to the units that users read.
+constexpr double joules_of(std::int64_t millijoules) {
+  return static_cast<double>(millijoules) / 1000.0;
+}
+inline double seconds_of(Duration time) {
+  // Whole milliseconds: more digits would be noise.
+  return static_cast<double>(to_milliseconds(time)) / 1000.0;
+}
+
 struct GpuResult {
   std::string uuid;
   std::int64_t energy_mj = 0;
@@ -61,6 +70,8 @@ struct WindowResult {
   Window window;
   Duration length{};
   std::vector<GpuResult> gpus;
+
+  std::int64_t energy_mj() const;  // of all these GPUs
 };
 
 // The shortest time over which a mean power is told. A driver counts energy in steps of 20 to
@@ -69,6 +80,7 @@ inline constexpr Duration kShortestMean = std::chrono::milliseconds(500);
 
 // Returns the mean power over the known time; nothing if that is shorter than kShortestMean.
 std::optional<double> mean_watts(const GpuResult&);
+std::optional<double> peak_watts(const GpuResult&);
 
 GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);
 

@@ -51,7 +51,7 @@ protocol::Silence silence_view(const andon::Silence& silence) {
 protocol::Silences silences_of(const Context& context) {
   protocol::Silences all;
   all.simulated = simulated(context);
-  for (const andon::Silence& one : context.alerts->silences().all()) {
+  for (const andon::Silence& one : context.alerts.silences().all()) {
     all.silences.push_back(silence_view(one));
   }
   return all;
@@ -84,8 +84,8 @@ protocol::Rule rule_view(const andon::Rule& rule) {
 }
 
 void AlertNews::on_change(const andon::Alert& alert) {
-  const protocol::Alert view = alert_view(*context_.alerts, alert);
-  context_.events.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
+  const protocol::Alert view = alert_view(board_, alert);
+  events_.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
   const auto followers = followers_;  // a callback may unsubscribe
   for (const auto& [number, told] : followers) told(view);
 }

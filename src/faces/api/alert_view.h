@@ -15,6 +15,7 @@
 namespace gpuyard::api {
 
 struct Context;
+class EventHub;
 
 protocol::Alert alert_view(const andon::Board&, const andon::Alert&);
 protocol::Silence silence_view(const andon::Silence&);
@@ -28,8 +29,8 @@ class AlertNews {
  public:
   using Told = std::function<void(const protocol::Alert&)>;
 
-  // The context outlives this, and has alerts.
-  explicit AlertNews(Context& context) : context_(context) {}
+  // Both outlive this.
+  AlertNews(EventHub& events, const andon::Board& board) : events_(events), board_(board) {}
   AlertNews(const AlertNews&) = delete;
   AlertNews& operator=(const AlertNews&) = delete;
 
@@ -39,7 +40,8 @@ class AlertNews {
   Subscription follow(Told);
 
  private:
-  Context& context_;
+  EventHub& events_;
+  const andon::Board& board_;
   std::map<std::uint64_t, Told> followers_;
   std::uint64_t next_ = 0;
   // A stream may outlive this.

@@ -23,7 +23,7 @@ bool any_uuid(const Context&, const std::string& name) {
 }
 
 bool has_alert(const Context& context, const std::string& name) {
-  return std::ranges::count(context.alerts->engine().firing(), name, &andon::Alert::gpu) > 0;
+  return std::ranges::count(context.alerts.engine().firing(), name, &andon::Alert::gpu) > 0;
 }
 
 // Returns the GPU of this name; "" names none. A GPU that is gone is found by its UUID, if `known`
@@ -52,7 +52,7 @@ Result<std::string> gpus_asked_for(const Context& context, std::string_view name
 }
 
 Result<void> check_rule(const Context& context, const std::string& name) {
-  if (name.empty() || find_rule(context.alerts->engine().rules(), name) != nullptr) return {};
+  if (name.empty() || find_rule(context.alerts.engine().rules(), name) != nullptr) return {};
   return Error{Errc::not_found,
                "there is no rule \"" + name + "\"; `gpuyard alerts rules` lists them"};
 }
@@ -70,19 +70,19 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
   auto gpu = gpu_named(context, wish.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
-  const WallTime now = context.loop->wall();
+  const WallTime now = context.loop.wall();
   const auto length = std::chrono::milliseconds(static_cast<std::int64_t>(wish.for_s * 1000));
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
 void get_alerts(Context& context, const NoParams&, const Responder<protocol::Alerts>& respond) {
-  const andon::Board& board = *context.alerts;
+  const andon::Board& board = context.alerts;
   protocol::Alerts all;
   all.simulated = simulated(context);
   for (const andon::Alert& alert : board.engine().firing()) {
     all.alerts.push_back(alert_view(board, alert));
   }
-  for (const andon::Pending& one : board.engine().pending(context.loop->now())) {
+  for (const andon::Pending& one : board.engine().pending(context.loop.now())) {
     all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
                            to_seconds(one.for_so_long), to_seconds(one.hold)});
   }
@@ -102,12 +102,12 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
   question.gpus = *std::move(gpus);
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const bool asked = context.alerts->history(
+  const bool asked = context.alerts.history(
       question, [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
         if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
         protocol::AlertHistory history{1, simulated(context), {}};
         for (const andon::Alert& one : *alerts) {
-          history.alerts.push_back(alert_view(*context.alerts, one));
+          history.alerts.push_back(alert_view(context.alerts, one));
         }
         respond(std::move(history));
       });
@@ -120,11 +120,11 @@ void acknowledge_alert(Context& context, const Asked& asked, const protocol::Ale
   const std::string note = body.note.value_or("");
   auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
   if (!fits) return respond(std::move(fits).error());
-  context.alerts->acknowledge(
-      name.alert, {asked.principal.name(), note, context.loop->wall()},
+  context.alerts.acknowledge(
+      name.alert, {asked.principal.name(), note, context.loop.wall()},
       [&context, respond](const Result<andon::Alert>& alert) {
         if (!alert) return respond(alert.error());
-        respond(protocol::AlertAnswer{1, simulated(context), alert_view(*context.alerts, *alert)});
+        respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, *alert)});
       });
 }
 
@@ -136,7 +136,7 @@ void put_silence(Context& context, const Asked& asked, const NoParams&,
                  const protocol::SilenceWish& wish, const Responder<protocol::Silence>& respond) {
   const auto silence = silence_of(context, asked, wish);
   if (!silence) return respond(silence.error());
-  context.alerts->silence(*silence, [respond](const Result<andon::Silence>& put) {
+  context.alerts.silence(*silence, [respond](const Result<andon::Silence>& put) {
     if (!put) return respond(put.error());
     respond(silence_view(*put));
   });
@@ -144,32 +144,31 @@ void put_silence(Context& context, const Asked& asked, const NoParams&,
 
 void end_silence(Context& context, const Asked&, const protocol::SilenceName& name,
                  const Responder<protocol::Silences>& respond) {
-  context.alerts->unsilence(name.silence, [&context, respond](const Result<void>& done) {
+  context.alerts.unsilence(name.silence, [&context, respond](const Result<void>& done) {
     if (!done) return respond(done.error());
     respond(silences_of(context));
   });
 }
 
 void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
-  protocol::Rules all{1, simulated(context), context.alert_sinks->file(), {}};
-  for (const andon::Rule& rule : context.alerts->engine().rules()) {
+  protocol::Rules all{1, simulated(context), context.alert_sinks.file(), {}};
+  for (const andon::Rule& rule : context.alerts.engine().rules()) {
     all.rules.push_back(rule_view(rule));
   }
   respond(std::move(all));
 }
 
 void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sinks>& respond) {
-  respond(protocol::Sinks{1, simulated(context), context.alert_sinks->sinks()});
+  respond(protocol::Sinks{1, simulated(context), context.alert_sinks.sinks()});
 }
 
 void test_sinks(Context& context, const Asked& asked, const NoParams&,
                 const protocol::SinkTestWish& wish, const Responder<protocol::SinkTests>& respond) {
-  context.alert_sinks->test(
-      wish.sink.value_or(""), asked.principal.name(),
-      [&context, respond](const Result<std::vector<protocol::SinkTest>>& got) {
-        if (!got) return respond(got.error());
-        respond(protocol::SinkTests{1, simulated(context), *got});
-      });
+  context.alert_sinks.test(wish.sink.value_or(""), asked.principal.name(),
+                           [&context, respond](const Result<std::vector<protocol::SinkTest>>& got) {
+                             if (!got) return respond(got.error());
+                             respond(protocol::SinkTests{1, simulated(context), *got});
+                           });
 }
 
 }  // namespace

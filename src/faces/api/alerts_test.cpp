@@ -1,9 +1,5 @@
 // The routes of alerts, over a board that is stored in memory.
-#include "api/alert_view.h"
-#include "api/lease_routes_for_tests.h"
-#include "base/json_reader.h"
-
-#include "andon/board_life_for_tests.h"
+#include "api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -11,27 +7,10 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-class FakeSinks final : public AlertSinks {
- public:
-  std::vector<protocol::Sink> sinks() const override {
-    protocol::Sink sink;
-    sink.name = "ops";
-    return {sink};
-  }
-  std::string file() const override { return "/etc/gpuyard/alerts.toml"; }
-  void test(const std::string& sink, const std::string& by, Tested tested) override {
-    asked = sink + " by " + by;
-    tested(std::vector<protocol::SinkTest>{{"ops", true, 0.5, std::nullopt}});
-  }
-  std::string asked;
-};
-
 class AlertRoutes : public LeaseRoutes {
  protected:
   AlertRoutes() {
-    context_.alerts = &board_;
-    context_.alert_sinks = &sinks_;
-    nobody_.sinks.clear();
+    messenger_.sinks.clear();
     board_.start();
     world_.loop.run_posted();
   }
@@ -47,11 +26,6 @@ class AlertRoutes : public LeaseRoutes {
     return LeaseRoutes::post(path, body, admin());
   }
   http::Peer admin() { return process(77, 0); }
-
-  andon::FakeArchive disk_{world_.loop};
-  andon::FakeMessenger nobody_;
-  FakeSinks sinks_;
-  andon::Board board_{world_.loop, disk_, nobody_, {andon::hot_rule()}};
 };
 
 TEST_F(AlertRoutes, ShowWhatFiresAndWhatIsAboutTo) {
@@ -118,11 +92,11 @@ TEST_F(AlertRoutes, ASilenceNeedsATimeAndWhatThereIs) {
 TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
   const auto call = get("/api/gpu/alerts/history?rule=hot&gpu=0&before=7&limit=3");
   EXPECT_EQ(call->status(), 200);
-  EXPECT_EQ(disk_.asked.rule, "hot");
-  EXPECT_EQ(disk_.asked.limit, 3);
-  EXPECT_EQ(disk_.asked.before, 7U);
+  EXPECT_EQ(alert_archive_.asked.rule, "hot");
+  EXPECT_EQ(alert_archive_.asked.limit, 3);
+  EXPECT_EQ(alert_archive_.asked.before, 7U);
   EXPECT_EQ(get("/api/gpu/alerts/history?limit=0")->status(), 400);
-  disk_.full = true;
+  alert_archive_.full = true;
   EXPECT_EQ(get("/api/gpu/alerts/history")->status(), 503);
 }
 
@@ -148,11 +122,10 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
 }
 
 TEST_F(AlertRoutes, EachChangeIsToldToWhoFollowsAsLongAsHeDoes) {
-  AlertNews news(context_);
-  board_.on_change([&](const andon::Alert& alert) { news.on_change(alert); });
+  board_.on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
   std::vector<std::string> heard;
   Subscription following =
-      news.follow([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
+      alert_news_.follow([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
   make_hot();
   EXPECT_EQ(heard, std::vector<std::string>{"GPU 0 is at 91 C"});
   following.reset();

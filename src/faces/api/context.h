@@ -45,39 +45,41 @@ struct RenderedOnce {
   }
 };
 
-class AlertNews;
 struct BoundRoute;
 class QueueText;
 
 struct Context {
   telemetry::Telemetry& telemetry;
   EventHub& events;
+  const ProcessBook& processes;
+  history::History& history;
+  energy::Meter& energy;
+  control::Control& control;
+  Loop& loop;  // of control and leases
+  lease::Leases& leases;
+  usage::UseBook& use;  // of all leases
+  andon::Board& alerts;
+  AlertSinks& alert_sinks;
+  AlertNews& alert_news;
+  const Histogram& loop_lag;
+  const Histogram& alert_cost;  // of evaluating all rules
   std::string version;
   std::string metrics_prefix;
-  const Histogram* loop_lag = nullptr;
-  const ProcessBook* processes = nullptr;  // null: processes are not identified
-  history::History* history = nullptr;     // null: this daemon keeps none
-  energy::Meter* energy = nullptr;         // null only in tests of other routes
-  control::Control* control = nullptr;     // the same
-  Loop* loop = nullptr;                    // of control and leases
-  lease::Leases* leases = nullptr;         // null only in tests of other routes
-  bool holders_may_control = true;         // may set power and clocks of their leases' GPUs
-  // Maps a uid to that of the person whose allowance it shares; empty: each uid is a person.
-  std::function<std::uint32_t(std::uint32_t uid)> person_behind = {};
+  metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
+  bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
+  // Maps a uid to that of the person whose allowance it shares.
+  std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
   // Returns a user's name if it is known by now; never waits.
-  std::function<std::optional<std::string>(std::uint32_t uid)> user_name = {};
+  std::function<std::optional<std::string>(std::uint32_t uid)> user_name = [](std::uint32_t) {
+    return std::nullopt;
+  };
   // Returns the use under a lease until now; nothing before the grant.
-  std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use = {};
-  usage::UseBook* use = nullptr;  // of all leases
+  std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use =
+      [](const lease::Lease&) { return std::nullopt; };
   // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
-      learn_users = {};
-  andon::Board* alerts = nullptr;         // null only in tests of other routes
-  AlertSinks* alert_sinks = nullptr;      // the same
-  const Histogram* alert_cost = nullptr;  // of evaluating all rules; null: not measured
-  AlertNews* alert_news = nullptr;
+      learn_users = [](const auto&, const auto& done) { done(); };
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
-  metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};

@@ -43,7 +43,6 @@ struct Under {
 
 Result<void> check_lease(const Context& context, const Asked& asked, const Under& under,
                          const std::vector<DeviceId>& gpus) {
-  if (context.leases == nullptr) return Error{Errc::unavailable, "this daemon keeps no leases"};
   if (asked.unless_holder && !context.holders_may_control) {
     return Error{Errc::denied,
                  "holders of leases may set nothing here: lease.may_control is false"};
@@ -51,12 +50,12 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
   if (!under.fence) {
     return Error{Errc::invalid, "fence: needed with a lease; GPUYARD_FENCE has it"};
   }
-  const lease::Lease* lease = context.leases->find(*under.lease);
+  const lease::Lease* lease = context.leases.find(*under.lease);
   const bool others = lease != nullptr && asked.principal.uid != lease->uid &&
                       asked.principal.scope < protocol::Scope::admin;
   if (others) return Error{Errc::denied, "the lease is somebody else's"};
   for (const DeviceId& gpu : gpus) {
-    if (auto may = context.leases->may_use(*under.lease, under.fence, gpu); !may) return may;
+    if (auto may = context.leases.may_use(*under.lease, under.fence, gpu); !may) return may;
   }
   return {};
 }
@@ -72,22 +71,22 @@ Result<control::Asker> asker_under(Context& context, const Asked& asked, const U
   control::Asker asker = asker_of(context, asked);
   if (!under.lease) {
     if (!asked.unless_holder) return asker;
-    context.control->note_refusal(asker, "a change without a lease", *asked.unless_holder);
+    context.control.note_refusal(asker, "a change without a lease", *asked.unless_holder);
     return *asked.unless_holder;
   }
   if (auto valid = check_lease(context, asked, under, gpus); !valid) {
-    context.control->note_refusal(asker, "a change for lease " + *under.lease, valid.error());
+    context.control.note_refusal(asker, "a change for lease " + *under.lease, valid.error());
     return std::move(valid).error();
   }
   asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
-  asker.lessee = fmt::format("uid {}", context.leases->find(*under.lease)->uid);
+  asker.lessee = fmt::format("uid {}", context.leases.find(*under.lease)->uid);
   return asker;
 }
 
 // Checks the lease again when the change's turn comes: the lease may have ended by then.
 control::Right right_of(const Context& context, const Under& under) {
   if (!under.lease) return {};
-  return [&leases = *context.leases, under](const DeviceId& gpu) {
+  return [&leases = context.leases, under](const DeviceId& gpu) {
     return leases.may_use(*under.lease, under.fence, gpu);
   };
 }
@@ -105,8 +104,8 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
   request.atomic = how.atomic.value_or(false);
   request.dry_run = how.dry_run.value_or(false);
   request.right = right_of(context, under);
-  if (!how.wait.value_or(true)) return answer(context, context.control->send(request), respond);
-  context.control->ask(
+  if (!how.wait.value_or(true)) return answer(context, context.control.send(request), respond);
+  context.control.ask(
       request, [&context, respond](const auto& changes) { answer(context, changes, respond); });
 }
 
@@ -128,13 +127,13 @@ void manage(Context& context, const std::string& names,
             const Responder<protocol::Management>& respond) {
   auto ids = ids_named(*context.telemetry.latest(), names);
   if (!ids) return respond(std::move(ids).error());
-  control::survey(*context.loop, *context.control, *ids, kLookPatience,
+  control::survey(context.loop, context.control, *ids, kLookPatience,
                   [&context, respond](const std::vector<control::Surveyed>& all) {
                     const auto latest = context.telemetry.latest();
                     protocol::Management view;
                     view.simulated = latest->driver.info.simulated;
-                    view.enabled = context.control->policy().enabled;
-                    view.notes = context.control->notes();
+                    view.enabled = context.control.policy().enabled;
+                    view.notes = context.control.notes();
                     for (const control::Surveyed& one : all) {
                       if (view.gpus.empty() || view.gpus.back().uuid != one.gpu) {
                         const DeviceInfo* info = find(*latest, one.gpu);
@@ -144,7 +143,7 @@ void manage(Context& context, const std::string& names,
                                              {}});
                       }
                       view.gpus.back().settings.push_back(protocol::managed_setting_of(
-                          one.kind, one.seen, context.control->holding(one.gpu, one.kind)));
+                          one.kind, one.seen, context.control.holding(one.gpu, one.kind)));
                     }
                     respond(std::move(view));
                   });
@@ -204,7 +203,7 @@ void get_management_of(Context& context, const protocol::ManagedGpus& gpus,
 void get_operations(Context& context, const NoParams&,
                     const Responder<protocol::Operations>& respond) {
   protocol::Operations view;
-  for (const control::Operation& one : context.control->operations().all()) {
+  for (const control::Operation& one : context.control.operations().all()) {
     view.operations.push_back(protocol::operation_of(one));
   }
   respond(std::move(view));
@@ -212,7 +211,7 @@ void get_operations(Context& context, const NoParams&,
 
 void get_operation(Context& context, const protocol::OperationName& name,
                    const Responder<protocol::Operation>& respond) {
-  const control::Operation* operation = context.control->operations().find(name.operation);
+  const control::Operation* operation = context.control.operations().find(name.operation);
   if (operation == nullptr) {
     return respond(Error{Errc::not_found,
                          fmt::format("there is no operation \"{}\", or not any more; the audit "
@@ -232,7 +231,7 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
     if (!ids) return respond(std::move(ids).error());
     question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
-  const bool asked = context.control->archive().audit(
+  const bool asked = context.control.archive().audit(
       std::move(question), [respond](const Result<std::vector<control::AuditEntry>>& entries) {
         if (!entries) return respond(entries.error());
         protocol::Audit view;
@@ -250,7 +249,7 @@ control::Asker asker_of(const Context& context, const Principal& principal, bool
                         const std::string& request_id, TimePoint received) {
   control::Asker asker{principal.name(), admin, request_id, received};
   asker.over_tcp = !principal.uid;
-  if (context.person_behind && principal.uid) {
+  if (principal.uid) {
     asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
   }
   return asker;

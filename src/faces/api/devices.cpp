@@ -8,24 +8,24 @@
 #include "api/table.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "device/gpu_snapshot.h"
 
 namespace gpuyard::api {
 namespace {
 
 void get_gpu_devices(Context& context, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  context.telemetry.fresh(protocol::kGpuDeviceProbes,
-                          [respond](const telemetry::SnapshotPtr& snapshot) {
-                            protocol::GPUDevicesResponse response;
-                            for (const DeviceState& device : snapshot->devices) {
-                              response.devices.push_back(protocol::gpu_device_of(device));
-                            }
-                            response.count = response.devices.size();
-                            if (!snapshot->driver.initialised && response.devices.empty()) {
-                              log::debug("NVML not initialized, returning empty device list");
-                            }
-                            respond(std::move(response));
-                          });
+  context.telemetry.fresh(kGpuDeviceProbes, [respond](const telemetry::SnapshotPtr& snapshot) {
+    protocol::GPUDevicesResponse response;
+    for (const DeviceState& device : snapshot->devices) {
+      response.devices.push_back(gpu_device_of(device));
+    }
+    response.count = response.devices.size();
+    if (!snapshot->driver.initialised && response.devices.empty()) {
+      log::debug("NVML not initialized, returning empty device list");
+    }
+    respond(std::move(response));
+  });
 }
 
 Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::string& name) {
@@ -40,7 +40,7 @@ void get_device(Context& context, const protocol::DeviceName& name,
   const Snapshot& snapshot = *context.telemetry.latest();
   const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
-  respond(protocol::device_of(**device, snapshot.taken, context.processes));
+  respond(protocol::device_of(**device, snapshot.taken, &context.processes));
 }
 
 void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
@@ -51,15 +51,15 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
   const auto may_see = [&](const ProcessFacts& facts) {
     return may_see_arguments(asked.principal, facts);
   };
-  respond(protocol::device_processes_of(**device, snapshot.taken, context.processes, may_see));
+  respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
 }
 
 void get_snapshot(Context& context, const NoParams&, const Responder<protocol::Snapshot>& respond) {
   const Snapshot& snapshot = *context.telemetry.latest();
   // Both numbers only grow, so their sum changes with either.
-  const std::uint64_t book = context.processes != nullptr ? context.processes->revision() : 0;
+  const std::uint64_t book = context.processes.revision();
   respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
-    return json::to_json(protocol::snapshot_of(snapshot, context.processes));
+    return json::to_json(protocol::snapshot_of(snapshot, &context.processes));
   }));
 }
 

@@ -20,15 +20,15 @@ energy::Meter::Answer answer_with(Context& context, const WindowResponder& respo
   return [&context, respond](const Result<energy::WindowResult>& result) {
     if (!result) return respond(result.error());
     auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
-    window.notes = context.energy->notes();
+    window.notes = context.energy.notes();
     respond(std::move(window));
   };
 }
 
 void get_energy(Context& context, const NoParams&,
                 const Responder<protocol::EnergyReport>& respond) {
-  auto report = protocol::energy_report_of(context.energy->ledger(), *context.telemetry.latest());
-  report.notes = context.energy->notes();
+  auto report = protocol::energy_report_of(context.energy.ledger(), *context.telemetry.latest());
+  report.notes = context.energy.notes();
   respond(std::move(report));
 }
 
@@ -37,14 +37,14 @@ void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
   // The route's scope is above TCP's, so the kernel has given a uid.
   auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
-  context.energy->begin(*std::move(wish), answer_with(context, respond));
+  context.energy.begin(*std::move(wish), answer_with(context, respond));
 }
 
 void get_energy_windows(Context& context, const NoParams&,
                         const Responder<protocol::EnergyWindows>& respond) {
   const Snapshot& latest = *context.telemetry.latest();
   protocol::EnergyWindows all;
-  for (const energy::WindowResult& result : context.energy->ledger().results(latest.taken)) {
+  for (const energy::WindowResult& result : context.energy.ledger().results(latest.taken)) {
     all.windows.push_back(protocol::energy_window_of(result, latest));
   }
   respond(std::move(all));
@@ -52,12 +52,12 @@ void get_energy_windows(Context& context, const NoParams&,
 
 void get_energy_window(Context& context, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  context.energy->look(name.window, answer_with(context, respond));
+  context.energy.look(name.window, answer_with(context, respond));
 }
 
 void end_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = context.energy->ledger().find(name.window);
+  const auto window = context.energy.ledger().find(name.window);
   if (!window) return respond(window.error());
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
   if (!admin && asked.principal.uid != (*window)->owner) {
@@ -66,7 +66,7 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
                                         "administrator",
                                         (*window)->owner)});
   }
-  context.energy->end(name.window, answer_with(context, respond));
+  context.energy.end(name.window, answer_with(context, respond));
 }
 
 }  // namespace

@@ -3,25 +3,19 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/caller_for_tests.h"
-#include "api/table.h"
-#include "base/manual_loop_for_tests.h"
-#include "device/catalog.h"
-#include "energy/archive_for_tests.h"
-#include "telemetry/reader_for_tests.h"
+#include "api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
 
 using ::testing::HasSubstr;
 
-class EnergyRoutes : public ::testing::Test {
+class EnergyRoutes : public Routes {
  protected:
   EnergyRoutes() {
     reads_.gpus.push_back({"GPU-1", 0});
     meter_.start();
-    archive_.answer_load(energy::Books{});
-    context_.energy = &meter_;
+    energy_archive_.answer_load(energy::Books{});
     pass(1);
   }
   void pass(int ticks) {
@@ -41,7 +35,7 @@ class EnergyRoutes : public ::testing::Test {
                    http::Reply([&](http::Response sent) { answer = std::move(sent); }));
     loop_.advance(std::chrono::milliseconds(1));
     loop_.run_posted();
-    archive_.answer_saves();
+    energy_archive_.answer_saves();
     return answer;
   }
   static boost::json::value body(const http::Response& response) {
@@ -57,15 +51,6 @@ class EnergyRoutes : public ::testing::Test {
   }
 
   static constexpr const char* kWindows = "/api/gpu/energy/windows";
-  ManualLoop loop_;
-  telemetry::NoReader reader_;
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  energy::FakeArchive archive_;
-  energy::FakeReads reads_{loop_};
-  energy::Meter meter_{loop_, reads_, archive_, "boot"};
-  EventHub hub_{"e", telemetry_.latest()};
-  Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, kDaemon};
 };
 
 TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
@@ -78,7 +63,7 @@ TEST_F(EnergyRoutes, TheReportHasEveryGpuAndTheirSum) {
 }
 
 TEST_F(EnergyRoutes, WhatIsWrongWithTheBooksIsSaid) {
-  archive_.notes_ = {"state.db cannot be kept now: disk full; trying again"};
+  energy_archive_.notes_ = {"state.db cannot be kept now: disk full; trying again"};
   const auto report = body(send(http::Method::get, "/api/gpu/energy"));
   EXPECT_THAT(report.at_pointer("/notes/0").as_string().c_str(), HasSubstr("disk full"));
 }

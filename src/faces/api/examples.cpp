@@ -13,6 +13,7 @@
 #include "api/principal.h"
 #include "base/json_writer.h"
 #include "device/catalog.h"
+#include "device/gpu_snapshot.h"
 #include "protocol/processes.h"
 #include "protocol/resources.h"
 
@@ -161,7 +162,7 @@ gpuyard::Snapshot snapshot() {
 protocol::GPUDevicesResponse gpu_devices() {
   protocol::GPUDevicesResponse response;
   for (const DeviceState& device : snapshot().devices) {
-    response.devices.push_back(protocol::gpu_device_of(device));
+    response.devices.push_back(gpu_device_of(device));
   }
   response.count = response.devices.size();
   return response;

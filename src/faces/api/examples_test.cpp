@@ -6,12 +6,8 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/context.h"
-#include "api/table.h"
-#include "base/json_reader.h"
-#include "base/manual_loop_for_tests.h"
+#include "api/routes_for_tests.h"
 #include "base/text.h"
-#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -98,7 +94,7 @@ class SchemaCheck {
 
 using testing::IsEmpty;
 
-class Description : public testing::Test {
+class Description : public Routes {
  protected:
   Description() {
     const BoundRoute route = openapi_routes().front();
@@ -111,11 +107,6 @@ class Description : public testing::Test {
     return path.at(to_lower(route.info.method)).at("responses");
   }
 
-  ManualLoop loop_;
-  telemetry::NoReader reader_;
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  EventHub events_{"00ff", telemetry_.latest()};
-  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
   bj::value document_;
   const Examples examples_;
 };

@@ -92,7 +92,7 @@ Result<Named> named(const Context& context, const std::string& id) {
   }
   if (id.starts_with("GPU-")) {
     out.uuid = id;
-    out.known = context.history->rings().find(id) != nullptr;
+    out.known = context.history.rings().find(id) != nullptr;
     return out;
   }
   if (!device && snapshot.devices.empty() && !snapshot.driver.initialised) {
@@ -133,11 +133,8 @@ history::History::Render renderer(Named gpu, bool csv) {
 
 void get_history(Context& context, const Asked& asked, const protocol::HistoryQuery& query,
                  const Responder<protocol::History>& respond) {
-  if (context.history == nullptr) {
-    return respond(Error{Errc::unavailable, "this daemon keeps no history"});
-  }
   const bool csv = query.format == protocol::TextFormat::csv;
-  auto question = question_of(query, context.history->now_ms());
+  auto question = question_of(query, context.history.now_ms());
   if (!question) return respond(std::move(question).error());
   auto gpu = named(context, query.id);
   if (!gpu) return respond(std::move(gpu).error());
@@ -149,7 +146,7 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
   }
   const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv),
                     respond, csv](const std::function<void()>& ended) {
-    context.history->ask(question, render, [respond, csv, ended](Result<std::string> text) {
+    context.history.ask(question, render, [respond, csv, ended](Result<std::string> text) {
       ended();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));

@@ -7,23 +7,18 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/table.h"
-#include "base/json_reader.h"
-#include "base/manual_loop_for_tests.h"
-#include "base/manual_worker_for_tests.h"
+#include "api/routes_for_tests.h"
 #include "base/shares.h"
 #include "device/error.h"
 #include "device/fake_backend.h"
-#include "history/store_for_tests.h"
 #include "protocol/history.h"
-#include "telemetry/reader_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
 
 using namespace std::chrono_literals;
 
-class HistoryRoute : public ::testing::Test {
+class HistoryRoute : public Routes {
  protected:
   HistoryRoute() {
     telemetry_.on_fleet(fleet_.fleet());
@@ -62,16 +57,7 @@ class HistoryRoute : public ::testing::Test {
     return std::string(body.at_pointer("/error/message").as_string());
   }
 
-  ManualLoop loop_;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
-  telemetry::NoReader reader_;
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  ManualWorker worker_;
-  std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
-  history::History history_{loop_, worker_, store_, "boot"};
-  EventHub event_hub_{"00ff", telemetry_.latest()};
-  Context context_{telemetry_, event_hub_, "1", "gpuyard", nullptr, nullptr, &history_};
-  Router router_{context_, 0};
 };
 
 TEST_F(HistoryRoute, TellsWhatAReadingCannotExceed) {

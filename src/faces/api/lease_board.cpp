@@ -74,7 +74,7 @@ std::string number_of(const Context& context, const DeviceId& id) {
 
 // Returns the GPUs that the claim could use if nothing stood against it, by index.
 std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
-  const lease::GpuBook& gpus = context.leases->gpus();
+  const lease::GpuBook& gpus = context.leases.gpus();
   return gpus.names(gpus.eligible(wish));
 }
 
@@ -83,7 +83,7 @@ std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
   for (const DeviceId& gpu : gpus) {
     const auto id = board_of(context).holder(gpu);
-    const lease::Lease* lease = id ? context.leases->find(*id) : nullptr;
+    const lease::Lease* lease = id ? context.leases.find(*id) : nullptr;
     if (lease == nullptr) continue;
     const bool drains = lease->state == lease::State::draining;
     const std::string who =
@@ -138,12 +138,12 @@ std::string squatter_text(const Context& context, const DeviceId& gpu, const lea
 }
 
 std::string why_squatted(const Context& context, const lease::Wish& wish, const Viewer& viewer) {
-  const auto& outside = context.leases->gpus().outside();
+  const auto& outside = context.leases.gpus().outside();
   std::vector<std::string> parts;
   for (const DeviceId& gpu : fitting(context, wish)) {
     const auto found = outside.find(gpu);
     if (found == outside.end()) {
-      const auto why = context.leases->gpus().withheld(gpu);
+      const auto why = context.leases.gpus().withheld(gpu);
       if (why && why->first == "in_use") {
         parts.push_back(fmt::format("{}: {}", number_of(context, gpu), why->second));
       }
@@ -188,7 +188,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
     case not_open:
       break;
   }
-  const auto closed = context.leases->closed();
+  const auto closed = context.leases.closed();
   return closed ? closed->message : "nothing is handed out for a moment";
 }
 
@@ -196,7 +196,7 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::Hindranc
 
 LeaseBoard& board_of(Context& context) {
   if (!context.lease_board) {
-    context.lease_board = std::make_shared<LeaseBoard>(*context.loop, *context.leases);
+    context.lease_board = std::make_shared<LeaseBoard>(context.loop, context.leases);
   }
   return *context.lease_board;
 }
@@ -208,7 +208,7 @@ protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
   place.why = enum_name(outlook.why);
   place.text = text_of(context, lease, outlook.why, viewer);
   if (outlook.expected) {
-    const Duration left = std::max(*outlook.expected - context.loop->now(), Duration::zero());
+    const Duration left = std::max(*outlook.expected - context.loop.now(), Duration::zero());
     place.expected_s = std::chrono::duration<double>(left).count();
   }
   return place;

@@ -26,7 +26,7 @@ lease::Leases::Done answer_with(Context& context, std::vector<DeviceId> gpus,
 
 void get_leases(Context& context, const Asked& asked, const NoParams&,
                 const Responder<protocol::Leases>& respond) {
-  auto live = context.leases->with_gpus();
+  auto live = context.leases.with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
   all.simulated = simulated(context);
@@ -43,7 +43,7 @@ void get_queue(Context& context, const Asked& asked, const NoParams&,
 }
 
 void get_load(Context& context, const NoParams&, const Responder<protocol::Load>& respond) {
-  respond(load_of(*context.leases));
+  respond(load_of(context.leases));
 }
 
 void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
@@ -55,15 +55,14 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
   if (!fits) return respond(std::move(fits).error());
   const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
-  context.leases->cordon(caller_of(asked), *gpus, body.reason,
-                         answer_with(context, *gpus, respond));
+  context.leases.cordon(caller_of(asked), *gpus, body.reason, answer_with(context, *gpus, respond));
 }
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                    const Responder<protocol::Cordoned>& respond) {
   const auto gpus = ids_named(*context.telemetry.latest(), named.id);
   if (!gpus) return respond(gpus.error());
-  context.leases->uncordon(caller_of(asked), *gpus, answer_with(context, *gpus, respond));
+  context.leases.uncordon(caller_of(asked), *gpus, answer_with(context, *gpus, respond));
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ std::string row_text(Context& context, const lease::Lease& lease, const lease::O
 
 // Returns the queue without its waiting claims.
 protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
-  const lease::Leases& leases = *context.leases;
+  const lease::Leases& leases = context.leases;
   protocol::Queue queue;
   queue.simulated = simulated(context);
   queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
@@ -131,16 +130,16 @@ std::string page_of(const Context& context, const Viewer& viewer, const std::str
 }  // namespace
 
 void QueueText::ask(const Viewer& viewer, Told told) {
-  if (context_.leases->pending_claimers() <= kFew) {
+  if (context_.leases.pending_claimers() <= kFew) {
     const auto look = look_now();
     std::string rows;
     for (const Row& row : look->rows) {
       if (!rows.empty()) rows += ',';
-      rows += row_text(context_, *context_.leases->find(row.lease), row.outlook, viewer);
+      rows += row_text(context_, *context_.leases.find(row.lease), row.outlook, viewer);
     }
     return told(std::make_shared<const std::string>(page_of(context_, viewer, rows)));
   }
-  if (!newest_ || context_.loop->now() - newest_->at >= kToldAgain) newest_ = look_now();
+  if (!newest_ || context_.loop.now() - newest_->at >= kToldAgain) newest_ = look_now();
   const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
   Page& page = found->second;
   if (page.text) return told(page.text);
@@ -153,9 +152,9 @@ void QueueText::ask(const Viewer& viewer, Told told) {
 
 std::shared_ptr<QueueText::Look> QueueText::look_now() const {
   auto look = std::make_shared<Look>();
-  look->at = context_.loop->now();
-  for (lease::WaitingOutlook& one : context_.leases->outlooks(kMostShown)) {
-    const lease::Lease* lease = context_.leases->find(one.lease);
+  look->at = context_.loop.now();
+  for (lease::WaitingOutlook& one : context_.leases.outlooks(kMostShown)) {
+    const lease::Lease* lease = context_.leases.find(one.lease);
     if (lease == nullptr || lease->state != lease::State::waiting) continue;
     look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
   }
@@ -166,13 +165,13 @@ std::string QueueText::key_of(const Look& look, const Viewer& viewer) const {
   if (!viewer.local()) return "tcp";
   if (viewer.admin) return "admin";
   const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
-  const bool his_own = waits || has_squatter(context_.leases->gpus(), *viewer.uid);
+  const bool his_own = waits || has_squatter(context_.leases.gpus(), *viewer.uid);
   return his_own ? std::to_string(*viewer.uid) : "local";
 }
 
 // For viewers other than its owner a row is rendered once, and then shared.
 void QueueText::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
-  const lease::Lease* lease = context_.leases->find(row.lease);
+  const lease::Lease* lease = context_.leases.find(row.lease);
   // The lease may have changed since the look.
   if (lease == nullptr || lease->state != lease::State::waiting) return;
   if (!rows.empty()) rows += ',';
@@ -199,7 +198,7 @@ void QueueText::work() {
     tell(done);
   }
   if (jobs_.empty()) return;
-  context_.loop->post([weak = weak_from_this()] {
+  context_.loop.post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->work();
   });
 }

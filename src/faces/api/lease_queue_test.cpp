@@ -1,4 +1,4 @@
-#include "api/lease_routes_for_tests.h"
+#include "api/routes_for_tests.h"
 
 #include "api/lease_queue.h"
 #include "base/json_reader.h"

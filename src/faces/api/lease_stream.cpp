@@ -31,12 +31,10 @@ bool another(std::optional<double> before, std::optional<double> now, double pas
 LeaseStream::LeaseStream(Context& context, lease::Lease now, const Viewer& viewer)
     : context_(context), now_(std::move(now)), viewer_(viewer) {
   if (now_.state == lease::State::ended) return;
-  attendance_ = context.leases->attend(now_.id, lease::Attendance::stream);
-  watch_ = context.leases->watch(now_.id, [this](const lease::Lease& lease) { on_change(lease); });
-  if (context.alert_news != nullptr) {
-    alert_watch_ =
-        context.alert_news->follow([this](const protocol::Alert& alert) { on_alert(alert); });
-  }
+  attendance_ = context.leases.attend(now_.id, lease::Attendance::stream);
+  watch_ = context.leases.watch(now_.id, [this](const lease::Lease& lease) { on_change(lease); });
+  alert_watch_ =
+      context.alert_news.follow([this](const protocol::Alert& alert) { on_alert(alert); });
   if (!waits()) return;
   seconds_ = board_of(context).follow([this] {
     look_ = true;
@@ -75,7 +73,7 @@ http::Chunk LeaseStream::next() {
   place_ = view.place;
   if (!std::exchange(changed_, false) && !moved()) return {};
   told_ = place_;
-  told_at_ = context_.loop->now();
+  told_at_ = context_.loop.now();
   return http::event_chunk(protocol::kLeaseEvent, json::to_json(view));
 }
 
@@ -84,7 +82,7 @@ bool LeaseStream::moved() const {
   return place_->position != told_->position || place_->why != told_->why ||
          place_->text != told_->text ||
          another(told_->expected_s, place_->expected_s,
-                 seconds_between(*told_at_, context_.loop->now()));
+                 seconds_between(*told_at_, context_.loop.now()));
 }
 
 void LeaseWait::begin(Context& context, const lease::Lease& now, Duration at_most,
@@ -98,12 +96,12 @@ void LeaseWait::begin(Context& context, const lease::Lease& now, Duration at_mos
 void LeaseWait::start(Context& context, Duration at_most,
                       const std::shared_ptr<http::Presence>& client) {
   const auto self = shared_from_this();
-  attendance_ = context.leases->attend(now_.id, lease::Attendance::poll);
-  watch_ = context.leases->watch(now_.id, [self](const lease::Lease& lease) {
+  attendance_ = context.leases.attend(now_.id, lease::Attendance::poll);
+  watch_ = context.leases.watch(now_.id, [self](const lease::Lease& lease) {
     self->now_ = lease;
     if (lease.state != lease::State::waiting) self->finish();
   });
-  timer_ = context.loop->call_after(at_most, [self] { self->finish(); });
+  timer_ = context.loop.call_after(at_most, [self] { self->finish(); });
   if (client) client->on_gone([self] { self->leave(); });
 }
 
@@ -123,7 +121,7 @@ void LeaseWait::leave() {
 }
 
 void LeaseNews::start() {
-  timer_ = context_.loop->call_after(kLoadEvery, [this] { report(); });
+  timer_ = context_.loop.call_after(kLoadEvery, [this] { report(); });
 }
 
 void LeaseNews::on_change(const lease::Lease& now) {
@@ -136,7 +134,7 @@ void LeaseNews::on_change(const lease::Lease& now) {
 void LeaseNews::report() {
   start();
   if (context_.events.listeners() == 0) return;
-  context_.events.report(protocol::kLoadEvent, json::to_json(load_of(*context_.leases)));
+  context_.events.report(protocol::kLoadEvent, json::to_json(load_of(context_.leases)));
 }
 
 }  // namespace gpuyard::api

@@ -84,7 +84,7 @@ class LeaseNews {
  public:
   static constexpr Duration kLoadEvery = std::chrono::seconds(5);
 
-  // The context outlives this, and has leases and a loop.
+  // The context outlives this.
   explicit LeaseNews(Context& context) : context_(context) {}
   LeaseNews(const LeaseNews&) = delete;
   LeaseNews& operator=(const LeaseNews&) = delete;

@@ -1,6 +1,6 @@
 #include "api/lease_stream.h"
 
-#include "api/lease_routes_for_tests.h"
+#include "api/routes_for_tests.h"
 #include "base/json_reader.h"
 
 namespace gpuyard::api {
@@ -227,7 +227,7 @@ TEST_F(News, EachChangeOfALeaseIsTold) {
 TEST_F(News, ALeaseEventIsToldAgainToWhoComesBack) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   protocol::EventsRequest request;
-  request.last_event_id = "e-0";
+  request.last_event_id = "00ff-0";
   request.samples = protocol::SampleDetail::none;
   const auto back = hub_.listen(request);
   EXPECT_EQ(take(*back).size(), 1U);

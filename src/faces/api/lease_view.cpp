@@ -71,12 +71,12 @@ lease::Caller caller_of(const Asked& asked) {
 }
 
 std::string person(const Context& context, std::uint32_t uid) {
-  const auto name = context.user_name ? context.user_name(uid) : std::nullopt;
+  const auto name = context.user_name(uid);
   return name ? *name : fmt::format("uid {}", uid);
 }
 
 const DeviceInfo* info_of(const Context& context, const DeviceId& id) {
-  const auto& known = context.leases->gpus().gpus();
+  const auto& known = context.leases.gpus().gpus();
   if (const auto found = known.find(id); found != known.end()) return &found->second.info;
   const DeviceState* device = state_of(*context.telemetry.latest(), id);
   return device == nullptr ? nullptr : &device->info;
@@ -88,7 +88,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   view.state = lease.state;
   view.binding = lease.wish.binding;
   view.uid = lease.uid;
-  if (context.user_name) view.user = context.user_name(lease.uid);
+  view.user = context.user_name(lease.uid);
   if (viewer.local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
   if (viewer.owns(lease.uid)) view.note = lease.wish.note;
   view.wanted_gpus = lease.wish.gpus;
@@ -101,7 +101,7 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   view.ending = lease.ending;
   view.why = lease.why;
   view.overdue = lease.overdue;
-  if (context.lease_use) view.use = context.lease_use(lease);
+  view.use = context.lease_use(lease);
   return view;
 }
 
@@ -110,7 +110,7 @@ protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
 }
 
 std::optional<protocol::Withheld> withheld_of(const Context& context, const DeviceId& id) {
-  const lease::GpuBook& gpus = context.leases->gpus();
+  const lease::GpuBook& gpus = context.leases.gpus();
   auto why = gpus.withheld(id);
   if (!why) return std::nullopt;
   protocol::Withheld view;
@@ -138,7 +138,7 @@ std::vector<protocol::Withheld> withheld_among(const Context& context,
 std::string resolving(const Context& context, const lease::Seen& process, const Viewer& viewer) {
   auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
   if (viewer.uid == process.uid) return adopt;
-  const auto name = context.user_name ? context.user_name(process.uid) : std::nullopt;
+  const auto name = context.user_name(process.uid);
   return name ? fmt::format("sudo -u {} {}", *name, adopt)
               : fmt::format("sudo -u '#{}' {}", process.uid, adopt);
 }
@@ -150,11 +150,11 @@ protocol::Squatter squatter_of(const Context& context, const DeviceId& gpu,
   if (const DeviceInfo* info = info_of(context, gpu)) view.index = info->index;
   view.uuid = gpu;
   view.uid = process.uid;
-  if (context.user_name) view.user = context.user_name(process.uid);
+  view.user = context.user_name(process.uid);
   view.command = process.command;
   view.memory_bytes = process.memory_bytes;
   if (process.started) {
-    const Duration age = context.loop->now() - *process.started;
+    const Duration age = context.loop.now() - *process.started;
     view.age_s = std::chrono::duration<double>(std::max(age, Duration::zero())).count();
   }
   view.resolve = resolving(context, process, viewer);

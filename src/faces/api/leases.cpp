@@ -44,23 +44,23 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
 
 void claim_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::LeaseWish& body, const LeaseResponder& respond) {
-  const lease::Lease* known = context.leases->find(body.id.value_or(""));
+  const lease::Lease* known = context.leases.find(body.id.value_or(""));
   auto wish = protocol::wish_of(body, *context.telemetry.latest(), known ? &known->wish : nullptr);
   if (!wish) {
     // A known lease may not have been read from disk yet.
-    const auto closed = context.leases->closed_to_claims();
+    const auto closed = context.leases.closed_to_claims();
     if (closed && wish.error().code == Errc::not_found) return respond(*closed);
     return respond(std::move(wish).error().in("body"));
   }
   auto at_most = protocol::answer_within_of(body);
   if (!at_most) return respond(std::move(at_most).error().in("body"));
-  context.leases->claim(caller_of(asked), body.id.value_or(""), *wish,
-                        [&context, viewer = viewer_of(asked.principal),
-                         stream = body.stream.value_or(false), at_most = *at_most,
-                         client = asked.peer.presence, respond](const Result<lease::Lease>& lease) {
-                          if (!lease) return respond(lease.error());
-                          answer_claim(context, *lease, viewer, stream, at_most, client, respond);
-                        });
+  context.leases.claim(caller_of(asked), body.id.value_or(""), *wish,
+                       [&context, viewer = viewer_of(asked.principal),
+                        stream = body.stream.value_or(false), at_most = *at_most,
+                        client = asked.peer.presence, respond](const Result<lease::Lease>& lease) {
+                         if (!lease) return respond(lease.error());
+                         answer_claim(context, *lease, viewer, stream, at_most, client, respond);
+                       });
 }
 
 void adopt_lease(Context& context, const Asked& asked, const NoParams&,
@@ -76,16 +76,16 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
   }
   if (body.pid == 0)
     return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
-  context.leases->adopt(caller_of(asked), body.pid, note,
-                        answer_with(context, viewer_of(asked.principal), respond));
+  context.leases.adopt(caller_of(asked), body.pid, note,
+                       answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
-  const auto id = lease_named(*context.leases, name.lease);
+  const auto id = lease_named(context.leases, name.lease);
   if (!id) return respond(id.error());
   respond(answer_of(
-      context, placed_view_of(context, *context.leases->find(*id), viewer_of(asked.principal))));
+      context, placed_view_of(context, *context.leases.find(*id), viewer_of(asked.principal))));
 }
 
 void release_lease(Context& context, const Asked& asked, const protocol::ReleaseQuery& query,
@@ -102,30 +102,30 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
     if (!number) return respond(number.error());
     how.signal = *number;
   }
-  const auto id = lease_named(*context.leases, query.lease);
+  const auto id = lease_named(context.leases, query.lease);
   if (!id) return respond(id.error());
-  context.leases->release(caller_of(asked), *id, how,
-                          answer_with(context, viewer_of(asked.principal), respond));
+  context.leases.release(caller_of(asked), *id, how,
+                         answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                  const protocol::RenewWish& body, const LeaseResponder& respond) {
   auto ttl = protocol::ttl_of(body);
   if (!ttl) return respond(std::move(ttl).error().in("body"));
-  const auto id = lease_named(*context.leases, name.lease);
+  const auto id = lease_named(context.leases, name.lease);
   if (!id) return respond(id.error());
-  context.leases->renew(caller_of(asked), *id, *ttl, body.fence,
-                        answer_with(context, viewer_of(asked.principal), respond));
+  context.leases.renew(caller_of(asked), *id, *ttl, body.fence,
+                       answer_with(context, viewer_of(asked.principal), respond));
 }
 
 void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
                       const protocol::MemberWish& body, const LeaseResponder& respond) {
   if (body.pid == 0)
     return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
-  const auto id = lease_named(*context.leases, name.lease);
+  const auto id = lease_named(context.leases, name.lease);
   if (!id) return respond(id.error());
-  context.leases->add_member(caller_of(asked), *id, body.pid, body.fence,
-                             answer_with(context, viewer_of(asked.principal), respond));
+  context.leases.add_member(caller_of(asked), *id, body.pid, body.fence,
+                            answer_with(context, viewer_of(asked.principal), respond));
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ UseQuestion question_of(const protocol::UsageQuery& query, WallTime now) {
 protocol::UserNames names_in(const Context& context, const usage::UseAnswer& answer) {
   protocol::UserNames names;
   for (const usage::UseSum& sum : answer.sums) {
-    if (!sum.uid || !context.user_name) continue;
+    if (!sum.uid) continue;
     if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
   }
   return names;
@@ -168,7 +168,7 @@ protocol::UserNames names_in(const Context& context, const usage::UseAnswer& ans
 // Calls `then` once the users' names are known, or cannot be had in time.
 void when_named(const Context& context, const UseQuestion& question, const usage::UseAnswer& answer,
                 std::function<void()> then) {
-  if (question.by != UseBy::user || !context.learn_users) return then();
+  if (question.by != UseBy::user) return then();
   std::vector<std::uint32_t> users;
   for (const usage::UseSum& sum : answer.sums) users.push_back(sum.uid.value_or(0));
   context.learn_users(users, std::move(then));
@@ -182,11 +182,8 @@ void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bo
 
 void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery& query,
                const UsageResponder& respond) {
-  if (context.use == nullptr) {
-    return respond(Error{Errc::unavailable, "this daemon hands out no GPUs"});
-  }
   const bool csv = query.format == protocol::TextFormat::csv;
-  UseQuestion question = question_of(query, context.loop->wall());
+  UseQuestion question = question_of(query, context.loop.wall());
   question.simulated = simulated(context);
   const auto ask = [&context, respond, question, csv](const std::function<void()>& ended) {
     const auto told = [&context, respond, question, csv, ended](Result<usage::UseAnswer> got) {
@@ -195,11 +192,11 @@ void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery&
       const auto answer = std::make_shared<const usage::UseAnswer>(*std::move(got));
       when_named(context, question, *answer, [&context, respond, question, csv, answer] {
         auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
-        usage.notes = context.use->notes();
+        usage.notes = context.use.notes();
         answer_with(respond, usage, csv);
       });
     };
-    context.use->ask(question, told);
+    context.use.ask(question, told);
   };
   if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
 }

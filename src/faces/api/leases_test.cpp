@@ -5,14 +5,7 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/caller_for_tests.h"
-#include "api/lease_routes_for_tests.h"
-#include "api/table.h"
-#include "base/json_reader.h"
-#include "base/manual_loop_for_tests.h"
-#include "protocol/energy.h"
-#include "telemetry/reader_for_tests.h"
-#include "usage/use_archive_for_tests.h"
+#include "api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -294,12 +287,6 @@ TEST_F(LeaseRoutes, AProcessThatUsesAGpuAlreadyGetsALease) {
   EXPECT_EQ(adopted->lease().gpus.at(0).index, 1U);
 }
 
-TEST_F(LeaseRoutes, ADaemonThatHandsOutNoGpusSaysSo) {
-  context_.leases = nullptr;
-  EXPECT_EQ(get(kLeases)->status(), 503);
-  EXPECT_EQ(claim("{}", process(10))->status(), 503);
-}
-
 TEST_F(LeaseRoutes, ADiskThatFailsIsSaidAndNothingIsGranted) {
   world_.disk.fails = Error{Errc::unavailable, "disk full"};
   const auto refused = claim("{}", process(10));
@@ -343,18 +330,12 @@ using usage::UseAnswer;
 using usage::UseBy;
 using usage::UseQuestion;
 
-class NoReads final : public usage::UseReads {
-  void fresh(std::function<void(const usage::UseReadings&)>) override {}
-};
-
-class UsageRoute : public ::testing::Test {
+class UsageRoute : public Routes {
  protected:
   UsageRoute() {
-    context_.loop = &loop_;
-    context_.use = &book_;
     UseAnswer answer;
     answer.sums = {{"1000", 1000, 7200, 7200, 720'000'000, 0, 50.0, 1, 2}};
-    archive_.answer = answer;
+    use_archive_.answer = answer;
   }
   http::Response get(std::vector<std::pair<std::string, std::string>> query = {},
                      const std::string& accept = "") {
@@ -372,22 +353,12 @@ class UsageRoute : public ::testing::Test {
   usage::Day days_ago(int days) {
     return std::chrono::floor<std::chrono::days>(loop_.wall()) - std::chrono::days(days);
   }
-
-  ManualLoop loop_;
-  telemetry::NoReader reader_;
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  usage::FakeUseArchive archive_{loop_};
-  NoReads reads_;
-  usage::UseBook book_{loop_, reads_, archive_};
-  EventHub hub_{"e", telemetry_.latest()};
-  Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, kDaemon};
 };
 
 TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   const auto answer = get();
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(archive_.asked, (UseQuestion{UseBy::user, days_ago(7), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::user, days_ago(7), false}));
   const auto body = boost::json::parse(*answer.body);
   EXPECT_EQ(body.at("by"), "user");
   EXPECT_EQ(body.at_pointer("/rows/0/key"), "1000");
@@ -395,9 +366,9 @@ TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   EXPECT_EQ(body.at_pointer("/rows/0/energy_kwh").to_number<double>(), 0.2);
   EXPECT_TRUE(body.at_pointer("/unleased/energy_kwh").is_null());
   EXPECT_EQ(get({{"by", "gpu"}, {"since_s", "0"}}).status, 200);
-  EXPECT_EQ(archive_.asked, (UseQuestion{UseBy::gpu, days_ago(0), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::gpu, days_ago(0), false}));
   EXPECT_EQ(get({{"by", "day"}, {"since_s", "34560000"}}).status, 200);
-  EXPECT_EQ(archive_.asked, (UseQuestion{UseBy::day, days_ago(400), false}));
+  EXPECT_EQ(use_archive_.asked, (UseQuestion{UseBy::day, days_ago(400), false}));
 }
 
 TEST_F(UsageRoute, WhatMakesNoSenseIsRefusedByName) {
@@ -409,7 +380,7 @@ TEST_F(UsageRoute, WhatMakesNoSenseIsRefusedByName) {
     EXPECT_EQ(answer.status, 400) << one.first;
     EXPECT_THAT(*answer.body, HasSubstr(one.first));
   }
-  EXPECT_FALSE(archive_.asked);
+  EXPECT_FALSE(use_archive_.asked);
 }
 
 TEST_F(UsageRoute, UsersHaveTheirNamesOnceTheyAreKnown) {
@@ -438,12 +409,12 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
 }
 
 TEST_F(UsageRoute, SaysWhatBecameOfTheBooks) {
-  archive_.said = {"usage.db was corrupt, and began anew"};
+  use_archive_.said = {"usage.db was corrupt, and began anew"};
   EXPECT_THAT(*get().body, HasSubstr(R"("notes":["usage.db was corrupt, and began anew"])"));
 }
 
 TEST_F(UsageRoute, SaysThatTheBooksCannotBeRead) {
-  archive_.answer = Error{Errc::unavailable, "usage.db: disk full"};
+  use_archive_.answer = Error{Errc::unavailable, "usage.db: disk full"};
   const auto answer = get();
   EXPECT_EQ(answer.status, 503);
   EXPECT_THAT(*answer.body, HasSubstr("disk full"));

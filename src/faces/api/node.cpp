@@ -14,17 +14,9 @@ namespace gpuyard::api {
 namespace {
 
 std::string render_metrics(const Context& context, metrics::Format format) {
-  metrics::Process process{context.version, context.loop_lag};
-  metrics::LeaseFigures figures;
-  if (context.leases != nullptr) {
-    figures = lease_figures(*context.leases);
-    process.leases = &figures;
-  }
-  metrics::AlertFigures alerts;
-  if (context.alerts != nullptr) {
-    alerts = alert_figures(context);
-    process.alerts = &alerts;
-  }
+  const metrics::LeaseFigures leases = lease_figures(context.leases);
+  const metrics::AlertFigures alerts = alert_figures(context);
+  metrics::Process process{context.version, &context.loop_lag, &leases, &alerts};
   if (context.metrics_dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
   return metrics::render(*context.telemetry.latest(), process, context.metrics_prefix, format,
                          context.metrics_dialect);
@@ -84,19 +76,18 @@ metrics::LeaseFigures lease_figures(const lease::Leases& leases) {
 }
 
 metrics::AlertFigures alert_figures(const Context& context) {
-  const andon::Board& board = *context.alerts;
+  const andon::Board& board = context.alerts;
   metrics::AlertFigures figures;
   for (const andon::Alert& alert : board.engine().firing()) {
     figures.firing.push_back({alert.rule, std::string(name_of(andon::level_of(alert.severity))),
                               alert.severity, alert.gpu.empty() ? std::nullopt : alert.index,
                               alert.acknowledged.has_value(), board.silences().covers(alert)});
   }
-  figures.pending = board.engine().pending(context.loop->now()).size();
+  figures.pending = board.engine().pending(context.loop.now()).size();
   figures.rules = static_cast<std::size_t>(
       std::ranges::count(board.engine().rules(), true, &andon::Rule::enabled));
-  figures.tick = context.alert_cost;
-  if (context.alert_sinks == nullptr) return figures;
-  for (const protocol::Sink& sink : context.alert_sinks->sinks()) {
+  figures.tick = &context.alert_cost;
+  for (const protocol::Sink& sink : context.alert_sinks.sinks()) {
     figures.sinks.push_back({sink.name, sink.kind, static_cast<std::size_t>(sink.queued),
                              sink.delivered_total, sink.retries_total, sink.dead_letters_total});
   }

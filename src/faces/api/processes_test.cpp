@@ -1,10 +1,7 @@
 // The processes of a GPU, as the routes show them to different callers.
 #include <gtest/gtest.h>
 
-#include "api/caller_for_tests.h"
-#include "api/table.h"
-#include "base/manual_loop_for_tests.h"
-#include "device/process.h"
+#include "api/routes_for_tests.h"
 
 namespace gpuyard::api {
 namespace {
@@ -31,29 +28,16 @@ class OneList final : public telemetry::Reader {
   ManualLoop& loop_;
 };
 
-class AlicesBook final : public ProcessBook {
- public:
-  AlicesBook() {
-    facts.pid = 7;
-    facts.uid = facts.real_uid = kAlice;
-    facts.command = "python3";
-    facts.arguments = std::vector<std::string>{"python3", "--token=secret"};
-  }
-  Result<const ProcessFacts*> find(std::uint32_t) const override {
-    if (!known) return Error{Errc::unavailable, "not looked up yet"};
-    return &facts;
-  }
-  std::uint64_t revision() const override { return known ? 1 : 0; }
-
-  ProcessFacts facts;
-  bool known = true;
-};
-
-class Processes : public ::testing::Test {
+class Processes : public Routes {
  protected:
   Processes() {
     reader_.listener = &telemetry_;
-    context_.processes = &book_;
+    driver_.reader = &reader_;
+    process_.known = true;
+    process_.facts.pid = 7;
+    process_.facts.uid = process_.facts.real_uid = kAlice;
+    process_.facts.command = "python3";
+    process_.facts.arguments = std::vector<std::string>{"python3", "--token=secret"};
     Fleet fleet;
     fleet.devices = {{"GPU-0", 0, "GPU-0", "0000:01:00.0", "A GPU", {}}};
     telemetry_.on_fleet(fleet);
@@ -75,13 +59,7 @@ class Processes : public ::testing::Test {
     return body.find(text) != std::string::npos;
   }
 
-  ManualLoop loop_;
   OneList reader_{loop_};
-  AlicesBook book_;
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  EventHub events_{"00ff", telemetry_.latest(), &book_};
-  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
-  Router router_{context_, kDaemon};
 };
 
 TEST_F(Processes, TellTheirArgumentsToTheirOwnUserAndToAdministrators) {
@@ -108,9 +86,9 @@ TEST_F(Processes, NeverTellArgumentsWhereTheAnswerIsShared) {
 }
 
 TEST_F(Processes, AreInTheSharedSnapshotAsSoonAsTheyAreKnown) {
-  book_.known = false;
+  process_.known = false;
   EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), "not looked up yet"));
-  book_.known = true;
+  process_.known = true;
   EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), R"("command":"python3")"));
 }
 

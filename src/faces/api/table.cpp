@@ -11,22 +11,6 @@
 
 namespace gpuyard::api {
 
-namespace {
-
-// Answers for a daemon without leases, as when it shows a recording.
-std::vector<BoundRoute> of_leases(std::vector<BoundRoute> routes) {
-  for (BoundRoute& route : routes) {
-    route.call = [call = std::move(route.call)](Context& context, const protocol::RouteInfo& info,
-                                                const Asked& asked, http::Reply reply) {
-      if (context.leases != nullptr) return call(context, info, asked, std::move(reply));
-      reply(render_error(info, {Errc::unavailable, "this daemon hands out no GPUs"}));
-    };
-  }
-  return routes;
-}
-
-}  // namespace
-
 const std::vector<BoundRoute>& table() {
   static const std::vector<BoundRoute> routes = [] {
     std::vector<BoundRoute> all;
@@ -41,11 +25,11 @@ const std::vector<BoundRoute>& table() {
     add(power_stream_routes());
     add(energy_routes());
     add(control_routes());
-    add(of_leases(lease_list_routes()));
-    add(of_leases(lease_routes()));
-    add(of_leases(queue_routes()));
+    add(lease_list_routes());
+    add(lease_routes());
+    add(queue_routes());
     add(usage_routes());
-    add(of_leases(cordon_routes()));
+    add(cordon_routes());
     add(alert_routes());
     add(node_routes());
     add(openapi_routes());
@@ -110,9 +94,9 @@ std::string id_of(const http::Request& request) {
 void note_refusal(Context& context, const Principal& principal, const http::Request& request,
                   const std::string& request_id, const protocol::RouteInfo& route,
                   const Error& why) {
-  if (context.control == nullptr || route.scope < protocol::Scope::control) return;
+  if (route.scope < protocol::Scope::control) return;
   const auto asker = asker_of(context, principal, false, request_id, request.received);
-  context.control->note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
+  context.control.note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 
 http::Response not_found(const http::Request& request) {

@@ -8,9 +8,8 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "api/caller_for_tests.h"
+#include "api/routes_for_tests.h"
 #include "base/captured_log_for_tests.h"
-#include "base/manual_loop_for_tests.h"
 #include "device/catalog.h"
 #include "device/error.h"
 #include "device/fake_backend.h"
@@ -48,9 +47,12 @@ class FakeReader final : public telemetry::Reader {
   std::unique_ptr<Backend> backend_;
 };
 
-class RouterTest : public ::testing::Test {
+class RouterTest : public Routes {
  protected:
-  RouterTest() { reader_.listener = &telemetry_; }
+  RouterTest() {
+    reader_.listener = &telemetry_;
+    driver_.reader = &reader_;
+  }
 
   void start_driver() {
     telemetry_.on_fleet(fleet_.fleet());
@@ -82,13 +84,8 @@ class RouterTest : public ::testing::Test {
     return body("/api/gpu/devices").at_pointer("/devices/0/temperature_c");
   }
 
-  ManualLoop loop_;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, std::int64_t{80} << 30U);
   FakeReader reader_{loop_, fleet_};
-  telemetry::Telemetry telemetry_{loop_, reader_};
-  EventHub events_{"00ff", telemetry_.latest()};
-  Context context_{telemetry_, events_, "1.2.3", "gpuyard"};
-  Router router_{context_, kDaemon};
   CapturedLog log_;
 };
 
@@ -337,8 +334,8 @@ TEST_F(RouterTest, EventsAreAStreamThatBeginsWithAllThereIsToKnow) {
 
 TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
   start_driver();
-  events_.publish("device", "1");
-  events_.publish("device", "2");
+  hub_.publish("device", "1");
+  hub_.publish("device", "2");
   http::Request request;
   request.path = "/api/gpu/events";
   request.headers = {{"Last-Event-ID", "00ff-1"}};

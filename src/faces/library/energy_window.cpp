@@ -1,5 +1,6 @@
 #include "library/energy_window.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -9,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 
 namespace gpuyard::library {
 
@@ -69,61 +69,22 @@ EnergyWindow::EnergyWindow(EnergyWindow&&) noexcept = default;
 EnergyWindow& EnergyWindow::operator=(EnergyWindow&&) noexcept = default;
 EnergyWindow::~EnergyWindow() = default;
 
+const energy::GpuResult* EnergyMark::find(std::string_view uuid) const {
+  const auto found = std::ranges::find(used.gpus, uuid, &energy::GpuResult::uuid);
+  return found != used.gpus.end() ? &*found : nullptr;
+}
+
 EnergyMark EnergyWindow::mark() const {
-  const Snapshot now = state_->read();
+  Snapshot now = state_->read();
   const std::lock_guard lock(state_->mutex);
   energy::Ledger& ledger = state_->ledger;
   ledger.observe(now);
-  const energy::WindowResult result = *ledger.result(state_->id, now.taken);
-  EnergyMark mark{protocol::energy_window_of(result, now)};
-  for (const energy::GpuResult& gpu : result.gpus) {
-    const auto booked = ledger.booked(gpu.uuid, result.window.simulated);
+  EnergyMark mark{*ledger.result(state_->id, now.taken), 0, std::move(now)};
+  for (const energy::GpuResult& gpu : mark.used.gpus) {
+    const auto booked = ledger.booked(gpu.uuid, mark.used.window.simulated);
     if (booked) mark.estimated_mj += booked->estimated_mj;
   }
   return mark;
-}
-
-void PendingReply::Slot::deliver(const CommandReply& answer) {
-  std::unique_lock lock(mutex);
-  if (left) {
-    lock.unlock();
-    return log::error("Failed to send response to caller");
-  }
-  reply = answer;
-  lock.unlock();
-  changed.notify_all();
-}
-
-PendingReply::PendingReply(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
-PendingReply::PendingReply(PendingReply&&) noexcept = default;
-
-PendingReply& PendingReply::operator=(PendingReply&& other) noexcept {
-  if (this == &other) return *this;
-  leave();
-  slot_ = std::move(other.slot_);
-  return *this;
-}
-
-PendingReply::~PendingReply() {
-  leave();
-}
-
-void PendingReply::leave() {
-  if (!slot_) return;
-  const std::lock_guard lock(slot_->mutex);
-  slot_->left = true;
-}
-
-Result<CommandReply> PendingReply::wait(Duration at_most) {
-  std::unique_lock lock(slot_->mutex);
-  if (slot_->taken) return Error{Errc::invalid, "this command's answer was taken already"};
-  if (!slot_->changed.wait_for(lock, at_most, [&] { return slot_->reply.has_value(); })) {
-    return Error{Errc::timed_out, fmt::format("the GPU has not done it within {} ms; it may still",
-                                              to_milliseconds(at_most))};
-  }
-  slot_->taken = true;
-  if (slot_->reply->failure) return slot_->reply->failure->error();
-  return *slot_->reply;
 }
 
 }  // namespace gpuyard::library

@@ -3,23 +3,23 @@
 // counter.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <string_view>
 
 #include "energy/ledger.h"
-#include "library/control.h"
 #include "library/monitor.h"
-#include "protocol/energy.h"
 
 namespace gpuyard::library {
 
 // The use from the beginning of a window to one moment.
 struct EnergyMark {
-  protocol::EnergyWindow used;
+  energy::WindowResult used;
   std::int64_t estimated_mj = 0;  // the part of `used` that was integrated from power
+  Snapshot seen;                  // of that moment; knows the index of each GPU
+
+  // Returns nullptr for a GPU that is not measured.
+  const energy::GpuResult* find(std::string_view uuid) const;
 };
 
 class EnergyWindow {
@@ -40,25 +40,11 @@ class EnergyWindow {
 
   // Returns the use until now. Any thread.
   EnergyMark mark() const;
-  protocol::EnergyWindow measure() const { return mark().used; }
 
  private:
   struct State;
   explicit EnergyWindow(std::unique_ptr<State>);
   std::unique_ptr<State> state_;
-};
-
-// Holds an answer until its caller takes it; the caller may have gone before it comes.
-
-struct PendingReply::Slot {
-  // Runs on the GPU's worker.
-  void deliver(const CommandReply&);
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<CommandReply> reply;
-  bool taken = false;
-  bool left = false;  // the caller has gone
 };
 
 }  // namespace gpuyard::library

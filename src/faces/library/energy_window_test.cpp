@@ -33,11 +33,13 @@ TEST_F(EnergyWindowTest, TellsWhatTheCountersGrewBy) {
   ASSERT_TRUE(window) << window.error().message;
   fleet_.set_number(0, Metric::energy_total, 1'777'000);
   fleet_.set_number(1, Metric::energy_total, 1'250'500);
-  const auto measured = window->measure();
+  const EnergyMark mark = window->mark();
+  const energy::WindowResult& measured = mark.used;
   ASSERT_EQ(measured.gpus.size(), 1U);
-  EXPECT_EQ(measured.gpus[0].index, 1U);
-  EXPECT_EQ(measured.joules, 250.5);
-  EXPECT_EQ(measured.gpus[0].peak_w, 100);
+  EXPECT_EQ(mark.seen.devices.at(1).info.index, 1U);
+  EXPECT_EQ(measured.gpus[0].uuid, mark.seen.devices.at(1).info.uuid);
+  EXPECT_EQ(measured.energy_mj(), 250'500);
+  EXPECT_EQ(measured.gpus[0].peak_mw, 100'000);
   EXPECT_FALSE(measured.gpus[0].estimated);
 }
 
@@ -47,12 +49,12 @@ TEST_F(EnergyWindowTest, SeesAPeakBetweenItsEdges) {
   ASSERT_TRUE(window);
   fleet_.set_number(0, Metric::power_draw, 700'000);
   const TimePoint patience = BootClock::now() + std::chrono::seconds(10);
-  while (window->measure().gpus[0].peak_w < 700 && BootClock::now() < patience) {
+  while (window->mark().used.gpus[0].peak_mw < 700'000 && BootClock::now() < patience) {
     std::this_thread::yield();
   }
   fleet_.set_number(0, Metric::power_draw, 100'000);
-  EXPECT_EQ(window->measure().gpus[0].peak_w, 700);
-  EXPECT_EQ(window->measure().gpus[1].peak_w, 100);
+  EXPECT_EQ(window->mark().used.gpus[0].peak_mw, 700'000);
+  EXPECT_EQ(window->mark().used.gpus[1].peak_mw, 100'000);
 }
 
 TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
@@ -61,11 +63,11 @@ TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
   ASSERT_TRUE(window);
   fleet_.block(1);
   fleet_.set_number(0, Metric::energy_total, 1'003'000);
-  const auto measured = window->measure();
+  const energy::WindowResult measured = window->mark().used;
   fleet_.unblock(1);
-  EXPECT_EQ(measured.gpus[0].joules, 3);
-  EXPECT_EQ(measured.gpus[1].joules, 0);
-  EXPECT_GT(measured.gpus[1].age_seconds, 0);
+  EXPECT_EQ(measured.gpus[0].energy_mj, 3'000);
+  EXPECT_EQ(measured.gpus[1].energy_mj, 0);
+  EXPECT_GT(energy::seconds_of(measured.gpus[1].age), 0);
 }
 
 TEST_F(EnergyWindowTest, AGpuWithoutEnergyAndPowerIsRefused) {

@@ -21,7 +21,6 @@
 #include "library/monitor.h"
 #include "library/public_device.h"
 #include "library/public_fake_fleet.h"
-#include "protocol/resources.h"
 
 namespace gpuyard {
 namespace {
@@ -109,9 +108,9 @@ std::vector<GpuMetrics> Monitor::collect_metrics(milliseconds deadline) const {
 std::vector<GPUDevice> Monitor::get_devices(milliseconds deadline) const {
   return state_->view([&](const library::Monitor& monitor) {
     std::vector<GPUDevice> devices;
-    const auto shown = monitor.inventory(deadline, protocol::kGpuDeviceProbes);
+    const auto shown = monitor.inventory(deadline, kGpuDeviceProbes);
     for (const DeviceState& device : shown.devices) {
-      devices.push_back(protocol::gpu_device_of(device));
+      devices.push_back(gpu_device_of(device));
     }
     return devices;
   });
@@ -167,11 +166,16 @@ void v0::set_log_sink(LogSink sink, LogLevel least) {
 // The public energy window: a shell over library::EnergyWindow.
 namespace {
 
-EnergyMeasurement measurement_of(const protocol::EnergyWindow& window) {
-  EnergyMeasurement out{window.seconds, window.joules, {}};
-  for (const protocol::WindowGpu& gpu : window.gpus) {
-    out.gpus.push_back({gpu.index.value_or(0), gpu.uuid, gpu.joules, gpu.seconds, gpu.mean_w,
-                        gpu.peak_w, gpu.estimated, gpu.interrupted, gpu.unknown_seconds});
+EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
+  using energy::joules_of;
+  using energy::seconds_of;
+  EnergyMeasurement out{seconds_of(mark.used.length), joules_of(mark.used.energy_mj()), {}};
+  for (const DeviceState& device : mark.seen.devices) {
+    const energy::GpuResult* gpu = mark.find(device.info.uuid);
+    if (gpu == nullptr) continue;
+    out.gpus.push_back({device.info.index, gpu->uuid, joules_of(gpu->energy_mj),
+                        seconds_of(gpu->length), energy::mean_watts(*gpu), energy::peak_watts(*gpu),
+                        gpu->estimated, gpu->epochs_crossed > 0, seconds_of(gpu->unknown)});
   }
   return out;
 }
@@ -185,7 +189,7 @@ struct EnergyWindow::State {
   EnergyMeasurement measure(bool last) {
     const std::lock_guard lock(mutex);
     if (!window) return ended;
-    EnergyMeasurement now = measurement_of(window->measure());
+    EnergyMeasurement now = measurement_of(window->mark());
     if (!last) return now;
     window.reset();
     monitor.reset();

@@ -10,16 +10,12 @@
 namespace gpuyard::library {
 namespace {
 
-const protocol::WindowGpu* find_gpu(const protocol::EnergyWindow& measured, std::uint32_t index) {
-  const auto found =
-      std::ranges::find(measured.gpus, std::optional(index), &protocol::WindowGpu::index);
-  return found != measured.gpus.end() ? &*found : nullptr;
-}
+using energy::joules_of;
 
-double unknown_seconds(const protocol::EnergyWindow& measured) {
-  double most = 0;
-  for (const protocol::WindowGpu& gpu : measured.gpus) most = std::max(most, gpu.unknown_seconds);
-  return most;
+double unknown_seconds(const EnergyMark& mark) {
+  Duration most{};
+  for (const energy::GpuResult& gpu : mark.used.gpus) most = std::max(most, gpu.unknown);
+  return energy::seconds_of(most);
 }
 
 }  // namespace
@@ -151,13 +147,15 @@ TrainingReport TrainingRun::report(const Tally& tally,
     return out;
   }
   const EnergyMark& before = *tally.energy_before;
-  out.joules = energy->used.joules - before.used.joules;
-  out.joules_unknown_seconds = unknown_seconds(energy->used) - unknown_seconds(before.used);
+  out.joules = joules_of(energy->used.energy_mj()) - joules_of(before.used.energy_mj());
+  out.joules_unknown_seconds = unknown_seconds(*energy) - unknown_seconds(before);
   out.joules_estimated = energy->estimated_mj > before.estimated_mj;
   for (TrainingGpu& gpu : out.gpus) {
-    const auto* used = find_gpu(energy->used, gpu.index);
-    const auto* earlier = find_gpu(before.used, gpu.index);
-    if (used != nullptr && earlier != nullptr) gpu.joules = used->joules - earlier->joules;
+    const std::string& uuid = monitor_->device(gpu.index)->uuid;
+    const energy::GpuResult* used = energy->find(uuid);
+    const energy::GpuResult* earlier = before.find(uuid);
+    if (used == nullptr || earlier == nullptr) continue;
+    gpu.joules = joules_of(used->energy_mj) - joules_of(earlier->energy_mj);
   }
   return out;
 }

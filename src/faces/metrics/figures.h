@@ -53,8 +53,8 @@ struct AlertFigures {
 struct Process {
   std::string version;
   const Histogram* loop_lag = nullptr;   // null: not measured
-  const LeaseFigures* leases = nullptr;  // null: this daemon hands out no GPUs
-  const AlertFigures* alerts = nullptr;  // null: this daemon evaluates no rules
+  const LeaseFigures* leases = nullptr;  // null: this process hands out no GPUs
+  const AlertFigures* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
 };
 

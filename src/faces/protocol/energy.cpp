@@ -11,15 +11,8 @@
 namespace gpuyard::protocol {
 namespace {
 
-using std::chrono::duration;
-
-double joules_of(std::int64_t millijoules) {
-  return static_cast<double>(millijoules) / 1000.0;
-}
-double seconds_of(Duration time) {
-  // Whole milliseconds: more digits would be noise.
-  return static_cast<double>(to_milliseconds(time)) / 1000.0;
-}
+using energy::joules_of;
+using energy::seconds_of;
 
 std::optional<std::uint32_t> index_of(const std::string& uuid, const gpuyard::Snapshot& now) {
   for (const DeviceState& device : now.devices) {
@@ -79,17 +72,13 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
   out.began_at = to_rfc3339(window.began_wall);
   out.ends_at = to_rfc3339(window.ends_wall());
   out.seconds = seconds_of(result.length);
-  std::int64_t all_mj = 0;
+  out.joules = joules_of(result.energy_mj());
   for (const energy::GpuResult& gpu : result.gpus) {
-    all_mj += gpu.energy_mj;
-    std::optional<double> peak_w;
-    if (gpu.peak_mw) peak_w = joules_of(*gpu.peak_mw);
     out.gpus.push_back({index_of(gpu.uuid, now), gpu.uuid, joules_of(gpu.energy_mj),
-                        seconds_of(gpu.length), energy::mean_watts(gpu), peak_w, gpu.estimated,
-                        gpu.epochs_crossed > 0, gpu.epochs_crossed, seconds_of(gpu.unknown),
-                        seconds_of(gpu.age)});
+                        seconds_of(gpu.length), energy::mean_watts(gpu), energy::peak_watts(gpu),
+                        gpu.estimated, gpu.epochs_crossed > 0, gpu.epochs_crossed,
+                        seconds_of(gpu.unknown), seconds_of(gpu.age)});
   }
-  out.joules = joules_of(all_mj);
   sort_gpus(out.gpus);
   return out;
 }

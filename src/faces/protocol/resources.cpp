@@ -8,32 +8,6 @@
 namespace gpuyard::protocol {
 namespace {
 
-constexpr std::int64_t kMebibyte = std::int64_t{1024} * 1024;
-
-std::optional<std::int64_t> mebibytes_of(const Sample& sample, Metric metric) {
-  const auto bytes = number_of(sample, metric);
-  return bytes ? std::optional(*bytes / kMebibyte) : std::nullopt;
-}
-
-constexpr std::array kShownByGpuDevice = {Metric::memory_total, Metric::memory_free,
-                                          Metric::memory_used, Metric::utilization_gpu,
-                                          Metric::temperature_core};
-
-// Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
-// passed, or its memory cannot be read although this kind of GPU reports it.
-std::optional<std::string> unavailable_because(const DeviceState& device) {
-  if (device.info.fault) return describe(*device.info.fault);
-  for (const Metric metric : kShownByGpuDevice) {
-    const Reading* reading = device.sample.find(metric);
-    const Missing never_read;
-    const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
-    if (missing == nullptr || missing->reason == MissingReason::not_supported) continue;
-    const bool late = missing->reason == MissingReason::timed_out;
-    if (late || metric == Metric::memory_total) return describe(*missing);
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> non_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
@@ -78,21 +52,6 @@ void put_xids(Device& out, const DeviceState& device) {
 }
 
 }  // namespace
-
-GPUDevice gpu_device_of(const DeviceState& device) {
-  GPUDevice out;
-  out.index = device.info.index;
-  out.name = non_empty(device.info.name);
-  out.error_message = unavailable_because(device);
-  out.is_available = !out.error_message;
-  if (!out.is_available) return out;
-  out.total_memory_mb = mebibytes_of(device.sample, Metric::memory_total);
-  out.free_memory_mb = mebibytes_of(device.sample, Metric::memory_free);
-  out.used_memory_mb = mebibytes_of(device.sample, Metric::memory_used);
-  out.utilization_percent = number_of(device.sample, Metric::utilization_gpu);
-  out.temperature_c = number_of(device.sample, Metric::temperature_core);
-  return out;
-}
 
 DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
   return {info.driver_version, info.cuda_driver_version, info.nvml_version};

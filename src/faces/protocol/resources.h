@@ -41,10 +41,6 @@ namespace gpuyard::protocol {
 
 using gpuyard::GPUDevice;
 
-// The probes that fill a GPUDevice.
-inline constexpr ProbeSet kGpuDeviceProbes = {Probe::memory, Probe::utilization,
-                                              Probe::temperature};
-
 struct GPUDevicesResponse {
   std::vector<GPUDevice> devices;
   std::uint64_t count = 0;
@@ -162,7 +158,6 @@ BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simul
 GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."})
 
 // Convert telemetry's records to the wire's.
-GPUDevice gpu_device_of(const DeviceState&);
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
 Device device_of(const DeviceState&, TimePoint now, const ProcessBook* = nullptr);
 DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessBook*,

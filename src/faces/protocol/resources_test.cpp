@@ -5,6 +5,7 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "device/catalog.h"
+#include "device/gpu_snapshot.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::protocol {

@@ -1,5 +1,6 @@
 #include "device/gpu_snapshot.h"
 
+#include <array>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -132,6 +133,48 @@ GpuMetrics metrics_of(const DeviceState& device) {
           value_of<double>(sample, Metric::power_draw, kMilli),
           value_of<double>(sample, Metric::power_limit, kMilli),
           computes(sample)};
+}
+
+namespace {
+
+constexpr std::array kShownByGpuDevice = {Metric::memory_total, Metric::memory_free,
+                                          Metric::memory_used, Metric::utilization_gpu,
+                                          Metric::temperature_core};
+
+// Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
+// passed, or its memory cannot be read although this kind of GPU reports it.
+std::optional<std::string> unavailable_because(const DeviceState& device) {
+  if (device.info.fault) return describe(*device.info.fault);
+  for (const Metric metric : kShownByGpuDevice) {
+    const Reading* reading = device.sample.find(metric);
+    const Missing never_read;
+    const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
+    if (missing == nullptr || missing->reason == MissingReason::not_supported) continue;
+    const bool late = missing->reason == MissingReason::timed_out;
+    if (late || metric == Metric::memory_total) return describe(*missing);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+GPUDevice gpu_device_of(const DeviceState& device) {
+  constexpr std::int64_t kMebibyte = std::int64_t{1024} * 1024;
+  GPUDevice out;
+  out.index = device.info.index;
+  if (!device.info.name.empty()) out.name = device.info.name;
+  out.error_message = unavailable_because(device);
+  out.is_available = !out.error_message;
+  if (!out.is_available) return out;
+  const auto value = [&](Metric metric, std::int64_t divisor = 1) {
+    return value_of<std::int64_t>(device.sample, metric, divisor);
+  };
+  out.total_memory_mb = value(Metric::memory_total, kMebibyte);
+  out.free_memory_mb = value(Metric::memory_free, kMebibyte);
+  out.used_memory_mb = value(Metric::memory_used, kMebibyte);
+  out.utilization_percent = value(Metric::utilization_gpu);
+  out.temperature_c = value(Metric::temperature_core);
+  return out;
 }
 
 }  // namespace gpuyard

@@ -1,5 +1,4 @@
-// The smallest common view of a GPU: converts a snapshot to the public value, and defines what
-// counts as an ECC error.
+// The public views of a GPU: converts a snapshot to them, and defines what counts as an ECC error.
 #pragma once
 
 #include <optional>
@@ -8,6 +7,7 @@
 #include <boost/describe.hpp>
 
 #include "device/snapshot.h"
+#include "gpuyard/gpu_device.h"
 #include "gpuyard/gpu_metrics.h"
 #include "gpuyard/gpu_snapshot.h"
 
@@ -37,5 +37,13 @@ inline constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, P
                                             Probe::power,  Probe::power_limit, Probe::processes};
 
 GpuMetrics metrics_of(const DeviceState&);
+
+// The view of a GPU that says why if it is not available.
+
+// The probes that fill a GPUDevice.
+inline constexpr ProbeSet kGpuDeviceProbes = {Probe::memory, Probe::utilization,
+                                              Probe::temperature};
+
+GPUDevice gpu_device_of(const DeviceState&);
 
 }  // namespace gpuyard

@@ -1,19 +1,27 @@
-// A daemon's leases behind its routes, without a socket: what tests of several files share.
+// A daemon behind its routes, without a socket, a driver or a disk: what tests of several files
+// share.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "andon/board_life_for_tests.h"
 #include "api/caller_for_tests.h"
+#include "api/context.h"
 #include "api/table.h"
 #include "base/json_reader.h"
+#include "base/manual_worker_for_tests.h"
+#include "control/world_for_tests.h"
+#include "energy/archive_for_tests.h"
+#include "history/store_for_tests.h"
 #include "lease/world_for_tests.h"
-#include "telemetry/reader_for_tests.h"
+#include "usage/use_archive_for_tests.h"
 
 namespace gpuyard::api {
 
@@ -28,7 +36,95 @@ struct Refusal {
 BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message))
 BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
 
-class LeaseRoutes : public ::testing::Test {
+// A driver that refuses every query until the test sets who answers.
+class LateReader final : public telemetry::Reader {
+ public:
+  bool read(const ReadRequest& request) override {
+    return reader != nullptr && reader->read(request);
+  }
+  telemetry::Reader* reader = nullptr;
+};
+
+// A process that is known once the test says so.
+class OneProcess final : public ProcessBook {
+ public:
+  Result<const ProcessFacts*> find(std::uint32_t) const override {
+    if (!known) return Error{Errc::unavailable, "not looked up yet"};
+    return &facts;
+  }
+  std::uint64_t revision() const override { return known ? 1 : 0; }
+
+  ProcessFacts facts;
+  bool known = false;
+};
+
+class NoUseReads final : public usage::UseReads {
+  void fresh(std::function<void(const usage::UseReadings&)>) override {}
+};
+
+class FakeSinks final : public AlertSinks {
+ public:
+  std::vector<protocol::Sink> sinks() const override {
+    protocol::Sink sink;
+    sink.name = "ops";
+    return {sink};
+  }
+  std::string file() const override { return "/etc/gpuyard/alerts.toml"; }
+  void test(const std::string& sink, const std::string& by, Tested tested) override {
+    asked = sink + " by " + by;
+    tested(std::vector<protocol::SinkTest>{{"ops", true, 0.5, std::nullopt}});
+  }
+  std::string asked;
+};
+
+// The router over a daemon of which only the leases have begun: a test starts what it is about.
+class Routes : public ::testing::Test {
+ protected:
+  explicit Routes(unsigned gpus = 0) : world_(gpus) {}
+
+  lease::World world_;
+  ManualLoop& loop_ = world_.loop;
+  LateReader driver_;
+  OneProcess process_;
+  telemetry::Telemetry telemetry_{loop_, driver_};
+  EventHub hub_{"00ff", telemetry_.latest(), &process_};
+  ManualWorker worker_;
+  std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
+  history::History history_{loop_, worker_, store_, "boot"};
+  energy::FakeArchive energy_archive_;
+  energy::FakeReads reads_{loop_};
+  energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
+  control::World settings_;
+  control::Daemon control_{settings_};
+  usage::FakeUseArchive use_archive_{loop_};
+  NoUseReads no_use_reads_;
+  usage::UseBook use_{loop_, no_use_reads_, use_archive_};
+  andon::FakeArchive alert_archive_{loop_};
+  andon::FakeMessenger messenger_;
+  andon::Board board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
+  FakeSinks sinks_;
+  AlertNews alert_news_{hub_, board_};
+  Histogram nothing_measured_;
+  Context context_{.telemetry = telemetry_,
+                   .events = hub_,
+                   .processes = process_,
+                   .history = history_,
+                   .energy = meter_,
+                   .control = control_.control(),
+                   .loop = loop_,
+                   .leases = *world_.leases,
+                   .use = use_,
+                   .alerts = board_,
+                   .alert_sinks = sinks_,
+                   .alert_news = alert_news_,
+                   .loop_lag = nothing_measured_,
+                   .alert_cost = nothing_measured_,
+                   .version = "1.2.3",
+                   .metrics_prefix = "gpuyard"};
+  Router router_{context_, Authority(kDaemon, "gpuyard", 600)};
+};
+
+class LeaseRoutes : public Routes {
  protected:
   static constexpr const char* kLeases = "/api/gpu/leases";
   static constexpr std::uint32_t kAlice = 1000;
@@ -51,13 +147,11 @@ class LeaseRoutes : public ::testing::Test {
   };
   using Calls = std::shared_ptr<Call>;
 
-  explicit LeaseRoutes(unsigned gpus = 2) : world_(gpus) {
+  explicit LeaseRoutes(unsigned gpus = 2) : Routes(gpus) {
     Fleet fleet;
     for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
     telemetry_.on_fleet(fleet);
     pass(std::chrono::milliseconds(300));
-    context_.loop = &world_.loop;
-    context_.leases = &*world_.leases;
     context_.user_name = [](std::uint32_t uid) {
       return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;
     };
@@ -125,12 +219,6 @@ class LeaseRoutes : public ::testing::Test {
   void pass(Duration time) { world_.loop.advance(time); }
 
   std::vector<std::shared_ptr<http::Presence>> clients_;
-  lease::World world_;
-  telemetry::NoReader reader_;
-  telemetry::Telemetry telemetry_{world_.loop, reader_};
-  EventHub hub_{"e", telemetry_.latest()};
-  Context context_{telemetry_, hub_, "1.2.3", "gpuyard"};
-  Router router_{context_, Authority(kDaemon, "gpuyard", 600)};
 };
 
 }  // namespace gpuyard::api
