@@ -49,16 +49,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.");
   program.options().requires_verb();
   VerbList verbs(program.options());
-  verbs.add("First steps", add_devices, add_watch, add_run, add_leases, add_doctor);
-  verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
-            add_replay);
-  verbs.add("Sharing", add_queue, add_lease, add_cordon, add_uncordon);
-  verbs.add("Accounting", add_energy, add_usage);
-  verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
-            add_restore, add_audit, add_operations);
-  verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim, add_version,
-            add_schema, add_completion);
+  add_verbs(verbs);
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {

@@ -429,4 +429,19 @@ Options add_schema(Options program, SchemaVerb&);
 Options add_completion(Options program, CompletionVerb&);
 Options add_sim(Options program, SimVerb&);
 
+// Adds every verb under the headings of --help, in their order.
+template <class VerbList>
+void add_verbs(VerbList& verbs) {
+  verbs.add("First steps", add_devices, add_watch, add_run, add_leases, add_doctor);
+  verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
+            add_replay);
+  verbs.add("Sharing", add_queue, add_lease, add_cordon, add_uncordon);
+  verbs.add("Accounting", add_energy, add_usage);
+  verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
+            add_restore, add_audit, add_operations);
+  verbs.add("Andon", add_alerts);
+  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim, add_version,
+            add_schema, add_completion);
+}
+
 }  // namespace gpuyard::cli
