@@ -211,7 +211,7 @@ TEST_F(News, EachChangeOfALeaseIsTold) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
   auto told = take(*feed_);
   ASSERT_EQ(told.size(), 1U);  // asked and granted, which went to the disk together
-  EXPECT_THAT(told[0], testing::StartsWith("id: e-1\nevent: lease\ndata: "));
+  EXPECT_THAT(told[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
   const auto held = data_of<protocol::Lease>(told.back());
   EXPECT_EQ(held.state, lease::State::held);
   EXPECT_EQ(held.uid, kAlice);
