@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -255,10 +256,6 @@ struct Lists {
                                                temperature_memory,
                                                temperature_memory_max,
                                                fan_speed};
-  static constexpr std::array kPcie = {
-      pcie_generation, pcie_generation_max, pcie_width, pcie_width_max, pcie_tx,
-      pcie_rx,         pcie_replays};
-  static constexpr std::array kNvlink = {nvlink_active, nvlink_tx, nvlink_rx};
   static constexpr std::array kEcc = {ecc_mode,
                                       ecc_mode_pending,
                                       ecc_corrected_volatile,
@@ -277,29 +274,45 @@ struct Lists {
                                       retired_pages_double_bit,
                                       retired_pages_pending};
   static constexpr std::array kModes = {persistence_mode, compute_mode, mig_mode, mig_mode_pending};
-  static constexpr std::array kGpm = {gpm_graphics, gpm_sm,   gpm_occupancy, gpm_tensor,
-                                      gpm_dram,     gpm_fp64, gpm_fp32,      gpm_fp16};
-  static constexpr std::array kProcesses = {processes_compute, processes_graphics};
 };
 
-constexpr std::array kGroups = {
-    Group{"Identity", "", Lists::kIdentity},
-    Group{"Utilisation", "utilization_", Lists::kUtilization},
-    Group{"Memory", "memory_", Lists::kMemory},
-    Group{"Clocks", "clock_", Lists::kClocks},
-    Group{"Power", "power_", Lists::kPower},
-    Group{"Temperatures", "temperature_", Lists::kTemperatures},
-    Group{"PCIe", "pcie_", Lists::kPcie},
-    Group{"NVLink", "nvlink_", Lists::kNvlink},
-    Group{"ECC", "ecc_", Lists::kEcc},
-    Group{"Modes", "", Lists::kModes},
-    Group{"GPM", "gpm_", Lists::kGpm},
-    Group{"Processes", "processes_", Lists::kProcesses},
-};
+template <std::size_t N>
+std::vector<Metric> listed(const std::array<Metric, N>& metrics) {
+  return {metrics.begin(), metrics.end()};
+}
+
+// The rows that no list places stand in the group of their prefix, in the order of the catalog.
+std::vector<Group> all_groups() {
+  std::vector<Group> groups = {
+      {"Identity", "", listed(Lists::kIdentity)},
+      {"Utilisation", "utilization_", listed(Lists::kUtilization)},
+      {"Memory", "memory_", listed(Lists::kMemory)},
+      {"Clocks", "clock_", listed(Lists::kClocks)},
+      {"Power", "power_", listed(Lists::kPower)},
+      {"Temperatures", "temperature_", listed(Lists::kTemperatures)},
+      {"PCIe", "pcie_", {}},
+      {"NVLink", "nvlink_", {}},
+      {"ECC", "ecc_", listed(Lists::kEcc)},
+      {"Modes", "", listed(Lists::kModes)},
+      {"GPM", "gpm_", {}},
+      {"Processes", "processes_", {}},
+  };
+  std::set<Metric> placed;
+  for (const Group& group : groups) placed.insert(group.metrics.begin(), group.metrics.end());
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device || placed.contains(row.metric)) continue;
+    const auto home = std::ranges::find_if(groups, [&](const Group& group) {
+      return !group.prefix.empty() && row.key.starts_with(group.prefix);
+    });
+    (home == groups.end() ? groups.front() : *home).metrics.push_back(row.metric);
+  }
+  return groups;
+}
 
 }  // namespace
 
-std::span<const Group> groups() {
+const std::vector<Group>& groups() {
+  static const std::vector<Group> kGroups = all_groups();
   return kGroups;
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/screen/terminal.h"
 #include "device/metric.h"
@@ -20,8 +21,8 @@ std::string device_page(const protocol::Snapshot&, const protocol::Device&, cons
 struct Group {
   std::string_view title;
   std::string_view prefix;  // of the rows' keys, left out in each line
-  std::span<const Metric> metrics;
+  std::vector<Metric> metrics;
 };
-std::span<const Group> groups();
+const std::vector<Group>& groups();
 
 }  // namespace gpuyard::cli

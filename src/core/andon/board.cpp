@@ -319,4 +319,9 @@ void Board::on_kept(const KeepingPtr& keeping, const Result<void>& saved) {
                                              saved.error().message});
 }
 
+const Alert* Board::find(std::uint64_t number) const {
+  const auto over = over_.find(number);
+  return over == over_.end() ? engine_.find(number) : &over->second;
+}
+
 }  // namespace gpuyard::andon

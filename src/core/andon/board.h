@@ -81,6 +81,9 @@ class Board {
   void acknowledge(std::uint64_t number, Acknowledgement, const Answer&);
   void silence(Silence, const Silenced&);
   void unsilence(const std::string& id, const Done&);
+  // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
+  // it.
+  const Alert* find(std::uint64_t number) const;
   bool history(HistoryQuestion question, std::function<void(Result<std::vector<Alert>>)> answered) {
     return archive_.history(std::move(question), std::move(answered));
   }

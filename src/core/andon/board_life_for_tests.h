@@ -57,7 +57,7 @@ class FakeArchive final : public AlertArchive {
   bool history(HistoryQuestion question,
                std::function<void(Result<std::vector<Alert>>)> answered) override {
     asked = std::move(question);
-    loop_.post([answered] { answered(std::vector<Alert>{}); });
+    loop_.post([answered, found = remembered] { answered(found); });
     return !full;
   }
   std::vector<std::string> notes() const override { return {}; }
@@ -66,6 +66,7 @@ class FakeArchive final : public AlertArchive {
   bool hanging = false;  // it never answers
   bool full = false;     // it refuses every question
   HistoryQuestion asked;
+  std::vector<Alert> remembered;  // the answer to every question
   int saves = 0;
   std::map<std::uint64_t, Alert> alerts;
   std::map<std::string, Silence> silences;

@@ -327,4 +327,18 @@ void put_dcgm_readings(Text& text, const Snapshot& snapshot, const std::string& 
   put_xids(text, snapshot, hostname);
 }
 
+int most_readings_of_a_gpu() {
+  int most = 0;
+  for (const Row& row : catalog()) {
+    if (row.subject != Subject::device || row.prometheus.empty()) continue;
+    most += row.kind == Kind::flags ? static_cast<int>(row.words.size()) : extent_of(row.dimension);
+  }
+  return most;
+}
+
+int most_series_of_a_gpu() {
+  constexpr int kOthers = 40;  // identity, health, lease and Xids
+  return most_readings_of_a_gpu() + kOthers;
+}
+
 }  // namespace gpuyard::metrics

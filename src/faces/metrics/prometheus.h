@@ -14,10 +14,9 @@ namespace gpuyard::metrics {
 
 // The most series that one GPU can cost a Prometheus server: for a GPU that reports everything,
 // with the largest numbers of fans, links, places of memory errors and different Xids.
-inline constexpr int kMostSeriesOfAGpu = 207;
-
-// The most series for readings alone: gpuyard's own, and those that DCGM's dialect has for them.
-inline constexpr int kMostReadingsOfAGpu = 167;
+int most_series_of_a_gpu();
+// Of these, the ones that are readings; and the most readings that DCGM's dialect has names for.
+int most_readings_of_a_gpu();
 inline constexpr int kMostDcgmSeriesOfAGpu = 66;
 
 // The series that each alert that fires on a GPU adds.

@@ -94,7 +94,7 @@ std::string meaning_of(const Row& row) {
 
 std::string reference() {
   std::string text =
-      fmt::format(fmt::runtime(kIntroduction), kMostSeriesOfAGpu, kMostDcgmSeriesOfAGpu);
+      fmt::format(fmt::runtime(kIntroduction), most_series_of_a_gpu(), kMostDcgmSeriesOfAGpu);
   for (const Row& row : catalog()) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
                         series_of(row), enum_name(row.kind), tier_of(row), code(row.nvidia_smi),

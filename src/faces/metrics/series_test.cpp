@@ -21,16 +21,16 @@ int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
 
 TEST(Series, OfAGpuThatReportsEverythingAreAsManyAsTheReferenceSays) {
   const int of_the_node = series_of(fleet_of(0));
-  EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, kMostSeriesOfAGpu);
-  EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * kMostSeriesOfAGpu);
+  EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, most_series_of_a_gpu());
+  EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * most_series_of_a_gpu());
 }
 
 TEST(Series, OfAGpuInDcgmsDialectAreAsManyAsTheReferenceSays) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(2), Dialect::dcgm) - of_the_node,
-            2 * (kMostSeriesOfAGpu - kMostReadingsOfAGpu + kMostDcgmSeriesOfAGpu));
+            2 * (most_series_of_a_gpu() - most_readings_of_a_gpu() + kMostDcgmSeriesOfAGpu));
   EXPECT_EQ(series_of(fleet_of(2), Dialect::both) - of_the_node,
-            2 * (kMostSeriesOfAGpu + kMostDcgmSeriesOfAGpu));
+            2 * (most_series_of_a_gpu() + kMostDcgmSeriesOfAGpu));
 }
 
 TEST(Series, OfAlertsAreTwoForEachThatFires) {
