@@ -116,6 +116,21 @@ void add_utilization(const Api& api, DeviceHandle device, unsigned long long& la
   }
 }
 
+// Puts the sum into its row, unless the driver does not tell the memory of one of them.
+void sum_memory(const Processes& processes, Recorder& record) {
+  constexpr std::int64_t kLargestSum = std::int64_t{1} << 60U;  // whatever a driver says
+  std::int64_t sum = 0;
+  for (const auto& [pid, process] : processes) {
+    if (!process.memory_bytes) {
+      return record.missing(
+          Metric::processes_memory,
+          {MissingReason::not_supported, "the driver does not tell the memory of every process"});
+    }
+    sum = std::min(sum + *process.memory_bytes, kLargestSum);
+  }
+  record.value(Metric::processes_memory, sum);
+}
+
 std::vector<GpuProcess> largest(const Processes& processes) {
   std::vector<GpuProcess> list;
   list.reserve(processes.size());
@@ -135,10 +150,13 @@ void ProcessLists::read(const Api& api, DeviceHandle device, Recorder record) {
       read_kind(api.compute_processes, device, ProcessKind::compute, processes, record);
   const bool graphics =
       read_kind(api.graphics_processes, device, ProcessKind::graphics, processes, record);
-  if (!compute && !graphics) {
-    const Missing why = *record.sample().find(Metric::processes_compute)->missing();
-    record.sample().set(ProcessList{record.taken(), why});
-    return;
+  if (compute && graphics) {
+    sum_memory(processes, record);
+  } else {
+    const Metric absent = compute ? Metric::processes_graphics : Metric::processes_compute;
+    const Missing why = *record.sample().find(absent)->missing();
+    record.missing(Metric::processes_memory, why);
+    if (!compute && !graphics) return record.sample().set(ProcessList{record.taken(), why});
   }
   if (!processes.empty()) add_utilization(api, device, last_seen_us_, processes);
   record.sample().set(ProcessList{record.taken(), largest(processes)});

@@ -111,6 +111,14 @@ TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
 TEST_F(ProcessListsTest, MemoryThatTheDriverDoesNotTellIsEmptyNotHuge) {
   process_driver.compute = {{101, kMemoryNotAvailable}};
   EXPECT_EQ(processes().at(0).memory_bytes, std::nullopt);
+  EXPECT_EQ(read().find(Metric::processes_memory)->missing()->reason, MissingReason::not_supported);
+}
+
+TEST_F(ProcessListsTest, TheMemoryOfAllProcessesIsSummedEachCountedOnce) {
+  EXPECT_EQ(*read().number(Metric::processes_memory), 0);
+  process_driver.compute = {{101, 7}, {103, 100}};
+  process_driver.graphics = {{101, 9}, {102, 5}};
+  EXPECT_EQ(*read().number(Metric::processes_memory), 114);
 }
 
 TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
@@ -158,6 +166,7 @@ TEST_F(ProcessListsTest, ACountThatCannotBeIsNoReasonToAllocateIt) {
     return kInsufficientSize;
   };
   EXPECT_NE(read().find(Metric::processes_compute)->missing(), nullptr);
+  EXPECT_NE(read().find(Metric::processes_memory)->missing(), nullptr);
 }
 
 }  // namespace
