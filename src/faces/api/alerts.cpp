@@ -1,4 +1,6 @@
 // The routes of alerts: what fires, and what users do about it. Andon decides what fires, and why.
+#include <fmt/format.h>
+
 #include "api/alert_view.h"
 #include "api/context.h"
 #include "api/devices.h"
@@ -114,6 +116,27 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
   if (!asked) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
 }
 
+void get_alert(Context& context, const protocol::AlertName& name,
+               const Responder<protocol::AlertAnswer>& respond) {
+  const auto answer = [&context, respond](const andon::Alert& alert) {
+    respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, alert)});
+  };
+  if (const andon::Alert* known = context.alerts.find(name.alert)) return answer(*known);
+  andon::HistoryQuestion question;
+  question.limit = 1;
+  question.before = name.alert + 1;
+  const bool asked = context.alerts.history(
+      question, [name, respond, answer](const Result<std::vector<andon::Alert>>& newest) {
+        if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
+        if (!newest->empty() && newest->front().number == name.alert)
+          return answer(newest->front());
+        respond(Error{Errc::not_found, fmt::format("there is no alert {}, or it is so long over "
+                                                   "that it is forgotten",
+                                                   name.alert)});
+      });
+  if (!asked) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+}
+
 void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
                        const protocol::AcknowledgeWish& body,
                        const Responder<protocol::AlertAnswer>& respond) {
@@ -175,15 +198,11 @@ void test_sinks(Context& context, const Asked& asked, const NoParams&,
 
 std::vector<BoundRoute> alert_routes() {
   return {
-      bind(protocol::kAlerts, &get_alerts),
-      bind(protocol::kAlertHistory, &get_alert_history),
-      bind(protocol::kAcknowledge, &acknowledge_alert),
-      bind(protocol::kTestSinks, &test_sinks),
-      bind(protocol::kSilencesNow, &get_silences),
-      bind(protocol::kSilence, &put_silence),
-      bind(protocol::kUnsilence, &end_silence),
-      bind(protocol::kRules, &get_rules),
-      bind(protocol::kSinks, &get_sinks),
+      bind(protocol::kAlerts, &get_alerts),    bind(protocol::kAlertHistory, &get_alert_history),
+      bind(protocol::kAlert, &get_alert),      bind(protocol::kAcknowledge, &acknowledge_alert),
+      bind(protocol::kTestSinks, &test_sinks), bind(protocol::kSilencesNow, &get_silences),
+      bind(protocol::kSilence, &put_silence),  bind(protocol::kUnsilence, &end_silence),
+      bind(protocol::kRules, &get_rules),      bind(protocol::kSinks, &get_sinks),
   };
 }
 

@@ -100,6 +100,30 @@ TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
   EXPECT_EQ(get("/api/gpu/alerts/history")->status(), 503);
 }
 
+TEST_F(AlertRoutes, OneAlertIsFoundByItsNumberWhileItFiresAndThenOnTheDisk) {
+  make_hot();
+  const auto firing = json::from_json<protocol::AlertAnswer>(get("/api/gpu/alerts/1")->text());
+  ASSERT_TRUE(firing) << firing.error().message;
+  EXPECT_EQ(firing->alert.message, "GPU 0 is at 91 C");
+  const auto other = get("/api/gpu/alerts/7");
+  world_.loop.run_posted();
+  EXPECT_EQ(other->status(), 404);
+  EXPECT_THAT(other->message(), HasSubstr("no alert 7"));
+  EXPECT_EQ(alert_archive_.asked.before, 8U);
+  EXPECT_EQ(alert_archive_.asked.limit, 1);
+  andon::Alert older;
+  older.number = 6;
+  alert_archive_.remembered = {older};
+  const auto found = get("/api/gpu/alerts/6");
+  const auto forgotten = get("/api/gpu/alerts/7");
+  world_.loop.run_posted();
+  EXPECT_EQ(json::from_json<protocol::AlertAnswer>(found->text())->alert.number, 6U);
+  EXPECT_EQ(forgotten->status(), 404) << "another one is the newest before it";
+  EXPECT_EQ(get("/api/gpu/alerts/hot")->status(), 400);
+  alert_archive_.full = true;
+  EXPECT_EQ(get("/api/gpu/alerts/7")->status(), 503);
+}
+
 TEST_F(AlertRoutes, RulesAndSinksAreShownAndTested) {
   const auto rules = json::from_json<protocol::Rules>(get("/api/gpu/rules")->text());
   ASSERT_TRUE(rules) << rules.error().message;

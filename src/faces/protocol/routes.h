@@ -28,6 +28,10 @@ inline constexpr Route<NoParams, Alerts> kAlerts{
 inline constexpr Route<AlertHistoryQuery, AlertHistory> kAlertHistory{
     {"GET", "/api/gpu/alerts/history", "Alerts", Scope::read,
      "Alerts that fired, the newest first; the last 10,000 are kept.", kNeedsSilence}};
+inline constexpr Route<AlertName, AlertAnswer> kAlert{
+    {"GET", "/api/gpu/alerts/{alert}", "Alerts", Scope::read,
+     "One alert by its number, firing or over; of those that are over, the last 10,000 are kept.",
+     kNeedsSilence}};
 inline constexpr Route<AlertName, AlertAnswer, AcknowledgeWish> kAcknowledge{
     {"POST", "/api/gpu/alerts/{alert}/acknowledge", "Alerts", Scope::control,
      "Somebody looks after it: nobody is told of it again until it is over, and it keeps its GPU "
