@@ -214,6 +214,11 @@ struct QueueVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct FreeVerb {
+  std::string socket;
+  std::int64_t gpus = 1;
+};
+
 struct AlertsVerb {
   enum class Action : std::uint8_t {
     list,
@@ -360,8 +365,8 @@ struct SimVerb {
 using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
                           HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
                           ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb,
-                          QueueVerb, CordonVerb, UsageVerb, AlertsVerb, DoctorVerb, ConfigVerb,
-                          VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+                          QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb, DoctorVerb,
+                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -381,6 +386,7 @@ int run(const RunVerb&);
 int run(const LeaseVerb&);
 int run(const LeasesVerb&);
 int run(const QueueVerb&);
+int run(const FreeVerb&);
 int run(const CordonVerb&);
 int run(const UsageVerb&);
 int run(const AlertsVerb&);
@@ -418,6 +424,7 @@ Options add_run(Options program, RunVerb&);
 Options add_lease(Options program, LeaseVerb&);
 Options add_leases(Options program, LeasesVerb&);
 Options add_queue(Options program, QueueVerb&);
+Options add_free(Options program, FreeVerb&);
 Options add_cordon(Options program, CordonVerb&);
 Options add_uncordon(Options program, CordonVerb&);
 Options add_usage(Options program, UsageVerb&);
@@ -435,7 +442,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("First steps", add_devices, add_watch, add_run, add_leases, add_doctor);
   verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
             add_replay);
-  verbs.add("Sharing", add_queue, add_lease, add_cordon, add_uncordon);
+  verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
   verbs.add("Accounting", add_energy, add_usage);
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);

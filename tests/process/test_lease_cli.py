@@ -112,6 +112,21 @@ def test_a_cordoned_gpu_is_not_handed_out(lease_yard):
     assert yard.go("run", "--no-wait", "--", "true").returncode == 0
 
 
+def test_free_gpus_are_named_and_too_few_are_exit_code_7(lease_yard):
+    yard = lease_yard(gpus=3)
+    assert yard.must("free") == "0,1,2\n"
+    yard.must("cordon", "1", "--reason", "new fan")
+    held = yard.hold()
+    (leased,) = yard.leases()[0]["gpus"]
+    (free,) = {0, 2} - {leased["index"]}
+    assert yard.must("free") == f"{free}\n"
+    few = yard.go("free", "--gpus", "2")
+    assert few.returncode == 7 and few.stdout == f"{free}\n"
+    assert "1 of 3 GPUs are free" in few.stderr and "gpuyard run --gpus 2" in few.stderr
+    assert yard.go("free", "--gpus", "0").returncode == 2
+    assert held.poll() is None
+
+
 def test_an_administrator_ends_what_does_not_drain(lease_yard):
     if os.geteuid() != 0:
         pytest.skip("only root is an administrator for sure")

@@ -1,5 +1,8 @@
 // gpuyard lease: GPUs for a time, without a command that holds them.
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/json_writer.h"
 #include "cli/client/daemon_client.h"
@@ -266,6 +269,14 @@ Options add_queue(Options program, QueueVerb& verb) {
   return queue;
 }
 
+Options add_free(Options program, FreeVerb& verb) {
+  const Options free =
+      program.verb("free", "Show which GPUs are free now; exit code 7 if too few are");
+  free.option("-n,--gpus", verb.gpus, "How many are wanted").type_name("N").range(1, 1024);
+  add_socket(free, verb.socket);
+  return free;
+}
+
 Options add_cordon(Options program, CordonVerb& verb) {
   const Options cordon =
       add_cordoning(program, verb, "cordon", "Hand GPUs out to nobody from now on");
@@ -303,6 +314,28 @@ int run(const QueueVerb& verb) {
       [&](const protocol::Queue& queue) {
         return queue_text(queue, wall_now(), Screen::of_stdout(verb.color));
       });
+}
+
+int run(const FreeVerb& verb) {
+  const auto daemon = lease_daemon(verb.socket);
+  if (!daemon) return complain_about_daemon(daemon.error());
+  const auto load = client::call(*daemon, protocol::kLoad);
+  if (!load) return complain_about_daemon(load.error());
+  const auto queue = client::call(*daemon, protocol::kQueue);
+  if (!queue) return complain_about_daemon(queue.error());
+  std::vector<std::uint32_t> free;
+  for (const protocol::PooledGpu& gpu : load->gpu_pool) {
+    const bool handed_out = std::ranges::find(queue->withheld, gpu.index,
+                                              &protocol::Withheld::index) == queue->withheld.end();
+    if (!gpu.leased && handed_out) free.push_back(gpu.index);
+  }
+  if (!free.empty()) print(fmt::format("{}\n", fmt::join(free, ",")));
+  if (free.size() >= static_cast<std::size_t>(verb.gpus)) return 0;
+  return complain(
+      {Errc::conflict,
+       fmt::format("{} of {} GPUs are free and {} claims wait; `gpuyard run --gpus {}` "
+                   "waits for them",
+                   free.size(), load->gpu_pool.size(), queue->pending_claimers, verb.gpus)});
 }
 
 int run(const UsageVerb& verb) {
