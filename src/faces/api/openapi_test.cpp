@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/message.h"
+
 namespace gpuyard::api {
 namespace {
 
