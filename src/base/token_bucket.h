@@ -1,5 +1,5 @@
-// How often something may be done: by one party (TokenBucket), or by each of many (RateOfEach). Pure
-// state.
+// How often something may be done: by one party (TokenBucket), or by each of many (RateOfEach).
+// Pure state.
 #pragma once
 
 #include <algorithm>
