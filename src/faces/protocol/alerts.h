@@ -114,11 +114,14 @@ struct AlertHistory {
 };
 BOOST_DESCRIBE_STRUCT(AlertHistory, (), (schema, simulated, alerts))
 
+// Numbers beyond this are not exact in every reader of JSON.
+inline constexpr std::int64_t kLargestAlert = (std::int64_t{1} << 53U) - 1;
+
 struct AlertName {
   std::uint64_t alert = 0;
 };
 BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
-GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert."})
+GPUYARD_ABOUT(AlertName, {"alert", "The number of an alert.", 0, kLargestAlert})
 
 struct AcknowledgeWish {
   std::optional<std::string> note;
