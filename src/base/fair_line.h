@@ -11,8 +11,41 @@
 
 namespace gpuyard {
 
-// Queues work of which little can be done at a time and serves the parties in turn: a party with
-// much work waits behind itself.
+// Items by party. pop() goes round the parties, so that a party with many items waits behind
+// itself; the items of one party keep their order.
+template <class Party, class Item>
+class Rotation {
+ public:
+  bool empty() const { return turns_.empty(); }
+  std::size_t size_of(const Party& party) const {
+    const auto found = items_.find(party);
+    return found == items_.end() ? 0 : found->second.size();
+  }
+  void push(const Party& party, Item item) {
+    const auto [line, first] = items_.try_emplace(party);
+    if (first) turns_.push_back(line);
+    line->second.push_back(std::move(item));
+  }
+  Item pop() {
+    const auto line = turns_.front();
+    turns_.pop_front();
+    Item item = std::move(line->second.front());
+    line->second.pop_front();
+    if (line->second.empty()) {
+      items_.erase(line);
+    } else {
+      turns_.push_back(line);
+    }
+    return item;
+  }
+
+ private:
+  using Items = std::map<Party, std::deque<Item>>;  // without empty ones
+  Items items_;
+  std::deque<typename Items::iterator> turns_;
+};
+
+// Queues work of which little can be done at a time and serves the parties in turn.
 template <class Party>
 class FairLine {
  public:
@@ -28,10 +61,8 @@ class FairLine {
 
   // Returns false, and drops the work, if too much work of this party is waiting.
   bool enter(const Party& party, Work work) {
-    auto& line = state_->waiting[party];
-    if (line.size() >= state_->most_of_one) return false;
-    if (line.empty()) state_->turns.push_back(party);
-    line.push_back(std::move(work));
+    if (state_->waiting.size_of(party) >= state_->most_of_one) return false;
+    state_->waiting.push(party, std::move(work));
     go(state_);
     return true;
   }
@@ -42,23 +73,13 @@ class FairLine {
     std::size_t most_of_one = 0;
     std::size_t running = 0;
     bool going = false;  // work that ends in its own call starts no other work inside it
-    std::map<Party, std::deque<Work>> waiting = {};
-    std::deque<Party> turns = {};  // parties with waiting work
+    Rotation<Party, Work> waiting = {};
   };
 
   static void go(const std::shared_ptr<State>& state) {
     if (std::exchange(state->going, true)) return;
-    while (state->running < state->at_once && !state->turns.empty()) {
-      const Party party = std::move(state->turns.front());
-      state->turns.pop_front();
-      auto& line = state->waiting[party];
-      const Work work = std::move(line.front());
-      line.pop_front();
-      if (line.empty()) {
-        state->waiting.erase(party);
-      } else {
-        state->turns.push_back(party);
-      }
+    while (state->running < state->at_once && !state->waiting.empty()) {
+      const Work work = state->waiting.pop();
       ++state->running;
       work([state, ended = false]() mutable {
         if (std::exchange(ended, true) || state->running == 0) return;

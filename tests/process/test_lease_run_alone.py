@@ -304,6 +304,17 @@ def test_where_all_streams_are_taken_the_claim_is_made_without_one(launch, leasi
     assert leasing.claims[0]["id"] == leasing.claims[1]["id"]
 
 
+def test_where_there_is_no_room_at_all_it_is_asked_again(launch, leasing):
+    leasing.no_streams = True
+    leasing.refuse["claim"] = (503, "busy", "you have as many connections open as one may have")
+    one = launch("--", "echo", "ran")
+    leasing.next_claim()
+    leasing.next_claim()
+    leasing.refuse.clear()
+    assert end_of(one)[:2] == (0, "ran\n")
+    assert [claim["stream"] for claim in leasing.claims[:3]] == [True, False, False]
+
+
 def test_who_does_not_wait_does_not_wait_for_a_daemon_either(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     began = time.monotonic()

@@ -40,8 +40,8 @@ http::ClientRequest ClaimFeed::request() const {
 bool ClaimFeed::is_patient(const Error& why) const {
   if (!passes(why)) return false;
   if (heard_) return true;
-  // Errc::busy is a full queue, not a daemon that starts. A late answer means that one is there.
-  const bool slow = why.code == Errc::timed_out || (there_ && why.code != Errc::busy);
+  // A late answer means that a daemon is there.
+  const bool slow = there_ || why.code == Errc::timed_out;
   return slow && BootClock::now() - began_ < kFirstAnswer;
 }
 

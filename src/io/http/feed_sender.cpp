@@ -19,8 +19,10 @@ constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 }  // namespace
 
-FeedSender::FeedSender(Site& site, Stream& stream, Feed& feed, std::string head, bool chunked)
+FeedSender::FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
+                       bool chunked)
     : site_(site),
+      party_(party),
       stream_(stream),
       feed_(feed),
       head_(std::move(head)),
@@ -35,7 +37,7 @@ FeedSender::~FeedSender() {
 }
 
 asio::awaitable<bool> FeedSender::run() {
-  co_await turns_.next();
+  co_await turns_.next(party_);
   parts_.push_back(head_);
   put(stream_opening());
   if (!failed_) gather();
@@ -47,7 +49,7 @@ asio::awaitable<bool> FeedSender::run() {
       co_await rest();
     } else {
       co_await send();
-      co_await turns_.next();
+      co_await turns_.next(party_);
     }
   }
   failed_ = failed_ || !feed_.may_end();
@@ -74,7 +76,7 @@ void FeedSender::put(const Chunk& chunk) {
 // Waits until there is more; a client that hears nothing for long gets a heartbeat.
 asio::awaitable<void> FeedSender::rest() {
   deadline_.set(site_.limits.heartbeat);
-  while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this);
+  while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this, party_);
   if (!more_ && !ending()) put(heartbeat());
   if (!parts_.empty()) co_await send();
 }

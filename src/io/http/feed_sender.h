@@ -2,7 +2,6 @@
 // to stop. Inner header: includes Asio.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,8 +21,10 @@ namespace gpuyard::http {
 
 class FeedSender {
  public:
-  // `head` goes out before everything else. `site`, `stream` and `feed` outlive the sender.
-  FeedSender(Site& site, Stream& stream, Feed& feed, std::string head, bool chunked);
+  // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
+  // the sender.
+  FeedSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
+             bool chunked);
   ~FeedSender();
   FeedSender(const FeedSender&) = delete;
   FeedSender& operator=(const FeedSender&) = delete;
@@ -46,6 +47,7 @@ class FeedSender {
   void time_out();
 
   Site& site_;
+  const Party& party_;
   Stream& stream_;
   Feed& feed_;
   std::string head_;

@@ -14,15 +14,15 @@ namespace {
 
 class TurnsTest : public testing::Test {
  protected:
-  asio::awaitable<void> take_turn(int who, Duration takes) {
-    co_await turns_.next();
+  asio::awaitable<void> take_turn(int who, Duration takes, const Party& party = kAlice) {
+    co_await turns_.next(party);
     const TimePoint end = BootClock::now() + takes;
     while (BootClock::now() < end) {
     }
     had_.push_back(who);
   }
   asio::awaitable<void> sleep(int who) {
-    co_await turns_.sleep(&had_);
+    co_await turns_.sleep(&had_, kAlice);
     had_.push_back(who);
   }
   void begin(asio::awaitable<void> one) {
@@ -37,6 +37,8 @@ class TurnsTest : public testing::Test {
     asio::post(io_, [this, had = had_.size()] { look_on(had); });
   }
 
+  static inline const Party kAlice{.name = "uid 1000"};
+  static inline const Party kBob{.name = "uid 1001"};
   static constexpr std::size_t kCrowd = 50;
   asio::io_context io_;
   std::vector<int> had_;
@@ -54,6 +56,16 @@ TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
   EXPECT_EQ(had_.size(), kCrowd);
   EXPECT_TRUE(std::ranges::is_sorted(had_)) << "who asked first is first";
   EXPECT_LE(most_at_once_, 6U);
+}
+
+TEST_F(TurnsTest, ManyOfOnePartyDoNotDelayTheFewOfAnother) {
+  for (int who = 0; who < 4; ++who) {
+    asio::co_spawn(io_, take_turn(who, Duration::zero()), asio::detached);
+  }
+  asio::co_spawn(io_, take_turn(10, Duration::zero(), kBob), asio::detached);
+  asio::co_spawn(io_, take_turn(11, Duration::zero(), kBob), asio::detached);
+  io_.run();
+  EXPECT_EQ(had_, (std::vector{0, 10, 1, 11, 2, 3}));
 }
 
 TEST_F(TurnsTest, WhoSleepsHasATurnWhenHeIsWoken) {

@@ -26,30 +26,29 @@ asio::awaitable<void> suspend(Keep keep) {
 
 }  // namespace
 
-asio::awaitable<void> Turns::next() {
-  auto keep = [this](Resume resume) { add(std::move(resume)); };
+asio::awaitable<void> Turns::next(const Party& party) {
+  auto keep = [this, &party](Resume resume) { add(party, std::move(resume)); };
   co_await suspend(keep);
 }
 
-asio::awaitable<void> Turns::sleep(const void* who) {
-  auto keep = [this, who](Resume resume) { asleep_[who] = std::move(resume); };
+asio::awaitable<void> Turns::sleep(const void* who, const Party& party) {
+  auto keep = [this, who, &party](Resume resume) { asleep_[who] = {party, std::move(resume)}; };
   co_await suspend(keep);
 }
 
 void Turns::wake(const void* who) {
-  if (auto one = asleep_.extract(who)) add(std::move(one.mapped()));
+  if (auto one = asleep_.extract(who)) add(one.mapped().party, std::move(one.mapped().resume));
 }
 
-void Turns::add(Resume resume) {
-  waiting_.push_back(std::move(resume));
+void Turns::add(const Party& party, Resume resume) {
+  waiting_.push(party, std::move(resume));
   if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
 }
 
 void Turns::give() {
   const TimePoint end = BootClock::now() + kTogether;
   do {
-    const auto resume = std::move(waiting_.front());
-    waiting_.pop_front();
+    const Resume resume = waiting_.pop();
     resume();
   } while (!waiting_.empty() && BootClock::now() < end);
   giving_ = !waiting_.empty();

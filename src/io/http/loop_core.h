@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
+#include "base/fair_line.h"
 #include "base/loop.h"
 #include "base/shares.h"
 #include "http/asio.h"
 #include "http/loop.h"
+#include "http/parties.h"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -40,18 +42,18 @@ class TimerQueue {
 };
 
 // Gives turns to connections that have much to write. In one turn of the loop all of them together
-// get a bounded time, so that a client that asks for little does not wait for a crowd. Inner
-// header: includes Asio.
+// get a bounded time, so that a client that asks for little does not wait for a crowd; and the
+// parties take turns, so that many connections of one do not delay the few of another.
 
 class Turns {
  public:
   explicit Turns(asio::io_context& io) : io_(io) {}
 
-  // Waits until all that asked before had their turn. The turn is what the caller then does without
-  // waiting for anything else: the write of a piece, for example.
-  asio::awaitable<void> next();
+  // Waits for a turn of this party. The turn is what the caller then does without waiting for
+  // anything else: the write of a piece, for example.
+  asio::awaitable<void> next(const Party&);
   // Waits until wake(`who`), and then for a turn as next() does.
-  asio::awaitable<void> sleep(const void* who);
+  asio::awaitable<void> sleep(const void* who, const Party&);
   // Cheap; does nothing if `who` does not sleep.
   void wake(const void* who);
 
@@ -60,13 +62,17 @@ class Turns {
 
  private:
   using Resume = std::function<void()>;
+  struct Sleeper {
+    Party party;
+    Resume resume;
+  };
 
-  void add(Resume resume);
+  void add(const Party& party, Resume resume);
   void give();
 
   asio::io_context& io_;
-  std::deque<Resume> waiting_;
-  std::unordered_map<const void*, Resume> asleep_;
+  Rotation<Party, Resume> waiting_;
+  std::unordered_map<const void*, Sleeper> asleep_;
   bool giving_ = false;
 };
 

@@ -237,7 +237,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       co_return false;
     }
     const bool is_long = response_->body && response_->body->size() > Turns::kPieceBytes;
-    if (is_long) co_await site_->io.core().turns.next();  // to pack it
+    if (is_long) co_await site_->io.core().turns.next(party());  // to pack it
     fit_to(wishes_, *response_, site_->packed, site_->limits);
     const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
     render_head(keep);
@@ -275,8 +275,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     buffer_ = ReadBuffer(site_->limits.header_bytes + kBeyondHeader);
     phase_ = Phase::streaming;
     stream_->limit_unsent(site_->limits.stream_unsent_bytes);
-    sender_ = std::make_unique<FeedSender>(*site_, *stream_, *response_->feed, std::move(head_),
-                                           !http_1_0_);
+    sender_ = std::make_unique<FeedSender>(*site_, party(), *stream_, *response_->feed,
+                                           std::move(head_), !http_1_0_);
     if (finishing_ || site_->closing) sender_->stop();
     watch_for_hangup();
     site_->begin_stream(*this);
@@ -361,7 +361,7 @@ void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival a
 }
 
 void serve_socket(std::shared_ptr<Site> site, UniqueFd socket, Arrival arrival) {
-  auto stream = open_socket_stream(site->io, std::move(socket));
+  auto stream = open_socket_stream(site->io, std::move(socket), arrival.party);
   serve(std::move(site), std::move(stream), std::move(arrival));
 }
 

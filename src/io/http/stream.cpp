@@ -22,8 +22,8 @@ using boost::system::error_code;
 
 class SocketStream final : public Stream {
  public:
-  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd)
-      : turns_(core.turns), socket_(core.io, protocol, fd), fd_(fd) {}
+  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd, Party party)
+      : turns_(core.turns), party_(std::move(party)), socket_(core.io, protocol, fd), fd_(fd) {}
 
   asio::awaitable<Io> read(std::span<char> space) override {
     error_code error;
@@ -36,12 +36,12 @@ class SocketStream final : public Stream {
   }
 
   asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
-    if (body.size() > kAtOnceBytes) co_await turns_.next();
+    if (body.size() > kAtOnceBytes) co_await turns_.next(party_);
     std::string_view piece = take_piece(body);
     Io io = co_await write_piece(head, piece);
     head = {};
     while (io.ok && !body.empty()) {
-      co_await turns_.next();
+      co_await turns_.next(party_);
       piece = take_piece(body);
       const Io more = co_await write_piece(head, piece);
       io = Io(more.ok, io.bytes + more.bytes);
@@ -111,6 +111,7 @@ class SocketStream final : public Stream {
   }
 
   Turns& turns_;
+  const Party party_;
   Protocol::socket socket_;
   const int fd_;                             // kept: Asio does not tell it of a const stream
   std::vector<asio::const_buffer> buffers_;  // of the write_all() under way
@@ -118,12 +119,12 @@ class SocketStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket) {
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, Party party) {
   sockaddr local{};
   socklen_t length = sizeof local;
   ::getsockname(socket.get(), &local, &length);
   const Protocol protocol(local.sa_family, 0);
-  return std::make_unique<SocketStream>(loop.core(), protocol, socket.release());
+  return std::make_unique<SocketStream>(loop.core(), protocol, socket.release(), std::move(party));
 }
 
 }  // namespace gpuyard::http

@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "http/asio.h"
 #include "http/loop.h"
+#include "http/parties.h"
 
 namespace gpuyard::http {
 
@@ -45,7 +46,7 @@ class Stream {
   virtual void abort() = 0;
 };
 
-// A connected TCP or Unix socket.
-std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket);
+// A connected TCP or Unix socket. Long writes take the turns of `party`.
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, Party party);
 
 }  // namespace gpuyard::http
