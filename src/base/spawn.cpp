@@ -118,27 +118,61 @@ std::vector<std::string> environment_of(const SpawnPlan& plan) {
   return variables;
 }
 
-// `output` is above every number the child uses, or -1.
-void add_standard(Actions& actions, const SpawnPlan& plan, int output) {
-  actions.null(STDIN_FILENO, O_RDONLY);
-  if (output >= 0) {
-    actions.give(output, STDOUT_FILENO);
-    actions.give(output, STDERR_FILENO);
-    return;
+// Our copies for the standard descriptors, each above every number the child uses; -1: none.
+struct Standard {
+  int output = -1;
+  int connection = -1;
+  int errors = -1;
+};
+
+// Takes the copies from `next` on, in the order of extra_descriptors().
+Standard standard_of(const SpawnPlan& plan, const std::vector<UniqueFd>& copies, std::size_t next) {
+  const auto take = [&](const std::optional<int>& fd) { return fd ? copies[next++].get() : -1; };
+  Standard standard;
+  standard.output = take(plan.output);
+  standard.connection = take(plan.connection);
+  standard.errors = take(plan.errors);
+  return standard;
+}
+
+std::vector<int> extra_descriptors(const SpawnPlan& plan) {
+  std::vector<int> extra;
+  for (const auto& fd : {plan.output, plan.connection, plan.errors}) {
+    if (fd) extra.push_back(*fd);
   }
-  actions.null(STDOUT_FILENO, O_WRONLY);
-  if (!plan.keeps_stderr || !is_open(STDERR_FILENO)) actions.null(STDERR_FILENO, O_WRONLY);
+  return extra;
+}
+
+void add_standard(Actions& actions, const SpawnPlan& plan, const Standard& standard) {
+  const int out = standard.output >= 0 ? standard.output : standard.connection;
+  const int errors = standard.output >= 0 ? standard.output : standard.errors;
+  if (standard.connection >= 0) {
+    actions.give(standard.connection, STDIN_FILENO);
+  } else {
+    actions.null(STDIN_FILENO, O_RDONLY);
+  }
+  if (out >= 0) {
+    actions.give(out, STDOUT_FILENO);
+  } else {
+    actions.null(STDOUT_FILENO, O_WRONLY);
+  }
+  if (errors >= 0) {
+    actions.give(errors, STDERR_FILENO);
+  } else if (!plan.keeps_stderr || !is_open(STDERR_FILENO)) {
+    actions.null(STDERR_FILENO, O_WRONLY);
+  }
 }
 
 }  // namespace
 
 Result<pid_t> spawn(const SpawnPlan& plan) {
   std::vector<int> given = plan.given;
-  if (plan.output) given.push_back(*plan.output);
+  const std::vector<int> extra = extra_descriptors(plan);
+  given.insert(given.end(), extra.begin(), extra.end());
   const auto copies = lifted(given);
   if (!copies) return copies.error();
   Actions actions;
-  add_standard(actions, plan, plan.output ? copies->back().get() : -1);
+  add_standard(actions, plan, standard_of(plan, *copies, plan.given.size()));
   int next = kFirstGivenFd;
   for (std::size_t i = 0; i < plan.given.size(); ++i) actions.give((*copies)[i].get(), next++);
   actions.close_from(next);

@@ -21,10 +21,12 @@ struct SpawnPlan {
   bool looks_in_path = false;               // for a program without a slash
   // Added to our own environment; replaces a variable that exists.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  std::vector<int> given = {};     // our descriptors; the child has them as 3, 4, ...
-  std::optional<int> output = {};  // our descriptor for its stdout and stderr
-  bool keeps_stderr = true;        // else /dev/null, as are stdin and, without output, stdout
-  bool own_session = false;        // a Ctrl-C meant for us does not reach the child
+  std::vector<int> given = {};         // our descriptors; the child has them as 3, 4, ...
+  std::optional<int> output = {};      // our descriptor for its stdout and stderr
+  std::optional<int> connection = {};  // our descriptor for its stdin and stdout, without output
+  std::optional<int> errors = {};      // our descriptor for its stderr, without output
+  bool keeps_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
+  bool own_session = false;  // a Ctrl-C meant for us does not reach the child
 };
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh

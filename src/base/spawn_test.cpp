@@ -94,6 +94,16 @@ TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
             (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
 }
 
+TEST(Spawn, AConnectionIsStdinAndStdoutAndErrorsGoTheirOwnWay) {
+  const UniqueFd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  SpawnPlan plan;
+  plan.connection = zero.get();
+  plan.errors = full.get();
+  EXPECT_EQ(Sleeper(plan).descriptors(),
+            (Descriptors{{0, "/dev/zero"}, {1, "/dev/zero"}, {2, "/dev/full"}}));
+}
+
 TEST(Spawn, GivenDescriptorsArriveInTheirOrderWhereverTheyWere) {
   // Whatever numbers these have, one of the two orders wants each one's place for the other.
   const UniqueFd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
