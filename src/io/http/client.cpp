@@ -48,6 +48,9 @@ class Receiver {
     return verdict(error);
   }
 
+  // Whether nothing has come behind the answer.
+  bool has_read_all() const { return pending_.empty(); }
+
  private:
   Result<void> end(Parser& parser) {
     if (!parser.got_some()) return socket_.broken("the connection ended before it");
@@ -72,9 +75,13 @@ std::string host_field(const Origin& origin) {
   return origin.text();
 }
 
-std::string render(const std::string& host, const ClientRequest& request) {
-  std::string out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
-                                name_of(request.method), request.target, host);
+// Whether the connection is to stay open for another request.
+enum class After { close, keep };
+
+std::string render(const std::string& host, const ClientRequest& request, After after) {
+  std::string out =
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", name_of(request.method), request.target, host);
+  if (after == After::close) out += "Connection: close\r\n";
   for (const Header& header : request.headers) {
     out += fmt::format("{}: {}\r\n", header.name, header.value);
   }
@@ -106,15 +113,18 @@ ClientResponse to_response(Parser& parser) {
   return response;
 }
 
+Result<void> check(const ClientRequest& request) {
+  if (!has_line_break(request)) return {};
+  return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
+}
+
 // Connects and sends the request.
 template <class Server>
 Result<ClientSocket> ask(const Server& server, const ClientRequest& request, TimePoint until) {
-  if (has_line_break(request)) {
-    return Error{Errc::invalid, "a request's target and fields have no line breaks or spaces"};
-  }
+  if (auto right = check(request); !right) return std::move(right).error();
   auto socket = ClientSocket::connect(server, until);
   if (!socket) return socket;
-  if (auto sent = socket->send(render(host_field(server), request), until); !sent) {
+  if (auto sent = socket->send(render(host_field(server), request, After::close), until); !sent) {
     return std::move(sent).error();
   }
   return socket;
@@ -134,13 +144,15 @@ bool is_interim(const ClientResponse& response) {
 
 enum class Wanted { all, verdict };
 
-template <class Server>
-Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
-                                  Duration deadline, std::size_t max_body, Wanted wanted) {
-  const TimePoint until = BootClock::now() + deadline;
-  auto socket = ask(server, request, until);
-  if (!socket) return std::move(socket).error();
-  Receiver receiver(*socket);
+struct Answer {
+  ClientResponse response;
+  bool complete = false;  // and the server lets another request follow
+};
+
+// Receives the answer to a request that was sent.
+Result<Answer> receive(ClientSocket& socket, const ClientRequest& request, TimePoint until,
+                       std::size_t max_body, Wanted wanted) {
+  Receiver receiver(socket);
   for (int answers = 0; answers <= kMostInterim; ++answers) {
     Parser parser;
     prepare(parser, request, max_body);
@@ -148,16 +160,59 @@ Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& req
     while (received && !parser.is_done()) received = receiver.step(parser, until);
     const bool said = wanted == Wanted::verdict && parser.is_header_done();
     if (!received && !said) return std::move(received).error();
+    const bool complete = parser.is_done() && parser.keep_alive() && receiver.has_read_all();
     auto response = to_response(parser);
-    if (!is_interim(response)) return response;
+    if (!is_interim(response)) return Answer{std::move(response), complete};
   }
-  return socket->broken("another is always to follow");
+  return socket.broken("another is always to follow");
+}
+
+template <class Server>
+Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
+                                  Duration deadline, std::size_t max_body, Wanted wanted) {
+  const TimePoint until = BootClock::now() + deadline;
+  auto socket = ask(server, request, until);
+  if (!socket) return std::move(socket).error();
+  auto answer = receive(*socket, request, until, max_body, wanted);
+  if (!answer) return std::move(answer).error();
+  return std::move(answer->response);
+}
+
+// One request over a carrier's connection, which is kept for the next if it can be.
+Result<ClientResponse> fetch_over(std::unique_ptr<Line> line, const Endpoint& endpoint,
+                                  const ClientRequest& request, Duration deadline,
+                                  std::size_t max_body) {
+  const TimePoint until = BootClock::now() + deadline;
+  ClientSocket socket(endpoint, std::move(line));
+  const std::string text = render(host_field(endpoint), request, After::keep);
+  if (auto sent = socket.send(text, until); !sent) return std::move(sent).error();
+  auto answer = receive(socket, request, until, max_body, Wanted::all);
+  if (!answer) return std::move(answer).error();
+  if (answer->complete) endpoint.carrier->keep(socket.release_line());
+  return std::move(answer->response);
+}
+
+// The deadline is for the request alone: a login has the carrier's own.
+Result<ClientResponse> fetch_carried(const Endpoint& endpoint, const ClientRequest& request,
+                                     Duration deadline, std::size_t max_body) {
+  if (auto right = check(request); !right) return std::move(right).error();
+  if (auto kept = endpoint.carrier->take_kept()) {
+    auto response = fetch_over(std::move(kept), endpoint, request, deadline, max_body);
+    // The other side may have closed it just now. A request that must not be carried out twice is
+    // not made again.
+    const bool once = request.method == Method::post || request.method == Method::patch;
+    if (response || once || response.error().code == Errc::timed_out) return response;
+  }
+  auto line = endpoint.carrier->open();
+  if (!line) return std::move(line).error();
+  return fetch_over(*std::move(line), endpoint, request, deadline, max_body);
 }
 
 }  // namespace
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body) {
+  if (endpoint.carrier != nullptr) return fetch_carried(endpoint, request, deadline, max_body);
   return fetch_from(endpoint, request, deadline, max_body, Wanted::all);
 }
 
@@ -184,10 +239,11 @@ struct EventReader::State {
 
 Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest request,
                                       Duration deadline) {
-  const TimePoint until = BootClock::now() + deadline;
+  TimePoint until = BootClock::now() + deadline;
   request.headers.push_back({"Accept", std::string(kEventStream)});
   auto socket = ask(endpoint, request, until);
   if (!socket) return std::move(socket).error();
+  if (endpoint.carrier != nullptr) until = BootClock::now() + deadline;  // a login took its time
   auto state = std::make_unique<State>(*std::move(socket));
   prepare(state->parser, request, kDefaultMaxBody);
   const auto streams = [&] {

@@ -39,7 +39,8 @@ inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 // Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
 // is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
 // if nobody listens or the answer breaks off, timed_out if it does not come, denied if the socket's
-// permissions forbid it; the message names the endpoint.
+// permissions forbid it; the message names the endpoint. A carrier's login is not counted: it has a
+// deadline of its own.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBody);
 

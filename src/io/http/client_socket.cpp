@@ -22,6 +22,11 @@
 namespace gpuyard::http {
 
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline) {
+  if (endpoint.carrier != nullptr) {
+    auto line = endpoint.carrier->open();
+    if (!line) return std::move(line).error();
+    return ClientSocket(endpoint, *std::move(line));
+  }
   ClientSocket socket(endpoint.text());
   if (auto opened = socket.open(endpoint, deadline); !opened) return std::move(opened).error();
   return socket;
@@ -95,13 +100,14 @@ Error ClientSocket::fault(int code) const {
 }
 
 Error ClientSocket::broken(std::string_view why) const {
+  if (line_ != nullptr && line_->has_ended()) return line_->why_it_broke();
   return Error{Errc::unavailable, fmt::format("the answer of {} is unusable: {}", where_, why)};
 }
 
 Result<void> ClientSocket::wait(short events, TimePoint deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
-    pollfd entry{socket_.get(), events, 0};
+    pollfd entry{descriptor(), events, 0};
     const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
     const int ready = left.count() > 0 ? ::poll(&entry, 1, timeout) : 0;
     if (ready > 0) return {};
@@ -141,7 +147,7 @@ Result<void> ClientSocket::finish_connecting(TimePoint deadline) {
 
 Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
@@ -158,7 +164,7 @@ Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) 
 Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint deadline) {
   for (;;) {
     if (auto readable = wait(POLLIN, deadline); !readable) return std::move(readable).error();
-    const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);
+    const ssize_t got = ::recv(descriptor(), space.data(), space.size(), 0);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EAGAIN && errno != EINTR) return broken(std::generic_category().message(errno));
   }

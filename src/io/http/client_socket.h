@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "http/carrier.h"
 #include "http/endpoint.h"
 #include "http/origin.h"
 
@@ -63,20 +64,27 @@ inline bool start_openssl() {
 
 class ClientSocket {
  public:
-  // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it.
+  // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it. A
+  // carrier has a deadline of its own, for a login.
   static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline);
   // Resolves the origin's name, connects to one of its addresses, and agrees on TLS if the origin
   // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
   // certificates to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
+  // Goes on with a connection that is there.
+  ClientSocket(const Endpoint& carried, std::unique_ptr<Line> line)
+      : where_(carried.text()), line_(std::move(line)) {}
 
   Result<void> send(std::string_view bytes, TimePoint deadline);
   // Waits for at least one byte and returns how many came; 0: no more will come. Errc::timed_out at
   // the deadline.
   Result<std::size_t> receive(std::span<char> space, TimePoint deadline);
 
-  // "the answer of ... is unusable: `why`"
+  // "the answer of ... is unusable: `why`", or what the carrier says of it.
   Error broken(std::string_view why) const;
+
+  // The carrier's connection, which the caller takes away; null without a carrier.
+  std::unique_ptr<Line> release_line() { return std::move(line_); }
 
  private:
   explicit ClientSocket(std::string where) : where_(std::move(where)) {}
@@ -89,9 +97,11 @@ class ClientSocket {
   Result<void> feed_tls(TimePoint deadline);
   Result<void> wait(short events, TimePoint deadline);
   Error fault(int code) const;
+  int descriptor() const { return line_ != nullptr ? line_->descriptor() : socket_.get(); }
 
   std::string where_;
   UniqueFd socket_;
+  std::unique_ptr<Line> line_;      // null: the socket is our own
   std::unique_ptr<TlsClient> tls_;  // null: in plain text
 };
 

@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "http/carrier.h"
 
 namespace gpuyard::http {
 namespace {
@@ -72,8 +73,13 @@ Endpoint Endpoint::unix_socket(std::string path) {
   return Endpoint{Kind::unix_socket, "", 0, std::move(path)};
 }
 
+Endpoint Endpoint::carried(std::shared_ptr<Carrier> by) {
+  return Endpoint{Kind::carried, "", 0, "", std::move(by)};
+}
+
 std::string Endpoint::text() const {
   if (kind == Kind::unix_socket) return path;
+  if (kind == Kind::carried) return carrier->name();
   const bool six = address.find(':') != address.npos;
   return six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
 }
@@ -107,8 +113,15 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
 }
 
 Result<SocketAddress> to_socket_address(const Endpoint& endpoint) {
-  return endpoint.kind == Endpoint::Kind::unix_socket ? unix_address(endpoint.path)
-                                                      : tcp_address(endpoint);
+  switch (endpoint.kind) {
+    case Endpoint::Kind::tcp:
+      return tcp_address(endpoint);
+    case Endpoint::Kind::unix_socket:
+      return unix_address(endpoint.path);
+    case Endpoint::Kind::carried:
+      break;
+  }
+  return Error{Errc::invalid, endpoint.text() + " is no address of this machine's"};
 }
 
 Endpoint from_socket_address(const SocketAddress& address) {

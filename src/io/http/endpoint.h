@@ -1,11 +1,13 @@
 // Where a server listens or a client connects: a Unix socket's path, or a literal address and port.
-// Names are never resolved: a resolver can hang, and a listener's address must not change by DNS.
+// Names are never resolved: a resolver can hang, and a listener's address must not change by DNS. A
+// client may also have a Carrier, which leads to another machine.
 #pragma once
 
 #include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,17 +17,22 @@
 
 namespace gpuyard::http {
 
+class Carrier;
+
 struct Endpoint {
-  enum class Kind { tcp, unix_socket };
+  enum class Kind { tcp, unix_socket, carried };
   Kind kind = Kind::tcp;
   std::string address;  // "127.0.0.1", "::1" without brackets; tcp only
   std::uint16_t port = 0;
   std::string path;  // unix_socket only
+  // carried only. Copies of the endpoint share it, and with it the connection that it keeps.
+  std::shared_ptr<Carrier> carrier = nullptr;
 
   static Endpoint tcp(std::string address, std::uint16_t port);
   static Endpoint unix_socket(std::string path);
+  static Endpoint carried(std::shared_ptr<Carrier> by);
 
-  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"
+  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a carrier, its name
   std::string text() const;
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -44,7 +51,8 @@ struct SocketAddress {
   int family() const { return storage.ss_family; }
 };
 
-// Errc::invalid for an address that is no literal and for a path longer than kMaxUnixPath.
+// Errc::invalid for an address that is no literal, for a path longer than kMaxUnixPath, and for a
+// carried endpoint.
 inline constexpr std::size_t kMaxUnixPath = 107;
 Result<SocketAddress> to_socket_address(const Endpoint&);
 Endpoint from_socket_address(const SocketAddress&);
