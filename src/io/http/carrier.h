@@ -31,9 +31,9 @@ Result<bool> has_greeting(std::string_view received);
 
 // How the child of a connection ended, or why it did not get ready.
 struct ChildEnd {
-  std::optional<int> status;  // its exit status; empty: it still runs, or a signal ended it
-  bool too_late = false;      // it was not ready in time
-  std::string said;           // the last lines of its stderr, safe to show
+  std::optional<int> status = {};  // its exit status; empty: it still runs, or a signal ended it
+  bool too_late = false;           // it was not ready in time
+  std::string said = {};           // the last lines of its stderr, safe to show
 };
 
 struct CarrierPlan {

@@ -1,0 +1,329 @@
+#include "cli/client/hosts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/toml_reader.h"
+
+namespace gpuyard::client {
+namespace {
+
+constexpr std::string_view kSsh = "ssh://";
+constexpr std::string_view kUnix = "unix://";
+constexpr std::string_view kHttps = "https://";
+constexpr std::string_view kForms =
+    "ssh://[user@]host[:port], unix:///path, or a name in hosts.toml";
+constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
+constexpr std::size_t kLongestPart = 255;  // of a host, as DNS has it; of a user, too
+
+// Characters that neither ssh nor any shell takes for anything but themselves. ssh gives user and
+// host to the commands of its configuration (ProxyCommand), and those to a shell.
+bool is_plain(char c, std::string_view also) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return letter || (c >= '0' && c <= '9') || also.find(c) != also.npos;
+}
+
+// A part that begins with '-' would be an option of ssh.
+bool is_plain_word(std::string_view text, std::string_view also) {
+  const auto plain = [&](char c) { return is_plain(c, also); };
+  return !text.empty() && text.size() <= kLongestPart && text.front() != '-' &&
+         std::ranges::all_of(text, plain);
+}
+
+Error not_ssh(std::string_view url, std::string_view why) {
+  return {Errc::invalid, fmt::format("\"{}\" is no ssh://[user@]host[:port][/path/of/gpuyard]: {}",
+                                     printable(url), why)};
+}
+
+// Takes "[::1]" or "lab" from the front.
+std::optional<std::string_view> take_host(std::string_view& rest) {
+  if (!rest.starts_with('[')) {
+    const std::string_view host = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(host.size());
+    return is_plain_word(host, "._-") ? std::optional(host) : std::nullopt;
+  }
+  const std::size_t end = rest.find(']');
+  if (end == rest.npos) return std::nullopt;
+  const std::string_view host = rest.substr(1, end - 1);
+  rest.remove_prefix(end + 1);
+  return is_plain_word(host, ":.") ? std::optional(host) : std::nullopt;
+}
+
+}  // namespace
+
+std::string SshHost::url() const {
+  const bool six = host.find(':') != host.npos;
+  return fmt::format("{}{}{}{}{}{}{}{}", kSsh, user, user.empty() ? "" : "@", six ? "[" : "", host,
+                     six ? "]" : "", port == 0 ? "" : fmt::format(":{}", port), program);
+}
+
+std::string SshHost::for_people() const {
+  return fmt::format("{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), user,
+                     user.empty() ? "" : "@", host);
+}
+
+Result<SshHost> parse_ssh_url(std::string_view url) {
+  SshHost found;
+  if (!url.starts_with(kSsh)) return not_ssh(url, "it begins otherwise");
+  std::string_view rest = url.substr(kSsh.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  const std::string_view program = rest.substr(slash);
+  rest = rest.substr(0, slash);
+  if (const std::size_t at = rest.rfind('@'); at != rest.npos) {
+    found.user = rest.substr(0, at);
+    rest.remove_prefix(at + 1);
+    if (found.user.find(':') != found.user.npos) {
+      return not_ssh(url, "a password has no place in it; `ssh-copy-id` makes it unnecessary");
+    }
+    if (!is_plain_word(found.user, "._+-")) {
+      return not_ssh(url, "a user has letters, digits, '.', '_', '+' and '-'");
+    }
+  }
+  const auto host = take_host(rest);
+  if (!host) {
+    return not_ssh(url,
+                   "a host has letters, digits, '.', '_' and '-', the last not in front, or "
+                   "it is an IPv6 address in brackets");
+  }
+  found.host = *host;
+  if (rest.starts_with(':')) {
+    const auto port = number_in<std::uint16_t>(rest.substr(1));
+    if (!port || *port == 0) return not_ssh(url, "a port is from 1 to 65535");
+    found.port = *port;
+  } else if (!rest.empty()) {
+    return not_ssh(url, "something else than a port follows the host");
+  }
+  if (program.size() <= 1) return found;
+  constexpr std::size_t kLongestPath = 1024;
+  const auto in_path = [](char c) { return is_plain(c, "._+-@/"); };
+  if (program.size() > kLongestPath || program.ends_with('/') ||
+      !std::ranges::all_of(program, in_path)) {
+    return not_ssh(url,
+                   "the path is that of the program gpuyard there, of letters, digits, '.', "
+                   "'_', '+', '-' and '@'");
+  }
+  found.program = program;
+  return found;
+}
+
+// The names in hosts.toml.
+namespace {
+
+// The one place for what is not spoken yet.
+Error no_https(std::string_view url) {
+  return {
+      Errc::unsupported,
+      fmt::format("{}: gpuyard does not speak TLS to a daemon yet; ssh://HOST leads to the same "
+                  "daemon through ssh",
+                  printable(url))};
+}
+
+Result<std::string> address_of_url(std::string_view url) {
+  if (url.starts_with(kHttps)) return no_https(url);
+  if (url.starts_with(kSsh)) {
+    const auto host = parse_ssh_url(url);
+    if (!host) return host.error();
+    return host->url();
+  }
+  if (url.starts_with(kUnix)) {
+    const auto path = std::string(url.substr(kUnix.size()));
+    if (!path.starts_with('/')) {
+      return Error{Errc::invalid, fmt::format("\"{}\": the path of a socket begins with /, as in "
+                                              "unix:///run/gpuyard/gpuyard.sock",
+                                              printable(url))};
+    }
+    const auto endpoint = http::parse_endpoint(path);
+    if (!endpoint) return endpoint.error();
+    return path;
+  }
+  return Error{Errc::invalid, fmt::format("\"{}\" is no host: it is {}", printable(url), kForms)};
+}
+
+// Returns the url under [name].
+Result<std::string> url_in(const toml::table& document, const std::string& name,
+                           const std::string& file) {
+  const auto* const section = document[name].as_table();
+  if (section == nullptr) {
+    return Error{Errc::not_found,
+                 fmt::format("{} does not name a host {}; to reach it as ssh does, say -H ssh://{}",
+                             file, name, name)};
+  }
+  std::string url;
+  for (const auto& [key, node] : *section) {
+    const auto text = toml_as<std::string>(node);
+    if (key.str() != "url" || !text) {
+      return error_at(
+          file, node.source(),
+          fmt::format("{}.{}: a host has url = \"ssh://...\" and nothing else", name, key.str()));
+    }
+    url = *text;
+  }
+  if (!url.empty()) return url;
+  return error_at(file, section->source(), name + " has no url");
+}
+
+Result<std::string> url_called(const std::string& name, const std::string& file) {
+  // The file decides on which machine root changes things.
+  if (auto trusted = check_trusted_by_root(file); !trusted) return std::move(trusted).error();
+  const auto text = read_file(file, kMostOfFile);
+  if (!text && text.error().code != Errc::not_found) return text.error();
+  const auto document = parse_toml(text ? *text : "", file);
+  if (!document) return document.error();
+  return url_in(*document, name, file);
+}
+
+}  // namespace
+
+Result<std::string> address_of(std::string_view host, const std::string& hosts_file) {
+  if (host.find("://") != host.npos) return address_of_url(host);
+  if (!is_plain_word(host, "._-")) {
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\" is no host: it is {}", printable(host), kForms)};
+  }
+  const auto url = url_called(std::string(host), hosts_file);
+  if (!url) return url.error();
+  auto address = address_of_url(*url);
+  if (!address) return std::move(address).error().in(fmt::format("{}: {}", hosts_file, host));
+  return address;
+}
+
+bool is_elsewhere(std::string_view address) {
+  return address.starts_with(kSsh) || address.starts_with(kHttps);
+}
+
+bool is_elsewhere(const Error& error) {
+  return error.message.find(kSsh) != error.message.npos;
+}
+
+// The way there through ssh.
+namespace {
+
+// BatchMode: a question would wait for ever. The keep-alives end a connection whose other side is
+// gone after 15 s. ControlMaster=no: ours shares a connection that is there, and never stays behind
+// to be shared. The rest takes away what the user's configuration may add for a shell: forwarded
+// ports that are taken already, a command of its own, an agent, a window.
+constexpr std::array<std::string_view, 12> kFlags = {
+    "-T",
+    "-a",
+    "-x",
+    "-oBatchMode=yes",
+    "-oConnectTimeout=10",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+    "-oClearAllForwardings=yes",
+    "-oControlMaster=no",
+    "-oPermitLocalCommand=no",
+    "-oRemoteCommand=none",
+    "-oLogLevel=ERROR",
+};
+
+std::vector<std::string> command_to(const SshHost& host) {
+  std::vector<std::string> words = {"", std::string(kWithParent), std::to_string(::getpid()),
+                                    "ssh"};
+  words.insert(words.end(), kFlags.begin(), kFlags.end());
+  if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
+  if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
+  const std::string program = host.program.empty() ? "gpuyard" : host.program;
+  words.insert(words.end(), {"--", host.host, program, "dial-stdio"});
+  return words;
+}
+
+struct Reason {
+  std::string_view words;  // of what was said
+  Errc code;
+  std::string_view what;
+  std::string_view next;  // {} is what follows `ssh` on a command line
+};
+
+// ssh has one exit code for all that goes wrong, and always speaks English.
+constexpr std::array kReasons = {
+    Reason{"has changed and you have requested", Errc::denied, "its host key has changed",
+           "Somebody may be listening, or the machine was installed anew: ask its administrator "
+           "before you remove the old key"},
+    Reason{"Host key verification failed", Errc::denied, "ssh does not know its host key",
+           "`ssh {}` shows it once and asks; compare it with what its administrator says"},
+    Reason{
+        "Permission denied", Errc::denied, "ssh is not let in",
+        "gpuyard asks for no password: `ssh-copy-id {0}` takes your key there, `ssh-add` unlocks "
+        "it; then `ssh -o BatchMode=yes {0} true` works"},
+    Reason{"Could not resolve hostname", Errc::unavailable, "there is no such host",
+           "A name is one of DNS or of ~/.ssh/config"},
+    Reason{"Connection refused", Errc::unavailable, "no ssh listens there",
+           "Is the port right, and does sshd run?"},
+    Reason{"timed out", Errc::unavailable, "it cannot be reached", "Is it on, and the network?"},
+    Reason{"No route to host", Errc::unavailable, "it cannot be reached",
+           "Is it on, and the network?"},
+    Reason{"Network is unreachable", Errc::unavailable, "it cannot be reached",
+           "Is the network on?"},
+};
+
+constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh has failed",
+                           "`ssh {} true` must work first"};
+constexpr Reason kNoSsh = {"", Errc::unavailable, "this machine has no ssh",
+                           "Install it: apt install openssh-client"};
+constexpr Reason kNoProgram = {
+    "", Errc::unavailable, "it has no gpuyard where ssh looks for one",
+    "If it is installed elsewhere, name its path: -H ssh://HOST/path/of/gpuyard, or in hosts.toml"};
+constexpr Reason kTooOld = {"", Errc::unsupported, "its gpuyard is too old to be asked from afar",
+                            "Install a newer one there"};
+constexpr Reason kTooLate = {"", Errc::timed_out, "it did not answer in time",
+                             "`ssh {} true` must work first"};
+constexpr Reason kOfDaemon = {"", Errc::unavailable, "", ""};
+constexpr Reason kEnded = {"", Errc::unavailable, "the connection has ended", ""};
+
+bool says(std::string_view said, std::string_view words) {
+  return said.find(words) != said.npos;
+}
+
+const Reason& reason_of(const http::ChildEnd& end) {
+  constexpr int kSshFailed = 255;
+  constexpr int kNotFound = 127;  // by every shell
+  if (end.too_late) return kTooLate;
+  if (!end.status) return kEnded;
+  if (*end.status == kSshFailed) {
+    const auto known = std::ranges::find_if(
+        kReasons, [&](const Reason& reason) { return says(end.said, reason.words); });
+    return known != kReasons.end() ? *known : kOfSsh;
+  }
+  if (*end.status == kNotStarted && says(end.said, "starting ssh")) return kNoSsh;
+  if (*end.status == kNotFound || says(end.said, "ommand not found")) return kNoProgram;
+  if (says(end.said, "no verb dial-stdio")) return kTooOld;
+  return end.said.empty() ? kEnded : kOfDaemon;
+}
+
+}  // namespace
+
+Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
+  const Reason& reason = reason_of(end);
+  std::string text = host.url();
+  if (!reason.what.empty()) text += fmt::format(": {}", reason.what);
+  if (!end.said.empty()) text += ": " + end.said;
+  if (!reason.next.empty()) {
+    text += text.ends_with('.') ? " " : ". ";
+    text += fmt::format(fmt::runtime(reason.next), host.for_people());
+  }
+  return {reason.code, std::move(text)};
+}
+
+Result<http::Endpoint> daemon_called(const std::string& address) {
+  if (address.starts_with(kHttps)) return no_https(address);
+  if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
+  const auto host = parse_ssh_url(address);
+  if (!host) return host.error();
+  http::CarrierPlan plan{
+      .name = host->url(),
+      .command = command_to(*host),
+      .explain = [host = *host](const http::ChildEnd& end) { return explain_ssh(host, end); }};
+  return http::Endpoint::carried(std::make_shared<http::Carrier>(std::move(plan)));
+}
+
+}  // namespace gpuyard::client

@@ -1,0 +1,52 @@
+// Where a daemon of another machine is, from what the user calls it: a URL, or a name in
+// hosts.toml. Knows no verb.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "http/carrier.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::client {
+
+// The parts of "ssh://[user@]host[:port][/path/of/gpuyard]".
+struct SshHost {
+  std::string user;        // empty: ssh decides
+  std::string host;        // a name that ssh knows, or an address without brackets
+  std::uint16_t port = 0;  // 0: ssh decides
+  std::string program;     // gpuyard's path there; empty: the one in its PATH
+
+  std::string url() const;
+  // What follows `ssh` on a command line: "-p 2222 alice@lab".
+  std::string for_people() const;
+
+  friend bool operator==(const SshHost&, const SshHost&) = default;
+};
+
+// Errc::invalid for anything that ssh, or a shell that ssh starts, could take for something else.
+Result<SshHost> parse_ssh_url(std::string_view url);
+
+// Turns what -H and GPUYARD_HOST may be into what daemon_called() takes: "ssh://..." as it is,
+// "unix:///path" as the path, and a name as what the file hosts.toml says of it. Errc::invalid,
+// with what is expected, for anything else; not_found: the file does not have the name.
+Result<std::string> address_of(std::string_view host, const std::string& hosts_file);
+
+// An address of this machine's, as http::parse_endpoint takes it, or an ssh URL.
+Result<http::Endpoint> daemon_called(const std::string& address);
+
+// Whether it leads to another machine, or is about one.
+bool is_elsewhere(std::string_view address);
+bool is_elsewhere(const Error&);
+
+// What becomes of an ssh that is no connection, or no longer; says what to do next.
+Error explain_ssh(const SshHost&, const http::ChildEnd&);
+
+// How our own program starts ssh, so that it ends when we are killed: the hidden verb with-parent,
+// our process id, and the program's command line. See cli/serve/dial_stdio.cpp.
+inline constexpr std::string_view kWithParent = "with-parent";
+inline constexpr int kNotStarted = 126;  // exit code if ssh cannot be started
+
+}  // namespace gpuyard::client

@@ -1,0 +1,185 @@
+#include "cli/client/hosts.h"
+
+#include <gmock/gmock.h>
+
+#include "base/scratch_directory_for_tests.h"
+
+namespace gpuyard::client {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SshUrl, HasAUserAHostAPortAndThePathOfTheProgramThere) {
+  const auto all = parse_ssh_url("ssh://alice@lab.example.org:2222/opt/gpuyard/bin/gpuyard");
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(*all, (SshHost{"alice", "lab.example.org", 2222, "/opt/gpuyard/bin/gpuyard"}));
+  EXPECT_EQ(all->for_people(), "-p 2222 alice@lab.example.org");
+  const auto least = parse_ssh_url("ssh://lab");
+  ASSERT_TRUE(least);
+  EXPECT_EQ(*least, (SshHost{"", "lab", 0, ""}));
+  EXPECT_EQ(least->for_people(), "lab");
+}
+
+TEST(SshUrl, AnIpv6AddressStandsInBrackets) {
+  const auto six = parse_ssh_url("ssh://alice@[fe80::1]:22/");
+  ASSERT_TRUE(six) << six.error().message;
+  EXPECT_EQ(*six, (SshHost{"alice", "fe80::1", 22, ""}));
+  EXPECT_EQ(six->url(), "ssh://alice@[fe80::1]:22");
+  EXPECT_FALSE(parse_ssh_url("ssh://fe80::1"));
+}
+
+TEST(SshUrl, IsReadAsItIsWritten) {
+  for (const char* url : {"ssh://lab", "ssh://a.b@lab:1", "ssh://[::1]", "ssh://lab/usr/bin/g",
+                          "ssh://alice@192.0.2.7:65535/home/alice/build/gpuyard"}) {
+    const auto host = parse_ssh_url(url);
+    ASSERT_TRUE(host) << url;
+    EXPECT_EQ(host->url(), url);
+  }
+}
+
+TEST(SshUrl, NothingInItCanBeAnOptionOrACommand) {
+  for (const char* url : {"ssh://-oProxyCommand=x",
+                          "ssh://-l@lab",
+                          "ssh://alice@-lab",
+                          "ssh://la b",
+                          "ssh://lab\n",
+                          "ssh://lab\x01",
+                          "ssh://$(x)",
+                          "ssh://`x`",
+                          "ssh://la'b",
+                          "ssh://lab;x",
+                          "ssh://a%h@lab",
+                          "ssh://lab%h",
+                          "ssh://",
+                          "ssh://@lab",
+                          "ssh://alice@",
+                          "ssh://alice:secret@lab",
+                          "ssh://lab:0",
+                          "ssh://lab:65536",
+                          "ssh://lab:ssh",
+                          "ssh://[-x]",
+                          "ssh://[::1",
+                          "ssh://[::1]x",
+                          "ssh://lab/bin/$(x)",
+                          "ssh://lab/bin/a b",
+                          "ssh://lab/bin/",
+                          "ssh://lab/bin;x",
+                          "ssh:lab",
+                          "ssh://l\xc3\xa4"
+                          "b"}) {
+    const auto host = parse_ssh_url(url);
+    ASSERT_FALSE(host) << url;
+    EXPECT_EQ(host.error().code, Errc::invalid) << url;
+  }
+  EXPECT_FALSE(parse_ssh_url("ssh://" + std::string(256, 'a')));
+  EXPECT_FALSE(parse_ssh_url("ssh://lab/" + std::string(1024, 'a')));
+  EXPECT_FALSE(parse_ssh_url(std::string_view("ssh://la\0b", 10)));
+}
+
+class HostsFile : public testing::Test {
+ protected:
+  Result<std::string> address(std::string_view host) {
+    return address_of(host, directory_.in("hosts.toml"));
+  }
+  std::string complaint(std::string_view host) {
+    const auto found = address(host);
+    EXPECT_FALSE(found) << host;
+    return found ? "" : found.error().message;
+  }
+  void write(std::string_view text) { directory_.write("hosts.toml", text); }
+
+  ScratchDirectory directory_;
+};
+
+TEST_F(HostsFile, GivesAHostAName) {
+  write("[lab]\nurl = \"ssh://alice@lab:22/opt/gpuyard\"\n[here]\nurl = \"unix:///run/x.sock\"\n");
+  EXPECT_EQ(*address("lab"), "ssh://alice@lab:22/opt/gpuyard");
+  EXPECT_EQ(*address("here"), "/run/x.sock");
+}
+
+TEST_F(HostsFile, IsNotNeededForAUrl) {
+  EXPECT_EQ(*address("ssh://lab"), "ssh://lab");
+  EXPECT_EQ(*address("unix:///run/gpuyard/gpuyard.sock"), "/run/gpuyard/gpuyard.sock");
+  for (const char* wrong :
+       {"unix://relative.sock", "http://lab:9410", "lab:9410", "/run/x.sock", "-lab", "a b", ""}) {
+    EXPECT_FALSE(address(wrong)) << wrong;
+  }
+}
+
+TEST_F(HostsFile, ANameThatItDoesNotHaveIsSaidWithWhatToSayInstead) {
+  EXPECT_THAT(complaint("lab"), HasSubstr("-H ssh://lab"));
+  write("[lab]\nurl = \"ssh://lab\"\n");
+  EXPECT_THAT(complaint("bal"), HasSubstr("-H ssh://bal"));
+  EXPECT_EQ(address("bal").error().code, Errc::not_found);
+}
+
+TEST_F(HostsFile, AMistakeInItIsNamedWithItsLine) {
+  const std::string at = directory_.in("hosts.toml");
+  write("[lab]\nurl = \"ssh://lab\"\npassword = \"x\"\n");
+  EXPECT_THAT(complaint("lab"), HasSubstr(at + ":3: lab.password"));
+  write("[lab]\n");
+  EXPECT_THAT(complaint("lab"), HasSubstr(at + ":1: lab has no url"));
+  write("[lab\n");
+  EXPECT_THAT(complaint("lab"), HasSubstr(at + ":"));
+  write("[lab]\nurl = \"ssh://-lab\"\n");
+  EXPECT_THAT(complaint("lab"), HasSubstr(at + ": lab: "));
+  write("[lab]\nurl = \"lab2\"\n[lab2]\nurl = \"lab\"\n");
+  EXPECT_THAT(complaint("lab"), HasSubstr("\"lab2\" is no host")) << "names do not lead to names";
+}
+
+TEST(Https, IsNotSpokenYetAndTheAnswerSaysWhatIs) {
+  const auto address = address_of("https://lab:9411", "/nowhere");
+  ASSERT_FALSE(address);
+  EXPECT_EQ(address.error().code, Errc::unsupported);
+  EXPECT_THAT(address.error().message, HasSubstr("ssh://HOST"));
+  EXPECT_FALSE(daemon_called("https://lab"));
+}
+
+TEST(DaemonCalled, AnSshUrlIsCarriedAndTheRestIsOfThisMachine) {
+  const auto far = daemon_called("ssh://alice@lab");
+  ASSERT_TRUE(far) << far.error().message;
+  EXPECT_EQ(far->kind, http::Endpoint::Kind::carried);
+  EXPECT_EQ(far->text(), "ssh://alice@lab");
+  EXPECT_EQ(daemon_called("/run/x.sock")->kind, http::Endpoint::Kind::unix_socket);
+  EXPECT_EQ(daemon_called("127.0.0.1:9410")->kind, http::Endpoint::Kind::tcp);
+}
+
+TEST(ExplainSsh, SaysWhatHappenedAndWhatToDo) {
+  const SshHost host{"alice", "lab", 0, ""};
+  const auto said = [&](int status, std::string words) {
+    return explain_ssh(host, {.status = status, .said = std::move(words)});
+  };
+  const Error refused = said(255, "alice@lab: Permission denied (publickey,password).");
+  EXPECT_EQ(refused.code, Errc::denied);
+  EXPECT_THAT(refused.message, HasSubstr("(publickey,password). gpuyard asks for no password"));
+  EXPECT_THAT(refused.message, HasSubstr("`ssh-copy-id alice@lab`"));
+  EXPECT_THAT(said(255, "Host key verification failed.").message,
+              HasSubstr("`ssh alice@lab` shows"));
+  EXPECT_THAT(said(255,
+                   "Host key for lab has changed and you have requested strict checking.; "
+                   "Host key verification failed.")
+                  .message,
+              HasSubstr("its host key has changed"));
+  EXPECT_EQ(said(255, "ssh: Could not resolve hostname lab: Name or service not known").code,
+            Errc::unavailable);
+  EXPECT_THAT(said(255, "something new").message, HasSubstr("`ssh alice@lab true` must work"));
+  EXPECT_THAT(said(127, "sh: 1: gpuyard: not found").message, HasSubstr("hosts.toml"));
+  EXPECT_THAT(said(1, "gpuyard: Command not found.").message, HasSubstr("hosts.toml")) << "csh";
+  EXPECT_EQ(said(2, "gpuyard: `gpuyard` has no verb dial-stdio").code, Errc::unsupported);
+  EXPECT_THAT(said(kNotStarted, "gpuyard: starting ssh: No such file or directory").message,
+              HasSubstr("openssh-client"));
+  EXPECT_EQ(said(5, "gpuyard: no daemon runs here").message,
+            "ssh://alice@lab: gpuyard: no daemon runs here");
+  EXPECT_EQ(explain_ssh(host, {.too_late = true}).code, Errc::timed_out);
+  EXPECT_EQ(explain_ssh(host, {}).message, "ssh://alice@lab: the connection has ended");
+}
+
+TEST(IsElsewhere, IsWhatLeadsToAnotherMachineOrIsAboutOne) {
+  EXPECT_TRUE(is_elsewhere("ssh://lab"));
+  EXPECT_FALSE(is_elsewhere("/run/gpuyard/gpuyard.sock"));
+  EXPECT_TRUE(is_elsewhere(explain_ssh({"", "lab", 0, ""}, {})));
+  EXPECT_FALSE(is_elsewhere(Error{Errc::unavailable, "nothing answers at /run/x.sock"}));
+}
+
+}  // namespace
+}  // namespace gpuyard::client
