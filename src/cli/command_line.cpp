@@ -18,7 +18,10 @@ namespace {
 // Lists verbs in the order and the groups of --help, which are those of docs/overview.md.
 class VerbList {
  public:
-  explicit VerbList(Options program) : program_(program) {}
+  // `hosts` gets the values of -H, which may stand before and after a verb.
+  VerbList(Options program, std::vector<std::string>& hosts) : program_(program), hosts_(hosts) {
+    add_host(program_, true);
+  }
 
   template <class... AnyVerb>
   void add(const char* heading, Options (*... add_to)(Options, AnyVerb&)) {
@@ -36,9 +39,17 @@ class VerbList {
   void add_one(const char* heading, Options (*add_to)(Options, AnyVerb&)) {
     Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
     options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading));
+    // Every verb knows -H, so that it can say why it has no use for it; only some show it.
+    add_host(options_.back(), reach_of(verb) == Reach::asks);
+  }
+
+  void add_host(Options verb, bool shown) {
+    verb.everywhere("-H,--host", hosts_,
+                    "Ask the daemon of ssh://[USER@]HOST, or of a name you gave", shown);
   }
 
   Options program_;
+  std::vector<std::string>& hosts_;
   std::deque<Verb> verbs_;  // a deque, because options write to their addresses
   std::vector<Options> options_;
 };
@@ -48,10 +59,14 @@ class VerbList {
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   Program program("gpuyard", "Watches, controls, guards and shares the GPUs of a machine.");
   program.options().requires_verb();
-  VerbList verbs(program.options());
+  std::vector<std::string> hosts;
+  VerbList verbs(program.options(), hosts);
   add_verbs(verbs);
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
+  const auto aimed =
+      aim(given, {hosts, {argv + 1, argv + argc}, config::Environment::of_process()});
+  if (!aimed) return complain(aimed.error());
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
     completion->script = completion_script(completion->shell, program.words());
   }

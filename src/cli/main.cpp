@@ -1,4 +1,4 @@
-// The program. Two hidden verbs are for children that the program starts itself. They come before
+// The program. Three hidden verbs are for children that the program starts itself. They come before
 // the command line is parsed, because they take no words from users.
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/client/hosts.h"
 #include "cli/command_line.h"
 #include "cli/screen/terminal.h"
 #include "library/driver_source.h"
@@ -33,6 +34,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + (argc > 1 ? 2 : argc), argv + argc);
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
   if (verb == "sim-keeper") return sim::keeper_main(words);
+  if (verb == client::kWithParent) return cli::run_with_parent(words);
   const auto parsed = cli::parse_command_line(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   return std::visit([](const auto& chosen) { return cli::run(chosen); },

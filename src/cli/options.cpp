@@ -118,7 +118,7 @@ std::string usage_of(const CLI::App& program) {
 CompletableVerb completable(const CLI::App& app) {
   CompletableVerb verb{app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->nonpositional()) continue;
+    if (!option->nonpositional() || option->get_group().empty()) continue;
     CompletableOption words{{}, option->get_description(), option->get_items_expected_max() > 0};
     for (const auto& name : option->get_lnames()) words.names.push_back("--" + name);
     for (const auto& name : option->get_snames()) words.names.push_back("-" + name);
@@ -258,6 +258,17 @@ Option Options::calling_flag(const char* names, std::function<void()> then,
 
 Option Options::find(const char* name) const {
   return Option(app_->get_option(name));
+}
+
+void Options::everywhere(const char* names, std::vector<std::string>& values, const char* help,
+                         bool shown) const {
+  const auto take = [&values](const std::string& value) { values.push_back(value); };
+  CLI::Option* option = app_->add_option_function<std::string>(names, take, help);
+  option->type_name("HOST");
+  if (!shown) option->group("");
+  for (CLI::App* below : app_->get_subcommands([](CLI::App*) { return true; })) {
+    if (!below->get_name().empty()) Options(below).everywhere(names, values, help, shown);
+  }
 }
 
 Options Options::calls(std::function<void()> then) const {

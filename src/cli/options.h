@@ -102,6 +102,11 @@ class Options {
 
   Option find(const char* name) const;  // an option that was added
 
+  // Adds an option with a value to this verb and to all that are below it by now. Each value that
+  // is given goes to the end of `values`. The help and completion show it if `shown`.
+  void everywhere(const char* names, std::vector<std::string>& values, const char* help,
+                  bool shown) const;
+
  private:
   Options calls(std::function<void()> then) const;
   Option number_option(const char* names, const std::function<void(int)>& set,

@@ -282,6 +282,11 @@ struct DriverVerb {
   bool json = false;
 };
 
+// Connects stdin and stdout to this machine's daemon. ssh runs it for a client elsewhere.
+struct DialStdioVerb {
+  bool lease_only = false;  // to the socket on which callers may lease but do no more
+};
+
 struct ConfigVerb {
   enum class Action { init, print, validate, path } action = Action::print;
   std::string file;
@@ -362,11 +367,20 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb = std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                          HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb,
-                          ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb,
-                          QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb, DoctorVerb,
-                          ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb>;
+using Verb =
+    std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
+                 QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
+                 OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
+                 UsageVerb, AlertsVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                 CompletionVerb, SimVerb, DialStdioVerb>;
+
+// What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
+enum class Reach : std::uint8_t {
+  asks,    // a daemon, wherever that is
+  starts,  // something on this machine, which the daemon must see
+  here,    // something of this machine or of the program itself
+};
+Reach reach_of(const Verb&);
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
@@ -396,6 +410,11 @@ int run(const VersionVerb&);
 int run(const SchemaVerb&);
 int run(const CompletionVerb&);
 int run(const SimVerb&);
+int run(const DialStdioVerb&);
+
+// The hidden verb with-parent: becomes the program in `words` behind the process id in the first,
+// and ends when that process, our parent, ends. Returns an exit code if it cannot.
+int run_with_parent(const std::vector<std::string>& words);
 
 // Each function adds its verb and the verb's options to the program. Parsing writes into the verb's
 // record, which must outlive it.
@@ -435,6 +454,7 @@ Options add_version(Options program, VersionVerb&);
 Options add_schema(Options program, SchemaVerb&);
 Options add_completion(Options program, CompletionVerb&);
 Options add_sim(Options program, SimVerb&);
+Options add_dial_stdio(Options program, DialStdioVerb&);
 
 // Adds every verb under the headings of --help, in their order.
 template <class VerbList>
@@ -447,8 +467,8 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);
   verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim, add_version,
-            add_schema, add_completion);
+  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim,
+            add_dial_stdio, add_version, add_schema, add_completion);
 }
 
 }  // namespace gpuyard::cli

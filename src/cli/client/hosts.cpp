@@ -200,8 +200,8 @@ bool is_elsewhere(std::string_view address) {
   return address.starts_with(kSsh) || address.starts_with(kHttps);
 }
 
-bool is_elsewhere(const Error& error) {
-  return error.message.find(kSsh) != error.message.npos;
+bool mentions_elsewhere(std::string_view text) {
+  return text.find(kSsh) != text.npos;
 }
 
 // The way there through ssh.

@@ -37,15 +37,16 @@ Result<std::string> address_of(std::string_view host, const std::string& hosts_f
 // An address of this machine's, as http::parse_endpoint takes it, or an ssh URL.
 Result<http::Endpoint> daemon_called(const std::string& address);
 
-// Whether it leads to another machine, or is about one.
+// Whether it leads to another machine.
 bool is_elsewhere(std::string_view address);
-bool is_elsewhere(const Error&);
+// Whether a message names one.
+bool mentions_elsewhere(std::string_view text);
 
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildEnd&);
 
 // How our own program starts ssh, so that it ends when we are killed: the hidden verb with-parent,
-// our process id, and the program's command line. See cli/serve/dial_stdio.cpp.
+// our process id, and the program's command line. See cli/verbs.h.
 inline constexpr std::string_view kWithParent = "with-parent";
 inline constexpr int kNotStarted = 126;  // exit code if ssh cannot be started
 

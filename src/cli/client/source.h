@@ -47,7 +47,7 @@ class Source {
 };
 
 struct SourceOptions {
-  std::string socket;                // named by the user: this daemon or an error
+  std::string socket;                // named by the user, or an ssh URL: this daemon or an error
   std::vector<std::string> sockets;  // else the first of these that answers
   bool local = false;                // never a daemon
   library::DriverChoice driver;      // for the local GPUs

@@ -65,6 +65,13 @@ Result<Management> management_of(const http::Endpoint& daemon, const std::string
   return client::call(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
 }
 
+// Who the user is on another machine is not known here: no claim there is called "you".
+ControlReader reader_of(const http::Endpoint& daemon) {
+  auto reader = ControlReader::of_process();
+  if (daemon.kind == http::Endpoint::Kind::carried) reader.name.clear();
+  return reader;
+}
+
 int show(const ControlVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
   if (!daemon) return complain_without_daemon(daemon.error());
@@ -81,7 +88,7 @@ int show(const ControlVerb& verb) {
     say("note: GPUs can only be looked at: [control] enabled is false in the daemon's "
         "configuration");
   }
-  print(control_table(*management, ControlReader::of_process(), Screen::of_stdout(verb.color)));
+  print(control_table(*management, reader_of(*daemon), Screen::of_stdout(verb.color)));
   return 0;
 }
 
@@ -119,24 +126,33 @@ Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   return names;
 }
 
-std::string plan_text(const Answers& answers, const Names& names, const ControlReader& reader) {
+// A change on another machine says so: terminals look alike.
+std::string place_text(const http::Endpoint& daemon) {
+  const bool elsewhere = daemon.kind == http::Endpoint::Kind::carried;
+  return elsewhere ? fmt::format("On {}:\n", daemon.text()) : "";
+}
+
+std::string plan_text(const Answers& answers, const ControlReader& reader,
+                      const http::Endpoint& daemon, const std::string& gpus) {
+  const Names names = names_of(daemon, gpus);
   std::string text;
   answers.each(true, [&](const Answer& answer, const Change& change) {
     const auto name = names.find(change.uuid);
     text += plan_line(change, answer.what, name != names.end() ? name->second : "", reader) + "\n";
   });
+  if (!text.empty()) text.insert(0, place_text(daemon));
   if (answers.together().simulated) text += "These GPUs are simulated.\n";
   return text;
 }
 
 // Says what would happen and changes nothing.
 int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
-  const auto reader = ControlReader::of_process();
+  const auto reader = reader_of(daemon);
   const Answers answers = ask_all(requests, daemon, true);
   if (verb.json) {
     if (!answers.given.empty()) print(json::to_json(answers.together()) + "\n");
   } else {
-    print(plan_text(answers, names_of(daemon, verb.gpus), reader));
+    print(plan_text(answers, reader, daemon, verb.gpus));
   }
   return say_errors(answers, daemon, reader);
 }
@@ -144,7 +160,7 @@ int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint
 // Asks the user. Empty: the user agreed; else the exit code.
 std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
                               const http::Endpoint& daemon) {
-  const auto reader = ControlReader::of_process();
+  const auto reader = reader_of(daemon);
   const Answers answers = ask_all(requests, daemon, true);
   const int code = say_errors(answers, daemon, reader);
   const Changes all = answers.together();
@@ -153,9 +169,10 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
     say(all.changes.empty() && code == 0 ? "there is nothing to change" : "nothing was changed");
     return code;
   }
-  std::string text = plan_text(answers, names_of(daemon, verb.gpus), reader);
+  std::string text = plan_text(answers, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
-    text += "While it is reset, all GPUs of this machine are away for a moment.\n";
+    text += fmt::format("While it is reset, all GPUs of {} machine are away for a moment.\n",
+                        place_text(daemon).empty() ? "this" : "that");
   }
   static_cast<void>(write_all(STDERR_FILENO, text).ok());
   if (consents("Change it?")) return std::nullopt;
@@ -165,10 +182,11 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
 
 int carry_out(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
   const Answers answers = ask_all(requests, daemon, false);
-  const auto reader = ControlReader::of_process();
+  const auto reader = reader_of(daemon);
   const Changes all = answers.together();
   if (verb.json && !answers.given.empty()) print(json::to_json(all) + "\n");
   if (!verb.json) {
+    if (std::ranges::any_of(all.changes, succeeded)) print(place_text(daemon));
     answers.each(true, [&](const Answer& answer, const Change& change) {
       print(result_line(change, answer.what, reader) + "\n");
     });

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/client/hosts.h"
 #include "cli/lease/leased_run.h"
 
 namespace gpuyard::cli {
@@ -173,6 +174,24 @@ TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
   const auto variables = variables_of({}, http::Endpoint::unix_socket("x.sock"));
   std::filesystem::current_path(here);
   EXPECT_THAT(variables, testing::Contains(testing::Pair("GPUYARD_SOCKET", "x.sock")));
+}
+
+TEST(LeasedRun, ADaemonElsewhereIsNamedAsAHostAndNoOtherBesideIt) {
+  using testing::Contains;
+  using testing::Pair;
+  const auto lab = client::daemon_called("ssh://lab");
+  ASSERT_TRUE(lab);
+  ::unsetenv("GPUYARD_SOCKET");
+  const auto alone = variables_of({}, *lab);
+  EXPECT_THAT(alone, Contains(Pair("GPUYARD_HOST", "ssh://lab")));
+  EXPECT_THAT(alone, testing::Not(Contains(testing::Key("GPUYARD_SOCKET"))));
+  ::setenv("GPUYARD_SOCKET", "/x.sock", 1);
+  EXPECT_THAT(variables_of({}, *lab), Contains(Pair("GPUYARD_SOCKET", "")));
+  ::unsetenv("GPUYARD_SOCKET");
+  ::setenv("GPUYARD_HOST", "ssh://lab", 1);
+  EXPECT_THAT(variables_of({}, http::Endpoint::unix_socket("/x.sock")),
+              Contains(Pair("GPUYARD_HOST", "")));
+  ::unsetenv("GPUYARD_HOST");
 }
 
 TEST(LeasedRun, TheCommandsWordsCanNameItsGpus) {

@@ -75,11 +75,16 @@ Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& 
     const auto path = std::filesystem::absolute(daemon.path, failed);
     place = failed ? daemon.path : path.string();
   }
-  return {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
-          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-          {"GPUYARD_LEASE", lease.id},
-          {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
-          {"GPUYARD_SOCKET", std::move(place)}};
+  const bool far = daemon.kind == http::Endpoint::Kind::carried;
+  Job::Variables variables = {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
+                              {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                              {"GPUYARD_LEASE", lease.id},
+                              {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
+                              {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(place)}};
+  // One that is set and says something else would be a second daemon.
+  const char* const other = far ? "GPUYARD_SOCKET" : "GPUYARD_HOST";
+  if (!environment_variable(other).empty()) variables.emplace_back(other, "");
+  return variables;
 }
 
 LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const JobSignals& signals,

@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "cli/client/daemon_client.h"
+#include "cli/client/hosts.h"
 #include "cli/read/answers.h"
 #include "cli/read/machine_facts.h"
 #include "cli/read/reading.h"
@@ -59,6 +60,35 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.healthy = answer.healthy || ready->cuda_available;
 }
 
+// Only its daemon knows the driver of another machine.
+void ask_about_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  const auto seen = client::call(daemon, protocol::kSnapshot);
+  if (!seen) {
+    answer.driver.error = seen.error().message;
+    return;
+  }
+  answer.driver = {seen->driver_initialised,    std::nullopt,
+                   seen->driver.driver_version, seen->driver.cuda_driver_version,
+                   seen->driver.nvml_version,   seen->driver_error,
+                   seen->devices.size()};
+  answer.cuda_available = answer.healthy = answer.driver.gpus > 0;
+}
+
+void examine_elsewhere(const std::string& address, DoctorAnswer& answer) {
+  const auto daemon = client::daemon_called(address);
+  if (!daemon) {
+    answer.daemon.address = address;
+    answer.daemon.message = daemon.error().message;
+    return;
+  }
+  ask_daemon(*daemon, answer);
+  if (answer.daemon.reachable) {
+    ask_about_driver(*daemon, answer);
+  } else {
+    answer.driver.error = "not known: its daemon was not reached";
+  }
+}
+
 void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto options = source_options(flags);
   if (!options.socket.empty()) {
@@ -75,6 +105,10 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
 
 DoctorAnswer examine(const SourceFlags& flags) {
   DoctorAnswer answer;
+  if (client::is_elsewhere(flags.socket)) {
+    examine_elsewhere(flags.socket, answer);
+    return answer;
+  }
   examine_driver(flags, answer);
   examine_daemon(flags, answer);
   if (answer.cuda_available) return answer;
@@ -101,15 +135,16 @@ std::string line(const Screen& screen, Verdict verdict, std::string_view what,
                      painted(screen, sign.tone, screen.utf8 ? sign.utf8 : sign.ascii), what, text);
 }
 
-std::string driver_lines(const Screen& screen, const DriverFinding& driver) {
+std::string driver_lines(const Screen& screen, const DriverFinding& driver, bool elsewhere) {
   const auto or_dash = [](const std::optional<std::string>& text) {
     return text.value_or(std::string(kNothing));
   };
   if (!driver.initialised) {
-    return line(screen, Verdict::bad, "driver", *driver.error) +
-           line(screen, Verdict::none, "NVML",
-                driver.library ? "looked for at " + *driver.library
-                               : "libnvidia-ml.so.1 was looked for where the loader looks");
+    const std::string why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
+    if (elsewhere) return why;
+    return why + line(screen, Verdict::none, "NVML",
+                      driver.library ? "looked for at " + *driver.library
+                                     : "libnvidia-ml.so.1 was looked for where the loader looks");
   }
   const bool gpus = driver.gpus > 0;
   return line(screen, Verdict::good, "driver",
@@ -120,8 +155,8 @@ std::string driver_lines(const Screen& screen, const DriverFinding& driver) {
          line(screen, gpus ? Verdict::good : Verdict::bad, "GPUs", std::to_string(driver.gpus));
 }
 
-std::string text_of(const DoctorAnswer& answer, const Screen& screen) {
-  std::string out = driver_lines(screen, answer.driver);
+std::string text_of(const DoctorAnswer& answer, const Screen& screen, bool elsewhere) {
+  std::string out = driver_lines(screen, answer.driver, elsewhere);
   out += line(screen, answer.cuda_available ? Verdict::good : Verdict::bad, "CUDA",
               answer.cuda_available ? "available" : "not available");
   const DaemonFinding& daemon = answer.daemon;
@@ -154,7 +189,8 @@ int run(const DoctorVerb& verb) {
     world.emplace(*std::move(started));
   }
   const DoctorAnswer answer = examine(verb.source);
-  print(verb.json ? json::to_json(answer) + "\n" : text_of(answer, Screen::of_stdout()));
+  const bool elsewhere = client::is_elsewhere(verb.source.socket);
+  print(verb.json ? json::to_json(answer) + "\n" : text_of(answer, Screen::of_stdout(), elsewhere));
   return answer.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
 

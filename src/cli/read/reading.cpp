@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/client/hosts.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "daemon/config/config.h"
@@ -93,7 +94,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
   flags.socket = socket;
   const client::SourceOptions options = source_options(flags);
   if (!options.socket.empty()) {
-    auto named = http::parse_endpoint(options.socket);
+    auto named = client::daemon_called(options.socket);
     return named ? std::move(named) : std::move(named).error().in("--socket");
   }
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
@@ -129,7 +130,12 @@ Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus
                                    client::Owners owners) {
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
-  if (!snapshot->driver_initialised) return no_driver(*snapshot);
+  if (!snapshot->driver_initialised) {
+    const std::string asked = source.name();
+    // Advice on drivers is about this machine's.
+    return client::mentions_elsewhere(asked) ? no_driver(*snapshot).in(asked)
+                                             : no_driver(*snapshot);
+  }
   if (snapshot->devices.empty()) {
     return Error{Errc::unavailable, "the driver is loaded and reports no GPU"};
   }
@@ -142,12 +148,17 @@ Error no_driver(const protocol::Snapshot& snapshot) {
   return init_failed(snapshot.driver_error.value_or("unknown reason"));
 }
 
+// An error on the way to another machine has its own advice.
 int complain_about_daemon(const Error& error, std::string_view advice) {
-  return complain(error, error.code == Errc::unavailable ? advice : "");
+  const bool of_this_machine =
+      error.code == Errc::unavailable && !client::mentions_elsewhere(error.message);
+  return complain(error, of_this_machine ? advice : "");
 }
 
 int complain_about_source(const Error& error) {
-  return error.code == Errc::unavailable ? complain(error, advice_for(error)) : complain(error);
+  const bool of_this_machine =
+      error.code == Errc::unavailable && !client::mentions_elsewhere(error.message);
+  return of_this_machine ? complain(error, advice_for(error)) : complain(error);
 }
 
 namespace {

@@ -1,13 +1,19 @@
-// gpuyard serve
+// gpuyard serve, and how clients elsewhere reach it: gpuyard dial-stdio
 #include "daemon/serve.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/log.h"
+#include "cli/client/hosts.h"
 #include "cli/command_line.h"
 #include "cli/read/devices.h"
+#include "cli/read/reading.h"
 #include "cli/read/record.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
@@ -145,6 +151,56 @@ int run(const ServeVerb& verb) {
   options.reread = [&verb] { return configuration(verb); };
   if (verb.greet) options.on_ready = greet;
   return exit_code_after(daemon::serve(options));
+}
+
+// gpuyard dial-stdio, and the child at the other end of ssh
+namespace {
+
+// There is no option that names another socket: a key that may only run this leads to the daemon
+// and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
+Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
+  auto daemon = daemon_at("", "no daemon runs on this machine; `gpuyard serve` starts one on it");
+  if (!daemon) return daemon;
+  if (daemon->kind != http::Endpoint::Kind::unix_socket) {
+    return Error{Errc::invalid,
+                 fmt::format("GPUYARD_SOCKET is {} on this machine; only over a Unix "
+                             "socket the daemon knows who asks",
+                             daemon->text())};
+  }
+  if (!verb.lease_only) return daemon;
+  config::Config::Server server;
+  server.socket = daemon->path;
+  return http::Endpoint::unix_socket(config::lease_socket_of(server));
+}
+
+}  // namespace
+
+Options add_dial_stdio(Options program, DialStdioVerb& verb) {
+  const Options dial =
+      program.verb("dial-stdio", "Connect stdin and stdout to the daemon; ssh runs it for -H");
+  dial.flag("--lease-only", verb.lease_only, "To the socket on which one may lease but do no more");
+  return dial;
+}
+
+int run(const DialStdioVerb& verb) {
+  const auto socket = socket_to_dial(verb);
+  if (!socket) return complain(socket.error());
+  ::signal(SIGPIPE, SIG_IGN);  // the end of a pipe is an end like others
+  return exit_code_after(http::relay(*socket, STDIN_FILENO, STDOUT_FILENO));
+}
+
+// A killed client cannot end its ssh, and an ssh that is still logging in sees no end of its stdin.
+int run_with_parent(const std::vector<std::string>& words) {
+  if (words.size() < 2) return client::kNotStarted;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (std::to_string(::getppid()) != words.front()) return client::kNotStarted;  // it is gone
+  std::vector<std::string> texts(words.begin() + 1, words.end());
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  ::execvp(pointers.front(), pointers.data());
+  complain(system_error("starting " + texts.front()));
+  return client::kNotStarted;
 }
 
 }  // namespace gpuyard::cli

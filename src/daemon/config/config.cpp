@@ -34,7 +34,8 @@ Environment Environment::of_process() {
           variable("XDG_CONFIG_HOME"),
           variable("XDG_RUNTIME_DIR"),
           variable("XDG_STATE_HOME"),
-          variable("GPUYARD_SOCKET")};
+          variable("GPUYARD_SOCKET"),
+          variable("GPUYARD_HOST")};
 }
 
 std::vector<std::string> default_files(const Environment& environment) {
@@ -45,6 +46,10 @@ std::vector<std::string> default_files(const Environment& environment) {
     files.push_back(environment.home + "/.config/gpuyard/gpuyard.toml");
   }
   return files;
+}
+
+std::string hosts_file(const Environment& environment) {
+  return parent_directory(default_files(environment).back()) + "/hosts.toml";
 }
 
 std::string default_socket(const Environment& environment) {

@@ -94,6 +94,7 @@ struct Environment {
   std::string xdg_runtime_dir;
   std::string xdg_state_home;
   std::string gpuyard_socket;
+  std::string gpuyard_host = {};
 
   bool root() const { return uid == 0; }
 
@@ -102,6 +103,9 @@ struct Environment {
 
 // Returns the system's and the user's configuration files, in the order in which they are read.
 std::vector<std::string> default_files(const Environment&);
+
+// Returns the user's file of names of hosts, beside the last configuration file.
+std::string hosts_file(const Environment&);
 
 // Returns where a daemon of this user puts its socket and its state: /run/gpuyard and
 // /var/lib/gpuyard for root, the XDG directories for others.

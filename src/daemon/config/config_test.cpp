@@ -305,9 +305,11 @@ TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {
 TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
   EXPECT_EQ(default_files(user()),
             (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
+  EXPECT_EQ(hosts_file(user()), "/home/u/.config/gpuyard/hosts.toml");
   Environment environment = user();
   environment.xdg_config_home = "/c";
   EXPECT_EQ(default_files(environment).back(), "/c/gpuyard/gpuyard.toml");
+  EXPECT_EQ(hosts_file(environment), "/c/gpuyard/hosts.toml");
 }
 
 TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {

@@ -1,5 +1,5 @@
 // A way to a server that no address of ours reaches: a child process, such as ssh, whose stdin and
-// stdout are the connection. Knows neither ssh nor HTTP. Inner header, but for making endpoints.
+// stdout are the connection; and its far end. Knows neither ssh nor HTTP.
 #pragma once
 
 #include <sys/types.h>
@@ -28,6 +28,18 @@ inline constexpr std::size_t kMostBeforeGreeting = std::size_t{64} * 1024;  // b
 // Whether all of the greeting is in what was received. Errc::invalid if something follows it, which
 // nobody has asked for, or if too much has come without it.
 Result<bool> has_greeting(std::string_view received);
+
+// The far end: connects to the server, greets on `out`, and passes bytes on, from `in` to the
+// server and from the server to `out`, until either side ends. If only `in` ends, the server may
+// still answer for a moment. Blocks for as long as that takes. Errors: the server was not reached.
+struct RelayLimits {
+  Duration connecting = std::chrono::seconds(2);
+  Duration last_words = std::chrono::seconds(1);  // for what is left when one side has ended
+  // Without a byte in either direction. A daemon writes more often into every stream.
+  Duration silence = std::chrono::minutes(10);
+};
+struct Endpoint;
+Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& = {});
 
 // How the child of a connection ended, or why it did not get ready.
 struct ChildEnd {

@@ -83,6 +83,8 @@ class ClientSocket {
   // "the answer of ... is unusable: `why`", or what the carrier says of it.
   Error broken(std::string_view why) const;
 
+  // The socket, which the caller takes away.
+  UniqueFd release_socket() { return std::move(socket_); }
   // The carrier's connection, which the caller takes away; null without a carrier.
   std::unique_ptr<Line> release_line() { return std::move(line_); }
 

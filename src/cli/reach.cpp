@@ -1,0 +1,197 @@
+// Which daemon a verb asks: the table of what each verb does, and what -H, GPUYARD_HOST, --socket
+// and the like mean together. Opens no connection.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <boost/mp11/algorithm.hpp>
+
+#include "base/text.h"
+#include "cli/client/hosts.h"
+#include "cli/command_line.h"
+
+namespace gpuyard::cli {
+namespace {
+
+// The table: every verb stands in one row. A verb that is in none does not compile.
+
+using Asking = boost::mp11::mp_list<DevicesVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
+                                    QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
+                                    ControlVerb, AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb,
+                                    QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb>;
+using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
+using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, SimVerb,
+                                           DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
+
+template <class AnyVerb>
+Reach reach_of_one(const AnyVerb& verb) {
+  using boost::mp11::mp_contains;
+  constexpr bool kAsks = mp_contains<Asking, AnyVerb>::value;
+  constexpr bool kStarts = mp_contains<Starting, AnyVerb>::value;
+  constexpr bool kHere = mp_contains<OfThisMachine, AnyVerb>::value;
+  static_assert(kAsks + kStarts + kHere == 1, "each verb has its place in the table");
+  if constexpr (std::is_same_v<AnyVerb, EnergyVerb>) {
+    return verb.command.empty() ? Reach::asks : Reach::starts;
+  } else {
+    return kAsks ? Reach::asks : kStarts ? Reach::starts : Reach::here;
+  }
+}
+
+// What the verb's own options say about whom to ask.
+struct Source {
+  std::string* socket = nullptr;  // where the verb has its daemon; null: it asks none
+  const char* given = nullptr;    // the option that says it; null: none was given
+};
+
+Source source_of(std::string& socket) {
+  return {&socket, socket.empty() ? nullptr : "--socket"};
+}
+
+Source source_of(SourceFlags& flags) {
+  Source source = source_of(flags.socket);
+  if (flags.simulate) source.given = "--simulate";
+  if (!flags.nvml.empty()) source.given = "--nvml";
+  if (flags.local) source.given = "--local";
+  return source;
+}
+
+template <class AnyVerb>
+Source source_of_one(AnyVerb& verb) {
+  if constexpr (boost::mp11::mp_contains<OfThisMachine, AnyVerb>::value) {
+    return {};
+  } else if constexpr (requires { verb.source; }) {
+    return source_of(verb.source);
+  } else {
+    return source_of(verb.socket);
+  }
+}
+
+// What the user would type instead.
+
+// The words without -H; those behind -- belong to another program.
+std::vector<std::string> without_host(const std::vector<std::string>& words) {
+  std::vector<std::string> kept;
+  auto word = words.begin();
+  for (; word != words.end() && *word != "--"; ++word) {
+    const bool value_follows = *word == "-H" || *word == "--host";
+    if (value_follows && word + 1 != words.end()) ++word;
+    if (value_follows || word->starts_with("-H") || word->starts_with("--host=")) continue;
+    kept.push_back(*word);
+  }
+  kept.insert(kept.end(), word, words.end());
+  return kept;
+}
+
+// A word that two shells, here and there, leave as it is.
+bool is_plain_word(std::string_view word) {
+  constexpr std::string_view kPlain = "._-+=:,@%/";
+  const auto plain = [&](char c) {
+    const bool digit = c >= '0' && c <= '9';
+    return digit || (to_lower(c) >= 'a' && to_lower(c) <= 'z') || kPlain.find(c) != kPlain.npos;
+  };
+  return !word.empty() && std::ranges::all_of(word, plain);
+}
+
+// "ssh lab gpuyard run -n 2 -- ./train.sh"
+std::string line_there(const client::SshHost& host, const std::vector<std::string>& words) {
+  std::string line =
+      fmt::format("ssh {} {}", host.for_people(), host.program.empty() ? "gpuyard" : host.program);
+  if (std::ranges::all_of(words, is_plain_word)) {
+    for (const std::string& word : words) line += " " + word;
+    return line;
+  }
+  return line + " " + words.front() + " ...";
+}
+
+Error no_use_for_host(const std::string& verb, std::string_view address,
+                      const std::vector<std::string>& words) {
+  const std::string what =
+      fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
+  const auto host = client::parse_ssh_url(address);
+  if (!host) return {Errc::invalid, what + "; leave it out"};
+  return {Errc::invalid,
+          fmt::format("{}; for that machine's own: {}", what, line_there(*host, words))};
+}
+
+Error starts_here(const std::string& verb, std::string_view by, std::string_view address,
+                  const std::vector<std::string>& words) {
+  const auto host = client::parse_ssh_url(address);
+  if (!host) return host.error();
+  return {
+      Errc::invalid,
+      fmt::format("`gpuyard {}` starts its command on this machine, and {} says that the GPUs are "
+                  "on another. To start it there: {}{}",
+                  verb, by, line_there(*host, words),
+                  verb == "run" ? ". `gpuyard lease take` takes GPUs from afar, for a time" : "")};
+}
+
+Error two_daemons(std::string_view one, std::string_view other) {
+  return {Errc::invalid,
+          fmt::format("{} and {} say two different things about whom to ask; leave one "
+                      "of them out",
+                      one, other)};
+}
+
+// -H, else GPUYARD_HOST unless an option says whom to ask; nothing if neither names a host.
+struct Wanted {
+  std::string host;
+  const char* by;
+};
+Result<std::optional<Wanted>> wanted_of(const Source& source, const Aim& said) {
+  if (said.hosts.size() > 1) {
+    return Error{Errc::invalid, "-H is given twice; a verb asks one daemon"};
+  }
+  if (!said.hosts.empty()) {
+    if (source.given != nullptr) return two_daemons(source.given, "-H");
+    return std::optional(Wanted{said.hosts.front(), "-H"});
+  }
+  const bool can_be_meant = source.socket != nullptr && source.given == nullptr;
+  if (!can_be_meant || said.environment.gpuyard_host.empty()) return std::optional<Wanted>();
+  return std::optional(Wanted{said.environment.gpuyard_host, "GPUYARD_HOST"});
+}
+
+// A socket is of this machine alone: `gpuyard run` believes that a daemon behind one sees it.
+Result<void> check_sockets(const Source& source, const config::Environment& environment) {
+  if (source.socket == nullptr) return {};
+  const std::string& used = source.given != nullptr ? *source.socket : environment.gpuyard_socket;
+  if (!client::is_elsewhere(used)) return {};
+  return Error{Errc::invalid, fmt::format("a socket is one of this machine's; say -H {}", used)};
+}
+
+bool is_same_socket(const std::string& socket, const std::string& address) {
+  const auto endpoint = http::parse_endpoint(socket);
+  return endpoint && endpoint->text() == address;
+}
+
+}  // namespace
+
+Reach reach_of(const Verb& verb) {
+  return std::visit([](const auto& one) { return reach_of_one(one); }, verb);
+}
+
+Result<void> aim(Verb& verb, const Aim& said) {
+  const config::Environment& environment = said.environment;
+  const Source source = std::visit([](auto& one) { return source_of_one(one); }, verb);
+  const auto wanted = wanted_of(source, said);
+  if (!wanted) return wanted.error();
+  if (!*wanted) return check_sockets(source, environment);
+  const auto& [host, by] = **wanted;
+  const auto address = client::address_of(host, config::hosts_file(environment));
+  const auto words = without_host(said.words);
+  const std::string name = words.empty() ? "" : words.front();
+  const Reach reach = reach_of(verb);
+  if (reach == Reach::here) return no_use_for_host(name, address ? *address : "", words);
+  if (!address) return Error(address.error()).in(by);
+  if (said.hosts.empty() && !environment.gpuyard_socket.empty() &&
+      !is_same_socket(environment.gpuyard_socket, *address)) {
+    return two_daemons("GPUYARD_HOST", "GPUYARD_SOCKET");
+  }
+  if (reach == Reach::starts && client::is_elsewhere(*address)) {
+    return starts_here(name, by, *address, words);
+  }
+  *source.socket = *address;
+  return {};
+}
+
+}  // namespace gpuyard::cli
