@@ -1,0 +1,219 @@
+"""-H: a daemon of another machine, through Debian's ssh and sshd; and what a user hears when there is
+no way to it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from far_host import UID, FarHost
+from program import PATIENCE, PROGRAM, Daemon, open_directory, program_for_others, wait_until
+from sim_world import World
+
+GREETING = b"gpuyard-dial-stdio 1\n"
+READS = (["devices"], ["devices", "0"], ["processes"], ["energy"], ["leases"], ["queue"], ["usage"],
+         ["power"], ["audit"], ["operations"], ["alerts"], ["alerts", "history"], ["alerts", "rules"],
+         ["alerts", "sinks"], ["alerts", "silences"], ["driver"], ["doctor"],
+         ["query", "--fields", "uuid"], ["history", "0"])
+
+
+@pytest.fixture(scope="module")
+def far_daemon():
+    """A daemon of root's on two GPUs, in a place that every user may enter; and that place."""
+    with open_directory() as place:
+        world = World(place)
+        world.start("--gpus", "2", "--load", "idle")
+        os.chmod(place / "world", 0o755)
+        (place / "daemon").mkdir(mode=0o755)
+        daemon = Daemon(place / "daemon", GPUYARD_SIM_WORLD=str(world.directory)).ready()
+        try:
+            yield place, daemon
+        finally:
+            daemon.kill()
+            world.end()
+
+
+@pytest.fixture(scope="module")
+def lab(far_daemon):
+    place, daemon = far_daemon
+    host = FarHost(place, program_for_others(place), daemon.socket)
+    yield host
+    host.end()
+
+
+def test_every_verb_that_reads_is_answered_as_it_is_there(lab):
+    for words in READS:
+        done = lab.go(*words, "--json", "-H", "lab")
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        assert json.loads(done.stdout), words
+    uuids = [gpu["uuid"] for gpu in json.loads(lab.must("-H", "ssh://lab", "devices", "--json"))["devices"]]
+    here = lab.must("query", "--fields", "uuid", "--format", "csv,noheader",
+                    GPUYARD_SOCKET=str(lab.place / "daemon" / "gpuyard.sock"))
+    assert uuids == here.split()
+
+
+def test_the_far_kernel_says_who_asks(lab):
+    taken = json.loads(lab.must("lease", "take", "--ttl", "1h", "--json", "-H", "lab"))["lease"]
+    assert taken["uid"] == UID and taken["binding"] == "detached" and taken["state"] == "held"
+    seen = json.loads(lab.must("leases", "--json", GPUYARD_HOST="lab"))["leases"]
+    assert [lease["id"] for lease in seen] == [taken["id"]]
+    lab.must("lease", "release", taken["id"], "-H", "lab")
+    cordon = ("cordon", "0", "--reason", "x")
+    assert lab.go(*cordon, "-H", "lab").returncode == 4, "alice may not, though root asks her ssh to"
+    lab.must(*cordon, "-H", "ssh://root@lab")
+    lab.must("uncordon", "0", "-H", "ssh://root@lab")
+
+
+def test_what_a_lease_exports_leads_back_to_its_daemon(lab):
+    text = lab.must("lease", "take", "--ttl", "1h", "--export", "--quiet", "-H", "lab")
+    assert "export GPUYARD_HOST='ssh://lab'" in text and "export GPUYARD_SOCKET" not in text
+    script = f'eval "$EXPORTED"; "{PROGRAM}" lease release >/dev/null'
+    subprocess.run(["sh", "-c", script], env=lab.environment | {"EXPORTED": text}, check=True,
+                   timeout=PATIENCE)
+
+
+def test_many_requests_share_one_login(lab):
+    before = lab.logins()
+    lines = lab.must("watch", "--json", "--interval", "100ms", "--count", "5", "-H", "lab").splitlines()
+    assert len(lines) == 5
+    assert lab.logins() == before + 1
+
+
+def follower(lab):
+    one = lab.start("events", "--follow", "-H", "lab")
+    wait_until(lab.dialling, "the far end")
+    return one
+
+
+def test_nothing_is_left_when_the_client_is_killed(lab):
+    one = follower(lab)
+    one.kill()
+    one.communicate()
+    wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
+
+
+def test_nothing_is_left_when_the_client_is_killed_while_ssh_waits_for_an_answer(lab):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        port = silent.getsockname()[1]
+        one = lab.start("devices", "-H", f"ssh://lab:{port}")
+        wait_until(lab.processes, "ssh to start")
+        one.kill()
+        one.communicate()
+        wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
+
+
+def test_nothing_is_left_after_a_verb_that_ends_by_itself(lab):
+    lab.must("devices", "-H", "lab")
+    wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
+
+
+def test_a_verb_goes_on_when_its_far_end_was_killed(lab):
+    one = lab.start("watch", "--json", "--interval", "100ms", "-H", "lab")
+    try:
+        assert json.loads(one.stdout.readline())
+        first = lab.dialling()
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: set(lab.dialling()) - set(first), "another")
+        for _ in range(5):
+            assert json.loads(one.stdout.readline())
+    finally:
+        one.kill()
+        one.communicate()
+
+
+def test_a_key_that_may_only_lease_leads_to_the_socket_for_that(lab):
+    lab.must("leases", "-H", "lease")
+    taken = lab.must("lease", "take", "--ttl", "1h", "--quiet", "-H", "lease").splitlines()[0]
+    lab.must("lease", "release", taken, "-H", "lease")
+    refused = lab.go("cordon", "0", "--reason", "x", "-H", "ssh://root@lease")
+    assert refused.returncode == 4, "not even root may do more there"
+
+
+def test_a_shell_that_greets_its_user_does_no_harm(lab):
+    noisy = lab.place / "noisy"
+    noisy.write_text(f'#!/bin/sh\necho "Welcome to the lab!"\nexec "{lab.program}" "$@"\n')
+    noisy.chmod(0o755)
+    lab.must("devices", "-H", f"ssh://lab{noisy}")
+
+
+def test_each_way_that_fails_says_why_and_what_to_do(lab):
+    def said(code, *words, host="lab", **environment):
+        done = lab.go("devices", "-H", host, **environment)
+        assert done.returncode == code and done.stdout == "", done
+        for word in (*words, "ssh://"):
+            assert word in done.stderr, done.stderr
+
+    said(4, "Permission denied", "ssh-copy-id", host="ssh://stranger")
+    said(5, "it has no gpuyard", "hosts.toml", host="ssh://lab/nowhere/gpuyard")
+    said(5, "Connection refused", host="ssh://lab:1")
+    said(5, "this machine has no ssh", "openssh-client", PATH="/nowhere")
+    lab.trust("stranger_key")
+    try:
+        said(4, "its host key has changed", "administrator")
+    finally:
+        lab.trust("host_key")
+
+
+def test_a_far_machine_without_a_daemon_is_called_so(far_daemon, lab):
+    wrapper = lab.place / "elsewhere"
+    wrapper.write_text(f'#!/bin/sh\nGPUYARD_SOCKET=/nowhere.sock exec "{lab.program}" "$@"\n')
+    wrapper.chmod(0o755)
+    done = lab.go("leases", "-H", f"ssh://lab{wrapper}")
+    assert done.returncode == 5 and "/nowhere.sock" in done.stderr and "ssh://lab" in done.stderr
+
+
+# Without any ssh.
+
+
+class Dial:
+    """`gpuyard dial-stdio` between pipes."""
+
+    def __init__(self, yard, *words):
+        self.process = subprocess.Popen([PROGRAM, "dial-stdio", *words], env=yard.environment | {
+            "GPUYARD_SOCKET": yard.socket}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_dial_stdio_greets_and_speaks_for_the_daemon(daemon):
+    one = Dial(daemon("--simulate", "1")).process
+    out, _ = one.communicate(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", PATIENCE)
+    assert out.startswith(GREETING + b"HTTP/1.1 200 ") and one.returncode == 0
+
+
+def test_dial_stdio_ends_with_the_daemon(daemon):
+    yard = daemon("--simulate", "1")
+    one = Dial(yard).process
+    assert one.stdout.readline() == GREETING
+    yard.kill()
+    one.wait(PATIENCE)
+    one.communicate()
+
+
+def test_dial_stdio_leads_to_a_unix_socket_alone(daemon, run):
+    yard = daemon("--simulate", "1")
+    done = run("dial-stdio", GPUYARD_SOCKET=f"127.0.0.1:{yard.port}")
+    assert done.returncode == 2 and done.stdout == "" and "Unix socket" in done.stderr
+    done = run("dial-stdio", GPUYARD_SOCKET="/nowhere.sock")
+    assert done.returncode == 5 and done.stdout == "" and "/nowhere.sock" in done.stderr
+
+
+def test_a_command_is_not_started_here_for_gpus_of_another_machine(run, tmp_path):
+    mark = tmp_path / "mark"
+    for words in (["run", "-n", "2"], ["energy"]):
+        done = run(*words, "-H", "ssh://alice@lab:2222", "--", "touch", str(mark))
+        assert done.returncode == 2 and not mark.exists()
+        assert f"ssh -p 2222 alice@lab gpuyard {' '.join(words)} -- touch {mark}" in done.stderr
+
+
+def test_a_host_that_could_be_an_option_never_reaches_ssh(run, tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n", encoding="utf-8")
+    ssh.chmod(0o755)
+    for host in ("-oProxyCommand=x", "ssh://-oProxyCommand=x", "ssh://-l@lab", "ssh://a$(x)@lab",
+                 "ssh://lab\n", "ssh://lab/bin/x;y"):
+        done = run("devices", f"--host={host}", PATH=f"{tmp_path}:{os.environ['PATH']}")
+        assert done.returncode == 2 and done.stderr, host
+    assert not (tmp_path / "called").exists()
