@@ -33,6 +33,7 @@ const std::vector<Example>& examples() {
       {{"record", "x.rec"}, asks},
       {{"replay", "x.rec"}, here},
       {{"queue"}, asks},
+      {{"free"}, asks},
       {{"lease", "take", "--ttl", "1h"}, asks},
       {{"lease", "renew", "--ttl", "1h"}, asks},
       {{"lease", "release"}, asks},

@@ -49,6 +49,8 @@ def test_every_verb_that_reads_is_answered_as_it_is_there(lab):
         done = lab.go(*words, "--json", "-H", "lab")
         assert done.returncode == 0, f"{words}: {done.stderr}"
         assert json.loads(done.stdout), words
+    assert lab.must("free", "-H", "lab") == lab.must(
+        "free", GPUYARD_SOCKET=str(lab.place / "daemon" / "gpuyard.sock"))
     uuids = [gpu["uuid"] for gpu in json.loads(lab.must("-H", "ssh://lab", "devices", "--json"))["devices"]]
     here = lab.must("query", "--fields", "uuid", "--format", "csv,noheader",
                     GPUYARD_SOCKET=str(lab.place / "daemon" / "gpuyard.sock"))
@@ -179,8 +181,12 @@ class Dial:
 
 def test_dial_stdio_greets_and_speaks_for_the_daemon(daemon):
     one = Dial(daemon("--simulate", "1")).process
-    out, _ = one.communicate(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", PATIENCE)
-    assert out.startswith(GREETING + b"HTTP/1.1 200 ") and one.returncode == 0
+    assert one.stdout.readline() == GREETING
+    one.stdin.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    one.stdin.flush()
+    assert one.stdout.readline().startswith(b"HTTP/1.1 200 ")
+    one.communicate(timeout=PATIENCE)  # closes its stdin
+    assert one.returncode == 0
 
 
 def test_dial_stdio_ends_with_the_daemon(daemon):

@@ -123,7 +123,7 @@ Result<void> Line::await_greeting(TimePoint deadline) {
                                  pollfd{errors_.get(), POLLIN, 0}};
     const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
     if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
-    if (count <= 0 && BootClock::now() >= deadline) {
+    if (BootClock::now() >= deadline) {
       return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
     }
     if (count <= 0) continue;

@@ -76,7 +76,8 @@ class Relay {
       std::array<pollfd, 3> polled = wishes();
       const int count = ::poll(polled.data(), polled.size(), patience());
       if (count < 0 && errno != EINTR) return;
-      if (count <= 0 && BootClock::now() >= until()) return;
+      // Bytes that come put off the end by silence, but not the one after the last words.
+      if ((count <= 0 || ends_) && BootClock::now() >= until()) return;
       if (count <= 0) continue;
       heard_ = BootClock::now();
       if ((polled[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return;  // nobody reads
