@@ -6,6 +6,7 @@ stays on the machine: no user, no key, no configuration.
 
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from program import PATIENCE, PROGRAM, clean_environment, command_line, free_por
 
 USER = "alice"
 UID = 1000
-SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+SSHD = pathlib.Path(__file__).parents[2] / "build" / "clients" / "sshd" / "root" / "usr" / "sbin" / "sshd"
 SSH = shutil.which("ssh")
 
 START = """
@@ -69,8 +70,8 @@ class FarHost:
     Every user of the machine must be able to enter `place`."""
 
     def __init__(self, place, program, socket):
-        if os.geteuid() != 0 or not SSHD or not SSH:
-            pytest.skip("an sshd of a test's own needs root and the packages openssh-server and -client")
+        if os.geteuid() != 0 or not SSHD.exists() or not SSH:
+            pytest.skip("an sshd of a test's own needs root, openssh-client and tools/clients_sshd.sh")
         self.place = place
         self.program = program
         self.port = free_port()
@@ -116,7 +117,7 @@ class FarHost:
     def _start(self):
         self.log = self.place / "sshd.log"
         self.sshd = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", START, str(self.place), SSHD],
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", START, str(self.place), str(SSHD)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.log, "w"))
 
         def listens():

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+import proofs
 from far_host import UID, FarHost
 from program import PATIENCE, PROGRAM, Daemon, open_directory, program_for_others, wait_until
 from sim_world import World
@@ -40,6 +41,7 @@ def far_daemon():
 def lab(far_daemon):
     place, daemon = far_daemon
     host = FarHost(place, program_for_others(place), daemon.socket)
+    proofs.record("ssh", "ran")
     yield host
     host.end()
 

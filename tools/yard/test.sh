@@ -10,7 +10,7 @@ source tools/yard/suites.sh
 yard_test() {
   shown_stage "test packages" install_packages build test
   stage "foreign clients" prepare_clients \
-    tools/clients_venv.sh tools/clients_nvtop.sh tools/web_assets.sh
+    tools/clients_venv.sh tools/clients_nvtop.sh tools/clients_sshd.sh tools/web_assets.sh
   build_and_test release release reports --label-exclude compiled-client
   ((${#failed_stages[@]} == 0)) || return 1
 }

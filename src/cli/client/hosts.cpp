@@ -211,7 +211,7 @@ namespace {
 // gone after 15 s. ControlMaster=no: ours shares a connection that is there, and never stays behind
 // to be shared. The rest takes away what the user's configuration may add for a shell: forwarded
 // ports that are taken already, a command of its own, an agent, a window.
-constexpr std::array<std::string_view, 12> kFlags = {
+constexpr std::array<std::string_view, 13> kFlags = {
     "-T",
     "-a",
     "-x",
@@ -220,6 +220,7 @@ constexpr std::array<std::string_view, 12> kFlags = {
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=3",
     "-oClearAllForwardings=yes",
+    "-oTunnel=no",
     "-oControlMaster=no",
     "-oPermitLocalCommand=no",
     "-oRemoteCommand=none",

@@ -11,6 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,6 +42,43 @@ int milliseconds_until(TimePoint deadline) {
 void set_nonblocking(const UniqueFd& fd) {
   ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
 }
+
+// Starts children from a thread that lasts as long as the process. A child that wants to end with
+// its parent (prctl(2), PR_SET_PDEATHSIG) ends with the thread that has started it, and a
+// connection may outlive the thread that needed it first.
+class Starter {
+ public:
+  static Result<pid_t> start(const SpawnPlan& plan) {
+    static Starter starter;
+    Task task([&plan] { return spawn(plan); });
+    auto started = task.get_future();
+    {
+      const std::scoped_lock lock(starter.mutex_);
+      starter.tasks_.push_back(std::move(task));
+    }
+    starter.bell_.notify_one();
+    return started.get();
+  }
+
+ private:
+  using Task = std::packaged_task<Result<pid_t>()>;
+
+  void work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (bell_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
+      Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards tasks_
+  std::deque<Task> tasks_;
+  std::condition_variable_any bell_;
+  std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
+};
 
 // A frame of signs, as ssh draws around a warning, says nothing in one line.
 bool says_something(std::string_view line) {
@@ -96,12 +138,12 @@ Result<void> Line::start() {
   set_nonblocking(socket_);
   set_nonblocking(errors_);
   // With a session of its own, a Ctrl-C does not end it before a lease is given back through it.
-  const auto child = spawn({.program = plan_.command.front(),
-                            .arguments = {plan_.command.begin() + 1, plan_.command.end()},
-                            .looks_in_path = true,
-                            .connection = its_socket.get(),
-                            .errors = its_errors.get(),
-                            .own_session = true});
+  const auto child = Starter::start({.program = plan_.command.front(),
+                                     .arguments = {plan_.command.begin() + 1, plan_.command.end()},
+                                     .looks_in_path = true,
+                                     .connection = its_socket.get(),
+                                     .errors = its_errors.get(),
+                                     .own_session = true});
   if (!child) return child.error();
   pid_ = *child;
   // glibc has a wrapper for this system call only since 2.36.

@@ -198,10 +198,9 @@ Result<ClientResponse> fetch_carried(const Endpoint& endpoint, const ClientReque
   if (auto right = check(request); !right) return std::move(right).error();
   if (auto kept = endpoint.carrier->take_kept()) {
     auto response = fetch_over(std::move(kept), endpoint, request, deadline, max_body);
-    // The other side may have closed it just now. A request that must not be carried out twice is
-    // not made again.
-    const bool once = request.method == Method::post || request.method == Method::patch;
-    if (response || once || response.error().code == Errc::timed_out) return response;
+    // The other side may have closed it just now. Only a request that changes nothing is made again.
+    const bool reads = request.method == Method::get || request.method == Method::head;
+    if (response || !reads || response.error().code == Errc::timed_out) return response;
   }
   auto line = endpoint.carrier->open();
   if (!line) return std::move(line).error();
