@@ -24,8 +24,9 @@ constexpr int kUnmet = 7;  // exit code: a sink's test failed
 template <class Answer, class Text>
 int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
   if (!answer) return complain_about_daemon(answer.error());
-  print(verb.json ? json::to_json(*answer) + "\n"
-                  : text(*answer, wall_now(), Screen::of_stdout(verb.color)));
+  print(verb.json
+            ? json::to_json(*answer) + "\n"
+            : place_text(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
 }
 

@@ -126,12 +126,6 @@ Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   return names;
 }
 
-// A change on another machine says so: terminals look alike.
-std::string place_text(const http::Endpoint& daemon) {
-  const bool elsewhere = daemon.kind == http::Endpoint::Kind::carried;
-  return elsewhere ? fmt::format("On {}:\n", daemon.text()) : "";
-}
-
 std::string plan_text(const Answers& answers, const ControlReader& reader,
                       const http::Endpoint& daemon, const std::string& gpus) {
   const Names names = names_of(daemon, gpus);
@@ -140,7 +134,7 @@ std::string plan_text(const Answers& answers, const ControlReader& reader,
     const auto name = names.find(change.uuid);
     text += plan_line(change, answer.what, name != names.end() ? name->second : "", reader) + "\n";
   });
-  if (!text.empty()) text.insert(0, place_text(daemon));
+  if (!text.empty()) text.insert(0, place_text(daemon.text()));
   if (answers.together().simulated) text += "These GPUs are simulated.\n";
   return text;
 }
@@ -172,7 +166,7 @@ std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
   std::string text = plan_text(answers, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
     text += fmt::format("While it is reset, all GPUs of {} machine are away for a moment.\n",
-                        place_text(daemon).empty() ? "this" : "that");
+                        place_text(daemon.text()).empty() ? "this" : "that");
   }
   static_cast<void>(write_all(STDERR_FILENO, text).ok());
   if (consents("Change it?")) return std::nullopt;
@@ -186,7 +180,7 @@ int carry_out(const ControlVerb& verb, const Requests& requests, const http::End
   const Changes all = answers.together();
   if (verb.json && !answers.given.empty()) print(json::to_json(all) + "\n");
   if (!verb.json) {
-    if (std::ranges::any_of(all.changes, succeeded)) print(place_text(daemon));
+    if (std::ranges::any_of(all.changes, succeeded)) print(place_text(daemon.text()));
     answers.each(true, [&](const Answer& answer, const Change& change) {
       print(result_line(change, answer.what, reader) + "\n");
     });

@@ -44,7 +44,7 @@ int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
   if (verb.json) {
     print(json::to_json(*answer) + "\n");
   } else {
-    print(lease_page(answer->lease, wall_now()));
+    print(place_text(verb.socket) + lease_page(answer->lease, wall_now()));
     if (answer->simulated) print("These GPUs are simulated.\n");
   }
   return 0;
@@ -86,8 +86,11 @@ int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protoco
     return complain(Error(told.error()).in("nothing was taken"));
   }
   if (verb.quiet || verb.json) return 0;
-  say(fmt::format("{}{}; `gpuyard lease release {}` gives it back", gpus_text(lease.gpus),
-                  lease.until ? " until " + local_moment(*lease.until, wall_now()) : "", lease.id));
+  const bool far = daemon.kind == http::Endpoint::Kind::carried;
+  say(fmt::format("{}{}{}; `gpuyard{} lease release {}` gives it back", gpus_text(lease.gpus),
+                  far ? " of " + daemon.text() : "",
+                  lease.until ? " until " + local_moment(*lease.until, wall_now()) : "",
+                  far ? " -H " + daemon.text() : "", lease.id));
   return 0;
 }
 
@@ -219,7 +222,7 @@ int show(const AnyVerb& verb, Ask&& ask, Table&& table) {
   if (!daemon) return complain_about_daemon(daemon.error());
   const auto answer = ask(*daemon);
   if (!answer) return complain_about_daemon(answer.error());
-  print(verb.json ? json::to_json(*answer) + "\n" : table(*answer));
+  print(verb.json ? json::to_json(*answer) + "\n" : place_text(verb.socket) + table(*answer));
   return 0;
 }
 

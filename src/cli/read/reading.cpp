@@ -126,6 +126,10 @@ std::string advice_for(const Error& error) {
 
 }  // namespace
 
+std::string place_text(const std::string& socket) {
+  return client::is_elsewhere(socket) ? fmt::format("On {}:\n", socket) : "";
+}
+
 Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus, ProbeSet wanted,
                                    client::Owners owners) {
   auto snapshot = source.snapshot(wanted, owners);

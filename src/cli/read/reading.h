@@ -61,6 +61,10 @@ Result<OpenSource> open_source(const SourceFlags&);
 // else the first that runs here. Errc::unavailable, in the words of `if_none`: none runs.
 Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none);
 
+// Returns "On ssh://lab:\n", which stands before what people read of another machine, because
+// terminals look alike; "" if `socket` is one of this machine.
+std::string place_text(const std::string& socket);
+
 // Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU.
 Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
                                    client::Owners);

@@ -144,14 +144,14 @@ bool is_interim(const ClientResponse& response) {
 
 enum class Wanted { all, verdict };
 
-struct Answer {
+struct Received {
   ClientResponse response;
   bool complete = false;  // and the server lets another request follow
 };
 
 // Receives the answer to a request that was sent.
-Result<Answer> receive(ClientSocket& socket, const ClientRequest& request, TimePoint until,
-                       std::size_t max_body, Wanted wanted) {
+Result<Received> receive(ClientSocket& socket, const ClientRequest& request, TimePoint until,
+                         std::size_t max_body, Wanted wanted) {
   Receiver receiver(socket);
   for (int answers = 0; answers <= kMostInterim; ++answers) {
     Parser parser;
@@ -162,7 +162,7 @@ Result<Answer> receive(ClientSocket& socket, const ClientRequest& request, TimeP
     if (!received && !said) return std::move(received).error();
     const bool complete = parser.is_done() && parser.keep_alive() && receiver.has_read_all();
     auto response = to_response(parser);
-    if (!is_interim(response)) return Answer{std::move(response), complete};
+    if (!is_interim(response)) return Received{std::move(response), complete};
   }
   return socket.broken("another is always to follow");
 }
@@ -198,7 +198,8 @@ Result<ClientResponse> fetch_carried(const Endpoint& endpoint, const ClientReque
   if (auto right = check(request); !right) return std::move(right).error();
   if (auto kept = endpoint.carrier->take_kept()) {
     auto response = fetch_over(std::move(kept), endpoint, request, deadline, max_body);
-    // The other side may have closed it just now. Only a request that changes nothing is made again.
+    // The other side may have closed it just now. Only a request that changes nothing is made
+    // again.
     const bool reads = request.method == Method::get || request.method == Method::head;
     if (response || !reads || response.error().code == Errc::timed_out) return response;
   }
