@@ -135,7 +135,7 @@ Result<std::string> address_of_url(std::string_view url) {
     return host->url();
   }
   if (url.starts_with(kUnix)) {
-    const auto path = std::string(url.substr(kUnix.size()));
+    auto path = std::string(url.substr(kUnix.size()));
     if (!path.starts_with('/')) {
       return Error{Errc::invalid, fmt::format("\"{}\": the path of a socket begins with /, as in "
                                               "unix:///run/gpuyard/gpuyard.sock",

@@ -13,6 +13,7 @@
 #include "cli/control/control_request.h"
 #include "cli/control/control_table.h"
 #include "cli/control/control_text.h"
+#include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"

@@ -140,7 +140,7 @@ std::string driver_lines(const Screen& screen, const DriverFinding& driver, bool
     return text.value_or(std::string(kNothing));
   };
   if (!driver.initialised) {
-    const std::string why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
+    std::string why = line(screen, Verdict::bad, "driver", or_dash(driver.error));
     if (elsewhere) return why;
     return why + line(screen, Verdict::none, "NVML",
                       driver.library ? "looked for at " + *driver.library

@@ -110,10 +110,11 @@ TEST(Line, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
 }
 
 TEST(Carrier, OneConnectionCarriesManyRequests) {
-  const Endpoint endpoint = through(kCounts);
-  const Endpoint copy = endpoint;
+  Endpoint endpoint = through(kCounts);
   EXPECT_EQ(body_of(endpoint), "1");
-  EXPECT_EQ(body_of(copy), "2");
+  const Endpoint moved = std::move(endpoint);
+  endpoint = moved;
+  EXPECT_EQ(body_of(moved), "2");
   EXPECT_EQ(body_of(endpoint, Method::post), "3");
 }
 
