@@ -18,7 +18,7 @@ CLIENT = ROOT / "build/release/bench/bench_crowd"
 LIFTED = "[shares]\nconnections = 5000\nstreams = 5000\nwaiting_claims = 5000\nclaims_a_minute = 5000\n"
 # Users (and as many addresses), claims of each, clients and streams at each of the two listeners. A
 # listener has 1,536 connections, 1,024 of which may be streams.
-CROWDS = {"limits as they are": ("", 16, 150, 512, 1024), "limits lifted, one user": (LIFTED, 1, 1000, 32, 500)}
+CROWDS = {"limits as they are": ("", 16, 130, 512, 1024), "limits lifted, two users": (LIFTED, 2, 500, 32, 500)}
 
 
 def loop_lag(yard):
