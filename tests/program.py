@@ -91,6 +91,22 @@ def free_port():
                 return port
 
 
+class Caller:
+    """Calls the program in an `environment`."""
+
+    environment = {}
+
+    def go(self, *arguments, **environment):
+        return subprocess.run([PROGRAM, *arguments], env=self.environment | environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+
+    def must(self, *arguments, **environment):
+        done = self.go(*arguments, **environment)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status

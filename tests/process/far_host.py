@@ -13,7 +13,8 @@ import subprocess
 
 import pytest
 
-from program import PATIENCE, PROGRAM, clean_environment, command_line, free_port, runs, wait_until
+from program import (PATIENCE, PROGRAM, Caller, clean_environment, command_line, free_port, runs,
+                     wait_until)
 
 USER = "alice"
 UID = 1000
@@ -65,7 +66,7 @@ def quietly(*command):
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
 
 
-class FarHost:
+class FarHost(Caller):
     """A host `lab` that ssh reaches, with gpuyard in its PATH, and `lease`, whose key may only lease.
     Every user of the machine must be able to enter `place`."""
 
@@ -128,16 +129,6 @@ class FarHost:
 
     def logins(self):
         return len(re.findall("Accepted publickey", self.log.read_text()))
-
-    def go(self, *arguments, **environment):
-        return subprocess.run([PROGRAM, *arguments], env=self.environment | environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
-                              check=False)
-
-    def must(self, *arguments, **environment):
-        done = self.go(*arguments, **environment)
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def start(self, *arguments):
         return subprocess.Popen([PROGRAM, *arguments], env=self.environment, text=True,

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from program import PATIENCE, PROGRAM, clean_environment, wait_until
+from program import PROGRAM, Caller, clean_environment, wait_until
 from schemas import validate
 from sim_world import World
 
@@ -13,7 +13,7 @@ from sim_world import World
 USE = f'"{PROGRAM}" sim attach --pid $$ --vram 2G --load 0.5; '
 
 
-class LeaseYard:
+class LeaseYard(Caller):
     def __init__(self, place, daemon, gpus=1, config=""):
         self.place = place
         self.world = World(place)
@@ -33,16 +33,6 @@ class LeaseYard:
         """Until leases are adopted and the GPUs are known to be free."""
         wait_until(lambda: self.go("run", "--no-wait", "--quiet", "--", "true").returncode == 0,
                    "the daemon to lease its GPUs")
-
-    def go(self, *arguments, **environment):
-        return subprocess.run([PROGRAM, *arguments], env=self.environment | environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
-                              check=False)
-
-    def must(self, *arguments, **environment):
-        done = self.go(*arguments, **environment)
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def json(self, schema, *arguments):
         answer = json.loads(self.must(*arguments, "--json"))
