@@ -16,10 +16,11 @@ namespace {
 
 // The table: every verb stands in one row. A verb that is in none does not compile.
 
-using Asking = boost::mp11::mp_list<DevicesVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
-                                    QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
-                                    ControlVerb, AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb,
-                                    QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb>;
+using Asking =
+    boost::mp11::mp_list<DevicesVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb, QueryVerb,
+                         ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb, ControlVerb, AuditVerb,
+                         OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
+                         UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, SimVerb,
                                            DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;

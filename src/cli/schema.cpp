@@ -18,6 +18,7 @@
 #include "protocol/alerts.h"
 #include "protocol/control.h"
 #include "protocol/leases.h"
+#include "protocol/tokens.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {
@@ -66,6 +67,8 @@ constexpr std::array kSchemas = {
     Schema{"sim-status", "gpuyard sim status --json", &json::shape_of<sim::WorldStatus>},
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
+    Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},
+    Schema{"tokens", "gpuyard token list, revoke --json", &json::shape_of<protocol::Tokens>},
     Schema{"usage", "gpuyard usage --json", &json::shape_of<protocol::Usage>},
     Schema{"version", "gpuyard version --json", &json::shape_of<VersionAnswer>},
 };

@@ -10,6 +10,7 @@
 
 #include "cli/completion.h"
 #include "cli/screen/terminal.h"
+#include "protocol/tokens.h"
 #include "recording/replay_backend.h"
 
 namespace gpuyard::cli {
@@ -246,6 +247,21 @@ struct AlertsVerb {
   std::int64_t limit = 100;
 };
 
+struct TokenVerb {
+  enum class Action : std::uint8_t { create, list, revoke };
+  Action action = Action::list;
+  std::string socket;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+  std::string name;  // or, to revoke, the id
+  protocol::TokenScope scope = protocol::TokenScope::read;
+  std::string gpus;     // empty: all
+  std::string expires;  // empty: as the daemon has it; "never"
+  std::string out;      // a file; empty: stdout
+  std::string user;     // a name or a number; empty: the one who asks
+  bool service = false;
+};
+
 struct CordonVerb {
   std::string socket;
   std::string gpus;
@@ -371,7 +387,7 @@ using Verb =
     std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
                  QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
                  OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
-                 UsageVerb, AlertsVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                 UsageVerb, AlertsVerb, TokenVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
                  CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
@@ -404,6 +420,7 @@ int run(const FreeVerb&);
 int run(const CordonVerb&);
 int run(const UsageVerb&);
 int run(const AlertsVerb&);
+int run(const TokenVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -448,6 +465,7 @@ Options add_cordon(Options program, CordonVerb&);
 Options add_uncordon(Options program, CordonVerb&);
 Options add_usage(Options program, UsageVerb&);
 Options add_alerts(Options program, AlertsVerb&);
+Options add_token(Options program, TokenVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -467,7 +485,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);
   verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_driver, add_sim,
+  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_driver, add_sim,
             add_dial_stdio, add_version, add_schema, add_completion);
 }
 

@@ -68,4 +68,31 @@ void UserDirectory::take(const Names& found) {
   }
 }
 
+void GroupDirectory::ask(std::uint32_t uid, Told told) {
+  const auto found = known_.find(uid);
+  if (found != known_.end() && loop_.now() < found->second.until) return told(found->second.member);
+  auto& waiting = asked_[uid];
+  waiting.push_back(std::move(told));
+  if (waiting.size() > 1) return;
+  patience_[uid] = loop_.call_after(kPatience, [this, uid] { answer(uid, false); });
+  const bool taken = ask_worker(
+      worker_, [look_up = look_up_, uid] { return look_up(uid); },
+      here_.guard([this, uid](const Result<bool>& member) {
+        const bool is_member = member && *member;
+        if (known_.size() >= kMost) known_.clear();
+        known_[uid] = {is_member, loop_.now() + kKept};
+        answer(uid, is_member);
+      }));
+  if (!taken) loop_.post(here_.guard([this, uid] { answer(uid, false); }));
+}
+
+void GroupDirectory::answer(std::uint32_t uid, bool member) {
+  patience_.erase(uid);
+  const auto found = asked_.find(uid);
+  if (found == asked_.end()) return;
+  const auto waiting = std::move(found->second);
+  asked_.erase(found);
+  for (const Told& told : waiting) told(member);
+}
+
 }  // namespace gpuyard::daemon

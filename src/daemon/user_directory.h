@@ -54,4 +54,40 @@ class UserDirectory {
   Lifetime here_;
 };
 
+// The members of one group, likewise. Lives on the io thread.
+class GroupDirectory {
+ public:
+  using LookUp = std::function<Result<bool>(uid_t)>;
+  using Told = std::function<void(bool)>;
+
+  static constexpr std::size_t kMost = 1024;
+  // For so long a user who has left the group still counts as a member.
+  static constexpr Duration kKept = std::chrono::seconds(30);
+  // Who is not known to be a member by then is none.
+  static constexpr Duration kPatience = std::chrono::seconds(2);
+
+  // The references outlive it.
+  GroupDirectory(Loop& loop, Worker& worker, LookUp look_up)
+      : loop_(loop), worker_(worker), look_up_(std::move(look_up)) {}
+
+  // Calls `told` once: inside the call if it is known.
+  void ask(std::uint32_t uid, Told told);
+
+ private:
+  struct Known {
+    bool member = false;
+    TimePoint until;
+  };
+
+  void answer(std::uint32_t uid, bool member);
+
+  Loop& loop_;
+  Worker& worker_;
+  LookUp look_up_;
+  std::map<std::uint32_t, Known> known_;
+  std::map<std::uint32_t, std::vector<Told>> asked_;
+  std::map<std::uint32_t, Subscription> patience_;
+  Lifetime here_;
+};
+
 }  // namespace gpuyard::daemon

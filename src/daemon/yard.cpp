@@ -108,10 +108,17 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
       reload_(query_, options.reread, options.config.control,
               [this](Result<Reload::Fresh> fresh) { on_reread(std::move(fresh)); }),
       users_(loop, query_),
+      token_books_(state_),
+      tokens_(loop, token_books_),
+      guesses_(loop),
       alert_news_(event_hub_, andon_.board()),
+      authority_(authority_of(options.config)),
+      group_(loop, query_,
+             [gid = authority_.control_gid](uid_t uid) {
+               return gid ? processes::look_up_membership(uid, *gid) : Result<bool>(false);
+             }),
       context_(api_context()),
       news_(context_),
-      authority_(authority_of(options.config)),
       router_(context_, authority_),
       server_(
           loop,
@@ -139,6 +146,8 @@ api::Context Yard::api_context() {
       .alerts = andon_.board(),
       .alert_sinks = andon_,
       .alert_news = alert_news_,
+      .tokens = tokens_,
+      .guesses = guesses_,
       .loop_lag = loop_lag_.histogram(),
       .alert_cost = andon_.cost(),
       .version = options_.version,
@@ -154,6 +163,8 @@ api::Context Yard::api_context() {
           },
       .learn_users = [this](const std::vector<std::uint32_t>& uids,
                             std::function<void()> done) { users_.learn(uids, std::move(done)); },
+      .ask_member = [this](std::uint32_t uid,
+                           std::function<void(bool)> told) { group_.ask(uid, std::move(told)); },
   };
 }
 
@@ -197,6 +208,7 @@ void Yard::start() {
     news_.on_change(now);
     users_.learn({now.uid}, [] {});
   });
+  tokens_.start();
   leases_.start();
   news_.start();
   andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });

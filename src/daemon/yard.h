@@ -6,6 +6,8 @@
 
 #include <optional>
 
+#include "access/guesses.h"
+#include "access/tokens.h"
 #include "api/alert_view.h"
 #include "api/lease_stream.h"
 #include "api/table.h"
@@ -27,6 +29,7 @@
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/owners.h"
+#include "store/token_db.h"
 #include "telemetry/telemetry.h"
 
 namespace gpuyard::daemon {
@@ -87,10 +90,14 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   AndonFeed andon_;
   Reload reload_;
   UserDirectory users_;
+  store::TokenDb token_books_;
+  access::Tokens tokens_;
+  access::Guesses guesses_;
   api::AlertNews alert_news_;
+  const api::Authority authority_;
+  GroupDirectory group_;
   api::Context context_;
   api::LeaseNews news_;
-  const api::Authority authority_;
   api::Router router_;
   http::Server server_;
   std::optional<ZeusFeed> zeus_;

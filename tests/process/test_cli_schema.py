@@ -45,6 +45,8 @@ ANSWERS = {
     "sim-status": [("sim", "status", "--json")],
     "sink-tests": [],
     "sinks": [],
+    "token": [],  # test_tokens.py
+    "tokens": [],
     "usage": [],
     "version": [("version", "--json")],
 }

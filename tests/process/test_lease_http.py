@@ -68,7 +68,7 @@ def test_the_load_is_reported_and_streamed(yard, record_property):
 def test_a_claim_over_tcp_is_refused_with_the_way_out(yard):
     refused = yard.get("/api/gpu/leases", method="POST", body={})
     assert refused.status == 403
-    assert "TCP is read-only until there are tokens" in refused.json()["error"]["message"]
+    assert "TCP without TLS is read-only" in refused.json()["error"]["message"]
 
 
 def test_bodies_that_are_no_claims_are_refused_and_leave_nothing(yard):

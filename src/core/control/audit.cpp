@@ -54,6 +54,16 @@ void AuditTrail::note_refusal(const Asker& asker, const std::string& action, con
   save(std::move(entry));
 }
 
+void AuditTrail::note_done(const Asker& asker, const std::string& action) {
+  AuditEntry entry;
+  entry.source = source_of(asker);
+  entry.by = asker.name();
+  entry.request_id = asker.request_id;
+  entry.action = action;
+  entry.outcome = AuditEntry::kDone;
+  save(std::move(entry));
+}
+
 bool AuditTrail::admit(const Asker& asker, std::string& error) {
   const TimePoint now = loop_.now();
   if (now - minute_ >= std::chrono::minutes(1)) {

@@ -22,6 +22,8 @@ namespace gpuyard::control {
 struct AuditEntry {
   // The outcome of a request that never reached a GPU.
   static constexpr std::string_view kRefused = "refused";
+  // The outcome of what is about no GPU.
+  static constexpr std::string_view kDone = "done";
 
   std::int64_t number = 0;  // given by the archive; counts up
   WallTime at{};
@@ -102,6 +104,8 @@ class AuditTrail {
   void note(const DeviceInfo&, const PendingChange&, const Change&, TimePoint began);
   // Records a request that was refused before it became a change.
   void note_refusal(const Asker&, const std::string& action, const Error&);
+  // Records what was done to no GPU: a token that was made, say.
+  void note_done(const Asker&, const std::string& action);
 
   // How many refusals and failures of one user are recorded a minute. Further ones are only
   // counted, so that no user can fill the disk or hide behind others. Administrators are always

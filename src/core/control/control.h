@@ -77,6 +77,7 @@ class Control {
   void look(const DeviceId&, SettingKind, Seen);
 
   // Records in the audit a request that was refused before it reached control.
+  void note_done(const Asker& asker, const std::string& action) { trail_.note_done(asker, action); }
   void note_refusal(const Asker& asker, const std::string& action, const Error& why) {
     trail_.note_refusal(asker, action, why);
   }

@@ -69,8 +69,9 @@ PendingChange order_of(const Request& request, Job job) {
 }  // namespace
 
 std::string Asker::name() const {
-  if (principal.empty()) return owner;
-  return fmt::format("{} under lease {} of {}", principal, owner.substr(owner.find(':') + 1),
+  const std::string by = token.empty() ? "" : " by token " + token;
+  if (principal.empty()) return owner + by;
+  return fmt::format("{}{} under lease {} of {}", principal, by, owner.substr(owner.find(':') + 1),
                      lessee);
 }
 

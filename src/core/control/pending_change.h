@@ -31,7 +31,8 @@ struct Asker {
   std::string lessee = {};
   // The person behind the asking user, where several users share one quota.
   std::string person = {};
-  bool over_tcp = false;  // the user's identity is not proven
+  bool over_tcp = false;   // the user's identity is not proven
+  std::string token = {};  // the id of the token that was shown; "": none
 
   // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;

@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <optional>
@@ -51,6 +52,27 @@ Result<std::string> look_up_user(uid_t uid) {
                     fmt::format("user {} has no name here", uid), [](const passwd& entry) {
                       return valid_text(entry.pw_name, kLongestUserName);
                     });
+}
+
+Result<bool> look_up_membership(uid_t uid, gid_t gid) {
+  struct Who {
+    std::string name;
+    gid_t own;
+  };
+  const auto who = find_entry(::getpwuid_r, uid, fmt::format("the groups of user {}", uid),
+                              fmt::format("user {} has no name here", uid),
+                              [](const passwd& entry) { return Who{entry.pw_name, entry.pw_gid}; });
+  if (!who) return who.error();
+  constexpr int kMostGroups = 65536;  // of the kernel's
+  std::vector<gid_t> groups(64);
+  int count = static_cast<int>(groups.size());
+  while (::getgrouplist(who->name.c_str(), who->own, groups.data(), &count) < 0 &&
+         count <= kMostGroups) {
+    groups.resize(std::max<std::size_t>(groups.size() * 2, static_cast<std::size_t>(count)));
+    count = static_cast<int>(groups.size());
+  }
+  groups.resize(std::min(groups.size(), static_cast<std::size_t>(std::max(count, 0))));
+  return std::ranges::find(groups, gid) != groups.end();
 }
 
 Result<uid_t> look_up_uid(const std::string& name) {

@@ -25,6 +25,10 @@ Result<uid_t> look_up_uid(const std::string& name);
 // Returns the number of a group. May wait for the network.
 Result<gid_t> look_up_group(const std::string& name);
 
+// Returns whether a user is of a group now: his own group, or one that lists him. May wait for the
+// network.
+Result<bool> look_up_membership(uid_t, gid_t);
+
 // Lives on one thread. May wait for the network.
 class UserNames {
  public:

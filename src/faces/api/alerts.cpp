@@ -1,5 +1,6 @@
 // The routes of alerts: what fires, and what users do about it. Andon decides what fires, and why.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/alert_view.h"
 #include "api/context.h"
@@ -18,6 +19,12 @@ std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceI
     return protocol::AlertGpu{device.info.index, id, device.info.pci_address, device.info.name};
   }
   return protocol::AlertGpu{std::nullopt, id, "", ""};
+}
+
+Result<void> check_sees(const Principal& principal, const DeviceId& gpu) {
+  if (principal.sees(gpu)) return {};
+  return Error{Errc::denied, gpu.empty() ? "this is about all GPUs, and the token is for some"
+                                         : "the token is not for that GPU"};
 }
 
 bool any_uuid(const Context&, const std::string& name) {
@@ -53,6 +60,16 @@ Result<std::string> gpus_asked_for(const Context& context, std::string_view name
   return ids;
 }
 
+// To the GPUs that the caller's token is for.
+Result<void> narrow(const Principal& principal, std::string& gpus) {
+  if (principal.gpus.empty()) return {};
+  if (gpus.empty()) gpus = fmt::format("{}", fmt::join(principal.gpus, ","));
+  for (std::string_view rest = gpus; !rest.empty();) {
+    if (auto may = check_sees(principal, DeviceId(take_until(',', rest))); !may) return may;
+  }
+  return {};
+}
+
 Result<void> check_rule(const Context& context, const std::string& name) {
   if (name.empty() || find_rule(context.alerts.engine().rules(), name) != nullptr) return {};
   return Error{Errc::not_found,
@@ -72,19 +89,23 @@ Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
   auto gpu = gpu_named(context, wish.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
+  if (auto may = check_sees(asked.principal, *gpu); !may) return std::move(may).error();
   const WallTime now = context.loop.wall();
   const auto length = std::chrono::milliseconds(static_cast<std::int64_t>(wish.for_s * 1000));
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
-void get_alerts(Context& context, const NoParams&, const Responder<protocol::Alerts>& respond) {
+void get_alerts(Context& context, const Asked& asked, const NoParams&,
+                const Responder<protocol::Alerts>& respond) {
   const andon::Board& board = context.alerts;
   protocol::Alerts all;
   all.simulated = simulated(context);
   for (const andon::Alert& alert : board.engine().firing()) {
+    if (!asked.principal.sees(alert.gpu)) continue;
     all.alerts.push_back(alert_view(board, alert));
   }
   for (const andon::Pending& one : board.engine().pending(context.loop.now())) {
+    if (!asked.principal.sees(one.gpu)) continue;
     all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
                            to_seconds(one.for_so_long), to_seconds(one.hold)});
   }
@@ -95,16 +116,20 @@ void get_alerts(Context& context, const NoParams&, const Responder<protocol::Ale
   respond(std::move(all));
 }
 
-void get_alert_history(Context& context, const protocol::AlertHistoryQuery& query,
+void get_alert_history(Context& context, const Asked& asked,
+                       const protocol::AlertHistoryQuery& query,
                        const Responder<protocol::AlertHistory>& respond) {
   andon::HistoryQuestion question;
   question.limit = query.limit.value_or(question.limit);
   auto gpus = gpus_asked_for(context, query.gpu.value_or(""));
   if (!gpus) return respond(std::move(gpus).error());
   question.gpus = *std::move(gpus);
+  if (auto may = narrow(asked.principal, question.gpus); !may) {
+    return respond(std::move(may).error());
+  }
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const bool asked = context.alerts.history(
+  const bool taken = context.alerts.history(
       question, [&context, respond](const Result<std::vector<andon::Alert>>& alerts) {
         if (!alerts) return respond(Error{Errc::unavailable, alerts.error().message});
         protocol::AlertHistory history{1, simulated(context), {}};
@@ -113,19 +138,20 @@ void get_alert_history(Context& context, const protocol::AlertHistoryQuery& quer
         }
         respond(std::move(history));
       });
-  if (!asked) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+  if (!taken) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
 }
 
-void get_alert(Context& context, const protocol::AlertName& name,
+void get_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
                const Responder<protocol::AlertAnswer>& respond) {
-  const auto answer = [&context, respond](const andon::Alert& alert) {
+  const auto answer = [&context, caller = asked.principal, respond](const andon::Alert& alert) {
+    if (auto may = check_sees(caller, alert.gpu); !may) return respond(may.error());
     respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, alert)});
   };
   if (const andon::Alert* known = context.alerts.find(name.alert)) return answer(*known);
   andon::HistoryQuestion question;
   question.limit = 1;
   question.before = name.alert + 1;
-  const bool asked = context.alerts.history(
+  const bool taken = context.alerts.history(
       question, [name, respond, answer](const Result<std::vector<andon::Alert>>& newest) {
         if (!newest) return respond(Error{Errc::unavailable, newest.error().message});
         if (!newest->empty() && newest->front().number == name.alert)
@@ -134,7 +160,7 @@ void get_alert(Context& context, const protocol::AlertName& name,
                                                    "that it is forgotten",
                                                    name.alert)});
       });
-  if (!asked) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
+  if (!taken) respond(Error{Errc::unavailable, "too much waits for the disk; ask again"});
 }
 
 void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
@@ -143,6 +169,10 @@ void acknowledge_alert(Context& context, const Asked& asked, const protocol::Ale
   const std::string note = body.note.value_or("");
   auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
   if (!fits) return respond(std::move(fits).error());
+  // What is over can no longer be acknowledged, whosever it was.
+  const andon::Alert* alert = context.alerts.find(name.alert);
+  const auto may = alert == nullptr ? Result<void>() : check_sees(asked.principal, alert->gpu);
+  if (!may) return respond(may.error());
   context.alerts.acknowledge(
       name.alert, {asked.principal.name(), note, context.loop.wall()},
       [&context, respond](const Result<andon::Alert>& alert) {

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "access/guesses.h"
+#include "access/tokens.h"
 #include "andon/board.h"
 #include "api/alert_view.h"
 #include "api/event_hub.h"
@@ -46,6 +48,7 @@ struct RenderedOnce {
 };
 
 struct BoundRoute;
+struct Principal;
 class QueueText;
 
 struct Context {
@@ -61,6 +64,8 @@ struct Context {
   andon::Board& alerts;
   AlertSinks& alert_sinks;
   AlertNews& alert_news;
+  access::Tokens& tokens;
+  access::Guesses& guesses;
   const Histogram& loop_lag;
   const Histogram& alert_cost;  // of evaluating all rules
   std::string version;
@@ -79,6 +84,9 @@ struct Context {
   // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       learn_users = [](const auto&, const auto& done) { done(); };
+  // Tells, perhaps inside the call, whether a user is now of the group that may control.
+  std::function<void(std::uint32_t uid, std::function<void(bool)> told)> ask_member =
+      [](std::uint32_t, const auto& told) { told(false); };
   std::uint64_t lease_changes = 0;  // counted by LeaseNews
   RenderedOnce metrics = {};
   RenderedOnce openmetrics = {};
@@ -119,9 +127,13 @@ std::vector<BoundRoute> queue_routes();
 std::vector<BoundRoute> usage_routes();
 std::vector<BoundRoute> cordon_routes();
 std::vector<BoundRoute> alert_routes();
+std::vector<BoundRoute> token_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> docs_routes();
+
+// The newest snapshot as this caller sees it: for a token of some GPUs as if there were no others.
+telemetry::SnapshotPtr seen_by(const Context&, const Principal&);
 
 // The error for a caller with too many questions waiting: see Context::questions.
 inline Error too_many_questions() {

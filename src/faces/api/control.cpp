@@ -95,7 +95,7 @@ void change(Context& context, const Asked& asked, const std::string& gpus,
             const protocol::ChangeWish& how, const Result<control::Action>& action,
             const ChangesResponder& respond, const Under& under = {}) {
   if (!action) return respond(action.error());
-  auto ids = ids_named(*context.telemetry.latest(), gpus);
+  auto ids = ids_named(*seen_by(context, asked.principal), gpus);
   if (!ids) return respond(std::move(ids).error());
   auto asker = asker_under(context, asked, under, *ids);
   if (!asker) return respond(std::move(asker).error());
@@ -123,9 +123,9 @@ const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
   return nullptr;
 }
 
-void manage(Context& context, const std::string& names,
+void manage(Context& context, const Asked& asked, const std::string& names,
             const Responder<protocol::Management>& respond) {
-  auto ids = ids_named(*context.telemetry.latest(), names);
+  auto ids = ids_named(*seen_by(context, asked.principal), names);
   if (!ids) return respond(std::move(ids).error());
   control::survey(context.loop, context.control, *ids, kLookPatience,
                   [&context, respond](const std::vector<control::Surveyed>& all) {
@@ -190,14 +190,14 @@ void reset_gpu(Context& context, const Asked& asked, const protocol::ManagedGpus
   change(context, asked, gpus.id, how, control::Action(control::Reset{}), respond);
 }
 
-void get_management(Context& context, const NoParams&,
+void get_management(Context& context, const Asked& asked, const NoParams&,
                     const Responder<protocol::Management>& respond) {
-  manage(context, "all", respond);
+  manage(context, asked, "all", respond);
 }
 
-void get_management_of(Context& context, const protocol::ManagedGpus& gpus,
+void get_management_of(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
                        const Responder<protocol::Management>& respond) {
-  manage(context, gpus.id, respond);
+  manage(context, asked, gpus.id, respond);
 }
 
 void get_operations(Context& context, const NoParams&,
@@ -221,17 +221,17 @@ void get_operation(Context& context, const protocol::OperationName& name,
   respond(protocol::operation_of(*operation));
 }
 
-void get_audit(Context& context, const protocol::AuditQuery& query,
+void get_audit(Context& context, const Asked& asked, const protocol::AuditQuery& query,
                const Responder<protocol::Audit>& respond) {
   control::AuditQuestion question;
   question.limit = query.limit.value_or(question.limit);
   question.before = query.before;
-  if (query.gpu) {
-    auto ids = ids_named(*context.telemetry.latest(), *query.gpu);
+  if (query.gpu || !asked.principal.gpus.empty()) {
+    auto ids = ids_named(*seen_by(context, asked.principal), query.gpu.value_or("all"));
     if (!ids) return respond(std::move(ids).error());
     question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
-  const bool asked = context.control.archive().audit(
+  const bool taken = context.control.archive().audit(
       std::move(question), [respond](const Result<std::vector<control::AuditEntry>>& entries) {
         if (!entries) return respond(entries.error());
         protocol::Audit view;
@@ -240,7 +240,7 @@ void get_audit(Context& context, const protocol::AuditQuery& query,
         }
         respond(std::move(view));
       });
-  if (!asked) respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
+  if (!taken) respond(Error{Errc::busy, "too much waits for the disk already; ask again"});
 }
 
 }  // namespace
@@ -249,6 +249,7 @@ control::Asker asker_of(const Context& context, const Principal& principal, bool
                         const std::string& request_id, TimePoint received) {
   control::Asker asker{principal.name(), admin, request_id, received};
   asker.over_tcp = !principal.uid;
+  asker.token = principal.token;
   if (principal.uid) {
     asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
   }

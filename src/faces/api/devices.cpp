@@ -13,11 +13,12 @@
 namespace gpuyard::api {
 namespace {
 
-void get_gpu_devices(Context& context, const NoParams&,
+void get_gpu_devices(Context& context, const Asked& asked, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  context.telemetry.fresh(kGpuDeviceProbes, [respond](const telemetry::SnapshotPtr& snapshot) {
+  const auto tell = [caller = asked.principal, respond](const telemetry::SnapshotPtr& snapshot) {
     protocol::GPUDevicesResponse response;
     for (const DeviceState& device : snapshot->devices) {
+      if (!caller.sees(device.info.id)) continue;
       response.devices.push_back(gpu_device_of(device));
     }
     response.count = response.devices.size();
@@ -25,7 +26,8 @@ void get_gpu_devices(Context& context, const NoParams&,
       log::debug("NVML not initialized, returning empty device list");
     }
     respond(std::move(response));
-  });
+  };
+  context.telemetry.fresh(kGpuDeviceProbes, tell);
 }
 
 Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::string& name) {
@@ -35,9 +37,10 @@ Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::str
   return find_device(snapshot, name);
 }
 
-void get_device(Context& context, const protocol::DeviceName& name,
+void get_device(Context& context, const Asked& asked, const protocol::DeviceName& name,
                 const Responder<protocol::Device>& respond) {
-  const Snapshot& snapshot = *context.telemetry.latest();
+  const auto seen = seen_by(context, asked.principal);
+  const Snapshot& snapshot = *seen;
   const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
   respond(protocol::device_of(**device, snapshot.taken, &context.processes));
@@ -45,7 +48,8 @@ void get_device(Context& context, const protocol::DeviceName& name,
 
 void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
                           const Responder<protocol::DeviceProcesses>& respond) {
-  const Snapshot& snapshot = *context.telemetry.latest();
+  const auto seen = seen_by(context, asked.principal);
+  const Snapshot& snapshot = *seen;
   const auto device = device_named(snapshot, name.id);
   if (!device) return respond(device.error());
   const auto may_see = [&](const ProcessFacts& facts) {
@@ -54,8 +58,13 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
   respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
 }
 
-void get_snapshot(Context& context, const NoParams&, const Responder<protocol::Snapshot>& respond) {
-  const Snapshot& snapshot = *context.telemetry.latest();
+void get_snapshot(Context& context, const Asked& asked, const NoParams&,
+                  const Responder<protocol::Snapshot>& respond) {
+  const auto seen = seen_by(context, asked.principal);
+  const Snapshot& snapshot = *seen;
+  if (!asked.principal.gpus.empty()) {
+    return respond(protocol::snapshot_of(snapshot, &context.processes));
+  }
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t book = context.processes.revision();
   respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
@@ -75,6 +84,15 @@ std::vector<BoundRoute> device_routes() {
 
 std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
+}
+
+telemetry::SnapshotPtr seen_by(const Context& context, const Principal& principal) {
+  auto latest = context.telemetry.latest();
+  if (principal.gpus.empty()) return latest;
+  auto seen = std::make_shared<Snapshot>(*latest);
+  std::erase_if(seen->devices,
+                [&](const DeviceState& device) { return !principal.sees(device.info.id); });
+  return seen;
 }
 
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string_view names) {

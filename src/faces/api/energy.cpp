@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/context.h"
 #include "api/devices.h"
@@ -37,6 +38,12 @@ void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
   // The route's scope is above TCP's, so the kernel has given a uid.
   auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
+  if (!asked.principal.gpus.empty()) {
+    const std::string names = fmt::format("{}", fmt::join(wish->gpus, ","));
+    auto gpus = ids_named(*seen_by(context, asked.principal), names.empty() ? "all" : names);
+    if (!gpus) return respond(std::move(gpus).error());
+    wish->gpus = *std::move(gpus);
+  }
   context.energy.begin(*std::move(wish), answer_with(context, respond));
 }
 
@@ -50,14 +57,29 @@ void get_energy_windows(Context& context, const NoParams&,
   respond(std::move(all));
 }
 
-void get_energy_window(Context& context, const protocol::WindowName& name,
+// The window, unless it measures GPUs that the caller's token is not for.
+Result<const energy::Window*> window_for(const Context& context, const Asked& asked,
+                                         const std::string& name) {
+  auto window = context.energy.ledger().find(name);
+  if (!window) return window;
+  for (const energy::WindowGpu& gpu : (*window)->gpus) {
+    if (!asked.principal.sees(gpu.uuid)) {
+      return Error{Errc::denied, "the window measures GPUs that this token is not for"};
+    }
+  }
+  return window;
+}
+
+void get_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
                        const WindowResponder& respond) {
+  const auto window = window_for(context, asked, name.window);
+  if (!window && window.error().code == Errc::denied) return respond(window.error());
   context.energy.look(name.window, answer_with(context, respond));
 }
 
 void end_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = context.energy.ledger().find(name.window);
+  const auto window = window_for(context, asked, name.window);
   if (!window) return respond(window.error());
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
   if (!admin && asked.principal.uid != (*window)->owner) {
@@ -116,10 +138,10 @@ Subscription listen(telemetry::Telemetry& telemetry, const DeviceInfo& info, Dur
   });
 }
 
-void get_power_stream(Context& context, const protocol::PowerStreamRequest& request,
-                      const Responder<Text>& respond) {
+void get_power_stream(Context& context, const Asked& asked,
+                      const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
-  const auto gpus = gpus_named(*context.telemetry.latest(), request.gpus.value_or(""));
+  const auto gpus = gpus_named(*seen_by(context, asked.principal), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period =
       std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));

@@ -127,7 +127,7 @@ TEST_F(EnergyRoutes, OverTcpTheyAreOnlyRead) {
        {std::pair(http::Method::del, path), std::pair(http::Method::post, std::string(kWindows))}) {
     const auto refused = send(method, where, "", {});
     EXPECT_EQ(refused.status, 403);
-    EXPECT_THAT(message(refused), HasSubstr("TCP is read-only until there are tokens"));
+    EXPECT_THAT(message(refused), HasSubstr("TCP without TLS is read-only"));
   }
 }
 

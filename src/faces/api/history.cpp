@@ -78,8 +78,9 @@ struct Named {
   Sample now = {};    // empty if the GPU is not there
 };
 
-Result<Named> named(const Context& context, const std::string& id) {
-  const Snapshot& snapshot = *context.telemetry.latest();
+Result<Named> named(const Context& context, const Principal& principal, const std::string& id) {
+  const auto seen = seen_by(context, principal);
+  const Snapshot& snapshot = *seen;
   Named out;
   out.about.simulated = snapshot.driver.info.simulated;
   const auto device = find_device(snapshot, id);
@@ -90,7 +91,7 @@ Result<Named> named(const Context& context, const std::string& id) {
     out.now = (*device)->sample;
     return out;
   }
-  if (id.starts_with("GPU-")) {
+  if (id.starts_with("GPU-") && principal.sees(id)) {
     out.uuid = id;
     out.known = context.history.rings().find(id) != nullptr;
     return out;
@@ -136,7 +137,7 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
   const bool csv = query.format == protocol::TextFormat::csv;
   auto question = question_of(query, context.history.now_ms());
   if (!question) return respond(std::move(question).error());
-  auto gpu = named(context, query.id);
+  auto gpu = named(context, asked.principal, query.id);
   if (!gpu) return respond(std::move(gpu).error());
   question->uuid = gpu->uuid;
   const Row& row = *question->row;

@@ -31,7 +31,11 @@ void get_leases(Context& context, const Asked& asked, const NoParams&,
   protocol::Leases all;
   all.simulated = simulated(context);
   const Viewer viewer = viewer_of(asked.principal);
-  for (const lease::Lease* lease : live) all.leases.push_back(view_of(context, *lease, viewer));
+  for (const lease::Lease* lease : live) {
+    protocol::Lease view = view_of(context, *lease, viewer);
+    std::erase_if(view.gpus, [&](const auto& gpu) { return !asked.principal.sees(gpu.uuid); });
+    if (!view.gpus.empty()) all.leases.push_back(std::move(view));
+  }
   respond(std::move(all));
 }
 
@@ -53,14 +57,14 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
   }
   auto fits = protocol::check_length("body: /reason", body.reason, protocol::kLongestReason);
   if (!fits) return respond(std::move(fits).error());
-  const auto gpus = ids_named(*context.telemetry.latest(), named.id);
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
   context.leases.cordon(caller_of(asked), *gpus, body.reason, answer_with(context, *gpus, respond));
 }
 
 void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
                    const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_named(*context.telemetry.latest(), named.id);
+  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
   context.leases.uncordon(caller_of(asked), *gpus, answer_with(context, *gpus, respond));
 }

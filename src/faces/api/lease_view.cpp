@@ -42,10 +42,6 @@ protocol::LeasedGpu leased_gpu_of(const Context& context, const DeviceId& id) {
   return gpu;
 }
 
-std::optional<std::string> rfc3339(const std::optional<WallTime>& when) {
-  return when ? std::optional(to_rfc3339(*when)) : std::nullopt;
-}
-
 // Counts from the lease's grant, so that the time is the same at each request.
 std::optional<WallTime> until_of(const lease::Lease& lease) {
   if (!lease.granted_wall) return std::nullopt;
@@ -95,9 +91,9 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   if (lease.fence != 0) view.fence = lease.fence;
   for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(context, gpu));
   view.asked = to_rfc3339(lease.asked_wall);
-  view.granted = rfc3339(lease.granted_wall);
-  view.until = rfc3339(until_of(lease));
-  view.ended = rfc3339(lease.ended_wall);
+  view.granted = rfc3339_of(lease.granted_wall);
+  view.until = rfc3339_of(until_of(lease));
+  view.ended = rfc3339_of(lease.ended_wall);
   view.ending = lease.ending;
   view.why = lease.why;
   view.overdue = lease.overdue;

@@ -1,5 +1,6 @@
 // The routes of claims and leases. Leasing decides what they mean; the kernel says who the caller
 // is.
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,42 @@ using LeaseResponder = Responder<LeaseAnswer>;
 
 static_assert(protocol::kLatestAnswer + std::chrono::seconds(10) <= http::Limits{}.handler,
               "the server would answer before a claim does");
+
+// The id of a lease that the caller names. A token of some GPUs is for no lease of others.
+Result<std::string> lease_for(const Context& context, const Asked& asked, std::string_view name) {
+  auto id = lease_named(context.leases, name);
+  if (!id || asked.principal.gpus.empty()) return id;
+  const lease::Lease& lease = *context.leases.find(*id);
+  const std::vector<DeviceId>& gpus = lease.gpus.empty() ? lease.wish.among : lease.gpus;
+  if (!gpus.empty() && asked.principal.sees_all(gpus)) return id;
+  return Error{Errc::denied, "the lease is of GPUs that this token is not for"};
+}
+
+// Nobody from afar is a process here, and the number of one means nothing.
+Result<void> check_local(const Asked& asked, std::string_view what) {
+  if (!asked.principal.by_token()) return {};
+  return Error{Errc::denied, fmt::format("{} takes a process of this machine, and a token names "
+                                         "none: do it on the machine, or over ssh",
+                                         what)};
+}
+
+// The claim as the caller may make it.
+Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
+                             const protocol::LeaseWish& body, const lease::Wish* known) {
+  auto wish = protocol::wish_of(body, *seen_by(context, asked.principal), known);
+  if (!wish || !asked.principal.by_token()) return wish;
+  if (wish->binding != lease::Binding::detached) {
+    return Error{
+        Errc::denied,
+        "/binding: a lease by token cannot last as long as a process, which would be on "
+        "another machine: say \"detached\" and a ttl_s, or use `ssh HOST gpuyard run ...`"};
+  }
+  if (asked.principal.gpus.empty()) return wish;
+  if (wish->among.empty()) wish->among = asked.principal.gpus;
+  std::ranges::sort(wish->among);
+  if (asked.principal.sees_all(wish->among)) return wish;
+  return Error{Errc::denied, "/among: the token is not for all of these GPUs"};
+}
 
 lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
                                   const LeaseResponder& respond) {
@@ -45,7 +82,7 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
 void claim_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::LeaseWish& body, const LeaseResponder& respond) {
   const lease::Lease* known = context.leases.find(body.id.value_or(""));
-  auto wish = protocol::wish_of(body, *context.telemetry.latest(), known ? &known->wish : nullptr);
+  auto wish = wish_for(context, asked, body, known ? &known->wish : nullptr);
   if (!wish) {
     // A known lease may not have been read from disk yet.
     const auto closed = context.leases.closed_to_claims();
@@ -65,6 +102,7 @@ void claim_lease(Context& context, const Asked& asked, const NoParams&,
 
 void adopt_lease(Context& context, const Asked& asked, const NoParams&,
                  const protocol::AdoptWish& body, const LeaseResponder& respond) {
+  if (auto local = check_local(asked, "an adoption"); !local) return respond(local.error());
   if (asked.principal.contained) {
     return respond(Error{Errc::denied,
                          "over this socket the daemon cannot know whose process a number is: "
@@ -82,7 +120,7 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
 
 void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
-  const auto id = lease_named(context.leases, name.lease);
+  const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
   respond(answer_of(
       context, placed_view_of(context, *context.leases.find(*id), viewer_of(asked.principal))));
@@ -102,7 +140,7 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
     if (!number) return respond(number.error());
     how.signal = *number;
   }
-  const auto id = lease_named(context.leases, query.lease);
+  const auto id = lease_for(context, asked, query.lease);
   if (!id) return respond(id.error());
   context.leases.release(caller_of(asked), *id, how,
                          answer_with(context, viewer_of(asked.principal), respond));
@@ -112,7 +150,7 @@ void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName
                  const protocol::RenewWish& body, const LeaseResponder& respond) {
   auto ttl = protocol::ttl_of(body);
   if (!ttl) return respond(std::move(ttl).error().in("body"));
-  const auto id = lease_named(context.leases, name.lease);
+  const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
   context.leases.renew(caller_of(asked), *id, *ttl, body.fence,
                        answer_with(context, viewer_of(asked.principal), respond));
@@ -120,9 +158,10 @@ void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName
 
 void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
                       const protocol::MemberWish& body, const LeaseResponder& respond) {
+  if (auto local = check_local(asked, "this"); !local) return respond(local.error());
   if (body.pid == 0)
     return respond(Error{Errc::invalid, "body: /pid: no process has the number 0"});
-  const auto id = lease_named(context.leases, name.lease);
+  const auto id = lease_for(context, asked, name.lease);
   if (!id) return respond(id.error());
   context.leases.add_member(caller_of(asked), *id, body.pid, body.fence,
                             answer_with(context, viewer_of(asked.principal), respond));

@@ -51,7 +51,7 @@ TEST_F(LeaseRoutes, OverTcpNobodyClaimsAndEverybodySees) {
         std::pair(http::Method::put, std::string("/api/gpu/manage/0/cordon"))}) {
     const auto refused = ask(method, path, "{}", over_tcp());
     EXPECT_EQ(refused->status(), 403) << path;
-    EXPECT_THAT(refused->message(), HasSubstr("TCP is read-only until there are tokens"));
+    EXPECT_THAT(refused->message(), HasSubstr("TCP without TLS is read-only"));
   }
   for (const char* path :
        {kLeases, "/api/gpu/leases/train-1-of-many-leases", "/api/gpu/queue", "/api/gpu/load"}) {

@@ -166,7 +166,8 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
   if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, parts);
   for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
   responses["default"] = response_of(
-      "Refused before the route was reached (405, 408, 413, 414, 421, 431) or busy (503).",
+      "Refused before the route was reached (401, 405, 408, 413, 414, 421, 429, 431) or busy "
+      "(503).",
       "application/json", error_schema_of(protocol::ErrorShape::standard, parts), {});
   return responses;
 }
@@ -213,10 +214,15 @@ std::string render(const Context& context) {
                          tag("Energy", "What the GPUs used, and windows that measure it."),
                          tag("Control", "What is set of the GPUs, by whom, and until when."),
                          tag("Leases", "Who may use which GPU: claims, and the order of them."),
+                         tag("Tokens", "What programs elsewhere show in place of a user."),
                          tag("Alerts", "What is wrong, who looks after it, and who is told."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
-      {"components", {{"schemas", std::move(parts.schemas)}}}};
+      {"security", bj::array{bj::object{}, bj::object{{"token", bj::array{}}}}},
+      {"components",
+       {{"schemas", std::move(parts.schemas)},
+        {"securitySchemes",
+         {{"token", {{"type", "http"}, {"scheme", "bearer"}, {"bearerFormat", "gpy_..."}}}}}}}};
   return bj::serialize(document);
 }
 

@@ -1,5 +1,7 @@
 #include "api/principal.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/record.h"
@@ -7,12 +9,20 @@
 namespace gpuyard::api {
 namespace {
 
-using protocol::Scope;
-
 // Returns how to get the missing right.
 std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
                       const Authority& authority) {
-  if (!principal.uid) return "TCP is read-only until there are tokens; use the Unix socket";
+  if (principal.by_token()) {
+    return fmt::format(
+        "the token {} gives the least of its own scope and of what its {} may now; "
+        "make another with `gpuyard token create --scope {}`, on the machine itself",
+        principal.token, principal.uid ? "user" : "service", enum_name(route.scope));
+  }
+  if (principal.way == Way::tls) {
+    return "send a token, `Authorization: Bearer gpy_...`; `gpuyard token create` makes one, on "
+           "the machine itself";
+  }
+  if (!principal.uid) return "TCP without TLS is read-only; use the Unix socket or -H ssh://HOST";
   if (principal.contained) return "this socket is for leases alone; use the daemon's other one";
   if (route.scope != Scope::control || authority.control_group.empty()) {
     return "ask an administrator of this machine";
@@ -30,20 +40,62 @@ std::string next_step(const Principal& principal, const protocol::RouteInfo& rou
       group);
 }
 
+Who who_is(const http::Peer& peer, const Authority& authority) {
+  if (peer.kind == http::Peer::Kind::tcp) return Who::nobody;
+  if (authority.is_admin(peer.uid)) return Who::admin;
+  const bool member = authority.control_gid && peer.in_group(*authority.control_gid);
+  return member ? Who::member : Who::user;
+}
+
 }  // namespace
 
 std::string Principal::name() const {
-  return uid ? fmt::format("uid {}", *uid) : std::string("anonymous over TCP");
+  if (uid) return fmt::format("uid {}", *uid);
+  return service.empty() ? "anonymous over TCP" : "service " + service;
+}
+
+bool Principal::sees(const DeviceId& gpu) const {
+  return gpus.empty() || std::ranges::count(gpus, gpu) > 0;
+}
+
+bool Principal::sees_all(const std::vector<DeviceId>& wanted) const {
+  return std::ranges::all_of(wanted, [this](const DeviceId& gpu) { return sees(gpu); });
+}
+
+Scope Authority::most_of(Way way, Who who) const {
+  if (way == Way::tls && who == Who::nobody) return anonymous;
+  const auto* const grant = std::ranges::find_if(
+      kGrants, [&](const Grant& one) { return one.way == way && one.who == who; });
+  return grant == kGrants.end() ? Scope::open : grant->most;
+}
+
+Way way_of(const http::Peer& peer, const Authority& authority) {
+  if (peer.kind == http::Peer::Kind::tcp) return peer.encrypted ? Way::tls : Way::plain_tcp;
+  const bool leases = !authority.lease_socket.empty() && peer.listener == authority.lease_socket;
+  return leases ? Way::lease_socket : Way::socket;
 }
 
 Principal principal_of(const http::Peer& peer, const Authority& authority) {
-  if (peer.kind == http::Peer::Kind::tcp) return {std::nullopt, Scope::read};
-  if (!authority.lease_socket.empty() && peer.listener == authority.lease_socket) {
-    return {peer.uid, Scope::lease, true};
+  const Way way = way_of(peer, authority);
+  const Who who = who_is(peer, authority);
+  const auto uid = who == Who::nobody ? std::nullopt : std::optional(peer.uid);
+  return {uid, authority.most_of(way, who), way == Way::lease_socket, way};
+}
+
+Principal principal_of(const access::Token& token, Way way, bool member,
+                       const Authority& authority) {
+  Principal principal{token.uid, std::min(token.scope, Scope::read), way == Way::lease_socket, way};
+  principal.token = token.id;
+  principal.gpus = token.gpus;
+  if (way == Way::plain_tcp) {
+    principal.scope = Scope::open;
+  } else if (token.uid) {
+    const Who who = authority.is_admin(*token.uid) ? Who::admin : member ? Who::member : Who::user;
+    principal.scope = std::min(token.scope, authority.most_of(way, who));
+  } else {
+    principal.service = token.name;
   }
-  if (peer.uid == 0 || peer.uid == authority.daemon_uid) return {peer.uid, Scope::admin};
-  const bool controls = authority.control_gid && peer.in_group(*authority.control_gid);
-  return {peer.uid, controls ? Scope::control : Scope::lease};
+  return principal;
 }
 
 bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
@@ -54,11 +106,26 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
 
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
                        const Authority& authority) {
-  if (principal.scope >= route.scope) return {};
-  return Error{Errc::denied,
-               fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}", route.method,
-                           route.pattern, enum_name(route.scope), principal.name(),
-                           enum_name(principal.scope), next_step(principal, route, authority))};
+  if (route.local && (principal.way != Way::socket || principal.by_token())) {
+    return Error{Errc::denied,
+                 fmt::format("{} {} is only for users of this machine, over the daemon's Unix "
+                             "socket or -H ssh://HOST",
+                             route.method, route.pattern)};
+  }
+  if (principal.scope < route.scope) {
+    return Error{Errc::denied,
+                 fmt::format("{} {} needs the scope \"{}\"; {} has \"{}\": {}", route.method,
+                             route.pattern, enum_name(route.scope), principal.name(),
+                             enum_name(principal.scope), next_step(principal, route, authority))};
+  }
+  if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
+    return Error{
+        Errc::denied,
+        fmt::format("{} {} is about all GPUs of the machine, and the token {} is for {} of "
+                    "them; use one without --gpus",
+                    route.method, route.pattern, principal.token, principal.gpus.size())};
+  }
+  return {};
 }
 
 }  // namespace gpuyard::api

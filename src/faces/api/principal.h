@@ -1,16 +1,16 @@
-// The caller of a request and its rights. On a Unix socket the kernel says who the caller is (peer
-// uid); for TCP nothing does, so TCP is read-only and takes only requests whose Host field names
-// this machine or a configured name. A principal has one scope of open < read < lease < control <
-// admin, and the matched route's scope decides. Root and the daemon's own user are admin; members
-// of the group `gpuyard` may control.
+// The caller of a request and its rights: who asks, over what, and so how much. The grants below
+// and the rows of protocol/routes.h are the whole of authority; the tests walk every pair of them.
 #pragma once
 
 #include <sys/types.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "access/token.h"
 #include "base/result.h"
 #include "device/process.h"
 #include "http/message.h"
@@ -18,14 +18,64 @@
 
 namespace gpuyard::api {
 
+using access::Scope;
+
+// What a request comes over.
+enum class Way : std::uint8_t {
+  socket,        // the daemon's Unix socket, also through ssh: the kernel names the peer
+  lease_socket,  // the one for containers, where anybody may be root
+  plain_tcp,     // nobody names the peer, and others may read along
+  tls,           // nobody names the peer, except by a token or a certificate
+};
+
+// What is known of the one who asks.
+enum class Who : std::uint8_t {
+  nobody,
+  user,    // a uid
+  member,  // of the group that may control
+  admin,   // root, or the daemon's own user
+};
+
+struct Grant {
+  Way way;
+  Who who;
+  Scope most;
+};
+
+// A token has the least of its own scope and of what its user may now on the socket; a service's
+// may read. Over plain TCP it is refused: see Router.
+inline constexpr std::array kGrants = {
+    Grant{Way::socket, Who::nobody, Scope::open},
+    Grant{Way::socket, Who::user, Scope::lease},
+    Grant{Way::socket, Who::member, Scope::control},
+    Grant{Way::socket, Who::admin, Scope::admin},
+    Grant{Way::lease_socket, Who::nobody, Scope::open},
+    Grant{Way::lease_socket, Who::user, Scope::lease},
+    Grant{Way::lease_socket, Who::member, Scope::lease},
+    Grant{Way::lease_socket, Who::admin, Scope::lease},
+    Grant{Way::plain_tcp, Who::nobody, Scope::read},
+    Grant{Way::tls, Who::nobody, Scope::open},  // unless Authority::anonymous says more
+    Grant{Way::tls, Who::user, Scope::lease},
+    Grant{Way::tls, Who::member, Scope::control},
+    Grant{Way::tls, Who::admin, Scope::admin},
+};
+
 struct Principal {
-  std::optional<uid_t> uid;  // empty for TCP, where the peer is unknown
-  protocol::Scope scope = protocol::Scope::open;
+  std::optional<uid_t> uid;  // empty: not known, or a service
+  Scope scope = Scope::open;
   // True for the containers' socket. A uid there may belong to another user outside: anybody may be
   // root in a container.
   bool contained = false;
+  Way way = Way::socket;
+  std::string token = {};           // the id of the token that was shown; "": none
+  std::string service = {};         // whose token it is, if it is no user's
+  std::vector<DeviceId> gpus = {};  // the only ones it sees; empty: all
 
-  std::string name() const;  // "uid 1000", "anonymous over TCP"
+  // "uid 1000", "service grafana", "anonymous over TCP": whose a lease or a setting is.
+  std::string name() const;
+  bool by_token() const { return !token.empty(); }
+  bool sees(const DeviceId&) const;
+  bool sees_all(const std::vector<DeviceId>& gpus) const;
 };
 
 // The users and groups that have more rights than others.
@@ -38,12 +88,19 @@ struct Authority {
   std::string control_group = {};         // its name; "": only admins may control
   std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
   std::string lease_socket = {};          // its clients may at most lease; "": there is none
+  Scope anonymous = Scope::open;          // of whoever shows no token over TLS
+
+  bool is_admin(uid_t uid) const { return uid == 0 || uid == daemon_uid; }
+  Scope most_of(Way, Who) const;
 };
 
-// Unix socket: root and the daemon's own user are admin, members of the group may control, others
-// may read and lease. The socket for leases: at most read and lease, even for root. TCP: read only,
-// until there are tokens.
+Way way_of(const http::Peer&, const Authority&);
+
+// The caller as the connection alone names it.
 Principal principal_of(const http::Peer&, const Authority&);
+
+// The caller who shows a good token. `member`: whether its user is of the group now.
+Principal principal_of(const access::Token&, Way, bool member, const Authority&);
 
 // Returns whether the principal may see a process's arguments: only its own user and
 // administrators, never a caller whom the kernel does not name. The user of a process that was

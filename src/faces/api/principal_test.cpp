@@ -11,7 +11,8 @@ namespace {
 using protocol::RouteInfo;
 using protocol::Scope;
 
-constexpr RouteInfo kControl{"POST", "/things", "GPU", Scope::control, "Changes a thing."};
+constexpr RouteInfo kControl{
+    "POST", "/things", "GPU", Scope::control, protocol::Gpus::some, "Changes a thing."};
 
 Principal over_tcp() {
   return principal_of({}, kDaemon);
@@ -121,7 +122,7 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
   EXPECT_EQ(refused.error(),
             (Error{Errc::denied,
                    "POST /things needs the scope \"control\"; anonymous over TCP has "
-                   "\"read\": TCP is read-only until there are tokens; use the Unix socket"}));
+                   "\"read\": TCP without TLS is read-only; use the Unix socket or -H ssh://HOST"}));
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {

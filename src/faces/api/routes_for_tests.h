@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "access/archive_for_tests.h"
 #include "andon/board_life_for_tests.h"
 #include "api/caller_for_tests.h"
 #include "api/context.h"
@@ -104,6 +105,9 @@ class Routes : public ::testing::Test {
   andon::Board board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
   FakeSinks sinks_;
   AlertNews alert_news_{hub_, board_};
+  access::FakeTokenArchive token_archive_{loop_};
+  access::Tokens tokens_{loop_, token_archive_};
+  access::Guesses guesses_{loop_};
   Histogram nothing_measured_;
   Context context_{.telemetry = telemetry_,
                    .events = hub_,
@@ -117,6 +121,8 @@ class Routes : public ::testing::Test {
                    .alerts = board_,
                    .alert_sinks = sinks_,
                    .alert_news = alert_news_,
+                   .tokens = tokens_,
+                   .guesses = guesses_,
                    .loop_lag = nothing_measured_,
                    .alert_cost = nothing_measured_,
                    .version = "1.2.3",
@@ -151,6 +157,7 @@ class LeaseRoutes : public Routes {
     Fleet fleet;
     for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
     telemetry_.on_fleet(fleet);
+    tokens_.start();
     pass(std::chrono::milliseconds(300));
     context_.user_name = [](std::uint32_t uid) {
       return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;
@@ -186,6 +193,7 @@ class LeaseRoutes : public Routes {
       request.query.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
     }
     request.body = body;
+    if (!shown_.empty()) request.headers.push_back({"Authorization", "Bearer " + shown_});
     request.peer = std::move(peer);
     request.peer.presence = call->presence;
     router_.handle(std::move(request), http::Reply([call](http::Response sent) {
@@ -217,8 +225,24 @@ class LeaseRoutes : public Routes {
     return lease;
   }
   void pass(Duration time) { world_.loop.advance(time); }
+  static http::Peer over_tls() {
+    http::Peer peer;
+    peer.encrypted = true;
+    peer.party = "192.0.2.7";
+    return peer;
+  }
+  access::Tokens::Made made(access::TokenWish wish) {
+    std::optional<access::Tokens::Made> made;
+    tokens_.make(std::move(wish), [&](auto one) {
+      EXPECT_TRUE(one) << one.error().message;
+      if (one) made = *std::move(one);
+    });
+    world_.loop.run_posted();
+    return made.value_or(access::Tokens::Made{});
+  }
 
   std::vector<std::shared_ptr<http::Presence>> clients_;
+  std::string shown_;  // the token that requests show; "": none
 };
 
 }  // namespace gpuyard::api

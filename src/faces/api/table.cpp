@@ -31,6 +31,7 @@ const std::vector<BoundRoute>& table() {
     add(usage_routes());
     add(cordon_routes());
     add(alert_routes());
+    add(token_routes());
     add(node_routes());
     add(openapi_routes());
     add(docs_routes());
@@ -155,28 +156,38 @@ void Router::handle(http::Request request, http::Reply reply) {
       allowed += route.info.method;
       continue;
     }
-    const Principal principal = principal_of(request.peer, authority_);
-    const std::string request_id = id_of(request);
-    const auto permitted = authorise(principal, route.info, authority_);
-    const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
-    if (!permitted && !may_hold) {
-      note_refusal(context_, principal, request, request_id, route.info, permitted.error());
-      return reply(render_error(route.info, permitted.error()));
-    }
-    // Every answer of a simulated yard is marked, including those whose body has no field for it.
-    if (simulated(context_)) {
-      reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
-    }
-    parameters->insert(parameters->end(), request.query.begin(), request.query.end());
-    put_header_field(*parameters, route.info, request);
-    if (accepts_csv(request, route.info)) parameters->emplace_back("format", "csv");
-    Asked asked{principal,  *std::move(parameters), std::move(request.body),
-                request_id, request.received,       std::move(request.peer)};
-    if (!permitted) asked.unless_holder = permitted.error();
-    if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
-    return route.call(context_, route.info, asked, std::move(reply));
+    const auto call = std::make_shared<Admission::Call>(std::move(request), std::move(reply));
+    call->request_id = id_of(call->request);
+    return admission_.ask(call, [this, &route, call, parameters](Principal principal) {
+      this->call(route, *parameters, *call, std::move(principal));
+    });
   }
   reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
+}
+
+void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Call& call,
+                  Principal principal) {
+  http::Request& request = call.request;
+  const auto permitted = authorise(principal, route.info, authority_);
+  const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
+  if (!permitted && !may_hold) {
+    note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
+    const bool token_would_help = principal.way == Way::tls && !principal.by_token();
+    return call.reply(token_would_help ? unauthenticated(permitted.error().message)
+                                       : render_error(route.info, permitted.error()));
+  }
+  // Every answer of a simulated yard is marked, including those whose body has no field for it.
+  if (simulated(context_)) {
+    call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
+  }
+  parameters.insert(parameters.end(), request.query.begin(), request.query.end());
+  put_header_field(parameters, route.info, request);
+  if (accepts_csv(request, route.info)) parameters.emplace_back("format", "csv");
+  Asked asked{std::move(principal), std::move(parameters), std::move(request.body),
+              call.request_id,      request.received,      std::move(request.peer)};
+  if (!permitted) asked.unless_holder = permitted.error();
+  if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
+  route.call(context_, route.info, asked, std::move(call.reply));
 }
 
 }  // namespace gpuyard::api

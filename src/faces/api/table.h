@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/admission.h"
 #include "api/context.h"
 #include "api/principal.h"
 #include "base/json_reader.h"
@@ -134,14 +135,19 @@ class Router {
  public:
   // `context` outlives the router.
   Router(Context& context, Authority authority)
-      : context_(context), authority_(std::move(authority)) {}
+      : context_(context), authority_(std::move(authority)), admission_(context_, authority_) {}
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
 
-  // Matches the route first, then authorises on it, then validates.
+  // Matches the route first, then asks who it is, then authorises, then validates.
   void handle(http::Request, http::Reply);
 
  private:
+  void call(const BoundRoute&, NamedValues parameters, Admission::Call&, Principal);
+
   Context& context_;
   Authority authority_;
+  Admission admission_;
 };
 
 }  // namespace gpuyard::api

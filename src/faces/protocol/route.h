@@ -9,13 +9,19 @@
 
 #include <boost/describe.hpp>
 
+#include "access/token.h"
 #include "base/result.h"
 
 namespace gpuyard::protocol {
 
-// The right that a route needs. Each includes the ones before it.
-enum class Scope { open, read, lease, control, admin };
-BOOST_DESCRIBE_ENUM(Scope, open, read, lease, control, admin)
+using access::Scope;
+
+// What a token that is for some GPUs only gets of a route.
+enum class Gpus : std::uint8_t {
+  none,   // the route is about no GPU: all of it
+  some,   // its own GPUs, as if there were no others
+  whole,  // nothing: the route is about the machine as a whole, and cannot be divided
+};
 
 // The format of an answer that is also there as a table.
 enum class TextFormat : std::uint8_t { json, csv };
@@ -25,11 +31,15 @@ BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
 // contract fixed that.
 enum class ErrorShape { standard, detail };
 
+// A row of the one table of authority: what the route needs of its caller (scope), over what it may
+// be called (local), and what becomes of it for a token of some GPUs (gpus). api/principal.h says
+// what each caller has.
 struct RouteInfo {
   std::string_view method;
   std::string_view pattern;  // "/api/gpu/devices/{id}"; a {name} is a field of the parameters
   std::string_view tag;
   Scope scope = Scope::read;
+  Gpus gpus = Gpus::whole;
   std::string_view summary;
   // For the description: errors besides those of all routes (400 for bad parameters, 403, 405).
   std::span<const Errc> failures = {};
@@ -46,6 +56,7 @@ struct RouteInfo {
   int also_answers_with = 0;  // another status than `status` whose body is the answer
   // The scope "lease" is enough for a holder of the GPUs; the handler checks the lease.
   bool for_holders = false;
+  bool local = false;  // only over the Unix socket, whose peer the kernel knows
 };
 
 struct NoBody {};

@@ -1,0 +1,219 @@
+// gpuyard token: what programs on other machines show in place of a user.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "cli/client/daemon_client.h"
+#include "cli/lease/lease_text.h"
+#include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/verbs.h"
+#include "processes/users.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+using TokenAction = TokenVerb::Action;
+
+// Which columns go first where there is not room for all.
+enum TokenDrops : int { never, used_from, made, ending };
+
+std::string whose(const protocol::Token& token) {
+  if (!token.uid) return "a service";
+  return token.user ? printable(*token.user) : fmt::format("uid {}", *token.uid);
+}
+
+std::string tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen& screen) {
+  if (tokens.tokens.empty()) return "There are no tokens. `gpuyard token create NAME` makes one.\n";
+  FittedTable table{{{"ID"},
+                     {"NAME"},
+                     {"WHOSE"},
+                     {"SCOPE"},
+                     {"GPUS", true},
+                     {"STATE"},
+                     {"EXPIRES", false, TokenDrops::ending},
+                     {"LAST USED", false, TokenDrops::made},
+                     {"FROM", false, TokenDrops::used_from}}};
+  std::string warnings;
+  for (const protocol::Token& token : tokens.tokens) {
+    const bool good = token.state == "good";
+    table.add({{printable(token.id)},
+               {printable(token.name)},
+               {whose(token)},
+               {std::string(enum_name(token.scope))},
+               {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
+               {printable(token.state), good ? Tone::plain : Tone::faint},
+               {token.expires ? local_moment(*token.expires, now) : "never"},
+               {token.last_used ? local_moment(*token.last_used, now) : "never"},
+               {token.last_from.empty() ? std::string(kNothing) : printable(token.last_from)}});
+    if (!good || !token.in_clear) continue;
+    warnings += fmt::format(
+        "{} ({}) was sent without TLS at {}: others may know it. Make a new one "
+        "and `gpuyard token revoke {}`.\n",
+        printable(token.id), printable(token.name), local_moment(*token.in_clear, now),
+        printable(token.id));
+  }
+  return table.text(screen) + warnings;
+}
+
+// A new file, for its user alone; never one that is there.
+Result<UniqueFd> new_secret_file(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return system_error("making " + path);
+  return file;
+}
+
+Result<void> write_secret(const UniqueFd& file, const std::string& path, std::string text) {
+  text += '\n';
+  const bool written =
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (written && ::fsync(file.get()) == 0) return {};
+  return system_error("writing " + path);
+}
+
+// Names are of this machine: the daemon of another knows users by their numbers.
+Result<std::uint32_t> uid_of(const TokenVerb& verb) {
+  if (const auto number = number_in<std::uint32_t>(verb.user)) return *number;
+  if (!place_text(verb.socket).empty()) {
+    return Error{Errc::invalid, "--user: give the user's number on that machine (`id -u NAME`)"};
+  }
+  return processes::look_up_uid(verb.user);
+}
+
+Result<protocol::TokenWish> wish_of(const TokenVerb& verb) {
+  protocol::TokenWish wish;
+  wish.name = verb.name;
+  wish.scope = verb.scope;
+  if (!verb.gpus.empty()) {
+    wish.gpus.emplace();
+    for (const std::string& gpu : split(verb.gpus, ',')) wish.gpus->push_back({gpu});
+  }
+  if (verb.expires == "never") {
+    wish.for_ever = true;
+  } else if (!verb.expires.empty()) {
+    const auto seconds = seconds_of(verb.expires, "--expires");
+    if (!seconds) return seconds.error();
+    wish.lasts_s = *seconds;
+  }
+  if (verb.service) wish.service = true;
+  if (verb.user.empty()) return wish;
+  const auto uid = uid_of(verb);
+  if (!uid) return Error(uid.error()).in("--user");
+  wish.uid = *uid;
+  return wish;
+}
+
+int create(const TokenVerb& verb, const http::Endpoint& daemon) {
+  const auto wish = wish_of(verb);
+  if (!wish) return complain(wish.error());
+  // First, so that no token is made that has nowhere to go.
+  UniqueFd file;
+  if (!verb.out.empty()) {
+    auto made = new_secret_file(verb.out);
+    if (!made) return complain(made.error());
+    file = *std::move(made);
+  }
+  auto token = client::call(daemon, protocol::kMakeToken, {}, *wish);
+  const auto kept = !token || !file ? Result<void>() : write_secret(file, verb.out, token->text);
+  if (file && (!token || !kept)) ::unlink(verb.out.c_str());
+  if (!token) return complain_about_daemon(token.error());
+  if (!kept) {
+    const auto revoked = client::call(daemon, protocol::kRevokeToken, {token->token.id});
+    return complain(kept.error(), revoked ? "" : "  `gpuyard token revoke` takes it back.");
+  }
+  if (file) token->text.clear();
+  if (verb.json) {
+    print(json::to_json(*token) + "\n");
+    return 0;
+  }
+  // Only the token on stdout, so that $(gpuyard token create ...) is it.
+  print(file ? "" : token->text + "\n");
+  std::fputs(
+      fmt::format(
+          "{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket), token->token.id,
+          printable(token->token.name), enum_name(token->token.scope),
+          token->token.expires ? "until " + local_moment(*token->token.expires, wall_now())
+                               : "for ever",
+          file ? "; it is in " + printable(verb.out) : "; it is shown this once and never again")
+          .c_str(),
+      stderr);
+  return 0;
+}
+
+int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
+  if (!tokens) return complain_about_daemon(tokens.error());
+  print(verb.json ? json::to_json(*tokens) + "\n"
+                  : place_text(verb.socket) +
+                        tokens_text(*tokens, wall_now(), Screen::of_stdout(verb.color)));
+  return 0;
+}
+
+int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
+  if (verb.name.empty() == verb.user.empty()) {
+    return complain({Errc::invalid, "name one token by its id or name, or say --all-of USER"});
+  }
+  if (!verb.name.empty())
+    return show(verb, client::call(daemon, protocol::kRevokeToken, {verb.name}));
+  const auto uid = uid_of(verb);
+  if (!uid) return complain(Error(uid.error()).in("--all-of"));
+  return show(verb, client::call(daemon, protocol::kRevokeTokensOf, {*uid}));
+}
+
+}  // namespace
+
+Options add_token(Options program, TokenVerb& verb) {
+  const Options token =
+      program.verb("token", "Make, list and revoke what programs elsewhere show in place of a user")
+          .requires_verb();
+  const auto action = [&](TokenAction what, const char* name, const char* summary) {
+    const Options sub = token.verb(name, summary).sets(verb.action, what);
+    add_showing(sub, verb.socket, verb.json, verb.color);
+    return sub;
+  };
+  using enum protocol::TokenScope;
+  const Options create = action(TokenAction::create, "create", "Make a token, and show it once");
+  create.option("name", verb.name, "For people: what will use it").type_name("NAME").required();
+  create.option("--scope", verb.scope,
+                {{"metrics", metrics},
+                 {"read", read},
+                 {"lease", lease},
+                 {"control", control},
+                 {"admin", admin}},
+                "The most that it may (read); never more than its user may");
+  add_gpus(create, verb.gpus, "Only for these GPUs: indexes, UUIDs or PCI addresses");
+  create.option("--expires", verb.expires, "After so long: 12h, 30d; or never (90d)")
+      .type_name("TIME");
+  create.option("--out", verb.out, "Write it to this new file, which only you can read")
+      .type_name("FILE");
+  create.flag("--service", verb.service, "No user's; it may only read (administrators)");
+  create.option("--user", verb.user, "Another user's (administrators)").type_name("USER");
+  action(TokenAction::list, "list", "Show yours, or everybody's to an administrator");
+  const Options revoke =
+      action(TokenAction::revoke, "revoke", "Refuse a token from now on, and end its streams");
+  revoke.option("token", verb.name, "Its id or its name").type_name("TOKEN");
+  revoke.option("--all-of", verb.user, "All tokens of this user").type_name("USER");
+  return token;
+}
+
+int run(const TokenVerb& verb) {
+  const auto daemon =
+      daemon_at(verb.socket, "only a daemon takes tokens, and none is running here");
+  if (!daemon) return complain_about_daemon(daemon.error());
+  if (verb.action == TokenAction::create) return create(verb, *daemon);
+  if (verb.action == TokenAction::revoke) return revoke(verb, *daemon);
+  return show(verb, client::call(*daemon, protocol::kTokens));
+}
+
+}  // namespace gpuyard::cli

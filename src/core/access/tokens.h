@@ -1,0 +1,116 @@
+// All tokens of this machine: who made which, which are good now, and whose streams end with one.
+// Knows no HTTP and no disk. Lives on the io thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "access/token.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/result.h"
+
+namespace gpuyard::access {
+
+// What is kept together: all of it or nothing.
+struct TokenChanges {
+  std::vector<Token> put;           // each replaces the one of its id
+  std::vector<std::string> forget;  // ids
+  bool soon = false;                // a power cut may lose them: when tokens were last used
+};
+
+// Keeps the tokens. A call returns false, and does nothing, if too much waits already. A callback
+// never runs inside the call it was given to.
+class TokenArchive {
+ public:
+  virtual ~TokenArchive() = default;
+  virtual bool load(std::function<void(Result<std::vector<Token>>)> loaded) = 0;
+  virtual bool save(TokenChanges, std::function<void(const Result<void>&)> saved) = 0;
+};
+
+// What somebody wants of a new token.
+struct TokenWish {
+  std::string name;
+  std::optional<std::uint32_t> uid = {};  // empty: a service's
+  Scope scope = Scope::read;
+  std::vector<DeviceId> gpus = {};
+  std::optional<Duration> lasts = {};  // empty: for ever
+  std::string made_by;
+  bool by_admin = false;
+};
+
+class Tokens {
+ public:
+  static constexpr std::size_t kMost = 1024;     // that are good, of all users
+  static constexpr std::size_t kMostOfOne = 64;  // of one user
+  static constexpr std::size_t kKeptForAdmins = 128;
+  static constexpr std::size_t kMostEnded = 256;  // that are still listed
+  static constexpr std::size_t kLongestName = 64;
+  static constexpr Duration kUseKept = std::chrono::minutes(1);
+  static constexpr Duration kLook = std::chrono::milliseconds(250);
+
+  // The text of a token, which is told once and never again.
+  struct Made {
+    Token token;
+    std::string text;
+  };
+  using MadeOne = std::function<void(Result<Made>)>;
+  using Done = std::function<void(const Result<void>&)>;
+
+  // Both outlive this.
+  Tokens(Loop& loop, TokenArchive& archive) : loop_(loop), archive_(archive) {}
+  ~Tokens();
+  Tokens(const Tokens&) = delete;
+  Tokens& operator=(const Tokens&) = delete;
+
+  void start();
+
+  // Answers once the token is kept. Errc::conflict if its user has another of that name, busy
+  // beyond the limits above.
+  void make(TokenWish, MadeOne made);
+  // Refuses these tokens from now on, and answers once that is kept. If it cannot be kept they are
+  // refused all the same until the daemon starts again; the error says so.
+  void revoke(const std::vector<std::string>& ids, const std::string& by, Done done);
+
+  // Returns the good token of this text. Errc::denied if it is unknown, wrong, revoked or expired:
+  // who does not know the secret cannot tell which. Errc::unavailable until the tokens are read.
+  Result<const Token*> check(std::string_view text) const;
+  // Notes that this token was used now from there, over plain TCP if `in_clear`.
+  void used(const std::string& id, const std::string& from, bool in_clear = false);
+
+  const Token* find(const std::string& id) const;
+  // By the time at which they were made; ended ones too, as long as they are remembered.
+  std::vector<Token> all() const;
+
+  // Calls `ended` once when this token is no longer good: at once when it is revoked, within kLook
+  // when it expires, also if the clock jumps.
+  Subscription on_end(const std::string& id, std::function<void()> ended);
+
+ private:
+  using Watchers = std::map<std::uint64_t, std::pair<std::string, std::function<void()>>>;
+
+  Result<void> check_room(const TokenWish&) const;
+  void forget_oldest_ended(TokenChanges&);
+  void look();
+  void tell_ended();
+  void keep_use();
+  void try_load();
+
+  Loop& loop_;
+  TokenArchive& archive_;
+  bool loaded_ = false;
+  std::map<std::string, Token> tokens_;  // by id
+  std::set<std::string> used_;           // whose use is not kept yet
+  Watchers watchers_;
+  std::uint64_t next_watcher_ = 0;
+  Subscription look_;
+  Subscription keep_;
+  Subscription again_;
+  Lifetime here_;
+};
+
+}  // namespace gpuyard::access

@@ -1,0 +1,144 @@
+#include "api/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "access/guesses.h"
+#include "access/tokens.h"
+#include "api/context.h"
+#include "base/text.h"
+
+namespace gpuyard::api {
+namespace {
+
+constexpr std::string_view kField = "Authorization";
+
+// Ends with the token: nothing of another's is told to whom it was taken from.
+class TokensFeed final : public http::Feed {
+ public:
+  TokensFeed(access::Tokens& tokens, const std::string& token, std::shared_ptr<http::Feed> feed)
+      : feed_(std::move(feed)) {
+    feed_->on_more([this] { more(); });
+    end_ = tokens.on_end(token, [this] {
+      ended_ = true;
+      more();
+    });
+  }
+  ~TokensFeed() override { feed_->on_more(nullptr); }
+  TokensFeed(const TokensFeed&) = delete;
+  TokensFeed& operator=(const TokensFeed&) = delete;
+
+  http::Chunk next() override { return ended_ ? http::Chunk() : feed_->next(); }
+  bool over() const override { return ended_ || feed_->over(); }
+  bool may_end() const override { return !ended_ && feed_->may_end(); }
+
+ private:
+  std::shared_ptr<http::Feed> feed_;
+  bool ended_ = false;
+  Subscription end_;
+};
+
+// An answer that waited, as a claim's does, is only for a token that is still good.
+http::Reply for_token(Context& context, const std::string& token, http::Reply reply) {
+  return http::Reply([&context, token, reply = std::make_shared<http::Reply>(std::move(reply))](
+                         http::Response response) {
+    const access::Token* now = context.tokens.find(token);
+    if (now == nullptr || !now->live(context.loop.wall())) {
+      return (*reply)(unauthenticated("the token ended while the request waited"));
+    }
+    if (response.feed) {
+      response.feed = std::make_shared<TokensFeed>(context.tokens, token, std::move(response.feed));
+    }
+    (*reply)(std::move(response));
+  });
+}
+
+// Returns the token in the one Authorization field there may be.
+Result<std::string_view> bearer_of(const http::Request& request) {
+  const std::string wanted = to_lower(kField);
+  const auto fields = std::ranges::count_if(
+      request.headers, [&](const http::Header& one) { return to_lower(one.name) == wanted; });
+  const std::string_view value = request.header(kField);
+  constexpr std::string_view kScheme = "bearer ";
+  if (fields != 1 || to_lower(value.substr(0, kScheme.size())) != kScheme) {
+    return Error{Errc::invalid,
+                 "one Authorization field is understood, `Bearer gpy_...`, and no other kind"};
+  }
+  return trimmed(value.substr(kScheme.size()));
+}
+
+}  // namespace
+
+http::Response unauthenticated(const std::string& message) {
+  http::Response response = http::error_response(401, "unauthenticated", message);
+  response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"gpuyard\""});
+  return response;
+}
+
+void Admission::ask(const std::shared_ptr<Call>& call, const Admitted& admitted) {
+  if (call->request.header(kField).empty()) {
+    return admitted(principal_of(call->request.peer, authority_));
+  }
+  const auto token = bearer_of(call->request);
+  if (!token) return call->reply(http::error_response(token.error()));
+  show(call, *token, admitted);
+}
+
+void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
+                     const Admitted& admitted) {
+  const http::Peer& peer = call->request.peer;
+  const Way way = way_of(peer, authority_);
+  const auto token = context_.tokens.check(text);
+  if (way == Way::plain_tcp) {
+    if (token) context_.tokens.used((*token)->id, peer.party, true);
+    return refuse(call,
+                  {Errc::denied,
+                   "a token was sent without TLS, where others can read it: it is not taken. Use "
+                   "https:// or ssh://, and make a new token in place of this one"},
+                  403);
+  }
+  if (!token && token.error().code == Errc::unavailable) {
+    return call->reply(http::error_response(token.error()));
+  }
+  if (!token) return refuse(call, token.error(), 401);
+  const std::string id = (*token)->id;
+  context_.tokens.used(id, peer.party);
+  call->reply = for_token(context_, id, std::move(call->reply));
+  const auto go_on = [this, id, way, admitted](bool member) {
+    const access::Token* now = context_.tokens.find(id);
+    if (now != nullptr) admitted(principal_of(*now, way, member, authority_));
+  };
+  // Nobody needs the group to read or to lease.
+  const bool asks_group = (*token)->scope > Scope::lease && (*token)->uid;
+  if (!asks_group || authority_.is_admin(*(*token)->uid)) return go_on(false);
+  context_.ask_member(*(*token)->uid, go_on);
+}
+
+void Admission::note(const std::shared_ptr<const Call>& call, const std::string& by,
+                     std::string why) const {
+  control::Asker asker{by, false, call->request_id, call->request.received};
+  asker.over_tcp = true;
+  context_.control.note_refusal(asker, "showing a token", {Errc::denied, std::move(why)});
+}
+
+void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int status) {
+  const std::string& from = call->request.peer.party;
+  const auto noted = [&](std::uint64_t count) {
+    note(call, from,
+         count > 1 ? fmt::format("{} ({} attempts since the last line)", why.message, count)
+                   : why.message);
+  };
+  const auto answer = [call, status, message = why.message] {
+    call->reply(status == 401 ? unauthenticated(message)
+                              : http::error_response(status, "denied", message));
+  };
+  if (context_.guesses.failed(from, noted, answer)) return;
+  http::Response busy = http::error_response(
+      429, "busy", "too many bad tokens were shown lately; ask again in a few seconds");
+  busy.headers.push_back({"Retry-After", "5"});
+  call->reply(std::move(busy));
+}
+
+}  // namespace gpuyard::api

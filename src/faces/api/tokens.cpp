@@ -1,0 +1,188 @@
+// The routes of tokens. Only users whom the kernel names make, see and revoke them.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "access/tokens.h"
+#include "api/context.h"
+#include "api/devices.h"
+#include "api/table.h"
+#include "base/clock.h"
+#include "base/record.h"
+
+namespace gpuyard::api {
+namespace {
+
+protocol::Token view_of(const Context& context, const access::Token& token) {
+  protocol::Token view;
+  view.id = token.id;
+  view.name = token.name;
+  view.uid = token.uid;
+  if (token.uid) view.user = context.user_name(*token.uid);
+  view.scope = *enum_from_name<protocol::TokenScope>(enum_name(token.scope));
+  view.gpus = token.gpus;
+  const bool good = token.live(context.loop.wall());
+  view.state = good ? "good" : token.revoked ? "revoked" : "expired";
+  view.made = to_rfc3339(token.made);
+  view.made_by = token.made_by;
+  view.expires = rfc3339_of(token.expires);
+  view.last_used = rfc3339_of(token.last_used);
+  view.last_from = token.last_from;
+  view.in_clear = rfc3339_of(token.in_clear);
+  view.revoked = rfc3339_of(token.revoked);
+  view.revoked_by = token.revoked_by;
+  return view;
+}
+
+bool may_manage(const Principal& principal, const access::Token& token) {
+  return principal.scope >= Scope::admin || (token.uid && token.uid == principal.uid);
+}
+
+protocol::Tokens tokens_for(const Context& context, const Principal& principal) {
+  protocol::Tokens view;
+  for (const access::Token& token : context.tokens.all()) {
+    if (may_manage(principal, token)) view.tokens.push_back(view_of(context, token));
+  }
+  return view;
+}
+
+Error only_admins(std::string_view what) {
+  return {Errc::denied, fmt::format("only an administrator of this machine may {}", what)};
+}
+
+Result<void> check_name(const std::string& name) {
+  const bool plain = std::ranges::all_of(
+      name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
+  if (!name.empty() && name.size() <= access::Tokens::kLongestName && plain) return {};
+  return Error{Errc::invalid, "body: /name: 1 to 64 printable characters"};
+}
+
+// Whose it is to be, and for how long.
+Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol::TokenWish& body) {
+  const bool admin = asker.scope >= Scope::admin;
+  if (auto good = check_name(body.name); !good) return std::move(good).error();
+  access::TokenWish wish{.name = body.name,
+                         .uid = body.uid ? body.uid : asker.uid,
+                         .scope = *enum_from_name<Scope>(enum_name(body.scope)),
+                         .gpus = {},
+                         .made_by = asker.name(),
+                         .by_admin = admin};
+  if (!admin && body.service.value_or(false)) return only_admins("make a token of a service");
+  if (!admin && wish.uid != asker.uid) return only_admins("make a token of another user's");
+  if (!admin && body.for_ever.value_or(false)) {
+    return only_admins("make a token that never expires; say how long: --expires 90d");
+  }
+  if (body.for_ever.value_or(false) && body.lasts_s) {
+    return Error{Errc::invalid, "body: /for_ever and /lasts_s say two different things"};
+  }
+  if (body.service.value_or(false)) {
+    if (body.uid) return Error{Errc::invalid, "body: /service and /uid say two different things"};
+    if (wish.scope > Scope::read) {
+      return Error{Errc::invalid,
+                   "body: /scope: a service may only read, because leases and settings are a "
+                   "user's; name the user it runs as: --user"};
+    }
+    wish.uid = std::nullopt;
+  }
+  if (!body.for_ever.value_or(false)) {
+    wish.lasts = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(body.lasts_s.value_or(protocol::kUsualToken)));
+  }
+  return wish;
+}
+
+void get_tokens(Context& context, const Asked& asked, const NoParams&,
+                const Responder<protocol::Tokens>& respond) {
+  respond(tokens_for(context, asked.principal));
+}
+
+void note(const Context& context, const Asked& asked, const std::string& action) {
+  const bool admin = asked.principal.scope >= Scope::admin;
+  context.control.note_done(
+      asker_of(context, asked.principal, admin, asked.request_id, asked.received), action);
+}
+
+void make_token(Context& context, const Asked& asked, const NoParams&,
+                const protocol::TokenWish& body, const Responder<protocol::NewToken>& respond) {
+  auto wish = lasting_wish_of(asked.principal, body);
+  if (!wish) return respond(std::move(wish).error());
+  if (wish->scope > asked.principal.scope) {
+    return respond(
+        Error{Errc::denied, fmt::format("you have the scope \"{}\" yourself, and cannot "
+                                        "give \"{}\" to a token",
+                                        enum_name(asked.principal.scope), enum_name(wish->scope))});
+  }
+  for (const protocol::GpuName& gpu : body.gpus.value_or(std::vector<protocol::GpuName>{})) {
+    auto ids = ids_named(*context.telemetry.latest(), gpu.text);
+    if (!ids) return respond(std::move(ids).error().in("body: /gpus"));
+    wish->gpus.insert(wish->gpus.end(), ids->begin(), ids->end());
+  }
+  if (body.gpus && wish->gpus.empty()) {
+    return respond(Error{Errc::invalid, "body: /gpus: names no GPU; leave it out for all"});
+  }
+  context.tokens.make(
+      *std::move(wish), [&context, asked, respond](const Result<access::Tokens::Made>& made) {
+        if (!made) return respond(made.error());
+        note(context, asked,
+             fmt::format("make token {} \"{}\" of {}, scope {}", made->token.id, made->token.name,
+                         made->token.owner(), enum_name(made->token.scope)));
+        respond(protocol::NewToken{1, view_of(context, made->token), made->text});
+      });
+}
+
+void revoke(Context& context, const Asked& asked, const std::vector<std::string>& ids,
+            const Responder<protocol::Tokens>& respond) {
+  context.tokens.revoke(ids, asked.principal.name(),
+                        [&context, asked, ids, respond](const Result<void>& done) {
+                          for (const std::string& id : ids)
+                            note(context, asked, "revoke token " + id);
+                          if (!done) return respond(done.error());
+                          respond(tokens_for(context, asked.principal));
+                        });
+}
+
+// An id is meant before a name, and a good token before one that is over.
+void revoke_token(Context& context, const Asked& asked, const protocol::TokenName& named,
+                  const Responder<protocol::Tokens>& respond) {
+  std::vector<std::string> ids;
+  for (const access::Token& token : context.tokens.all()) {
+    if (!may_manage(asked.principal, token)) continue;
+    const bool named_so = token.name == named.token && token.live(context.loop.wall());
+    if (token.id == named.token) ids = {token.id};
+    if (token.id == named.token) break;
+    if (named_so) ids.push_back(token.id);
+  }
+  if (ids.size() == 1) return revoke(context, asked, ids, respond);
+  respond(ids.empty()
+              ? Error{Errc::not_found, fmt::format("you have no good token \"{}\"; `gpuyard token "
+                                                   "list` shows all",
+                                                   named.token)}
+              : Error{Errc::conflict, fmt::format("{} users have a token \"{}\"; name it by its "
+                                                  "id, which `gpuyard token list` shows",
+                                                  ids.size(), named.token)});
+}
+
+void revoke_tokens_of(Context& context, const Asked& asked, const protocol::TokensOf& of,
+                      const Responder<protocol::Tokens>& respond) {
+  if (asked.principal.scope < Scope::admin && asked.principal.uid != of.uid) {
+    return respond(only_admins("revoke the tokens of another user"));
+  }
+  std::vector<std::string> ids;
+  for (const access::Token& token : context.tokens.all()) {
+    if (token.uid == of.uid && !token.revoked) ids.push_back(token.id);
+  }
+  revoke(context, asked, ids, respond);
+}
+
+}  // namespace
+
+std::vector<BoundRoute> token_routes() {
+  return {
+      bind(protocol::kTokens, &get_tokens),
+      bind(protocol::kMakeToken, &make_token),
+      bind(protocol::kRevokeToken, &revoke_token),
+      bind(protocol::kRevokeTokensOf, &revoke_tokens_of),
+  };
+}
+
+}  // namespace gpuyard::api

@@ -1,0 +1,377 @@
+// Who may do what: the matrix of all callers and all routes, which is made of the two tables of
+// authority; and what a token sees of the GPUs, and for how long.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/routes_for_tests.h"
+#include "base/record.h"
+
+namespace gpuyard::api {
+namespace {
+
+using protocol::Gpus;
+using std::chrono::minutes;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kLeaseSocket = "/run/gpuyard/lease.sock";
+constexpr std::uint32_t kMember = 1500;  // of the group that may control
+
+class TokenRoutes : public LeaseRoutes {
+ protected:
+  TokenRoutes() {
+    context_.ask_member = [](std::uint32_t uid, const auto& told) { told(uid == kMember); };
+  }
+
+  std::string token(Scope scope, std::optional<std::uint32_t> uid = kAlice,
+                    std::vector<DeviceId> gpus = {}) {
+    const auto one = made({.name = std::to_string(++number_),
+                           .uid = uid,
+                           .scope = scope,
+                           .gpus = std::move(gpus),
+                           .lasts = minutes(60),
+                           .made_by = "uid 0",
+                           .by_admin = true});
+    id_ = one.token.id;
+    return one.text;
+  }
+  DeviceId gpu(std::size_t at) const { return world_.fleet.at(at).info.id; }
+
+  int number_ = 0;
+  std::string id_;  // of the token made last
+};
+
+// One caller of the matrix.
+struct Caller {
+  std::string name;
+  http::Peer peer;
+  std::string token;        // "": none
+  Scope scope;              // that it has by the grants
+  bool restricted = false;  // to some GPUs
+};
+
+class Matrix : public TokenRoutes {
+ protected:
+  Matrix() {
+    Authority authority(kDaemon, "gpuyard", 600);
+    authority.lease_socket = kLeaseSocket;
+    router_.emplace(context_, authority);
+  }
+
+  static http::Peer peer_over(Way way, std::uint32_t uid, bool member) {
+    if (way == Way::tls) return over_tls();
+    if (way == Way::plain_tcp) return over_tcp();
+    http::Peer peer = local_user(uid);
+    peer.listener = way == Way::lease_socket ? kLeaseSocket : "/run/gpuyard/gpuyard.sock";
+    if (member) peer.groups = {600};
+    return peer;
+  }
+
+  // What kGrants says, looked up here in another way than in the code.
+  static Scope granted(Way way, Who who) {
+    for (const Grant& grant : kGrants) {
+      if (grant.way == way && grant.who == who) return grant.most;
+    }
+    return Scope::open;
+  }
+
+  std::vector<Caller> callers() {
+    struct User {
+      Who who;
+      std::uint32_t uid;
+    };
+    constexpr std::array kUsers = {User{Who::user, kAlice}, User{Who::member, kMember},
+                                   User{Who::admin, 0}, User{Who::admin, kDaemon}};
+    std::vector<Caller> all = {
+        {"anonymous over TCP", over_tcp(), "", granted(Way::plain_tcp, Who::nobody)},
+        {"anonymous over TLS", over_tls(), "", granted(Way::tls, Who::nobody)}};
+    for (const Way way : {Way::socket, Way::lease_socket}) {
+      for (const User& user : kUsers) {
+        const bool member = user.who == Who::member;
+        all.push_back({fmt::format("uid {} on {}", user.uid, static_cast<int>(way)),
+                       peer_over(way, user.uid, member), "", granted(way, user.who)});
+      }
+    }
+    for (const Way way : {Way::socket, Way::lease_socket, Way::tls}) {
+      for (const User& user : kUsers) {
+        for (const Scope scope :
+             {Scope::metrics, Scope::read, Scope::lease, Scope::control, Scope::admin}) {
+          for (const bool restricted : {false, true}) {
+            const auto gpus = restricted ? std::vector{gpu(0)} : std::vector<DeviceId>{};
+            // Shown by a stranger: on a socket, too, it is the token that counts.
+            all.push_back({fmt::format("token {} of uid {} on {}{}", enum_name(scope), user.uid,
+                                       static_cast<int>(way), restricted ? ", GPU 0" : ""),
+                           peer_over(way, 4321, false), token(scope, user.uid, gpus),
+                           std::min(scope, granted(way, user.who)), restricted});
+          }
+        }
+      }
+      all.push_back(
+          {"service", peer_over(way, 4321, false), token(Scope::read, std::nullopt), Scope::read});
+      all.push_back({"service with too much", peer_over(way, 4321, false),
+                     token(Scope::admin, std::nullopt), Scope::read});
+    }
+    return all;
+  }
+
+  // What comes before the handler: an unknown parameter is refused by the validation, which comes
+  // after authority.
+  int outcome(const Caller& caller, const protocol::RouteInfo& route) {
+    http::Request request;
+    request.method = route.method == "GET"    ? http::Method::get
+                     : route.method == "PUT"  ? http::Method::put
+                     : route.method == "POST" ? http::Method::post
+                                              : http::Method::del;
+    std::string_view rest = route.pattern;
+    while (!rest.empty()) {
+      const std::string_view segment = take_until('/', rest);
+      if (segment.empty()) continue;
+      request.path += '/' + std::string(segment.front() == '{' ? "0" : segment);
+    }
+    request.query.emplace_back("no_such_parameter", "1");
+    if (!caller.token.empty()) {
+      request.headers.push_back({"Authorization", "Bearer " + caller.token});
+    }
+    request.peer = caller.peer;
+    std::optional<http::Response> answer;
+    router_->handle(std::move(request), http::Reply([&](http::Response sent) { answer = sent; }));
+    loop_.run_posted();
+    EXPECT_TRUE(answer) << caller.name << ": " << route.pattern;
+    return answer ? answer->status : 0;
+  }
+
+  static int expected(const Caller& caller, const protocol::RouteInfo& route) {
+    const Way way = caller.peer.encrypted                       ? Way::tls
+                    : caller.peer.kind == http::Peer::Kind::tcp ? Way::plain_tcp
+                    : caller.peer.listener == kLeaseSocket      ? Way::lease_socket
+                                                                : Way::socket;
+    const int refused = way == Way::tls && caller.token.empty() ? 401 : 403;
+    const bool holder = route.for_holders && caller.scope >= Scope::lease;
+    if (route.local && (way != Way::socket || !caller.token.empty())) return refused;
+    if (caller.scope < route.scope && !holder) return refused;
+    return caller.restricted && route.gpus == Gpus::whole ? refused : 400;
+  }
+
+  std::optional<Router> router_;
+};
+
+TEST_F(Matrix, EveryCallerGetsOfEveryRouteWhatTheTablesSay) {
+  std::size_t cells = 0;
+  std::size_t refused = 0;
+  for (const Caller& caller : callers()) {
+    for (const BoundRoute& route : table()) {
+      ++cells;
+      const int wanted = expected(caller, route.info);
+      refused += wanted == 400 ? 0 : 1;
+      EXPECT_EQ(outcome(caller, route.info), wanted)
+          << caller.name << ": " << route.info.method << " " << route.info.pattern;
+    }
+  }
+  RecordProperty("cells", static_cast<int>(cells));
+  EXPECT_GT(cells, 8000U);
+  EXPECT_GT(refused, 2000U);
+  EXPECT_LT(refused, cells - 2000);
+}
+
+TEST_F(Matrix, AnonymousOverTlsGetsWhatTheConfigurationGives) {
+  Authority authority(kDaemon);
+  const auto allowed = [&](Scope anonymous, const protocol::RouteInfo& route) {
+    authority.anonymous = anonymous;
+    return bool(authorise(principal_of(over_tls(), authority), route, authority));
+  };
+  EXPECT_TRUE(allowed(Scope::open, protocol::kHealth));
+  EXPECT_FALSE(allowed(Scope::open, protocol::kMetrics));
+  EXPECT_TRUE(allowed(Scope::metrics, protocol::kMetrics));
+  EXPECT_FALSE(allowed(Scope::metrics, protocol::kSnapshot));
+  EXPECT_TRUE(allowed(Scope::read, protocol::kSnapshot));
+  EXPECT_FALSE(allowed(Scope::read, protocol::kClaim));
+}
+
+TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
+  shown_ = token(Scope::lease);
+  http::Peer peer = over_tcp();
+  peer.party = "192.0.2.7";
+  const Calls call = get("/api/gpu/leases", peer);
+  EXPECT_EQ(call->status(), 403);
+  EXPECT_THAT(call->message(), HasSubstr("without TLS"));
+  EXPECT_TRUE(tokens_.find(id_)->in_clear);
+  control_.loop.advance(std::chrono::seconds(1));
+  const auto& audit = settings_.audit;
+  ASSERT_FALSE(audit.empty());
+  EXPECT_EQ(audit.back().by, "192.0.2.7");
+  EXPECT_EQ(audit.back().action, "showing a token");
+}
+
+TEST_F(TokenRoutes, AWrongTokenIs401AndSaysHowToDoBetter) {
+  shown_ = access::TokenText::draw()->text();
+  const Calls call = get("/api/gpu/leases", over_tls());
+  EXPECT_EQ(call->status(), 401);
+  EXPECT_EQ(http::find_header(call->answer->headers, "WWW-Authenticate"),
+            "Bearer realm=\"gpuyard\"");
+  EXPECT_THAT(call->text(), Not(HasSubstr(shown_)));
+}
+
+TEST_F(TokenRoutes, AfterFiveWrongOnesTheAnswersWaitButAGoodOneDoesNot) {
+  const std::string good = token(Scope::read);
+  shown_ = access::TokenText::draw()->text();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 401);
+  const Calls late = get("/api/gpu/leases", over_tls());
+  EXPECT_FALSE(late->answered());
+  shown_ = good;
+  EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 200);
+  pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(late->status(), 401);
+}
+
+TEST_F(TokenRoutes, MoreThan64WaitingAre429) {
+  shown_ = "gpy_mistyped";
+  std::vector<Calls> calls;
+  for (int i = 0; i < 5 + 64 + 1; ++i) calls.push_back(get("/health", over_tls()));
+  EXPECT_EQ(calls.back()->status(), 429);
+  EXPECT_EQ(http::find_header(calls.back()->answer->headers, "Retry-After"), "5");
+}
+
+TEST_F(TokenRoutes, AnotherKindOfAuthorizationIsNotUnderstood) {
+  for (const char* field : {"Basic YWxpY2U6c2VjcmV0", "gpy_abc", "Bearer"}) {
+    http::Request request;
+    request.path = "/health";
+    request.headers = {{"Authorization", field}};
+    request.peer = over_tls();
+    int status = 0;
+    router_.handle(std::move(request),
+                   http::Reply([&](const http::Response& sent) { status = sent.status; }));
+    EXPECT_EQ(status, 400) << field;
+  }
+}
+
+TEST_F(TokenRoutes, ATokenOfSomeGpusSeesAMachineOfThose) {
+  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+  EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), Not(HasSubstr(gpu(0))));
+  EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), HasSubstr(gpu(1)));
+  EXPECT_EQ(get("/api/gpu/devices/1", over_tls())->status(), 200);
+  for (const char* path : {"/api/gpu/devices/0", "/api/gpu/devices/0/processes",
+                           "/api/gpu/devices/0/history?metric=power_draw_w", "/api/gpu/manage/0",
+                           "/api/gpu/stream/power?gpus=0"}) {
+    EXPECT_EQ(get(path, over_tls())->status(), 404) << path;
+  }
+  const Calls whole = get("/metrics", over_tls());
+  EXPECT_EQ(whole->status(), 403);
+  EXPECT_THAT(whole->message(), HasSubstr("is for 1 of them"));
+}
+
+TEST_F(TokenRoutes, AClaimByTokenIsDetachedAndOfItsGpus) {
+  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+  const Calls bound = claim("{}", over_tls());
+  EXPECT_EQ(bound->status(), 403);
+  EXPECT_THAT(bound->message(), HasSubstr("ssh HOST gpuyard run"));
+  EXPECT_EQ(claim(R"({"binding":"detached","ttl_s":60,"among":[0]})", over_tls())->status(), 404);
+  const auto lease = held(R"({"binding":"detached","ttl_s":60})", over_tls());
+  EXPECT_EQ(lease.uid, kAlice);
+  ASSERT_EQ(lease.gpus.size(), 1U);
+  EXPECT_EQ(lease.gpus.front().uuid, gpu(1));
+}
+
+TEST_F(TokenRoutes, ALeaseOfOtherGpusIsNotForIt) {
+  world_.ground.start(70, kAlice);
+  const auto other = held(R"({"among":[0]})", process(70));
+  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+  EXPECT_EQ(get("/api/gpu/leases/" + other.id, over_tls())->status(), 403);
+  EXPECT_EQ(del("/api/gpu/leases/" + other.id, over_tls())->status(), 403);
+  EXPECT_THAT(get("/api/gpu/leases", over_tls())->text(), Not(HasSubstr(other.id)));
+  shown_ = token(Scope::lease, kAlice, {gpu(0)});
+  EXPECT_EQ(get("/api/gpu/leases/" + other.id, over_tls())->status(), 200);
+  EXPECT_THAT(get("/api/gpu/leases", over_tls())->text(), HasSubstr(other.id));
+}
+
+TEST_F(TokenRoutes, NoProcessIsMeantFromAfar) {
+  shown_ = token(Scope::lease);
+  EXPECT_EQ(post("/api/gpu/leases/adopt", R"({"pid":1})", over_tls())->status(), 403);
+}
+
+TEST_F(TokenRoutes, WhoLeavesTheGroupTakesTheTokensPowerToo) {
+  shown_ = token(Scope::control, kMember);
+  const auto cordon = [&] {
+    return ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls())
+        ->status();
+  };
+  EXPECT_EQ(cordon(), 200);
+  context_.ask_member = [](std::uint32_t, const auto& told) { told(false); };
+  EXPECT_EQ(cordon(), 403);
+}
+
+TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
+  shown_ = token(Scope::lease);
+  const Calls stream = get("/api/gpu/events", over_tls());
+  ASSERT_TRUE(stream->answer->feed);
+  bool woken = false;
+  stream->answer->feed->on_more([&] { woken = true; });
+  while (stream->answer->feed->next()) {
+  }
+  EXPECT_FALSE(stream->answer->feed->over());
+  held(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
+  const Calls waits = claim(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
+  EXPECT_FALSE(waits->answered());
+  woken = false;
+  tokens_.revoke({id_}, "uid 0", [](const Result<void>&) {});
+  EXPECT_TRUE(woken);
+  EXPECT_TRUE(stream->answer->feed->over());
+  EXPECT_FALSE(stream->answer->feed->may_end());
+  EXPECT_FALSE(stream->answer->feed->next());
+  pass(minutes(1));
+  EXPECT_EQ(waits->status(), 401);
+}
+
+TEST_F(TokenRoutes, AUserMakesListsAndRevokesOwnTokensUpToTheOwnScope) {
+  const auto wish = [&](const std::string& body, std::uint32_t uid = kAlice) {
+    return post("/api/gpu/tokens", body, local_user(uid));
+  };
+  const Calls made = wish(R"({"name":"ci","scope":"lease","gpus":[1]})");
+  ASSERT_EQ(made->status(), 201) << made->text();
+  const auto answer = json::from_json<protocol::NewToken>(made->text());
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->token.uid, kAlice);
+  EXPECT_EQ(answer->token.gpus, std::vector<std::string>{gpu(1)});
+  EXPECT_TRUE(tokens_.check(answer->text));
+  EXPECT_EQ(wish(R"({"name":"more","scope":"control"})")->status(), 403);
+  EXPECT_EQ(wish(R"({"name":"of bob","scope":"read","uid":1001})")->status(), 403);
+  EXPECT_EQ(wish(R"({"name":"x","scope":"read","for_ever":true})")->status(), 403);
+  EXPECT_EQ(wish(R"({"name":"x","scope":"read","service":true})")->status(), 403);
+  EXPECT_EQ(wish(R"({"name":"","scope":"read"})")->status(), 400);
+  EXPECT_EQ(wish(R"({"name":"x","scope":"read","gpus":[]})")->status(), 400);
+  EXPECT_EQ(wish(R"({"name":"x","scope":"read","gpus":[7]})")->status(), 404);
+  const std::string list = get("/api/gpu/tokens", local_user(kAlice))->text();
+  EXPECT_THAT(list, HasSubstr(answer->token.id));
+  EXPECT_THAT(list, Not(HasSubstr(answer->text.substr(12, 43))));
+  EXPECT_THAT(get("/api/gpu/tokens", local_user(kBob))->text(), Not(HasSubstr(answer->token.id)));
+  EXPECT_EQ(del("/api/gpu/tokens/" + answer->token.id, local_user(kBob))->status(), 404);
+  EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
+  EXPECT_FALSE(tokens_.check(answer->text));
+}
+
+TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
+  const auto wish = [&](const std::string& body) {
+    return post("/api/gpu/tokens", body, local_user(0));
+  };
+  EXPECT_EQ(wish(R"({"name":"p","scope":"metrics","service":true,"for_ever":true})")->status(),
+            201);
+  EXPECT_EQ(wish(R"({"name":"q","scope":"lease","service":true})")->status(), 400);
+  EXPECT_EQ(wish(R"({"name":"r","scope":"lease","service":true,"uid":5})")->status(), 400);
+  EXPECT_EQ(wish(R"({"name":"s","scope":"lease","for_ever":true,"lasts_s":60})")->status(), 400);
+  EXPECT_EQ(wish(R"({"name":"ci","scope":"lease","uid":1000})")->status(), 201);
+  EXPECT_EQ(wish(R"({"name":"cd","scope":"lease","uid":1000})")->status(), 201);
+  EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kBob))->status(), 403);
+  EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(0))->status(), 200);
+  std::size_t revoked = 0;
+  for (const access::Token& token : tokens_.all()) revoked += token.revoked ? 1 : 0;
+  EXPECT_EQ(revoked, 2U);
+}
+
+TEST_F(TokenRoutes, WhatIsDoneByTokenIsAuditedAsSuch) {
+  shown_ = token(Scope::control, kAlice);
+  EXPECT_EQ(ask(http::Method::post, "/api/gpu/alerts/test", "{}", over_tls())->status(), 403);
+  control_.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(settings_.audit.back().by, "uid 1000 by token " + id_);
+}
+
+}  // namespace
+}  // namespace gpuyard::api

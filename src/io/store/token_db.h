@@ -1,0 +1,43 @@
+// The tokens in state.db: of their secrets only the SHA-256.
+#pragma once
+
+#include "access/tokens.h"
+#include "store/state_db.h"
+
+namespace gpuyard::store {
+
+// Times are milliseconds of the wall clock.
+inline constexpr const char* kTokenTables = R"(
+CREATE TABLE tokens(
+  id TEXT PRIMARY KEY,
+  digest TEXT NOT NULL,
+  name TEXT NOT NULL,
+  uid INTEGER,
+  scope TEXT NOT NULL,
+  gpus TEXT NOT NULL,
+  made_ms INTEGER NOT NULL,
+  made_by TEXT NOT NULL,
+  expires_ms INTEGER,
+  last_used_ms INTEGER,
+  last_from TEXT NOT NULL,
+  in_clear_ms INTEGER,
+  revoked_ms INTEGER,
+  revoked_by TEXT NOT NULL) WITHOUT ROWID;
+)";
+
+Result<std::vector<access::Token>> load_tokens(Database&);
+Result<void> save_tokens(Database&, const access::TokenChanges&);
+
+class TokenDb final : public access::TokenArchive {
+ public:
+  // The store outlives this.
+  explicit TokenDb(StateStore& store) : store_(store) {}
+
+  bool load(std::function<void(Result<std::vector<access::Token>>)> loaded) override;
+  bool save(access::TokenChanges, std::function<void(const Result<void>&)> saved) override;
+
+ private:
+  StateStore& store_;
+};
+
+}  // namespace gpuyard::store

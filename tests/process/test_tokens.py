@@ -1,0 +1,140 @@
+"""Tokens as their makers and their thieves meet them: made, shown, listed and revoked with the real
+program; shown over a Unix socket, over TCP without TLS, and after a restart."""
+
+import json
+import os
+import re
+import stat
+import time
+
+import pytest
+from control_client import connect
+from program import PATIENCE, Caller, wait_until
+from schemas import validate
+
+TOKEN = re.compile(r"^gpy_[a-z2-7]{8}[0-9A-Za-z]{49}$")
+
+
+class TokenYard(Caller):
+    def __init__(self, daemon, place):
+        self.daemon = daemon("--simulate", "2")
+        self.place = place
+        self.environment = self.daemon.environment | {"GPUYARD_SOCKET": self.daemon.socket}
+
+    def make(self, name, *arguments):
+        text = self.must("token", "create", name, *arguments).strip()
+        assert TOKEN.match(text)
+        return text
+
+    def ask(self, path, token, unix=True, **options):
+        return self.daemon.get(path, unix=unix, headers={"Authorization": f"Bearer {token}"}, **options)
+
+    def tokens(self):
+        answer = json.loads(self.must("token", "list", "--json"))
+        validate(answer, "tokens")
+        return {one["name"]: one for one in answer["tokens"]}
+
+
+@pytest.fixture
+def yard(daemon, tmp_path):
+    return TokenYard(daemon, tmp_path)
+
+
+def test_a_token_is_made_shown_once_listed_and_revoked(yard):
+    made = yard.go("token", "create", "ci", "--scope", "lease", "--expires", "30d")
+    assert made.returncode == 0 and TOKEN.match(made.stdout.strip())
+    assert "never again" in made.stderr and "scope lease" in made.stderr
+    token = made.stdout.strip()
+    assert yard.ask("/api/gpu/leases", token).status == 200
+    listed = yard.must("token", "list")
+    assert "ci" in listed and "good" in listed and token[12:55] not in listed
+    assert yard.tokens()["ci"]["last_from"] == f"uid {os.getuid()}"
+    assert "revoked" in yard.must("token", "revoke", "ci")
+    refused = yard.ask("/api/gpu/leases", token)
+    assert refused.status == 401 and "was revoked at" in refused.text
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_what_it_prints_as_json_is_as_its_schema_says(yard):
+    made = json.loads(yard.must("token", "create", "ci", "--json"))
+    validate(made, "token")
+    assert TOKEN.match(made["text"]) and made["token"]["state"] == "good"
+
+
+def test_its_file_is_new_and_only_its_users(yard):
+    out = yard.place / "token"
+    yard.must("token", "create", "ci", "--out", str(out))
+    assert TOKEN.match(out.read_text().strip())
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    again = yard.go("token", "create", "cd", "--out", str(out))
+    assert again.returncode != 0 and "File exists" in again.stderr
+    assert "cd" not in yard.tokens()
+    refused = yard.go("token", "create", "ci", "--out", str(yard.place / "other"))
+    assert refused.returncode != 0 and "already" in refused.stderr
+    assert not (yard.place / "other").exists()
+
+
+def test_it_survives_the_daemon_and_so_does_its_end(yard, daemon):
+    good, ended = yard.make("good"), yard.make("ended")
+    yard.must("token", "revoke", "ended")
+    kept = b"".join(open(os.path.join(yard.daemon.state, name), "rb").read()
+                    for name in os.listdir(yard.daemon.state) if name.startswith("state.db"))
+    assert good[12:55].encode() not in kept
+    yard.daemon.process.kill()
+    yard.daemon.process.wait()
+    again = daemon("--simulate", "2", directory=yard.daemon.directory)
+    headers = {"Authorization": f"Bearer {good}"}
+    wait_until(lambda: again.get("/api/gpu/leases", unix=True, headers=headers).status == 200, "the tokens")
+    headers = {"Authorization": f"Bearer {ended}"}
+    assert again.get("/api/gpu/leases", unix=True, headers=headers).status == 401
+
+
+def test_without_tls_it_is_refused_flagged_and_audited(yard):
+    token = yard.make("ci")
+    refused = yard.ask("/api/gpu/snapshot", token, unix=False)
+    assert refused.status == 403 and "without TLS" in refused.text
+    assert yard.tokens()["ci"]["in_clear"]
+    assert "others may know it" in yard.must("token", "list")
+    wait_until(lambda: "showing a token" in yard.must("audit"), "the audit of it")
+    assert token[12:55] not in yard.must("audit") + yard.daemon.log()
+
+
+def test_a_revocation_ends_its_streams_within_a_second(yard):
+    token = yard.make("ci")
+    stream = connect(yard.daemon.socket)
+    stream.settimeout(PATIENCE)
+    stream.sendall(f"GET /api/gpu/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+                   .encode())
+    assert b"200 OK" in stream.recv(4096)
+    yard.must("token", "revoke", "ci")
+    revoked = time.monotonic()
+    while stream.recv(65536):
+        assert time.monotonic() - revoked < 5
+    assert time.monotonic() - revoked < 1
+    stream.close()
+
+
+def test_a_token_of_one_gpu_sees_one(yard):
+    token = yard.make("gpu1", "--gpus", "1")
+    devices = yard.ask("/api/gpu/devices", token).json()["devices"]
+    assert [one["index"] for one in devices] == [1]
+    assert yard.ask("/api/gpu/devices/0", token).status == 404
+    whole = yard.ask("/metrics", token)
+    assert whole.status == 403 and "without --gpus" in whole.text
+
+
+def test_bad_input_is_told_with_what_to_do(yard):
+    for arguments, words in [
+            (("create", "x", "--scope", "everything"), "--scope"),
+            (("create", "x", "--expires", "soon"), "--expires"),
+            (("create", "x", "--gpus", "7"), "7"),
+            (("create", "x" * 65), "1 to 64 printable characters"),
+            (("revoke",), "--all-of USER"),
+            (("revoke", "nobody"), "gpuyard token list"),
+            (("revoke", "--all-of", "no-such-user"), "no user no-such-user"),
+            ((), "subcommand")]:
+        done = yard.go("token", *arguments)
+        assert done.returncode != 0 and words in done.stderr + done.stdout, (arguments, done.stderr)
+    for shown in ("gpy_", "gpy_" + "a" * 57, "x" * 61, "Basic"):
+        assert yard.ask("/health", shown).status == 401
+    assert yard.daemon.get("/api/gpu/snapshot?token=gpy_x", unix=True).status == 400
