@@ -226,6 +226,10 @@ Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& 
   return fetch_from(origin, request, deadline, max_body, Wanted::verdict);
 }
 
+Result<PresentedCertificate> look_at(const Origin& origin, Duration deadline) {
+  return ClientSocket::look_at(origin, BootClock::now() + deadline);
+}
+
 struct EventReader::State {
   explicit State(ClientSocket connected) : socket(std::move(connected)) {}
 

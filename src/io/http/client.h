@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "http/certificate.h"
 #include "http/endpoint.h"
 #include "http/event_stream.h"
 #include "http/message.h"
@@ -53,6 +54,10 @@ Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request,
 // breaks off, is too long or does not end in time is cut short, and no error.
 Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
                                      Duration deadline, std::size_t max_body);
+
+// Shakes hands with the origin and sends it nothing. Whoever stands in between can show a
+// certificate of their own: what it shows is to be compared with what the server's owner says.
+Result<PresentedCertificate> look_at(const Origin& origin, Duration deadline);
 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {

@@ -32,7 +32,7 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
   return socket;
 }
 
-Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
+Result<ClientSocket> ClientSocket::reach(const Origin& origin, TimePoint deadline) {
   const auto addresses = resolve(origin.host, origin.port, deadline);
   if (!addresses) return addresses.error();
   ClientSocket socket(origin.text());
@@ -45,13 +45,26 @@ Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadl
     if (opened) break;
   }
   if (!opened) return std::move(opened).error();
-  if (!origin.tls) return socket;
-  if (auto agreed = socket.start_tls(origin, deadline); !agreed) return std::move(agreed).error();
   return socket;
 }
 
-Result<void> ClientSocket::start_tls(const Origin& origin, TimePoint deadline) {
-  auto tls = TlsClient::make(origin);
+Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
+  auto socket = reach(origin, deadline);
+  if (!socket || !origin.tls) return socket;
+  auto agreed = socket->start_tls(TlsClient::make(origin), deadline);
+  if (!agreed) return std::move(agreed).error();
+  return socket;
+}
+
+Result<PresentedCertificate> ClientSocket::look_at(const Origin& origin, TimePoint deadline) {
+  auto socket = reach(origin, deadline);
+  if (!socket) return std::move(socket).error();
+  auto agreed = socket->start_tls(TlsClient::make_to_look(origin), deadline);
+  if (!agreed) return std::move(agreed).error();
+  return socket->tls_->presented();
+}
+
+Result<void> ClientSocket::start_tls(Result<std::unique_ptr<TlsClient>> tls, TimePoint deadline) {
   if (!tls) return std::move(tls).error();
   tls_ = *std::move(tls);
   for (;;) {
@@ -182,17 +195,12 @@ constexpr std::array<const char*, 5> kCaBundles = {
     "/etc/ssl/cert.pem",                                  // Alpine
 };
 
-std::string last_reason() {
-  const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
-  return reason != nullptr ? reason : "it was not said why";
-}
-
 Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view named_by) {
   ::ERR_clear_error();
   if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
   return Error{Errc::invalid, fmt::format("{} holds no certificates to trust, but is named by {}: "
                                           "{}",
-                                          file, named_by, last_reason())};
+                                          file, named_by, openssl_reason())};
 }
 
 Result<void> trust_usual(SSL_CTX* context, bool others_too) {
@@ -208,6 +216,13 @@ Result<void> trust_usual(SSL_CTX* context, bool others_too) {
                "package ca-certificates, or name them in ca_file or SSL_CERT_FILE"};
 }
 
+Result<void> trust_all(SSL_CTX* context, const std::string& ca_file) {
+  const bool own = !ca_file.empty();
+  auto trusted = trust_usual(context, own);
+  if (!trusted || !own) return trusted;
+  return trust(context, ca_file, "ca_file");
+}
+
 // A name is also told to the server, an address is not (RFC 6066).
 bool expect_host(SSL* ssl, const std::string& host) {
   X509_VERIFY_PARAM* verify = ::SSL_get0_param(ssl);
@@ -221,6 +236,8 @@ bool expect_host(SSL* ssl, const std::string& host) {
 
 struct TlsClient::Parts {
   std::string where;
+  std::string pin;            // "": the chain, the name and the dates decide
+  bool looks_only = false;    // nothing decides
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
   BIO* in = nullptr;  // both are the SSL's
@@ -230,22 +247,18 @@ struct TlsClient::Parts {
 TlsClient::TlsClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 TlsClient::~TlsClient() = default;
 
-Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
+Result<std::unique_ptr<TlsClient::Parts>> TlsClient::start(const Origin& origin) {
   auto parts = std::make_unique<Parts>();
   parts->where = origin.text();
   if (start_openssl()) parts->context.reset(::SSL_CTX_new(::TLS_client_method()));
-  if (!parts->context) return Error{Errc::internal, "OpenSSL does not start: " + last_reason()};
-  SSL_CTX* context = parts->context.get();
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  const bool own = !origin.ca_file.empty();
-  if (auto trusted = trust_usual(context, own); !trusted) return std::move(trusted).error();
-  if (own) {
-    if (auto also = trust(context, origin.ca_file, "ca_file"); !also) {
-      return std::move(also).error();
-    }
-  }
-  parts->ssl.reset(::SSL_new(context));
+  if (!parts->context) return Error{Errc::internal, "OpenSSL does not start: " + openssl_reason()};
+  SSL_CTX_set_min_proto_version(parts->context.get(), TLS1_2_VERSION);
+  return parts;
+}
+
+Result<std::unique_ptr<TlsClient>> TlsClient::begin(std::unique_ptr<Parts> parts,
+                                                    const Origin& origin) {
+  parts->ssl.reset(::SSL_new(parts->context.get()));
   parts->in = ::BIO_new(::BIO_s_mem());
   parts->out = ::BIO_new(::BIO_s_mem());
   ::SSL_set_bio(parts->ssl.get(), parts->in, parts->out);
@@ -254,6 +267,34 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
     return Error{Errc::invalid, fmt::format("no certificate can be of '{}'", origin.host)};
   }
   return std::unique_ptr<TlsClient>(new TlsClient(std::move(parts)));
+}
+
+Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
+  auto parts = start(origin);
+  if (!parts) return std::move(parts).error();
+  (*parts)->pin = origin.pin;
+  if (!origin.pin.empty()) {
+    if (is_pin(origin.pin)) return begin(*std::move(parts), origin);
+    return Error{Errc::invalid, fmt::format("'{}' is no pin of a public key, which looks like "
+                                            "sha256//<44 characters in base64>",
+                                            origin.pin)};
+  }
+  SSL_CTX* context = (*parts)->context.get();
+  ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (auto trusted = trust_all(context, origin.ca_file); !trusted) {
+    return std::move(trusted).error();
+  }
+  return begin(*std::move(parts), origin);
+}
+
+// OpenSSL verifies, but its verdict ends nothing.
+Result<std::unique_ptr<TlsClient>> TlsClient::make_to_look(const Origin& origin) {
+  auto parts = start(origin);
+  if (!parts) return std::move(parts).error();
+  (*parts)->looks_only = true;
+  // Without certificates to trust, it trusts none: that is worth showing, too.
+  [[maybe_unused]] const auto trusted = trust_all((*parts)->context.get(), origin.ca_file);
+  return begin(*std::move(parts), origin);
 }
 
 void TlsClient::feed(std::string_view bytes) {
@@ -268,20 +309,43 @@ std::string TlsClient::take() {
 
 Error TlsClient::fault(std::string_view doing) const {
   const long verdict = ::SSL_get_verify_result(parts_->ssl.get());
-  if (verdict != X509_V_OK) {
+  const bool asked = parts_->pin.empty() && !parts_->looks_only;
+  if (asked && verdict != X509_V_OK) {
     return Error{Errc::denied,
                  fmt::format("{} is not trusted: {}; if its certificate is right, name the one "
                              "that signed it in ca_file",
                              parts_->where, ::X509_verify_cert_error_string(verdict))};
   }
   return Error{Errc::unavailable,
-               fmt::format("{} over TLS with {} failed: {}", doing, parts_->where, last_reason())};
+               fmt::format("{} over TLS with {} failed: {}", doing, parts_->where, openssl_reason())};
+}
+
+PresentedCertificate TlsClient::presented() const {
+  PresentedCertificate shown;
+  const X509* certificate = ::SSL_get0_peer_certificate(parts_->ssl.get());
+  if (certificate != nullptr) shown.facts = facts_of(certificate);
+  const long verdict = ::SSL_get_verify_result(parts_->ssl.get());
+  if (verdict != X509_V_OK) shown.distrust = ::X509_verify_cert_error_string(verdict);
+  return shown;
+}
+
+Result<void> TlsClient::check_pin() const {
+  if (parts_->pin.empty()) return {};
+  const std::string shown = presented().facts.pin;
+  if (shown == parts_->pin) return {};
+  return Error{Errc::denied,
+               fmt::format("{} is not trusted: its public key is {}, and not {} as pinned; if its "
+                           "owner has changed the key, pin the new one",
+                           parts_->where, shown, parts_->pin)};
 }
 
 Result<bool> TlsClient::shake_hands() {
   ::ERR_clear_error();
   const int done = ::SSL_do_handshake(parts_->ssl.get());
-  if (done == 1) return true;
+  if (done == 1) {
+    if (auto same = check_pin(); !same) return std::move(same).error();
+    return true;
+  }
   if (::SSL_get_error(parts_->ssl.get(), done) == SSL_ERROR_WANT_READ) return false;
   return fault("agreeing");
 }

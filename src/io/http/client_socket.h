@@ -2,8 +2,6 @@
 // endpoint. Inner header; knows no HTTP.
 #pragma once
 
-#include <openssl/crypto.h>
-
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,18 +14,22 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "http/carrier.h"
+#include "http/certificate.h"
 #include "http/endpoint.h"
 #include "http/origin.h"
 
 namespace gpuyard::http {
 
-// A client's end of TLS, from bytes to bytes. Certificate and host name are always verified. Knows
-// no socket, so that all waiting has one place. Inner header.
+// A client's end of TLS, from bytes to bytes. Certificate and host name are verified, or the public
+// key where the origin has a pin. Knows no socket, so that all waiting has one place. Inner header.
 
 class TlsClient {
  public:
-  // Errc::invalid if there are no certificates to trust, or the origin's ca_file has none.
+  // Errc::invalid if there are no certificates to trust, the origin's ca_file has none, or its pin
+  // is none.
   static Result<std::unique_ptr<TlsClient>> make(const Origin&);
+  // Agrees with anybody, to see the certificate. Nothing is to be sent to such a server.
+  static Result<std::unique_ptr<TlsClient>> make_to_look(const Origin&);
   ~TlsClient();
   TlsClient(const TlsClient&) = delete;
   TlsClient& operator=(const TlsClient&) = delete;
@@ -44,23 +46,19 @@ class TlsClient {
   // Returns how many bytes of the server's it put into `space`: 0 if the server said that these
   // were all, nothing if it must be fed more.
   Result<std::optional<std::size_t>> decrypt(std::span<char> space);
+  // What the server showed, after the handshake.
+  PresentedCertificate presented() const;
 
  private:
   struct Parts;
   explicit TlsClient(std::unique_ptr<Parts>);
+  static Result<std::unique_ptr<Parts>> start(const Origin&);
+  static Result<std::unique_ptr<TlsClient>> begin(std::unique_ptr<Parts>, const Origin&);
   Error fault(std::string_view doing) const;
+  Result<void> check_pin() const;
 
   std::unique_ptr<Parts> parts_;
 };
-
-// OpenSSL as this program sets it up. Inner to what uses it.
-
-// Called before the first use, on any thread, any number of times. It reads no configuration of the
-// machine, which may name modules that a static library cannot load. It cleans nothing up at exit,
-// where a thread that was left behind may still be inside OpenSSL.
-inline bool start_openssl() {
-  return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
-}
 
 class ClientSocket {
  public:
@@ -71,6 +69,8 @@ class ClientSocket {
   // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
   // certificates to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
+  // Connects, agrees on TLS with whoever answers, and leaves.
+  static Result<PresentedCertificate> look_at(const Origin&, TimePoint deadline);
   // Goes on with a connection that is there.
   ClientSocket(const Endpoint& carried, std::unique_ptr<Line> line)
       : where_(carried.text()), line_(std::move(line)) {}
@@ -93,7 +93,8 @@ class ClientSocket {
 
   Result<void> open(const Endpoint&, TimePoint deadline);
   Result<void> finish_connecting(TimePoint deadline);
-  Result<void> start_tls(const Origin&, TimePoint deadline);
+  static Result<ClientSocket> reach(const Origin&, TimePoint deadline);
+  Result<void> start_tls(Result<std::unique_ptr<TlsClient>>, TimePoint deadline);
   Result<void> send_raw(std::string_view bytes, TimePoint deadline);
   Result<std::size_t> receive_raw(std::span<char> space, TimePoint deadline);
   Result<void> feed_tls(TimePoint deadline);

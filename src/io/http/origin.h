@@ -18,6 +18,9 @@ struct Origin {
   std::string host;  // a name, or a literal address without brackets
   std::uint16_t port = 443;
   std::string ca_file = {};  // PEM, trusted besides the system's; tls only
+  // The server's public key, "sha256//...", as CertificateFacts have it; tls only. Where it is set
+  // it alone decides: nobody asks who signed the certificate, for whom, and until when.
+  std::string pin = {};
 
   // "hooks.slack.com", "127.0.0.1:9093", "[::1]:9093": as in a Host field.
   std::string text() const;

@@ -1,0 +1,54 @@
+// What a server shows over TLS: its certificate and key, and whom it asks for one. Knows no socket.
+// Includes no OpenSSL, so that the wiring can include it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "http/certificate.h"
+
+using SSL_CTX = struct ssl_ctx_st;
+
+namespace gpuyard::http {
+
+// What a server shows its clients, and whom it trusts. Connections keep the one that they began
+// with.
+struct ServerIdentity {
+  CertificateFacts facts;
+  std::vector<std::string> warnings;     // sentences for the log
+  bool asks_for_certificates = false;    // of clients
+  std::shared_ptr<SSL_CTX> context;      // set up once, only read afterwards
+  std::shared_ptr<const std::string> ticket_keys;  // of sessions that may be resumed; secret
+};
+
+struct IdentityFiles {
+  std::string certificate;     // PEM: the server's, then those between it and a trusted root
+  std::string key;             // PEM, without a passphrase, not readable by everybody
+  std::string client_ca = {};  // PEM: whose certificates clients may show; "" asks for none
+};
+
+// Blocks for the files. Errc::invalid names the file, what is wrong with it and what to do. With
+// the `former` identity, clients resume the sessions that began under it.
+Result<std::shared_ptr<const ServerIdentity>> load_identity(
+    const IdentityFiles&, WallTime now,
+    const std::shared_ptr<const ServerIdentity>& former = nullptr);
+
+// Where new connections find the identity to show. Lives on the loop's thread.
+class TlsDoor {
+ public:
+  explicit TlsDoor(std::shared_ptr<const ServerIdentity> identity)
+      : identity_(std::move(identity)) {}
+
+  // From now on; established connections keep theirs.
+  void show(std::shared_ptr<const ServerIdentity> identity) { identity_ = std::move(identity); }
+  const std::shared_ptr<const ServerIdentity>& identity() const { return identity_; }
+
+ private:
+  std::shared_ptr<const ServerIdentity> identity_;
+};
+
+}  // namespace gpuyard::http
