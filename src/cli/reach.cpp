@@ -22,7 +22,7 @@ using Asking =
                          OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
                          UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
-using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, SimVerb,
+using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, SimVerb,
                                            DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>

@@ -65,6 +65,7 @@ const std::vector<Example>& examples() {
       {{"token", "create", "ci"}, asks},
       {{"token", "list"}, asks},
       {{"token", "revoke", "ci"}, asks},
+      {{"tls", "show"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},
       {{"driver"}, asks},

@@ -67,6 +67,7 @@ constexpr std::array kSchemas = {
     Schema{"sim-status", "gpuyard sim status --json", &json::shape_of<sim::WorldStatus>},
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
+    Schema{"tls", "gpuyard tls show, init --json", &json::shape_of<TlsAnswer>},
     Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},
     Schema{"tokens", "gpuyard token list, revoke --json", &json::shape_of<protocol::Tokens>},
     Schema{"usage", "gpuyard usage --json", &json::shape_of<protocol::Usage>},

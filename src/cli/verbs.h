@@ -309,6 +309,15 @@ struct ConfigVerb {
   bool json = false;
 };
 
+// The certificate that the daemon shows to clients elsewhere.
+struct TlsVerb {
+  enum class Action : std::uint8_t { init, show } action = Action::show;
+  std::string config_file;
+  std::string state;  // empty: as the configuration has it
+  std::string hosts;  // with commas; empty: this machine's own
+  bool json = false;
+};
+
 struct VersionVerb {
   bool json = false;
 };
@@ -387,7 +396,7 @@ using Verb =
     std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
                  QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
                  OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
-                 UsageVerb, AlertsVerb, TokenVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
+                 UsageVerb, AlertsVerb, TokenVerb, TlsVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
                  CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
@@ -421,6 +430,7 @@ int run(const CordonVerb&);
 int run(const UsageVerb&);
 int run(const AlertsVerb&);
 int run(const TokenVerb&);
+int run(const TlsVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -466,6 +476,7 @@ Options add_uncordon(Options program, CordonVerb&);
 Options add_usage(Options program, UsageVerb&);
 Options add_alerts(Options program, AlertsVerb&);
 Options add_token(Options program, TokenVerb&);
+Options add_tls(Options program, TlsVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -485,7 +496,7 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);
   verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_driver, add_sim,
+  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_tls, add_driver, add_sim,
             add_dial_stdio, add_version, add_schema, add_completion);
 }
 

@@ -109,19 +109,69 @@ Result<void> check_temperatures(const config::Config::Health& health) {
   return {};
 }
 
-// Checks the addresses and the socket of one server.
-Result<void> check_listeners(const std::string& section, const std::vector<std::string>& listen,
-                             const std::string& socket) {
+// Checks the addresses of one section.
+Result<void> check_addresses(const config::Config& config, const std::string& section,
+                             const std::vector<std::string>& listen) {
   for (const std::string& text : listen) {
     const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return Error(endpoint.error()).in(section + ".listen");
+    if (!endpoint) return Error(endpoint.error()).in(config.place_of(section + ".listen"));
     if (endpoint->kind != http::Endpoint::Kind::tcp) {
       return Error{Errc::invalid,
-                   fmt::format("{0}.listen: \"{1}\" is no ADDRESS:PORT; a Unix socket is named by "
-                               "{0}.socket",
-                               section, text)};
+                   fmt::format("{}: \"{}\" is no ADDRESS:PORT; a Unix socket is named by {}.socket",
+                               config.place_of(section + ".listen"), text,
+                               section == "tls" ? "server" : section)};
     }
   }
+  return {};
+}
+
+// What is not encrypted is of this machine alone, unless somebody says of an address that it is meant
+// so: peers that listen everywhere by habit are found by strangers within the hour.
+Result<void> check_plain(const config::Config& config, const std::string& section,
+                         const std::vector<std::string>& listen,
+                         const std::vector<std::string>& meant) {
+  for (const std::string& text : listen) {
+    if (http::is_loopback(*http::parse_endpoint(text)) || std::ranges::count(meant, text) > 0) {
+      continue;
+    }
+    return Error{
+        Errc::invalid,
+        fmt::format("{}: \"{}\" is on a network, where others read along and nobody is known: {}",
+                    config.place_of(section + ".listen"), text,
+                    section == "zeus"
+                        ? "zeusd's protocol knows no TLS; use 127.0.0.1, or a Unix socket"
+                        : "use tls.listen, or ssh; if strangers may read, name that very address "
+                          "in server.insecure_read_only, too")};
+  }
+  return {};
+}
+
+Result<void> check_tls(const config::Config& config) {
+  if (auto valid = check_addresses(config, "tls", config.tls.listen); !valid) return valid;
+  const auto is_meant = [&](const std::string& text) {
+    return std::ranges::count(config.server.listen, text) > 0;
+  };
+  for (const std::string& text : config.server.insecure_read_only) {
+    if (is_meant(text)) continue;
+    return Error{Errc::invalid, fmt::format("{}: server.listen has no \"{}\"",
+                                            config.place_of("server.insecure_read_only"), text)};
+  }
+  for (const std::string& text : config.tls.revoked) {
+    if (auto known = http::to_fingerprint(text); !known) {
+      return Error(known.error()).in(config.place_of("tls.revoked"));
+    }
+  }
+  if (config.tls.client_ca.empty() && !config.tls.clients.empty()) {
+    return Error{Errc::invalid, fmt::format("{}: needs tls.client_ca, which says who signs them",
+                                            config.place_of("tls.clients"))};
+  }
+  return {};
+}
+
+// Checks the addresses and the socket of one server.
+Result<void> check_listeners(const config::Config& config, const std::string& section,
+                             const std::vector<std::string>& listen, const std::string& socket) {
+  if (auto valid = check_addresses(config, section, listen); !valid) return valid;
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   if (!address) return Error(address.error()).in(section + ".socket");
   return {};
@@ -135,7 +185,7 @@ Result<void> check_lease_socket(const config::Config& config) {
     if (socket != other) continue;
     return Error{Errc::invalid, fmt::format("server.lease_socket: {} is the same file", name)};
   }
-  auto valid = check_listeners("server", {}, socket);
+  auto valid = check_listeners(config, "server", {}, socket);
   return valid ? valid : std::move(valid).error().in("server.lease_socket");
 }
 
@@ -145,17 +195,21 @@ Result<void> check_zeus(const config::Config& config) {
   if (socket == config.server.socket) {
     return Error{Errc::invalid, "zeus.socket: server.socket is the same file"};
   }
-  return check_listeners("zeus", config.zeus.listen, socket.empty() ? "/none" : socket);
+  auto valid =
+      check_listeners(config, "zeus", config.zeus.listen, socket.empty() ? "/none" : socket);
+  return valid ? check_plain(config, "zeus", config.zeus.listen, {}) : valid;
 }
 
 }  // namespace
 
 Result<void> check(const config::Config& config) {
-  if (auto valid = check_listeners("server", config.server.listen, config.server.socket); !valid) {
-    return valid;
-  }
-  if (auto valid = check_lease_socket(config); !valid) return valid;
-  if (auto valid = check_zeus(config); !valid) return valid;
+  const config::Config::Server& server = config.server;
+  auto valid = check_listeners(config, "server", server.listen, server.socket);
+  if (valid) valid = check_plain(config, "server", server.listen, server.insecure_read_only);
+  if (valid) valid = check_tls(config);
+  if (!valid) return valid;
+  if (valid = check_lease_socket(config); !valid) return valid;
+  if (valid = check_zeus(config); !valid) return valid;
   if (auto prefix = metrics::check_prefix(config.metrics.prefix); !prefix) {
     return std::move(prefix).error().in("metrics.prefix");
   }
@@ -202,7 +256,7 @@ constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is
 std::size_t doors_of(const config::Config& config) {
   constexpr std::size_t kUnixSockets = 3;
   const std::size_t weight = http::knows_peer_process() ? 1 : 2;
-  return config.server.listen.size() + config.zeus.listen.size() + kUnixSockets * weight;
+  return config.server.listen.size() + config.tls.listen.size() + config.zeus.listen.size() + kUnixSockets * weight;
 }
 
 }  // namespace

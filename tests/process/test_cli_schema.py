@@ -45,6 +45,7 @@ ANSWERS = {
     "sim-status": [("sim", "status", "--json")],
     "sink-tests": [],
     "sinks": [],
+    "tls": [],  # test_network.py
     "token": [],  # test_tokens.py
     "tokens": [],
     "usage": [],

@@ -32,6 +32,23 @@ GPUYARD_ABOUT(
      "As a shell says it: 127 not found, 126 not runnable, 128 and the number of the signal."},
     {"seconds", "From its start until its end."})
 
+struct TlsAnswer {
+  int schema = protocol::kSchemaVersion;
+  std::string certificate;  // a file
+  std::string key;          // a file
+  std::vector<std::string> names;
+  std::string not_before;
+  std::string not_after;
+  std::string pin;
+  std::string fingerprint;
+  std::vector<std::string> listen;
+};
+BOOST_DESCRIBE_STRUCT(TlsAnswer, (),
+                      (schema, certificate, key, names, not_before, not_after, pin, fingerprint,
+                       listen))
+GPUYARD_ABOUT(TlsAnswer, {"pin", "Of the public key, as curl's --pinnedpubkey takes it."},
+              {"fingerprint", "SHA-256 of the certificate."})
+
 struct LeftBehindProcess {
   std::uint32_t pid = 0;
   std::string name;

@@ -32,7 +32,10 @@ namespace {
 Result<config::Config> configuration(const ServeVerb& verb) {
   auto loaded = config::load(config::Environment::of_process(), verb.config_file);
   if (!loaded) return loaded;
-  if (!verb.listen.empty()) loaded->server.listen = verb.listen;
+  if (!verb.listen.empty()) {
+    loaded->server.listen = verb.listen;
+    loaded->said_at["server.listen"] = "--listen";
+  }
   if (!verb.socket.empty()) loaded->server.socket = verb.socket;
   if (!verb.state.empty()) loaded->state.directory = verb.state;
   if (!verb.nvml.empty()) loaded->driver.nvml = verb.nvml;

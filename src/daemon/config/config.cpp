@@ -28,6 +28,11 @@ std::string runtime_directory(const Environment& environment) {
 
 }  // namespace
 
+std::string Config::place_of(const std::string& key) const {
+  const auto said = said_at.find(key);
+  return said == said_at.end() ? key : fmt::format("{}: {}", said->second, key);
+}
+
 Environment Environment::of_process() {
   return {::geteuid(),
           variable("HOME"),
@@ -69,6 +74,13 @@ std::string lease_socket_of(const Config::Server& server) {
   if (name == kUsual) return directory + "lease.sock";
   if (name.ends_with(kEnding)) name.resize(name.size() - kEnding.size());
   return directory + name + ".lease.sock";
+}
+
+std::string Config::certificate_file() const {
+  return tls.certificate.empty() ? state.directory + "/tls/certificate.pem" : tls.certificate;
+}
+std::string Config::key_file() const {
+  return tls.key.empty() ? state.directory + "/tls/key.pem" : tls.key;
 }
 
 std::string default_state_directory(const Environment& environment) {
@@ -148,6 +160,8 @@ class FileReader {
       return error_at(file_, node.source(),
                       fmt::format("{}.{} must be {}", section, name.str(), kTomlTypes.at(type)));
     }
+    config_.said_at[fmt::format("{}.{}", section, name.str())] =
+        fmt::format("{}:{}", file_, node.source().begin.line);
     if (auto done = key->set(config_, *value); !done) {
       return error_at(file_, node.source(),
                       fmt::format("{}.{}: {}", section, name.str(), done.error().message));

@@ -18,7 +18,20 @@ struct Config {
     std::string socket;  // load() fills an empty one
     std::string lease_socket = "auto";
     std::vector<std::string> allowed_hosts;
+    // The addresses beyond loopback at which plain TCP is meant, however little it protects.
+    std::vector<std::string> insecure_read_only;
   } server;
+  // HTTPS, for programs of other machines.
+  struct Tls {
+    enum class Anonymous : std::uint8_t { none, metrics, read };
+    std::vector<std::string> listen;
+    std::string certificate;  // PEM, with those between it and its root; empty: see below
+    std::string key;          // the same
+    std::string client_ca;    // PEM; empty: no client certificates
+    std::vector<std::string> clients;  // "DNS:prometheus.lab = metrics", "URI:spiffe://lab/ci = ..."
+    std::vector<std::string> revoked;  // fingerprints of client certificates
+    Anonymous anonymous = Anonymous::none;  // what whoever shows no token may do
+  } tls;
   struct State {
     std::string directory;  // load() fills an empty one
   } state;
@@ -84,6 +97,14 @@ struct Config {
   struct Log {
     log::Level level = log::Level::info;
   } log;
+  // Where each key was said last, for errors: "server.listen" at "gpuyard.toml:3".
+  std::map<std::string, std::string> said_at = {};
+
+  // "gpuyard.toml:3: server.listen", or the key alone where nobody said it.
+  std::string place_of(const std::string& key) const;
+  // The files of the certificate and the key: by default those that `gpuyard tls init` makes.
+  std::string certificate_file() const;
+  std::string key_file() const;
 };
 
 // The part of the environment that configuration looks at; a test makes its own.

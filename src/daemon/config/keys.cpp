@@ -41,6 +41,7 @@ constexpr Key member(std::string_view section, std::string_view name, std::strin
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
 constexpr std::array<std::string_view, 2> kFair = {"backfill", "strict"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
+constexpr std::array<std::string_view, 3> kAnonymous = {"none", "metrics", "read"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
 // Gets and sets a member whose values are words.
@@ -184,6 +185,14 @@ Result<void> set_most_gpus_per_user(Config& config, const Value& value) {
   return {};
 }
 
+Result<void> set_tls_clients(Config& config, const Value& value) {
+  for (const std::string& text : std::get<Strings>(value)) {
+    if (auto client = tls_client_of(text); !client) return std::move(client).error();
+  }
+  config.tls.clients = std::get<Strings>(value);
+  return {};
+}
+
 constexpr std::array kKeys = {
     member<&Config::server, &Config::Server::listen>(
         "server", "listen", "TCP addresses to listen on. TCP is read-only. [] for none."),
@@ -197,6 +206,30 @@ constexpr std::array kKeys = {
         "server", "allowed_hosts",
         "Names by which clients may address the TCP listeners, beside localhost and the address "
         "itself."),
+    member<&Config::server, &Config::Server::insecure_read_only>(
+        "server", "insecure_read_only",
+        "Those of the addresses in listen that are not of this machine alone: anybody on the network "
+        "reads what is read there. tls.listen is for networks."),
+    member<&Config::tls, &Config::Tls::listen>(
+        "tls", "listen",
+        "TCP addresses that speak TLS, for clients with tokens: \"0.0.0.0:9411\". [] for none."),
+    member<&Config::tls, &Config::Tls::certificate>(
+        "tls", "certificate",
+        "PEM file of the certificate, and of those between it and its root. Empty: the one that "
+        "`gpuyard tls init` makes. Read again when it changes."),
+    member<&Config::tls, &Config::Tls::key>("tls", "key", "PEM file of its key. Empty: likewise."),
+    word<&Config::tls, &Config::Tls::anonymous, kAnonymous>(
+        "tls", "anonymous",
+        "What whoever shows no token may see over TLS: \"none\", \"metrics\" or \"read\"."),
+    member<&Config::tls, &Config::Tls::client_ca>(
+        "tls", "client_ca", "PEM file of who signs client certificates; empty: nobody does."),
+    member<&Config::tls, &Config::Tls::clients>(
+        "tls", "clients",
+        "What a name in a client certificate may do: \"DNS:prometheus.lab = metrics\", or as a user: "
+        "\"URI:spiffe://lab/ci = lease uid 1000\".",
+        &set_tls_clients),
+    member<&Config::tls, &Config::Tls::revoked>(
+        "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused."),
     member<&Config::state, &Config::State::directory>(
         "state", "directory", "Where the daemon keeps what must survive it."),
     member<&Config::driver, &Config::Driver::nvml>(
@@ -331,6 +364,30 @@ Result<void> set_level(Config& config, const std::string& name) {
 
 Result<void> set_dialect(Config& config, const std::string& name) {
   return set_word<&Config::metrics, &Config::Metrics::dialect, kDialects>(config, name);
+}
+
+Result<TlsClient> tls_client_of(std::string_view text) {
+  const std::size_t equals = text.rfind(" = ");
+  TlsClient client;
+  std::string_view rest = equals == text.npos ? "" : trimmed(text.substr(equals + 3));
+  client.name = trimmed(text.substr(0, equals));
+  client.scope = take_until(' ', rest);
+  const bool named = client.name.starts_with("DNS:") || client.name.starts_with("URI:");
+  constexpr std::array<std::string_view, 5> kScopes = {"metrics", "read", "lease", "control",
+                                                       "admin"};
+  bool good = named && std::ranges::count(kScopes, client.scope) > 0;
+  if (good && !rest.empty()) {
+    const bool of_user = take_until(' ', rest) == "uid";
+    client.uid = number_in<std::uint32_t>(rest);
+    good = of_user && client.uid;
+  }
+  // What is leased or set is a user's.
+  if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
+  if (good) return client;
+  return Error{Errc::invalid,
+               fmt::format("\"{}\" is neither \"NAME = metrics\", \"NAME = read\" nor \"NAME = SCOPE "
+                           "uid NUMBER\", where NAME begins with DNS: or URI:",
+                           text)};
 }
 
 std::span<const Key> keys() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,14 @@ struct Key {
 };
 
 std::span<const Key> keys();
+
+// Who a client certificate is.
+struct TlsClient {
+  std::string name;   // "DNS:prometheus.lab"
+  std::string scope;  // "metrics", "read", "lease", "control", "admin"
+  std::optional<std::uint32_t> uid;
+};
+Result<TlsClient> tls_client_of(std::string_view text);
 
 // Sets the level by its name: debug, info, warning, error.
 Result<void> set_level(Config&, const std::string& name);

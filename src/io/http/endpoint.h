@@ -42,6 +42,9 @@ struct Endpoint {
 // Errc::invalid, with what is expected, for anything else.
 Result<Endpoint> parse_endpoint(std::string_view text);
 
+// Whether only this machine reaches it.
+bool is_loopback(const Endpoint&);
+
 // An endpoint as the kernel takes it.
 struct SocketAddress {
   sockaddr_storage storage{};

@@ -1,0 +1,138 @@
+// gpuyard tls: the certificate that the daemon shows to clients elsewhere. gpuyard host: the names
+// and pins of daemons elsewhere.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/files.h"
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "cli/read/answers.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "cli/verbs.h"
+#include "daemon/config/config.h"
+#include "daemon/config/keys.h"
+#include "http/certificate.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr std::size_t kMostOfFile = std::size_t{256} * 1024;
+
+Result<config::Config> configuration(const TlsVerb& verb) {
+  auto loaded = config::load(config::Environment::of_process(), verb.config_file);
+  if (loaded && !verb.state.empty()) loaded->state.directory = verb.state;
+  return loaded;
+}
+
+// The names by which clients call this machine.
+std::vector<std::string> names_of(const TlsVerb& verb) {
+  if (!verb.hosts.empty()) return split(verb.hosts, ',');
+  return {host_name(), "localhost", "127.0.0.1", "::1"};
+}
+
+// Replaces the file at once, or leaves it as it was.
+Result<void> put_file(const std::string& path, std::string_view text, mode_t mode) {
+  const std::string draft = path + ".new";
+  ::unlink(draft.c_str());
+  const UniqueFd file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  const bool written =
+      file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0 && std::rename(draft.c_str(), path.c_str()) == 0;
+  if (written) return {};
+  const Error why = system_error("writing " + path);
+  ::unlink(draft.c_str());
+  return why;
+}
+
+int show(const TlsVerb& verb, const config::Config& config) {
+  const auto pem = read_file(config.certificate_file(), kMostOfFile);
+  if (!pem) {
+    return complain(pem.error(), "  `gpuyard tls init` makes a certificate.");
+  }
+  const auto facts = http::facts_in(*pem);
+  if (!facts) return complain(Error(facts.error()).in(config.certificate_file()));
+  const TlsAnswer answer{1,
+                         config.certificate_file(),
+                         config.key_file(),
+                         facts->names,
+                         to_rfc3339(facts->not_before),
+                         to_rfc3339(facts->not_after),
+                         facts->pin,
+                         facts->fingerprint,
+                         config.tls.listen};
+  if (verb.json) {
+    print(json::to_json(answer) + "\n");
+    return 0;
+  }
+  const WallTime now = wall_now();
+  print(fmt::format("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
+                    "pin          {}\nfingerprint  {}\nlistens at   {}\n",
+                    answer.certificate, answer.key, fmt::join(answer.names, ", "),
+                    local_moment(answer.not_before, now), local_moment(answer.not_after, now),
+                    facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
+                    answer.listen.empty() ? "nowhere: tls.listen is empty"
+                                          : fmt::format("{}", fmt::join(answer.listen, ", "))));
+  return 0;
+}
+
+int init(const TlsVerb& verb, const config::Config& config) {
+  const std::string certificate = config.certificate_file();
+  const std::string key = config.key_file();
+  const auto old_key = read_file(key, kMostOfFile);
+  if (!old_key && old_key.error().code != Errc::not_found) return complain(old_key.error());
+  const bool there = ::access(certificate.c_str(), F_OK) == 0;
+  // Another's certificate is not ours to replace.
+  if (there && !config.tls.certificate.empty()) {
+    return complain({Errc::conflict, fmt::format("{} is there, and tls.certificate names it: renew "
+                                                 "it where it comes from, or move it away",
+                                                 certificate)});
+  }
+  const auto made = http::make_self_signed(names_of(verb), wall_now(), http::kCertificateLife,
+                                           old_key ? *old_key : "");
+  if (!made) return complain(made.error());
+  if (auto place = make_directories(parent_directory(key), 0700); !place) {
+    return complain(place.error());
+  }
+  auto done = old_key ? Result<void>() : put_file(key, made->key, 0600);
+  if (done) done = put_file(certificate, made->certificate, 0644);
+  return done ? show(verb, config) : complain(done.error());
+}
+
+}  // namespace
+
+Options add_tls(Options program, TlsVerb& verb) {
+  const Options tls =
+      program.verb("tls", "Make and show the certificate for clients on other machines")
+          .requires_verb();
+  const auto action = [&](TlsVerb::Action what, const char* name, const char* summary) {
+    const Options sub = tls.verb(name, summary).sets(verb.action, what);
+    sub.option("--config", verb.config_file, "Read FILE instead of the default files");
+    sub.option("--state", verb.state, "The daemon's directory, if it has --state");
+    sub.flag("--json", verb.json, "Print JSON");
+    return sub;
+  };
+  action(TlsVerb::Action::init, "init", "Make a certificate, or renew it with the same key")
+      .option("--host", verb.hosts, "Names and addresses by which clients call this machine")
+      .type_name("NAME,...");
+  action(TlsVerb::Action::show, "show", "Show its names, its end and its pin");
+  return tls;
+}
+
+int run(const TlsVerb& verb) {
+  const auto config = configuration(verb);
+  if (!config) return complain(config.error());
+  return verb.action == TlsVerb::Action::init ? init(verb, *config) : show(verb, *config);
+}
+
+}  // namespace gpuyard::cli
