@@ -136,10 +136,10 @@ using Key = Owned<EVP_PKEY, &::EVP_PKEY_free>;
 using Certificate = Owned<X509, &::X509_free>;
 using Extension = Owned<X509_EXTENSION, &::X509_EXTENSION_free>;
 
-constexpr std::size_t kMostNameBytes = 253;        // of a host, by DNS
-constexpr std::size_t kMostCommonNameBytes = 64;   // by X.520
-constexpr std::chrono::hours kSlowestClock{1};     // of a client, that it is behind ours
-constexpr int kSerialBits = 127;                   // random; positive in 16 bytes
+constexpr std::size_t kMostNameBytes = 253;       // of a host, by DNS
+constexpr std::size_t kMostCommonNameBytes = 64;  // by X.520
+constexpr std::chrono::hours kSlowestClock{1};    // of a client, that it is behind ours
+constexpr int kSerialBits = 127;                  // random; positive in 16 bytes
 
 Error not_made(std::string_view what) {
   return Error{Errc::internal,
@@ -166,9 +166,10 @@ Result<Names> alternative_names(const std::vector<std::string>& names) {
       ::ASN1_STRING_set(text, name.data(), static_cast<int>(name.size()));
       ::GENERAL_NAME_set0_value(one, GEN_DNS, text);
     } else {
-      return Error{Errc::invalid, fmt::format("no certificate can be of '{}'; give a host's name or "
-                                              "an address",
-                                              name)};
+      return Error{Errc::invalid,
+                   fmt::format("no certificate can be of '{}'; give a host's name or "
+                               "an address",
+                               name)};
     }
   }
   if (!names.empty()) return all;

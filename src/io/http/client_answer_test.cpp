@@ -118,7 +118,7 @@ TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
   const TestCertificate certificate("IP:127.0.0.1");
   const ScratchDirectory directory;
   certificate.write_to(directory.in("file"));
-  TlsServer server(certificate, {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
+  BlockingTlsServer server(certificate, {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
   const Origin origin{true, "127.0.0.1", server.port(), directory.in("file")};
   const auto response = fetch_verdict(origin, ClientRequest(), kPatience, kMostBody);
   ASSERT_TRUE(response) << response.error().message;

@@ -236,8 +236,8 @@ bool expect_host(SSL* ssl, const std::string& host) {
 
 struct TlsClient::Parts {
   std::string where;
-  std::string pin;            // "": the chain, the name and the dates decide
-  bool looks_only = false;    // nothing decides
+  std::string pin;          // "": the chain, the name and the dates decide
+  bool looks_only = false;  // nothing decides
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
   BIO* in = nullptr;  // both are the SSL's
@@ -316,8 +316,8 @@ Error TlsClient::fault(std::string_view doing) const {
                              "that signed it in ca_file",
                              parts_->where, ::X509_verify_cert_error_string(verdict))};
   }
-  return Error{Errc::unavailable,
-               fmt::format("{} over TLS with {} failed: {}", doing, parts_->where, openssl_reason())};
+  return Error{Errc::unavailable, fmt::format("{} over TLS with {} failed: {}", doing,
+                                              parts_->where, openssl_reason())};
 }
 
 PresentedCertificate TlsClient::presented() const {

@@ -30,7 +30,7 @@ class FetchOverTls : public testing::Test {
   }
   ~FetchOverTls() override { ::unsetenv("SSL_CERT_FILE"); }
 
-  void start(const TestCertificate& certificate, TlsServer::Manners manners) {
+  void start(const TestCertificate& certificate, BlockingTlsServer::Manners manners) {
     certificate.write_to(ca_file());
     server_.emplace(certificate, std::move(manners));
   }
@@ -42,7 +42,7 @@ class FetchOverTls : public testing::Test {
   }
 
   ScratchDirectory directory_;
-  std::optional<TlsServer> server_;
+  std::optional<BlockingTlsServer> server_;
 };
 
 TEST_F(FetchOverTls, BringsTheAnswerHome) {

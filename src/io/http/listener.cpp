@@ -23,6 +23,7 @@
 #include "http/message.h"
 #include "http/peer.h"
 #include "http/session.h"
+#include "http/tls_stream.h"
 
 namespace gpuyard::http {
 namespace {
@@ -62,20 +63,42 @@ std::string network_of(const SocketAddress& from) {
                                                                               : endpoint.address;
 }
 
-std::string refusal(std::string_view why) {
-  Response response = error_response(503, "busy", why);
-  response.headers.push_back({"Retry-After", "1"});
+}  // namespace
+
+std::string last_words(int status, std::string_view code, std::string_view why) {
+  Response response = error_response(status, code, why);
+  if (status == 503) response.headers.push_back({"Retry-After", "1"});
   std::string bytes;
   put_head(bytes, response, {.keep_alive = false});
   return bytes + *response.body;
 }
 
-}  // namespace
+const std::string& refuse_seat(Site& site, Parties::Room room) {
+  static const std::string full =
+      last_words(503, "busy", "too many connections are open; try again later");
+  static const std::string own_full = last_words(
+      503, "busy",
+      "you have as many connections open as one may have; close some, or try again later");
+  ++site.counters.refused;
+  return room == Parties::Room::own ? own_full : full;
+}
 
-Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound)
+Parties::Room take_seat(Site& site, const std::weak_ptr<const int>& seats, Arrival& arrival) {
+  Seats seat = seats.lock();
+  if (!seat) return Parties::Room::nobody;  // nobody listens any more
+  const long taken = seat.use_count() - 2;  // without the listener's copy and this one
+  const auto room = site.parties.room_for(arrival.party, seat.get(),
+                                          static_cast<std::size_t>(std::max(taken, 0L)));
+  if (room == Parties::Room::there) arrival.seat = std::move(seat);
+  return room;
+}
+
+Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound,
+                   std::shared_ptr<const TlsDoor> door)
     : site_(std::move(site)),
       socket_(std::move(socket)),
       bound_(std::move(bound)),
+      door_(std::move(door)),
       seats_(std::make_shared<const int>(0)) {
   watch();
 }
@@ -123,14 +146,10 @@ bool Listener::cannot_accept(int code) {
 }
 
 void Listener::welcome(UniqueFd client, const SocketAddress& from) {
-  const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
   Arrival arrival;
   arrival.peer = peer_of(client, from, bound_);
   arrival.party = party_of(arrival.peer, from);
   arrival.peer.party = arrival.party.name;
-  const Parties::Room room = site_->parties.room_for(arrival.party, seats_.get(), taken);
-  if (room != Parties::Room::there) return turn_away(client, room);
-  arrival.seat = seats_;
   if (bound_.kind == Endpoint::Kind::unix_socket && knows_peer_process()) {
     arrival.open_process = [socket = client.get(), pid = arrival.peer.pid] {
       return peer_process(socket, pid);
@@ -142,7 +161,22 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
-  serve_socket(site_, std::move(client), std::move(arrival));
+  if (door_) return greet_over_tls(std::move(client), std::move(arrival));
+  const Parties::Room room = take_seat(*site_, seats_, arrival);
+  if (room == Parties::Room::there) {
+    return serve_socket(site_, std::move(client), std::move(arrival));
+  }
+  const std::string& answer = refuse_seat(*site_, room);
+  // Sends only what goes without waiting; the client may also just see the connection end.
+  ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Listener::greet_over_tls(UniqueFd client, Arrival arrival) {
+  if (site_->handshakes.make_room_for(arrival.party, site_->time.now())) {
+    greet_socket(site_, std::move(client), *door_->identity(), seats_, std::move(arrival));
+  } else {
+    ++site_->counters.handshakes_turned_away;
+  }
 }
 
 Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
@@ -150,16 +184,6 @@ Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
   const uid_t person = site_->person ? site_->person(peer.uid) : peer.uid;
   const bool ours = peer.uid == 0 || peer.uid == ::geteuid();
   return {fmt::format("uid {}", person), site_->privileged ? site_->privileged(peer) : ours};
-}
-
-void Listener::turn_away(const UniqueFd& client, Parties::Room room) {
-  static const std::string full = refusal("too many connections are open; try again later");
-  static const std::string own_full =
-      refusal("you have as many connections open as one may have; close some, or try again later");
-  const std::string& answer = room == Parties::Room::own ? own_full : full;
-  ++site_->counters.refused;
-  // Sends only what goes without waiting; the client may also just see the connection end.
-  ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Site::add(Connection& connection) {
@@ -173,6 +197,16 @@ void Site::remove(Connection& connection) {
   counters.streams = parties.streams();
   if (!parties.all().empty()) return;
   if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
+}
+
+void Site::begin_handshake(Handshake& handshake) {
+  handshakes.add(handshake);
+  counters.handshakes = handshakes.size();
+}
+
+void Site::end_handshake(Handshake& handshake) {
+  handshakes.remove(handshake);
+  counters.handshakes = handshakes.size();
 }
 
 void Site::begin_stream(Connection& connection) {

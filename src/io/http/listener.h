@@ -15,6 +15,7 @@
 #include "http/message.h"
 #include "http/parties.h"
 #include "http/server.h"
+#include "http/server_identity.h"
 
 namespace gpuyard::http {
 
@@ -37,11 +38,14 @@ struct Site {
   GzipCache packed;  // bodies that several responses share
   std::uint64_t next_request = 1;
   Parties parties{limits};
+  Handshakes handshakes{limits};
   bool closing = false;
   std::function<void()> drained;  // called once when closing and the last connection has ended
 
   void add(Connection& connection);
   void remove(Connection& connection);
+  void begin_handshake(Handshake& handshake);
+  void end_handshake(Handshake& handshake);
   void begin_stream(Connection& connection);
   void end_stream(Connection& connection);
 };
@@ -52,13 +56,27 @@ struct Arrival {
   Party party = {};
   // Opens the peer's process. May be called while the connection is open; see peer.h.
   std::function<std::shared_ptr<const UniqueFd>()> open_process = {};
-  std::string local_address;         // the literal it connected to; "" on a Unix socket
+  std::string local_address;  // the literal it connected to; "" on a Unix socket
+  // The names of our certificate, over TLS: no web page can have one of them.
+  std::vector<std::string> also_named = {};
   std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
 };
 
+// The seats of one listener, which has one copy itself: every other is a seat that is taken.
+using Seats = std::shared_ptr<const int>;
+
+// Gives the arrival a seat if there is room, perhaps because another connection was ended.
+Parties::Room take_seat(Site& site, const std::weak_ptr<const int>& seats, Arrival& arrival);
+// Counts the refusal and returns the answer to send.
+const std::string& refuse_seat(Site& site, Parties::Room room);
+// The bytes of an answer to a connection that gets no session.
+std::string last_words(int status, std::string_view code, std::string_view why);
+
 class Listener {
  public:
-  Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound);
+  // With a `door` over TLS.
+  Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound,
+           std::shared_ptr<const TlsDoor> door);
 
  private:
   void watch();
@@ -68,12 +86,13 @@ class Listener {
   bool cannot_accept(int code);
   void welcome(UniqueFd client, const SocketAddress& from);
   Party party_of(const Peer&, const SocketAddress& from) const;
-  void turn_away(const UniqueFd& client, Parties::Room);
+  void greet_over_tls(UniqueFd client, Arrival arrival);
 
   std::shared_ptr<Site> site_;
   UniqueFd socket_;
   Endpoint bound_;
-  std::shared_ptr<const int> seats_;  // each connection holds a copy
+  std::shared_ptr<const TlsDoor> door_;
+  Seats seats_;
   bool said_exhausted_ = false;
   Subscription watch_;
   Subscription pause_;

@@ -46,7 +46,7 @@ void Turns::add(const Party& party, Resume resume) {
 }
 
 void Turns::give() {
-  const TimePoint end = BootClock::now() + kTogether;
+  const TimePoint end = BootClock::now() + together_;
   do {
     const Resume resume = waiting_.pop();
     resume();

@@ -47,7 +47,9 @@ class TimerQueue {
 
 class Turns {
  public:
-  explicit Turns(asio::io_context& io) : io_(io) {}
+  // In one turn of the loop all of them together get this time, but at least one does.
+  explicit Turns(asio::io_context& io, Duration together = kTogether)
+      : io_(io), together_(together) {}
 
   // Waits for a turn of this party. The turn is what the caller then does without waiting for
   // anything else: the write of a piece, for example.
@@ -58,6 +60,8 @@ class Turns {
   void wake(const void* who);
 
   static constexpr Duration kTogether = shares::kTurn;
+  // A write of at most this many bytes goes without waiting for a turn.
+  static constexpr std::size_t kAtOnceBytes = std::size_t{16} * 1024;
   static constexpr std::size_t kPieceBytes = shares::kPieceBytes;  // to write in a turn
 
  private:
@@ -71,6 +75,7 @@ class Turns {
   void give();
 
   asio::io_context& io_;
+  const Duration together_;
   Rotation<Party, Resume> waiting_;
   std::unordered_map<const void*, Sleeper> asleep_;
   bool giving_ = false;
@@ -83,6 +88,9 @@ struct IoLoop::Core {
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   std::shared_ptr<TimerQueue> timers;  // shared for the weak_ptr of its subscriptions
   Turns turns{io};
+  // For the steps of handshakes over TLS: one in a turn of the loop, since one may take
+  // milliseconds.
+  Turns handshakes{io, Duration::zero()};
 };
 
 // A deadline that moves many times a second. The timer is set anew only when it rings before the

@@ -59,6 +59,11 @@ struct Peer {
   gid_t gid = static_cast<gid_t>(-1);
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h
   pid_t pid = 0;
+  bool encrypted = false;  // over TLS
+  // Of the certificate that a client showed over TLS, as somebody we trust has signed it: its names
+  // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
+  std::vector<std::string> certificate_names = {};
+  std::string certificate_fingerprint = {};
   std::shared_ptr<const UniqueFd> process = {};  // null: not known; see peer.h
   std::shared_ptr<Presence> presence = {};       // of the connection; set by its session
 

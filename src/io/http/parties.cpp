@@ -1,6 +1,7 @@
 #include "http/parties.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpuyard::http {
 
@@ -86,6 +87,28 @@ bool Parties::end_of_most(const Shares& shares, Seat seat, std::size_t than) {
   if (most == nullptr) return false;
   if (!end_idle(*most)) end(**most->begin());
   return true;
+}
+
+bool Handshakes::make_room_for(const Party& party, TimePoint now) {
+  const auto is_own = [&](const Handshake* one) { return one->party() == party; };
+  const auto own = static_cast<std::size_t>(std::ranges::count_if(all_, is_own));
+  const bool own_full = own >= limits_.handshakes_of_one;
+  if (!own_full && all_.size() < limits_.handshakes) return true;
+  const auto stalled_since = [&](Handshake* one) {
+    const bool may_go = !own_full || is_own(one);
+    return may_go ? one->waiting_since().value_or(now) : now;
+  };
+  const auto longest = std::ranges::min_element(all_, {}, stalled_since);
+  if (longest == all_.end()) return false;
+  Handshake* one = *longest;
+  if (now - stalled_since(one) < limits_.handshake_stalled) return false;
+  remove(*one);
+  one->abort();
+  return true;
+}
+
+void Handshakes::abort_all() {
+  for (Handshake* one : std::exchange(all_, {})) one->abort();
 }
 
 Parties::Room Parties::room_for(const Party& party, Seat seat, std::size_t taken) {

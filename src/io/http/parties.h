@@ -37,6 +37,36 @@ class Connection {
   virtual const Party& party() const = 0;
 };
 
+// A client over TLS with which the handshake is under way, as its server sees it.
+class Handshake {
+ public:
+  virtual ~Handshake() = default;
+  // Ends without another byte.
+  virtual void abort() = 0;
+  // Since when we wait for the client to send; nothing while it waits for us.
+  virtual std::optional<TimePoint> waiting_since() const = 0;
+  virtual const Party& party() const = 0;
+};
+
+// The handshakes under way at one server. They have places of their own: those who are nobody yet
+// keep nobody out who is somebody.
+class Handshakes {
+ public:
+  explicit Handshakes(const Limits& limits) : limits_(limits) {}
+
+  void add(Handshake& one) { all_.insert(&one); }
+  void remove(Handshake& one) { all_.erase(&one); }
+  std::size_t size() const { return all_.size(); }
+  // Makes room, if it can, for one more of that party: where there is none, the one that has waited
+  // longest for its client gives way, if that is long enough to call it stalled.
+  bool make_room_for(const Party&, TimePoint now);
+  void abort_all();
+
+ private:
+  const Limits& limits_;
+  std::set<Handshake*> all_;
+};
+
 class Parties {
  public:
   explicit Parties(const Limits& limits) : limits_(limits) {}

@@ -11,8 +11,19 @@ struct Server::State {
   std::vector<SocketFile> files;
   Subscription grace;
 
-  void listen(UniqueFd socket, Endpoint bound) {
-    listeners.push_back(std::make_unique<Listener>(site, std::move(socket), std::move(bound)));
+  void listen(UniqueFd socket, Endpoint bound, std::shared_ptr<const TlsDoor> door = nullptr) {
+    listeners.push_back(
+        std::make_unique<Listener>(site, std::move(socket), std::move(bound), std::move(door)));
+  }
+  Result<Bound> listen_on(const std::string& address, std::uint16_t port,
+                          std::shared_ptr<const TlsDoor> door) {
+    const Endpoint asked = Endpoint::tcp(address, port);
+    auto socket = listen_on_tcp(asked);
+    if (!socket) return std::move(socket).error();
+    // Has the port that the kernel chose for 0.
+    const Endpoint bound = local_endpoint(*socket).value_or(asked);
+    listen(*std::move(socket), bound, std::move(door));
+    return Bound{bound.address, bound.port};
   }
   void stop_listening() {
     files.clear();  // first, so that no client finds a file that refuses
@@ -20,6 +31,7 @@ struct Server::State {
   }
   // A connection removes itself from the set later, when the loop turns.
   void abort_all() {
+    site->handshakes.abort_all();
     for (Connection* connection : site->parties.all()) connection->abort();
   }
 };
@@ -51,13 +63,12 @@ void Server::share_by(std::function<uid_t(uid_t)> person,
 }
 
 Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {
-  const Endpoint asked = Endpoint::tcp(address, port);
-  auto socket = listen_on_tcp(asked);
-  if (!socket) return std::move(socket).error();
-  // Has the port that the kernel chose for 0.
-  const Endpoint bound = local_endpoint(*socket).value_or(asked);
-  state_->listen(*std::move(socket), bound);
-  return Bound{bound.address, bound.port};
+  return state_->listen_on(address, port, nullptr);
+}
+
+Result<Bound> Server::listen_tls(const std::string& address, std::uint16_t port,
+                                 std::shared_ptr<const TlsDoor> door) {
+  return state_->listen_on(address, port, std::move(door));
 }
 
 Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
@@ -72,6 +83,7 @@ void Server::shutdown(Duration grace, std::function<void()> done) {
   Site& site = *state_->site;
   state_->stop_listening();
   site.closing = true;
+  site.handshakes.abort_all();  // none of them has begun a request
   if (site.parties.all().empty()) {
     if (done) site.io.post(std::move(done));
     return;

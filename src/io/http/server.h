@@ -45,6 +45,14 @@ struct Limits {
   // all these.
   std::size_t kept_places = shares::kKeptPlaces;
 
+  // Handshakes under way over TLS, of all listeners together; of one address, and of one IPv6
+  // network of 64 bits. They do not count as connections. Beyond, a client is turned away without a
+  // word, unless another's handshake is stalled: that one gives way.
+  std::size_t handshakes = 256;
+  std::size_t handshakes_of_one = 32;
+  Duration handshake = std::chrono::seconds(5);                 // the whole of it
+  Duration handshake_stalled = std::chrono::milliseconds(100);  // without an answer of the client
+
   Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
   Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond
   Duration write = std::chrono::seconds(10);  // one whole response; closed beyond
@@ -72,12 +80,20 @@ struct Counters {
   std::uint64_t active = 0;    // connections now
   std::uint64_t requests = 0;  // complete ones, handed to the handler
   std::uint64_t streams = 0;   // responses without an end, now
+
+  // Over TLS, before a connection is one.
+  std::uint64_t handshakes = 0;              // now
+  std::uint64_t handshakes_done = 0;         // and the connection was taken in, or refused
+  std::uint64_t handshakes_failed = 0;       // also those that gave way
+  std::uint64_t handshakes_turned_away = 0;  // before their first byte, for want of a place
 };
 
 struct Bound {
   std::string address;
   std::uint16_t port = 0;
 };
+
+class TlsDoor;  // server_identity.h
 
 // Lives on the loop's thread, and the loop outlives it. Destroying it closes every connection;
 // a Reply that is still out does nothing then.
@@ -103,6 +119,12 @@ class Server {
 
   // A literal address; port 0 picks a free one. Errc::conflict if another program has it.
   Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
+
+  // The same over TLS. `door` has the identity to show; it may show another at any time. Clients
+  // may name the server as its certificate does, besides allow_hosts(). One that speaks plain HTTP
+  // is told so.
+  Result<Bound> listen_tls(const std::string& address, std::uint16_t port,
+                           std::shared_ptr<const TlsDoor> door);
 
   // Appears at `path` already listening and with `mode`. A socket file on which no server answers
   // is replaced; Errc::conflict if one does, or if the file is no socket. The file is removed when

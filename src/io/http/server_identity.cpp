@@ -74,11 +74,12 @@ Result<Chain> parse_chain(const std::string& file, std::string_view text) {
   // OpenSSL says this at the end of each file, too.
   const bool at_end = ERR_GET_REASON(::ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (!at_end) {
-    return unusable(file, fmt::format("holds a broken certificate ({}); copy it anew",
-                                      openssl_reason()));
+    return unusable(file,
+                    fmt::format("holds a broken certificate ({}); copy it anew", openssl_reason()));
   }
   if (!chain.empty()) return chain;
-  return unusable(file, "holds no certificate in PEM; it begins with '-----BEGIN CERTIFICATE-----'");
+  return unusable(file,
+                  "holds no certificate in PEM; it begins with '-----BEGIN CERTIFICATE-----'");
 }
 
 Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
@@ -88,8 +89,9 @@ Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
   PrivateKey key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
   if (key) return key;
   if (text.find("ENCRYPTED") != text.npos) {
-    return unusable(file, "holds a key with a passphrase, and nobody is there to type it; write "
-                          "the key without one");
+    return unusable(file,
+                    "holds a key with a passphrase, and nobody is there to type it; write "
+                    "the key without one");
   }
   return unusable(file, fmt::format("holds no private key in PEM ({}); it begins with "
                                     "'-----BEGIN PRIVATE KEY-----'",
@@ -98,8 +100,8 @@ Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
 
 Result<void> check_dates(const std::string& file, const CertificateFacts& facts, WallTime now) {
   if (now >= facts.not_after) {
-    return unusable(file, fmt::format("expired at {}; renew the certificate",
-                                      to_rfc3339(facts.not_after)));
+    return unusable(
+        file, fmt::format("expired at {}; renew the certificate", to_rfc3339(facts.not_after)));
   }
   if (now < facts.not_before) {
     return unusable(file, fmt::format("is not valid before {}; check this machine's clock, which "
@@ -110,8 +112,7 @@ Result<void> check_dates(const std::string& file, const CertificateFacts& facts,
 }
 
 // Key and certificate belong together.
-Result<void> check_pair(const IdentityFiles& files, const Chain& chain,
-                        EVP_PKEY* key) {
+Result<void> check_pair(const IdentityFiles& files, const Chain& chain, EVP_PKEY* key) {
   const auto fits = [key](const auto& one) {
     return ::EVP_PKEY_eq(::X509_get0_pubkey(one.get()), key) == 1;
   };
@@ -127,14 +128,16 @@ Result<void> check_pair(const IdentityFiles& files, const Chain& chain,
 }
 
 // What a handshake costs us depends on the kind of key.
-Result<void> check_kind(const std::string& file, EVP_PKEY* key, std::vector<std::string>& warnings) {
+Result<void> check_kind(const std::string& file, EVP_PKEY* key,
+                        std::vector<std::string>& warnings) {
   const int kind = ::EVP_PKEY_get_base_id(key);
   const int bits = ::EVP_PKEY_get_bits(key);
   if (kind == EVP_PKEY_RSA && bits >= kLeastRsaBits) {
     if (bits > kQuickRsaBits) {
-      warnings.push_back(fmt::format("{} is an RSA key of {} bits, with which a handshake takes ten "
-                                     "times as long as with P-256; make a P-256 key",
-                                     file, bits));
+      warnings.push_back(
+          fmt::format("{} is an RSA key of {} bits, with which a handshake takes ten "
+                      "times as long as with P-256; make a P-256 key",
+                      file, bits));
     }
     return {};
   }
@@ -149,18 +152,20 @@ Result<void> check_kind(const std::string& file, EVP_PKEY* key, std::vector<std:
   return unusable(file, "is of a kind that clients do not accept; make a P-256 key");
 }
 
-void look_over(const std::string& file, const Chain& chain,
-               const CertificateFacts& facts, std::vector<std::string>& warnings) {
+void look_over(const std::string& file, const Chain& chain, const CertificateFacts& facts,
+               std::vector<std::string>& warnings) {
   if (facts.names.empty()) {
-    warnings.push_back(fmt::format("{} has no subject alternative names, so that clients accept it "
-                                   "for no host",
-                                   file));
+    warnings.push_back(
+        fmt::format("{} has no subject alternative names, so that clients accept it "
+                    "for no host",
+                    file));
   }
   for (std::size_t i = 1; i < chain.size(); ++i) {
     if (::X509_check_issued(chain[i].get(), chain[i - 1].get()) == X509_V_OK) continue;
-    warnings.push_back(fmt::format("in {} certificate {} did not sign the one before it; clients "
-                                   "may not find the way to their root",
-                                   file, i + 1));
+    warnings.push_back(
+        fmt::format("in {} certificate {} did not sign the one before it; clients "
+                    "may not find the way to their root",
+                    file, i + 1));
   }
 }
 
@@ -176,9 +181,8 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
   const auto* ours = reinterpret_cast<const unsigned char*>(kHttp11.data());
   unsigned char* found = nullptr;
-  const int verdict =
-      ::SSL_select_next_proto(&found, size, ours, static_cast<unsigned int>(kHttp11.size()),
-                              offered, offered_size);
+  const int verdict = ::SSL_select_next_proto(
+      &found, size, ours, static_cast<unsigned int>(kHttp11.size()), offered, offered_size);
   *chosen = found;
   // What a client that speaks only something else sends is for another server.
   return verdict == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -284,7 +288,8 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   if (start_openssl()) {
     identity->context.reset(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free);
   }
-  if (!identity->context) return Error{Errc::internal, "OpenSSL does not start: " + openssl_reason()};
+  if (!identity->context)
+    return Error{Errc::internal, "OpenSSL does not start: " + openssl_reason()};
   SSL_CTX* context = identity->context.get();
   const auto credentials = read_credentials(files, now, *identity);
   if (!credentials) return credentials.error();

@@ -19,9 +19,9 @@ namespace gpuyard::http {
 // with.
 struct ServerIdentity {
   CertificateFacts facts;
-  std::vector<std::string> warnings;     // sentences for the log
-  bool asks_for_certificates = false;    // of clients
-  std::shared_ptr<SSL_CTX> context;      // set up once, only read afterwards
+  std::vector<std::string> warnings;               // sentences for the log
+  bool asks_for_certificates = false;              // of clients
+  std::shared_ptr<SSL_CTX> context;                // set up once, only read afterwards
   std::shared_ptr<const std::string> ticket_keys;  // of sessions that may be resumed; secret
 };
 

@@ -153,7 +153,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     const std::string& host = parser_.request().host;
     // Only HTTP/1.0, which no browser speaks, may leave it out.
     if (host.empty() && parser_.http_1_0()) return true;
-    return host_allowed(host, arrival_.local_address, site_->allowed_hosts);
+    return host_allowed(host, arrival_.local_address, site_->allowed_hosts) ||
+           host_allowed(host, arrival_.local_address, arrival_.also_named);
   }
 
   Step refuse(Response response) {

@@ -36,7 +36,7 @@ class SocketStream final : public Stream {
   }
 
   asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
-    if (body.size() > kAtOnceBytes) co_await turns_.next(party_);
+    if (body.size() > Turns::kAtOnceBytes) co_await turns_.next(party_);
     std::string_view piece = take_piece(body);
     Io io = co_await write_piece(head, piece);
     head = {};
@@ -91,9 +91,6 @@ class SocketStream final : public Stream {
   }
 
  private:
-  // A write of at most this many bytes goes without waiting for a turn.
-  static constexpr std::size_t kAtOnceBytes = std::size_t{16} * 1024;
-
   static std::string_view take_piece(std::string_view& body) {
     const std::string_view piece = body.substr(0, Turns::kPieceBytes);
     body.remove_prefix(piece.size());

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <memory>
@@ -40,16 +41,17 @@ struct LocalListener {
   std::uint16_t port = 0;
 };
 
-// A self-signed certificate with its key.
+// A self-signed certificate with its key, P-256 unless another is given.
 struct TestCertificate {
   std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)> key{nullptr, &::EVP_PKEY_free};
   std::unique_ptr<X509, decltype(&::X509_free)> certificate{nullptr, &::X509_free};
 
   // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". Valid for `good_for` seconds from
   // now; a negative one: until that long ago.
-  explicit TestCertificate(const std::string& names, long good_for = 3600) {
+  explicit TestCertificate(const std::string& names, long good_for = 3600,
+                           EVP_PKEY* its_key = nullptr) {
     start_openssl();
-    key.reset(EVP_EC_gen("P-256"));
+    key.reset(its_key != nullptr ? its_key : EVP_EC_gen("P-256"));
     certificate.reset(::X509_new());
     X509* x = certificate.get();
     ::X509_set_version(x, X509_VERSION_3);
@@ -73,6 +75,15 @@ struct TestCertificate {
                                                            &::BIO_free);
     EXPECT_EQ(::PEM_write_bio_X509(file.get(), certificate.get()), 1);
   }
+  // For this user alone, as the daemon demands it.
+  void write_key_to(const std::string& path) const {
+    const std::unique_ptr<BIO, decltype(&::BIO_free)> file(::BIO_new_file(path.c_str(), "w"),
+                                                           &::BIO_free);
+    EXPECT_EQ(
+        ::PEM_write_bio_PrivateKey(file.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr),
+        1);
+    EXPECT_EQ(::chmod(path.c_str(), 0600), 0);
+  }
 
  private:
   static std::atomic<int>& made() {
@@ -87,7 +98,7 @@ struct TestCertificate {
   }
 };
 
-class TlsServer {
+class BlockingTlsServer {
  public:
   struct Manners {
     std::string answer;
@@ -95,7 +106,7 @@ class TlsServer {
     int newest = 0;  // version of TLS; 0: what OpenSSL has
   };
 
-  TlsServer(const TestCertificate& certificate, Manners manners)
+  BlockingTlsServer(const TestCertificate& certificate, Manners manners)
       : manners_(std::move(manners)),
         context_(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free) {
     ::SSL_CTX_use_certificate(context_.get(), certificate.certificate.get());
@@ -103,12 +114,12 @@ class TlsServer {
     if (manners_.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), manners_.newest);
     thread_ = std::thread([this] { serve(); });
   }
-  ~TlsServer() {
+  ~BlockingTlsServer() {
     stop_ = true;
     thread_.join();
   }
-  TlsServer(const TlsServer&) = delete;
-  TlsServer& operator=(const TlsServer&) = delete;
+  BlockingTlsServer(const BlockingTlsServer&) = delete;
+  BlockingTlsServer& operator=(const BlockingTlsServer&) = delete;
 
   std::uint16_t port() const { return listener_.port; }
   // The last client's request and the server name it gave; valid once it has its answer.

@@ -1,0 +1,32 @@
+// TLS over another stream: the handshake with a client that has no seat yet, and then a stream like
+// any other. A loop that shook hands with all who ask, in the order in which they come, would leave
+// its other clients waiting for a crowd; so handshakes take turns, one step in a turn of the loop.
+// Inner header; includes no Asio.
+#pragma once
+
+#include <memory>
+
+#include "base/unique_fd.h"
+#include "http/listener.h"
+#include "http/loop.h"
+#include "http/parties.h"
+#include "http/server_identity.h"
+#include "http/tls_server.h"
+
+namespace gpuyard::http {
+
+class Stream;
+
+// Starts a handshake on site->io, for which there is room. When it is done, the connection gets a
+// seat and a session, or a refusal if there is no seat. The identity need not outlive the call.
+void greet(std::shared_ptr<Site> site, std::unique_ptr<Stream> under,
+           const ServerIdentity& identity, const Seats& seats, Arrival arrival);
+void greet_socket(std::shared_ptr<Site> site, UniqueFd socket, const ServerIdentity& identity,
+                  const Seats& seats, Arrival arrival);
+
+// What a session uses after the handshake. finish() takes effect with the read() that must follow
+// it. Long writes take the turns of `party`.
+std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> under,
+                                        TlsServer agreed, Party party);
+
+}  // namespace gpuyard::http
