@@ -116,6 +116,20 @@ Result<void> make_private_directory(const std::string& path, unsigned mode) {
   return check_private_directory(path);
 }
 
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode) {
+  const std::string draft = path + ".new";
+  ::unlink(draft.c_str());
+  const UniqueFd file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  const bool written =
+      file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0 && ::rename(draft.c_str(), path.c_str()) == 0;
+  const Error why = system_error("writing " + path);
+  if (written) return {};
+  ::unlink(draft.c_str());
+  return why;
+}
+
 Result<UniqueFd> lock_file(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return system_error("opening " + path);

@@ -33,6 +33,10 @@ Result<void> check_private_directory(const std::string& path);
 // in a directory like /tmp another user may have created it first. Its parent must exist.
 Result<void> make_private_directory(const std::string& path, unsigned mode = 0700);
 
+// Puts a file with this text in place of what was at `path`: readers see the one or the other, also
+// after a power cut.
+Result<void> replace_file(const std::string& path, std::string_view text, unsigned mode);
+
 // Takes an exclusive flock on `path` and holds it for the life of the descriptor. Creates the file
 // for this user alone if needed; never follows a link. Errc::conflict if another process has the
 // lock. Leaves the file's contents alone.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/reload.h"
 #include "daemon/yard.h"
+#include "http/certificate.h"
 #include "http/endpoint.h"
 #include "http/peer.h"
 #include "lease/leases.h"
@@ -125,13 +126,14 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
   return {};
 }
 
-// What is not encrypted is of this machine alone, unless somebody says of an address that it is meant
-// so: peers that listen everywhere by habit are found by strangers within the hour.
+// What is not encrypted is of this machine alone, unless somebody says of an address that it is
+// meant so: peers that listen everywhere by habit are found by strangers within the hour.
 Result<void> check_plain(const config::Config& config, const std::string& section,
                          const std::vector<std::string>& listen,
                          const std::vector<std::string>& meant) {
   for (const std::string& text : listen) {
-    if (http::is_loopback(*http::parse_endpoint(text)) || std::ranges::count(meant, text) > 0) {
+    if (http::is_loopback(http::parse_endpoint(text)->address) ||
+        std::ranges::count(meant, text) > 0) {
       continue;
     }
     return Error{
@@ -256,7 +258,8 @@ constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is
 std::size_t doors_of(const config::Config& config) {
   constexpr std::size_t kUnixSockets = 3;
   const std::size_t weight = http::knows_peer_process() ? 1 : 2;
-  return config.server.listen.size() + config.tls.listen.size() + config.zeus.listen.size() + kUnixSockets * weight;
+  return config.server.listen.size() + config.tls.listen.size() + config.zeus.listen.size() +
+         kUnixSockets * weight;
 }
 
 }  // namespace

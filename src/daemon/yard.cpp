@@ -5,8 +5,11 @@
 #include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/record.h"
 #include "daemon/config/keys.h"
 #include "daemon/serve.h"
+#include "http/certificate.h"
+#include "http/endpoint.h"
 #include "processes/users.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
@@ -42,10 +45,33 @@ protocol::GpuEvent gpu_event_of(const events::Event& event) {
           event.text};
 }
 
+// Both were checked with the configuration.
+void add_certificates(api::Authority& authority, const config::Config::Tls& tls) {
+  using enum config::Config::Tls::Anonymous;
+  authority.anonymous = tls.anonymous == read      ? api::Scope::read
+                        : tls.anonymous == metrics ? api::Scope::metrics
+                                                   : api::Scope::open;
+  for (const std::string& text : tls.clients) {
+    const auto client = config::tls_client_of(text);
+    if (!client) continue;
+    access::Token grant;
+    grant.name = client->name;
+    grant.uid = client->uid;
+    grant.scope = enum_from_name<api::Scope>(client->scope).value_or(api::Scope::open);
+    authority.certificates.emplace(client->name, std::move(grant));
+  }
+  for (const std::string& text : tls.revoked) {
+    if (auto fingerprint = http::to_fingerprint(text)) {
+      authority.revoked_certificates.insert(*std::move(fingerprint));
+    }
+  }
+}
+
 // Looked up once, before the loop turns: a name service may be slow.
 api::Authority authority_of(const config::Config& config) {
   api::Authority authority(::geteuid());
   authority.lease_socket = config::lease_socket_of(config.server);
+  add_certificates(authority, config.tls);
   authority.control_group = config.control.group;
   if (config.control.group.empty()) return authority;
   const auto gid = processes::look_up_group(config.control.group);
@@ -187,11 +213,32 @@ Result<void> Yard::listen() {
     if (auto done = server_.listen_unix(socket); !done) return done;
     places_.push_back(socket);
   }
+  if (auto done = listen_tls(); !done) return done;
   if (!zeus_) return {};
   auto of_zeus = zeus_->listen();
   if (!of_zeus) return std::move(of_zeus).error();
   places_.insert(places_.end(), of_zeus->begin(), of_zeus->end());
   return {};
+}
+
+Result<void> Yard::listen_tls() {
+  if (options_.config.tls.listen.empty()) return {};
+  tls_.emplace(loop_, query_, options_.config);
+  if (auto opened = tls_->open(); !opened) return opened;
+  context_.tls = &tls_->figures();
+  for (const std::string& text : options_.config.tls.listen) {
+    const auto endpoint = http::parse_endpoint(text);
+    if (!endpoint) return endpoint.error();
+    const auto bound = server_.listen_tls(endpoint->address, endpoint->port, tls_->door());
+    if (!bound) return bound.error();
+    places_.push_back("https://" + http::Endpoint::tcp(bound->address, bound->port).text());
+  }
+  return {};
+}
+
+void Yard::reload() {
+  reload_.begin();
+  if (tls_) tls_->reload();
 }
 
 void Yard::start() {
@@ -254,6 +301,7 @@ void Yard::on_host_down(const std::string& why) {
 }
 
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
+  if (tls_) tls_->note(server_.counters());
   event_hub_.show(snapshot);
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   owners_.on_snapshot(*snapshot);

@@ -19,6 +19,7 @@
 #include "daemon/lease_feed.h"
 #include "daemon/reload.h"
 #include "daemon/serve.h"
+#include "daemon/tls_feed.h"
 #include "daemon/user_directory.h"
 #include "daemon/zeus_feed.h"
 #include "driver/host_client.h"
@@ -44,10 +45,11 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void start();
   void stop(std::function<void()> done);
   // Reads the configuration again, and applies its live keys: all of them or nothing.
-  void reload() { reload_.begin(); }
+  void reload();
   const std::vector<std::string>& places() const { return places_; }
 
  private:
+  Result<void> listen_tls();
   void on_fleet(const Fleet&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
@@ -100,6 +102,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   api::LeaseNews news_;
   api::Router router_;
   http::Server server_;
+  std::optional<TlsFeed> tls_;
   std::optional<ZeusFeed> zeus_;
   std::vector<std::string> places_;
   bool told_ready_ = false;

@@ -21,14 +21,18 @@ class Prometheus:
         self.process = None
 
     def start(self, *targets, rules=None):
+        return self.start_with({}, *[f"127.0.0.1:{target}" for target in targets], rules=rules)
+
+    def start_with(self, options, *addresses, rules=None):
+        """`options`: of the scrapes, as TLS."""
         program = shutil.which("prometheus")
         assert program, "install the package prometheus"
         config = self.directory / "prometheus.yml"
         config.write_text(json.dumps({
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(rules)] if rules else [],
-            "scrape_configs": [{"job_name": "gpuyard", "static_configs": [
-                {"targets": [f"127.0.0.1:{target}" for target in targets]}]}]}))
+            "scrape_configs": [{"job_name": "gpuyard", **options,
+                                "static_configs": [{"targets": list(addresses)}]}]}))
         self.process = subprocess.Popen(
             [program, f"--config.file={config}", f"--storage.tsdb.path={self.directory}/tsdb",
              f"--web.listen-address=127.0.0.1:{self.port}"],

@@ -1,18 +1,22 @@
 #include "cli/client/hosts.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "access/token.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
+#include "http/certificate.h"
 
 namespace gpuyard::client {
 namespace {
@@ -21,7 +25,7 @@ constexpr std::string_view kSsh = "ssh://";
 constexpr std::string_view kUnix = "unix://";
 constexpr std::string_view kHttps = "https://";
 constexpr std::string_view kForms =
-    "ssh://[user@]host[:port], unix:///path, or a name in hosts.toml";
+    "ssh://[user@]host[:port], https://host[:port], unix:///path, or a name in hosts.toml";
 constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
 constexpr std::size_t kLongestPart = 255;  // of a host, as DNS has it; of a user, too
 
@@ -115,20 +119,35 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
   return found;
 }
 
+Result<http::Origin> parse_https_url(std::string_view url) {
+  const auto no = [&](std::string_view why) {
+    return Error{Errc::invalid,
+                 fmt::format("\"{}\" is no https://host[:port]: {}", printable(url), why)};
+  };
+  if (!url.starts_with(kHttps)) return no("it begins otherwise");
+  std::string_view rest = url.substr(kHttps.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  if (rest.find('@') != rest.npos) return no("a token has no place in it; GPUYARD_TOKEN has");
+  const auto host = take_host(rest);
+  if (!host) return no("a host has letters, digits, '.', '_' and '-'");
+  http::Origin origin{.host = std::string(*host), .port = kHttpsPort};
+  if (rest.empty()) return origin;
+  const auto port = rest.starts_with(':') ? number_in<std::uint16_t>(rest.substr(1)) : std::nullopt;
+  if (!port || *port == 0)
+    return no("a port from 1 to 65535 may follow the host, and nothing else");
+  origin.port = *port;
+  return origin;
+}
+
 // The names in hosts.toml.
 namespace {
 
-// The one place for what is not spoken yet.
-Error no_https(std::string_view url) {
-  return {
-      Errc::unsupported,
-      fmt::format("{}: gpuyard does not speak TLS to a daemon yet; ssh://HOST leads to the same "
-                  "daemon through ssh",
-                  printable(url))};
-}
-
 Result<std::string> address_of_url(std::string_view url) {
-  if (url.starts_with(kHttps)) return no_https(url);
+  if (url.starts_with(kHttps)) {
+    const auto origin = parse_https_url(url);
+    if (!origin) return origin.error();
+    return http::TlsPlace{*origin}.url();
+  }
   if (url.starts_with(kSsh)) {
     const auto host = parse_ssh_url(url);
     if (!host) return host.error();
@@ -148,37 +167,117 @@ Result<std::string> address_of_url(std::string_view url) {
   return Error{Errc::invalid, fmt::format("\"{}\" is no host: it is {}", printable(url), kForms)};
 }
 
-// Returns the url under [name].
-Result<std::string> url_in(const toml::table& document, const std::string& name,
-                           const std::string& file) {
-  const auto* const section = document[name].as_table();
-  if (section == nullptr) {
-    return Error{Errc::not_found,
-                 fmt::format("{} does not name a host {}; to reach it as ssh does, say -H ssh://{}",
-                             file, name, name)};
-  }
-  std::string url;
-  for (const auto& [key, node] : *section) {
+// What stands under a name.
+struct Named {
+  std::string url = {};
+  std::string pin = {};
+  std::string token_file = {};
+};
+
+Result<Named> named_in(const toml::table& section, const std::string& name,
+                       const std::string& file) {
+  Named found;
+  for (const auto& [key, node] : section) {
     const auto text = toml_as<std::string>(node);
-    if (key.str() != "url" || !text) {
-      return error_at(
-          file, node.source(),
-          fmt::format("{}.{}: a host has url = \"ssh://...\" and nothing else", name, key.str()));
+    std::string* const field = !text                       ? nullptr
+                               : key.str() == "url"        ? &found.url
+                               : key.str() == "pin"        ? &found.pin
+                               : key.str() == "token_file" ? &found.token_file
+                                                           : nullptr;
+    if (field == nullptr) {
+      return error_at(file, node.source(),
+                      fmt::format("{}.{}: a host has url = \"ssh://...\", or url = \"https://...\" "
+                                  "with a pin and a token_file, and nothing else",
+                                  name, key.str()));
     }
-    url = *text;
+    *field = *text;
   }
-  if (!url.empty()) return url;
-  return error_at(file, section->source(), name + " has no url");
+  if (found.url.empty()) return error_at(file, section.source(), name + " has no url");
+  if (!found.url.starts_with(kHttps) && (!found.pin.empty() || !found.token_file.empty())) {
+    return error_at(file, section.source(), name + ": only https:// has a pin or a token_file");
+  }
+  if (!found.pin.empty() && !http::is_pin(found.pin)) {
+    return error_at(file, section.source(),
+                    name + ".pin: is none; `gpuyard tls show` on the host prints it");
+  }
+  return found;
 }
 
-Result<std::string> url_called(const std::string& name, const std::string& file) {
+// The hosts of the file, by name.
+Result<std::map<std::string, Named>> hosts_in(const std::string& file) {
   // The file decides on which machine root changes things.
   if (auto trusted = check_trusted_by_root(file); !trusted) return std::move(trusted).error();
   const auto text = read_file(file, kMostOfFile);
   if (!text && text.error().code != Errc::not_found) return text.error();
   const auto document = parse_toml(text ? *text : "", file);
   if (!document) return document.error();
-  return url_in(*document, name, file);
+  std::map<std::string, Named> hosts;
+  for (const auto& [name, node] : *document) {
+    const auto* const section = node.as_table();
+    if (section == nullptr) continue;
+    auto one = named_in(*section, std::string(name.str()), file);
+    if (!one) return std::move(one).error();
+    hosts.emplace(name.str(), *std::move(one));
+  }
+  return hosts;
+}
+
+Result<std::string> url_called(const std::string& name, const std::string& file) {
+  const auto hosts = hosts_in(file);
+  if (!hosts) return hosts.error();
+  if (const auto found = hosts->find(name); found != hosts->end()) return found->second.url;
+  return Error{Errc::not_found,
+               fmt::format("{} does not name a host {}; to reach it as ssh does, say -H ssh://{}",
+                           file, name, name)};
+}
+
+// Reads a token that only its user can read.
+Result<std::string> token_in(const std::string& file) {
+  constexpr std::size_t kMostOfToken = 4096;
+  struct stat found{};
+  if (::stat(file.c_str(), &found) != 0) return system_error("reading the token in " + file);
+  constexpr mode_t kOthers = 077;
+  if ((found.st_mode & kOthers) != 0) {
+    return Error{Errc::denied, fmt::format("{} can be read by others, and so can the token in it: "
+                                           "`chmod 600 {}`, and make a new token",
+                                           file, file)};
+  }
+  const auto text = read_file(file, kMostOfToken);
+  if (!text) return text.error();
+  return std::string(trimmed(*text));
+}
+
+// The token for this host: of the environment, or of the file that hosts.toml names.
+Result<std::string> token_for(const HttpsKeys& keys, const Named& host) {
+  if (!keys.token.empty() && !keys.token_file.empty()) {
+    return Error{Errc::invalid,
+                 "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out"};
+  }
+  const std::string& file = !keys.token_file.empty() ? keys.token_file : host.token_file;
+  auto token =
+      !keys.token.empty() || file.empty() ? Result<std::string>(keys.token) : token_in(file);
+  if (!token || token->empty()) return token;
+  const auto parsed = access::TokenText::parse(*token);
+  if (!parsed) return Error(parsed.error()).in(keys.token.empty() ? file : "GPUYARD_TOKEN");
+  return token;
+}
+
+Result<http::Endpoint> daemon_over_https(const std::string& url, const HttpsKeys& keys) {
+  auto origin = parse_https_url(url);
+  if (!origin) return std::move(origin).error();
+  Named host;
+  if (!keys.hosts_file.empty()) {
+    const auto hosts = hosts_in(keys.hosts_file);
+    if (!hosts) return hosts.error();
+    for (const auto& [name, one] : *hosts) {
+      const auto same = parse_https_url(one.url);
+      if (same && same->text() == origin->text()) host = one;
+    }
+  }
+  origin->pin = host.pin;
+  auto token = token_for(keys, host);
+  if (!token) return std::move(token).error();
+  return http::Endpoint::over_tls({*std::move(origin), *std::move(token)});
 }
 
 }  // namespace
@@ -201,7 +300,7 @@ bool is_elsewhere(std::string_view address) {
 }
 
 bool mentions_elsewhere(std::string_view text) {
-  return text.find(kSsh) != text.npos;
+  return text.find(kSsh) != text.npos || text.find(kHttps) != text.npos;
 }
 
 // The way there through ssh.
@@ -315,8 +414,8 @@ Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
   return {reason.code, std::move(text)};
 }
 
-Result<http::Endpoint> daemon_called(const std::string& address) {
-  if (address.starts_with(kHttps)) return no_https(address);
+Result<http::Endpoint> daemon_called(const std::string& address, const HttpsKeys& keys) {
+  if (address.starts_with(kHttps)) return daemon_over_https(address, keys);
   if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "http/carrier.h"
 #include "http/endpoint.h"
+#include "http/origin.h"
 
 namespace gpuyard::client {
 
@@ -29,13 +30,29 @@ struct SshHost {
 // Errc::invalid for anything that ssh, or a shell that ssh starts, could take for something else.
 Result<SshHost> parse_ssh_url(std::string_view url);
 
-// Turns what -H and GPUYARD_HOST may be into what daemon_called() takes: "ssh://..." as it is,
-// "unix:///path" as the path, and a name as what the file hosts.toml says of it. Errc::invalid,
-// with what is expected, for anything else; not_found: the file does not have the name.
+// Turns what -H and GPUYARD_HOST may be into what daemon_called() takes: "ssh://..." and
+// "https://..." as they are, "unix:///path" as the path, and a name as what the file hosts.toml
+// says of it. Errc::invalid, with what is expected, for anything else; not_found: the file does not
+// have the name.
 Result<std::string> address_of(std::string_view host, const std::string& hosts_file);
 
-// An address of this machine's, as http::parse_endpoint takes it, or an ssh URL.
-Result<http::Endpoint> daemon_called(const std::string& address);
+// What the user shows to a daemon over https, and where hosts.toml has more of it: the pin of the
+// daemon's key, and the file of the token.
+struct HttpsKeys {
+  std::string hosts_file = {};
+  std::string token = {};       // GPUYARD_TOKEN
+  std::string token_file = {};  // GPUYARD_TOKEN_FILE
+};
+
+// The port of a URL that names none.
+inline constexpr std::uint16_t kHttpsPort = 9411;
+
+// Errc::invalid if it is no https://host[:port].
+Result<http::Origin> parse_https_url(std::string_view url);
+
+// An address of this machine's, as http::parse_endpoint takes it, or an ssh or https URL.
+// Errc::invalid for a token that was mistyped, denied for one in a file that others can read.
+Result<http::Endpoint> daemon_called(const std::string& address, const HttpsKeys& = {});
 
 // Whether it leads to another machine.
 bool is_elsewhere(std::string_view address);

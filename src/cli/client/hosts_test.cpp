@@ -1,7 +1,10 @@
 #include "cli/client/hosts.h"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 
+#include "access/token.h"
 #include "base/scratch_directory_for_tests.h"
 
 namespace gpuyard::client {
@@ -126,12 +129,83 @@ TEST_F(HostsFile, AMistakeInItIsNamedWithItsLine) {
   EXPECT_THAT(complaint("lab"), HasSubstr("\"lab2\" is no host")) << "names do not lead to names";
 }
 
-TEST(Https, IsNotSpokenYetAndTheAnswerSaysWhatIs) {
-  const auto address = address_of("https://lab:9411", "/nowhere");
-  ASSERT_FALSE(address);
-  EXPECT_EQ(address.error().code, Errc::unsupported);
-  EXPECT_THAT(address.error().message, HasSubstr("ssh://HOST"));
-  EXPECT_FALSE(daemon_called("https://lab"));
+TEST(Https, AUrlHasAHostAndAPortThatNeedNotBeSaid) {
+  EXPECT_EQ(*address_of("https://lab", "/nowhere"), "https://lab:9411");
+  EXPECT_EQ(*address_of("https://lab:443/", "/nowhere"), "https://lab:443");
+  EXPECT_EQ(*address_of("https://[::1]:9411", "/nowhere"), "https://[::1]:9411");
+  for (const char* wrong : {"https://", "https://lab:0", "https://lab/x", "https://gpy_x@lab",
+                            "https://-lab", "https://lab:9411?x", "http://lab:9410"}) {
+    const auto address = address_of(wrong, "/nowhere");
+    ASSERT_FALSE(address) << wrong;
+    EXPECT_EQ(address.error().code, Errc::invalid);
+  }
+}
+
+class HttpsKeysTest : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text, mode_t mode = 0600) {
+    std::ofstream(place_.path() + "/" + name) << text;
+    ::chmod((place_.path() + "/" + name).c_str(), mode);
+  }
+  Result<http::Endpoint> called(HttpsKeys keys = {}) {
+    keys.hosts_file = place_.path() + "/hosts.toml";
+    return daemon_called("https://lab:9411", keys);
+  }
+  std::string complaint(const HttpsKeys& keys = {}) {
+    const auto daemon = called(keys);
+    EXPECT_FALSE(daemon);
+    return daemon ? "" : daemon.error().message;
+  }
+
+  ScratchDirectory place_;
+  const std::string token_ = access::TokenText::draw()->text();
+  const std::string pin_ = "sha256//" + std::string(43, 'A') + "=";
+};
+
+TEST_F(HttpsKeysTest, ThePinAndTheTokenOfAUrlAreThoseOfItsNameInTheFile) {
+  write("token", token_ + "\n");
+  write("hosts.toml", fmt::format("[dgx1]\nurl = \"https://lab\"\npin = \"{}\"\ntoken_file = "
+                                  "\"{}/token\"\n",
+                                  pin_, place_.path()));
+  const auto daemon = called();
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_EQ(daemon->text(), "https://lab:9411");
+  EXPECT_TRUE(daemon->elsewhere());
+  EXPECT_EQ(daemon->tls->origin.pin, pin_);
+  EXPECT_EQ(daemon->tls->token, token_);
+}
+
+TEST_F(HttpsKeysTest, WithoutAFileThereIsNoTokenAndNoPin) {
+  const auto daemon = called();
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_EQ(daemon->tls->token, "");
+  EXPECT_EQ(daemon->tls->origin.pin, "");
+  EXPECT_TRUE(daemon->tls->origin.tls);
+}
+
+TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
+  EXPECT_EQ(called({.token = token_})->tls->token, token_);
+  std::string wrong = token_;
+  std::swap(wrong[20], wrong[21]);
+  if (wrong != token_) {
+    EXPECT_THAT(complaint({.token = wrong}), HasSubstr("GPUYARD_TOKEN: the token was mistyped"));
+  }
+  EXPECT_THAT(complaint({.token = token_, .token_file = "/x"}), HasSubstr("both set"));
+}
+
+TEST_F(HttpsKeysTest, ATokenThatOthersCanReadIsNotSent) {
+  write("token", token_, 0640);
+  const std::string why = complaint({.token_file = place_.path() + "/token"});
+  EXPECT_THAT(why, HasSubstr("can be read by others"));
+  EXPECT_THAT(why, HasSubstr("chmod 600"));
+  EXPECT_THAT(complaint({.token_file = place_.path() + "/none"}), HasSubstr("No such file"));
+}
+
+TEST_F(HttpsKeysTest, ABadPinOrAPinOfAnotherWayIsAnError) {
+  write("hosts.toml", "[dgx1]\nurl = \"https://lab\"\npin = \"sha256//x\"\n");
+  EXPECT_THAT(complaint(), HasSubstr("gpuyard tls show"));
+  write("hosts.toml", "[dgx1]\nurl = \"ssh://lab\"\npin = \"" + pin_ + "\"\n");
+  EXPECT_THAT(complaint(), HasSubstr("only https:// has a pin"));
 }
 
 TEST(DaemonCalled, AnSshUrlIsCarriedAndTheRestIsOfThisMachine) {

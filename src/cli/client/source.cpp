@@ -172,7 +172,7 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
-    auto endpoint = daemon_called(options.socket);
+    auto endpoint = daemon_called(options.socket, options.keys);
     if (!endpoint) return std::move(endpoint).error().in("--socket");
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/client/hosts.h"
 #include "device/metric.h"
 #include "http/endpoint.h"
 #include "library/driver_source.h"
@@ -51,6 +52,7 @@ struct SourceOptions {
   std::vector<std::string> sockets;  // else the first of these that answers
   bool local = false;                // never a daemon
   library::DriverChoice driver;      // for the local GPUs
+  HttpsKeys keys = {};               // for a daemon elsewhere
 };
 
 // Returns the first of `sockets` where a trusted daemon listens; empty: there is none.

@@ -69,7 +69,7 @@ Result<Management> management_of(const http::Endpoint& daemon, const std::string
 // Who the user is on another machine is not known here: no claim there is called "you".
 ControlReader reader_of(const http::Endpoint& daemon) {
   auto reader = ControlReader::of_process();
-  if (daemon.kind == http::Endpoint::Kind::carried) reader.name.clear();
+  if (daemon.elsewhere()) reader.name.clear();
   return reader;
 }
 

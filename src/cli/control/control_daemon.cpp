@@ -81,7 +81,7 @@ int complain_without_daemon(const Error& error) {
 
 int complain_about_control(const Error& error, const http::Endpoint& daemon) {
   // Who the user is there, and in which groups, is not known here.
-  if (daemon.kind == http::Endpoint::Kind::carried) return complain(error);
+  if (daemon.elsewhere()) return complain(error);
   switch (error.code) {
     case Errc::unavailable:
       if (init_failure_reason(error) != error.message) return complain_about_source(error);

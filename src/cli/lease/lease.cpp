@@ -86,7 +86,7 @@ int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protoco
     return complain(Error(told.error()).in("nothing was taken"));
   }
   if (verb.quiet || verb.json) return 0;
-  const bool far = daemon.kind == http::Endpoint::Kind::carried;
+  const bool far = daemon.elsewhere();
   say(fmt::format("{}{}{}; `gpuyard{} lease release {}` gives it back", gpus_text(lease.gpus),
                   far ? " of " + daemon.text() : "",
                   lease.until ? " until " + local_moment(*lease.until, wall_now()) : "",

@@ -75,7 +75,7 @@ Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& 
     const auto path = std::filesystem::absolute(daemon.path, failed);
     place = failed ? daemon.path : path.string();
   }
-  const bool far = daemon.kind == http::Endpoint::Kind::carried;
+  const bool far = daemon.elsewhere();
   Job::Variables variables = {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
                               {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                               {"GPUYARD_LEASE", lease.id},

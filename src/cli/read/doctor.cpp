@@ -74,8 +74,9 @@ void ask_about_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.cuda_available = answer.healthy = answer.driver.gpus > 0;
 }
 
-void examine_elsewhere(const std::string& address, DoctorAnswer& answer) {
-  const auto daemon = client::daemon_called(address);
+void examine_elsewhere(const SourceFlags& flags, DoctorAnswer& answer) {
+  const std::string& address = flags.socket;
+  const auto daemon = client::daemon_called(address, source_options(flags).keys);
   if (!daemon) {
     answer.daemon.address = address;
     answer.daemon.message = daemon.error().message;
@@ -106,7 +107,7 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
 DoctorAnswer examine(const SourceFlags& flags) {
   DoctorAnswer answer;
   if (client::is_elsewhere(flags.socket)) {
-    examine_elsewhere(flags.socket, answer);
+    examine_elsewhere(flags, answer);
     return answer;
   }
   examine_driver(flags, answer);

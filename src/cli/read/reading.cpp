@@ -69,6 +69,8 @@ client::SourceOptions source_options(const SourceFlags& flags) {
   client::SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
   options.sockets = sockets_to_believe(environment);
+  options.keys = {config::hosts_file(environment), environment.gpuyard_token,
+                  environment.gpuyard_token_file};
   options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
   options.driver =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
@@ -94,7 +96,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
   flags.socket = socket;
   const client::SourceOptions options = source_options(flags);
   if (!options.socket.empty()) {
-    auto named = client::daemon_called(options.socket);
+    auto named = client::daemon_called(options.socket, options.keys);
     return named ? std::move(named) : std::move(named).error().in("--socket");
   }
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);

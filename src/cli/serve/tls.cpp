@@ -1,11 +1,5 @@
-// gpuyard tls: the certificate that the daemon shows to clients elsewhere. gpuyard host: the names
-// and pins of daemons elsewhere.
-#include <fcntl.h>
-#include <sys/stat.h>
+// gpuyard tls: the certificate that the daemon shows to clients elsewhere.
 #include <unistd.h>
-
-#include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +7,6 @@
 #include "base/files.h"
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 #include "cli/read/answers.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
@@ -40,21 +33,6 @@ std::vector<std::string> names_of(const TlsVerb& verb) {
   return {host_name(), "localhost", "127.0.0.1", "::1"};
 }
 
-// Replaces the file at once, or leaves it as it was.
-Result<void> put_file(const std::string& path, std::string_view text, mode_t mode) {
-  const std::string draft = path + ".new";
-  ::unlink(draft.c_str());
-  const UniqueFd file(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  const bool written =
-      file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fsync(file.get()) == 0 && std::rename(draft.c_str(), path.c_str()) == 0;
-  if (written) return {};
-  const Error why = system_error("writing " + path);
-  ::unlink(draft.c_str());
-  return why;
-}
-
 int show(const TlsVerb& verb, const config::Config& config) {
   const auto pem = read_file(config.certificate_file(), kMostOfFile);
   if (!pem) {
@@ -76,13 +54,14 @@ int show(const TlsVerb& verb, const config::Config& config) {
     return 0;
   }
   const WallTime now = wall_now();
-  print(fmt::format("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
-                    "pin          {}\nfingerprint  {}\nlistens at   {}\n",
-                    answer.certificate, answer.key, fmt::join(answer.names, ", "),
-                    local_moment(answer.not_before, now), local_moment(answer.not_after, now),
-                    facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
-                    answer.listen.empty() ? "nowhere: tls.listen is empty"
-                                          : fmt::format("{}", fmt::join(answer.listen, ", "))));
+  print(
+      fmt::format("certificate  {}\nkey          {}\nnames        {}\nvalid        {} to {}{}\n"
+                  "pin          {}\nfingerprint  {}\nlistens at   {}\n",
+                  answer.certificate, answer.key, fmt::join(answer.names, ", "),
+                  local_moment(answer.not_before, now), local_moment(answer.not_after, now),
+                  facts->not_after <= now ? " (expired)" : "", answer.pin, answer.fingerprint,
+                  answer.listen.empty() ? "nowhere: tls.listen is empty"
+                                        : fmt::format("{}", fmt::join(answer.listen, ", "))));
   return 0;
 }
 
@@ -104,8 +83,8 @@ int init(const TlsVerb& verb, const config::Config& config) {
   if (auto place = make_directories(parent_directory(key), 0700); !place) {
     return complain(place.error());
   }
-  auto done = old_key ? Result<void>() : put_file(key, made->key, 0600);
-  if (done) done = put_file(certificate, made->certificate, 0644);
+  auto done = old_key ? Result<void>() : replace_file(key, made->key, 0600);
+  if (done) done = replace_file(certificate, made->certificate, 0644);
   return done ? show(verb, config) : complain(done.error());
 }
 

@@ -69,7 +69,7 @@ PendingChange order_of(const Request& request, Job job) {
 }  // namespace
 
 std::string Asker::name() const {
-  const std::string by = token.empty() ? "" : " by token " + token;
+  const std::string by = credential.empty() ? "" : " by " + credential;
   if (principal.empty()) return owner + by;
   return fmt::format("{}{} under lease {} of {}", principal, by, owner.substr(owner.find(':') + 1),
                      lessee);

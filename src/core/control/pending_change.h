@@ -31,8 +31,8 @@ struct Asker {
   std::string lessee = {};
   // The person behind the asking user, where several users share one quota.
   std::string person = {};
-  bool over_tcp = false;   // the user's identity is not proven
-  std::string token = {};  // the id of the token that was shown; "": none
+  bool over_tcp = false;        // the user's identity is not proven
+  std::string credential = {};  // "token k3m5q7ab", if one was shown
 
   // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;

@@ -40,7 +40,9 @@ Environment Environment::of_process() {
           variable("XDG_RUNTIME_DIR"),
           variable("XDG_STATE_HOME"),
           variable("GPUYARD_SOCKET"),
-          variable("GPUYARD_HOST")};
+          variable("GPUYARD_HOST"),
+          variable("GPUYARD_TOKEN"),
+          variable("GPUYARD_TOKEN_FILE")};
 }
 
 std::vector<std::string> default_files(const Environment& environment) {

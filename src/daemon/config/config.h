@@ -28,8 +28,9 @@ struct Config {
     std::string certificate;  // PEM, with those between it and its root; empty: see below
     std::string key;          // the same
     std::string client_ca;    // PEM; empty: no client certificates
-    std::vector<std::string> clients;  // "DNS:prometheus.lab = metrics", "URI:spiffe://lab/ci = ..."
-    std::vector<std::string> revoked;  // fingerprints of client certificates
+    std::vector<std::string>
+        clients;  // "DNS:prometheus.lab = metrics", "URI:spiffe://lab/ci = ..."
+    std::vector<std::string> revoked;       // fingerprints of client certificates
     Anonymous anonymous = Anonymous::none;  // what whoever shows no token may do
   } tls;
   struct State {
@@ -116,6 +117,8 @@ struct Environment {
   std::string xdg_state_home;
   std::string gpuyard_socket;
   std::string gpuyard_host = {};
+  std::string gpuyard_token = {};
+  std::string gpuyard_token_file = {};
 
   bool root() const { return uid == 0; }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "access/guesses.h"
 #include "access/tokens.h"
@@ -69,6 +70,19 @@ Result<std::string_view> bearer_of(const http::Request& request) {
   return trimmed(value.substr(kScheme.size()));
 }
 
+// What a browser shows by itself says nothing of who wanted the request: a page of another site may
+// have made it. Of the changes, a page can send only a POST elsewhere without being asked first,
+// and that not as JSON.
+bool may_be_of_another_page(const http::Request& request) {
+  if (request.method == http::Method::get) return false;
+  const std::string_view site = request.header("Sec-Fetch-Site");
+  const std::string_view origin = request.header("Origin");
+  const bool simple = request.method == http::Method::post &&
+                      !to_lower(request.header("Content-Type")).starts_with("application/json");
+  return simple || (!site.empty() && site != "same-origin" && site != "none") ||
+         (!origin.empty() && origin != "https://" + request.host);
+}
+
 }  // namespace
 
 http::Response unauthenticated(const std::string& message) {
@@ -79,6 +93,8 @@ http::Response unauthenticated(const std::string& message) {
 
 void Admission::ask(const std::shared_ptr<Call>& call, const Admitted& admitted) {
   if (call->request.header(kField).empty()) {
+    const bool certified = !call->request.peer.certificate_fingerprint.empty();
+    if (certified) return show_certificate(call, admitted);
     return admitted(principal_of(call->request.peer, authority_));
   }
   const auto token = bearer_of(call->request);
@@ -110,10 +126,44 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
     const access::Token* now = context_.tokens.find(id);
     if (now != nullptr) admitted(principal_of(*now, way, member, authority_));
   };
-  // Nobody needs the group to read or to lease.
-  const bool asks_group = (*token)->scope > Scope::lease && (*token)->uid;
-  if (!asks_group || authority_.is_admin(*(*token)->uid)) return go_on(false);
-  context_.ask_member(*(*token)->uid, go_on);
+  when_known(**token, go_on);
+}
+
+// Nobody needs the group to read or to lease.
+void Admission::when_known(const access::Token& token, std::function<void(bool)> go_on) {
+  const bool asks_group = token.scope > Scope::lease && token.uid;
+  if (!asks_group || authority_.is_admin(*token.uid)) return go_on(false);
+  context_.ask_member(*token.uid, std::move(go_on));
+}
+
+void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitted& admitted) {
+  const http::Peer& peer = call->request.peer;
+  const auto refuse = [&](std::string why) {
+    note(call, peer.party, why);
+    call->reply(http::error_response({Errc::denied, std::move(why)}));
+  };
+  if (authority_.revoked_certificates.contains(peer.certificate_fingerprint)) {
+    return refuse(
+        fmt::format("the client certificate {} is in tls.revoked", peer.certificate_fingerprint));
+  }
+  if (may_be_of_another_page(call->request)) {
+    return refuse(
+        "a browser sends its certificate along for every page: a change needs "
+        "Content-Type: application/json, and no page of another origin");
+  }
+  for (const std::string& name : peer.certificate_names) {
+    const auto known = authority_.certificates.find(name);
+    if (known == authority_.certificates.end()) continue;
+    const access::Token& grant = known->second;
+    return when_known(grant, [this, &grant, admitted](bool member) {
+      admitted(principal_of(grant, Way::tls, member, authority_));
+    });
+  }
+  refuse(fmt::format(
+      "the client certificate names {}, and tls.clients says of none of them what it "
+      "may",
+      peer.certificate_names.empty() ? "nobody in a subject alternative name"
+                                     : fmt::format("{}", fmt::join(peer.certificate_names, ", "))));
 }
 
 void Admission::note(const std::shared_ptr<const Call>& call, const std::string& by,

@@ -33,6 +33,9 @@ class Admission {
 
  private:
   void show(const std::shared_ptr<Call>&, std::string_view token, const Admitted& admitted);
+  void show_certificate(const std::shared_ptr<Call>&, const Admitted& admitted);
+  // Tells whether the user is of the group now, if that matters.
+  void when_known(const access::Token&, std::function<void(bool)> go_on);
   void refuse(const std::shared_ptr<Call>&, const Error& why, int status);
   void note(const std::shared_ptr<const Call>&, const std::string& by, std::string why) const;
 

@@ -74,6 +74,8 @@ struct Context {
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
   // Maps a uid to that of the person whose allowance it shares.
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
+  // The TLS of the daemon; null: it speaks none.
+  const metrics::TlsFigures* tls = nullptr;
   // Returns a user's name if it is known by now; never waits.
   std::function<std::optional<std::string>(std::uint32_t uid)> user_name = [](std::uint32_t) {
     return std::nullopt;

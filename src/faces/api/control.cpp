@@ -249,7 +249,7 @@ control::Asker asker_of(const Context& context, const Principal& principal, bool
                         const std::string& request_id, TimePoint received) {
   control::Asker asker{principal.name(), admin, request_id, received};
   asker.over_tcp = !principal.uid;
-  asker.token = principal.token;
+  asker.credential = principal.credential;
   if (principal.uid) {
     asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
   }

@@ -35,7 +35,7 @@ Result<std::string> lease_for(const Context& context, const Asked& asked, std::s
 
 // Nobody from afar is a process here, and the number of one means nothing.
 Result<void> check_local(const Asked& asked, std::string_view what) {
-  if (!asked.principal.by_token()) return {};
+  if (!asked.principal.by_credential()) return {};
   return Error{Errc::denied, fmt::format("{} takes a process of this machine, and a token names "
                                          "none: do it on the machine, or over ssh",
                                          what)};
@@ -45,7 +45,7 @@ Result<void> check_local(const Asked& asked, std::string_view what) {
 Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
                              const protocol::LeaseWish& body, const lease::Wish* known) {
   auto wish = protocol::wish_of(body, *seen_by(context, asked.principal), known);
-  if (!wish || !asked.principal.by_token()) return wish;
+  if (!wish || !asked.principal.by_credential()) return wish;
   if (wish->binding != lease::Binding::detached) {
     return Error{
         Errc::denied,

@@ -17,6 +17,7 @@ std::string render_metrics(const Context& context, metrics::Format format) {
   const metrics::LeaseFigures leases = lease_figures(context.leases);
   const metrics::AlertFigures alerts = alert_figures(context);
   metrics::Process process{context.version, &context.loop_lag, &leases, &alerts};
+  process.tls = context.tls;
   if (context.metrics_dialect != metrics::Dialect::gpuyard) process.hostname = host_name();
   return metrics::render(*context.telemetry.latest(), process, context.metrics_prefix, format,
                          context.metrics_dialect);
@@ -45,7 +46,10 @@ void get_health(Context& context, const NoParams&, const Responder<protocol::Hea
 }
 
 void get_ready(Context& context, const NoParams&, const Responder<protocol::Readiness>& respond) {
-  const auto readiness = protocol::readiness_of(*context.telemetry.latest());
+  auto readiness = protocol::readiness_of(*context.telemetry.latest());
+  if (context.tls != nullptr && !context.tls->trouble.empty()) {
+    readiness.notes.push_back(context.tls->trouble);
+  }
   respond(readiness, readiness.ready ? 200 : 503);
 }
 

@@ -12,11 +12,12 @@ namespace {
 // Returns how to get the missing right.
 std::string next_step(const Principal& principal, const protocol::RouteInfo& route,
                       const Authority& authority) {
-  if (principal.by_token()) {
+  if (principal.by_credential()) {
     return fmt::format(
-        "the token {} gives the least of its own scope and of what its {} may now; "
-        "make another with `gpuyard token create --scope {}`, on the machine itself",
-        principal.token, principal.uid ? "user" : "service", enum_name(route.scope));
+        "the {} gives the least of its own scope and of what its {} may now; an "
+        "administrator, or `gpuyard token create --scope {}` on the machine itself, "
+        "can give more",
+        principal.credential, principal.uid ? "user" : "service", enum_name(route.scope));
   }
   if (principal.way == Way::tls) {
     return "send a token, `Authorization: Bearer gpy_...`; `gpuyard token create` makes one, on "
@@ -85,7 +86,7 @@ Principal principal_of(const http::Peer& peer, const Authority& authority) {
 Principal principal_of(const access::Token& token, Way way, bool member,
                        const Authority& authority) {
   Principal principal{token.uid, std::min(token.scope, Scope::read), way == Way::lease_socket, way};
-  principal.token = token.id;
+  principal.credential = token.id.empty() ? "certificate " + token.name : "token " + token.id;
   principal.gpus = token.gpus;
   if (way == Way::plain_tcp) {
     principal.scope = Scope::open;
@@ -106,7 +107,7 @@ bool may_see_arguments(const Principal& principal, const ProcessFacts& facts) {
 
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
                        const Authority& authority) {
-  if (route.local && (principal.way != Way::socket || principal.by_token())) {
+  if (route.local && (principal.way != Way::socket || principal.by_credential())) {
     return Error{Errc::denied,
                  fmt::format("{} {} is only for users of this machine, over the daemon's Unix "
                              "socket or -H ssh://HOST",
@@ -121,9 +122,9 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
   if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
     return Error{
         Errc::denied,
-        fmt::format("{} {} is about all GPUs of the machine, and the token {} is for {} of "
+        fmt::format("{} {} is about all GPUs of the machine, and the {} is for {} of "
                     "them; use one without --gpus",
-                    route.method, route.pattern, principal.token, principal.gpus.size())};
+                    route.method, route.pattern, principal.credential, principal.gpus.size())};
   }
   return {};
 }

@@ -5,7 +5,9 @@
 #include <sys/types.h>
 
 #include <array>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,13 +69,13 @@ struct Principal {
   // root in a container.
   bool contained = false;
   Way way = Way::socket;
-  std::string token = {};           // the id of the token that was shown; "": none
-  std::string service = {};         // whose token it is, if it is no user's
+  std::string credential = {};  // that was shown: "token k3m5q7ab", "certificate DNS:ci"; "": none
+  std::string service = {};     // whose token it is, if it is no user's
   std::vector<DeviceId> gpus = {};  // the only ones it sees; empty: all
 
   // "uid 1000", "service grafana", "anonymous over TCP": whose a lease or a setting is.
   std::string name() const;
-  bool by_token() const { return !token.empty(); }
+  bool by_credential() const { return !credential.empty(); }
   bool sees(const DeviceId&) const;
   bool sees_all(const std::vector<DeviceId>& gpus) const;
 };
@@ -89,6 +91,10 @@ struct Authority {
   std::optional<gid_t> control_gid = {};  // empty: this machine has no such group
   std::string lease_socket = {};          // its clients may at most lease; "": there is none
   Scope anonymous = Scope::open;          // of whoever shows no token over TLS
+  // What the names in client certificates stand for: tokens without an id; and the fingerprints of
+  // certificates that are refused.
+  std::map<std::string, access::Token> certificates = {};
+  std::set<std::string> revoked_certificates = {};
 
   bool is_admin(uid_t uid) const { return uid == 0 || uid == daemon_uid; }
   Scope most_of(Way, Who) const;

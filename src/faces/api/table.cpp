@@ -172,7 +172,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
   const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
   if (!permitted && !may_hold) {
     note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
-    const bool token_would_help = principal.way == Way::tls && !principal.by_token();
+    const bool token_would_help = principal.way == Way::tls && !principal.by_credential();
     return call.reply(token_would_help ? unauthenticated(permitted.error().message)
                                        : render_error(route.info, permitted.error()));
   }

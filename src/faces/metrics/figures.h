@@ -49,6 +49,16 @@ struct AlertFigures {
   const Histogram* tick = nullptr;  // time to evaluate all rules; null: not measured
 };
 
+// The certificate that clients on other machines see.
+struct TlsFigures {
+  std::optional<std::int64_t> expires = {};  // Unix time, seconds; none: not loaded yet
+  std::uint64_t reload_failures = 0;
+  std::uint64_t handshakes = 0;
+  std::uint64_t failed_handshakes = 0;
+  std::uint64_t refused_handshakes = 0;  // there was no room for them
+  std::string trouble = {};              // why a newer certificate is not in use; "": it is
+};
+
 // Facts about the daemon itself, beside the GPUs.
 struct Process {
   std::string version;
@@ -56,6 +66,7 @@ struct Process {
   const LeaseFigures* leases = nullptr;  // null: this process hands out no GPUs
   const AlertFigures* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
+  const TlsFigures* tls = nullptr;       // null: this process speaks no TLS
 };
 
 // Alerts that fire, and their deliveries, as families of series.

@@ -123,6 +123,26 @@ void put_leases(Text& text, const LeaseFigures& leases) {
   text.number("lease_grants_total", static_cast<double>(leases.grants));
 }
 
+void put_tls(Text& text, const TlsFigures& tls) {
+  if (tls.expires) {
+    text.family("tls_certificate_expiry_timestamp_seconds", "gauge",
+                "When the certificate in use expires, Unix time.");
+    text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires));
+  }
+  text.family("tls_certificate_reload_failures_total", "counter",
+              "Newer certificates that were no good, so that the old one stayed.");
+  text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
+  text.family("tls_handshakes_total", "counter", "Handshakes over TLS, by how they ended.");
+  const auto ended = [&](std::string_view how, std::uint64_t count) {
+    text.begin("tls_handshakes_total");
+    text.label("result", how);
+    text.end(static_cast<double>(count));
+  };
+  ended("done", tls.handshakes);
+  ended("failed", tls.failed_handshakes);
+  ended("turned_away", tls.refused_handshakes);
+}
+
 bool is_name_character(char c, bool first) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
   return letter || (!first && c >= '0' && c <= '9');
@@ -156,6 +176,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
   if (process.alerts != nullptr) put_alerts(text, *process.alerts);
+  if (process.tls != nullptr) put_tls(text, *process.tls);
   if (dialect != Dialect::dcgm) put_readings(text, snapshot);
   if (dialect != Dialect::gpuyard) {
     Text dcgm(out, "", format);

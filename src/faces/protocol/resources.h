@@ -153,9 +153,12 @@ struct Readiness {
   bool cuda_available = false;
   std::uint64_t gpus = 0;
   bool simulated = false;
+  std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated))
-GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."})
+BOOST_DESCRIBE_STRUCT(Readiness, (), (ready, reason, cuda_available, gpus, simulated, notes))
+GPUYARD_ABOUT(Readiness, {"cuda_available", "NVML is initialised and there is at least one GPU."},
+              {"notes",
+               "What is in use though something is wrong with it: an old certificate, say."})
 
 // Convert telemetry's records to the wire's.
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);

@@ -264,4 +264,12 @@ Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallT
   return SelfSigned{certificate_to_pem(x), *std::move(text)};
 }
 
+Result<CertificateFacts> facts_in(std::string_view pem) {
+  start_openssl();
+  const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  if (!found) return Error{Errc::invalid, "no certificate in PEM is in it"};
+  return facts_of(found.get());
+}
+
 }  // namespace gpuyard::http

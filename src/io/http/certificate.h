@@ -29,6 +29,8 @@ struct CertificateFacts {
 };
 
 CertificateFacts facts_of(const X509*);
+// Of the first certificate in a PEM text. Errc::invalid if there is none.
+Result<CertificateFacts> facts_in(std::string_view pem);
 
 // The certificate of a server that nobody trusts yet.
 struct PresentedCertificate {

@@ -69,10 +69,18 @@ class Receiver {
 };
 
 std::string host_field(const Endpoint& endpoint) {
+  if (endpoint.kind == Endpoint::Kind::tls) return endpoint.tls->origin.text();
   return endpoint.kind == Endpoint::Kind::tcp ? endpoint.text() : "localhost";
 }
 std::string host_field(const Origin& origin) {
   return origin.text();
+}
+
+ClientRequest with_token(ClientRequest request, const Endpoint& endpoint) {
+  if (endpoint.tls != nullptr && !endpoint.tls->token.empty()) {
+    request.headers.push_back({"Authorization", "Bearer " + endpoint.tls->token});
+  }
+  return request;
 }
 
 // Whether the connection is to stay open for another request.
@@ -213,6 +221,9 @@ Result<ClientResponse> fetch_carried(const Endpoint& endpoint, const ClientReque
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body) {
   if (endpoint.carrier != nullptr) return fetch_carried(endpoint, request, deadline, max_body);
+  if (endpoint.tls != nullptr) {
+    return fetch_from(endpoint, with_token(request, endpoint), deadline, max_body, Wanted::all);
+  }
   return fetch_from(endpoint, request, deadline, max_body, Wanted::all);
 }
 
@@ -245,6 +256,7 @@ Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest re
                                       Duration deadline) {
   TimePoint until = BootClock::now() + deadline;
   request.headers.push_back({"Accept", std::string(kEventStream)});
+  request = with_token(std::move(request), endpoint);
   auto socket = ask(endpoint, request, until);
   if (!socket) return std::move(socket).error();
   if (endpoint.carrier != nullptr) until = BootClock::now() + deadline;  // a login took its time

@@ -22,6 +22,7 @@
 namespace gpuyard::http {
 
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline) {
+  if (endpoint.kind == Endpoint::Kind::tls) return connect(endpoint.tls->origin, deadline);
   if (endpoint.carrier != nullptr) {
     auto line = endpoint.carrier->open();
     if (!line) return std::move(line).error();

@@ -19,6 +19,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "http/carrier.h"
+#include "http/origin.h"
 
 namespace gpuyard::http {
 namespace {
@@ -65,6 +66,13 @@ Result<SocketAddress> tcp_address(const Endpoint& endpoint) {
 
 }  // namespace
 
+bool is_loopback(const std::string& name) {
+  in_addr four{};
+  if (::inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, name.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
 Endpoint Endpoint::tcp(std::string address, std::uint16_t port) {
   return Endpoint{Kind::tcp, std::move(address), port, ""};
 }
@@ -77,7 +85,13 @@ Endpoint Endpoint::carried(std::shared_ptr<Carrier> by) {
   return Endpoint{Kind::carried, "", 0, "", std::move(by)};
 }
 
+Endpoint Endpoint::over_tls(TlsPlace place) {
+  return Endpoint{Kind::tls, "",      0,
+                  "",        nullptr, std::make_shared<const TlsPlace>(std::move(place))};
+}
+
 std::string Endpoint::text() const {
+  if (kind == Kind::tls) return tls->url();
   if (kind == Kind::unix_socket) return path;
   if (kind == Kind::carried) return carrier->name();
   const bool six = address.find(':') != address.npos;
@@ -119,6 +133,7 @@ Result<SocketAddress> to_socket_address(const Endpoint& endpoint) {
     case Endpoint::Kind::unix_socket:
       return unix_address(endpoint.path);
     case Endpoint::Kind::carried:
+    case Endpoint::Kind::tls:
       break;
   }
   return Error{Errc::invalid, endpoint.text() + " is no address of this machine's"};

@@ -18,21 +18,26 @@
 namespace gpuyard::http {
 
 class Carrier;
+struct TlsPlace;
 
 struct Endpoint {
-  enum class Kind { tcp, unix_socket, carried };
+  enum class Kind { tcp, unix_socket, carried, tls };
   Kind kind = Kind::tcp;
   std::string address;  // "127.0.0.1", "::1" without brackets; tcp only
   std::uint16_t port = 0;
   std::string path;  // unix_socket only
   // carried only. Copies of the endpoint share it, and with it the connection that it keeps.
   std::shared_ptr<Carrier> carrier = nullptr;
+  std::shared_ptr<const TlsPlace> tls = nullptr;  // tls only; see origin.h
 
   static Endpoint tcp(std::string address, std::uint16_t port);
   static Endpoint unix_socket(std::string path);
   static Endpoint carried(std::shared_ptr<Carrier> by);
+  static Endpoint over_tls(TlsPlace);
+  // Whether it leads to another machine, or may.
+  bool elsewhere() const { return kind == Kind::carried || kind == Kind::tls; }
 
-  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a carrier, its name
+  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a carrier, its name; a URL
   std::string text() const;
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -42,8 +47,8 @@ struct Endpoint {
 // Errc::invalid, with what is expected, for anything else.
 Result<Endpoint> parse_endpoint(std::string_view text);
 
-// Whether only this machine reaches it.
-bool is_loopback(const Endpoint&);
+// Whether a literal address is of this machine alone.
+bool is_loopback(const std::string& address);
 
 // An endpoint as the kernel takes it.
 struct SocketAddress {

@@ -51,10 +51,9 @@ class Presence {
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
-  bool encrypted = false;  // over TLS
-  std::string address;     // "127.0.0.1:53412"; "" on a Unix socket
-  std::string party;       // shares the limits of one user: "uid 1000", "192.0.2.7"; see parties.h
-  std::string listener;    // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
+  std::string address;   // "127.0.0.1:53412"; "" on a Unix socket
+  std::string party;     // shares the limits of one user: "uid 1000", "192.0.2.7"; see parties.h
+  std::string listener;  // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h

@@ -22,6 +22,10 @@ std::string Origin::text() const {
   return port == usual ? name : fmt::format("{}:{}", name, port);
 }
 
+std::string TlsPlace::url() const {
+  return "https://" + Endpoint::tcp(origin.host, origin.port).text();
+}
+
 // getaddrinfo() has no deadline, so it runs on a thread that can be left behind. It ends by itself
 // when the name service's own patience, half a minute or so, is over.
 namespace {

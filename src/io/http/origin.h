@@ -28,6 +28,15 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
+// A server to which a client shows a token. Its URL is what people call it.
+struct TlsPlace {
+  Origin origin;
+  std::string token = {};  // "": none
+
+  // With the port, whatever it is.
+  std::string url() const;
+};
+
 // Resolves a host's name to its addresses within a deadline, whatever the name service does.
 // Blocks: never called on the loop's thread.
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "http/endpoint.h"
 
 namespace gpuyard::http {
 namespace {
@@ -136,13 +137,6 @@ std::optional<std::string> name_part(std::string_view host) {
   if (start == 0 && name.ends_with('.'))
     name.pop_back();  // "localhost." is localhost, fully written
   return name;
-}
-
-bool is_loopback(const std::string& name) {
-  in_addr four{};
-  if (::inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
-  in6_addr six{};
-  return ::inet_pton(AF_INET6, name.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 bool same_address(const std::string& name, const std::string& local) {
