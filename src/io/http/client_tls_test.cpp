@@ -113,6 +113,81 @@ TEST_F(FetchOverTls, TrustsWhatTheEnvironmentNames) {
   EXPECT_TRUE(response) << response.error().message;
 }
 
+// A pin for a name that the certificate does not have, from a signer nobody knows, and out of date.
+TEST_F(FetchOverTls, AsksForThePinnedKeyAndForNothingElse) {
+  const TestCertificate certificate("DNS:other.example", -60);
+  start(certificate, {kBareHello});
+  const std::string pin = facts_of(certificate.certificate.get()).pin;
+  const auto response =
+      fetch(Origin{true, "localhost", server_->port(), "", pin}, ClientRequest(), kPatience);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, "hello");
+}
+
+TEST_F(FetchOverTls, TrustsNoOtherKeyThanThePinnedOneAndShowsBoth) {
+  const TestCertificate certificate(kOwnNames);
+  start(certificate, {kBareHello});
+  const std::string shown = facts_of(certificate.certificate.get()).pin;
+  const std::string wanted = facts_of(TestCertificate(kOwnNames).certificate.get()).pin;
+  const auto response = fetch(Origin{true, "localhost", server_->port(), ca_file(), wanted},
+                              ClientRequest(), kPatience);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::denied);
+  EXPECT_THAT(response.error().message,
+              HasSubstr("its public key is " + shown + ", and not " + wanted + " as pinned"));
+  EXPECT_EQ(server_->request(), "");  // it was not told anything
+}
+
+TEST_F(FetchOverTls, SaysThatAPinIsNone) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  const auto response =
+      fetch(Origin{true, "localhost", server_->port(), "", "sha256//abc"}, {}, kPatience);
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Errc::invalid);
+  EXPECT_THAT(response.error().message, HasSubstr("'sha256//abc' is no pin of a public key"));
+}
+
+TEST_F(FetchOverTls, LooksAtACertificateWithoutTrustingIt) {
+  const TestCertificate certificate("DNS:other.example");
+  start(certificate, {kBareHello});
+  const auto shown = look_at(Origin{true, "localhost", server_->port()}, kPatience);
+  ASSERT_TRUE(shown) << shown.error().message;
+  EXPECT_EQ(shown->facts.pin, facts_of(certificate.certificate.get()).pin);
+  EXPECT_THAT(shown->facts.names, testing::ElementsAre("DNS:other.example"));
+  EXPECT_EQ(shown->distrust, "self-signed certificate");
+  const auto named = look_at(Origin{true, "localhost", server_->port(), ca_file()}, kPatience);
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->distrust, "hostname mismatch");
+  EXPECT_EQ(server_->request(), "");
+  // A machine without any certificates to trust can look, too.
+  ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
+  EXPECT_TRUE(look_at(Origin{true, "localhost", server_->port()}, kPatience));
+}
+
+TEST_F(FetchOverTls, SeesNothingToDistrustInWhatFetchWouldTrust) {
+  start(TestCertificate(kOwnNames), {kBareHello});
+  const auto shown = look_at(Origin{true, "localhost", server_->port(), ca_file()}, kPatience);
+  ASSERT_TRUE(shown) << shown.error().message;
+  EXPECT_EQ(shown->distrust, "");
+}
+
+// What we make for ourselves is good for a client that is given the file, as for one with the pin.
+TEST_F(FetchOverTls, TrustsACertificateOfOurOwnMakingThatItIsGiven) {
+  const auto made = make_self_signed({"localhost"}, wall_now());
+  ASSERT_TRUE(made);
+  const std::string file = directory_.write("made.crt", made->certificate);
+  const std::unique_ptr<BIO, decltype(&::BIO_free)> text(
+      ::BIO_new_mem_buf(made->certificate.data(), -1), &::BIO_free);
+  const std::unique_ptr<BIO, decltype(&::BIO_free)> key(::BIO_new_mem_buf(made->key.data(), -1),
+                                                        &::BIO_free);
+  TestCertificate ours("DNS:replaced");
+  ours.certificate.reset(::PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+  ours.key.reset(::PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr));
+  start(ours, {kBareHello});
+  const auto response = fetch_from("localhost", file);
+  EXPECT_TRUE(response) << response.error().message;
+}
+
 TEST_F(FetchOverTls, SaysThatAFileHoldsNoCertificates) {
   start(TestCertificate(kOwnNames), {kBareHello});
   ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);

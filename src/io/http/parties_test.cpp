@@ -49,6 +49,82 @@ class FakeConnection final : public Connection {
   const void* seat_;
 };
 
+class FakeHandshake final : public Handshake {
+ public:
+  FakeHandshake(Handshakes& all, std::string from, std::optional<TimePoint> waiting)
+      : all_(all), party_{std::move(from)}, waiting_(waiting) {
+    all_.add(*this);
+  }
+  ~FakeHandshake() override { all_.remove(*this); }
+  FakeHandshake(const FakeHandshake&) = delete;
+  FakeHandshake& operator=(const FakeHandshake&) = delete;
+
+  void abort() override { ended_ = true; }
+  std::optional<TimePoint> waiting_since() const override { return waiting_; }
+  const Party& party() const override { return party_; }
+  bool ended() const { return ended_; }
+
+ private:
+  Handshakes& all_;
+  Party party_;
+  std::optional<TimePoint> waiting_;
+  bool ended_ = false;
+};
+
+class HandshakesTest : public ::testing::Test {
+ protected:
+  HandshakesTest() {
+    limits_.handshakes = 4;
+    limits_.handshakes_of_one = 2;
+  }
+  // A handshake whose client has been silent for so long; nothing: it waits for us.
+  FakeHandshake& begin(const std::string& from, std::optional<int> silent_ms) {
+    std::optional<TimePoint> since;
+    if (silent_ms) since = now_ - std::chrono::milliseconds(*silent_ms);
+    return begun_.emplace_back(handshakes_, from, since);
+  }
+  bool room_for(const std::string& from) { return handshakes_.make_room_for({from}, now_); }
+
+  Limits limits_;
+  TimePoint now_{std::chrono::hours(1)};
+  Handshakes handshakes_{limits_};
+  std::deque<FakeHandshake> begun_;
+};
+
+TEST_F(HandshakesTest, HaveAShareForEachAddress) {
+  begin("a", 0);
+  EXPECT_TRUE(room_for("a"));
+  begin("a", 0);
+  EXPECT_FALSE(room_for("a"));
+  EXPECT_TRUE(room_for("b"));
+}
+
+TEST_F(HandshakesTest, AreLimitedAltogether) {
+  for (const char* from : {"a", "b", "c", "d"}) begin(from, 99);
+  EXPECT_FALSE(room_for("e"));
+  for (const FakeHandshake& one : begun_) EXPECT_FALSE(one.ended());
+}
+
+TEST_F(HandshakesTest, GiveWayWhereTheyAreStalledTheLongestOneFirst) {
+  FakeHandshake& busy = begin("a", std::nullopt);
+  begin("b", 150);
+  FakeHandshake& longest = begin("c", 300);
+  begin("d", 200);
+  EXPECT_TRUE(room_for("e"));
+  EXPECT_TRUE(longest.ended());
+  EXPECT_FALSE(busy.ended());
+  EXPECT_EQ(handshakes_.size(), 3U);
+}
+
+TEST_F(HandshakesTest, GiveWayOnlyToTheirOwnAddressWhereThatHasItsShare) {
+  FakeHandshake& other = begin("b", 500);
+  begin("a", 150);
+  FakeHandshake& own = begin("a", 200);
+  EXPECT_TRUE(room_for("a"));
+  EXPECT_TRUE(own.ended());
+  EXPECT_FALSE(other.ended());
+}
+
 class PartiesTest : public ::testing::Test {
  protected:
   static Limits small() {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -54,6 +55,8 @@ class RawClient {
     return received_;
   }
   bool ended() const { return ended_; }
+  // What has come since the last call.
+  std::string take_received() { return std::exchange(received_, {}); }
 
  private:
   void pull() {

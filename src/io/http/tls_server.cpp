@@ -18,6 +18,10 @@ namespace {
 // A buffer of OpenSSL's that grew larger than this for one answer is given back.
 constexpr std::size_t kKeptBytes = std::size_t{4} * 1024;
 
+// After the handshake a client needs none but one for each 2^24 records, to change the keys. Each
+// costs us microseconds, and is small enough to be sent by the hundred.
+constexpr int kMostLaterMessages = 64;
+
 Error refused(std::string_view doing) {
   return Error{Errc::invalid, fmt::format("{} over TLS failed: {}", doing, openssl_reason())};
 }
@@ -30,6 +34,14 @@ struct TlsServer::Parts {
   BIO* out = nullptr;
   std::size_t fed = 0;  // bytes, before the handshake was done
   bool agreed = false;
+  int later_messages = 0;  // of the client's, that belong to handshakes
+
+  static void count(int is_written, int, int content_type, const void*, std::size_t, SSL*,
+                    void* parts) {
+    auto& self = *static_cast<Parts*>(parts);
+    const bool is_clients = is_written == 0 && content_type == SSL3_RT_HANDSHAKE;
+    if (is_clients && self.agreed) ++self.later_messages;
+  }
 };
 
 TlsServer::TlsServer(TlsServer&&) noexcept = default;
@@ -43,6 +55,8 @@ TlsServer::TlsServer(const ServerIdentity& identity) : parts_(std::make_unique<P
   if (!parts_->ssl || parts_->in == nullptr || parts_->out == nullptr) throw std::bad_alloc();
   ::SSL_set_bio(parts_->ssl.get(), parts_->in, parts_->out);
   ::SSL_set_accept_state(parts_->ssl.get());
+  ::SSL_set_msg_callback(parts_->ssl.get(), &Parts::count);
+  SSL_set_msg_callback_arg(parts_->ssl.get(), parts_.get());
 }
 
 void TlsServer::feed(std::string_view bytes) {
@@ -94,6 +108,9 @@ Result<std::optional<std::size_t>> TlsServer::decrypt(std::span<char> space) {
   ::ERR_clear_error();
   const int size = static_cast<int>(std::min<std::size_t>(space.size(), INT_MAX));
   const int got = ::SSL_read(parts_->ssl.get(), space.data(), size);
+  if (parts_->later_messages > kMostLaterMessages) {
+    return Error{Errc::invalid, "receiving over TLS failed: the client negotiates without an end"};
+  }
   if (got > 0) return std::optional(static_cast<std::size_t>(got));
   const int why = ::SSL_get_error(parts_->ssl.get(), got);
   if (why == SSL_ERROR_ZERO_RETURN) return std::optional<std::size_t>(0);

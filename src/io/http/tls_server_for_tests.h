@@ -3,6 +3,7 @@
 #pragma once
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -111,6 +112,7 @@ class BlockingTlsServer {
         context_(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free) {
     ::SSL_CTX_use_certificate(context_.get(), certificate.certificate.get());
     ::SSL_CTX_use_PrivateKey(context_.get(), certificate.key.get());
+    ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to a client that has left
     if (manners_.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), manners_.newest);
     thread_ = std::thread([this] { serve(); });
   }

@@ -178,6 +178,23 @@ TEST_F(TlsServerTest, DoesNotNegotiateAnew) {
   EXPECT_THAT(TlsClientForTests::reason(), HasSubstr("no renegotiation"));
 }
 
+TEST_F(TlsServerTest, ChangesKeysNowAndThenButNotWithoutAnEnd) {
+  ASSERT_TRUE(talks({}));
+  const auto change_keys = [&] {
+    EXPECT_EQ(::SSL_key_update(client_->ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+    client_->shake_hands();
+    return client_->take();
+  };
+  server_->feed(change_keys());
+  server_->feed(client_->encrypted("again"));
+  EXPECT_EQ(decrypted(*server_), "again");
+  ASSERT_TRUE(server_->encrypt("and again"));
+  EXPECT_EQ(client_->decrypted(server_->take()), "and again");
+  for (int i = 0; i < 100; ++i) server_->feed(change_keys());
+  char space[10];
+  EXPECT_FALSE(server_->decrypt(space));
+}
+
 TEST_F(TlsServerTest, SaysAndHearsGoodbye) {
   ASSERT_TRUE(talks({}));
   server_->say_goodbye();
