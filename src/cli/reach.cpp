@@ -22,7 +22,7 @@ using Asking =
                          OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
                          UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
-using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, SimVerb,
+using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,
                                            DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>
@@ -94,6 +94,13 @@ bool is_plain_word(std::string_view word) {
   return !word.empty() && std::ranges::all_of(word, plain);
 }
 
+// How ssh would reach that host; a daemon that is asked over https may be reached so, too.
+Result<client::SshHost> ssh_host_of(std::string_view address) {
+  const auto origin = client::parse_https_url(address);
+  if (origin) return client::SshHost{.host = origin->host};
+  return client::parse_ssh_url(address);
+}
+
 // "ssh lab gpuyard run -n 2 -- ./train.sh"
 std::string line_there(const client::SshHost& host, const std::vector<std::string>& words) {
   std::string line =
@@ -109,7 +116,7 @@ Error no_use_for_host(const std::string& verb, std::string_view address,
                       const std::vector<std::string>& words) {
   const std::string what =
       fmt::format("`gpuyard {}` asks no daemon, so -H means nothing to it", verb);
-  const auto host = client::parse_ssh_url(address);
+  const auto host = ssh_host_of(address);
   if (!host) return {Errc::invalid, what + "; leave it out"};
   return {Errc::invalid,
           fmt::format("{}; for that machine's own: {}", what, line_there(*host, words))};
@@ -117,12 +124,12 @@ Error no_use_for_host(const std::string& verb, std::string_view address,
 
 Error starts_here(const std::string& verb, std::string_view by, std::string_view address,
                   const std::vector<std::string>& words) {
-  const auto host = client::parse_ssh_url(address);
+  const auto host = ssh_host_of(address);
   if (!host) return host.error();
   return {
       Errc::invalid,
       fmt::format("`gpuyard {}` starts its command on this machine, and {} says that the GPUs are "
-                  "on another. To start it there: {}{}",
+                  "on another. To start it there: `{}`{}",
                   verb, by, line_there(*host, words),
                   verb == "run" ? ". `gpuyard lease take` takes GPUs from afar, for a time" : "")};
 }

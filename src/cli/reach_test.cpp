@@ -66,6 +66,7 @@ const std::vector<Example>& examples() {
       {{"token", "list"}, asks},
       {{"token", "revoke", "ci"}, asks},
       {{"tls", "show"}, here},
+      {{"host", "add", "x", "https://x"}, here},
       {{"serve"}, here},
       {{"config", "print"}, here},
       {{"driver"}, asks},

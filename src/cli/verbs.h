@@ -318,6 +318,14 @@ struct TlsVerb {
   bool json = false;
 };
 
+// A daemon elsewhere, by a name of the user's own.
+struct HostVerb {
+  std::string name;
+  std::string url;
+  std::string pin;         // empty: the user is asked
+  std::string token_file;  // empty: none
+};
+
 struct VersionVerb {
   bool json = false;
 };
@@ -396,8 +404,8 @@ using Verb =
     std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
                  QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
                  OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
-                 UsageVerb, AlertsVerb, TokenVerb, TlsVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
-                 CompletionVerb, SimVerb, DialStdioVerb>;
+                 UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb, DoctorVerb, ConfigVerb,
+                 VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {
@@ -431,6 +439,7 @@ int run(const UsageVerb&);
 int run(const AlertsVerb&);
 int run(const TokenVerb&);
 int run(const TlsVerb&);
+int run(const HostVerb&);
 int run(const DoctorVerb&);
 int run(const ConfigVerb&);
 int run(const VersionVerb&);
@@ -477,6 +486,7 @@ Options add_usage(Options program, UsageVerb&);
 Options add_alerts(Options program, AlertsVerb&);
 Options add_token(Options program, TokenVerb&);
 Options add_tls(Options program, TlsVerb&);
+Options add_named_host(Options program, HostVerb&);
 Options add_doctor(Options program, DoctorVerb&);
 Options add_config(Options program, ConfigVerb&);
 Options add_version(Options program, VersionVerb&);
@@ -496,8 +506,8 @@ void add_verbs(VerbList& verbs) {
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,
             add_restore, add_audit, add_operations);
   verbs.add("Andon", add_alerts);
-  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_tls, add_driver, add_sim,
-            add_dial_stdio, add_version, add_schema, add_completion);
+  verbs.add("The daemon and the program", add_serve, add_config, add_token, add_tls, add_named_host,
+            add_driver, add_sim, add_dial_stdio, add_version, add_schema, add_completion);
 }
 
 }  // namespace gpuyard::cli

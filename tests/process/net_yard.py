@@ -16,7 +16,7 @@ class NetYard(Caller):
         self.place = place
         self.state = place / "state"
         self.environment = clean_environment(place)
-        self.must("tls", "init", "--state", str(self.state), "--host", "localhost,127.0.0.1")
+        self.must("tls", "init", "--state", str(self.state), "--name", "localhost,127.0.0.1")
         self.certificate = self.state / "tls" / "certificate.pem"
         self.key = self.state / "tls" / "key.pem"
         self.config = place / "gpuyard.toml"

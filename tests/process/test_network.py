@@ -40,7 +40,7 @@ def test_tls_init_makes_a_key_that_stays_and_show_says_what_openssl_says(net):
     assert stat.S_IMODE(yard.key.stat().st_mode) == 0o600
     assert "P-256" in openssl("x509", "-in", yard.certificate, "-text", "-noout").decode()
     before = yard.certificate.read_text()
-    again = json.loads(yard.must("tls", "init", "--state", str(yard.state), "--host", "localhost,127.0.0.1",
+    again = json.loads(yard.must("tls", "init", "--state", str(yard.state), "--name", "localhost,127.0.0.1",
                                  "--json"))
     assert again["pin"] == told["pin"] and again["fingerprint"] != told["fingerprint"]
     assert yard.certificate.read_text() != before

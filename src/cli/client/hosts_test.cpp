@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <fstream>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "access/token.h"

@@ -102,7 +102,7 @@ Options add_tls(Options program, TlsVerb& verb) {
     return sub;
   };
   action(TlsVerb::Action::init, "init", "Make a certificate, or renew it with the same key")
-      .option("--host", verb.hosts, "Names and addresses by which clients call this machine")
+      .option("--name", verb.hosts, "Names and addresses by which clients call this machine")
       .type_name("NAME,...");
   action(TlsVerb::Action::show, "show", "Show its names, its end and its pin");
   return tls;

@@ -42,6 +42,9 @@ Alerts are `alert_firing{{rule, device, level}}` and `alert_severity{{rule, devi
 is `sink_queued`, `sink_delivered_total`, `sink_retries_total` and `sink_dead_letters_total`, each
 `{{sink, kind}}`. Rules and sinks have the names of the configuration; no series has an alert's text.
 
+Where the daemon speaks TLS, `tls_certificate_expiry_timestamp_seconds`, `tls_handshakes_total{{result}}` and
+`tls_certificate_reload_failures_total` tell of its certificate.
+
 With `[metrics] dialect` readings are told under DCGM's names and in its units, instead of ours or
 beside them; that is {} more series of a GPU at most. [prometheus.md](prometheus.md) has the rest.
 

@@ -1,0 +1,112 @@
+// gpuyard host: the daemons of other machines that are asked over https, by names of our own.
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "cli/client/hosts.h"
+#include "cli/control/control_daemon.h"
+#include "cli/options.h"
+#include "cli/screen/reading_text.h"
+#include "cli/screen/terminal.h"
+#include "cli/verbs.h"
+#include "daemon/config/config.h"
+#include "http/client.h"
+
+namespace gpuyard::cli {
+namespace {
+
+constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
+constexpr Duration kPinDeadline = std::chrono::seconds(10);
+
+std::string shown_text(const std::string& url, const http::PresentedCertificate& shown) {
+  return fmt::format(
+      "{} shows a certificate for {}, until {}, with the pin\n  {}\n`gpuyard tls show` on that "
+      "machine prints the same pin, if nobody stands in between.{}\n",
+      url, fmt::join(shown.facts.names, ", "),
+      local_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
+      shown.distrust.empty() ? " Somebody this machine trusts has signed it." : "");
+}
+
+// The pin to write down: the one that the user gave, or has seen and agreed to.
+Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
+                               const http::PresentedCertificate& shown) {
+  if (!verb.pin.empty()) {
+    if (verb.pin == shown.facts.pin) return verb.pin;
+    return Error{Errc::denied,
+                 fmt::format("{} shows the pin {}, and not {}: somebody may stand in between, or "
+                             "the machine has a new key; ask its administrator",
+                             url, shown.facts.pin, verb.pin)};
+  }
+  std::fputs(shown_text(url, shown).c_str(), stderr);
+  if (!can_be_asked()) {
+    return Error{Errc::denied,
+                 "nobody is at a terminal to compare it; say --pin with the pin that "
+                 "`gpuyard tls show` prints there"};
+  }
+  if (!consents("Is it the same?")) return Error{Errc::denied, "nothing was written"};
+  return shown.facts.pin;
+}
+
+int add(const HostVerb& verb) {
+  const std::string file = config::hosts_file(config::Environment::of_process());
+  const auto origin = client::parse_https_url(verb.url);
+  if (!origin) return complain(origin.error());
+  const std::string url = http::TlsPlace{*origin}.url();
+  // Also says what is wrong with the name or with the file.
+  const auto known = client::address_of(verb.name, file);
+  if (known) {
+    return complain({Errc::conflict,
+                     fmt::format("{} calls {} so already; take it out of the file first, or choose "
+                                 "another name",
+                                 file, *known)});
+  }
+  if (known.error().code != Errc::not_found) return complain(known.error());
+  const auto shown = http::look_at(*origin, kPinDeadline);
+  if (!shown) return complain(shown.error());
+  const auto pin = agreed_pin(verb, url, *shown);
+  if (!pin) return complain(pin.error());
+  const auto old = read_file(file, kMostOfFile);
+  if (!old && old.error().code != Errc::not_found) return complain(old.error());
+  std::string text = old ? *old : "";
+  if (!text.empty() && !text.ends_with('\n')) text += '\n';
+  text += fmt::format("{}[{}]\nurl = \"{}\"\npin = \"{}\"\n", text.empty() ? "" : "\n", verb.name,
+                      url, *pin);
+  if (!verb.token_file.empty()) {
+    const std::string path = std::filesystem::absolute(verb.token_file);
+    if (path.find_first_of("\"\\\n") != path.npos) {
+      return complain({Errc::invalid, "--token-file: a path without quotes and backslashes"});
+    }
+    text += fmt::format("token_file = \"{}\"\n", path);
+  }
+  if (auto made = make_directories(parent_directory(file), 0700); !made) {
+    return complain(made.error());
+  }
+  if (auto done = replace_file(file, text, 0600); !done) return complain(done.error());
+  print(fmt::format("{} is in {}; `gpuyard -H {} devices` asks it.\n", verb.name, file, verb.name));
+  return 0;
+}
+
+}  // namespace
+
+Options add_named_host(Options program, HostVerb& verb) {
+  const Options host =
+      program.verb("host", "Give names to daemons of other machines").requires_verb();
+  const Options add = host.verb("add", "Show the pin of a daemon over https, and note it down");
+  add.option("name", verb.name, "As you will call it: -H NAME").type_name("NAME").required();
+  add.option("url", verb.url, "https://HOST[:PORT]; port 9411 unless said")
+      .type_name("URL")
+      .required();
+  add.option("--pin", verb.pin, "Agree to this pin only, and ask nothing").type_name("PIN");
+  add.option("--token-file", verb.token_file, "File with the token to show it").type_name("FILE");
+  return host;
+}
+
+int run(const HostVerb& verb) {
+  return add(verb);
+}
+
+}  // namespace gpuyard::cli
