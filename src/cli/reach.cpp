@@ -22,8 +22,9 @@ using Asking =
                          OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
                          UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
-using OfThisMachine = boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,
-                                           DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
+using OfThisMachine =
+    boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,
+                         DialStdioVerb, VersionVerb, SchemaVerb, CompletionVerb>;
 
 template <class AnyVerb>
 Reach reach_of_one(const AnyVerb& verb) {

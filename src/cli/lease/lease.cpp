@@ -336,9 +336,10 @@ int run(const FreeVerb& verb) {
   if (free.size() >= static_cast<std::size_t>(verb.gpus)) return 0;
   return complain(
       {Errc::conflict,
-       fmt::format("{} of {} GPUs are free and {} claims wait; `gpuyard run --gpus {}` "
-                   "waits for them",
-                   free.size(), load->gpu_pool.size(), queue->pending_claimers, verb.gpus)});
+       fmt::format(
+           "{} of {} GPUs are free and {} claims wait; `gpuyard {} --gpus {}` waits for them",
+           free.size(), load->gpu_pool.size(), queue->pending_claimers,
+           daemon->elsewhere() ? "lease take --ttl TIME" : "run", verb.gpus)});
 }
 
 int run(const UsageVerb& verb) {
