@@ -105,7 +105,7 @@ def test_windows_are_begun_on_the_socket_and_not_over_tcp(daemon, still):
     for method, path in (("POST", WINDOWS), ("DELETE", f"{WINDOWS}/{window['id']}")):
         refused = call(yard, method, path, tcp=True)
         assert refused.status == 403
-        assert "until there are tokens" in refused.json()["error"]["message"]
+        assert "a token over TLS" in refused.json()["error"]["message"]
     wrong = call(yard, "POST", WINDOWS, {"gpus": [0, {}]})
     assert wrong.status == 400 and "/gpus/1: " in wrong.json()["error"]["message"]
     assert call(yard, "POST", WINDOWS, {"gpus": [9]}).status == 404

@@ -147,17 +147,19 @@ TEST(Keys, EveryKeyHasAHelpTextAndANameOfItsOwn) {
 TEST(Keys, EveryKeyGivesBackWhatWasSet) {
   for (const Key& key : keys()) {
     Config config;
-    const std::string text = key.name == "level"     ? "error"
-                             : key.name == "on_stop" ? "restore"
-                             : key.name == "fair"    ? "strict"
-                             : key.name == "dialect" ? "both"
-                                                     : "something";
+    const std::string text = key.name == "level"       ? "error"
+                             : key.name == "on_stop"   ? "restore"
+                             : key.name == "fair"      ? "strict"
+                             : key.name == "dialect"   ? "both"
+                             : key.name == "anonymous" ? "metrics"
+                             : key.name == "clients"   ? "DNS:a = read"
+                                                       : "something";
     const bool pairs = key.name == "temperatures_of";
     const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
                         : key.type == Type::boolean ? Value(true)
                         : key.type == Type::text    ? Value(text)
                         : pairs ? Value(Strings{"0000:01:00.0 = 60/70", "3 = -1/90"})
-                                : Value(Strings{text, "more"});
+                                : Value(Strings{text, text});
     ASSERT_TRUE(key.set(config, value)) << key.name;
     EXPECT_EQ(key.get(config), value) << key.name;
   }

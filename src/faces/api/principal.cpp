@@ -23,7 +23,8 @@ std::string next_step(const Principal& principal, const protocol::RouteInfo& rou
     return "send a token, `Authorization: Bearer gpy_...`; `gpuyard token create` makes one, on "
            "the machine itself";
   }
-  if (!principal.uid) return "TCP without TLS is read-only; use the Unix socket or -H ssh://HOST";
+  if (!principal.uid)
+    return "TCP without TLS is read-only; use the Unix socket, ssh, or a token over TLS";
   if (principal.contained) return "this socket is for leases alone; use the daemon's other one";
   if (route.scope != Scope::control || authority.control_group.empty()) {
     return "ask an administrator of this machine";

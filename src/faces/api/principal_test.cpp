@@ -119,11 +119,11 @@ TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
 TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
   const auto refused = authorise(over_tcp(), kControl, kDaemon);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(
-      refused.error(),
-      (Error{Errc::denied,
-             "POST /things needs the scope \"control\"; anonymous over TCP has "
-             "\"read\": TCP without TLS is read-only; use the Unix socket or -H ssh://HOST"}));
+  EXPECT_EQ(refused.error(),
+            (Error{Errc::denied,
+                   "POST /things needs the scope \"control\"; anonymous over TCP has "
+                   "\"read\": TCP without TLS is read-only; use the Unix socket, ssh, or a token "
+                   "over TLS"}));
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {

@@ -234,7 +234,7 @@ TEST_F(RouterTest, ReadyIs503WithTheReasonUntilTheDriverIsInitialised) {
   const auto response = get("/ready");
   EXPECT_EQ(response.status, 503);
   EXPECT_EQ(*response.body, R"({"ready":false,"reason":"NVML Shared Library Not Found",)"
-                            R"("cuda_available":false,"gpus":0,"simulated":false})");
+                            R"("cuda_available":false,"gpus":0,"simulated":false,"notes":[]})");
   start_driver();
   EXPECT_EQ(get("/ready").status, 200);
 }

@@ -23,7 +23,6 @@
 #include "http/message.h"
 #include "http/peer.h"
 #include "http/session.h"
-#include "http/tls_stream.h"
 
 namespace gpuyard::http {
 namespace {
@@ -93,12 +92,11 @@ Parties::Room take_seat(Site& site, const std::weak_ptr<const int>& seats, Arriv
   return room;
 }
 
-Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound,
-                   std::shared_ptr<const TlsDoor> door)
+Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound, Welcome welcome)
     : site_(std::move(site)),
       socket_(std::move(socket)),
       bound_(std::move(bound)),
-      door_(std::move(door)),
+      other_welcome_(std::move(welcome)),
       seats_(std::make_shared<const int>(0)) {
   watch();
 }
@@ -161,7 +159,7 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
-  if (door_) return greet_over_tls(std::move(client), std::move(arrival));
+  if (other_welcome_) return other_welcome_(site_, std::move(client), seats_, std::move(arrival));
   const Parties::Room room = take_seat(*site_, seats_, arrival);
   if (room == Parties::Room::there) {
     return serve_socket(site_, std::move(client), std::move(arrival));
@@ -169,14 +167,6 @@ void Listener::welcome(UniqueFd client, const SocketAddress& from) {
   const std::string& answer = refuse_seat(*site_, room);
   // Sends only what goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void Listener::greet_over_tls(UniqueFd client, Arrival arrival) {
-  if (site_->handshakes.make_room_for(arrival.party, site_->time.now())) {
-    greet_socket(site_, std::move(client), *door_->identity(), seats_, std::move(arrival));
-  } else {
-    ++site_->counters.handshakes_turned_away;
-  }
 }
 
 Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {

@@ -74,9 +74,12 @@ std::string last_words(int status, std::string_view code, std::string_view why);
 
 class Listener {
  public:
-  // With a `door` over TLS.
-  Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound,
-           std::shared_ptr<const TlsDoor> door);
+  // Takes a client that has come, instead of giving it a seat and a session at once. A function, so
+  // that a program whose servers speak no TLS has none of OpenSSL in it.
+  using Welcome =
+      std::function<void(const std::shared_ptr<Site>&, UniqueFd client, const Seats&, Arrival)>;
+
+  Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound, Welcome welcome);
 
  private:
   void watch();
@@ -86,12 +89,11 @@ class Listener {
   bool cannot_accept(int code);
   void welcome(UniqueFd client, const SocketAddress& from);
   Party party_of(const Peer&, const SocketAddress& from) const;
-  void greet_over_tls(UniqueFd client, Arrival arrival);
 
   std::shared_ptr<Site> site_;
   UniqueFd socket_;
   Endpoint bound_;
-  std::shared_ptr<const TlsDoor> door_;
+  const Welcome other_welcome_;  // empty: a seat and a session
   Seats seats_;
   bool said_exhausted_ = false;
   Subscription watch_;

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "http/endpoint.h"
 #include "http/listener.h"
+#include "http/tls_stream.h"
 
 namespace gpuyard::http {
 struct Server::State {
@@ -11,18 +12,18 @@ struct Server::State {
   std::vector<SocketFile> files;
   Subscription grace;
 
-  void listen(UniqueFd socket, Endpoint bound, std::shared_ptr<const TlsDoor> door = nullptr) {
+  void listen(UniqueFd socket, Endpoint bound, Listener::Welcome welcome = nullptr) {
     listeners.push_back(
-        std::make_unique<Listener>(site, std::move(socket), std::move(bound), std::move(door)));
+        std::make_unique<Listener>(site, std::move(socket), std::move(bound), std::move(welcome)));
   }
   Result<Bound> listen_on(const std::string& address, std::uint16_t port,
-                          std::shared_ptr<const TlsDoor> door) {
+                          Listener::Welcome welcome = nullptr) {
     const Endpoint asked = Endpoint::tcp(address, port);
     auto socket = listen_on_tcp(asked);
     if (!socket) return std::move(socket).error();
     // Has the port that the kernel chose for 0.
     const Endpoint bound = local_endpoint(*socket).value_or(asked);
-    listen(*std::move(socket), bound, std::move(door));
+    listen(*std::move(socket), bound, std::move(welcome));
     return Bound{bound.address, bound.port};
   }
   void stop_listening() {
@@ -63,12 +64,21 @@ void Server::share_by(std::function<uid_t(uid_t)> person,
 }
 
 Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {
-  return state_->listen_on(address, port, nullptr);
+  return state_->listen_on(address, port);
 }
 
 Result<Bound> Server::listen_tls(const std::string& address, std::uint16_t port,
                                  std::shared_ptr<const TlsDoor> door) {
-  return state_->listen_on(address, port, std::move(door));
+  return state_->listen_on(
+      address, port,
+      [door = std::move(door)](const std::shared_ptr<Site>& site, UniqueFd client,
+                               const Seats& seats, Arrival arrival) {
+        if (site->handshakes.make_room_for(arrival.party, site->time.now())) {
+          greet_socket(site, std::move(client), *door->identity(), seats, std::move(arrival));
+        } else {
+          ++site->counters.handshakes_turned_away;
+        }
+      });
 }
 
 Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
