@@ -30,9 +30,6 @@ WallTime wall_now();
 
 // "2026-01-31T12:00:00.250Z"
 std::string to_rfc3339(WallTime);
-inline std::optional<std::string> rfc3339_of(const std::optional<WallTime>& when) {
-  return when ? std::optional(to_rfc3339(*when)) : std::nullopt;
-}
 
 inline std::int64_t to_milliseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();

@@ -249,6 +249,7 @@ Result<void> serve(const ServeOptions& options) {
 namespace {
 
 constexpr rlim_t kForConnections = 2;  // divisors of the descriptors
+constexpr rlim_t kForHandshakes = 4;   // of those for connections, where TLS is spoken
 constexpr rlim_t kForClaims = 4;
 constexpr rlim_t kOfClaim = 2;       // its process, and what watches the process
 constexpr std::size_t kFewest = 16;  // connections at one listener, whatever is left
@@ -273,7 +274,12 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   http::Limits limits;
   limits.connections_of_one = static_cast<std::size_t>(config.shares.connections);
   limits.streams_of_one = static_cast<std::size_t>(config.shares.streams);
-  const rlim_t each = descriptors / kForConnections / doors_of(config);
+  rlim_t for_connections = descriptors / kForConnections;
+  if (!config.tls.listen.empty()) {
+    limits.handshakes = std::min<std::size_t>(limits.handshakes, for_connections / kForHandshakes);
+    for_connections -= limits.handshakes;
+  }
+  const rlim_t each = for_connections / doors_of(config);
   const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
   limits.connections = std::clamp<std::size_t>(room, kFewest, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);

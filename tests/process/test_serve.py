@@ -94,7 +94,7 @@ def test_alive_and_ready(shared):
     ready = yard.get("/ready")
     assert ready.status == 200
     assert ready.json() == {"ready": True, "reason": "serving a simulated fleet",
-                            "cuda_available": True, "gpus": 4, "simulated": True}
+                            "cuda_available": True, "gpus": 4, "simulated": True, "notes": []}
 
 
 def test_the_description_lists_every_route_with_its_schema(shared, record_property):

@@ -72,7 +72,8 @@ TEST(TokenText, SwappedLettersAreATypingError) {
   for (std::size_t at = 4; at + 1 < text.size(); ++at) {
     std::string wrong = text;
     std::swap(wrong[at], wrong[at + 1]);
-    if (wrong != text) EXPECT_FALSE(TokenText::parse(wrong)) << wrong;
+    if (wrong == text) continue;
+    EXPECT_FALSE(TokenText::parse(wrong)) << wrong;
   }
 }
 

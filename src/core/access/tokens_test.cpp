@@ -85,7 +85,8 @@ TEST_F(TokensTest, AMistypedOneIsRefusedWithoutALook) {
   const auto made = make(wish("ci"));
   std::string text = made->text;
   std::swap(text[20], text[21]);
-  if (text != made->text) EXPECT_THAT(refusal(text), HasSubstr("mistyped"));
+  if (text == made->text) GTEST_SKIP() << "two letters alike";
+  EXPECT_THAT(refusal(text), HasSubstr("mistyped"));
 }
 
 TEST_F(TokensTest, ExpiresByTheWallClockAlsoIfThatJumps) {

@@ -6,6 +6,7 @@
 #include "access/tokens.h"
 #include "api/context.h"
 #include "api/devices.h"
+#include "api/lease_view.h"
 #include "api/table.h"
 #include "base/clock.h"
 #include "base/record.h"
