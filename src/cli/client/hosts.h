@@ -59,6 +59,9 @@ bool is_elsewhere(std::string_view address);
 // Whether a message names one.
 bool mentions_elsewhere(std::string_view text);
 
+// The same of one that ssh leads to.
+http::Endpoint daemon_over_ssh(const SshHost&);
+
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildEnd&);
 

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "base/toml_reader.h"
 #include "daemon/config/keys.h"
 
@@ -106,6 +108,31 @@ std::vector<std::string> sockets_to_try(const Environment& environment) {
   std::vector<std::string> sockets = {kSystemSocket};
   if (!environment.root()) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
   return sockets;
+}
+
+Result<TlsClient> tls_client_of(std::string_view text) {
+  const std::size_t equals = text.rfind(" = ");
+  TlsClient client;
+  std::string_view rest = equals == text.npos ? "" : trimmed(text.substr(equals + 3));
+  client.name = trimmed(text.substr(0, equals));
+  client.scope = take_until(' ', rest);
+  const bool named = client.name.starts_with("DNS:") || client.name.starts_with("URI:");
+  constexpr std::array<std::string_view, 5> kScopes = {"metrics", "read", "lease", "control",
+                                                       "admin"};
+  bool good = named && std::ranges::count(kScopes, client.scope) > 0;
+  if (good && !rest.empty()) {
+    const bool of_user = take_until(' ', rest) == "uid";
+    client.uid = number_in<std::uint32_t>(rest);
+    good = of_user && client.uid;
+  }
+  // What is leased or set is a user's.
+  if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
+  if (good) return client;
+  return Error{
+      Errc::invalid,
+      fmt::format("\"{}\" is neither \"NAME = metrics\", \"NAME = read\" nor \"NAME = SCOPE "
+                  "uid NUMBER\", where NAME begins with DNS: or URI:",
+                  text)};
 }
 
 // Makes the configuration from the text of configuration files.

@@ -208,7 +208,8 @@ constexpr std::array kKeys = {
         "itself."),
     member<&Config::server, &Config::Server::insecure_read_only>(
         "server", "insecure_read_only",
-        "Those of the addresses in listen that are not of this machine alone: anybody on the network "
+        "Those of the addresses in listen that are not of this machine alone: anybody on the "
+        "network "
         "reads what is read there. tls.listen is for networks."),
     member<&Config::tls, &Config::Tls::listen>(
         "tls", "listen",
@@ -223,11 +224,11 @@ constexpr std::array kKeys = {
         "What whoever shows no token may see over TLS: \"none\", \"metrics\" or \"read\"."),
     member<&Config::tls, &Config::Tls::client_ca>(
         "tls", "client_ca", "PEM file of who signs client certificates; empty: nobody does."),
-    member<&Config::tls, &Config::Tls::clients>(
-        "tls", "clients",
-        "What a name in a client certificate may do: \"DNS:prometheus.lab = metrics\", or as a user: "
-        "\"URI:spiffe://lab/ci = lease uid 1000\".",
-        &set_tls_clients),
+    member<&Config::tls, &Config::Tls::clients>("tls", "clients",
+                                                "What a name in a client certificate may do: "
+                                                "\"DNS:prometheus.lab = metrics\", or as a user: "
+                                                "\"URI:spiffe://lab/ci = lease uid 1000\".",
+                                                &set_tls_clients),
     member<&Config::tls, &Config::Tls::revoked>(
         "tls", "revoked", "SHA-256 fingerprints of client certificates that are refused."),
     member<&Config::state, &Config::State::directory>(
@@ -364,30 +365,6 @@ Result<void> set_level(Config& config, const std::string& name) {
 
 Result<void> set_dialect(Config& config, const std::string& name) {
   return set_word<&Config::metrics, &Config::Metrics::dialect, kDialects>(config, name);
-}
-
-Result<TlsClient> tls_client_of(std::string_view text) {
-  const std::size_t equals = text.rfind(" = ");
-  TlsClient client;
-  std::string_view rest = equals == text.npos ? "" : trimmed(text.substr(equals + 3));
-  client.name = trimmed(text.substr(0, equals));
-  client.scope = take_until(' ', rest);
-  const bool named = client.name.starts_with("DNS:") || client.name.starts_with("URI:");
-  constexpr std::array<std::string_view, 5> kScopes = {"metrics", "read", "lease", "control",
-                                                       "admin"};
-  bool good = named && std::ranges::count(kScopes, client.scope) > 0;
-  if (good && !rest.empty()) {
-    const bool of_user = take_until(' ', rest) == "uid";
-    client.uid = number_in<std::uint32_t>(rest);
-    good = of_user && client.uid;
-  }
-  // What is leased or set is a user's.
-  if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
-  if (good) return client;
-  return Error{Errc::invalid,
-               fmt::format("\"{}\" is neither \"NAME = metrics\", \"NAME = read\" nor \"NAME = SCOPE "
-                           "uid NUMBER\", where NAME begins with DNS: or URI:",
-                           text)};
 }
 
 std::span<const Key> keys() {
