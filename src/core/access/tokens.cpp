@@ -1,6 +1,7 @@
 #include "access/tokens.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,8 +85,9 @@ void Tokens::forget_oldest_ended(TokenChanges& changes) {
 }
 
 void Tokens::make(TokenWish wish, MadeOne made) {
-  const auto refuse = [this, made](Error why) {
-    loop_.post([made, why = std::move(why)] { made(why); });
+  const auto told = std::make_shared<const MadeOne>(std::move(made));
+  const auto refuse = [this, told](Error why) {
+    loop_.post([told, why = std::move(why)] { (*told)(why); });
   };
   if (auto room = check_room(wish); !room) return refuse(std::move(room).error());
   auto text = TokenText::draw();
@@ -106,12 +108,12 @@ void Tokens::make(TokenWish wish, MadeOne made) {
   TokenChanges changes{.put = {token}, .forget = {}};
   forget_oldest_ended(changes);
   const auto saved =
-      here_.guard([this, token, made, text = text->text()](const Result<void>& kept) {
+      here_.guard([this, token, told, text = text->text()](const Result<void>& kept) {
         if (!kept) {
           tokens_.erase(token.id);
-          return made(kept.error());
+          return (*told)(kept.error());
         }
-        made(Made{token, text});
+        (*told)(Made{token, text});
       });
   // Counted from now on, so that no one makes more than the limit while the disk is slow.
   tokens_.emplace(token.id, token);
@@ -131,7 +133,7 @@ void Tokens::revoke(const std::vector<std::string>& ids, const std::string& by, 
   }
   tell_ended();
   forget_oldest_ended(changes);
-  const auto saved = [done](const Result<void>& kept) {
+  const auto saved = [done = std::move(done)](const Result<void>& kept) {
     if (kept) return done(kept);
     done(Error{kept.error().code,
                fmt::format("refused from now on, but that is not kept, and would be forgotten when "

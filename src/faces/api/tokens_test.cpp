@@ -5,6 +5,7 @@
 
 #include "api/routes_for_tests.h"
 #include "base/record.h"
+#include "base/text.h"
 
 namespace gpuyard::api {
 namespace {
@@ -134,7 +135,8 @@ class Matrix : public TokenRoutes {
     }
     request.peer = caller.peer;
     std::optional<http::Response> answer;
-    router_->handle(std::move(request), http::Reply([&](http::Response sent) { answer = sent; }));
+    router_->handle(std::move(request),
+                    http::Reply([&](const http::Response& sent) { answer = sent; }));
     loop_.run_posted();
     EXPECT_TRUE(answer) << caller.name << ": " << route.pattern;
     return answer ? answer->status : 0;
