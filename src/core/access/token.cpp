@@ -15,6 +15,7 @@
 namespace gpuyard::access {
 namespace {
 
+constexpr std::string_view kHex = "0123456789abcdef";
 constexpr std::string_view kBase32 = "abcdefghijklmnopqrstuvwxyz234567";
 constexpr std::string_view kBase62 =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -87,7 +88,11 @@ std::string TokenText::digest() const {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
   ::SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), bytes.data());
   std::string hex;
-  for (const unsigned char byte : bytes) hex += fmt::format("{:02x}", byte);
+  hex.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    hex += kHex[byte >> 4U];
+    hex += kHex[byte & 0xFU];
+  }
   return hex;
 }
 

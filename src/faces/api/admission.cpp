@@ -58,12 +58,12 @@ http::Reply for_token(Context& context, const std::string& token, http::Reply re
 
 // Returns the token in the one Authorization field there may be.
 Result<std::string_view> bearer_of(const http::Request& request) {
-  const std::string wanted = to_lower(kField);
-  const auto fields = std::ranges::count_if(
-      request.headers, [&](const http::Header& one) { return to_lower(one.name) == wanted; });
+  const auto fields = std::ranges::count_if(request.headers, [](const http::Header& one) {
+    return equals_ignoring_case(one.name, kField);
+  });
   const std::string_view value = request.header(kField);
   constexpr std::string_view kScheme = "bearer ";
-  if (fields != 1 || to_lower(value.substr(0, kScheme.size())) != kScheme) {
+  if (fields != 1 || !equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
     return Error{Errc::invalid,
                  "one Authorization field is understood, `Bearer gpy_...`, and no other kind"};
   }
