@@ -98,7 +98,7 @@ bool is_plain_word(std::string_view word) {
 // How ssh would reach that host; a daemon that is asked over https may be reached so, too.
 Result<client::SshHost> ssh_host_of(std::string_view address) {
   const auto origin = client::parse_https_url(address);
-  if (origin) return client::SshHost{.host = origin->host};
+  if (origin) return client::SshHost{"", origin->host, 0, ""};
   return client::parse_ssh_url(address);
 }
 

@@ -199,7 +199,8 @@ const Token* Tokens::find(const std::string& id) const {
 std::vector<Token> Tokens::all() const {
   std::vector<Token> tokens;
   for (const auto& [id, token] : tokens_) tokens.push_back(token);
-  std::ranges::stable_sort(tokens, {}, &Token::made);
+  // Those of one millisecond by their ids.
+  std::ranges::sort(tokens, {}, [](const Token& one) { return std::pair(one.made, one.id); });
   return tokens;
 }
 

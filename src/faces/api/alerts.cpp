@@ -170,8 +170,8 @@ void acknowledge_alert(Context& context, const Asked& asked, const protocol::Ale
   auto fits = protocol::check_length("body: /note", note, protocol::kLongestAlertText);
   if (!fits) return respond(std::move(fits).error());
   // What is over can no longer be acknowledged, whosever it was.
-  const andon::Alert* alert = context.alerts.find(name.alert);
-  const auto may = alert == nullptr ? Result<void>() : check_sees(asked.principal, alert->gpu);
+  const andon::Alert* known = context.alerts.find(name.alert);
+  const auto may = known == nullptr ? Result<void>() : check_sees(asked.principal, known->gpu);
   if (!may) return respond(may.error());
   context.alerts.acknowledge(
       name.alert, {asked.principal.name(), note, context.loop.wall()},
