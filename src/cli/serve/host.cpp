@@ -19,7 +19,7 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
+constexpr std::size_t kMostOfHosts = std::size_t{64} * 1024;
 constexpr Duration kPinDeadline = std::chrono::seconds(10);
 
 std::string shown_text(const std::string& url, const http::PresentedCertificate& shown) {
@@ -69,7 +69,7 @@ int add(const HostVerb& verb) {
   if (!shown) return complain(shown.error());
   const auto pin = agreed_pin(verb, url, *shown);
   if (!pin) return complain(pin.error());
-  const auto old = read_file(file, kMostOfFile);
+  const auto old = read_file(file, kMostOfHosts);
   if (!old && old.error().code != Errc::not_found) return complain(old.error());
   std::string text = old ? *old : "";
   if (!text.empty() && !text.ends_with('\n')) text += '\n';

@@ -19,7 +19,7 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::size_t kMostOfFile = std::size_t{256} * 1024;
+constexpr std::size_t kMostOfPem = std::size_t{256} * 1024;
 
 Result<config::Config> configuration(const TlsVerb& verb) {
   auto loaded = config::load(config::Environment::of_process(), verb.config_file);
@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const TlsVerb& verb) {
 }
 
 int show(const TlsVerb& verb, const config::Config& config) {
-  const auto pem = read_file(config.certificate_file(), kMostOfFile);
+  const auto pem = read_file(config.certificate_file(), kMostOfPem);
   if (!pem) {
     return complain(pem.error(), "  `gpuyard tls init` makes a certificate.");
   }
@@ -68,7 +68,7 @@ int show(const TlsVerb& verb, const config::Config& config) {
 int init(const TlsVerb& verb, const config::Config& config) {
   const std::string certificate = config.certificate_file();
   const std::string key = config.key_file();
-  const auto old_key = read_file(key, kMostOfFile);
+  const auto old_key = read_file(key, kMostOfPem);
   if (!old_key && old_key.error().code != Errc::not_found) return complain(old_key.error());
   const bool there = ::access(certificate.c_str(), F_OK) == 0;
   // Another's certificate is not ours to replace.
