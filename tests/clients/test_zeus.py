@@ -173,7 +173,7 @@ def test_over_tcp_it_is_read_and_not_set(facade):
     yard = facade()
     client = zeusd.ZeusdClient(zeusd.ZeusdConfig.tcp("127.0.0.1", yard.tcp_port()))
     assert client.get_power_limit([0]) == {0: 700_000}
-    with pytest.raises(ZeusdError, match="tokens"):
+    with pytest.raises(ZeusdError, match="TCP without TLS is read-only"):
         client.set_power_limit([0], 300_000)
 
 
