@@ -39,14 +39,20 @@ class Crowd:
         self.count = count
 
     def shake_hands(self, seconds=30):
-        """The sockets that are agreed within this time, still open."""
+        """The sockets that are agreed within this time, still open. Who is turned away, because so many
+        shake hands at once, comes again."""
+        agreed, end = [], time.monotonic() + seconds
+        while len(agreed) < self.count and time.monotonic() < end:
+            agreed += self._round(self.count - len(agreed), end)
+        return agreed
+
+    def _round(self, count, end):
         selector, trusting, agreed = selectors.DefaultSelector(), context(), []
-        for number in range(self.count):
+        for number in range(count):
             raw = connect(self.port, f"127.0.0.{number % 200 + 1}")
             raw.setblocking(False)
             one = trusting.wrap_socket(raw, do_handshake_on_connect=False)
             selector.register(one, selectors.EVENT_WRITE | selectors.EVENT_READ)
-        end = time.monotonic() + seconds
         while selector.get_map() and time.monotonic() < end:
             for key, _ in selector.select(0.1):
                 try:
@@ -59,6 +65,7 @@ class Crowd:
                     selector.modify(key.fileobj, selectors.EVENT_WRITE)
                 except OSError:
                     selector.unregister(key.fileobj)
+                    key.fileobj.close()
         return agreed
 
 

@@ -142,8 +142,9 @@ def testssl(yard, board):
     out = yard.place / "testssl.json"
     subprocess.run(["testssl", "--quiet", "--warnings", "batch", "--color", "0", "--jsonfile", str(out),
                     f"127.0.0.1:{yard.port}"], capture_output=True, timeout=400, check=False)
-    # Of a certificate that nobody signed, and of a server without a name in DNS.
-    excused = ("cert_chain_of_trust", "cert_caRecords", "DNS_CAArecord", "cert_notBefore", "cert_validityPeriod",
+    # Of a certificate that nobody signed, of a server without a name in DNS, and of one that leaves the
+    # order of its ciphers to the client, as Mozilla has it: all of them are strong.
+    excused = ("cipher_order", "cert_chain_of_trust", "cert_caRecords", "DNS_CAArecord", "cert_notBefore", "cert_validityPeriod",
                "cert_revocation", "OCSP", "overall_grade", "grade_cap", "cert_trust", "HSTS", "scanTime", "engine",
                "service", "HTTP_clock_skew", "security_headers", "cert_extlifeSpan", "cert_crlDistributionPoints",
                "certificate_transparency")
@@ -242,7 +243,7 @@ def timing(yard, board):
     made = yard.make_token("known")
     known_id = made[4:12]
     times = {"unknown": [], "wrong": []}
-    rounds = 100 if board.short else 3000
+    rounds = 100 if board.short else 1000
     for number in range(rounds):
         kinds = [("unknown", "zzzzzzzz"), ("wrong", known_id)]
         for kind, identity in kinds if number % 2 else reversed(kinds):  # the first of an address is noted
