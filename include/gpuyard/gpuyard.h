@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpuyard/andon.h"                // IWYU pragma: export
+#include "gpuyard/client.h"               // IWYU pragma: export
 #include "gpuyard/control.h"              // IWYU pragma: export
 #include "gpuyard/log.h"                  // IWYU pragma: export
 #include "gpuyard/monitor.h"              // IWYU pragma: export

@@ -64,8 +64,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   add_verbs(verbs);
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
-  const auto aimed =
-      aim(given, {hosts, {argv + 1, argv + argc}, config::Environment::of_process()});
+  const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});
   if (!aimed) return complain(aimed.error());
   if (auto* completion = std::get_if<CompletionVerb>(&given)) {
     completion->script = completion_script(completion->shell, program.words());

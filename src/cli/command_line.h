@@ -19,7 +19,7 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
 struct Aim {
   std::vector<std::string> hosts;  // each value of -H
   std::vector<std::string> words;  // all, without the program's own name
-  config::Environment environment;
+  Environment environment;
 };
 
 // Puts the daemon that -H or GPUYARD_HOST names into the verb, where --socket would. Errors say

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/client/hosts.h"
 #include "cli/command_line.h"
 #include "cli/screen/terminal.h"
+#include "client/hosts.h"
 #include "library/driver_source.h"
 #include "sim/run_keeper.h"
 #include "sim/world_file.h"

@@ -8,8 +8,8 @@
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/text.h"
-#include "cli/client/hosts.h"
 #include "cli/command_line.h"
+#include "client/local.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -41,17 +41,17 @@ Reach reach_of_one(const AnyVerb& verb) {
 }
 
 // What the verb's own options say about whom to ask.
-struct Source {
+struct Addressee {
   std::string* socket = nullptr;  // where the verb has its daemon; null: it asks none
   const char* given = nullptr;    // the option that says it; null: none was given
 };
 
-Source source_of(std::string& socket) {
+Addressee source_of(std::string& socket) {
   return {&socket, socket.empty() ? nullptr : "--socket"};
 }
 
-Source source_of(SourceFlags& flags) {
-  Source source = source_of(flags.socket);
+Addressee source_of(SourceFlags& flags) {
+  Addressee source = source_of(flags.socket);
   if (flags.simulate) source.given = "--simulate";
   if (!flags.nvml.empty()) source.given = "--nvml";
   if (flags.local) source.given = "--local";
@@ -59,7 +59,7 @@ Source source_of(SourceFlags& flags) {
 }
 
 template <class AnyVerb>
-Source source_of_one(AnyVerb& verb) {
+Addressee source_of_one(AnyVerb& verb) {
   if constexpr (boost::mp11::mp_contains<OfThisMachine, AnyVerb>::value) {
     return {};
   } else if constexpr (requires { verb.source; }) {
@@ -135,24 +135,17 @@ Error starts_here(const std::string& verb, std::string_view by, std::string_view
                   verb == "run" ? ". `gpuyard lease take` takes GPUs from afar, for a time" : "")};
 }
 
-Error two_daemons(std::string_view one, std::string_view other) {
-  return {Errc::invalid,
-          fmt::format("{} and {} say two different things about whom to ask; leave one "
-                      "of them out",
-                      one, other)};
-}
-
 // -H, else GPUYARD_HOST unless an option says whom to ask; nothing if neither names a host.
 struct Wanted {
   std::string host;
   const char* by;
 };
-Result<std::optional<Wanted>> wanted_of(const Source& source, const Aim& said) {
+Result<std::optional<Wanted>> wanted_of(const Addressee& source, const Aim& said) {
   if (said.hosts.size() > 1) {
     return Error{Errc::invalid, "-H is given twice; a verb asks one daemon"};
   }
   if (!said.hosts.empty()) {
-    if (source.given != nullptr) return two_daemons(source.given, "-H");
+    if (source.given != nullptr) return client::two_daemons(source.given, "-H");
     return std::optional(Wanted{said.hosts.front(), "-H"});
   }
   const bool can_be_meant = source.socket != nullptr && source.given == nullptr;
@@ -161,7 +154,7 @@ Result<std::optional<Wanted>> wanted_of(const Source& source, const Aim& said) {
 }
 
 // A socket is of this machine alone: `gpuyard run` believes that a daemon behind one sees it.
-Result<void> check_sockets(const Source& source, const config::Environment& environment) {
+Result<void> check_sockets(const Addressee& source, const Environment& environment) {
   if (source.socket == nullptr) return {};
   const std::string& used = source.given != nullptr ? *source.socket : environment.gpuyard_socket;
   if (!client::is_elsewhere(used)) return {};
@@ -180,13 +173,13 @@ Reach reach_of(const Verb& verb) {
 }
 
 Result<void> aim(Verb& verb, const Aim& said) {
-  const config::Environment& environment = said.environment;
-  const Source source = std::visit([](auto& one) { return source_of_one(one); }, verb);
+  const Environment& environment = said.environment;
+  const Addressee source = std::visit([](auto& one) { return source_of_one(one); }, verb);
   const auto wanted = wanted_of(source, said);
   if (!wanted) return wanted.error();
   if (!*wanted) return check_sockets(source, environment);
   const auto& [host, by] = **wanted;
-  const auto address = client::address_of(host, config::hosts_file(environment));
+  const auto address = client::address_of(host, hosts_file(environment));
   const auto words = without_host(said.words);
   const std::string name = words.empty() ? "" : words.front();
   const Reach reach = reach_of(verb);
@@ -194,7 +187,7 @@ Result<void> aim(Verb& verb, const Aim& said) {
   if (!address) return Error(address.error()).in(by);
   if (said.hosts.empty() && !environment.gpuyard_socket.empty() &&
       !is_same_socket(environment.gpuyard_socket, *address)) {
-    return two_daemons("GPUYARD_HOST", "GPUYARD_SOCKET");
+    return client::two_daemons("GPUYARD_HOST", "GPUYARD_SOCKET");
   }
   if (reach == Reach::starts && client::is_elsewhere(*address)) {
     return starts_here(name, by, *address, words);

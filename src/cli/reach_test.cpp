@@ -223,9 +223,9 @@ TEST(Reach, OnlyVerbsThatHaveAUseForAHostShowIt) {
 }
 
 // What the environment says.
-class Environment : public testing::Test {
+class ByEnvironment : public testing::Test {
  protected:
-  Environment() { environment_.xdg_config_home = directory_.path(); }
+  ByEnvironment() { environment_.xdg_config_home = directory_.path(); }
 
   Result<std::string> aimed(Verb verb, std::vector<std::string> hosts = {}) {
     auto done = aim(verb, {std::move(hosts), {"verb"}, environment_});
@@ -239,10 +239,10 @@ class Environment : public testing::Test {
   }
 
   ScratchDirectory directory_;
-  config::Environment environment_;
+  Environment environment_;
 };
 
-TEST_F(Environment, NamesTheHostUnlessTheCommandLineDoes) {
+TEST_F(ByEnvironment, NamesTheHostUnlessTheCommandLineDoes) {
   EXPECT_EQ(*aimed(DevicesVerb()), "");
   environment_.gpuyard_host = "ssh://lab";
   EXPECT_EQ(*aimed(DevicesVerb()), "ssh://lab");
@@ -253,7 +253,7 @@ TEST_F(Environment, NamesTheHostUnlessTheCommandLineDoes) {
   EXPECT_EQ(*aimed(local), "");
 }
 
-TEST_F(Environment, IsOfNoConcernToAVerbOfThisMachine) {
+TEST_F(ByEnvironment, IsOfNoConcernToAVerbOfThisMachine) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   EXPECT_TRUE(aimed(ServeVerb()));
@@ -261,7 +261,7 @@ TEST_F(Environment, IsOfNoConcernToAVerbOfThisMachine) {
   EXPECT_TRUE(aimed(DialStdioVerb()));
 }
 
-TEST_F(Environment, DoesNotMoveACommandToAnotherMachine) {
+TEST_F(ByEnvironment, DoesNotMoveACommandToAnotherMachine) {
   environment_.gpuyard_host = "ssh://lab";
   const auto run = aimed(RunVerb());
   ASSERT_FALSE(run);
@@ -269,7 +269,7 @@ TEST_F(Environment, DoesNotMoveACommandToAnotherMachine) {
   EXPECT_NE(run.error().message.find("GPUYARD_HOST says"), std::string::npos);
 }
 
-TEST_F(Environment, ThatNamesTwoDaemonsIsRefused) {
+TEST_F(ByEnvironment, ThatNamesTwoDaemonsIsRefused) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   const auto both = aimed(DevicesVerb());
@@ -280,14 +280,14 @@ TEST_F(Environment, ThatNamesTwoDaemonsIsRefused) {
   EXPECT_EQ(*aimed(DevicesVerb()), "/x.sock") << "they say the same";
 }
 
-TEST_F(Environment, ASocketDoesNotLeadElsewhere) {
+TEST_F(ByEnvironment, ASocketDoesNotLeadElsewhere) {
   environment_.gpuyard_socket = "ssh://lab";
   EXPECT_FALSE(aimed(DevicesVerb()));
   EXPECT_FALSE(aimed(RunVerb()));
   EXPECT_TRUE(aimed(VersionVerb()));
 }
 
-TEST_F(Environment, AHostMayHaveAName) {
+TEST_F(ByEnvironment, AHostMayHaveAName) {
   directory_.write("gpuyard/hosts.toml", "[lab]\nurl = \"ssh://alice@lab.example.org\"\n");
   EXPECT_EQ(*aimed(DevicesVerb(), {"lab"}), "ssh://alice@lab.example.org");
   environment_.gpuyard_host = "bal";

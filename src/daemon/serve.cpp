@@ -43,9 +43,9 @@ rlim_t raise_descriptor_limit() {
 }  // namespace
 
 Result<void> make_place(const std::string& directory, unsigned mode,
-                        const config::Environment& environment) {
-  if (config::in_fallback_directory(environment, directory)) {
-    if (auto own = make_private_directory(config::fallback_directory(environment)); !own) {
+                        const Environment& environment) {
+  if (in_fallback_directory(environment, directory)) {
+    if (auto own = make_private_directory(fallback_directory(environment)); !own) {
       Error error = std::move(own).error();
       error.message += "; set XDG_RUNTIME_DIR, or name other places with --socket and --state";
       return error;
@@ -66,8 +66,7 @@ Result<std::vector<std::string>> listen_at(http::Server& server,
     places.push_back("http://" + http::Endpoint::tcp(bound->address, bound->port).text());
   }
   if (socket.empty()) return places;
-  auto made =
-      make_place(parent_directory(socket), kAnybodyMayEnter, config::Environment::of_process());
+  auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
   if (!made) return std::move(made).error().in(directory);
   if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
   places.push_back(socket);
@@ -75,7 +74,7 @@ Result<std::vector<std::string>> listen_at(http::Server& server,
 }
 
 Result<UniqueFd> lock_state(const std::string& directory) {
-  const auto environment = config::Environment::of_process();
+  const auto environment = Environment::of_process();
   if (auto made = make_place(directory, kPrivate, environment); !made) {
     return std::move(made).error().in("the state directory");
   }

@@ -30,7 +30,7 @@ struct ServeOptions {
 // Creates a directory of the daemon with its parents. Errc::denied if it is in config's fallback
 // directory in /tmp and another user made that directory.
 inline constexpr unsigned kAnybodyMayEnter = 0755;
-Result<void> make_place(const std::string& directory, unsigned mode, const config::Environment&);
+Result<void> make_place(const std::string& directory, unsigned mode, const Environment&);
 
 // Binds these addresses and, unless it is empty, the socket, whose directory it makes. `directory`
 // names that directory in an error. Returns the URLs and the socket.

@@ -107,9 +107,9 @@ class FallbackDirectory : public ::testing::Test {
   FallbackDirectory() { environment_.uid = 4'000'000'000U - static_cast<unsigned>(::getpid()); }
   ~FallbackDirectory() override { std::filesystem::remove_all(path()); }
 
-  std::string path() const { return config::fallback_directory(environment_); }
+  std::string path() const { return fallback_directory(environment_); }
 
-  config::Environment environment_;
+  Environment environment_;
 };
 
 unsigned mode_of(const std::string& path) {
@@ -136,7 +136,7 @@ TEST_F(FallbackDirectory, ThatSomebodyElseMadeIsRefusedWithTheWayOut) {
 
 TEST_F(StateDirectory, ASocketsDirectoryCanBeEnteredByAnybodyWhateverTheUmask) {
   const mode_t before = ::umask(077);
-  const auto made = make_place(directory_.in("run"), 0755, config::Environment{});
+  const auto made = make_place(directory_.in("run"), 0755, Environment{});
   ::umask(before);
   EXPECT_TRUE(made.ok());
   EXPECT_EQ(mode_of(directory_.in("run")), 0755U);

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from library_world import BUILD, EXAMPLES, SOURCE, output, start_world, status, stop_world
+from net_yard import NetYard
 from program import PROGRAM, clean_environment, wait_until
 
 TOTAL = "85520809984"  # bytes of a simulated H100
@@ -221,3 +222,30 @@ def test_the_daemon_judges_its_gpus_by_the_configured_temperatures(daemon, tmp_p
                "the lost GPU to be unhealthy")
     wait_until(lambda: 'gpuyard_gpu_health{device="0"} 2\n' in yard.get("/metrics").text,
                "the metric")
+
+
+# ---- the client
+
+
+def test_a_program_asks_the_daemon_of_its_machine(daemon, tmp_path):
+    yard = daemon("--simulate", "2").ready()
+    shown = output(EXAMPLES / "example_client", f"unix://{yard.socket}", env=clean_environment(tmp_path))
+    lines = shown.splitlines()
+    assert re.fullmatch(r"GPU 0: NVIDIA H100.*, \d+ W", lines[0]), shown
+    assert lines[2:] == ["held: GPU 0 with fence 1", "used: 1 GPU", "event: lease"]
+    assert yard.get("/api/gpu/leases", unix=True).json()["leases"] == []
+
+
+def test_a_program_asks_a_daemon_elsewhere_by_its_token(daemon, tmp_path):
+    """The pin and the token are those of hosts.toml; what the token may not, the program hears by its code."""
+    yard = NetYard(daemon, tmp_path)
+    yard.make_token("ci", "--scope", "lease")
+    yard.make_token("look", "--scope", "read")
+    yard.know_host(token="ci")
+    assert "held: GPU" in output(EXAMPLES / "example_client", "dgx1", env=yard.environment)
+    yard.know_host(token="look")
+    refused = status(EXAMPLES / "example_client", "dgx1", env=yard.environment)
+    assert refused.returncode == 1 and "no GPU: " in refused.stderr and "(denied)" in refused.stderr
+    yard.know_host(pin="sha256//" + "A" * 43 + "=")
+    stranger = status(EXAMPLES / "example_client", "dgx1", env=yard.environment)
+    assert stranger.returncode == 1 and "(denied)" in stranger.stderr, stranger.stderr

@@ -11,6 +11,7 @@ import pytest
 
 import proofs
 from far_host import UID, FarHost
+from library_world import EXAMPLES
 from program import PATIENCE, PROGRAM, Daemon, open_directory, program_for_others, wait_until
 from sim_world import World
 
@@ -129,6 +130,13 @@ def test_a_verb_goes_on_when_its_far_end_was_killed(lab):
     finally:
         one.kill()
         one.communicate()
+
+
+def test_a_program_with_the_library_comes_the_same_way(lab):
+    done = subprocess.run([EXAMPLES / "example_client", "ssh://lab"], env=lab.environment, text=True,
+                          capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0 and "event: lease" in done.stdout, done.stderr
+    wait_until(lambda: not lab.processes(), "both ends to be gone")
 
 
 def test_a_key_that_may_only_lease_leads_to_the_socket_for_that(lab):

@@ -15,7 +15,7 @@ def one(path: str, text: str) -> str:
     ("src/base/x.h", '"device/sample.h"'),
     ("src/gpu/telemetry/x.cpp", '"http/session.h"'),
     ("src/faces/api/x.cpp", '"nvml/api.h"'),
-    ("src/cli/client/x.cpp", '"daemon/wiring.h"'),
+    ("src/faces/client/x.cpp", '"daemon/wiring.h"'),
     ("src/io/http/x_test.cpp", '"api/routes.h"'),
     ("simulator/sim/x.h", '"nvml/table.h"'),
     ("include/gpuyard/x.h", '"base/result.h"'),
@@ -81,7 +81,7 @@ def test_a_new_room_needs_a_row():
 
 def test_a_room_in_a_folder_of_another_has_a_row_of_its_own():
     assert judge_file("src/cli/read/x.cpp", '#include "daemon/config/config.h"\n') == []
-    assert "may not include cli" in one("src/cli/client/x.cpp", '#include "cli/read/x.h"\n')
+    assert "may not include cli" in one("src/faces/client/x.cpp", '#include "cli/read/x.h"\n')
     assert "may not include daemon" in one("src/daemon/config/x.cpp", '#include "daemon/serve.h"\n')
 
 

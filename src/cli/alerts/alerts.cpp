@@ -5,12 +5,12 @@
 #include "andon/rule_reader.h"
 #include "base/json_writer.h"
 #include "cli/alerts/alerts_table.h"
-#include "cli/client/daemon_client.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/client/daemon_client.h"
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
 #include "cli/control/control_table.h"
@@ -18,6 +17,7 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

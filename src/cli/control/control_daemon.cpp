@@ -23,7 +23,7 @@ namespace gpuyard::cli {
 namespace {
 
 std::string advice_without_daemon() {
-  const auto files = config::default_files(config::Environment::of_process());
+  const auto files = default_files(Environment::of_process());
   return fmt::format(
       "  `gpuyard serve` starts one. With `enabled = true` under [control] in {} it may change "
       "GPUs.",

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/result.h"
-#include "cli/client/daemon_client.h"
-#include "cli/client/source.h"
 #include "cli/control/control_request.h"
+#include "cli/source.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

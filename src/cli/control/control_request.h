@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/client/source.h"
+#include "cli/source.h"
 #include "cli/verbs.h"
 #include "device/setting.h"
 #include "protocol/control.h"

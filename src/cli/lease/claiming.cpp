@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/client/daemon_client.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

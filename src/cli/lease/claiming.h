@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "cli/client/claim_feed.h"
 #include "cli/lease/job.h"
+#include "client/claim_feed.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::cli {

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include "base/json_writer.h"
-#include "cli/client/daemon_client.h"
 #include "cli/lease/claiming.h"
 #include "cli/lease/lease_table.h"
 #include "cli/lease/lease_text.h"
@@ -14,6 +13,7 @@
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

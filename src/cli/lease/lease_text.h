@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/client/source.h"
+#include "cli/source.h"
 #include "cli/verbs.h"
 #include "protocol/leases.h"
 

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/client/hosts.h"
 #include "cli/lease/leased_run.h"
+#include "client/hosts.h"
 
 namespace gpuyard::cli {
 namespace {

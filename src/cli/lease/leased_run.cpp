@@ -13,11 +13,11 @@
 #include "base/files.h"
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "cli/client/daemon_client.h"
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::cli {

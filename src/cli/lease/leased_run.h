@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/client/claim_feed.h"
 #include "cli/lease/job.h"
 #include "cli/read/answers.h"
 #include "cli/verbs.h"
+#include "client/claim_feed.h"
 #include "protocol/leases.h"
 
 namespace gpuyard::cli {

@@ -40,17 +40,17 @@ bool wants_a_second_look(const protocol::Snapshot& snapshot) {
 }
 
 // Reads everything, for one GPU in full.
-Result<protocol::Snapshot> look_closely(client::Source& source) {
-  auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::looked_up);
+Result<protocol::Snapshot> look_closely(Source& source) {
+  auto snapshot = source.snapshot(ProbeSet::all(), Owners::looked_up);
   if (!snapshot || !wants_a_second_look(*snapshot)) return snapshot;
   constexpr auto kBetween = std::chrono::milliseconds(110);  // the counters need at least 100
   std::this_thread::sleep_for(kBetween);
-  return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
+  return source.snapshot(ProbeSet::all(), Owners::looked_up);
 }
 
-Result<protocol::Snapshot> ask(const DevicesVerb& verb, client::Source& source) {
-  if (verb.json) return source.snapshot(ProbeSet::all(), client::Owners::looked_up);
-  return verb.gpus.empty() ? source.snapshot(kTableProbes, client::Owners::not_needed)
+Result<protocol::Snapshot> ask(const DevicesVerb& verb, Source& source) {
+  if (verb.json) return source.snapshot(ProbeSet::all(), Owners::looked_up);
+  return verb.gpus.empty() ? source.snapshot(kTableProbes, Owners::not_needed)
                            : look_closely(source);
 }
 

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/client/daemon_client.h"
-#include "cli/client/hosts.h"
 #include "cli/read/answers.h"
 #include "cli/read/machine_facts.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "client/daemon_client.h"
+#include "client/local.h"
 #include "device/error.h"
 #include "library/monitor.h"
 #include "protocol/routes.h"
@@ -198,7 +198,7 @@ int run(const DoctorVerb& verb) {
 // gpuyard driver
 namespace {
 
-Result<DriverAnswer> ask(client::Source& source) {
+Result<DriverAnswer> ask(Source& source) {
   const auto driver = source.driver();
   if (!driver) return driver.error();
   const auto simulated = source.simulated();

@@ -34,10 +34,10 @@ using GpuNames = std::optional<std::vector<protocol::GpuName>>;
 
 // Returns the GPUs that CUDA_VISIBLE_DEVICES shows the command, or all if it shows none or is not
 // set. CUDA's indexes are those of CUDA_DEVICE_ORDER=PCI_BUS_ID.
-Result<GpuNames> visible_gpus(client::Source& source) {
+Result<GpuNames> visible_gpus(Source& source) {
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (variable == nullptr) return GpuNames();
-  const auto snapshot = source.snapshot({}, client::Owners::not_needed);
+  const auto snapshot = source.snapshot({}, Owners::not_needed);
   if (!snapshot) return snapshot.error();
   std::vector<std::string> uuids;
   for (const protocol::Device& device : snapshot->devices) uuids.push_back(device.uuid);
@@ -48,7 +48,7 @@ Result<GpuNames> visible_gpus(client::Source& source) {
   return names.empty() ? GpuNames() : GpuNames(std::move(names));
 }
 
-Result<GpuNames> gpus_of(const EnergyVerb& verb, client::Source& source) {
+Result<GpuNames> gpus_of(const EnergyVerb& verb, Source& source) {
   if (verb.gpus.empty()) return visible_gpus(source);
   std::vector<protocol::GpuName> names;
   for (std::string& name : split(verb.gpus, ',')) names.push_back({std::move(name)});
@@ -60,7 +60,7 @@ std::string program_of(const std::string& command) {
   return command.substr(command.rfind('/') + 1).substr(0, kLongestName);
 }
 
-Result<std::unique_ptr<client::Measuring>> begin(const EnergyVerb& verb, client::Source& source) {
+Result<std::unique_ptr<Measuring>> begin(const EnergyVerb& verb, Source& source) {
   const auto gpus = gpus_of(verb, source);
   if (!gpus) return gpus.error();
   return source.measure({*gpus, program_of(verb.command[0]), kMostSeconds});

@@ -1,25 +1,20 @@
 // gpuyard events
-#include <thread>
-
 #include <fmt/format.h>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/text.h"
-#include "cli/client/daemon_client.h"
 #include "cli/read/answers.h"
 #include "cli/read/reading.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "protocol/routes.h"
+#include "client/event_feed.h"
 
 namespace gpuyard::cli {
 namespace {
 
-constexpr Duration kRetry = std::chrono::seconds(1);
-// How long a stream may be silent before the daemon counts as away. It writes every 15 s.
-constexpr Duration kLongestSilence = std::chrono::seconds(40);
+constexpr Duration kPatience = std::chrono::minutes(1);
 
 std::string json_line(const protocol::GpuEvent& event, const std::string& id) {
   const EventAnswer answer{
@@ -43,90 +38,64 @@ std::string text_line(const protocol::GpuEvent& event, const Screen& screen) {
 // Prints the events of a daemon, and goes on after it restarts.
 class Follower {
  public:
-  Follower(const EventsVerb& verb, http::Endpoint daemon)
-      : verb_(verb), daemon_(std::move(daemon)), last_(verb.since) {}
+  Follower(const EventsVerb& verb, const http::Endpoint& daemon)
+      : verb_(verb), place_(daemon.text()), feed_(daemon, request_of(verb)) {}
 
   // Runs until there is nothing more to tell; returns the exit code.
   int run() {
     for (;;) {
-      auto reader = open();
-      if (reader && reader->response().status != 200) {
-        return complain(client::error_of(reader->response()));
+      const std::string last = feed_.last();
+      const auto news = feed_.next(kPatience);
+      if (!news) {
+        const bool told_all = !verb_.follow && news.error().code == Errc::not_found;
+        return told_all ? 0 : complain(news.error());
       }
-      const auto end = reader ? tell(*reader) : Result<void>(std::move(reader).error());
-      if (end) continue;  // the stream is to be opened anew
-      const bool told_all = end.error().code == Errc::not_found;
-      if (!verb_.follow) return told_all ? 0 : complain(end.error());
-      if (!listened_) return complain(end.error());  // a first failure is no interruption
-      lament(end.error());
-      std::this_thread::sleep_for(kRetry);
+      if (!*news) continue;
+      if (auto told = tell(**news, last); !told) return complain(told.error());
     }
   }
 
  private:
-  Result<http::EventReader> open() const {
+  using News = client::EventNews::Kind;
+
+  static protocol::EventsRequest request_of(const EventsVerb& verb) {
     protocol::EventsRequest request;
     request.samples = protocol::SampleDetail::none;
-    request.follow = verb_.follow;
-    request.since = last_.empty() ? std::string(protocol::kOldest) : last_;
-    request.gpus = if_given(verb_.gpus);
-    http::ClientRequest asked;
-    asked.target = client::target_of(protocol::kEvents.pattern, named_values(request));
-    return http::EventReader::open(daemon_, std::move(asked), client::kAnswerDeadline);
+    request.follow = verb.follow;
+    request.since = verb.since.empty() ? std::string(protocol::kOldest) : verb.since;
+    request.gpus = if_given(verb.gpus);
+    return request;
   }
 
-  // Prints the events of one stream. Ok: open it anew.
-  Result<void> tell(http::EventReader& reader) {
-    if (std::exchange(lamented_, false)) {
-      complain({Errc::unavailable, "the daemon at " + daemon_.text() + " is back"});
+  Result<void> tell(const client::EventNews& news, const std::string& last) {
+    switch (news.kind) {
+      case News::event:
+        return news.event.name == protocol::kDeviceEvent ? show(news.event) : Result<void>();
+      case News::away:
+        complain({Errc::unavailable, news.error.message + "; trying again"});
+        return {};
+      case News::back:
+        complain({Errc::unavailable, "the daemon at " + place_ + " is back"});
+        return {};
+      case News::lost:
+        complain({Errc::not_found, fmt::format("the daemon does not know what followed event {}; "
+                                               "all that it knows comes now",
+                                               last)});
     }
-    listened_ = true;
-    for (;;) {
-      auto event = reader.next(kRetry);
-      if (!event) return std::move(event).error();
-      if (!*event && reader.silence() > kLongestSilence) {
-        return Error{Errc::timed_out, "nothing comes from the daemon at " + daemon_.text()};
-      }
-      if (*event && (*event)->name == protocol::kResyncEvent) return begin_anew();
-      if (*event && (*event)->name == protocol::kDeviceEvent) {
-        if (auto shown = show(**event); !shown) return shown;
-      }
-    }
-  }
-
-  // The daemon no longer knows what followed the last event: all that it knows is news.
-  Result<void> begin_anew() {
-    complain({Errc::not_found,
-              fmt::format("the daemon does not know what followed event {}; all that it knows "
-                          "comes now",
-                          last_)});
-    last_.clear();
     return {};
   }
 
   Result<void> show(const http::ServerEvent& told) {
     const auto event = json::from_json<protocol::GpuEvent>(told.data, json::UnknownFields::ignore);
     if (!event) return Error{Errc::internal, "an event: " + event.error().message};
-    last_ = told.id;
     print(verb_.json ? json_line(*event, told.id)
                      : text_line(*event, Screen::of_stdout(verb_.color)));
     return {};
   }
 
-  // Says once that the daemon is away.
-  void lament(const Error& why) {
-    if (std::exchange(lamented_, true)) return;
-    const bool ended = why.code == Errc::not_found;
-    complain({Errc::unavailable,
-              (ended ? "the daemon at " + daemon_.text() + " has ended" : why.message) +
-                  "; trying again"});
-  }
-
   const EventsVerb& verb_;
-  http::Endpoint daemon_;
-  std::string last_;  // id of the last event; empty: none is known
-  bool listened_ = false;
-  bool lamented_ = false;
+  std::string place_;
+  client::EventFeed feed_;
 };
 
 }  // namespace
@@ -147,7 +116,7 @@ int run(const EventsVerb& verb) {
                           "no daemon runs here, and nobody else remembers events; `gpuyard serve` "
                           "starts one");
   if (!daemon) return complain(daemon.error());
-  return Follower(verb, *std::move(daemon)).run();
+  return Follower(verb, *daemon).run();
 }
 
 }  // namespace gpuyard::cli

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
-#include "cli/client/daemon_client.h"
 #include "cli/read/history_plot.h"
 #include "cli/read/reading.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "client/daemon_client.h"
 #include "device/error.h"
 #include "protocol/routes.h"
 

@@ -144,7 +144,7 @@ ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const InFull& i
   return answer;
 }
 
-Result<ProcessAnswer> ask_processes(client::Source& source, const protocol::Snapshot& snapshot) {
+Result<ProcessAnswer> ask_processes(Source& source, const protocol::Snapshot& snapshot) {
   InFull in_full;
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes || device.processes->empty()) continue;
@@ -228,8 +228,8 @@ std::string process_csv(const std::vector<std::string>& fields, const ProcessAns
 
 namespace {
 
-Result<ProcessAnswer> ask(client::Source& source, const ProcessesVerb& verb) {
-  const auto snapshot = look_at(source, verb.gpus, {Probe::processes}, client::Owners::looked_up);
+Result<ProcessAnswer> ask(Source& source, const ProcessesVerb& verb) {
+  const auto snapshot = look_at(source, verb.gpus, {Probe::processes}, Owners::looked_up);
   if (!snapshot) return snapshot.error();
   auto answer = ask_processes(source, *snapshot);
   if (answer && !verb.user.empty()) {

@@ -9,9 +9,9 @@
 
 #include "base/json_shape.h"
 #include "base/result.h"
-#include "cli/client/source.h"
 #include "cli/read/query_csv.h"
 #include "cli/screen/terminal.h"
+#include "cli/source.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
@@ -45,7 +45,7 @@ using InFull = std::map<std::uint32_t, protocol::DeviceProcesses>;
 ProcessAnswer process_answer(const protocol::Snapshot&, const InFull& = {});
 
 // The same, with the arguments that this user may see. It must be the source's last snapshot.
-Result<ProcessAnswer> ask_processes(client::Source&, const protocol::Snapshot&);
+Result<ProcessAnswer> ask_processes(Source&, const protocol::Snapshot&);
 
 // Returns the program as it was started, "/usr/bin/python3", if this user may see it; else the
 // kernel's name for it.

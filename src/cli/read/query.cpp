@@ -73,10 +73,9 @@ Result<Query> understood(const QueryVerb& verb) {
   return query;
 }
 
-Result<std::string> ask(client::Source& source, const QueryVerb& verb, const Query& query,
-                        bool first) {
+Result<std::string> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
   const bool who = verb.action == QueryVerb::Action::processes;
-  const auto owners = who ? client::Owners::looked_up : client::Owners::not_needed;
+  const auto owners = who ? Owners::looked_up : Owners::not_needed;
   auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
   if (!snapshot) return std::move(snapshot).error();
   const Queried queried{*std::move(snapshot)};

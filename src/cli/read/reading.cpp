@@ -10,10 +10,9 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/client/hosts.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "daemon/config/config.h"
+#include "client/local.h"
 #include "device/device.h"
 #include "device/error.h"
 #include "sim/world_file.h"
@@ -21,16 +20,6 @@
 namespace gpuyard::cli {
 
 namespace {
-
-// Returns the sockets to look for a daemon at, without any that another user prepared in /tmp.
-std::vector<std::string> sockets_to_believe(const config::Environment& environment) {
-  auto sockets = config::sockets_to_try(environment);
-  std::erase_if(sockets, [&](const std::string& socket) {
-    return config::in_fallback_directory(environment, socket) &&
-           !check_private_directory(config::fallback_directory(environment));
-  });
-  return sockets;
-}
 
 // Returns TMPDIR if it is short enough for the name of a Unix socket in it.
 std::string place_of_worlds() {
@@ -64,13 +53,13 @@ Result<PrivateWorld> PrivateWorld::start(int gpus) {
   return PrivateWorld(*std::move(directory), *std::move(world));
 }
 
-client::SourceOptions source_options(const SourceFlags& flags) {
-  const auto environment = config::Environment::of_process();
-  client::SourceOptions options;
+SourceOptions source_options(const SourceFlags& flags) {
+  const auto environment = Environment::of_process();
+  SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
-  options.sockets = sockets_to_believe(environment);
-  options.keys = {config::hosts_file(environment), environment.gpuyard_token,
-                  environment.gpuyard_token_file};
+  options.sockets = client::sockets_to_believe(environment);
+  options.keys = client::keys_of(environment);
+  options.keys.guards_ssh = true;
   options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
   options.driver =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());
@@ -85,7 +74,7 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
     if (!world) return std::move(world).error();
     open.world.emplace(*std::move(world));
   }
-  auto source = client::open_source(source_options(flags));
+  auto source = open_source(source_options(flags));
   if (!source) return std::move(source).error();
   open.source = *std::move(source);
   return open;
@@ -94,7 +83,7 @@ Result<OpenSource> open_source(const SourceFlags& flags) {
 Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none) {
   SourceFlags flags;
   flags.socket = socket;
-  const client::SourceOptions options = source_options(flags);
+  const SourceOptions options = source_options(flags);
   if (!options.socket.empty()) {
     auto named = client::daemon_called(options.socket, options.keys);
     return named ? std::move(named) : std::move(named).error().in("--socket");
@@ -132,8 +121,8 @@ std::string place_text(const std::string& socket) {
   return client::is_elsewhere(socket) ? fmt::format("On {}:\n", socket) : "";
 }
 
-Result<protocol::Snapshot> look_at(client::Source& source, std::string_view gpus, ProbeSet wanted,
-                                   client::Owners owners) {
+Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeSet wanted,
+                                   Owners owners) {
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
   if (!snapshot->driver_initialised) {

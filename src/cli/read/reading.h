@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "cli/client/source.h"
+#include "cli/source.h"
 #include "cli/verbs.h"
 #include "protocol/resources.h"
 #include "sim/keeper.h"
@@ -49,11 +49,11 @@ class PrivateWorld {
 // The source, and the simulated world that it reads with --simulate.
 struct OpenSource {
   std::optional<PrivateWorld> world;
-  std::unique_ptr<client::Source> source;  // ends before its world
+  std::unique_ptr<Source> source;  // ends before its world
 };
 
 // Returns where the flags and the environment say to ask. With --simulate the world must run.
-client::SourceOptions source_options(const SourceFlags&);
+SourceOptions source_options(const SourceFlags&);
 
 Result<OpenSource> open_source(const SourceFlags&);
 
@@ -66,8 +66,7 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 std::string place_text(const std::string& socket);
 
 // Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU.
-Result<protocol::Snapshot> look_at(client::Source&, std::string_view gpus, ProbeSet wanted,
-                                   client::Owners);
+Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet wanted, Owners);
 
 // Returns the error for a snapshot whose driver could not be initialised.
 Error no_driver(const protocol::Snapshot&);

@@ -70,7 +70,7 @@ void sum_up(const RecordVerb& verb, const Looked& looked) {
 }
 
 // Records until a signal, the end of the time or a full disk.
-Result<void> record(const RecordVerb& verb, client::Source& source, Interruptions& interruptions,
+Result<void> record(const RecordVerb& verb, Source& source, Interruptions& interruptions,
                     Duration interval, Duration length) {
   auto file = create(verb);
   if (!file) return std::move(file).error();
@@ -78,7 +78,7 @@ Result<void> record(const RecordVerb& verb, client::Source& source, Interruption
   Looked looked;
   std::optional<TimePoint> began;  // the first look is at 0
   for (TimePoint next = BootClock::now();;) {
-    const auto snapshot = source.snapshot(ProbeSet::all(), client::Owners::not_needed);
+    const auto snapshot = source.snapshot(ProbeSet::all(), Owners::not_needed);
     if (snapshot) {
       const TimePoint now = BootClock::now();
       looked.length = now - began.emplace(began.value_or(now));
@@ -119,7 +119,7 @@ int run(const RecordVerb& verb) {
   Interruptions interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return complain_about_source(open.error());
-  const auto first = open->source->snapshot({}, client::Owners::not_needed);
+  const auto first = open->source->snapshot({}, Owners::not_needed);
   if (!first) return complain_about_source(first.error());
   if (!first->driver_initialised) return complain_about_source(no_driver(*first));
   return exit_code_after(record(verb, *open->source, interruptions, *interval, *length));

@@ -45,7 +45,7 @@ std::string display_line(const protocol::Device& device) {
 // Shows one answer after the other.
 class View {
  public:
-  View(const WatchVerb& verb, const client::Source& source, std::vector<Field> fields)
+  View(const WatchVerb& verb, const Source& source, std::vector<Field> fields)
       : verb_(verb), source_(source), fields_(std::move(fields)) {}
   virtual ~View() = default;
   virtual void show(const Queries&) = 0;
@@ -54,14 +54,14 @@ class View {
 
  protected:
   const WatchVerb& verb_;
-  const client::Source& source_;
+  const Source& source_;
   std::vector<Field> fields_;
 };
 
 // Says on stderr, once each, that the daemon or driver is away or back.
 class Complaints {
  public:
-  void hear(const client::Source& source, const Queries& answer) {
+  void hear(const Source& source, const Queries& answer) {
     const bool failed = !answer;
     if (failed && !failing_) {
       complain({Errc::unavailable, answer.error().message + "; trying again"});
@@ -144,9 +144,9 @@ class TerminalView final : public View {
   LiveScreen live_;
 };
 
-Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
+Queries ask(Source& source, const WatchVerb& verb, ProbeSet wanted) {
   const bool all = wanted == ProbeSet::all();
-  using enum client::Owners;
+  using enum Owners;
   auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
   if (!snapshot) return std::move(snapshot).error();
   if (!snapshot->driver_initialised) return no_driver(*snapshot);
@@ -156,7 +156,7 @@ Queries ask(client::Source& source, const WatchVerb& verb, ProbeSet wanted) {
   return queried;
 }
 
-std::unique_ptr<View> view_of(const WatchVerb& verb, const client::Source& source,
+std::unique_ptr<View> view_of(const WatchVerb& verb, const Source& source,
                               std::vector<Field> fields) {
   const bool in_place = !verb.json && Screen::of_stdout().terminal;
   if (in_place) return std::make_unique<TerminalView>(verb, source, std::move(fields));

@@ -31,7 +31,7 @@ Options add_config(Options program, ConfigVerb& verb) {
 }
 
 int run(const ConfigVerb& verb) {
-  const auto environment = config::Environment::of_process();
+  const auto environment = Environment::of_process();
   if (verb.action == ConfigVerb::Action::path) {
     for (const std::string& file : config::files_read(environment, verb.file)) print(file + "\n");
     return 0;

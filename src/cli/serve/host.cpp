@@ -7,12 +7,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/client/hosts.h"
 #include "cli/control/control_daemon.h"
 #include "cli/options.h"
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/verbs.h"
+#include "client/hosts.h"
 #include "daemon/config/config.h"
 #include "http/client.h"
 
@@ -52,7 +52,7 @@ Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
 }
 
 int add(const HostVerb& verb) {
-  const std::string file = config::hosts_file(config::Environment::of_process());
+  const std::string file = hosts_file(Environment::of_process());
   const auto origin = client::parse_https_url(verb.url);
   if (!origin) return complain(origin.error());
   const std::string url = http::TlsPlace{*origin}.url();

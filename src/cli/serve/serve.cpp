@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "cli/client/hosts.h"
 #include "cli/command_line.h"
 #include "cli/read/devices.h"
 #include "cli/read/reading.h"
@@ -18,6 +17,7 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
+#include "client/hosts.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
 #include "device/error.h"
@@ -30,7 +30,7 @@ namespace {
 
 // Flags override files and the environment.
 Result<config::Config> configuration(const ServeVerb& verb) {
-  auto loaded = config::load(config::Environment::of_process(), verb.config_file);
+  auto loaded = config::load(Environment::of_process(), verb.config_file);
   if (!loaded) return loaded;
   if (!verb.listen.empty()) {
     loaded->server.listen = verb.listen;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMostOfPem = std::size_t{256} * 1024;
 
 Result<config::Config> configuration(const TlsVerb& verb) {
-  auto loaded = config::load(config::Environment::of_process(), verb.config_file);
+  auto loaded = config::load(Environment::of_process(), verb.config_file);
   if (loaded && !verb.state.empty()) loaded->state.directory = verb.state;
   return loaded;
 }

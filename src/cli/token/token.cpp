@@ -11,7 +11,6 @@
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "cli/client/daemon_client.h"
 #include "cli/lease/lease_text.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
@@ -19,6 +18,7 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
+#include "client/daemon_client.h"
 #include "processes/users.h"
 #include "protocol/routes.h"
 

@@ -1,10 +1,7 @@
 #include "daemon/config/config.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -14,57 +11,10 @@
 #include "daemon/config/keys.h"
 
 namespace gpuyard::config {
-namespace {
-
-constexpr const char* kSystemSocket = "/run/gpuyard/gpuyard.sock";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-std::string runtime_directory(const Environment& environment) {
-  if (!environment.xdg_runtime_dir.empty()) return environment.xdg_runtime_dir + "/gpuyard";
-  return fallback_directory(environment);
-}
-
-}  // namespace
 
 std::string Config::place_of(const std::string& key) const {
   const auto said = said_at.find(key);
   return said == said_at.end() ? key : fmt::format("{}: {}", said->second, key);
-}
-
-Environment Environment::of_process() {
-  return {::geteuid(),
-          variable("HOME"),
-          variable("XDG_CONFIG_HOME"),
-          variable("XDG_RUNTIME_DIR"),
-          variable("XDG_STATE_HOME"),
-          variable("GPUYARD_SOCKET"),
-          variable("GPUYARD_HOST"),
-          variable("GPUYARD_TOKEN"),
-          variable("GPUYARD_TOKEN_FILE")};
-}
-
-std::vector<std::string> default_files(const Environment& environment) {
-  std::vector<std::string> files = {"/etc/gpuyard/gpuyard.toml"};
-  if (!environment.xdg_config_home.empty()) {
-    files.push_back(environment.xdg_config_home + "/gpuyard/gpuyard.toml");
-  } else if (!environment.home.empty()) {
-    files.push_back(environment.home + "/.config/gpuyard/gpuyard.toml");
-  }
-  return files;
-}
-
-std::string hosts_file(const Environment& environment) {
-  return parent_directory(default_files(environment).back()) + "/hosts.toml";
-}
-
-std::string default_socket(const Environment& environment) {
-  if (!environment.gpuyard_socket.empty()) return environment.gpuyard_socket;
-  if (environment.root()) return kSystemSocket;
-  return runtime_directory(environment) + "/gpuyard.sock";
 }
 
 std::string lease_socket_of(const Config::Server& server) {
@@ -85,29 +35,6 @@ std::string Config::certificate_file() const {
 }
 std::string Config::key_file() const {
   return tls.key.empty() ? state.directory + "/tls/key.pem" : tls.key;
-}
-
-std::string default_state_directory(const Environment& environment) {
-  if (environment.root()) return "/var/lib/gpuyard";
-  if (!environment.xdg_state_home.empty()) return environment.xdg_state_home + "/gpuyard";
-  if (!environment.home.empty()) return environment.home + "/.local/state/gpuyard";
-  return runtime_directory(environment) + "/state";
-}
-
-std::string fallback_directory(const Environment& environment) {
-  return "/tmp/gpuyard-" + std::to_string(environment.uid);
-}
-
-bool in_fallback_directory(const Environment& environment, const std::string& path) {
-  const std::string fallback = fallback_directory(environment);
-  return path == fallback || path.starts_with(fallback + "/");
-}
-
-std::vector<std::string> sockets_to_try(const Environment& environment) {
-  if (!environment.gpuyard_socket.empty()) return {environment.gpuyard_socket};
-  std::vector<std::string> sockets = {kSystemSocket};
-  if (!environment.root()) sockets.push_back(runtime_directory(environment) + "/gpuyard.sock");
-  return sockets;
 }
 
 Result<TlsClient> tls_client_of(std::string_view text) {

@@ -274,52 +274,8 @@ TEST(Render, TellsWhetherAReloadAppliesAKey) {
 Environment user() {
   return {7, "/home/u", "", "/run/user/7", "", ""};
 }
-Environment root() {
-  return {0, "/root", "", "", "", ""};
-}
 
-TEST(Places, OfRootAreTheSystems) {
-  EXPECT_EQ(default_socket(root()), "/run/gpuyard/gpuyard.sock");
-  EXPECT_EQ(default_state_directory(root()), "/var/lib/gpuyard");
-}
-
-TEST(Places, OfAUserFollowTheXdgDirectories) {
-  Environment environment = user();
-  EXPECT_EQ(default_socket(environment), "/run/user/7/gpuyard/gpuyard.sock");
-  EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
-  environment.xdg_state_home = "/s";
-  EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
-}
-
-TEST(Places, WithoutARuntimeDirectoryAreInTheUsersOwnPlaceInTmp) {
-  Environment bare;
-  bare.uid = 7;
-  EXPECT_EQ(fallback_directory(bare), "/tmp/gpuyard-7");
-  EXPECT_EQ(default_socket(bare), "/tmp/gpuyard-7/gpuyard.sock");
-  EXPECT_EQ(default_state_directory(bare), "/tmp/gpuyard-7/state");
-  for (const std::string& place : {default_socket(bare), default_state_directory(bare)}) {
-    EXPECT_TRUE(in_fallback_directory(bare, place)) << place;
-    EXPECT_FALSE(in_fallback_directory(user(), user().xdg_runtime_dir + place)) << place;
-  }
-  EXPECT_FALSE(in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
-}
-
-TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
-  EXPECT_EQ(default_files(user()),
-            (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
-  EXPECT_EQ(hosts_file(user()), "/home/u/.config/gpuyard/hosts.toml");
-  Environment environment = user();
-  environment.xdg_config_home = "/c";
-  EXPECT_EQ(default_files(environment).back(), "/c/gpuyard/gpuyard.toml");
-  EXPECT_EQ(hosts_file(environment), "/c/gpuyard/hosts.toml");
-}
-
-TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {
-  EXPECT_EQ(sockets_to_try(user()),
-            (Strings{"/run/gpuyard/gpuyard.sock", "/run/user/7/gpuyard/gpuyard.sock"}));
-}
-
-TEST(Places, TheEnvironmentNamesOneSocketForDaemonAndClients) {
+TEST(Config, TheEnvironmentNamesOneSocketForDaemonAndClients) {
   Environment environment = user();
   environment.gpuyard_socket = "/tmp/mine.sock";
   EXPECT_EQ(default_socket(environment), "/tmp/mine.sock");
@@ -328,17 +284,11 @@ TEST(Places, TheEnvironmentNamesOneSocketForDaemonAndClients) {
             "/tmp/mine.sock");
 }
 
-TEST(Places, WhatTheFileNamesIsKept) {
+TEST(Config, PlacesThatTheFileNamesAreKept) {
   const Config config =
       with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
   EXPECT_EQ(config.server.socket, "/a");
   EXPECT_EQ(config.state.directory, "/b");
-}
-
-TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
-  for (const Environment& environment : {user(), root()}) {
-    EXPECT_EQ(sockets_to_try(environment).back(), default_socket(environment));
-  }
 }
 
 class ConfigFiles : public testing::Test {

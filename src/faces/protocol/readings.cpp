@@ -260,4 +260,31 @@ void read_json(const boost::json::value& from, Readings& to, const std::string& 
   read_rows(from, to.sample, path, problems, Absent::null);
 }
 
+namespace {
+
+// JSON has the words, not the reason; two reasons change how a GPU is treated.
+Missing missing_from(const std::string& words) {
+  if (words == "Not Supported") return {MissingReason::not_supported, words};
+  using enum MissingReason;
+  for (const MissingReason reason :
+       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
+    if (words == describe(Missing{reason, ""})) return {reason, ""};
+  }
+  return {failed, words};
+}
+
+}  // namespace
+
+Sample with_reasons(const Sample& readings, const std::map<std::string, std::string>& reasons) {
+  Sample out;
+  for (Reading reading : readings.readings()) {
+    if (reading.missing() != nullptr) {
+      const auto why = reasons.find(json_key(row_of(reading.metric), reading.index));
+      if (why != reasons.end()) reading.value = missing_from(why->second);
+    }
+    out.set(std::move(reading));
+  }
+  return out;
+}
+
 }  // namespace gpuyard::protocol

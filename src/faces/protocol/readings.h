@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,9 @@ void put_row(std::string& out, const Row&, std::span<const Reading>);
 enum class Absent { left_out, null };
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path, json::Problems&,
                Absent);
+
+// Gives each missing reading the reason that stands under its key, in words, in `reasons`.
+Sample with_reasons(const Sample&, const std::map<std::string, std::string>& reasons);
 
 void put_json(std::string& out, const Readings&);
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,

@@ -123,6 +123,26 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessBook* book)
   return out;
 }
 
+DeviceState state_of(const Device& device) {
+  DeviceState out;
+  out.info.index = device.index;
+  out.info.uuid = device.uuid;
+  out.info.pci_address = device.pci_address;
+  out.info.name = device.name;
+  out.condition = device.condition;
+  out.why = device.why.value_or("");
+  out.health = {device.health, device.health_reasons};
+  out.sample = with_reasons(device.readings.sample, device.missing);
+  if (device.processes) {
+    std::vector<GpuProcess> list;
+    for (const Process& one : *device.processes) {
+      list.push_back({one.pid, one.kind, one.memory_bytes, one.sm_percent});
+    }
+    out.sample.set(ProcessList{{}, std::move(list)});
+  }
+  return out;
+}
+
 Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   Readiness out;
   out.ready = snapshot.driver.initialised;

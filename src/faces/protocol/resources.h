@@ -166,6 +166,8 @@ Device device_of(const DeviceState&, TimePoint now, const ProcessBook* = nullptr
 DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessBook*,
                                     const MaySee&);
 Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessBook* = nullptr);
+// The inverse of device_of(), of all but owners of processes, ages and Xids.
+DeviceState state_of(const Device&);
 Readiness readiness_of(const gpuyard::Snapshot&);
 
 }  // namespace gpuyard::protocol

@@ -1,5 +1,5 @@
 // The typed half of the route table: every route that the daemon serves, once. src/faces/api binds
-// a handler to each, src/cli/client calls them, and both fail to compile when a record changes.
+// a handler to each, src/faces/client calls them, and both fail to compile when a record changes.
 #pragma once
 
 #include <array>

@@ -8,32 +8,6 @@
 #include "device/catalog.h"
 
 namespace gpuyard::recording {
-namespace {
-
-// A recording has the words, not the reason; two reasons change how a GPU is treated.
-Missing missing_from(const std::string& words) {
-  if (words == "Not Supported") return {MissingReason::not_supported, words};
-  using enum MissingReason;
-  for (const MissingReason reason :
-       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
-    if (words == describe(Missing{reason, ""})) return {reason, ""};
-  }
-  return {failed, words};
-}
-
-Sample with_reasons(const Sample& readings, const std::map<std::string, std::string>& reasons) {
-  Sample out;
-  for (Reading reading : readings.readings()) {
-    if (reading.missing() != nullptr) {
-      const auto why = reasons.find(protocol::json_key(row_of(reading.metric), reading.index));
-      if (why != reasons.end()) reading.value = missing_from(why->second);
-    }
-    out.set(std::move(reading));
-  }
-  return out;
-}
-
-}  // namespace
 
 Result<Player> Player::open(const std::string& path) {
   Player player(path);
@@ -123,8 +97,8 @@ Result<void> Player::play(const Line& line) {
     gpu->why = line.why.value_or("");
   }
   if (line.readings) {
-    gpu->sample.merge(with_reasons(line.readings->sample,
-                                   line.missing.value_or(std::map<std::string, std::string>{})));
+    gpu->sample.merge(protocol::with_reasons(
+        line.readings->sample, line.missing.value_or(std::map<std::string, std::string>{})));
   }
   if (line.processes) gpu->sample.set(ProcessList{{}, *line.processes});
   return {};

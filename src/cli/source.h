@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/client/hosts.h"
+#include "client/hosts.h"
 #include "device/metric.h"
 #include "http/endpoint.h"
 #include "library/driver_source.h"
 #include "protocol/energy.h"
 #include "protocol/resources.h"
 
-namespace gpuyard::client {
+namespace gpuyard::cli {
 
 // Whether processes are looked up, or only counted. Looking up a user's name may take a while.
 enum class Owners { not_needed, looked_up };
@@ -52,13 +52,10 @@ struct SourceOptions {
   std::vector<std::string> sockets;  // else the first of these that answers
   bool local = false;                // never a daemon
   library::DriverChoice driver;      // for the local GPUs
-  HttpsKeys keys = {};               // for a daemon elsewhere
+  client::Keys keys = {};            // for a daemon elsewhere
 };
-
-// Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
-std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
 
 // A daemon that is silent for 2 s is an error (timed_out). The local driver does not replace it.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions&);
 
-}  // namespace gpuyard::client
+}  // namespace gpuyard::cli

@@ -1,4 +1,4 @@
-#include "cli/client/hosts.h"
+#include "client/hosts.h"
 
 #include <sys/stat.h>
 #include <algorithm>
@@ -244,7 +244,7 @@ Result<std::string> token_in(const std::string& file) {
 }
 
 // The token for this host: of the environment, or of the file that hosts.toml names.
-Result<std::string> token_for(const HttpsKeys& keys, const Named& host) {
+Result<std::string> token_for(const Keys& keys, const Named& host) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
     return Error{Errc::invalid,
                  "GPUYARD_TOKEN and GPUYARD_TOKEN_FILE are both set; leave one of them out"};
@@ -258,7 +258,7 @@ Result<std::string> token_for(const HttpsKeys& keys, const Named& host) {
   return token;
 }
 
-Result<http::Endpoint> daemon_over_https(const std::string& url, const HttpsKeys& keys) {
+Result<http::Endpoint> daemon_over_https(const std::string& url, const Keys& keys) {
   auto origin = parse_https_url(url);
   if (!origin) return std::move(origin).error();
   Named host;
@@ -299,12 +299,12 @@ bool mentions_elsewhere(std::string_view text) {
   return text.find(kSsh) != text.npos || text.find(kHttps) != text.npos;
 }
 
-Result<http::Endpoint> daemon_called(const std::string& address, const HttpsKeys& keys) {
+Result<http::Endpoint> daemon_called(const std::string& address, const Keys& keys) {
   if (address.starts_with(kHttps)) return daemon_over_https(address, keys);
   if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();
-  return daemon_over_ssh(*host);
+  return daemon_over_ssh(*host, keys.guards_ssh);
 }
 
 }  // namespace gpuyard::client

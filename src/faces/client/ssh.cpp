@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/client/hosts.h"
+#include "client/hosts.h"
 
 namespace gpuyard::client {
 namespace {
@@ -33,9 +33,10 @@ constexpr std::array<std::string_view, 13> kFlags = {
     "-oLogLevel=ERROR",
 };
 
-std::vector<std::string> command_to(const SshHost& host) {
-  std::vector<std::string> words = {"", std::string(kWithParent), std::to_string(::getpid()),
-                                    "ssh"};
+std::vector<std::string> command_to(const SshHost& host, bool guarded) {
+  std::vector<std::string> words;
+  if (guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
+  words.emplace_back("ssh");
   words.insert(words.end(), kFlags.begin(), kFlags.end());
   if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
   if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
@@ -121,10 +122,10 @@ Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
   return {reason.code, std::move(text)};
 }
 
-http::Endpoint daemon_over_ssh(const SshHost& host) {
+http::Endpoint daemon_over_ssh(const SshHost& host, bool guarded) {
   http::CarrierPlan plan{
       .name = host.url(),
-      .command = command_to(host),
+      .command = command_to(host, guarded),
       .explain = [host](const http::ChildEnd& end) { return explain_ssh(host, end); }};
   return http::Endpoint::carried(std::make_shared<http::Carrier>(std::move(plan)));
 }

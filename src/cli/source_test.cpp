@@ -1,20 +1,20 @@
-#include "cli/client/source.h"
+#include "cli/source.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/client/daemon_client.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
-namespace gpuyard::client {
+namespace gpuyard::cli {
 namespace {
 
 TEST(TargetOf, APathFieldIsFilledAndEncoded) {
-  EXPECT_EQ(target_of("/api/gpu/devices/{id}", {{"id", "GPU a/b"}}),
+  EXPECT_EQ(client::target_of("/api/gpu/devices/{id}", {{"id", "GPU a/b"}}),
             "/api/gpu/devices/GPU%20a%2Fb");
 }
 
 TEST(TargetOf, OtherParametersGoIntoTheQuery) {
-  EXPECT_EQ(target_of("/x", {{"a", "1"}, {"b", "2&3"}}), "/x?a=1&b=2%263");
+  EXPECT_EQ(client::target_of("/x", {{"a", "1"}, {"b", "2&3"}}), "/x?a=1&b=2%263");
 }
 
 TEST(NamedValues, ARoutesParametersAreItsRecordsMembers) {
@@ -23,16 +23,17 @@ TEST(NamedValues, ARoutesParametersAreItsRecordsMembers) {
 }
 
 TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
-  EXPECT_EQ(error_of({503, {}, R"({"error":{"code":"busy","message":"64 wait"}})"}),
+  EXPECT_EQ(client::error_of({503, {}, R"({"error":{"code":"busy","message":"64 wait"}})"}),
             (Error{Errc::busy, "64 wait"}));
-  EXPECT_EQ(error_of({503, {}, R"({"detail":"no NVML"})"}), (Error{Errc::unavailable, "no NVML"}));
+  EXPECT_EQ(client::error_of({503, {}, R"({"detail":"no NVML"})"}),
+            (Error{Errc::unavailable, "no NVML"}));
 }
 
 TEST(ErrorOf, OfWhoSpeaksOtherwiseTheStatusCounts) {
-  EXPECT_EQ(error_of({403, {}, "<html>"}), (Error{Errc::denied, "<html>"}));
-  EXPECT_EQ(error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
+  EXPECT_EQ(client::error_of({403, {}, "<html>"}), (Error{Errc::denied, "<html>"}));
+  EXPECT_EQ(client::error_of({409, {}, R"({"error":{"code":"of tomorrow","message":"x"}})"}),
             (Error{Errc::conflict, "x"}));
-  EXPECT_EQ(error_of({502, {}, R"({"error":"x"})"}),
+  EXPECT_EQ(client::error_of({502, {}, R"({"error":"x"})"}),
             (Error{Errc::device_lost, R"({"error":"x"})"}));
 }
 
@@ -65,4 +66,4 @@ TEST(OpenSource, WithoutADaemonTheLocalDriverIsAsked) {
 }
 
 }  // namespace
-}  // namespace gpuyard::client
+}  // namespace gpuyard::cli

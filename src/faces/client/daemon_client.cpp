@@ -1,4 +1,4 @@
-#include "cli/client/daemon_client.h"
+#include "client/daemon_client.h"
 
 #include <fmt/format.h>
 #include <boost/json.hpp>

@@ -1,4 +1,4 @@
-#include "cli/client/hosts.h"
+#include "client/hosts.h"
 
 #include <sys/stat.h>
 
@@ -150,11 +150,11 @@ class HttpsKeysTest : public ::testing::Test {
     std::ofstream(place_.path() + "/" + name) << text;
     ::chmod((place_.path() + "/" + name).c_str(), mode);
   }
-  Result<http::Endpoint> called(HttpsKeys keys = {}) {
+  Result<http::Endpoint> called(Keys keys = {}) {
     keys.hosts_file = place_.path() + "/hosts.toml";
     return daemon_called("https://lab:9411", keys);
   }
-  std::string complaint(const HttpsKeys& keys = {}) {
+  std::string complaint(const Keys& keys = {}) {
     const auto daemon = called(keys);
     EXPECT_FALSE(daemon);
     return daemon ? "" : daemon.error().message;

@@ -1,20 +1,15 @@
-#include "cli/client/source.h"
-
-#include <sys/socket.h>
-#include <unistd.h>
+#include "cli/source.h"
 
 #include <algorithm>
-#include <cerrno>
 
-#include "base/unique_fd.h"
-#include "cli/client/daemon_client.h"
-#include "cli/client/hosts.h"
+#include "client/daemon_client.h"
+#include "client/local.h"
 #include "library/energy_window.h"
 #include "library/monitor.h"
 #include "processes/owners.h"
 #include "protocol/routes.h"
 
-namespace gpuyard::client {
+namespace gpuyard::cli {
 namespace {
 
 class DaemonMeasuring final : public Measuring {
@@ -29,7 +24,7 @@ class DaemonMeasuring final : public Measuring {
   DaemonMeasuring& operator=(const DaemonMeasuring&) = delete;
 
   Result<protocol::EnergyWindow> end() override {
-    return call(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
+    return client::call(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
   }
 
  private:
@@ -54,20 +49,25 @@ class DaemonSource final : public Source {
   explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
 
   Result<protocol::Snapshot> snapshot(ProbeSet, Owners) override {
-    return call(daemon_, protocol::kSnapshot);
+    return client::call(daemon_, protocol::kSnapshot);
   }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
-    return call(daemon_, protocol::kDeviceProcesses, protocol::DeviceName{std::to_string(index)});
+    return client::call(daemon_, protocol::kDeviceProcesses,
+                        protocol::DeviceName{std::to_string(index)});
   }
-  Result<protocol::DriverInfo> driver() override { return call(daemon_, protocol::kDriver); }
+  Result<protocol::DriverInfo> driver() override {
+    return client::call(daemon_, protocol::kDriver);
+  }
   Result<bool> simulated() override {
-    const auto ready = call(daemon_, protocol::kReady);
+    const auto ready = client::call(daemon_, protocol::kReady);
     if (!ready) return ready.error();
     return ready->simulated;
   }
-  Result<protocol::EnergyReport> energy() override { return call(daemon_, protocol::kEnergy); }
+  Result<protocol::EnergyReport> energy() override {
+    return client::call(daemon_, protocol::kEnergy);
+  }
   Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
-    auto window = call(daemon_, protocol::kBeginEnergyWindow, {}, wish);
+    auto window = client::call(daemon_, protocol::kBeginEnergyWindow, {}, wish);
     if (!window) return std::move(window).error();
     return std::unique_ptr<Measuring>(std::make_unique<DaemonMeasuring>(daemon_, window->id));
   }
@@ -132,26 +132,6 @@ class LocalSource final : public Source {
   std::unique_ptr<ProcessBook> owners_;
 };
 
-// Whether only the system's administrator can put a socket there.
-bool is_system_place(const std::string& path) {
-  return path.starts_with("/run/gpuyard/");
-}
-
-// Whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts as
-// there. In a place that any user could have prepared, it must run as root or as our own user.
-bool daemon_listens(const std::string& path) {
-  const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
-  if (!address) return false;
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(socket.get(), address->get(), address->length) != 0) {
-    return errno == EAGAIN && is_system_place(path);  // its queue is full: it is there
-  }
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
-}
-
 Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {
   auto backend = library::open_driver(choice);
   if (!backend) return std::move(backend).error();
@@ -163,23 +143,17 @@ Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) 
 
 }  // namespace
 
-std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets) {
-  const auto found = std::ranges::find_if(sockets, daemon_listens);
-  if (found == sockets.end()) return std::nullopt;
-  return http::Endpoint::unix_socket(*found);
-}
-
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
-    auto endpoint = daemon_called(options.socket, options.keys);
+    auto endpoint = client::daemon_called(options.socket, options.keys);
     if (!endpoint) return std::move(endpoint).error().in("--socket");
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }
-  if (auto daemon = find_daemon(options.sockets)) {
+  if (auto daemon = client::find_daemon(options.sockets)) {
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(daemon)));
   }
   return open_local(options.driver);
 }
 
-}  // namespace gpuyard::client
+}  // namespace gpuyard::cli

@@ -1,4 +1,4 @@
-#include "cli/client/claim_feed.h"
+#include "client/claim_feed.h"
 
 #include <sys/eventfd.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "cli/client/daemon_client.h"
+#include "client/daemon_client.h"
 #include "protocol/routes.h"
 
 namespace gpuyard::client {

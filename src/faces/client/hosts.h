@@ -36,12 +36,15 @@ Result<SshHost> parse_ssh_url(std::string_view url);
 // have the name.
 Result<std::string> address_of(std::string_view host, const std::string& hosts_file);
 
-// What the user shows to a daemon over https, and where hosts.toml has more of it: the pin of the
-// daemon's key, and the file of the token.
-struct HttpsKeys {
+// What the user has to reach a daemon elsewhere: what he shows to one over https, and where
+// hosts.toml has more of it, the pin of the daemon's key and the file of the token.
+struct Keys {
   std::string hosts_file = {};
   std::string token = {};       // GPUYARD_TOKEN
   std::string token_file = {};  // GPUYARD_TOKEN_FILE
+  // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
+  // that is still logging in ends by itself, after 15 s at most.
+  bool guards_ssh = false;
 };
 
 // The port of a URL that names none.
@@ -52,7 +55,7 @@ Result<http::Origin> parse_https_url(std::string_view url);
 
 // An address of this machine's, as http::parse_endpoint takes it, or an ssh or https URL.
 // Errc::invalid for a token that was mistyped, denied for one in a file that others can read.
-Result<http::Endpoint> daemon_called(const std::string& address, const HttpsKeys& = {});
+Result<http::Endpoint> daemon_called(const std::string& address, const Keys& = {});
 
 // Whether it leads to another machine.
 bool is_elsewhere(std::string_view address);
@@ -60,7 +63,7 @@ bool is_elsewhere(std::string_view address);
 bool mentions_elsewhere(std::string_view text);
 
 // The same of one that ssh leads to.
-http::Endpoint daemon_over_ssh(const SshHost&);
+http::Endpoint daemon_over_ssh(const SshHost&, bool guarded);
 
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildEnd&);

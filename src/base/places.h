@@ -1,0 +1,48 @@
+// Where gpuyard's files and sockets are, for the daemon and for its clients, by the environment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpuyard {
+
+// The part of the environment that decides; a test makes its own.
+struct Environment {
+  unsigned uid = 65534;  // the effective one
+  std::string home;
+  std::string xdg_config_home;
+  std::string xdg_runtime_dir;
+  std::string xdg_state_home;
+  std::string gpuyard_socket;
+  std::string gpuyard_host = {};
+  std::string gpuyard_token = {};
+  std::string gpuyard_token_file = {};
+
+  bool root() const { return uid == 0; }
+
+  static Environment of_process();
+};
+
+// Returns the system's and the user's configuration files, in the order in which they are read.
+std::vector<std::string> default_files(const Environment&);
+
+// Returns the user's file of names of hosts, beside the last configuration file.
+std::string hosts_file(const Environment&);
+
+// Returns where a daemon of this user puts its socket and its state: /run/gpuyard and
+// /var/lib/gpuyard for root, the XDG directories for others.
+std::string default_socket(const Environment&);
+std::string default_state_directory(const Environment&);
+
+// Returns /tmp/gpuyard-<uid>, which replaces a missing runtime directory. In /tmp another user may
+// have made it first: a daemon makes it with make_private_directory(), and a client calls
+// check_private_directory() before it trusts what it finds there.
+std::string fallback_directory(const Environment&);
+
+// Whether `path` is the fallback directory or in it.
+bool in_fallback_directory(const Environment&, const std::string& path);
+
+// Returns the sockets on which a client looks for a daemon, best first.
+std::vector<std::string> sockets_to_try(const Environment&);
+
+}  // namespace gpuyard

@@ -1,0 +1,84 @@
+#include "client/local.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/unique_fd.h"
+
+namespace gpuyard::client {
+namespace {
+
+// Whether only the system's administrator can put a socket there.
+bool is_system_place(const std::string& path) {
+  return path.starts_with("/run/gpuyard/");
+}
+
+// Whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts as
+// there. In a place that any user could have prepared, it must run as root or as our own user.
+bool daemon_listens(const std::string& path) {
+  const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
+  if (!address) return false;
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), address->get(), address->length) != 0) {
+    return errno == EAGAIN && is_system_place(path);  // its queue is full: it is there
+  }
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
+}
+
+}  // namespace
+
+std::vector<std::string> sockets_to_believe(const Environment& environment) {
+  auto sockets = sockets_to_try(environment);
+  std::erase_if(sockets, [&](const std::string& socket) {
+    return in_fallback_directory(environment, socket) &&
+           !check_private_directory(fallback_directory(environment));
+  });
+  return sockets;
+}
+
+std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets) {
+  const auto found = std::ranges::find_if(sockets, daemon_listens);
+  if (found == sockets.end()) return std::nullopt;
+  return http::Endpoint::unix_socket(*found);
+}
+
+Keys keys_of(const Environment& environment) {
+  return {hosts_file(environment), environment.gpuyard_token, environment.gpuyard_token_file};
+}
+
+Error two_daemons(std::string_view one, std::string_view other) {
+  return {Errc::invalid,
+          fmt::format("{} and {} say two different things about whom to ask; leave one "
+                      "of them out",
+                      one, other)};
+}
+
+Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& environment,
+                                    const Keys& keys) {
+  const std::string& named = host.empty() ? environment.gpuyard_host : host;
+  if (!named.empty()) {
+    const auto address = address_of(named, keys.hosts_file);
+    if (!address) return address.error();
+    const auto endpoint = daemon_called(*address, keys);
+    const auto socket = http::parse_endpoint(environment.gpuyard_socket);
+    if (host.empty() && !environment.gpuyard_socket.empty() && endpoint &&
+        (!socket || socket->text() != endpoint->text())) {
+      return two_daemons("GPUYARD_HOST", "GPUYARD_SOCKET");
+    }
+    return endpoint;
+  }
+  if (!environment.gpuyard_socket.empty()) return daemon_called(environment.gpuyard_socket, keys);
+  if (auto found = find_daemon(sockets_to_believe(environment))) return *std::move(found);
+  return Error{Errc::unavailable, "no daemon runs here; `gpuyard serve` starts one"};
+}
+
+}  // namespace gpuyard::client

@@ -1,0 +1,34 @@
+// The daemon of this machine, and the one that somebody means who need not say so: by the
+// environment and by what listens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/places.h"
+#include "base/result.h"
+#include "client/hosts.h"
+#include "http/endpoint.h"
+
+namespace gpuyard::client {
+
+// Where a client looks for a daemon, best first, without what another user may have prepared in
+// /tmp.
+std::vector<std::string> sockets_to_believe(const Environment&);
+
+// Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
+std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
+
+// What this user has to show to a daemon elsewhere.
+Keys keys_of(const Environment&);
+
+// Two sources of a host that disagree.
+Error two_daemons(std::string_view one, std::string_view other);
+
+// The daemon that a program asks which says `host`, as -H has it; "": what GPUYARD_HOST or
+// GPUYARD_SOCKET name, else the one of this machine. Errc::invalid if those two disagree,
+// unavailable if no daemon runs here.
+Result<http::Endpoint> daemon_meant(const std::string& host, const Environment&, const Keys&);
+
+}  // namespace gpuyard::client

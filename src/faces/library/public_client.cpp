@@ -1,0 +1,349 @@
+// The public Client: a thin shell over the room `client` that converts the records.
+#include "gpuyard/client.h"
+
+#include <algorithm>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "base/places.h"
+#include "base/record.h"
+#include "client/daemon_client.h"
+#include "client/event_feed.h"
+#include "client/local.h"
+#include "library/public_device.h"
+#include "protocol/routes.h"
+
+namespace gpuyard {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// How long the daemon may keep one answer to a claim: so late is a stop seen.
+constexpr Duration kOneWait = seconds(2);
+constexpr Duration kBetweenClaims = milliseconds(200);
+constexpr Duration kLongestChange = seconds(15);
+
+// The words of the two rooms are the same, in the same order.
+static_assert(static_cast<int>(Client::Lease::State::ended) ==
+              static_cast<int>(lease::State::ended));
+static_assert(static_cast<int>(Client::Event::Kind::lost) ==
+              static_cast<int>(client::EventNews::Kind::lost));
+
+Client::Lease public_lease(const protocol::Lease& lease) {
+  Client::Lease out;
+  out.id = lease.id;
+  out.state = static_cast<Client::Lease::State>(lease.state);
+  out.fence = lease.fence;
+  for (const auto& gpu : lease.gpus) out.gpus.push_back({gpu.index, gpu.uuid, gpu.name});
+  out.uid = lease.uid;
+  out.user = lease.user.value_or("");
+  if (lease.place) out.position = lease.place->position;
+  out.why = lease.place ? lease.place->text : lease.why;
+  out.until = lease.until.value_or("");
+  if (!lease.use) return out;
+  out.held_seconds = lease.use->held_s;
+  constexpr double kMillijoules = 1000;
+  if (lease.use->energy_mj) {
+    out.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;
+  }
+  return out;
+}
+
+Client::Alert public_alert(const protocol::Alert& alert) {
+  return {.number = alert.number,
+          .rule = alert.rule,
+          .level = alert.level,
+          .severity = alert.severity,
+          .gpu = alert.gpu ? alert.gpu->index : std::nullopt,
+          .message = alert.message,
+          .advice = alert.advice,
+          .fired = alert.fired,
+          .acknowledged = alert.acknowledged.has_value(),
+          .quarantines = alert.quarantines};
+}
+
+EnergyMeasurement measurement_of(const protocol::EnergyWindow& window) {
+  EnergyMeasurement out{window.seconds, window.joules, {}};
+  for (const auto& gpu : window.gpus) {
+    out.gpus.push_back({gpu.index.value_or(0), gpu.uuid, gpu.joules, gpu.seconds, gpu.mean_w,
+                        gpu.peak_w, gpu.estimated, gpu.interrupted, gpu.unknown_seconds});
+  }
+  return out;
+}
+
+std::vector<protocol::GpuName> names_of(const std::vector<std::string>& gpus) {
+  std::vector<protocol::GpuName> names;
+  for (const std::string& gpu : gpus) names.push_back({gpu});
+  return names;
+}
+
+protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) {
+  protocol::LeaseWish wish;
+  wish.id = new_id();
+  wish.gpus = request.gpus;
+  wish.min_free_bytes = request.min_free_bytes;
+  if (!request.model.empty()) wish.model = request.model;
+  if (!request.among.empty()) wish.among = names_of(request.among);
+  if (request.max_time) wish.max_time_s = static_cast<double>(request.max_time->count());
+  if (wait <= Duration::zero()) wish.wait_s = 0;
+  wish.binding = request.ttl ? "detached" : "process";
+  if (request.ttl) wish.ttl_s = static_cast<double>(request.ttl->count());
+  if (!request.note.empty()) wish.note = request.note;
+  return wish;
+}
+
+// The first GPU that could not be changed says why.
+Result<void> done(const Result<protocol::Changes>& answer) {
+  if (!answer) return answer.error();
+  for (const protocol::Change& change : answer->changes) {
+    if (!change.error) continue;
+    return Error{enum_from_name<Errc>(change.error->code).value_or(Errc::internal),
+                 change.error->message};
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Client::State {
+  http::Endpoint daemon;
+  Duration deadline;
+
+  template <class Params, class Answer, class Body>
+  Result<Answer> ask(const protocol::Route<Params, Answer, Body>& route,
+                     const Params& parameters = {}, const Body& body = {}) const {
+    return client::call(daemon, route, parameters, body, deadline);
+  }
+  template <class Wish>
+  Result<void> change(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
+                      const std::string& gpus, Wish wish, std::optional<seconds> lasting) const {
+    if (lasting) wish.for_s = static_cast<double>(lasting->count());
+    return done(client::call(daemon, route, {gpus}, wish, std::max(deadline, kLongestChange)));
+  }
+};
+
+Client::Client(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+Result<Client> Client::open(const ClientOptions& options) {
+  const Environment environment = Environment::of_process();
+  client::Keys keys = client::keys_of(environment);
+  if (!options.token_file.empty()) {
+    keys.token.clear();
+    keys.token_file = options.token_file;
+  }
+  auto daemon = client::daemon_meant(options.host, environment, keys);
+  if (!daemon) return std::move(daemon).error();
+  return Client(std::make_shared<State>(State{*std::move(daemon), options.deadline}));
+}
+
+std::string Client::name() const {
+  return state_->daemon.text();
+}
+
+Result<std::string> Client::request(std::string_view method, std::string_view target,
+                                    std::string_view body) const {
+  constexpr std::string_view kMethods = " GET POST PUT DELETE ";
+  if (kMethods.find(" " + std::string(method) + " ") == kMethods.npos) {
+    return Error{Errc::invalid, "a method is GET, POST, PUT or DELETE"};
+  }
+  const auto plain = [](char c) { return c > ' ' && c < '\x7f'; };
+  if (!target.starts_with('/') || !std::ranges::all_of(target, plain)) {
+    return Error{Errc::invalid, "a target is a path and a query, percent-encoded"};
+  }
+  protocol::RouteInfo route;
+  route.method = method;
+  return client::exchange(state_->daemon, route, std::string(target), std::string(body),
+                          state_->deadline);
+}
+
+Result<std::vector<Device>> Client::inventory() const {
+  const auto snapshot = state_->ask(protocol::kSnapshot);
+  if (!snapshot) return snapshot.error();
+  if (!snapshot->driver_initialised) {
+    return Error{Errc::unavailable, snapshot->driver_error.value_or("the driver is away")};
+  }
+  std::vector<Device> devices;
+  for (const protocol::Device& device : snapshot->devices) {
+    devices.push_back(library::public_device(protocol::state_of(device)));
+  }
+  return devices;
+}
+
+Result<DriverInfo> Client::get_driver_info() const {
+  const auto snapshot = state_->ask(protocol::kSnapshot);
+  if (!snapshot) return snapshot.error();
+  return DriverInfo{snapshot->driver.driver_version, snapshot->driver.cuda_driver_version,
+                    snapshot->driver.nvml_version, "", snapshot->simulated};
+}
+
+// Asks again with the same id, so that a daemon that restarts knows the claim.
+Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wait,
+                                    const std::stop_token& stop) const {
+  const TimePoint end = BootClock::now() + wait;
+  auto wish = wish_of(request, wait);
+  std::string why = "nothing was heard of the claim";
+  for (bool asked = false; !asked || (BootClock::now() < end && !stop.stop_requested());) {
+    const Duration left = std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kOneWait);
+    wish.answer_within_s = to_seconds(left);
+    const auto answer =
+        client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left);
+    if (answer && answer->lease.state == lease::State::held) return public_lease(answer->lease);
+    if (answer && answer->lease.state != lease::State::waiting) {
+      return Error{Errc::conflict, answer->lease.why};
+    }
+    if (!answer && (!client::passes(answer.error()) || wish.wait_s)) return answer.error();
+    if (answer && answer->lease.place) why = answer->lease.place->text;
+    if (!answer) why = answer.error().message;
+    asked = true;
+    if (!answer) std::this_thread::sleep_for(kBetweenClaims);
+  }
+  protocol::ReleaseQuery release;
+  release.lease = *wish.id;
+  static_cast<void>(state_->ask(protocol::kRelease, release).ok());
+  return Error{Errc::timed_out, "the GPUs were not there in time: " + why};
+}
+
+Result<Client::Lease> Client::find_lease(const std::string& id) const {
+  const auto answer = state_->ask(protocol::kLease, {id});
+  if (!answer) return answer.error();
+  return public_lease(answer->lease);
+}
+
+Result<std::vector<Client::Lease>> Client::leases() const {
+  const auto answer = state_->ask(protocol::kLeases);
+  if (!answer) return answer.error();
+  std::vector<Lease> leases;
+  std::ranges::transform(answer->leases, std::back_inserter(leases), public_lease);
+  return leases;
+}
+
+Result<Client::Lease> Client::renew(const Lease& lease, seconds ttl) const {
+  const protocol::RenewWish wish{static_cast<double>(ttl.count()), lease.fence};
+  const auto answer = state_->ask(protocol::kRenew, {lease.id}, wish);
+  if (!answer) return answer.error();
+  return public_lease(answer->lease);
+}
+
+Result<Client::Lease> Client::release(const Lease& lease) const {
+  protocol::ReleaseQuery query;
+  query.lease = lease.id;
+  query.fence = lease.fence;
+  const auto answer = state_->ask(protocol::kRelease, query);
+  if (!answer) return answer.error();
+  return public_lease(answer->lease);
+}
+
+Result<void> Client::set(const std::string& gpus, SettingKind kind, const SettingValue& value,
+                         std::optional<seconds> lasting) const {
+  const State& daemon = *state_;
+  const auto view = protocol::view_of(Setting{kind, value});
+  const protocol::ClocksWish clocks{{}, value.lowest, value.highest};
+  switch (kind) {
+    case SettingKind::power_limit:
+      return daemon.change(protocol::kSetPowerLimit, gpus, {{}, value.lowest}, lasting);
+    case SettingKind::gpu_clocks:
+      return daemon.change(protocol::kSetGpuClocks, gpus, clocks, lasting);
+    case SettingKind::memory_clocks:
+      return daemon.change(protocol::kSetMemoryClocks, gpus, clocks, lasting);
+    case SettingKind::persistence:
+      return daemon.change(protocol::kSetPersistence, gpus, {{}, value.lowest != 0}, lasting);
+    case SettingKind::compute_mode:
+      return daemon.change(protocol::kSetComputeMode, gpus, {{}, view.compute_mode.value_or("")},
+                           lasting);
+    case SettingKind::ecc:
+      return daemon.change(protocol::kSetEccMode, gpus, {{}, value.lowest != 0}, lasting);
+  }
+  return Error{Errc::invalid, "there is no such setting"};
+}
+
+Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
+  using Restore = protocol::Route<protocol::RestoreQuery, protocol::Changes>;
+  const Restore* const route = [kind]() -> const Restore* {
+    switch (kind) {
+      case SettingKind::power_limit:
+        return &protocol::kRestorePowerLimit;
+      case SettingKind::gpu_clocks:
+        return &protocol::kRestoreGpuClocks;
+      case SettingKind::memory_clocks:
+        return &protocol::kRestoreMemoryClocks;
+      case SettingKind::persistence:
+        return &protocol::kRestorePersistence;
+      case SettingKind::compute_mode:
+        return &protocol::kRestoreComputeMode;
+      case SettingKind::ecc:
+        return &protocol::kRestoreEccMode;
+    }
+    return nullptr;
+  }();
+  if (route == nullptr) return Error{Errc::invalid, "there is no such setting"};
+  protocol::RestoreQuery query;
+  query.id = gpus;
+  return done(
+      client::call(state_->daemon, *route, query, {}, std::max(state_->deadline, kLongestChange)));
+}
+
+Result<std::string> Client::begin_energy_window(const std::vector<std::string>& gpus) const {
+  protocol::EnergyWindowWish wish;
+  if (!gpus.empty()) wish.gpus = names_of(gpus);
+  auto window = state_->ask(protocol::kBeginEnergyWindow, {}, wish);
+  if (!window) return std::move(window).error();
+  return std::move(window->id);
+}
+
+Result<EnergyMeasurement> Client::measure_energy(const std::string& window) const {
+  const auto measured = state_->ask(protocol::kEnergyWindow, {window});
+  if (!measured) return measured.error();
+  return measurement_of(*measured);
+}
+
+Result<EnergyMeasurement> Client::end_energy_window(const std::string& window) const {
+  const auto measured = state_->ask(protocol::kEndEnergyWindow, {window});
+  if (!measured) return measured.error();
+  return measurement_of(*measured);
+}
+
+Result<std::vector<Client::Alert>> Client::alerts() const {
+  const auto answer = state_->ask(protocol::kAlerts);
+  if (!answer) return answer.error();
+  std::vector<Alert> alerts;
+  std::ranges::transform(answer->alerts, std::back_inserter(alerts), public_alert);
+  return alerts;
+}
+
+Result<void> Client::acknowledge(std::uint64_t alert, const std::string& note) const {
+  protocol::AcknowledgeWish wish;
+  if (!note.empty()) wish.note = note;
+  const auto answer = state_->ask(protocol::kAcknowledge, {alert}, wish);
+  return answer ? Result<void>() : answer.error();
+}
+
+struct Client::Events::State {
+  client::EventFeed feed;
+};
+
+Client::Events::Events(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Client::Events::Events(Events&&) noexcept = default;
+Client::Events& Client::Events::operator=(Events&&) noexcept = default;
+Client::Events::~Events() = default;
+
+Client::Events Client::events(const EventsOptions& options) const {
+  protocol::EventsRequest request;
+  request.samples = protocol::SampleDetail::none;
+  if (!options.since.empty()) request.since = options.since;
+  if (!options.gpus.empty()) request.gpus = options.gpus;
+  return Events(std::make_unique<Events::State>(
+      Events::State{client::EventFeed(state_->daemon, std::move(request))}));
+}
+
+Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {
+  auto news = state_->feed.next(wait);
+  if (!news) return std::move(news).error();
+  if (!*news) return std::optional<Event>();
+  auto& [kind, event, error] = **news;
+  return std::optional(Event{static_cast<Event::Kind>(kind), std::move(event.name),
+                             std::move(event.id), std::move(event.data), std::move(error.message)});
+}
+
+}  // namespace gpuyard
