@@ -201,6 +201,23 @@ def test_dial_stdio_greets_and_speaks_for_the_daemon(daemon):
     assert one.returncode == 0
 
 
+def test_a_claim_through_it_is_not_bound_to_a_process(daemon):
+    """The process that the kernel names is dial-stdio, and ends with the connection."""
+    one = Dial(daemon("--simulate", "1")).process
+    assert one.stdout.readline() == GREETING
+    for wish, status in (('{"gpus": 1}', b"403"), ('{"gpus": 1, "binding": "detached", "ttl_s": 60}', b"200")):
+        one.stdin.write(f"POST /api/gpu/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        f"Content-Length: {len(wish)}\r\n\r\n{wish}".encode())
+        one.stdin.flush()
+        assert one.stdout.readline().split()[1] == status
+        length = 0
+        while (line := one.stdout.readline().strip()):
+            length = int(line.split()[1]) if line.lower().startswith(b"content-length") else length
+        answer = one.stdout.read(length)
+        assert status == b"200" or b"from afar" in answer
+    one.communicate(timeout=PATIENCE)
+
+
 def test_dial_stdio_ends_with_the_daemon(daemon):
     yard = daemon("--simulate", "1")
     one = Dial(yard).process

@@ -46,11 +46,9 @@ class Follower {
     for (;;) {
       const std::string last = feed_.last();
       const auto news = feed_.next(kPatience);
-      if (!news) {
-        const bool told_all = !verb_.follow && news.error().code == Errc::not_found;
-        return told_all ? 0 : complain(news.error());
-      }
+      if (!news) return complain(news.error());
       if (!*news) continue;
+      if ((*news)->kind == News::ended) return 0;
       if (auto told = tell(**news, last); !told) return complain(told.error());
     }
   }
@@ -81,6 +79,9 @@ class Follower {
         complain({Errc::not_found, fmt::format("the daemon does not know what followed event {}; "
                                                "all that it knows comes now",
                                                last)});
+        return {};
+      case News::ended:
+        break;
     }
     return {};
   }

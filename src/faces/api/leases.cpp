@@ -45,11 +45,12 @@ Result<void> check_local(const Asked& asked, std::string_view what) {
 Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
                              const protocol::LeaseWish& body, const lease::Wish* known) {
   auto wish = protocol::wish_of(body, *seen_by(context, asked.principal), known);
-  if (!wish || !asked.principal.by_credential()) return wish;
+  const bool from_afar = asked.principal.by_credential() || asked.peer.relayed;
+  if (!wish || !from_afar) return wish;
   if (wish->binding != lease::Binding::detached) {
     return Error{
         Errc::denied,
-        "/binding: a lease by token cannot last as long as a process, which would be on "
+        "/binding: a lease from afar cannot last as long as a process, which would be on "
         "another machine: say \"detached\" and a ttl_s, or use `ssh HOST gpuyard run ...`"};
   }
   if (asked.principal.gpus.empty()) return wish;

@@ -74,9 +74,14 @@ Result<std::optional<EventNews>> EventFeed::read(TimePoint end) {
 Result<std::optional<EventNews>> EventFeed::broke_off(Error why) {
   const bool ended = why.code == Errc::not_found && reader_.has_value();
   reader_.reset();
-  if (!request_.follow.value_or(true) || !listened_ || !(ended || passes(why))) {
-    over_ = why;
-    return why;
+  const bool told_all = ended && !request_.follow.value_or(true);
+  if (told_all || !listened_ || !(ended || passes(why))) {
+    if (told_all) {
+      over_.emplace(EventNews{.kind = News::ended});
+    } else {
+      over_.emplace(std::move(why));
+    }
+    return *over_;
   }
   retry_at_ = BootClock::now() + kRetryAfter;
   if (std::exchange(away_, true)) return std::nullopt;

@@ -18,7 +18,8 @@ struct EventNews {
     event,
     away,  // the daemon does not answer; it is asked again until it does
     back,
-    lost,  // the daemon does not know what followed the last event: all that it knows comes now
+    lost,   // the daemon does not know what followed the last event: all that it knows comes now
+    ended,  // all is told to who does not follow
   };
   Kind kind = Kind::event;
   http::ServerEvent event = {};  // of `event`
@@ -33,7 +34,7 @@ class EventFeed {
 
   // The next news; nothing if none came within `wait`, beyond which a connection that is being made
   // may take two seconds, and a login by ssh its own time. An error is the end: the daemon refuses,
-  // was never there, or (Errc::not_found) has told all to who does not follow.
+  // or was never there.
   Result<std::optional<EventNews>> next(Duration wait);
 
   // The id of the last event; "": none.
@@ -52,7 +53,7 @@ class EventFeed {
   TimePoint retry_at_;
   bool listened_ = false;
   bool away_ = false;
-  std::optional<Error> over_;  // an end stays one
+  std::optional<Result<std::optional<EventNews>>> over_;  // an end stays one
 };
 
 }  // namespace gpuyard::client

@@ -124,10 +124,8 @@ TEST(EventFeed, WhoDoesNotFollowIsToldTheEnd) {
   auto once = since("oldest");
   once.follow = false;
   EventFeed feed(daemon.endpoint(), once);
-  EXPECT_EQ(take(feed, 9).size(), 1U);
-  const auto end = feed.next(seconds(1));
-  ASSERT_FALSE(end.ok());
-  EXPECT_EQ(end.error().code, Errc::not_found);
+  const auto news = take(feed, 3);
+  EXPECT_EQ(kinds(news), (std::vector{Kind::event, Kind::ended, Kind::ended}));
 }
 
 TEST(EventFeed, ADaemonThatWasNeverThereAndOneThatRefusesAreErrors) {

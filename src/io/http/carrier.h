@@ -39,7 +39,12 @@ struct RelayLimits {
   Duration silence = std::chrono::minutes(10);
 };
 struct Endpoint;
+struct SocketAddress;
 Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& = {});
+
+// Whether a client's own address is the one that relay() takes, so that a server knows it. Nobody
+// gains by taking it: see api/leases.cpp.
+bool is_relay(const SocketAddress& client);
 
 // How the child of a connection ended, or why it did not get ready.
 struct ChildEnd {

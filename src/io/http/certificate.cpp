@@ -182,7 +182,6 @@ Result<Key> key_for(std::string_view pem) {
     if (!made) return not_made("a key");
     return made;
   }
-  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Key key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
   if (key) return key;
@@ -264,10 +263,14 @@ Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallT
   return SelfSigned{certificate_to_pem(x), *std::move(text)};
 }
 
+int no_passphrase(char*, int, int, void*) {
+  return -1;
+}
+
 Result<CertificateFacts> facts_in(std::string_view pem) {
   start_openssl();
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
   if (!found) return Error{Errc::invalid, "no certificate in PEM is in it"};
   return facts_of(found.get());
 }

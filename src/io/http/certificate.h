@@ -28,6 +28,9 @@ struct CertificateFacts {
   std::string fingerprint;  // the whole certificate's SHA-256, in 64 small hexadecimal digits
 };
 
+// For OpenSSL, which would ask for one at the terminal otherwise.
+int no_passphrase(char*, int, int, void*);
+
 CertificateFacts facts_of(const X509*);
 // Of the first certificate in a PEM text. Errc::invalid if there is none.
 Result<CertificateFacts> facts_in(std::string_view pem);

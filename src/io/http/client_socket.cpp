@@ -6,12 +6,14 @@
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <system_error>
 
@@ -30,6 +32,31 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
   }
   ClientSocket socket(endpoint.text());
   if (auto opened = socket.open(endpoint, deadline); !opened) return std::move(opened).error();
+  return socket;
+}
+
+namespace {
+
+// In the abstract namespace, which has no files. What follows is to be unique.
+constexpr std::string_view kRelays = "gpuyard-dial-stdio ";
+
+}  // namespace
+
+bool is_relay(const SocketAddress& client) {
+  const auto& address = reinterpret_cast<const sockaddr_un&>(client.storage);
+  constexpr std::size_t kName = offsetof(sockaddr_un, sun_path) + 1;
+  if (client.family() != AF_UNIX || client.length < kName + kRelays.size()) return false;
+  return address.sun_path[0] == '\0' &&
+         std::string_view(address.sun_path + 1, kRelays.size()) == kRelays;
+}
+
+Result<ClientSocket> ClientSocket::connect_to_relay(const Endpoint& endpoint, TimePoint deadline) {
+  const auto name =
+      fmt::format("{}{} {}", kRelays, ::getpid(), BootClock::now().time_since_epoch().count());
+  ClientSocket socket(endpoint.text());
+  if (auto opened = socket.open(endpoint, deadline, name); !opened) {
+    return std::move(opened).error();
+  }
   return socket;
 }
 
@@ -132,11 +159,21 @@ Result<void> ClientSocket::wait(short events, TimePoint deadline) {
   }
 }
 
-Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline) {
+Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
+                                std::string_view from) {
   const auto address = to_socket_address(endpoint);
   if (!address) return address.error();
   socket_.reset(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_) return fault(errno);
+  if (!from.empty() && address->family() == AF_UNIX) {
+    sockaddr_un own{};
+    own.sun_family = AF_UNIX;
+    std::ranges::copy(from, own.sun_path + 1);
+    // Without its name it is a client like any other.
+    static_cast<void>(
+        ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own),
+               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + from.size())));
+  }
   while (::connect(socket_.get(), address->get(), address->length) != 0) {
     if (errno == EINPROGRESS) return finish_connecting(deadline);
     if (errno != EAGAIN && errno != EINTR) return fault(errno);

@@ -65,6 +65,8 @@ class ClientSocket {
   // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it. A
   // carrier has a deadline of its own, for a login.
   static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline);
+  // The same for relay(), from an address by which is_relay() knows it.
+  static Result<ClientSocket> connect_to_relay(const Endpoint&, TimePoint deadline);
   // Resolves the origin's name, connects to one of its addresses, and agrees on TLS if the origin
   // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
   // certificates to trust.
@@ -91,7 +93,7 @@ class ClientSocket {
  private:
   explicit ClientSocket(std::string where) : where_(std::move(where)) {}
 
-  Result<void> open(const Endpoint&, TimePoint deadline);
+  Result<void> open(const Endpoint&, TimePoint deadline, std::string_view from = {});
   Result<void> finish_connecting(TimePoint deadline);
   static Result<ClientSocket> reach(const Origin&, TimePoint deadline);
   Result<void> start_tls(Result<std::unique_ptr<TlsClient>>, TimePoint deadline);

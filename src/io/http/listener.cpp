@@ -38,6 +38,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
     return peer;
   }
   peer.kind = Peer::Kind::unix_socket;
+  peer.relayed = is_relay(from);
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {

@@ -59,6 +59,7 @@ struct Peer {
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h
   pid_t pid = 0;
   bool encrypted = false;  // over TLS
+  bool relayed = false;    // by dial-stdio, which lasts as long as the connection; see carrier.h
   // Of the certificate that a client showed over TLS, as somebody we trust has signed it: its names
   // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
   std::vector<std::string> certificate_names = {};

@@ -134,7 +134,7 @@ class Relay {
 }  // namespace
 
 Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& limits) {
-  auto connected = ClientSocket::connect(server, BootClock::now() + limits.connecting);
+  auto connected = ClientSocket::connect_to_relay(server, BootClock::now() + limits.connecting);
   if (!connected) return std::move(connected).error();
   Relay(in, out, connected->release_socket(), limits).run();
   return {};

@@ -78,6 +78,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
   std::optional<Response> refusal_;
   std::size_t header_bytes_ = 0;
   std::size_t hosts_ = 0;
+  std::size_t lengths_ = 0;
   std::size_t empty_lines_ = 0;
   bool got_some_ = false;  // of the request line
   bool got_line_ = false;
@@ -141,6 +142,11 @@ class RequestParser::Message final : public beast::basic_parser<true> {
   void check_field(beast::field field, std::string_view value, error_code& error) {
     if (field == beast::field::host) {
       if (++hosts_ > 1) refuse(bad_request("more than one Host field"), error);
+    } else if (field == beast::field::content_length) {
+      // RFC 9112 would let us take equal ones for one; a proxy may read them otherwise.
+      if (++lengths_ > 1 || value.find(',') != value.npos) {
+        refuse(bad_request("more than one Content-Length"), error);
+      }
     } else if (field == beast::field::transfer_encoding) {
       if (!http_1_1_) {
         // A proxy and a server may read this request differently: one of them would take its body

@@ -68,7 +68,7 @@ Result<Chain> parse_chain(const std::string& file, std::string_view text) {
   const PemBio bio = pem_bio(text);
   Chain chain;
   ::ERR_clear_error();
-  while (X509* one = ::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+  while (X509* one = ::PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)) {
     chain.emplace_back(one);
   }
   // OpenSSL says this at the end of each file, too.
@@ -83,7 +83,6 @@ Result<Chain> parse_chain(const std::string& file, std::string_view text) {
 }
 
 Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
-  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
   ::ERR_clear_error();
   const PemBio bio = pem_bio(text);
   PrivateKey key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));

@@ -88,6 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1, 2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1,1\r\n\r\nx",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x1\r\n\r\n",
