@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "andon/alert.h"
@@ -123,6 +124,30 @@ void AndonFeed::note_node(andon::Signals& node) {
   }
   failing_ = std::move(failing);
   node[andon::Signal::sink_failing] = longest;
+  note_access(node);
+}
+
+void AndonFeed::look_at_access(const access::Tokens* tokens, const metrics::TlsFigures* tls) {
+  tokens_ = tokens;
+  tls_ = tls;
+}
+
+void AndonFeed::note_access(andon::Signals& node) const {
+  const WallTime now = loop_.wall();
+  const auto days_until = [now](WallTime end) {
+    using Days = std::chrono::duration<double, std::chrono::days::period>;
+    return std::max(std::ceil(Days(end - now).count()), 0.0);
+  };
+  if (tls_ != nullptr && tls_->expires) {
+    node[andon::Signal::certificate_days] =
+        days_until(WallTime(std::chrono::seconds(*tls_->expires)));
+    node[andon::Signal::certificate_refused] = tls_->trouble.empty() ? 0 : 1;
+  }
+  constexpr Duration kLongLived = std::chrono::weeks(4);
+  constexpr double kNoneEnds = 36'500;
+  if (tokens_ == nullptr) return;
+  const auto end = tokens_->first_end(kLongLived);
+  node[andon::Signal::token_days] = end ? days_until(*end) : kNoneEnds;
 }
 
 void AndonFeed::look_at_disk() {

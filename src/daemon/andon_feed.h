@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "access/tokens.h"
 #include "andon/board.h"
 #include "api/alert_view.h"
 #include "base/loop.h"
@@ -16,6 +17,7 @@
 #include "daemon/alert_caps.h"
 #include "daemon/reload.h"
 #include "lease/leases.h"
+#include "metrics/figures.h"
 #include "notify/outlets.h"
 #include "store/alert_db.h"
 
@@ -64,6 +66,8 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   AndonFeed(Loop&, Worker& query, store::StateStore&, control::Control&, const lease::Leases&,
             std::string state_directory, AlertsFile);
 
+  // What opens the daemon to the network; null: nothing does. It is there while snapshots come.
+  void look_at_access(const access::Tokens*, const metrics::TlsFigures*);
   void start();
   void on_event(const DeviceEvent& event) { board_.on_event(event); }
   void on_snapshot(const Snapshot&);
@@ -89,6 +93,7 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   std::map<DeviceId, andon::LeaseFacts> lease_facts(const Snapshot&) const;
   void note_node(andon::Signals&);
   void look_at_disk();
+  void note_access(andon::Signals&) const;
   void tell_what_fires();
   // Returns the sinks that `next` drops but that still have to be told of an end.
   std::vector<notify::SinkConfig> owing(const AlertsFile& next) const;
@@ -108,6 +113,8 @@ class AndonFeed final : public api::AlertSinks, private andon::Messenger {
   andon::FactBook facts_;
   Histogram cost_;
   std::optional<double> disk_free_percent_;
+  const access::Tokens* tokens_ = nullptr;
+  const metrics::TlsFigures* tls_ = nullptr;
   std::map<std::string, TimePoint> failing_;  // failing sinks, since when we have seen it
   bool told_firing_ = false;
   Subscription disk_timer_;

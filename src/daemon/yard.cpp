@@ -256,6 +256,7 @@ void Yard::start() {
     users_.learn({now.uid}, [] {});
   });
   tokens_.start();
+  andon_.look_at_access(&tokens_, tls_ ? &tls_->figures() : nullptr);
   leases_.start();
   news_.start();
   andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });

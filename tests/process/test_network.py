@@ -180,6 +180,30 @@ def test_an_address_that_is_meant_to_be_open_is(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_what_is_about_to_end_is_an_alert(net, tmp_path):
+    """A certificate of six days, a token of ten (the rule looks at the ones made for four weeks), and then a
+    certificate that is no good."""
+    rules = tmp_path / "alerts.toml"
+    rules.write_text("".join(f"[rule.{name}]\nhold_s = 0\nclear_hold_s = 0\n{more}\n" for name, more in (
+        ("certificate-ends", ""), ("certificate-refused", ""), ("token-ends", "at = 40"))))
+
+    def six_days(yard):
+        openssl("req", "-x509", "-key", yard.key, "-days", "6", "-subj", "/CN=dgx1", "-addext",
+                "subjectAltName=DNS:localhost,IP:127.0.0.1", "-out", yard.certificate)
+    yard = net(more=f'[alerts]\nfile = "{rules}"', before=six_days)
+    yard.make_token("soon", "--expires", "10d")
+    yard.make_token("later", "--expires", "30d")
+
+    def firing():
+        alerts = yard.daemon.get("/api/gpu/alerts", unix=True).json()["alerts"]
+        return {one["rule"]: one["message"] for one in alerts}
+    wait_until(lambda: {"certificate-ends", "token-ends"} <= firing().keys(), "both alerts")
+    assert "in 6 days" in firing()["certificate-ends"] and "in 30 days" in firing()["token-ends"]
+    assert "certificate-refused" not in firing()
+    yard.certificate.write_text("no certificate")
+    wait_until(lambda: "certificate-refused" in firing(), "the alert about the broken one")
+
+
 def test_a_new_certificate_is_shown_and_a_broken_one_is_not(net):
     yard = net()
     token = yard.make_token("t", "--scope", "metrics")

@@ -205,7 +205,8 @@ def test_a_claim_through_it_is_not_bound_to_a_process(daemon):
     """The process that the kernel names is dial-stdio, and ends with the connection."""
     one = Dial(daemon("--simulate", "1")).process
     assert one.stdout.readline() == GREETING
-    for wish, status in (('{"gpus": 1}', b"403"), ('{"gpus": 1, "binding": "detached", "ttl_s": 60}', b"200")):
+    for wish, status in (('{"gpus": 1}', b"403"),
+                         ('{"gpus": 1, "binding": "detached", "ttl_s": 60, "answer_within_s": 0}', b"200")):
         one.stdin.write(f"POST /api/gpu/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                         f"Content-Length: {len(wish)}\r\n\r\n{wish}".encode())
         one.stdin.flush()

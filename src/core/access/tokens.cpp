@@ -204,6 +204,15 @@ std::vector<Token> Tokens::all() const {
   return tokens;
 }
 
+std::optional<WallTime> Tokens::first_end(Duration life) const {
+  std::optional<WallTime> first;
+  for (const auto& [id, token] : tokens_) {
+    if (!token.live(loop_.wall()) || !token.expires || *token.expires - token.made < life) continue;
+    first = std::min(first.value_or(*token.expires), *token.expires);
+  }
+  return first;
+}
+
 Subscription Tokens::on_end(const std::string& id, std::function<void()> ended) {
   const std::uint64_t number = ++next_watcher_;
   watchers_.emplace(number, std::pair(id, std::move(ended)));

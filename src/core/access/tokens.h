@@ -85,6 +85,8 @@ class Tokens {
   const Token* find(const std::string& id) const;
   // By the time at which they were made; ended ones too, as long as they are remembered.
   std::vector<Token> all() const;
+  // When the first of the good tokens ends that were made to last for `life` or more.
+  std::optional<WallTime> first_end(Duration life) const;
 
   // Calls `ended` once when this token is no longer good: at once when it is revoked, within kLook
   // when it expires, also if the clock jumps.

@@ -209,6 +209,22 @@ TEST_F(TokensTest, WhoNoLongerListensIsToldNothing) {
   EXPECT_FALSE(ended);
 }
 
+TEST_F(TokensTest, TheFirstEndIsThatOfTheTokensThatWereMadeToLast) {
+  EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
+  ASSERT_TRUE(make(wish("short")).ok());
+  EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
+  auto lasting = wish("long");
+  lasting.lasts = hours(48);
+  const auto longer = make(lasting);
+  lasting.name = "shorter";
+  lasting.lasts = hours(24);
+  const auto first = make(lasting);
+  ASSERT_TRUE(longer.ok() && first.ok());
+  EXPECT_EQ(tokens_.first_end(hours(24)), first->token.expires);
+  ASSERT_TRUE(revoke({first->token.id}).ok());
+  EXPECT_EQ(tokens_.first_end(hours(24)), longer->token.expires);
+}
+
 TEST_F(TokensTest, ItsUseIsKeptOnceAMinuteHoweverOftenItIsUsed) {
   const auto made = make(wish("ci"));
   const int before = archive_.saves;

@@ -270,6 +270,32 @@ at = 300
 severity = 70
 message = "Alerts have not reached one of their sinks for {duration}"
 advice = "`gpuyard alerts sinks` says which and why; alerts wait for it, and are not lost yet."
+
+[rule.certificate-ends]
+on = "certificate_days"
+below = true
+at = 14
+hold_s = 60
+severity = 70
+message = "The certificate of the daemon ends in {value} days"
+advice = "Put a new one in its place, `gpuyard tls show` says where; one of gpuyard's own making renews itself."
+
+[rule.certificate-refused]
+on = "certificate_refused"
+at = 1
+hold_s = 10
+severity = 70
+message = "There is a new certificate for the daemon that cannot be used; the old one stays in use"
+advice = "GET /ready and the daemon's log say what is wrong with it."
+
+[rule.token-ends]
+on = "token_days"
+below = true
+at = 14
+hold_s = 60
+severity = 40
+message = "A token ends in {value} days"
+advice = "`gpuyard token list` says which; make another for what uses it, and revoke this one."
 )toml";
 }
 

@@ -222,6 +222,12 @@ constexpr std::array kRows = {
               "Free space where the daemon keeps its state."},
     SignalRow{Signal::sink_failing, "sink_failing_s", kOfNode,
               "Since when the sink that fails longest delivers nothing, seconds."},
+    SignalRow{Signal::certificate_days, "certificate_days", kOfNode,
+              "Days until the certificate in use ends; unknown where nobody listens for TLS."},
+    SignalRow{Signal::certificate_refused, "certificate_refused", kOfNode,
+              "1 while a newer certificate is there and is no good."},
+    SignalRow{Signal::token_days, "token_days", kOfNode,
+              "Days until the first of the tokens ends that were made for four weeks or more."},
 };
 static_assert(kRows.size() == kSignals);
 

@@ -41,8 +41,11 @@ enum class Signal : std::uint8_t {
   journal_down,
   disk_free,
   sink_failing,
+  certificate_days,
+  certificate_refused,
+  token_days,
 };
-inline constexpr std::size_t kSignals = 19;
+inline constexpr std::size_t kSignals = 22;
 
 struct SignalRow {
   Signal signal;
