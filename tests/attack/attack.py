@@ -16,12 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "attack"), str(ROOT / "tests"), str(ROOT / "tests" / "process")]
 os.chdir(ROOT)
 
+import api_attacks  # noqa: E402
 import http_attacks  # noqa: E402
+import proxy_attacks  # noqa: E402
 import tls_attacks  # noqa: E402
 from net_yard import NetYard  # noqa: E402
 from program import Daemon  # noqa: E402
 
-KINDS = {"tls": tls_attacks.ALL, "http": http_attacks.ALL}
+KINDS = {"tls": tls_attacks.ALL, "http": http_attacks.ALL + proxy_attacks.ALL + api_attacks.ALL}
 ROOM = "[shares]\nconnections = 4000"  # the attacks come from one address
 
 

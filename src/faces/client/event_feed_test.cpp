@@ -37,7 +37,7 @@ std::string told(const std::string& id, const std::string& name = "device") {
 // A daemon that gives one answer to each connection, closes it, and keeps what was asked.
 class ScriptedDaemon {
  public:
-  explicit ScriptedDaemon(std::vector<std::string> answers)
+  explicit ScriptedDaemon(const std::vector<std::string>& answers)
       : listener_(*http::listen_on_unix(path(), 0600)), thread_([this, answers] {
           for (const std::string& answer : answers) serve(answer);
         }) {}

@@ -68,7 +68,7 @@ Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& 
   if (!named.empty()) {
     const auto address = address_of(named, keys.hosts_file);
     if (!address) return address.error();
-    const auto endpoint = daemon_called(*address, keys);
+    auto endpoint = daemon_called(*address, keys);
     const auto socket = http::parse_endpoint(environment.gpuyard_socket);
     if (host.empty() && !environment.gpuyard_socket.empty() && endpoint &&
         (!socket || socket->text() != endpoint->text())) {

@@ -23,7 +23,8 @@
 
 namespace gpuyard::http {
 
-Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline) {
+Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline,
+                                           std::string_view from) {
   if (endpoint.kind == Endpoint::Kind::tls) return connect(endpoint.tls->origin, deadline);
   if (endpoint.carrier != nullptr) {
     auto line = endpoint.carrier->open();
@@ -31,30 +32,7 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
     return ClientSocket(endpoint, *std::move(line));
   }
   ClientSocket socket(endpoint.text());
-  if (auto opened = socket.open(endpoint, deadline); !opened) return std::move(opened).error();
-  return socket;
-}
-
-namespace {
-
-// In the abstract namespace, which has no files. What follows is to be unique.
-constexpr std::string_view kRelays = "gpuyard-dial-stdio ";
-
-}  // namespace
-
-bool is_relay(const SocketAddress& client) {
-  const auto& address = reinterpret_cast<const sockaddr_un&>(client.storage);
-  constexpr std::size_t kName = offsetof(sockaddr_un, sun_path) + 1;
-  if (client.family() != AF_UNIX || client.length < kName + kRelays.size()) return false;
-  return address.sun_path[0] == '\0' &&
-         std::string_view(address.sun_path + 1, kRelays.size()) == kRelays;
-}
-
-Result<ClientSocket> ClientSocket::connect_to_relay(const Endpoint& endpoint, TimePoint deadline) {
-  const auto name =
-      fmt::format("{}{} {}", kRelays, ::getpid(), BootClock::now().time_since_epoch().count());
-  ClientSocket socket(endpoint.text());
-  if (auto opened = socket.open(endpoint, deadline, name); !opened) {
+  if (auto opened = socket.open(endpoint, deadline, from); !opened) {
     return std::move(opened).error();
   }
   return socket;
@@ -168,11 +146,11 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
   if (!from.empty() && address->family() == AF_UNIX) {
     sockaddr_un own{};
     own.sun_family = AF_UNIX;
-    std::ranges::copy(from, own.sun_path + 1);
+    from.copy(own.sun_path + 1, sizeof(own.sun_path) - 1);
     // Without its name it is a client like any other.
-    static_cast<void>(
+    [[maybe_unused]] const int named =
         ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own),
-               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + from.size())));
+               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + from.size()));
   }
   while (::connect(socket_.get(), address->get(), address->length) != 0) {
     if (errno == EINPROGRESS) return finish_connecting(deadline);

@@ -64,9 +64,9 @@ class ClientSocket {
  public:
   // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it. A
   // carrier has a deadline of its own, for a login.
-  static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline);
-  // The same for relay(), from an address by which is_relay() knows it.
-  static Result<ClientSocket> connect_to_relay(const Endpoint&, TimePoint deadline);
+  // `from`: a name of our own end, without a file, by which the server of a Unix socket knows it.
+  static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline,
+                                      std::string_view from = {});
   // Resolves the origin's name, connects to one of its addresses, and agrees on TLS if the origin
   // has it. Errc also denied if the server is not the one that was meant, invalid if there are no
   // certificates to trust.

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/shares.h"
+#include "http/carrier.h"
 #include "http/feed_sender.h"
 #include "http/message.h"
 #include "http/peer.h"

@@ -3,18 +3,25 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "http/carrier.h"
 #include "http/client_socket.h"
 
 namespace gpuyard::http {
 namespace {
+
+// How a relay's own end is called; what follows is to be unique.
+constexpr std::string_view kRelays = "gpuyard-dial-stdio ";
 
 // One direction: at most one piece is under way.
 class Flow {
@@ -133,8 +140,18 @@ class Relay {
 
 }  // namespace
 
+bool is_relay(const SocketAddress& client) {
+  const auto& address = reinterpret_cast<const sockaddr_un&>(client.storage);
+  constexpr std::size_t kName = offsetof(sockaddr_un, sun_path) + 1;
+  if (client.family() != AF_UNIX || client.length < kName + kRelays.size()) return false;
+  return address.sun_path[0] == '\0' &&
+         std::string_view(address.sun_path + 1, kRelays.size()) == kRelays;
+}
+
 Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& limits) {
-  auto connected = ClientSocket::connect_to_relay(server, BootClock::now() + limits.connecting);
+  const TimePoint now = BootClock::now();
+  const auto name = fmt::format("{}{} {}", kRelays, ::getpid(), now.time_since_epoch().count());
+  auto connected = ClientSocket::connect(server, now + limits.connecting, name);
   if (!connected) return std::move(connected).error();
   Relay(in, out, connected->release_socket(), limits).run();
   return {};
