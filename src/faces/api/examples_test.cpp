@@ -209,7 +209,7 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
                                  route.info.pattern == protocol::kAudit.pattern ||
                                  route.info.pattern == protocol::kAlertHistory.pattern;
     EXPECT_EQ(responses.contains("404"), names_something) << route.info.pattern;
-    EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::read);
+    EXPECT_EQ(responses.contains("403"), route.info.scope > protocol::Scope::open);
   }
   EXPECT_EQ(document_.at_pointer("/paths/~1api~1gpu~1driver/get/responses/503/content/"
                                  "application~1json/example/detail"),

@@ -163,7 +163,7 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
                     answer_schema_of(route, parts), {});
   }
   put_failure(responses, route, Errc::invalid, parts);
-  if (route.info.scope > protocol::Scope::read) put_failure(responses, route, Errc::denied, parts);
+  if (route.info.scope > protocol::Scope::open) put_failure(responses, route, Errc::denied, parts);
   for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
   responses["default"] = response_of(
       "Refused before the route was reached (401, 405, 408, 413, 414, 421, 429, 431) or busy "
