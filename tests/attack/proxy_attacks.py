@@ -1,13 +1,12 @@
 """Requests with two meanings, sent through a proxy that others use as well."""
 
 import http.client
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from http_attacks import desync_cases
 from proxies import ROOT, Proxy
-from strangers import connect
+from strangers import Beside, connect
 
 HEAD = b"POST /health HTTP/1.1\r\nHost: localhost\r\n"
 HIDDEN = b"GET /api/gpu/devices/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -39,22 +38,12 @@ def send(port, request):
             pass
 
 
-class Neighbour:
+class Neighbour(Beside):
     """Another user of the proxy, who asks for something else each time: is each answer his own?"""
 
     def __init__(self, port):
         self.asked, self.wrong = 0, []
         self._port = port
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join(30)
 
     def _ask(self):
         while not self._stop.is_set():

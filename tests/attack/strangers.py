@@ -69,16 +69,12 @@ class Crowd:
         return agreed
 
 
-class Healthy:
-    """Asks for /health on one connection, every few milliseconds, until it is stopped."""
-
-    def __init__(self, make, path="/health", headers=None, pause=0.002):
-        self.times = []
-        self.bad = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._ask, args=(make, path, headers or {}, pause))
+class Beside:
+    """Asks in a thread of its own for as long as a block lasts."""
 
     def __enter__(self):
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
         self._thread.start()
         return self
 
@@ -86,7 +82,17 @@ class Healthy:
         self._stop.set()
         self._thread.join(30)
 
-    def _ask(self, make, path, headers, pause):
+
+class Healthy(Beside):
+    """Asks for /health on one connection, every few milliseconds, until it is stopped."""
+
+    def __init__(self, make, path="/health", headers=None, pause=0.002):
+        self.times = []
+        self.bad = []
+        self._asks = make, path, headers or {}, pause
+
+    def _ask(self):
+        make, path, headers, pause = self._asks
         connection = make()
         while not self._stop.is_set():
             began = time.monotonic()

@@ -122,9 +122,13 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
   const std::string id = (*token)->id;
   context_.tokens.used(id, peer.party);
   call->reply = for_token(context_, id, std::move(call->reply));
-  const auto go_on = [this, id, way, admitted](bool member) {
+  const auto go_on = [this, id, way, call, admitted](bool member) {
+    // To be asked of the group takes a while.
     const access::Token* now = context_.tokens.find(id);
-    if (now != nullptr) admitted(principal_of(*now, way, member, authority_));
+    if (now == nullptr || !now->live(context_.loop.wall())) {
+      return call->reply(unauthenticated("the token ended while the request waited"));
+    }
+    admitted(principal_of(*now, way, member, authority_));
   };
   when_known(**token, go_on);
 }

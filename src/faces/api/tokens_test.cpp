@@ -301,6 +301,19 @@ TEST_F(TokenRoutes, WhoLeavesTheGroupTakesTheTokensPowerToo) {
   EXPECT_EQ(cordon(), 403);
 }
 
+TEST_F(TokenRoutes, ATokenThatIsRevokedWhileTheGroupIsAskedChangesNothing) {
+  shown_ = token(Scope::control, kMember);
+  std::function<void(bool)> tell;
+  context_.ask_member = [&](std::uint32_t, const auto& told) { tell = told; };
+  const auto cordon =
+      ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls());
+  ASSERT_TRUE(tell);
+  tokens_.revoke({id_}, "uid 0", [](const Result<void>&) {});
+  tell(true);
+  EXPECT_EQ(cordon->status(), 401);
+  EXPECT_EQ(get("/api/gpu/queue", local_user(kAlice))->text().find("fan"), std::string::npos);
+}
+
 TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
   shown_ = token(Scope::lease);
   const Calls stream = get("/api/gpu/events", over_tls());
