@@ -171,17 +171,19 @@ def swapped_certificates(yard, board):
         os.replace(draft, path)
     stop, failed, asked = threading.Event(), [], []
 
-    def ask():
+    def ask(source, pause):
         trusting = context()
-        while not stop.is_set():
+        while not stop.wait(pause):
             try:
-                with trusting.wrap_socket(connect(yard.port), server_hostname="localhost") as one:
+                with trusting.wrap_socket(connect(yard.port, source), server_hostname="localhost") as one:
                     one.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     answer = one.recv(4096)
                     asked.append(answer.startswith(b"HTTP/1.1 200"))
             except OSError as error:
                 failed.append(error)
-    clients = [threading.Thread(target=ask) for _ in range(4)]
+    count = 4 if board.short else 100
+    clients = [threading.Thread(target=ask, args=(f"127.0.3.{number + 1}", count / 1000))
+               for number in range(count)]
     for one in clients:
         one.start()
     for number in range(swaps):
