@@ -95,6 +95,9 @@ struct Alerts {
 BOOST_DESCRIBE_STRUCT(Alerts, (), (schema, simulated, alerts, pending, notes))
 GPUYARD_ABOUT(Alerts, {"notes", "What a person should look at."})
 
+// Numbers beyond this are not exact in every reader of JSON.
+inline constexpr std::int64_t kLargestAlert = (std::int64_t{1} << 53U) - 1;
+
 struct AlertHistoryQuery {
   std::optional<std::string> rule;
   std::optional<std::string> gpu;
@@ -104,7 +107,7 @@ struct AlertHistoryQuery {
 BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
 GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only of this rule."},
               {"gpu", "Only of these GPUs: indexes, UUIDs or PCI addresses with commas."},
-              {"before", "Only of lower numbers than this."},
+              {"before", "Only of lower numbers than this.", 0, kLargestAlert},
               {"limit", "At most so many, 1 to 1000; 100.", 1, kMostAlertHistory})
 
 struct AlertHistory {
@@ -113,9 +116,6 @@ struct AlertHistory {
   std::vector<Alert> alerts;  // newest first
 };
 BOOST_DESCRIBE_STRUCT(AlertHistory, (), (schema, simulated, alerts))
-
-// Numbers beyond this are not exact in every reader of JSON.
-inline constexpr std::int64_t kLargestAlert = (std::int64_t{1} << 53U) - 1;
 
 struct AlertName {
   std::uint64_t alert = 0;
