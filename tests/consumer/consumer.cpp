@@ -76,12 +76,21 @@ void share_a_gpu() {
   lease.reset();
 }
 
+// A daemon that is away is an error of the question.
+void ask_a_daemon() {
+  const auto daemon = gpuyard::Client::open({.host = "unix:///nonexistent/gpuyard.sock"});
+  if (!daemon) return;
+  const auto gpus = daemon->inventory();
+  if (!gpus) fmt::print("asked {}: {}\n", daemon->name(), name_of(gpus.error().code));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool fake = argc > 1 && std::string_view(argv[1]) == "fake";
   if (fake) control_a_fake();
   if (fake) share_a_gpu();
+  if (fake) ask_a_daemon();
   const auto monitor = open_monitor(fake);
   if (!monitor) {
     fmt::print(stderr, "{}\n{}\n", monitor.error().message, advice_on(monitor.error()));

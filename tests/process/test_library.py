@@ -40,6 +40,7 @@ def consume(prefix, program, world):
     assert fake.count("80000000000 B used") == 3 and "2 80000000000.0" in fake
     assert "log: Power limit set to 250 W" in fake and "written: 250000 mW" in fake
     assert "waiting: 1 for 1" in fake and "leased: GPU 7 with fence 2" in fake
+    assert "asked /nonexistent/gpuyard.sock: unavailable" in fake
     simulated = output(program, env=environment)
     assert "simulated true" in simulated
     assert simulated.count(f"of {TOTAL} B used") == 2 and f"1 {TOTAL}.0" in simulated
