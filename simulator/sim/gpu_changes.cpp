@@ -47,7 +47,7 @@ Command load_command(int gpu, const Workload& load) {
 }
 
 Result<void> set_load(Gpu& gpu, const Command& command, std::chrono::milliseconds now) {
-  const bool known = command.workload_kind <= WorkloadKind::starved;
+  const bool known = command.workload_kind <= WorkloadKind::waiting;
   const bool in_range = command.load >= 0.0 && command.load <= 1.0;
   const std::chrono::milliseconds longest = kLongestTime;
   if (!known || !in_range || command.period_ms > static_cast<std::uint64_t>(longest.count())) {

@@ -44,6 +44,7 @@ void take_demand(Gpu& gpu, std::uint32_t index, milliseconds elapsed) {
   const double total = own.load + processes.load();
   gpu.process_share = total > 1.0 ? 1.0 / total : 1.0;
   gpu.demand.load = std::min(1.0, total);
+  gpu.demand.effort = std::min(1.0, own.effort + processes.load());
   gpu.demand.vram_bytes = std::min(usable, own.vram_bytes + processes.memory_bytes().value_or(0));
 
   gpu.activities = {};
@@ -78,7 +79,7 @@ double lacking_airflow(const Gpu& gpu) {
 void move_power_and_heat(Gpu& gpu, double ambient, milliseconds dt) {
   const Model& model = *gpu.model;
   const double target_mw = gpu.demand.load > 0.0
-                               ? power_at(model, gpu.demand.load, gpu.sm_clock_mhz)
+                               ? power_at(model, gpu.demand.effort, gpu.sm_clock_mhz)
                                : static_cast<double>(model.idle_mw);
   follow(gpu.power_mw, target_mw, dt, model.power_time_constant);
   follow(gpu.power_average_mw, gpu.power_mw, dt, kPowerAverageTime);
@@ -220,8 +221,8 @@ Aim aim_at_work(const Gpu& gpu) {
   if (gpu.memory_clock_mhz <= model.clocks.low_memory) {
     aim.lower_to(model.clocks.max_sm_at_low_memory, 0);
   }
-  if (power_at(model, gpu.demand.load, aim.clock_mhz) > gpu.settings.power_limit_mw) {
-    aim.lower_to(clock_under_cap(model, gpu.demand.load, gpu.settings.power_limit_mw),
+  if (power_at(model, gpu.demand.effort, aim.clock_mhz) > gpu.settings.power_limit_mw) {
+    aim.lower_to(clock_under_cap(model, gpu.demand.effort, gpu.settings.power_limit_mw),
                  kReasonPowerCap);
   }
   const double above = gpu.temperature - model.temperatures.gpu_max;

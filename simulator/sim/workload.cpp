@@ -23,6 +23,7 @@ constexpr milliseconds kDataWait = 120ms;
 constexpr milliseconds kBurstWindow = 500ms;
 constexpr milliseconds kBatchArrivesEvery = 1s;
 constexpr double kBatchShare = 0.15;  // of the period: the rest is waiting
+constexpr double kEffortOfWaiting = 0.1;
 constexpr milliseconds kShortestPeriod = 100ms;
 
 // Offsets each GPU's period: otherwise all GPUs of a training job would checkpoint in the same
@@ -78,6 +79,7 @@ double load_of(const Workload& workload, std::uint32_t gpu, milliseconds elapsed
   switch (workload.kind) {
     case WorkloadKind::steady:
     case WorkloadKind::leak:
+    case WorkloadKind::waiting:
       return 1.0;
     case WorkloadKind::training:
       return training_load(workload, gpu, elapsed);
@@ -98,6 +100,7 @@ double usual_vram_share(WorkloadKind kind) {
       return 0.5;
     case WorkloadKind::training:
     case WorkloadKind::starved:
+    case WorkloadKind::waiting:
       return 0.9;
     case WorkloadKind::leak:
       return 0.1;
@@ -173,9 +176,11 @@ Demand demand_at(const Workload& workload, std::uint32_t gpu, milliseconds elaps
                                                 usual_vram_share(workload.kind));
   const std::uint64_t wanted = workload.vram_bytes != 0 ? workload.vram_bytes : usual;
   const std::uint64_t at_first = std::min(wanted, usable_vram_bytes);
+  const double load = std::clamp(workload.load, 0.0, 1.0) * load_of(workload, gpu, elapsed);
   return {
-      .load = std::clamp(workload.load, 0.0, 1.0) * load_of(workload, gpu, elapsed),
-      .vram_bytes = at_first + std::min(usable_vram_bytes - at_first, leaked(workload, elapsed))};
+      .load = load,
+      .vram_bytes = at_first + std::min(usable_vram_bytes - at_first, leaked(workload, elapsed)),
+      .effort = workload.kind == WorkloadKind::waiting ? load * kEffortOfWaiting : load};
 }
 
 std::string_view name_of(WorkloadKind kind) {
@@ -188,8 +193,8 @@ Result<Workload> parse_workload(std::string_view text) {
   if (!kind) {
     return Error{
         Errc::invalid,
-        fmt::format("\"{}\" is not a workload: idle, steady, training, bursty, mixed, leak "
-                    "or starved, then :load (0 to 1) and :vram (such as 40G)",
+        fmt::format("\"{}\" is not a workload: idle, steady, training, bursty, mixed, leak, "
+                    "starved or waiting, then :load (0 to 1) and :vram (such as 40G)",
                     text)};
   }
   Workload workload{.kind = *kind};
@@ -234,6 +239,8 @@ constexpr Activities kBursty{.parts = {1.0, 0.80, 0.30, 0.15, 0.35, 0.75, 0.00, 
                              .pcie_rx = 0.04,
                              .nvlink = 0.10};
 
+constexpr Activities kWaiting{.parts = {1.0, 0.03, 0.02, 0.01, 0.00, 0.02, 0.00, 0.00, 0.00}};
+
 }  // namespace
 
 void Activities::add(const Activities& other, double share) {
@@ -255,6 +262,8 @@ const Activities& activities_of(WorkloadKind kind) {
       return kTraining;
     case WorkloadKind::bursty:
       return kBursty;
+    case WorkloadKind::waiting:
+      return kWaiting;
     case WorkloadKind::idle:
     case WorkloadKind::mixed:
       break;

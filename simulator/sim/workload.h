@@ -24,8 +24,9 @@ enum class WorkloadKind : std::uint32_t {
   mixed,     // one of the above, chosen by the GPU's index
   leak,      // steady, and takes more memory each second until none is left
   starved,   // waits for its input most of the time: short bursts, memory full
+  waiting,   // its kernels wait for a partner: always busy, at little power
 };
-BOOST_DESCRIBE_ENUM(WorkloadKind, idle, steady, training, bursty, mixed, leak, starved)
+BOOST_DESCRIBE_ENUM(WorkloadKind, idle, steady, training, bursty, mixed, leak, starved, waiting)
 
 struct Workload {
   WorkloadKind kind = WorkloadKind::idle;
@@ -43,6 +44,7 @@ struct Workload {
 struct Demand {
   double load = 0.0;
   std::uint64_t vram_bytes = 0;
+  double effort = 0.0;  // the load by the power that it costs
 };
 
 // Returns the kind that runs on the GPU of this index: resolves `mixed`.

@@ -69,7 +69,7 @@ TEST(Workload, TrainingSavesAsOftenAsItIsTold) {
 TEST(Workload, DemandNeverExceedsTheGpu) {
   for (const auto kind :
        {WorkloadKind::idle, WorkloadKind::steady, WorkloadKind::training, WorkloadKind::bursty,
-        WorkloadKind::mixed, WorkloadKind::leak, WorkloadKind::starved}) {
+        WorkloadKind::mixed, WorkloadKind::leak, WorkloadKind::starved, WorkloadKind::waiting}) {
     for (std::uint32_t gpu = 0; gpu < 16; ++gpu) {
       const Workload workload{.kind = kind, .load = 1.0, .vram_bytes = 500 * kGiB};
       const Demand demand = demand_at(workload, gpu, 12'340ms, 80 * kGiB);

@@ -77,18 +77,37 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   stat.state = text[close + 2];
   const std::string_view rest = text.substr(close);
   constexpr int kParent = 2;
+  constexpr int kUserTicks = 12;
+  constexpr int kKernelTicks = 13;
   constexpr int kThreads = 18;
   constexpr int kStart = 20;
   constexpr int kMemory = 21;
+  constexpr int kResident = 22;
   constexpr int kEnvironmentEnd = 49;
   const bool whole = parse_field(rest, kParent, stat.parent) &&
                      parse_field(rest, kThreads, stat.threads) &&
                      parse_field(rest, kStart, stat.start_ticks);
+  std::uint64_t kernel_ticks = 0;
+  if (parse_field(rest, kUserTicks, stat.cpu_ticks) &&
+      parse_field(rest, kKernelTicks, kernel_ticks)) {
+    stat.cpu_ticks += kernel_ticks;
+  }
+  parse_field(rest, kResident, stat.resident_pages);
   std::uint64_t memory_bytes = 0;
   std::uint64_t environment_end = 0;
   stat.loading = parse_field(rest, kMemory, memory_bytes) && memory_bytes > 0 &&
                  parse_field(rest, kEnvironmentEnd, environment_end) && environment_end == 0;
   return whole ? std::optional(std::move(stat)) : std::nullopt;
+}
+
+std::string short_length(std::int64_t seconds) {
+  constexpr std::int64_t kMinute = 60;
+  constexpr std::int64_t kHour = 60 * kMinute;
+  constexpr std::int64_t kDay = 24 * kHour;
+  if (seconds < kMinute) return fmt::format("{}s", std::max<std::int64_t>(seconds, 0));
+  if (seconds < kHour) return fmt::format("{}m", seconds / kMinute);
+  if (seconds < kDay) return fmt::format("{}h{:02}", seconds / kHour, seconds % kHour / kMinute);
+  return fmt::format("{}d{:02}h", seconds / kDay, seconds % kDay / kHour);
 }
 
 std::string host_name() {

@@ -28,6 +28,14 @@ using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono:
 
 WallTime wall_now();
 
+// Milliseconds since 1970.
+inline std::int64_t to_unix_ms(WallTime time) {
+  return time.time_since_epoch() / std::chrono::milliseconds(1);
+}
+
+// "12s", "41m", "3h12", "2d01h": at most six columns below 10,000 days.
+std::string short_length(std::int64_t seconds);
+
 // "2026-01-31T12:00:00.250Z"
 std::string to_rfc3339(WallTime);
 
@@ -55,6 +63,8 @@ struct ProcessStat {
   std::uint32_t parent = 0;
   std::uint32_t threads = 0;
   std::uint64_t start_ticks = 0;
+  std::uint64_t cpu_ticks = 0;  // used so far, by all of its threads, in user and kernel
+  std::uint64_t resident_pages = 0;
   // The process has memory but no environment in it: the kernel is about to run its program. Means
   // nothing for a process whose memory is hidden.
   bool loading = false;

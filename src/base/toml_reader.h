@@ -29,6 +29,13 @@ std::optional<T> toml_as(const toml::node& node) {
 }
 template <>
 std::optional<std::vector<std::string>> toml_as(const toml::node&);
+// A whole number is a number too.
+template <>
+inline std::optional<double> toml_as(const toml::node& node) {
+  if (const auto* const whole = node.as_integer()) return static_cast<double>(whole->get());
+  const auto* const value = node.as_floating_point();
+  return value != nullptr ? std::optional(value->get()) : std::nullopt;
+}
 
 // Returns the value of a key whose type is alternative `type` of Value.
 template <class Value>
@@ -40,7 +47,7 @@ std::optional<Value> toml_value(const toml::node& node, std::size_t type) {
 }
 
 // Names each type in an error, in the order of Value's alternatives.
-inline constexpr std::array<std::string_view, 4> kTomlTypes = {"a string", "a list of strings",
-                                                               "an integer", "true or false"};
+inline constexpr std::array<std::string_view, 5> kTomlTypes = {
+    "a string", "a list of strings", "an integer", "true or false", "a number"};
 
 }  // namespace gpuyard

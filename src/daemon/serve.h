@@ -14,6 +14,7 @@
 #include "device/snapshot.h"
 #include "http/server.h"
 #include "library/driver_source.h"
+#include "protocol/resources.h"
 
 namespace gpuyard::daemon {
 
@@ -23,6 +24,9 @@ struct ServeOptions {
   std::string version;
   // Reads the configuration again; called on any thread. Null: the configuration stays.
   std::function<Result<config::Config>()> reread;
+  // Renders the table of GPUs for `GET /`.
+  std::function<std::string(const protocol::Snapshot&)> device_table =
+      [](const protocol::Snapshot&) { return std::string(); };
   // Called once, with the first snapshot and the URLs and sockets that listen.
   std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
 };

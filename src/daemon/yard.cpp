@@ -1,5 +1,7 @@
 #include "daemon/yard.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/clock.h"
@@ -13,7 +15,6 @@
 #include "processes/users.h"
 #include "protocol/control.h"
 #include "protocol/energy.h"
-#include "store/history_db.h"
 #include "store/state_layout.h"
 
 namespace gpuyard::daemon {
@@ -33,6 +34,11 @@ HealthPolicy health_policy(const config::Config::Health& health) {
   HealthPolicy policy{thresholds(health.common), {}};
   for (const auto& [gpu, own] : health.of_gpu) policy.of_gpu[gpu] = thresholds(own);
   return policy;
+}
+
+bottleneck::Policy bottleneck_policy(const config::Config::Bottleneck& of) {
+  return {of.least_share_percent, of.starved_below_percent, of.waiting_power_percent,
+          of.idle_after_s, of.memory_full_percent};
 }
 
 protocol::GpuEvent gpu_event_of(const events::Event& event) {
@@ -115,10 +121,13 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
                  andon_.on_event(event);
                },
                [this](const DeviceEvent& event) { telemetry_.on_echo(event); }}),
+      bottlenecks_(bottleneck_policy(options.config.bottleneck)),
       event_hub_(journal_.epoch(), telemetry_.latest(), &owners_.book()),
-      history_(loop, query_,
-               std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db"),
-               boot_id()),
+      bottleneck_news_(event_hub_),
+      history_books_(
+          std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db")),
+      history_(loop, query_, history_books_, boot_id()),
+      stays_(query_, history_books_, boot_id()),
       store_(loop, "store"),
       state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
       energy_(loop, telemetry_, state_),
@@ -164,6 +173,7 @@ api::Context Yard::api_context() {
       .events = event_hub_,
       .processes = owners_.book(),
       .history = history_,
+      .stays = stays_,
       .energy = energy_.meter(),
       .control = control_.control(),
       .loop = loop_,
@@ -179,6 +189,9 @@ api::Context Yard::api_context() {
       .version = options_.version,
       .metrics_prefix = options_.config.metrics.prefix,
       .metrics_dialect = dialect_of(options_.config.metrics.dialect),
+      .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,
+                 options_.config.energy.g_co2_per_kwh},
+      .device_table = options_.device_table,
       .holders_may_control = options_.config.lease.may_control,
       .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },
       .user_name = [this](std::uint32_t uid) { return users_.name_of(uid); },
@@ -243,6 +256,9 @@ void Yard::reload() {
 
 void Yard::start() {
   journal_.on_added([this](const events::Event& event) { on_added(event); });
+  telemetry_.before_published([this](Snapshot& snapshot) {
+    bottlenecks_.judge(snapshot, [this](const DeviceState& device) { return around(device); });
+  });
   telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
   control_.control().on_operation([this](const control::Operation& operation) {
@@ -304,9 +320,16 @@ void Yard::on_host_down(const std::string& why) {
 void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   if (tls_) tls_->note(server_.counters());
   event_hub_.show(snapshot);
+  bottleneck_news_.on_snapshot(*snapshot);
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
+  stays_.on_snapshot(*snapshot, owners_.book(), [this](const DeviceId& gpu) {
+    for (const lease::Lease* lease : leases_.leases().with_gpus()) {
+      if (std::ranges::find(lease->gpus, gpu) != lease->gpus.end()) return lease->id;
+    }
+    return std::string();
+  });
   energy_.meter().on_snapshot(*snapshot);
   // Runs before leases: a GPU that it quarantines is not granted from this reading on.
   andon_.on_snapshot(*snapshot);
@@ -317,6 +340,24 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   });
   use_.on_snapshot(*snapshot);
   if (!std::exchange(told_ready_, true) && options_.on_ready) options_.on_ready(*snapshot, places_);
+}
+
+bottleneck::Around Yard::around(const DeviceState& device) {
+  bottleneck::Around around;
+  if (!leases_.leases().closed()) around.leased = leases_.leases().leased(device.info.id);
+  const auto& list = device.sample.processes();
+  const auto* const processes = list ? list->processes() : nullptr;
+  if (processes == nullptr) return around;
+  around.cpu_percent = 0;
+  for (const GpuProcess& process : *processes) {
+    const auto facts = owners_.book().find(process.pid);
+    if (!facts || !(*facts)->cpu_percent) {
+      around.cpu_percent.reset();  // that process may be the one
+      break;
+    }
+    around.cpu_percent = std::max(*around.cpu_percent, *(*facts)->cpu_percent);
+  }
+  return around;
 }
 
 void Yard::on_added(const events::Event& event) {
@@ -340,6 +381,7 @@ void Yard::on_reread(Result<Reload::Fresh> fresh) {
 
 void Yard::stop(std::function<void()> done) {
   history_.put_away();
+  stays_.put_away();
   energy_.meter().stop();
   leases_.leases().stop();
   use_.book().stop();

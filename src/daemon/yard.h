@@ -9,10 +9,12 @@
 #include "access/guesses.h"
 #include "access/tokens.h"
 #include "api/alert_view.h"
+#include "api/devices.h"
 #include "api/lease_stream.h"
 #include "api/table.h"
 #include "base/loop.h"
 #include "base/worker.h"
+#include "bottleneck/watch.h"
 #include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
 #include "daemon/energy_feed.h"
@@ -30,6 +32,8 @@
 #include "http/loop.h"
 #include "http/server.h"
 #include "processes/owners.h"
+#include "processes/stays.h"
+#include "store/history_db.h"
 #include "store/token_db.h"
 #include "telemetry/telemetry.h"
 
@@ -58,6 +62,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   void on_host_down(const std::string& why) override;
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
+  bottleneck::Around around(const DeviceState&);  // for bottlenecks_
   void on_added(const events::Event&);
   void on_reread(Result<Reload::Fresh>);
   api::Context api_context();  // refers to the members above context_
@@ -73,8 +78,12 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   events::Journal journal_;
   events::Intake intake_;
   events::ChangeWatch changes_;
+  bottleneck::Watch bottlenecks_;
   api::EventHub event_hub_;
+  api::BottleneckNews bottleneck_news_;
+  std::shared_ptr<store::HistoryDb> history_books_;  // used on the worker query_ only
   history::History history_;
+  processes::StayBook stays_;
   std::optional<events::KernelLog> kernel_log_;
   bool kernel_log_tried_ = false;
   ThreadWorker store_;

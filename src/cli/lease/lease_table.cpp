@@ -78,7 +78,8 @@ std::string percent_text(const std::optional<double>& percent) {
 
 std::string remarks_on(const protocol::UsageRow& row) {
   constexpr double kNoticeable = 0.01;
-  std::string text = row.energy_estimated ? "energy estimated" : "";
+  std::string text = protocol::text_of(row.estimate);
+  if (row.energy_estimated) text += text.empty() ? "energy estimated" : ", energy estimated";
   if (row.energy_kwh && row.energy_unknown_gpu_hours >= kNoticeable) {
     text += fmt::format("{}energy of {} GPU-hours not known", text.empty() ? "" : ", ",
                         hours_text(row.energy_unknown_gpu_hours));

@@ -110,6 +110,7 @@ struct DeviceColumn {
   enum Drops : int {
     never,
     names,
+    bottlenecks,
     power_draw,
     processes,
     throttling,
@@ -184,6 +185,16 @@ Cell text_cell(const std::string& text, Tone tone = Tone::plain) {
   return text.empty() ? kMissing : Cell{printable(text), tone};
 }
 
+Cell bottleneck_cell(const Device& device) {
+  if (!device.bottleneck) return kMissing;
+  using enum BottleneckCause;
+  const BottleneckCause cause = device.bottleneck->cause;
+  const Tone tone = cause == none || cause == not_known ? Tone::faint
+                    : cause == lost || cause == stale   ? Tone::bad
+                                                        : Tone::warning;
+  return {printable(device.bottleneck->brief), tone};
+}
+
 // Counts over the GPU's life, or since the driver was loaded if the GPU does not count longer.
 std::optional<std::int64_t> uncorrected_errors(const Device& device) {
   const auto aggregate = device.readings.get(Metric::ecc_uncorrected_aggregate);
@@ -218,6 +229,14 @@ std::string device_notes(const protocol::Snapshot& snapshot, const Screen& scree
     if (text.empty()) continue;
     out += paragraph(screen, health_tone(device), fmt::format("GPU {} is {}", device.index, text));
   }
+  for (const Device& device : snapshot.devices) {
+    const auto& found = device.bottleneck;
+    const bool said = device.condition != DeviceCondition::responsive;  // by its health
+    if (!found || found->advice.empty() || said) continue;
+    out += paragraph(
+        screen, Tone::plain,
+        printable(fmt::format("GPU {} {}. {}", device.index, found->text, found->advice)));
+  }
   if (snapshot.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;
 }
@@ -241,6 +260,10 @@ std::string device_table(const protocol::Snapshot& snapshot, const Screen& scree
   add(table, snapshot, {"SM CLOCK", true, DeviceColumn::sm_clock}, number(Metric::clock_sm));
   add_errors(table, snapshot);
   add(table, snapshot, {"PROCS", true, DeviceColumn::processes}, processes_cell);
+  const auto judged = [](const Device& device) { return device.bottleneck.has_value(); };
+  if (std::ranges::any_of(snapshot.devices, judged)) {
+    add(table, snapshot, {"WHY SLOW", false, DeviceColumn::bottlenecks}, bottleneck_cell);
+  }
   add(table, snapshot, {"THROTTLED BY", false, DeviceColumn::throttling}, throttle_cell);
   add(table, snapshot, {"PCI", false, DeviceColumn::pci_addresses},
       [](const Device& device) { return text_cell(device.pci_address, Tone::faint); });

@@ -181,6 +181,7 @@ std::string energy_table(const protocol::EnergyReport& report) {
                      {"REMARKS"}}};
   for (const protocol::GpuEnergy& gpu : report.gpus) {
     std::string remarks;
+    remark(remarks, gpu.estimate.has_value(), protocol::text_of(gpu.estimate));
     remark(remarks, gpu.estimated, "estimated");
     remark(remarks, gpu.epoch.number > 1, fmt::format("epoch {}", gpu.epoch.number));
     remark(remarks, gpu.unknown_seconds >= 1,
@@ -193,9 +194,9 @@ std::string energy_table(const protocol::EnergyReport& report) {
                {gpu.uuid},
                {remarks}});
   }
-  constexpr double kJoulesPerKilowattHour = 3.6e6;
-  return fmt::format("{}All together {} ({:.3f} kWh).\n{}{}", table.text(Screen{}),
-                     joules_text(report.joules), report.joules / kJoulesPerKilowattHour,
+  const std::string estimate = report.estimate ? ", " + protocol::text_of(report.estimate) : "";
+  return fmt::format("{}All together {} ({:.3f} kWh{}).\n{}{}", table.text(Screen{}),
+                     joules_text(report.joules), report.joules / protocol::kJoulesPerKwh, estimate,
                      report.simulated ? "These GPUs are simulated.\n" : "",
                      notes_text(report.notes));
 }

@@ -65,6 +65,7 @@ boost::json::value as_json(const config::Value& value) {
 boost::json::object schema_of(config::Type type) {
   if (type == config::Type::list) return {{"type", "array"}, {"items", {{"type", "string"}}}};
   if (type == config::Type::integer) return {{"type", "integer"}};
+  if (type == config::Type::number) return {{"type", "number"}};
   return {{"type", type == config::Type::boolean ? "boolean" : "string"}};
 }
 

@@ -152,6 +152,9 @@ int run(const ServeVerb& verb) {
   daemon::ServeOptions options{
       *std::move(config), std::move(driver), std::string(kVersion), {}, {}};
   options.reread = [&verb] { return configuration(verb); };
+  options.device_table = [](const protocol::Snapshot& snapshot) {
+    return device_table(snapshot, Screen{.utf8 = true});
+  };
   if (verb.greet) options.on_ready = greet;
   return exit_code_after(daemon::serve(options));
 }

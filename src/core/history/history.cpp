@@ -1,5 +1,8 @@
 #include "history/history.h"
 
+#include <set>
+#include <utility>
+
 #include <utility>
 
 #include "history/question.h"
@@ -77,6 +80,27 @@ void History::put_away() {
   for (const auto& [uuid, gpu] : rings_.gpus()) put(uuid, gpu);
 }
 
+std::vector<Question> History::questions_at(const std::string& uuid, const Sample& now,
+                                            std::int64_t at_ms) const {
+  std::set<std::pair<Metric, std::uint16_t>> wanted;
+  if (const Rings::Gpu* gpu = rings_.find(uuid)) {
+    for (const Series& series : gpu->series) wanted.emplace(series.metric(), series.element());
+  }
+  for (const Reading& reading : now.readings()) {
+    if (cadence_of(reading.metric) > 0) wanted.emplace(reading.metric, reading.index);
+  }
+  std::vector<Question> questions;
+  for (const auto& [metric, element] : wanted) {
+    questions.push_back({.uuid = uuid,
+                         .row = &row_of(metric),
+                         .element = element,
+                         .from_ms = at_ms - reach_of(cadence_of(metric)),
+                         .until_ms = at_ms + 1,
+                         .points = kMaxPoints});
+  }
+  return questions;
+}
+
 Lookup History::lookup(const Question& question) const {
   Lookup out{question, cadence_of(question.row->metric), clock_.run(), {}, {}};
   const Rings::Gpu* gpu = rings_.find(question.uuid);
@@ -87,20 +111,27 @@ Lookup History::lookup(const Question& question) const {
     return out;
   }
   const std::int64_t from_ms = question.from_ms - out.run.wall_offset_ms - kMinuteMs;
-  out.readings = series->readings(from_ms);
-  out.tens = series->tens(from_ms);
+  const std::int64_t until_ms = question.until_ms - out.run.wall_offset_ms + kMinuteMs;
+  out.readings = series->readings(from_ms, until_ms);
+  out.tens = series->tens(from_ms, until_ms);
   out.readings_since_ms = series->readings_since_ms();
   out.tens_since_ms = series->tens_since_ms();
   out.minutes_since_ms = series->minutes_since_ms();
   return out;
 }
 
-void History::ask(const Question& question, Render render, Done done) {
+void History::ask(const std::vector<Question>& questions, Render render, Done done) {
+  std::vector<Lookup> lookups;
+  lookups.reserve(questions.size());
+  for (const Question& question : questions) lookups.push_back(lookup(question));
   const auto shared = std::make_shared<Done>(std::move(done));
   const bool posted = ask_worker(
       worker_,
-      [lookup = lookup(question), store = store_, render = std::move(render)] {
-        return render(answer(lookup, *store));
+      [lookups = std::move(lookups), store = store_, render = std::move(render)] {
+        std::vector<Answer> answers;
+        answers.reserve(lookups.size());
+        for (const Lookup& one : lookups) answers.push_back(answer(one, *store));
+        return render(answers);
       },
       [shared](Result<std::string> text) { (*shared)(std::move(text)); });
   if (!posted) (*shared)(Error{Errc::busy, "the history has too much to do now; ask again"});

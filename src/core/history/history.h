@@ -39,10 +39,16 @@ class History {
   // Returns the history's wall time.
   std::int64_t now_ms() const;
 
-  // render() runs on the worker, done() on the loop. Errc::busy: the worker has no room.
-  using Render = std::function<Result<std::string>(const Answer&)>;
+  // Takes the answers to all questions, in their order; it runs on the worker.
+  using Render = std::function<Result<std::string>(const std::vector<Answer>&)>;
   using Done = std::function<void(Result<std::string>)>;
-  void ask(const Question&, Render render, Done done);
+  // done() runs on the loop. Errc::busy: the worker has no room.
+  void ask(const std::vector<Question>&, Render render, Done done);
+
+  // The questions whose answers have a GPU's values at one moment (value_at()): one for each of its
+  // series that are remembered, of those in `now` too.
+  std::vector<Question> questions_at(const std::string& uuid, const Sample& now,
+                                     std::int64_t at_ms) const;
 
   // Gives the worker all that is not on disk yet; called before the end.
   void put_away();

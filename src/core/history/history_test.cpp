@@ -45,9 +45,9 @@ class HistoryTest : public ::testing::Test {
     question.points = kMaxPoints;
     Answer got;
     history_.ask(
-        question,
-        [&](const Answer& answer) {
-          got = answer;
+        {question},
+        [&](const std::vector<Answer>& answers) {
+          got = answers.at(0);
           return std::string("rendered");
         },
         [](const Result<std::string>& text) { EXPECT_EQ(*text, "rendered"); });
@@ -179,7 +179,7 @@ TEST_F(HistoryTest, AWorkerThatHasNoRoomIsSaid) {
   worker_.full = true;
   std::optional<Errc> said;
   history_.ask(
-      question, [](const Answer&) { return std::string(); },
+      {question}, [](const std::vector<Answer>&) { return std::string(); },
       [&](const Result<std::string>& text) { said = text.error().code; });
   EXPECT_EQ(said, Errc::busy);
 }

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
 namespace gpuyard::history {
 
 namespace {
-
-// Round lengths, in ms.
-constexpr std::array<std::int64_t, 20> kSteps = {
-    1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
-    kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
-    kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
 
 std::int64_t length_of(Resolution resolution) {
   if (resolution == Resolution::reading) return 0;
@@ -129,9 +124,7 @@ std::int64_t chosen_step(const Question& question, const Extent& extent, std::in
   // One step is spared, because both ends may be in the middle of a step.
   const auto points = static_cast<std::int64_t>(std::max<std::uint64_t>(question.points, 2)) - 1;
   const std::int64_t least = (extent.last_ms - extent.first_ms) / points + 1;
-  const auto step = std::ranges::find_if(
-      kSteps, [&](std::int64_t one) { return one >= least && one >= bucket_ms; });
-  return step != kSteps.end() ? *step : least;
+  return round_step(std::max(least, bucket_ms));
 }
 
 // Returns the newest reading, if it is kept; else the mean of the bucket it became part of.
@@ -167,6 +160,26 @@ void put_notes(Answer& answer, const Lookup& lookup) {
 }
 
 }  // namespace
+
+namespace {
+
+constexpr std::int64_t kMissedReadings = 3;  // a value is good until so many have failed to come
+
+}  // namespace
+
+std::int64_t reach_of(std::int64_t cadence_ms) {
+  return kMinuteMs + kMissedReadings * cadence_ms;
+}
+
+std::optional<std::int64_t> value_at(const Answer& answer, std::int64_t at_ms) {
+  const std::int64_t reach =
+      length_of(answer.resolution) + kMissedReadings * cadence_of(answer.question.row->metric);
+  if (answer.points.empty()) return std::nullopt;
+  const TimelinePoint& last = answer.points.back();
+  if (last.of.count == 0 || at_ms - last.wall_ms > reach) return std::nullopt;
+  if (answer.question.row->kind == Kind::counter) return last.of.max;
+  return std::llround(last.of.mean());
+}
 
 Answer answer(const Lookup& lookup, Store& store) {
   Answer out;

@@ -71,4 +71,10 @@ struct Lookup {
 // reaches back, that is minutes, the newest of them from memory. A failure of the store is a note.
 Answer answer(const Lookup&, Store&);
 
+// How far before a moment its value may have been read, however coarsely it is kept.
+std::int64_t reach_of(std::int64_t cadence_ms);
+// Returns the value at the end of an answer: its newest reading, or the mean of the newest step (of
+// a counter its end), if that is as near as its resolution allows. Nothing: a gap, or nothing kept.
+std::optional<std::int64_t> value_at(const Answer&, std::int64_t at_ms);
+
 }  // namespace gpuyard::history

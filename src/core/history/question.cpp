@@ -115,6 +115,25 @@ Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
                                           what, text)};
 }
 
+namespace {
+
+// Round lengths, in ms.
+constexpr std::array<std::int64_t, 20> kSteps = {
+    1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
+    kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
+    kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
+
+}  // namespace
+
+std::int64_t round_step(std::int64_t least_ms) {
+  const auto step = std::ranges::lower_bound(kSteps, least_ms);
+  return step != kSteps.end() ? *step : least_ms;
+}
+
+std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
+  return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
+}
+
 Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms) {
   const auto from = parse_moment(wish.since, "since", now_ms);
   if (!from) return from.error();

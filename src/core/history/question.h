@@ -64,6 +64,12 @@ Result<void> set_times(Question&, const Wish&, std::int64_t now_ms);
 // of the GPU itself have one, except gauges that change only with a new driver or setting.
 std::int64_t cadence_of(Metric);
 
+// Returns the shortest round length of time, of a second or more, with which a range has no more
+// than so many steps.
+std::int64_t step_for(std::int64_t range_ms, std::uint64_t points);
+// Returns the shortest round length that is no less than this; itself beyond a day.
+std::int64_t round_step(std::int64_t least_ms);
+
 std::vector<const Row*> remembered_rows();
 
 // Finds a row by its JSON key with or without the unit, nvidia-smi's name, a short name ("power"),

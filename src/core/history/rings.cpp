@@ -144,8 +144,8 @@ bool Series::drop_oldest_block() {
   return readings_.drop_oldest();
 }
 
-View<Bucket> Series::tens(std::int64_t from_ms) const {
-  View<Bucket> view = tens_.view(from_ms);
+View<Bucket> Series::tens(std::int64_t from_ms, std::int64_t until_ms) const {
+  View<Bucket> view = tens_.view(from_ms, until_ms);
   if (open_.of.count > 0) view.tail.push_back(open_);
   return view;
 }

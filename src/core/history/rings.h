@@ -89,10 +89,12 @@ class Ring {
   std::size_t bytes() const { return block_bytes_ + tail_.capacity() * sizeof(P); }
   std::size_t block_count() const { return blocks_.size(); }
 
-  View<P> view(std::int64_t from_ms) const {
+  // Holds all points in [from_ms, until_ms), and some around.
+  View<P> view(std::int64_t from_ms, std::int64_t until_ms = INT64_MAX) const {
     View<P> view{{}, tail_};
-    std::ranges::copy_if(blocks_, std::back_inserter(view.blocks),
-                         [&](const Block& block) { return block.last_ms >= from_ms; });
+    std::ranges::copy_if(blocks_, std::back_inserter(view.blocks), [&](const Block& block) {
+      return block.last_ms >= from_ms && block.first_ms < until_ms;
+    });
     return view;
   }
 
@@ -166,9 +168,11 @@ class Series {
   // Returns the begin of the block that drop_oldest_block() would drop; nothing if there is none.
   std::optional<std::int64_t> oldest_block_ms() const;
 
-  View<Point> readings(std::int64_t from_ms) const { return readings_.view(from_ms); }
+  View<Point> readings(std::int64_t from_ms, std::int64_t until_ms = INT64_MAX) const {
+    return readings_.view(from_ms, until_ms);
+  }
   // Includes the bucket that is still open.
-  View<Bucket> tens(std::int64_t from_ms) const;
+  View<Bucket> tens(std::int64_t from_ms, std::int64_t until_ms = INT64_MAX) const;
   // Times from which each ring holds all that came: the first reading, or the last drop.
   std::int64_t readings_since_ms() const {
     return std::max(born_ms_, readings_.complete_since_ms());

@@ -44,8 +44,14 @@ std::vector<Question> Owners::questions() const {
 void Owners::found(std::vector<Finding> findings) {
   for (Finding& finding : findings) {
     const auto entry = entries_.find(finding.pid);
-    if (!finding.facts || entry == entries_.end()) continue;
-    take(entry->second, *std::move(finding.facts));
+    if (entry == entries_.end()) continue;
+    if (finding.facts) {
+      take(entry->second, *std::move(finding.facts));
+    } else if (finding.use && entry->second.facts) {
+      note_use(*entry->second.facts, *finding.use);
+    } else {
+      continue;
+    }
     ++revision_;
   }
 }
@@ -60,9 +66,23 @@ void Owners::take(Entry& entry, Result<ProcessFacts> facts) {
   if (facts && entry.facts && facts->started == entry.facts->started) {
     facts->started_at = entry.facts->started_at;
     if (facts->uid == entry.facts->uid) facts->user = entry.facts->user;
+    const HostUse now = std::exchange(facts->use, entry.facts->use);
+    facts->cpu_percent = entry.facts->cpu_percent;
+    note_use(*facts, now);
   }
   entry.facts = std::move(facts);
   entry.looked_at = entry.listed;
+}
+
+// Two looks within this time tell too little: the kernel counts in ticks of 10 ms.
+void Owners::note_use(ProcessFacts& facts, const HostUse& now) {
+  constexpr Duration kShortest = std::chrono::milliseconds(500);
+  const Duration passed = now.at - facts.use.at;
+  if (passed < kShortest) return;
+  const auto used = std::chrono::duration<double>(now.cpu_time - facts.use.cpu_time).count();
+  const double percent = used / std::chrono::duration<double>(passed).count() * 100;
+  facts.cpu_percent = percent >= 0 ? std::optional(percent) : std::nullopt;
+  facts.use = now;
 }
 
 std::vector<std::uint32_t> Owners::nameless_users() const {
@@ -166,13 +186,13 @@ void OwnerWatch::ask_names() {
 
 namespace {
 
-std::optional<Result<ProcessFacts>> answer(const ProcessReader& reader, const Question& question) {
+Finding answer(const ProcessReader& reader, const Question& question) {
   if (question.known) {
     const auto seen = reader.glance(question.pid);
-    if (!seen) return seen.error();
-    if (*seen == *question.known) return std::nullopt;
+    if (!seen) return {question.pid, Result<ProcessFacts>(seen.error())};
+    if (seen->same_as(*question.known)) return {question.pid, std::nullopt, seen->use};
   }
-  return reader.read(question.pid);
+  return {question.pid, reader.read(question.pid)};
 }
 
 }  // namespace
@@ -189,8 +209,9 @@ std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Ques
   std::vector<Finding> findings;
   findings.reserve(questions.size());
   for (const Question& question : questions) {
-    findings.push_back({question.pid, same_numbers ? answer(reader, question)
-                                                   : Result<ProcessFacts>(same_numbers.error())});
+    findings.push_back(same_numbers
+                           ? answer(reader, question)
+                           : Finding{question.pid, Result<ProcessFacts>(same_numbers.error())});
   }
   return findings;
 }

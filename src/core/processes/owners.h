@@ -31,6 +31,7 @@ struct Question {
 struct Finding {
   std::uint32_t pid = 0;
   std::optional<Result<ProcessFacts>> facts;  // empty: the process looks as before
+  std::optional<HostUse> use = {};            // of a process that looks as before
 };
 
 class Owners final : public ProcessBook {
@@ -64,6 +65,7 @@ class Owners final : public ProcessBook {
   };
 
   static void take(Entry&, Result<ProcessFacts>);
+  static void note_use(ProcessFacts&, const HostUse& now);
 
   std::map<std::uint32_t, Entry> entries_;
   std::uint64_t revision_ = 0;

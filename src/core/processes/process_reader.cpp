@@ -39,6 +39,7 @@ Result<ProcessFacts> facts_of(std::uint32_t pid, const UniqueFd& process, const 
   const auto start = start_of(stat);
   if (!start) return start.error();
   facts.started = *start;
+  facts.use = use_of(stat, BootClock::now());
   facts.started_at =
       wall_now() - std::chrono::duration_cast<std::chrono::milliseconds>(BootClock::now() - *start);
   facts.command = valid_text(stat.command, kMostCommandBytes);
@@ -63,7 +64,8 @@ Result<Glance> ProcessReader::glance(std::uint32_t pid) const {
   if (!stat) return stat.error();
   const auto start = start_of(*stat);
   if (!start) return start.error();
-  return Glance{*start, valid_text(stat->command, kMostCommandBytes)};
+  return Glance{*start, valid_text(stat->command, kMostCommandBytes),
+                use_of(*stat, BootClock::now())};
 }
 
 // The open directory stays the same process's, even when the number is given anew. The second look
@@ -176,15 +178,30 @@ Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
   return *std::move(stat);
 }
 
+namespace {
+
 // A tick is 10 ms in the interface of every Linux that has NVIDIA's driver.
-Result<TimePoint> start_of(const ProcessStat& stat) {
+std::optional<Duration> length_of(std::uint64_t ticks) {
   static const long ticks_per_second = ::sysconf(_SC_CLK_TCK);
   constexpr std::uint64_t kSecond = 1'000'000'000;
   const std::uint64_t tick = kSecond / static_cast<std::uint64_t>(ticks_per_second);
-  if (stat.start_ticks > std::numeric_limits<std::int64_t>::max() / tick) {
-    return Error{Errc::invalid, "its start time makes no sense"};
-  }
-  return TimePoint(Duration(static_cast<Duration::rep>(stat.start_ticks * tick)));
+  if (ticks > std::numeric_limits<std::int64_t>::max() / tick) return std::nullopt;
+  return Duration(static_cast<Duration::rep>(ticks * tick));
+}
+
+}  // namespace
+
+Result<TimePoint> start_of(const ProcessStat& stat) {
+  const auto since_boot = length_of(stat.start_ticks);
+  if (!since_boot) return Error{Errc::invalid, "its start time makes no sense"};
+  return TimePoint(*since_boot);
+}
+
+HostUse use_of(const ProcessStat& stat, TimePoint at) {
+  static const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  constexpr std::uint64_t kMostPages = std::uint64_t{1} << 40;
+  return {at, length_of(stat.cpu_ticks).value_or(Duration::zero()),
+          static_cast<std::int64_t>(std::min(stat.resident_pages, kMostPages)) * page_bytes};
 }
 
 Result<std::string> read_status(const UniqueFd& process) {

@@ -30,8 +30,12 @@ inline constexpr std::size_t kMostArgumentBytes = 4096;
 struct Glance {
   TimePoint started;
   std::string command;
+  HostUse use = {};
 
-  friend bool operator==(const Glance&, const Glance&) = default;
+  // Whether both are of one process, and of one program in it.
+  bool same_as(const Glance& other) const {
+    return started == other.started && command == other.command;
+  }
 };
 
 // Every text becomes valid UTF-8. Any thread may call any member.
@@ -72,6 +76,8 @@ Result<std::string> beginning_of(const UniqueFd& directory, const char* name, st
 // `name`: "stat" in the process's directory, "7/stat" in /proc.
 Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name = "stat");
 Result<TimePoint> start_of(const ProcessStat&);
+// `at`: when the file was read.
+HostUse use_of(const ProcessStat&, TimePoint at);
 Result<std::string> read_status(const UniqueFd& process);
 Result<std::string> read_cgroup(const UniqueFd& process);
 

@@ -54,6 +54,21 @@ struct Config {
     Temperatures common;
     std::map<std::string, Temperatures> of_gpu;  // by index, UUID or PCI address
   } health;
+  // What energy costs, for estimates.
+  struct Energy {
+    double price_per_kwh = 0;  // 0: not known
+    std::string currency = "EUR";
+    double g_co2_per_kwh = 0;  // 0: not known
+  } energy;
+  // When a reading counts as the reason why a GPU is slow.
+  struct Bottleneck {
+    std::int64_t least_share_percent = 10;
+    std::int64_t starved_below_percent = 40;
+    std::int64_t waiting_power_percent = 35;
+    std::int64_t idle_after_s = 60;
+    std::int64_t memory_full_percent = 98;
+    static constexpr std::int64_t kLongestIdle = 86'400;  // seconds
+  } bottleneck;
   struct Events {
     std::string kernel_log = "/dev/kmsg";  // empty: the kernel log is not read
   } events;

@@ -157,6 +157,7 @@ TEST(Keys, EveryKeyGivesBackWhatWasSet) {
     const bool pairs = key.name == "temperatures_of";
     const Value value = key.type == Type::integer   ? Value(std::int64_t{70})
                         : key.type == Type::boolean ? Value(true)
+                        : key.type == Type::number  ? Value(0.25)
                         : key.type == Type::text    ? Value(text)
                         : pairs ? Value(Strings{"0000:01:00.0 = 60/70", "3 = -1/90"})
                                 : Value(Strings{text, text});

@@ -175,6 +175,43 @@ Result<void> set_reset_timeout(Config& config, const Value& value) {
   return {};
 }
 
+template <auto Member>
+Result<void> set_tariff(Config& config, const Value& value) {
+  constexpr double kMost = 1e6;
+  const auto number = std::get<double>(value);
+  if (!(number >= 0 && number <= kMost)) {
+    return Error{Errc::invalid, fmt::format("can be 0 (not known) to {}, not {}", kMost, number)};
+  }
+  config.energy.*Member = number;
+  return {};
+}
+
+// Shown beside numbers on every screen: a word or a sign.
+Result<void> set_currency(Config& config, const Value& value) {
+  const auto& text = std::get<std::string>(value);
+  constexpr std::size_t kLongest = 16;
+  if (text.empty() || text.size() > kLongest || printable(text) != text) {
+    return Error{Errc::invalid, fmt::format("is a word or a sign of 1 to {} bytes", kLongest)};
+  }
+  config.energy.currency = text;
+  return {};
+}
+
+template <auto Member, std::int64_t Most>
+Result<void> set_bottleneck(Config& config, const Value& value) {
+  const auto number = std::get<std::int64_t>(value);
+  if (number < 1 || number > Most) {
+    return Error{Errc::invalid, fmt::format("can be 1 to {}, not {}", Most, number)};
+  }
+  config.bottleneck.*Member = number;
+  return {};
+}
+template <auto Member, std::int64_t Most = 100>
+constexpr Key bottleneck(std::string_view name, std::string_view help) {
+  return member<&Config::bottleneck, Member>("bottleneck", name, help,
+                                             &set_bottleneck<Member, Most>);
+}
+
 Result<void> set_most_gpus_per_user(Config& config, const Value& value) {
   const auto most = std::get<std::int64_t>(value);
   if (most < 0 || most > Config::Lease::kMostGpus) {
@@ -249,6 +286,31 @@ constexpr std::array kKeys = {
         "Other temperatures of one GPU: \"GPU = DEGRADED/UNHEALTHY\", where GPU is an index, a "
         "UUID or a PCI address.",
         Type::list, &get_temperatures_of, &set_temperatures_of},
+    member<&Config::energy, &Config::Energy::price_per_kwh>(
+        "energy", "price_per_kwh",
+        "What a kilowatt-hour costs, for estimates of what use costs; 0: no such estimates.",
+        &set_tariff<&Config::Energy::price_per_kwh>),
+    member<&Config::energy, &Config::Energy::currency>(
+        "energy", "currency", "The currency of that price: EUR, $.", &set_currency),
+    member<&Config::energy, &Config::Energy::g_co2_per_kwh>(
+        "energy", "g_co2_per_kwh",
+        "Grams of CO2 for each kilowatt-hour, for estimates; 0: no such estimates.",
+        &set_tariff<&Config::Energy::g_co2_per_kwh>),
+    bottleneck<&Config::Bottleneck::least_share_percent>(
+        "least_share_percent",
+        "Heat, the power brake or the power limit hold a GPU back from this share of the last "
+        "minute on."),
+    bottleneck<&Config::Bottleneck::starved_below_percent>(
+        "starved_below_percent",
+        "A GPU in use is starved only below this utilisation, if its process needs a whole core or "
+        "PCIe is full."),
+    bottleneck<&Config::Bottleneck::waiting_power_percent>(
+        "waiting_power_percent",
+        "A GPU that is always busy with at most this share of its power limit waits."),
+    bottleneck<&Config::Bottleneck::idle_after_s, Config::Bottleneck::kLongestIdle>(
+        "idle_after_s", "A leased GPU that nobody uses for so many seconds is idle."),
+    bottleneck<&Config::Bottleneck::memory_full_percent>("memory_full_percent",
+                                                         "Its memory is full from here on."),
     member<&Config::events, &Config::Events::kernel_log>(
         "events", "kernel_log",
         "Where the kernel tells of Xids, or a FIFO that tells the same; empty: nowhere. With "
@@ -344,6 +406,7 @@ std::string to_toml(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
   std::string out = "[";
   for (const std::string& element : std::get<Strings>(value)) {
     if (out.size() > 1) out += ", ";

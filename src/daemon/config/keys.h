@@ -16,8 +16,14 @@
 
 namespace gpuyard::config {
 
-using Value = std::variant<std::string, std::vector<std::string>, std::int64_t, bool>;
-enum class Type { text, list, integer, boolean };  // the alternatives of Value, in that order
+using Value = std::variant<std::string, std::vector<std::string>, std::int64_t, bool, double>;
+enum class Type {
+  text,
+  list,
+  integer,
+  boolean,
+  number
+};  // the alternatives of Value, in that order
 
 struct Key {
   std::string_view section;

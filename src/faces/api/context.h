@@ -25,6 +25,7 @@
 #include "http/feed.h"
 #include "lease/leases.h"
 #include "metrics/prometheus.h"
+#include "processes/stays.h"
 #include "protocol/leases.h"
 #include "protocol/routes.h"
 #include "telemetry/telemetry.h"
@@ -47,8 +48,11 @@ struct RenderedOnce {
   }
 };
 
+struct Asked;
 struct BoundRoute;
 struct Principal;
+template <class Answer>
+class Responder;
 class QueueText;
 
 struct Context {
@@ -56,6 +60,7 @@ struct Context {
   EventHub& events;
   const ProcessBook& processes;
   history::History& history;
+  processes::StayBook& stays;
   energy::Meter& energy;
   control::Control& control;
   Loop& loop;  // of control and leases
@@ -71,6 +76,10 @@ struct Context {
   std::string version;
   std::string metrics_prefix;
   metrics::Dialect metrics_dialect = metrics::Dialect::gpuyard;
+  protocol::Tariff tariff = {};
+  // Renders a snapshot as the table that `gpuyard devices` prints.
+  std::function<std::string(const protocol::Snapshot&)> device_table =
+      [](const protocol::Snapshot&) { return std::string(); };
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
   // Maps a uid to that of the person whose allowance it shares.
   std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
@@ -94,6 +103,8 @@ struct Context {
   RenderedOnce openmetrics = {};
   RenderedOnce snapshot = {};
   RenderedOnce openapi = {};
+  RenderedOnce front_text = {};
+  RenderedOnce front_page = {};
   // Questions to the history and the usage books, shared fairly between the callers.
   FairLine<std::string> questions{shares::kQuestions, shares::kQuestionsOfOne};
   std::shared_ptr<LeaseBoard> lease_board = {};  // see board_of()
@@ -114,6 +125,7 @@ using protocol::Text;
 
 std::vector<BoundRoute> device_routes();
 std::vector<BoundRoute> history_routes();
+std::vector<BoundRoute> past_routes();
 std::vector<BoundRoute> driver_routes();
 std::vector<BoundRoute> snapshot_routes();
 std::vector<BoundRoute> event_routes();
@@ -136,6 +148,10 @@ std::vector<BoundRoute> docs_routes();
 
 // The newest snapshot as this caller sees it: for a token of some GPUs as if there were no others.
 telemetry::SnapshotPtr seen_by(const Context&, const Principal&);
+
+// Answers with all GPUs that this caller sees, as they were at a past moment.
+void respond_with_past(Context&, const Asked&, std::string_view at,
+                       const Responder<protocol::Snapshot>&);
 
 // The error for a caller with too many questions waiting: see Context::questions.
 inline Error too_many_questions() {

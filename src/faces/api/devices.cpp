@@ -58,8 +58,9 @@ void get_device_processes(Context& context, const Asked& asked, const protocol::
   respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
 }
 
-void get_snapshot(Context& context, const Asked& asked, const NoParams&,
+void get_snapshot(Context& context, const Asked& asked, const protocol::SnapshotQuery& query,
                   const Responder<protocol::Snapshot>& respond) {
+  if (query.at) return respond_with_past(context, asked, *query.at, respond);
   const auto seen = seen_by(context, asked.principal);
   const Snapshot& snapshot = *seen;
   if (!asked.principal.gpus.empty()) {
@@ -84,6 +85,25 @@ std::vector<BoundRoute> device_routes() {
 
 std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
+}
+
+// The first cause of a GPU is no news: the first resync has it.
+void BottleneckNews::on_snapshot(const Snapshot& snapshot) {
+  std::map<DeviceId, Told> told;
+  for (const DeviceState& device : snapshot.devices) {
+    if (!device.bottleneck) continue;
+    const Told now{device.bottleneck->cause, snapshot.taken};
+    const auto before = told_.find(device.info.id);
+    const bool first = before == told_.end();
+    const bool same = !first && before->second.cause == now.cause;
+    const bool too_soon = !first && now.at - before->second.at < kBetween;
+    told[device.info.id] = first || (!same && !too_soon) ? now : before->second;
+    if (first || same || too_soon) continue;
+    const protocol::BottleneckChange change{to_rfc3339(snapshot.wall), device.info.id,
+                                            device.info.index, *device.bottleneck};
+    events_.publish(protocol::kBottleneckEvent, json::to_json(change), device.info.id);
+  }
+  told_ = std::move(told);
 }
 
 telemetry::SnapshotPtr seen_by(const Context& context, const Principal& principal) {

@@ -1,5 +1,8 @@
-// Names of GPUs, separated by commas, as in the parameters of routes.
+// Names of GPUs, separated by commas, as in the parameters of routes; and the news of what holds
+// GPUs back.
 #pragma once
+
+#include <map>
 
 #include <string_view>
 #include <vector>
@@ -9,11 +12,34 @@
 
 namespace gpuyard::api {
 
+class EventHub;
+
 // Returns the GPUs that these names mean, each once; "" means all. Errc::not_found for a name that
 // no GPU has, Errc::invalid for an empty name, Errc::unavailable without a driver.
 Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, std::string_view names);
 
 // Returns the ids of the named GPUs; here "all" means all, too.
 Result<std::vector<DeviceId>> ids_named(const Snapshot&, std::string_view names);
+
+// Publishes an event when another cause holds a GPU back; of one GPU at most every kBetween, so
+// that a cause that comes and goes floods nobody. Lives on the io thread.
+class BottleneckNews {
+ public:
+  static constexpr Duration kBetween = std::chrono::seconds(5);
+
+  // `events` outlives this.
+  explicit BottleneckNews(EventHub& events) : events_(events) {}
+
+  void on_snapshot(const Snapshot&);
+
+ private:
+  struct Told {
+    BottleneckCause cause{};
+    TimePoint at;
+  };
+
+  EventHub& events_;
+  std::map<DeviceId, Told> told_;
+};
 
 }  // namespace gpuyard::api

@@ -21,6 +21,8 @@ energy::Meter::Answer answer_with(Context& context, const WindowResponder& respo
   return [&context, respond](const Result<energy::WindowResult>& result) {
     if (!result) return respond(result.error());
     auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
+    window.estimate =
+        protocol::estimate_of(context.tariff, window.joules / protocol::kJoulesPerKwh);
     window.notes = context.energy.notes();
     respond(std::move(window));
   };
@@ -30,6 +32,7 @@ void get_energy(Context& context, const NoParams&,
                 const Responder<protocol::EnergyReport>& respond) {
   auto report = protocol::energy_report_of(context.energy.ledger(), *context.telemetry.latest());
   report.notes = context.energy.notes();
+  protocol::put_estimates(report, context.tariff);
   respond(std::move(report));
 }
 
@@ -53,6 +56,8 @@ void get_energy_windows(Context& context, const NoParams&,
   protocol::EnergyWindows all;
   for (const energy::WindowResult& result : context.energy.ledger().results(latest.taken)) {
     all.windows.push_back(protocol::energy_window_of(result, latest));
+    all.windows.back().estimate =
+        protocol::estimate_of(context.tariff, all.windows.back().joules / protocol::kJoulesPerKwh);
   }
   respond(std::move(all));
 }

@@ -81,7 +81,8 @@ class EventHub::Listener final : public http::Feed {
       : state_(std::move(state)),
         view_(std::move(view)),
         seen_(state_->shown),
-        heard_(state_->reported) {
+        heard_(state_->reported),
+        told_once_(view_->told_once()) {
     place(request);
     state_->listeners.insert(this);
   }
@@ -97,8 +98,11 @@ class EventHub::Listener final : public http::Feed {
       if (view_->takes(event.device)) return event.chunk;
     }
     if (!view_->wants_samples()) return {};
-    if (std::exchange(heard_, state_->reported) != state_->reported) return state_->report;
+    if (view_->wants_reports() && std::exchange(heard_, state_->reported) != state_->reported) {
+      return state_->report;
+    }
     if (seen_ == state_->shown) return {};
+    if (told_once_ != view_->told_once()) return resync(ResyncReason::gpus_changed);
     const std::uint64_t skipped = state_->shown - seen_ - 1;
     seen_ = state_->shown;
     return view_->sample(*state_->newest, seen_, skipped);
@@ -131,6 +135,7 @@ class EventHub::Listener final : public http::Feed {
   http::Chunk resync(ResyncReason reason) {
     position_ = state_->last;
     seen_ = state_->shown;
+    told_once_ = view_->told_once();
     const EventId id{state_->epoch, position_};
     return view_->resync(*state_->newest, seen_, reason, id);
   }
@@ -140,6 +145,7 @@ class EventHub::Listener final : public http::Feed {
   std::uint64_t position_ = 0;  // the last event it has, or skips
   std::uint64_t seen_;          // the last snapshot it has
   std::uint64_t heard_;         // the last report
+  std::uint64_t told_once_;     // EventView::told_once() at its last resync
   std::optional<ResyncReason> resync_;
   bool follows_ = true;
 };
@@ -207,22 +213,35 @@ void EventView::learn(const Snapshot& snapshot) {
   for (Wanted& wanted : wanted_) {
     if (const auto device = find_device(snapshot, wanted.name)) wanted.id = (*device)->info.id;
   }
+  if (!in_columns()) return;
+  std::string told = protocol::told_once_of(snapshot, in_view(snapshot));
+  if (told == told_) return;
+  told_ = std::move(told);
+  ++told_once_;
 }
 
 http::Chunk EventView::sample(const Snapshot& snapshot, std::uint64_t number,
                               std::uint64_t skipped) {
   const std::string& body = body_of(snapshot, number);
   const auto event = [&] {
+    if (in_columns()) return http::event_chunk(protocol::kColumnsEvent, body);
     const std::string data = fmt::format(R"({{"skipped":{},"snapshot":{}}})", skipped, body);
     return http::event_chunk(protocol::kSnapshotEvent, data);
   };
-  if (skipped > 0) return event();
+  if (skipped > 0 && !in_columns()) return event();
   if (!sample_) sample_ = event();
   return sample_;
 }
 
 http::Chunk EventView::resync(const Snapshot& snapshot, std::uint64_t number,
                               protocol::ResyncReason reason, const protocol::EventId& id) {
+  if (in_columns()) {
+    auto all = protocol::columns_resync_of(snapshot, reason);
+    std::vector<protocol::ColumnsDevice> devices;
+    for (const std::size_t gpu : in_view(snapshot)) devices.push_back(std::move(all.devices[gpu]));
+    all.devices = std::move(devices);
+    return http::event_chunk(protocol::kResyncEvent, json::to_json(all), id.text());
+  }
   const std::string data = fmt::format(R"({{"reason":"{}","snapshot":{}}})", enum_name(reason),
                                        body_of(snapshot, number));
   return http::event_chunk(protocol::kResyncEvent, data, id.text());
@@ -237,15 +256,24 @@ const std::string& EventView::body_of(const Snapshot& snapshot, std::uint64_t nu
   return body_;
 }
 
+std::vector<std::size_t> EventView::in_view(const Snapshot& snapshot) const {
+  std::vector<std::size_t> gpus;
+  for (std::size_t gpu = 0; gpu < snapshot.devices.size(); ++gpu) {
+    if (takes(snapshot.devices[gpu].info.id)) gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
 std::string EventView::render(const Snapshot& snapshot) const {
-  const auto in_view = [&]<class Picture>(Picture picture) {
+  if (in_columns()) return protocol::columns_of(snapshot, in_view(snapshot));
+  const auto only = [&]<class Picture>(Picture picture) {
     std::size_t next = 0;
     std::erase_if(picture.devices,
                   [&](const auto&) { return !takes(snapshot.devices[next++].info.id); });
     return json::to_json(picture);
   };
-  return detail_ == SampleDetail::full ? in_view(protocol::snapshot_of(snapshot, book_))
-                                       : in_view(protocol::summary_of(snapshot));
+  return detail_ == SampleDetail::full ? only(protocol::snapshot_of(snapshot, book_))
+                                       : only(protocol::summary_of(snapshot));
 }
 
 // The route of the stream of events.

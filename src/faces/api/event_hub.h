@@ -65,6 +65,8 @@ class EventView {
   EventView(protocol::SampleDetail, std::string_view gpus, const ProcessBook* book = nullptr);
 
   bool wants_samples() const { return detail_ != protocol::SampleDetail::none; }
+  // Whether reports are wanted: they have more bytes than columns, and changes have events.
+  bool wants_reports() const { return wants_samples() && !in_columns(); }
   // Returns whether an event about this GPU, or about none (""), is for these listeners.
   bool takes(const DeviceId&) const;
   // Resolves the names to GPUs as of this snapshot. A GPU that is gone keeps its name.
@@ -72,6 +74,8 @@ class EventView {
 
   // Returns the `number`th snapshot as an event, after `skipped` that the listener missed.
   http::Chunk sample(const Snapshot&, std::uint64_t number, std::uint64_t skipped);
+  // Grows when what only a resync tells has changed; 0 for a view whose samples tell all.
+  std::uint64_t told_once() const { return told_once_; }
   // Returns the whole state, with the id of the event to continue from.
   http::Chunk resync(const Snapshot&, std::uint64_t number, protocol::ResyncReason,
                      const protocol::EventId&);
@@ -84,12 +88,16 @@ class EventView {
 
   const std::string& body_of(const Snapshot&, std::uint64_t number);
   std::string render(const Snapshot&) const;
+  std::vector<std::size_t> in_view(const Snapshot&) const;
+  bool in_columns() const { return detail_ == protocol::SampleDetail::columns; }
 
   protocol::SampleDetail detail_;
   const ProcessBook* book_;
   std::vector<Wanted> wanted_;  // empty: all
   std::uint64_t rendered_ = UINT64_MAX;
   std::string body_;
+  std::uint64_t told_once_ = 0;
+  std::string told_;    // with the newest resync of columns
   http::Chunk sample_;  // body_ for listeners that skipped none; rendered on first use
 };
 

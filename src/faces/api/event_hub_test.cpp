@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/devices.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 
@@ -303,6 +304,137 @@ TEST_F(Hub, AReportComesAfterTheEventsBeforeIt) {
   hub_.report("load", "1");
   publish(1);
   EXPECT_THAT(take(*feed), ElementsAre(nth(1), "event: load\ndata: 1\n\n"));
+}
+
+// Snapshots in columns.
+class Columns : public Hub {
+ protected:
+  static std::shared_ptr<Snapshot> busy(std::uint64_t generation, std::size_t gpus = 2) {
+    auto made = std::make_shared<Snapshot>(*snapshot(generation));
+    while (made->devices.size() < gpus) {
+      DeviceState device = made->devices.front();
+      device.info.index = static_cast<std::uint32_t>(made->devices.size());
+      device.info.id = device.info.uuid = "GPU-" + std::to_string(device.info.index);
+      made->devices.push_back(std::move(device));
+    }
+    made->wall = WallTime(std::chrono::milliseconds(1'767'225'600'000 + 1000 * generation));
+    for (DeviceState& device : made->devices) {
+      device.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{97}});
+      device.sample.set({Metric::temperature_core, 0, {}, std::int64_t{70}});
+      device.sample.set({Metric::power_draw, 0, {}, std::int64_t{666'551}});
+      device.sample.set({Metric::clock_sm, 0, {}, std::int64_t{1965}});
+      device.sample.set({Metric::memory_used, 0, {}, std::int64_t{77'031'643'545}});
+      device.sample.set({Metric::power_limit, 0, {}, std::int64_t{700'000}});
+      device.bottleneck = Bottleneck{.cause = BottleneckCause::power_cap, .share_percent = 38};
+    }
+    return made;
+  }
+};
+
+TEST_F(Columns, NamesAreToldOnceAndNumbersEachSecond) {
+  hub_.show(busy(2));
+  const auto feed = hub_.listen(all(SampleDetail::columns));
+  const auto first = take(*feed);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_THAT(first[0], AllOf(StartsWith("id: e-0\nevent: resync\ndata: {\"schema\":1,\"reason\":"
+                                         "\"new_listener\""),
+                              HasSubstr("\"columns\":[\"utilization_gpu_percent\""),
+                              HasSubstr("\"power_limit_w\":700")));
+  hub_.show(busy(3));
+  EXPECT_THAT(take(*feed),
+              ElementsAre("event: columns\ndata: {\"t_ms\":1767225603000,\"v\":[[97,97],[70,70],"
+                          "[667,667],[1965,1965],[73463,73463],[38,38]]}\n\n"));
+}
+
+TEST_F(Columns, AReadingThatIsMissingOrOldIsNull) {
+  hub_.show(busy(2));
+  const auto feed = hub_.listen(all(SampleDetail::columns));
+  take(*feed);
+  auto next = busy(3);
+  next->devices[0].sample.set(
+      {Metric::power_draw, 0, {}, Missing{MissingReason::not_supported, ""}});
+  hub_.show(next);
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[null,667]")));
+}
+
+TEST_F(Columns, OtherGpusOrLimitsAreToldByAResync) {
+  hub_.show(busy(2));
+  const auto feed = hub_.listen(all(SampleDetail::columns));
+  take(*feed);
+  hub_.show(busy(3, 3));
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"gpus_changed\"")));
+  auto capped = busy(4, 3);
+  capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
+  hub_.show(capped);
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"power_limit_w\":500")));
+  capped = busy(5, 3);
+  capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
+  hub_.show(capped);
+  EXPECT_THAT(take(*feed), ElementsAre(StartsWith("event: columns\n")));
+}
+
+TEST_F(Columns, AListenerOfSomeGpusGetsTheirs) {
+  hub_.show(busy(2, 4));
+  auto request = all(SampleDetail::columns);
+  request.gpus = "1,3";
+  const auto feed = hub_.listen(request);
+  EXPECT_THAT(take(*feed).at(0), AllOf(HasSubstr("GPU-3"), Not(HasSubstr("GPU-2"))));
+  hub_.show(busy(3, 4));
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[97,97],")));
+}
+
+TEST_F(Columns, ReportsAreLeftOut) {
+  hub_.show(busy(2));
+  const auto feed = hub_.listen(all(SampleDetail::columns));
+  take(*feed);
+  hub_.report("load", "{}");
+  EXPECT_THAT(take(*feed), IsEmpty());
+}
+
+TEST_F(Columns, AreFewBytes) {
+  for (const auto& [gpus, most] : {std::pair<std::size_t, std::size_t>{8, 400}, {64, 2000}}) {
+    hub_.show(busy(2, gpus));
+    const auto feed = hub_.listen(all(SampleDetail::columns));
+    take(*feed);
+    hub_.show(busy(3, gpus));
+    EXPECT_LE(take(*feed).at(0).size(), most) << gpus;
+  }
+}
+
+TEST_F(Columns, AreRenderedOnceForAllListeners) {
+  hub_.show(busy(2));
+  const auto one = hub_.listen(all(SampleDetail::columns));
+  const auto other = hub_.listen(all(SampleDetail::columns));
+  take(*one);
+  take(*other);
+  hub_.show(busy(3));
+  EXPECT_EQ(one->next().text().data(), other->next().text().data());
+}
+
+TEST_F(Columns, AnotherCauseIsAnEventButNoMoreThanEveryFiveSeconds) {
+  BottleneckNews news(hub_);
+  const auto feed = hub_.listen(all(SampleDetail::none));
+  take(*feed);
+  const auto show = [&](int second, BottleneckCause cause) {
+    auto made = busy(2, 1);
+    made->taken = TimePoint(std::chrono::seconds(second));
+    made->devices.resize(1);
+    made->devices[0].bottleneck->cause = cause;
+    news.on_snapshot(*made);
+  };
+  show(1, BottleneckCause::none);
+  EXPECT_THAT(take(*feed), IsEmpty()) << "the first is no news";
+  show(2, BottleneckCause::heat);
+  EXPECT_THAT(take(*feed), IsEmpty()) << "too soon after it";
+  show(6, BottleneckCause::heat);
+  EXPECT_THAT(take(*feed), ElementsAre(AllOf(HasSubstr("event: bottleneck\n"),
+                                             HasSubstr("\"cause\":\"heat\""))));
+  for (int second = 7; second < 11; ++second) {
+    show(second, second % 2 == 0 ? BottleneckCause::heat : BottleneckCause::power_cap);
+    EXPECT_THAT(take(*feed), IsEmpty());
+  }
+  show(11, BottleneckCause::power_cap);
+  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"cause\":\"power_cap\"")));
 }
 
 }  // namespace

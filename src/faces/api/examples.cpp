@@ -213,6 +213,11 @@ std::string_view Examples::parameter(const protocol::RouteInfo& route,
     const auto text = text_in(all_->at("parameters_of_csv").as_object(), name);
     if (!text.empty()) return text;
   }
+  if (const bj::value* const own =
+          all_->at("parameters_of").as_object().if_contains(route.pattern)) {
+    const auto text = text_in(own->as_object(), name);
+    if (!text.empty()) return text;
+  }
   return text_in(all_->at("parameters").as_object(), name);
 }
 

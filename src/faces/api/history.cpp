@@ -1,13 +1,18 @@
-// The history of one metric of one GPU: answered on a worker, as JSON or CSV.
+// The history of metrics of GPUs: answered on a worker, as JSON or CSV.
 #include "history/history.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "api/context.h"
+#include "api/devices.h"
 #include "api/table.h"
 #include "base/json_writer.h"
 #include "base/record.h"
+#include "base/text.h"
 #include "device/reading.h"
 #include "history/question.h"
 #include "protocol/history.h"
@@ -122,8 +127,16 @@ Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t n
   return question;
 }
 
+std::optional<double> bound_of(Metric metric, const Sample& now) {
+  const auto bound = upper_bound_of(metric, now);
+  if (!bound) return std::nullopt;
+  return static_cast<double>(*bound) /
+         static_cast<double>(unit_info(row_of(metric).unit).json_divisor);
+}
+
 history::History::Render renderer(Named gpu, bool csv) {
-  return [gpu = std::move(gpu), csv](const Answer& answer) -> Result<std::string> {
+  return [gpu = std::move(gpu), csv](const std::vector<Answer>& answers) -> Result<std::string> {
+    const Answer& answer = answers.front();
     if (!gpu.known && answer.points.empty()) {
       return Error{Errc::not_found, "nothing is known of GPU " + gpu.uuid};
     }
@@ -140,14 +153,10 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
   auto gpu = named(context, asked.principal, query.id);
   if (!gpu) return respond(std::move(gpu).error());
   question->uuid = gpu->uuid;
-  const Row& row = *question->row;
-  if (const auto bound = upper_bound_of(row.metric, gpu->now)) {
-    gpu->about.bound =
-        static_cast<double>(*bound) / static_cast<double>(unit_info(row.unit).json_divisor);
-  }
+  gpu->about.bound = bound_of(question->row->metric, gpu->now);
   const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv),
                     respond, csv](const std::function<void()>& ended) {
-    context.history.ask(question, render, [respond, csv, ended](Result<std::string> text) {
+    context.history.ask({question}, render, [respond, csv, ended](Result<std::string> text) {
       ended();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
@@ -158,10 +167,127 @@ void get_history(Context& context, const Asked& asked, const protocol::HistoryQu
   if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
 }
 
+// Four digits are finer than a pixel, and need few bytes. A counter's differences matter.
+double shortened(double value, bool counter) {
+  if (counter || value == 0) return value;
+  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
+  return std::round(value * scale) / scale;
+}
+
+void put_points(protocol::HistoryColumn& column, const Answer& answer) {
+  const std::int64_t cadence = history::cadence_of(answer.question.row->metric);
+  column.step_ms = answer.step_ms > 0 ? answer.step_ms : cadence;
+  const auto divisor = static_cast<double>(unit_info(answer.question.row->unit).json_divisor);
+  for (const history::TimelinePoint& point : answer.points) {
+    if (point.of.count == 0) continue;
+    if (column.mean.empty()) column.first_ms = point.wall_ms;
+    const std::int64_t step =
+        (point.wall_ms - column.first_ms + column.step_ms / 2) / column.step_ms;
+    const auto place = static_cast<std::size_t>(std::max<std::int64_t>(step, 0));
+    if (place >= protocol::kMostColumnPoints) break;  // a clock that was set
+    for (auto* values : {&column.min, &column.mean, &column.max}) {
+      if (values->size() <= place) values->resize(place + 1);
+    }
+    const protocol::HistoryPoint shown = point_of(point, divisor);
+    column.min[place] = shortened(*shown.min, column.counter);
+    column.mean[place] = shortened(*shown.mean, column.counter);
+    column.max[place] = shortened(*shown.max, column.counter);
+  }
+}
+
+// A question for each GPU and metric, and the columns that their answers fill.
+struct ColumnsAsked {
+  std::vector<Question> questions;
+  protocol::HistoryColumns about;
+};
+
+Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::HistoryColumnsQuery& query,
+                                   std::int64_t now_ms) {
+  const auto gpus = ids_named(seen, query.gpus.value_or(""));
+  if (!gpus) return gpus.error();
+  ColumnsAsked out;
+  Question times;
+  const history::Wish wish{query.since.value_or("15m"), query.until.value_or("0s"), {}, {}};
+  if (auto set = history::set_times(times, wish, now_ms); !set) return std::move(set).error();
+  const std::uint64_t points = query.points.value_or(protocol::kDefaultColumnPoints);
+  times.step_ms = history::step_for(times.until_ms - times.from_ms, points);
+  // Whole steps: the answer stays the same until the next one ends.
+  const std::int64_t length = times.until_ms - times.from_ms;
+  times.until_ms = history::span_begin(times.until_ms, times.step_ms);
+  times.from_ms = history::span_begin(times.until_ms - length, times.step_ms);
+  out.about = {.simulated = seen.driver.info.simulated,
+               .since_ms = times.from_ms,
+               .until_ms = times.until_ms,
+               .step_ms = times.step_ms};
+  std::string_view metrics = query.metrics;
+  while (!metrics.empty()) {
+    const auto row = history::find_row(take_until(',', metrics));
+    if (!row) return row.error();
+    times.row = *row;
+    for (const DeviceId& id : *gpus) {
+      const DeviceState& device = **find_device(seen, id);
+      protocol::HistoryColumn& column = out.about.series.emplace_back();
+      column.index = device.info.index;
+      column.uuid = times.uuid = device.info.id;
+      column.metric = json_key(**row);
+      column.unit = unit_info((*row)->unit).symbol;
+      column.counter = (*row)->kind == Kind::counter;
+      column.bound = bound_of((*row)->metric, device.sample);
+      out.questions.push_back(times);
+    }
+  }
+  const std::uint64_t steps = static_cast<std::uint64_t>(length / times.step_ms) + 1;
+  if (out.questions.size() > protocol::kMostSeries ||
+      out.questions.size() * steps > protocol::kMostColumnPoints) {
+    return Error{
+        Errc::invalid,
+        fmt::format("{} series of {} steps are more than one answer has: {} series, and {} "
+                    "points together; ask for fewer metrics, GPUs or points",
+                    out.questions.size(), steps, protocol::kMostSeries,
+                    protocol::kMostColumnPoints)};
+  }
+  return out;
+}
+
+std::string columns_text(protocol::HistoryColumns about, const std::vector<Answer>& answers) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    protocol::HistoryColumn& column = about.series[i];
+    column.resolution =
+        enum_from_name<protocol::HistoryResolution>(enum_name(answers[i].resolution))
+            .value_or(protocol::HistoryResolution::minute);
+    put_points(column, answers[i]);
+    for (const std::string& note : answers[i].notes) {
+      if (std::ranges::find(about.notes, note) == about.notes.end()) about.notes.push_back(note);
+    }
+  }
+  return json::to_json(about);
+}
+
+void get_columns(Context& context, const Asked& asked, const protocol::HistoryColumnsQuery& query,
+                 const Responder<protocol::HistoryColumns>& respond) {
+  auto wanted = columns_asked(*seen_by(context, asked.principal), query, context.history.now_ms());
+  if (!wanted) return respond(std::move(wanted).error());
+  const auto shared = std::make_shared<const ColumnsAsked>(*std::move(wanted));
+  const auto ask = [&context, shared, respond](const std::function<void()>& ended) {
+    const auto render = [shared](const std::vector<Answer>& answers) -> Result<std::string> {
+      return columns_text(shared->about, answers);
+    };
+    context.history.ask(shared->questions, render, [respond, ended](Result<std::string> text) {
+      ended();
+      if (!text) return respond(std::move(text).error());
+      auto body = std::make_shared<const std::string>(*std::move(text));
+      http::Response response{200, "application/json", body};
+      response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
+      respond.as_is(std::move(response));
+    });
+  };
+  if (!context.questions.enter(asked.peer.party, ask)) respond(too_many_questions());
+}
+
 }  // namespace
 
 std::vector<BoundRoute> history_routes() {
-  return {bind(protocol::kHistory, &get_history)};
+  return {bind(protocol::kHistory, &get_history), bind(protocol::kHistoryColumns, &get_columns)};
 }
 
 }  // namespace gpuyard::api

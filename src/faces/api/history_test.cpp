@@ -1,6 +1,8 @@
 #include "history/history.h"
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -37,8 +39,12 @@ class HistoryRoute : public Routes {
   }
 
   http::Response get(const std::string& id, NamedValues query, const std::string& accept = "") {
+    return get_path("/api/gpu/devices/" + id + "/history", std::move(query), accept);
+  }
+  http::Response get_path(const std::string& path, NamedValues query,
+                          const std::string& accept = "") {
     http::Request request;
-    request.path = "/api/gpu/devices/" + id + "/history";
+    request.path = path;
     request.query = std::move(query);
     if (!accept.empty()) request.headers.push_back({"Accept", accept});
     http::Response response;
@@ -46,6 +52,12 @@ class HistoryRoute : public Routes {
                    http::Reply([&](http::Response sent) { response = std::move(sent); }));
     worker_.run_all();
     return response;
+  }
+  template <class Record>
+  static Record record(const http::Response& response) {
+    auto decoded = json::from_json<Record>(*response.body);
+    EXPECT_TRUE(decoded) << *response.body;
+    return decoded ? *decoded : Record{};
   }
   protocol::History answer(const http::Response& response) {
     auto decoded = json::from_json<protocol::History>(*response.body);
@@ -165,6 +177,124 @@ TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
   ASSERT_FALSE(told.notes.empty());
   EXPECT_EQ(told.notes.front(), store_->said.front());
   EXPECT_EQ(told.points.size(), 60U);
+}
+
+TEST_F(HistoryRoute, SeveralMetricsOfSeveralGpusComeInColumns) {
+  const auto response =
+      get_path("/api/gpu/history", {{"metrics", "power,fan_speed"}, {"since", "60s"}});
+  ASSERT_EQ(response.status, 200) << *response.body;
+  const auto told = record<protocol::HistoryColumns>(response);
+  EXPECT_EQ(told.step_ms, 1000);
+  EXPECT_EQ(told.until_ms - told.since_ms, 60'000);
+  ASSERT_EQ(told.series.size(), 4U);
+  const protocol::HistoryColumn& power = told.series[1];
+  EXPECT_EQ(power.index, 1U);
+  EXPECT_EQ(power.metric, "power_draw_w");
+  ASSERT_GE(power.mean.size(), 58U);
+  EXPECT_EQ(power.mean.size(), power.min.size());
+  EXPECT_EQ(power.mean.size(), power.max.size());
+  EXPECT_EQ(power.mean[7], 300.0) << "four digits";
+  EXPECT_TRUE(told.series[2].mean.empty()) << "the first fan has no reading";
+}
+
+TEST_F(HistoryRoute, WithinAStepTheColumnsStayTheSame) {
+  const NamedValues query{{"metrics", "power"}, {"since", "1h"}, {"points", "60"}};
+  const auto first = get_path("/api/gpu/history", query);
+  loop_.advance(1s);
+  const auto second = get_path("/api/gpu/history", query);
+  EXPECT_EQ(first.etag, second.etag);
+  loop_.advance(60s);
+  EXPECT_NE(get_path("/api/gpu/history", query).etag, first.etag);
+}
+
+TEST_F(HistoryRoute, ColumnsHaveALimit) {
+  std::string many = "power";
+  for (int i = 0; i < 15; ++i) many += ",power";
+  const auto much =
+      get_path("/api/gpu/history", {{"metrics", many}, {"since", "30d"}, {"points", "20000"}});
+  EXPECT_EQ(much.status, 400);
+  EXPECT_NE(message(much).find("more than one answer has"), std::string::npos) << *much.body;
+  EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"points", "0"}}).status, 400);
+  EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "nonsense"}}).status, 400);
+  EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"gpus", "9"}}).status, 404);
+  EXPECT_EQ(get_path("/api/gpu/history", {}).status, 400);
+}
+
+TEST_F(HistoryRoute, APastMomentIsASnapshot) {
+  const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "20s"}}));
+  ASSERT_TRUE(told.past);
+  EXPECT_EQ(told.past->resolution, protocol::PastResolution::reading);
+  ASSERT_EQ(told.devices.size(), 2U);
+  const protocol::Device& device = told.devices[1];
+  EXPECT_EQ(device.condition, DeviceCondition::responsive);
+  EXPECT_EQ(device.readings.get(Metric::power_draw), 300'040);
+  EXPECT_EQ(device.readings.get(Metric::fan_speed, 1), 40);
+  EXPECT_EQ(device.missing.at("ecc_mode"), "the history does not keep it");
+  EXPECT_FALSE(device.bottleneck);
+}
+
+TEST_F(HistoryRoute, OfAMomentBeforeAllNothingIsKept) {
+  const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "2h"}}));
+  EXPECT_EQ(told.past->resolution, protocol::PastResolution::nothing);
+  EXPECT_EQ(told.devices.at(0).condition, DeviceCondition::unresponsive);
+  EXPECT_EQ(told.devices.at(0).why, "nothing is kept of this moment");
+  EXPECT_FALSE(told.devices.at(0).readings.get(Metric::power_draw));
+}
+
+TEST_F(HistoryRoute, AMomentIsPast) {
+  EXPECT_EQ(get_path("/api/gpu/snapshot", {{"at", "nonsense"}}).status, 400);
+  EXPECT_EQ(get_path("/api/gpu/snapshot", {{"at", "2099-01-01T00:00:00Z"}}).status, 400);
+}
+
+// A hundred moments by chance: the same values as in the metric's own history.
+TEST_F(HistoryRoute, APastMomentHasTheValuesOfTheHistory) {
+  const auto power = answer(get("0", {{"metric", "power"}}));
+  std::mt19937 chance(17);  // NOLINT: the same moments in each run
+  std::uniform_int_distribution<std::int64_t> within(power.points.front().t_ms,
+                                                     power.points.back().t_ms);
+  for (int i = 0; i < 100; ++i) {
+    const std::int64_t at = within(chance);
+    const auto after =
+        std::ranges::find_if(power.points, [&](const auto& p) { return p.t_ms > at; });
+    const std::string text = to_rfc3339(WallTime(std::chrono::milliseconds(at)));
+    const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", text}}));
+    EXPECT_EQ(told.devices.at(0).readings.get(Metric::power_draw),
+              std::llround(std::prev(after)->mean.value() * 1000))
+        << text;
+  }
+}
+
+TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
+  Snapshot snapshot = *telemetry_.latest();
+  snapshot.taken = loop_.now();
+  snapshot.wall = loop_.wall();
+  snapshot.devices[0].sample.set(
+      ProcessList{loop_.now(), std::vector{GpuProcess{7, ProcessKind::compute, 1024, {}}}});
+  const auto no_lease = [](const DeviceId&) { return std::string(); };
+  stays_.on_snapshot(snapshot, context_.processes, no_lease);
+  const auto told = record<protocol::Stays>(get_path("/api/gpu/processes", {}));
+  ASSERT_EQ(told.processes.size(), 1U);
+  EXPECT_EQ(told.processes[0].pid, 7U);
+  EXPECT_EQ(told.processes[0].index, 0U);
+  EXPECT_EQ(told.processes[0].peak_memory_bytes, 1024);
+  EXPECT_TRUE(told.processes[0].there);
+  EXPECT_TRUE(told.complete);
+  EXPECT_TRUE(
+      record<protocol::Stays>(get_path("/api/gpu/processes", {{"gpus", "1"}})).processes.empty());
+  EXPECT_EQ(get_path("/api/gpu/processes", {{"gpus", "9"}}).status, 404);
+  EXPECT_EQ(get_path("/api/gpu/processes", {{"limit", "0"}}).status, 400);
+}
+
+TEST_F(HistoryRoute, TheFrontIsATableAndForABrowserAPage) {
+  context_.device_table = [](const protocol::Snapshot& seen) {
+    return std::to_string(seen.devices.size()) + " GPUs <b>\n";
+  };
+  const auto text = get_path("/", {}, "*/*");
+  EXPECT_EQ(text.content_type, "text/plain; charset=utf-8");
+  EXPECT_EQ(*text.body, "2 GPUs <b>\n");
+  const auto page = get_path("/", {}, "text/html,application/xhtml+xml,*/*;q=0.8");
+  EXPECT_EQ(page.content_type, "text/html; charset=utf-8");
+  EXPECT_NE(page.body->find("<pre>2 GPUs &lt;b&gt;\n</pre>"), std::string::npos) << *page.body;
 }
 
 }  // namespace

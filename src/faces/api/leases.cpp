@@ -233,6 +233,7 @@ void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery&
       when_named(context, question, *answer, [&context, respond, question, csv, answer] {
         auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
         usage.notes = context.use.notes();
+        protocol::put_estimates(usage, context.tariff);
         answer_with(respond, usage, csv);
       });
     };

@@ -404,7 +404,7 @@ TEST_F(UsageRoute, IsCsvForWhoWantsIt) {
   for (const auto& answer : {get({{"format", "csv"}}), get({}, "text/csv")}) {
     EXPECT_EQ(answer.content_type, "text/csv; charset=utf-8");
     EXPECT_EQ(*answer.body, std::string(protocol::kUsageCsvHeader) +
-                                "1000,1000,2,0.2,false,50,1,2,0\n,,0,,false,,,0,0\n");
+                                "1000,1000,2,0.2,false,50,1,2,0,,,\n,,0,,false,,,0,0,,,\n");
   }
 }
 

@@ -22,6 +22,7 @@
 #include "energy/archive_for_tests.h"
 #include "history/store_for_tests.h"
 #include "lease/world_for_tests.h"
+#include "processes/stays_for_tests.h"
 #include "usage/use_archive_for_tests.h"
 
 namespace gpuyard::api {
@@ -92,6 +93,7 @@ class Routes : public ::testing::Test {
   ManualWorker worker_;
   std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
+  processes::StayBook stays_{worker_, std::make_shared<processes::FakeStayArchive>(), "boot"};
   energy::FakeArchive energy_archive_;
   energy::FakeReads reads_{loop_};
   energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
@@ -113,6 +115,7 @@ class Routes : public ::testing::Test {
                    .events = hub_,
                    .processes = process_,
                    .history = history_,
+                   .stays = stays_,
                    .energy = meter_,
                    .control = control_.control(),
                    .loop = loop_,

@@ -19,6 +19,7 @@ const std::vector<BoundRoute>& table() {
     };
     add(device_routes());
     add(history_routes());
+    add(past_routes());
     add(driver_routes());
     add(snapshot_routes());
     add(event_routes());

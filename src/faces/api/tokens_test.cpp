@@ -129,6 +129,7 @@ class Matrix : public TokenRoutes {
       if (segment.empty()) continue;
       request.path += '/' + std::string(segment.front() == '{' ? "0" : segment);
     }
+    if (request.path.empty()) request.path = "/";
     request.query.emplace_back("no_such_parameter", "1");
     if (!caller.token.empty()) {
       request.headers.push_back({"Authorization", "Bearer " + caller.token});

@@ -54,6 +54,20 @@ void put_health(Text& text, const Snapshot& snapshot) {
   }
 }
 
+void put_bottlenecks(Text& text, const Snapshot& snapshot) {
+  const auto known = [](const DeviceState& device) { return device.bottleneck.has_value(); };
+  if (!std::ranges::any_of(snapshot.devices, known)) return;
+  text.family("gpu_bottleneck", "gauge",
+              "1 for what holds this GPU back now; the cause \"none\" where nothing does.");
+  for (const DeviceState& device : snapshot.devices) {
+    if (!known(device)) continue;
+    text.begin("gpu_bottleneck");
+    text.label("device", std::to_string(device.info.index));
+    text.label("cause", enum_name(device.bottleneck->cause));
+    text.end(1);
+  }
+}
+
 void put_xid_labels(Text& text, std::string_view name, const DeviceState& device,
                     const XidCount& one) {
   text.begin(name);
@@ -173,6 +187,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   }
   put_info(text, snapshot);
   put_health(text, snapshot);
+  put_bottlenecks(text, snapshot);
   put_xids(text, snapshot);
   if (process.leases != nullptr) put_leases(text, *process.leases);
   if (process.alerts != nullptr) put_alerts(text, *process.alerts);

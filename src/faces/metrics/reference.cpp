@@ -27,6 +27,10 @@ Every series of a reading carries the label
 `device`, the GPU's index; where a row has several elements, their label is in brackets. `gpuyard_gpu_info{{device, uuid, pci_address, name}}` joins the identity to it. No series
 depends on a process, a user or a label that somebody gave; a GPU has {} at most.
 
+`gpu_bottleneck{{device, cause}}` is 1 for the one cause that holds a GPU back by its last minute: lost,
+stale, heat, power_brake, power_cap, narrow_link, starved, waiting, leased_idle, memory_full,
+not_known or none. A GPU has one such series at a time, also if it does not answer.
+
 Xids, the driver's own numbers for what goes wrong, are `gpu_xid_errors_total{{device, uuid, xid}}`
 and `gpu_xid_last_seen_timestamp_seconds{{device, uuid, xid}}`, in JSON `xid_errors`. They are
 counted from the start of the daemon, each once although the driver and the kernel's log both tell of

@@ -47,6 +47,40 @@ GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot
 
 }  // namespace
 
+std::optional<Estimate> estimate_of(const Tariff& tariff, double kwh) {
+  if (tariff.price_per_kwh <= 0 && tariff.g_co2_per_kwh <= 0) return std::nullopt;
+  Estimate estimate;
+  if (tariff.price_per_kwh > 0) {
+    estimate.cost = kwh * tariff.price_per_kwh;
+    estimate.currency = tariff.currency;
+  }
+  if (tariff.g_co2_per_kwh > 0) estimate.co2_g = kwh * tariff.g_co2_per_kwh;
+  return estimate;
+}
+
+std::string text_of(const std::optional<Estimate>& estimate) {
+  if (!estimate) return "";
+  constexpr double kKilogram = 1000;
+  std::string text = "about ";
+  if (estimate->cost) {
+    text += fmt::format("{:.2f} {}", *estimate->cost, estimate->currency.value_or(""));
+  }
+  if (estimate->co2_g) {
+    if (estimate->cost) text += ", ";
+    text += *estimate->co2_g >= kKilogram
+                ? fmt::format("{:.1f} kg CO2", *estimate->co2_g / kKilogram)
+                : fmt::format("{:.0f} g CO2", *estimate->co2_g);
+  }
+  return text;
+}
+
+void put_estimates(EnergyReport& report, const Tariff& tariff) {
+  report.estimate = estimate_of(tariff, report.joules / kJoulesPerKwh);
+  for (GpuEnergy& gpu : report.gpus) {
+    gpu.estimate = estimate_of(tariff, gpu.joules / kJoulesPerKwh);
+  }
+}
+
 EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snapshot& now) {
   EnergyReport report;
   report.simulated = now.driver.info.simulated;

@@ -14,6 +14,29 @@
 
 namespace gpuyard::protocol {
 
+// What energy costs, by the configuration; 0: not known.
+struct Tariff {
+  double price_per_kwh = 0;
+  std::string currency;
+  double g_co2_per_kwh = 0;
+};
+
+// Money and CO2 of an amount of energy.
+struct Estimate {
+  std::optional<double> cost;
+  std::optional<std::string> currency;
+  std::optional<double> co2_g;
+};
+BOOST_DESCRIBE_STRUCT(Estimate, (), (cost, currency, co2_g))
+GPUYARD_ABOUT(Estimate, {"cost", "The energy times the configured price; null without one."},
+              {"co2_g", "The energy times the configured grams for each kilowatt-hour, likewise."})
+
+// Returns nothing if neither a price nor CO2 is configured.
+std::optional<Estimate> estimate_of(const Tariff&, double kwh);
+// "about 7.80 EUR, 9.4 kg CO2"; "" without an estimate.
+std::string text_of(const std::optional<Estimate>&);
+inline constexpr double kJoulesPerKwh = 3.6e6;
+
 struct EnergyEpoch {
   std::uint64_t number = 1;
   std::string since;
@@ -47,17 +70,19 @@ struct GpuEnergy {
   double unknown_seconds = 0;
   EnergyEpoch epoch;
   double age_seconds = 0;
+  std::optional<Estimate> estimate;
 };
 BOOST_DESCRIBE_STRUCT(GpuEnergy, (),
                       (index, uuid, since, joules, accounts, estimated, estimated_joules,
-                       unknown_seconds, epoch, age_seconds))
+                       unknown_seconds, epoch, age_seconds, estimate))
 GPUYARD_ABOUT(GpuEnergy, {"index", "NVML index of the GPU; null if it is not there now."},
               {"since", "When it was first seen."},
               {"joules", "Used since it was first seen, as far as known: the sum of its accounts."},
               {"estimated", "Now: the GPU has no energy counter, so that its power is integrated."},
               {"estimated_joules", "How many of the joules are integrated power."},
               {"unknown_seconds", "Time of which the energy is not, or not wholly, known."},
-              {"age_seconds", "Age of the last reading."})
+              {"age_seconds", "Age of the last reading."},
+              {"estimate", "What that energy cost, estimated; null where [energy] has no price."})
 
 struct EnergyReport {
   int schema = 1;
@@ -66,8 +91,10 @@ struct EnergyReport {
   double joules = 0;
   std::vector<GpuEnergy> gpus;
   std::vector<std::string> notes;
+  std::optional<Estimate> estimate;
 };
-BOOST_DESCRIBE_STRUCT(EnergyReport, (), (schema, simulated, taken_at, joules, gpus, notes))
+BOOST_DESCRIBE_STRUCT(EnergyReport, (),
+                      (schema, simulated, taken_at, joules, gpus, notes, estimate))
 GPUYARD_ABOUT(EnergyReport, {"joules", "Of all GPUs that were ever seen."},
               {"notes", "What is wrong with how the books are kept; empty when all is well."})
 
@@ -132,10 +159,11 @@ struct EnergyWindow {
   double joules = 0;
   std::vector<WindowGpu> gpus;
   std::vector<std::string> notes;
+  std::optional<Estimate> estimate;
 };
 BOOST_DESCRIBE_STRUCT(EnergyWindow, (),
                       (schema, id, name, owner_uid, simulated, began_at, ends_at, seconds, joules,
-                       gpus, notes))
+                       gpus, notes, estimate))
 GPUYARD_ABOUT(EnergyWindow, {"owner_uid", "Who began it, and may end it; so may an administrator."},
               {"ends_at", "When it is over if nobody ends it."})
 
@@ -151,6 +179,9 @@ struct WindowName {
 BOOST_DESCRIBE_STRUCT(WindowName, (), (window))
 GPUYARD_ABOUT(WindowName, {"window", "The id that beginning it gave."})
 
+// Fill in the estimates.
+void put_estimates(EnergyReport&, const Tariff&);
+
 // `now` gives each GPU's present index; a GPU that is not there has none.
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);
 EnergyWindow energy_window_of(const energy::WindowResult&, const gpuyard::Snapshot& now);
@@ -161,9 +192,9 @@ Result<energy::WindowWish> window_wish_of(const EnergyWindowWish&, uid_t owner);
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::EnergyEpoch, protocol::EnergyAccounts, protocol::GpuEnergy,
-                protocol::EnergyReport, protocol::EnergyWindowWish, protocol::WindowGpu,
-                protocol::EnergyWindow, protocol::EnergyWindows>
+template <OneOf<protocol::Estimate, protocol::EnergyEpoch, protocol::EnergyAccounts,
+                protocol::GpuEnergy, protocol::EnergyReport, protocol::EnergyWindowWish,
+                protocol::WindowGpu, protocol::EnergyWindow, protocol::EnergyWindows>
               T>
 inline constexpr bool has_schema<T> = true;
 

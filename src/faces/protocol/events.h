@@ -24,13 +24,17 @@ inline constexpr std::string_view kOperationEvent = "operation";
 // without an id.
 // A new snapshot: SummarySample or FullSample. It has no id; a slow listener misses some.
 inline constexpr std::string_view kSnapshotEvent = "snapshot";
-// The whole state, which replaces all that the listener knew: SummaryResync or FullResync. It has
-// the id to continue from.
+// A new snapshot as a row of numbers for each column: ColumnsSample. As above.
+inline constexpr std::string_view kColumnsEvent = "columns";
+// Another cause holds a GPU back: BottleneckChange. It has an id and is never left out.
+inline constexpr std::string_view kBottleneckEvent = "bottleneck";
+// The whole state, which replaces all that the listener knew: SummaryResync, FullResync or
+// ColumnsResync. It has the id to continue from.
 inline constexpr std::string_view kResyncEvent = "resync";
 
 // How much of each snapshot a listener wants.
-enum class SampleDetail : std::uint8_t { none, summary, full };
-BOOST_DESCRIBE_ENUM(SampleDetail, none, summary, full)
+enum class SampleDetail : std::uint8_t { none, summary, full, columns };
+BOOST_DESCRIBE_ENUM(SampleDetail, none, summary, full, columns)
 
 struct EventsRequest {
   std::optional<SampleDetail> samples;
@@ -43,8 +47,8 @@ BOOST_DESCRIBE_STRUCT(EventsRequest, (), (samples, gpus, since, follow, last_eve
 GPUYARD_ABOUT(
     EventsRequest,
     {"samples",
-     "How much of each new snapshot to send: nothing, a summary of each GPU (the default), or "
-     "all."},
+     "How much of each new snapshot to send: nothing, a summary of each GPU (the default), all, or "
+     "as few bytes as possible: the numbers of a summary in columns, their names once."},
     {"gpus",
      "Only these GPUs: indexes, UUIDs or PCI addresses, with commas. What concerns no GPU comes "
      "anyway."},
@@ -89,10 +93,13 @@ struct GpuSummary {
   std::optional<std::int64_t> clock_sm_mhz;
   std::optional<std::int64_t> memory_used_bytes;
   std::optional<std::int64_t> memory_total_bytes;
+  std::optional<BottleneckCause> bottleneck;
+  std::optional<std::string> bottleneck_brief;
 };
 BOOST_DESCRIBE_STRUCT(GpuSummary, (),
                       (index, uuid, condition, health, utilization_gpu_percent, temperature_core_c,
-                       power_draw_w, clock_sm_mhz, memory_used_bytes, memory_total_bytes))
+                       power_draw_w, clock_sm_mhz, memory_used_bytes, memory_total_bytes,
+                       bottleneck, bottleneck_brief))
 
 struct SnapshotSummary {
   int schema = kSchemaVersion;
@@ -106,6 +113,15 @@ struct SnapshotSummary {
 BOOST_DESCRIBE_STRUCT(SnapshotSummary, (),
                       (schema, simulated, generation, taken_at, driver_initialised, driver_error,
                        devices))
+
+struct BottleneckChange {
+  std::string at;
+  std::string device;
+  std::uint32_t index = 0;
+  gpuyard::Bottleneck bottleneck;
+};
+BOOST_DESCRIBE_STRUCT(BottleneckChange, (), (at, device, index, bottleneck))
+GPUYARD_ABOUT(BottleneckChange, {"device", "UUID of the GPU."})
 
 struct SummarySample {
   std::uint64_t skipped = 0;
@@ -126,8 +142,9 @@ enum class ResyncReason : std::uint8_t {
   new_listener,  // the request named no event to continue from
   unknown_id,    // no event of this daemon, perhaps of an earlier one
   too_old,       // events after it are no longer kept
+  gpus_changed,  // the columns have other GPUs, or other limits, from here on
 };
-BOOST_DESCRIBE_ENUM(ResyncReason, new_listener, unknown_id, too_old)
+BOOST_DESCRIBE_ENUM(ResyncReason, new_listener, unknown_id, too_old, gpus_changed)
 
 struct SummaryResync {
   ResyncReason reason = ResyncReason::new_listener;
@@ -140,6 +157,45 @@ struct FullResync {
   Snapshot snapshot;
 };
 BOOST_DESCRIBE_STRUCT(FullResync, (), (reason, snapshot))
+
+// Snapshots in columns: the fewest bytes for listeners that draw. A column has a number for each
+// GPU, in the order of the resync's devices; null: not known now.
+
+// What changes rarely, told once: with each resync.
+struct ColumnsDevice : GpuSummary {
+  std::string name;
+  std::string pci_address;
+  std::optional<double> power_limit_w;
+  std::optional<std::string> bottleneck_text;
+  std::optional<std::string> bottleneck_advice;
+};
+BOOST_DESCRIBE_STRUCT(ColumnsDevice, (GpuSummary),
+                      (name, pci_address, power_limit_w, bottleneck_text, bottleneck_advice))
+
+struct ColumnsResync {
+  int schema = kSchemaVersion;
+  ResyncReason reason = ResyncReason::new_listener;
+  bool simulated = false;
+  std::int64_t t_ms = 0;
+  bool driver_initialised = false;
+  std::optional<std::string> driver_error;
+  std::vector<std::string> columns;
+  std::vector<ColumnsDevice> devices;
+};
+BOOST_DESCRIBE_STRUCT(ColumnsResync, (),
+                      (schema, reason, simulated, t_ms, driver_initialised, driver_error, columns,
+                       devices))
+GPUYARD_ABOUT(ColumnsResync,
+              {"columns", "The names of the columns of the `columns` events that follow."},
+              {"devices", "The GPUs in the order of each column, with all that is told once."})
+
+// The columns, in order, as ColumnsResync names them: whole numbers, watts and MiB rounded.
+std::vector<std::string> column_names();
+ColumnsResync columns_resync_of(const gpuyard::Snapshot&, ResyncReason);
+// Returns {"t_ms":...,"v":[[...],...]} for these GPUs of the snapshot, by their place in it.
+std::string columns_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
+// What a listener knows from the resync alone: another text means that it needs a new one.
+std::string told_once_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
 
 SnapshotSummary summary_of(const gpuyard::Snapshot&);
 
@@ -194,7 +250,8 @@ GPUYARD_ABOUT(
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::GpuEvent, protocol::GpuSummary, protocol::SnapshotSummary,
+template <OneOf<protocol::BottleneckChange, protocol::ColumnsDevice, protocol::ColumnsResync,
+                protocol::GpuEvent, protocol::GpuSummary, protocol::SnapshotSummary,
                 protocol::PowerSample>
               T>
 inline constexpr bool has_schema<T> = true;

@@ -1,5 +1,5 @@
-// The REST API's request and answer for the history of one metric of one GPU. Field names are
-// contract.
+// The REST API's requests and answers for what was: the history of metrics, and the processes that
+// were on GPUs. Field names are contract.
 #pragma once
 
 #include <cstdint>
@@ -115,16 +115,141 @@ GPUYARD_ABOUT(
      "is "
      "full."})
 
+// The history of several metrics of several GPUs in one answer, for who draws them.
+
+inline constexpr std::uint64_t kDefaultColumnPoints = 300;
+inline constexpr std::uint64_t kMostSeries = 1024;
+inline constexpr std::uint64_t kMostColumnPoints = 250'000;  // of all series together
+
+struct HistoryColumnsQuery {
+  std::string metrics;
+  std::optional<std::string> gpus;
+  std::optional<std::string> since;
+  std::optional<std::string> until;
+  std::optional<std::uint64_t> points;
+};
+BOOST_DESCRIBE_STRUCT(HistoryColumnsQuery, (), (metrics, gpus, since, until, points))
+GPUYARD_ABOUT(
+    HistoryColumnsQuery,
+    {"metrics", "Metrics with commas, each as in a GPU's own history: power,temp."},
+    {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
+    {"since",
+     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
+     "1970; 15m if left out."},
+    {"until", "The same; now if left out."},
+    {"points", "So many steps at most, 1 to 20000; 300 if left out.", 1, 20'000})
+
+struct HistoryColumn {
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  std::string metric;
+  std::string unit;
+  bool counter = false;
+  HistoryResolution resolution = HistoryResolution::reading;
+  std::int64_t first_ms = 0;
+  std::int64_t step_ms = 0;
+  std::optional<double> bound;
+  std::vector<std::optional<double>> min;
+  std::vector<std::optional<double>> mean;
+  std::vector<std::optional<double>> max;
+};
+BOOST_DESCRIBE_STRUCT(HistoryColumn, (),
+                      (index, uuid, metric, unit, counter, resolution, first_ms, step_ms, bound,
+                       min, mean, max))
+GPUYARD_ABOUT(HistoryColumn, {"first_ms", "Begin of the first step, milliseconds since 1970."},
+              {"step_ms",
+               "From one point to the next; more than was asked for where it is kept coarser."},
+              {"min",
+               "Least reading of each step, from the first with a reading to the last; null: the "
+               "step has none. Four digits, of a counter all."},
+              {"max", "Greatest reading of each step."})
+
+struct HistoryColumns {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = 0;
+  std::int64_t step_ms = 0;
+  std::vector<HistoryColumn> series;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(HistoryColumns, (),
+                      (schema, simulated, since_ms, until_ms, step_ms, series, notes))
+GPUYARD_ABOUT(HistoryColumns,
+              {"until_ms", "The end of the last whole step: the same answer until the next ends."},
+              {"step_ms", "A round length of time, of which the range has no more than points."})
+
 // A line for each point; a null is an empty field.
 inline constexpr const char* kHistoryCsvHeader =
     "index,uuid,metric,element,time,t_ms,min,mean,max\n";
 std::string csv_of(const History&);
 
+// The processes that were on GPUs, and when.
+
+inline constexpr std::uint64_t kDefaultStays = 1000;
+inline constexpr std::uint64_t kMostStays = 10'000;
+
+struct StaysQuery {
+  std::optional<std::string> gpus;
+  std::optional<std::string> since;
+  std::optional<std::string> until;
+  std::optional<std::uint64_t> limit;
+};
+BOOST_DESCRIBE_STRUCT(StaysQuery, (), (gpus, since, until, limit))
+GPUYARD_ABOUT(
+    StaysQuery, {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
+    {"since",
+     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
+     "1970; 1h if left out. A process that was there at any time since is listed."},
+    {"until", "The same; now if left out."},
+    {"limit", "So many at most, 1 to 10000; 1000 if left out.", 1, 10'000})
+
+struct Stay {
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  std::uint32_t pid = 0;
+  std::optional<std::string> started_at;
+  std::optional<std::string> user;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::string> command;
+  std::optional<std::string> lease;
+  std::optional<std::int64_t> peak_memory_bytes;
+  std::string first_seen;
+  std::string last_seen;
+  bool there = false;
+};
+BOOST_DESCRIBE_STRUCT(Stay, (),
+                      (index, uuid, pid, started_at, user, uid, command, lease, peak_memory_bytes,
+                       first_seen, last_seen, there))
+GPUYARD_ABOUT(Stay, {"index", "NVML index of the GPU; null for one that is gone."},
+              {"started_at",
+               "When the process started; null where it ended before anybody looked."},
+              {"lease",
+               "The lease that had the GPU when the process was seen first; null for none."},
+              {"peak_memory_bytes",
+               "The most device memory that it had at any look; null if the driver does not tell."},
+              {"last_seen", "When it was in the driver's list last."},
+              {"there", "True: it was in the newest list."})
+
+struct Stays {
+  int schema = kSchemaVersion;
+  std::string since;
+  std::string until;
+  bool complete = true;
+  std::vector<Stay> processes;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(Stays, (), (schema, since, until, complete, processes, notes))
+GPUYARD_ABOUT(Stays, {"complete", "False: there are more than the limit."},
+              {"notes", "What a reader should know: a disk that cannot be read, say."})
+
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::History, protocol::HistorySummary, protocol::HistoryPoint> T>
+template <OneOf<protocol::Stay, protocol::Stays, protocol::HistoryColumns, protocol::HistoryColumn,
+                protocol::History, protocol::HistorySummary, protocol::HistoryPoint>
+              T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -208,6 +208,10 @@ void put_row(std::string& out, const UsageRow& row) {
   out += fmt::format(",{},{}", row.peak_memory_bytes ? std::to_string(*row.peak_memory_bytes) : "",
                      row.leases);
   put(row.energy_unknown_gpu_hours);
+  const Estimate estimate = row.estimate.value_or(Estimate{});
+  put(estimate.cost);
+  out += ',' + quoted(estimate.currency.value_or(""));
+  put(estimate.co2_g);
   out += '\n';
 }
 
@@ -238,6 +242,14 @@ Usage usage_of(const usage::UseAnswer& answer, const usage::UseQuestion& questio
   }
   usage.unleased = row_of(answer.unleased, {}, usage::UseBy::gpu);
   return usage;
+}
+
+void put_estimates(Usage& usage, const Tariff& tariff) {
+  const auto put = [&](UsageRow& row) {
+    if (row.energy_kwh) row.estimate = estimate_of(tariff, *row.energy_kwh);
+  };
+  for (UsageRow& row : usage.rows) put(row);
+  put(usage.unleased);
 }
 
 std::string csv_of(const Usage& usage) {

@@ -284,10 +284,11 @@ struct UsageRow {
   std::optional<std::int64_t> peak_memory_bytes;  // on one GPU
   std::int64_t leases = 0;
   double energy_unknown_gpu_hours = 0;  // the part of gpu_hours that energy_kwh does not cover
+  std::optional<Estimate> estimate;     // what energy_kwh cost; null where [energy] has no price
 };
 BOOST_DESCRIBE_STRUCT(UsageRow, (),
                       (key, uid, gpu_hours, energy_kwh, energy_estimated, mean_utilization_percent,
-                       peak_memory_bytes, leases, energy_unknown_gpu_hours))
+                       peak_memory_bytes, leases, energy_unknown_gpu_hours, estimate))
 
 struct Usage {
   int schema = 1;
@@ -340,8 +341,9 @@ Usage usage_of(const usage::UseAnswer&, const usage::UseQuestion&, const UserNam
 // one without a key for the use under no lease.
 inline constexpr const char* kUsageCsvHeader =
     "key,uid,gpu_hours,energy_kwh,energy_estimated,mean_utilization_percent,peak_memory_bytes,"
-    "leases,energy_unknown_gpu_hours\n";
+    "leases,energy_unknown_gpu_hours,estimated_cost,currency,estimated_co2_g\n";
 std::string csv_of(const Usage&);
+void put_estimates(Usage&, const Tariff&);
 
 }  // namespace gpuyard::protocol
 

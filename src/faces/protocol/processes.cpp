@@ -27,6 +27,8 @@ void put_facts(Process& out, const ProcessFacts& facts) {
   out.command = facts.command;
   out.started_at = to_rfc3339(facts.started_at);
   out.started_after_boot_ms = to_milliseconds(facts.started.time_since_epoch());
+  if (facts.cpu_percent) out.cpu_percent = std::round(*facts.cpu_percent * 10) / 10;
+  if (facts.use.memory_bytes > 0) out.host_memory_bytes = facts.use.memory_bytes;
   if (facts.user) {
     out.user = *facts.user;
   } else {

@@ -32,6 +32,8 @@ struct Process {
   std::optional<std::string> slice;
   std::optional<std::string> started_at;
   std::optional<std::int64_t> started_after_boot_ms;
+  std::optional<double> cpu_percent;
+  std::optional<std::int64_t> host_memory_bytes;
   std::map<std::string, std::string> missing;
 
   friend bool operator==(const Process&, const Process&) = default;
@@ -39,7 +41,7 @@ struct Process {
 BOOST_DESCRIBE_STRUCT(Process, (),
                       (pid, kind, memory_bytes, sm_percent, user, uid, command, container,
                        container_runtime, pod, slurm_job, slurm_step, unit, slice, started_at,
-                       started_after_boot_ms, missing))
+                       started_after_boot_ms, cpu_percent, host_memory_bytes, missing))
 GPUYARD_ABOUT(
     Process, {"pid", "Process id as the driver sees it; a container may know it by another."},
     {"memory_bytes", "Device memory; null if not told."},
@@ -61,6 +63,10 @@ GPUYARD_ABOUT(
     {"started_after_boot_ms",
      "The same since the machine was booted, exact to 10 ms: with the pid it names one process for "
      "ever."},
+    {"cpu_percent",
+     "CPU time of all its threads between the last two looks, in percent of one core; null before "
+     "the second look."},
+    {"host_memory_bytes", "Resident memory of the machine, not of the GPU."},
     {"missing",
      "For each field that is null because it is not known: its key, and why; \"process\" if "
      "nothing is known but what the driver tells."})

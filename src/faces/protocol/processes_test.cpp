@@ -49,7 +49,7 @@ TEST(Process, IsWhoTheBookSays) {
             R"("uid":1000,"command":"python3","container":null,"container_runtime":null,)"
             R"("pod":null,"slurm_job":"123","slurm_step":null,"unit":null,"slice":null,)"
             R"("started_at":"2026-01-01T00:00:00.250Z","started_after_boot_ms":123450,)"
-            R"("missing":{}})");
+            R"("cpu_percent":null,"host_memory_bytes":null,"missing":{}})");
 }
 
 TEST(Process, OfWhomNothingIsKnownSaysWhy) {

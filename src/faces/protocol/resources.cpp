@@ -70,6 +70,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* bo
              {},
              {},
              {},
+             {},
              {}};
   std::optional<TimePoint> oldest;
   for (const Row& row : catalog()) {
@@ -90,6 +91,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessBook* bo
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
   put_processes(out, device, book);
   put_xids(out, device);
+  out.bottleneck = device.bottleneck;
   return out;
 }
 
@@ -132,6 +134,7 @@ DeviceState state_of(const Device& device) {
   out.condition = device.condition;
   out.why = device.why.value_or("");
   out.health = {device.health, device.health_reasons};
+  out.bottleneck = device.bottleneck;
   out.sample = with_reasons(device.readings.sample, device.missing);
   if (device.processes) {
     std::vector<GpuProcess> list;

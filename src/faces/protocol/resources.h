@@ -9,6 +9,7 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
+#include "device/bottleneck.h"
 #include "device/health.h"
 #include "device/snapshot.h"
 #include "gpuyard/gpu_device.h"
@@ -34,6 +35,16 @@ GPUYARD_ABOUT(
      "False when the GPU cannot be opened, named, or its memory read in time; then readings are "
      "null."},
     {"error_message", "Why the GPU is not available."})
+
+GPUYARD_ABOUT(
+    Bottleneck, {"cause", "What holds the GPU back; the first of the list that applies."},
+    {"inferred", "True: probable, and not told by the driver."},
+    {"share_percent",
+     "Share of the last minute in which it applied; null where it is a state of the GPU."},
+    {"brief", "A few words, at most 24 columns."},
+    {"text", "The same as a sentence that begins with the GPU's name."},
+    {"advice", "What to do about it; may be empty."},
+    {"not_known", "What could not be judged, and why."})
 
 }  // namespace gpuyard
 
@@ -81,10 +92,11 @@ struct Device {
   std::map<std::string, std::string> missing;  // JSON key of a null reading: why it is null
   std::optional<std::int64_t> age_ms;
   std::optional<std::vector<XidErrors>> xid_errors;
+  std::optional<gpuyard::Bottleneck> bottleneck;
 };
 BOOST_DESCRIBE_STRUCT(Device, (),
                       (index, uuid, pci_address, name, condition, why, health, health_reasons,
-                       readings, processes, missing, age_ms, xid_errors))
+                       readings, processes, missing, age_ms, xid_errors, bottleneck))
 GPUYARD_ABOUT(
     Device, {"health", "The verdict on the GPU; null while it is not known."},
     {"health_reasons", "Why the GPU is not healthy, or what is not known of it."},
@@ -92,10 +104,37 @@ GPUYARD_ABOUT(
     {"processes", "Who uses the GPU; the 1024 with most memory if there are more."},
     {"missing", "For each reading that is null: its key, and why it is null."},
     {"xid_errors",
-     "Errors by the driver's own number, since the daemon started; null without a daemon."})
+     "Errors by the driver's own number, since the daemon started; null without a daemon."},
+    {"bottleneck", "Why the GPU is slow, by its last minute; null without a daemon."})
 
 // 1 until a field changes its meaning or is removed.
 inline constexpr int kSchemaVersion = 1;
+
+struct SnapshotQuery {
+  std::optional<std::string> at;
+};
+BOOST_DESCRIBE_STRUCT(SnapshotQuery, (), (at))
+GPUYARD_ABOUT(SnapshotQuery,
+              {"at",
+               "A moment: a time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or "
+               "seconds since 1970. Now if left out."})
+
+// What the readings of a past moment are made of.
+enum class PastResolution : std::uint8_t { nothing, reading, ten_seconds, minute };
+BOOST_DESCRIBE_ENUM(PastResolution, nothing, reading, ten_seconds, minute)
+
+struct Past {
+  std::string at;
+  PastResolution resolution = PastResolution::nothing;
+  std::vector<std::string> notes;
+};
+BOOST_DESCRIBE_STRUCT(Past, (), (at, resolution, notes))
+GPUYARD_ABOUT(
+    Past, {"at", "The moment that was asked for."},
+    {"resolution",
+     "The coarsest of what the values are: readings, or means of ten seconds or a minute; "
+     "nothing where nothing is kept of that moment."},
+    {"notes", "What a reader should know: a disk that was full, a clock that was set."})
 
 struct Snapshot {
   int schema = kSchemaVersion;
@@ -106,10 +145,16 @@ struct Snapshot {
   std::optional<std::string> driver_error;
   DriverInfo driver;
   std::vector<Device> devices;
+  std::optional<Past> past;
 };
 BOOST_DESCRIBE_STRUCT(Snapshot, (),
                       (schema, simulated, generation, taken_at, driver_initialised, driver_error,
-                       driver, devices))
+                       driver, devices, past))
+GPUYARD_ABOUT(Snapshot,
+              {"past",
+               "Null for the newest snapshot. For a past moment: what is kept of it. The GPUs' "
+               "names are those of now, memory_bytes of a process is the most it ever had, and "
+               "what the history does not keep is missing."})
 
 // The processes of one GPU.
 struct DeviceProcesses {
@@ -174,9 +219,9 @@ Readiness readiness_of(const gpuyard::Snapshot&);
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::GPUDevice, protocol::GPUDevicesResponse, protocol::DriverInfo,
-                protocol::Device, protocol::DeviceProcesses, protocol::XidErrors,
-                protocol::Snapshot, protocol::Health, protocol::Readiness>
+template <OneOf<gpuyard::Bottleneck, protocol::GPUDevice, protocol::GPUDevicesResponse,
+                protocol::DriverInfo, protocol::Device, protocol::Past, protocol::DeviceProcesses,
+                protocol::XidErrors, protocol::Snapshot, protocol::Health, protocol::Readiness>
               T>
 inline constexpr bool has_schema<T> = true;
 

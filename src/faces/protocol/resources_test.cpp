@@ -196,7 +196,7 @@ TEST(Snapshot, WithoutADriverSaysWhyAndHasNoDevices) {
       json::to_json(snapshot_of(made)),
       R"({"schema":1,"simulated":false,"generation":0,"taken_at":"1970-01-01T00:00:00.000Z",)"
       R"("driver_initialised":false,"driver_error":"Driver Not Loaded","driver":)"
-      R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null},"devices":[]})");
+      R"({"driver_version":null,"cuda_driver_version":null,"nvml_version":null},"devices":[],"past":null})");
 }
 
 gpuyard::Snapshot initialised(std::size_t gpus) {

@@ -93,6 +93,19 @@ inline constexpr Route<HistoryQuery, History> kHistory{
      "minutes of the last 30 days.",
      kNeedsDevice, 200, "text/csv"}};
 
+inline constexpr Route<HistoryColumnsQuery, HistoryColumns> kHistoryColumns{
+    {"GET", "/api/gpu/history", "GPU", Scope::read, Gpus::some,
+     "What several metrics of several GPUs were, in columns. The answer has an ETag: a client that "
+     "asks again within a step gets 304.",
+     kNeedsDevice}};
+
+inline constexpr Route<StaysQuery, Stays> kStays{
+    {"GET", "/api/gpu/processes", "GPU", Scope::read, Gpus::some,
+     "Which processes were on which GPUs, the newest first: when each came and went, whose it was, "
+     "and the most memory it had. 30 days are kept, 100,000 at most; one that came and went "
+     "between two looks, five seconds apart, is not among them.",
+     kNeedsDevice}};
+
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {.method = "GET",
      .pattern = "/api/gpu/driver",
@@ -104,10 +117,11 @@ inline constexpr Route<NoParams, DriverInfo> kDriver{
      .failures = kNeedsDriver,
      .errors = ErrorShape::detail}};
 
-inline constexpr Route<NoParams, Snapshot> kSnapshot{
+inline constexpr Route<SnapshotQuery, Snapshot> kSnapshot{
     {"GET", "/api/gpu/snapshot", "GPU", Scope::read, Gpus::some,
-     "The full picture of all GPUs: every reading, or why it is missing, from the newest "
-     "snapshot."}};
+     "The full picture of all GPUs: every reading, or why it is missing, from the newest snapshot "
+     "or, with `at`, of a past moment as the history keeps it.",
+     kNeedsDriver}};
 
 inline constexpr Route<EventsRequest, Text> kEvents{
     {"GET", "/api/gpu/events", "GPU", Scope::read, Gpus::whole,
@@ -347,6 +361,16 @@ inline constexpr Route<NoParams, Text> kMetrics{
                 "by Accept.",
      .produces = "text/plain",
      .also_produces = "application/openmetrics-text"}};
+
+inline constexpr Route<NoParams, Text> kFront{
+    {.method = "GET",
+     .pattern = "/",
+     .tag = "Observability",
+     .gpus = Gpus::some,
+     .summary = "The GPUs as the table that `gpuyard devices` prints; a page for who asks for HTML "
+                "by Accept, as browsers do.",
+     .produces = "text/plain",
+     .also_produces = "text/html"}};
 
 inline constexpr Route<NoParams, Health> kHealth{{"GET", "/health", "Observability", Scope::open,
                                                   Gpus::none,

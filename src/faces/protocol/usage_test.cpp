@@ -55,9 +55,25 @@ TEST(Usage, CsvHasARowForEachAndOneForNone) {
   const auto usage =
       usage_of({{an_hour("1000", 1000), blind}, 0, none}, kByUser, {{1000, "dom,\"alice\""}});
   EXPECT_EQ(csv_of(usage),
-            "\"dom,\"\"alice\"\"\",1000,1,0.1,false,62.5,4096,2,0\n"
-            "1001,1001,0.5,,false,,,1,0.5\n"
-            ",,1,0.1,true,62.5,4096,0,0\n");
+            "\"dom,\"\"alice\"\"\",1000,1,0.1,false,62.5,4096,2,0,,,\n"
+            "1001,1001,0.5,,false,,,1,0.5,,,\n"
+            ",,1,0.1,true,62.5,4096,0,0,,,\n");
+}
+
+TEST(Usage, CostsWhatTheTariffSaysOfWhatWasMeasured) {
+  UseSum blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
+  auto usage = usage_of({{an_hour("1000", 1000), blind}, 0, an_hour("", {})}, kByUser);
+  put_estimates(usage, {});
+  EXPECT_FALSE(usage.rows[0].estimate) << "without a price there is none";
+  put_estimates(usage, {0.25, "EUR", 300});
+  ASSERT_TRUE(usage.rows[0].estimate);
+  EXPECT_NEAR(*usage.rows[0].estimate->cost, 0.025, 1e-9);
+  EXPECT_EQ(usage.rows[0].estimate->currency, "EUR");
+  EXPECT_NEAR(*usage.rows[0].estimate->co2_g, 30, 1e-9);
+  EXPECT_FALSE(usage.rows[1].estimate) << "its energy is not known";
+  EXPECT_EQ(text_of(usage.rows[0].estimate), "about 0.03 EUR, 30 g CO2");
+  EXPECT_EQ(text_of(estimate_of({0, "EUR", 300}, 100)), "about 30.0 kg CO2");
+  EXPECT_EQ(text_of(std::nullopt), "");
 }
 
 }  // namespace

@@ -62,6 +62,15 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+// What a process has used of the machine, at one look.
+struct HostUse {
+  TimePoint at;
+  Duration cpu_time{};            // of all its threads, since it started
+  std::int64_t memory_bytes = 0;  // resident
+
+  friend bool operator==(const HostUse&, const HostUse&) = default;
+};
+
 // Texts are valid UTF-8 of bounded length, but may contain control characters.
 struct ProcessFacts {
   std::uint32_t pid = 0;
@@ -74,6 +83,8 @@ struct ProcessFacts {
   // Shown to administrators, and to the process's user if the real and effective user are the same.
   Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
   Result<Placement> placement = Error{Errc::unavailable, "not read yet"};
+  HostUse use = {};                        // at the newest look
+  std::optional<double> cpu_percent = {};  // of one core, between the last two looks
 };
 
 // Looks up the processes that drivers list.

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "device/bottleneck.h"
 #include "device/device.h"
 #include "device/reading.h"
 #include "device/xid.h"
@@ -33,6 +34,7 @@ struct DeviceState {
   HealthReport health = {};        // HealthWatch::judge() of the members above
   // Counted since the daemon started; empty if they are not counted.
   std::optional<std::vector<XidCount>> xid_errors = {};
+  std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if nobody has judged
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;
 };

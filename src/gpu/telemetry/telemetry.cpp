@@ -173,7 +173,9 @@ void Telemetry::publish_when_complete() {
 
 void Telemetry::publish() {
   publish_timer_.reset();
-  latest_ = std::make_shared<const Snapshot>(assemble());
+  auto next = std::make_shared<Snapshot>(assemble());
+  judge_(*next);
+  latest_ = std::move(next);
   told_(latest_);
 }
 

@@ -65,6 +65,9 @@ class Telemetry {
     return burst_.listen(id, period, std::move(heard));
   }
 
+  // Lets `judge` complete each snapshot right before it is published.
+  void before_published(std::function<void(Snapshot&)> judge) { judge_ = std::move(judge); }
+
   // Calls `told` with each snapshot when it is published: one per tick, and one when the driver
   // comes or goes.
   void on_published(std::function<void(const SnapshotPtr&)> told) { told_ = std::move(told); }
@@ -104,6 +107,7 @@ class Telemetry {
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   SnapshotPtr latest_;
+  std::function<void(Snapshot&)> judge_ = [](Snapshot&) {};
   std::function<void(const SnapshotPtr&)> told_ = [](const SnapshotPtr&) {};
 
   Flight flight_;  // in progress while it has callers

@@ -40,12 +40,18 @@ Result<void> HistoryDb::open() {
   return {};
 }
 
-Result<void> HistoryDb::put(const DaemonRun& present,
-                            const std::vector<history::Minutes>& minutes) {
-  Result<void> done = write(present, minutes);
+template <class Work>
+Result<void> HistoryDb::in_transaction(const Work& work) {
+  if (auto opened = open(); !opened) return opened;
+  return tables_->database().transaction(work);
+}
+
+template <class Work>
+Result<void> HistoryDb::keep(const Work& work) {
+  Result<void> done = in_transaction(work);
   if (!done && done.error().code == Errc::invalid) {
     move_aside(done.error().message);
-    done = write(present, minutes);
+    done = in_transaction(work);
   }
   if (!done) {
     failed(done.error());
@@ -56,27 +62,52 @@ Result<void> HistoryDb::put(const DaemonRun& present,
   return done;
 }
 
-Result<void> HistoryDb::write(const DaemonRun& present,
-                              const std::vector<history::Minutes>& minutes) {
-  if (auto opened = open(); !opened) return opened;
-  auto done = tables_->database().transaction([&]() -> Result<void> {
-    const auto run = tables_->present(present);
-    if (!run) return run.error();
-    for (const history::Minutes& some : minutes) {
-      if (auto put = tables_->put(*run, some); !put) return put;
-    }
-    return {};
-  });
-  if (!done) return done;
-  return forget(present.last_ms);
+Result<void> HistoryDb::put(const DaemonRun& present,
+                            const std::vector<history::Minutes>& minutes) {
+  const auto done = keep([&] { return write(present, minutes); });
+  const std::int64_t now_ms = present.last_ms;
+  const bool lately = forgot_ms_ != INT64_MIN && std::abs(now_ms - forgot_ms_) < history::kHourMs;
+  if (!done || lately) return done;
+  forgot_ms_ = now_ms;
+  return keep([&] { return forget(); });
 }
 
-Result<void> HistoryDb::forget(std::int64_t now_ms) {
-  if (forgot_ms_ != INT64_MIN && std::abs(now_ms - forgot_ms_) < history::kHourMs) return {};
-  forgot_ms_ = now_ms;
+Result<void> HistoryDb::write(const DaemonRun& present,
+                              const std::vector<history::Minutes>& minutes) {
+  const auto run = tables_->present(present);
+  if (!run) return run.error();
+  for (const history::Minutes& some : minutes) {
+    if (auto put = tables_->put(*run, some); !put) return put;
+  }
+  return {};
+}
+
+Result<void> HistoryDb::put(const std::vector<processes::Stay>& stays) {
+  if (stays.empty()) return {};
+  return keep([&]() -> Result<void> {
+    if (auto put = tables_->put(stays); !put) return put;
+    const WallTime now = stays.back().last_seen;
+    const auto hour = std::chrono::milliseconds(history::kHourMs);
+    if (forgot_stays_ && now - *forgot_stays_ < hour) return {};
+    forgot_stays_ = now;
+    return tables_->forget_stays(now - std::chrono::milliseconds(history::kMinutesKeptMs),
+                                 kMaxStays);
+  });
+}
+
+Result<std::vector<processes::Stay>> HistoryDb::get(const processes::StaysQuestion& question) {
+  if (auto opened = open(); !opened) {
+    failed(opened.error());
+    return std::move(opened).error();
+  }
+  auto stays = tables_->get(question);
+  if (!stays) failed(stays.error());
+  return stays;
+}
+
+Result<void> HistoryDb::forget() {
   for (std::int64_t kept_ms = history::kMinutesKeptMs; kept_ms > 0; kept_ms -= kDayMs) {
-    auto gone = tables_->database().transaction([&] { return tables_->forget_beyond(kept_ms); });
-    if (!gone) return gone;
+    if (auto gone = tables_->forget_beyond(kept_ms); !gone) return gone;
     const auto bytes = tables_->database().bytes_used();
     if (!bytes) return bytes.error();
     if (*bytes <= max_bytes_) break;

@@ -1,7 +1,7 @@
-// history.db: the minutes of a month, one block for each series, run of the daemon and hour. The
-// file may be thrown away: one that is damaged, or was written with another layout, is moved aside,
-// and a new one is begun. A full or read-only disk is logged once and tried again with the next
-// put.
+// history.db: the minutes of a month, one block for each series, run of the daemon and hour; and
+// the processes that were on the GPUs in it. The file may be thrown away: one that is damaged, or
+// was written with another layout, is moved aside, and a new one is begun. A full or read-only disk
+// is logged once and tried again with the next put.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,10 @@ namespace gpuyard::store {
 // H100s takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
-class HistoryDb final : public history::Store {
+// How many stays of processes are kept.
+inline constexpr std::int64_t kMaxStays = 100'000;
+
+class HistoryDb final : public history::Store, public processes::StayArchive {
  public:
   // Touches no disk yet.
   explicit HistoryDb(std::string path, std::int64_t max_bytes = kMaxHistoryBytes)
@@ -31,14 +34,22 @@ class HistoryDb final : public history::Store {
                                          std::int64_t until_wall_ms) override;
   std::vector<std::string> notes() const override;
 
+  Result<void> put(const std::vector<processes::Stay>&) override;
+  Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&) override;
+
  private:
   Result<void> open();
+  // Does this in a transaction, in a new file if ours is damaged, and notes how it went.
+  template <class Work>
+  Result<void> keep(const Work&);
+  template <class Work>
+  Result<void> in_transaction(const Work&);
   Result<void> write(const history::DaemonRun& present, const std::vector<history::Minutes>&);
   Result<std::vector<history::Past>> read(const history::DaemonRun& present,
                                           const history::SeriesKey&, std::int64_t from_wall_ms,
                                           std::int64_t until_wall_ms);
-  // Forgets, once an hour, what is older than a month or beyond the limit of bytes.
-  Result<void> forget(std::int64_t now_ms);
+  // Forgets what is older than a month or beyond the limit of bytes.
+  Result<void> forget();
   // Closes the file, so that the next call opens it anew; a damaged one is moved aside.
   void failed(const Error&);
   void move_aside(const std::string& why);
@@ -47,6 +58,7 @@ class HistoryDb final : public history::Store {
   std::int64_t max_bytes_;
   std::optional<HistoryTables> tables_;
   std::int64_t forgot_ms_ = INT64_MIN;
+  std::optional<WallTime> forgot_stays_;
   std::string moved_;    // why there is another file beside it
   std::string trouble_;  // why nothing is written now
 };

@@ -256,5 +256,101 @@ TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
   EXPECT_EQ(count(db, present), 200U * 60U);
 }
 
+// The processes that were on GPUs.
+class StaysDbTest : public HistoryDbTest {
+ protected:
+  static WallTime wall(std::int64_t seconds) { return WallTime(std::chrono::seconds(seconds)); }
+  static processes::Stay stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
+    return {.gpu = "GPU-1",
+            .pid = pid,
+            .started_boot_ms = 1000 + pid,
+            .boot_id = "boot",
+            .started = wall(first - 1),
+            .uid = 1000,
+            .user = "anna",
+            .command = "python3",
+            .lease = "L-1",
+            .peak_memory_bytes = 1024,
+            .first_seen = wall(first),
+            .last_seen = wall(last)};
+  }
+  static std::vector<std::uint32_t> pids(HistoryDb& db, std::int64_t from, std::int64_t until,
+                                         std::size_t most = 100) {
+    const auto stays = db.get({wall(from), wall(until), {}, most});
+    EXPECT_TRUE(stays) << stays.error().message;
+    std::vector<std::uint32_t> out;
+    for (const processes::Stay& one : stays ? *stays : std::vector<processes::Stay>{}) {
+      out.push_back(one.pid);
+    }
+    return out;
+  }
+};
+
+TEST_F(StaysDbTest, WhatIsPutComesBackAfterARestart) {
+  processes::Stay unknown = stay(9, 5, 6);
+  unknown.started.reset();
+  unknown.uid.reset();
+  unknown.peak_memory_bytes.reset();
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put({stay(7, 10, 20), unknown}));
+  }
+  HistoryDb db(path());
+  const auto back = db.get({wall(0), wall(100), {}, 100});
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, (std::vector{stay(7, 10, 20), unknown}));
+}
+
+TEST_F(StaysDbTest, ALaterPutOfTheSameProcessGoesOnWithIt) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put({stay(7, 10, 20)}));
+  processes::Stay later = stay(7, 30, 40);
+  later.peak_memory_bytes = 512;
+  later.lease.clear();
+  later.over = true;
+  ASSERT_TRUE(db.put({later}));
+  const auto back = db.get({wall(0), wall(100), {}, 100});
+  ASSERT_EQ(back->size(), 1U);
+  EXPECT_EQ(back->front().first_seen, wall(10));
+  EXPECT_EQ(back->front().last_seen, wall(40));
+  EXPECT_EQ(back->front().peak_memory_bytes, 1024);
+  EXPECT_EQ(back->front().lease, "L-1");
+  EXPECT_TRUE(back->front().over);
+}
+
+TEST_F(StaysDbTest, OnlyWhatTouchesTheTimeIsReadTheNewestFirst) {
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put({stay(1, 10, 20), stay(2, 15, 40), stay(3, 30, 50)}));
+  EXPECT_THAT(pids(db, 0, 100), ElementsAre(3, 2, 1));
+  EXPECT_THAT(pids(db, 20, 30), ElementsAre(2, 1));
+  EXPECT_THAT(pids(db, 41, 100), ElementsAre(3));
+  EXPECT_THAT(pids(db, 0, 100, 1), ElementsAre(3, 2)) << "one more than asked for";
+  EXPECT_TRUE(db.get({wall(0), wall(100), {"GPU-2"}, 100})->empty());
+}
+
+TEST_F(StaysDbTest, AfterAMonthTheyAreForgotten) {
+  constexpr std::int64_t kMonth = 30 * 24 * 3600;
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put({stay(1, 10, 20)}));
+  ASSERT_TRUE(db.put({stay(2, kMonth, kMonth)}));
+  EXPECT_THAT(pids(db, 0, 2 * kMonth), ElementsAre(2, 1));
+  ASSERT_TRUE(db.put({stay(3, kMonth + 3700, kMonth + 3700)}));
+  EXPECT_THAT(pids(db, 0, 2 * kMonth), ElementsAre(3, 2));
+}
+
+TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTable) {
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
+  }
+  {
+    auto database = Database::open(path(), Durability::normal);
+    ASSERT_TRUE(database->execute("DROP TABLE stays"));
+  }
+  HistoryDb db(path());
+  ASSERT_TRUE(db.put({stay(1, 10, 20)}));
+  EXPECT_EQ(count(db, run("boot", 0, kHourMs)), 60U);
+}
+
 }  // namespace
 }  // namespace gpuyard::store

@@ -30,6 +30,20 @@ constexpr const char* kTables = R"(
     PRIMARY KEY(series, run, hour_ms)) WITHOUT ROWID;
 )";
 
+// A table of its own: an earlier gpuyard left it out, and does not mind it.
+constexpr const char* kStays = R"(
+  CREATE TABLE IF NOT EXISTS stays(
+    gpu TEXT NOT NULL, pid INTEGER NOT NULL, started_boot_ms INTEGER NOT NULL, boot TEXT NOT NULL,
+    started INTEGER, uid INTEGER, user TEXT NOT NULL, command TEXT NOT NULL, lease TEXT NOT NULL,
+    peak_bytes INTEGER, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
+    over INTEGER NOT NULL, PRIMARY KEY(gpu, pid, started_boot_ms, boot)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS stays_seen ON stays(last_seen);
+)";
+constexpr auto kStay = [](auto& row, auto& stay) {
+  row(stay.gpu, stay.pid, stay.started_boot_ms, stay.boot_id, stay.started, stay.uid, stay.user,
+      stay.command, stay.lease, stay.peak_memory_bytes, stay.first_seen, stay.last_seen, stay.over);
+};
+
 constexpr auto kStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
 
 Blob as_blob(const std::string& text) {
@@ -46,9 +60,9 @@ Result<HistoryTables> HistoryTables::in(Database database) {
   HistoryTables tables(std::move(database));
   const auto layout = tables.database_.layout();
   if (!layout) return layout.error();
-  if (*layout != 0) return tables;
-  auto made = tables.database_.execute(kTables);
-  if (made) made = tables.database_.set_layout(kLayout);
+  auto made = tables.database_.execute(kStays);
+  if (made && *layout == 0) made = tables.database_.execute(kTables);
+  if (made && *layout == 0) made = tables.database_.set_layout(kLayout);
   if (!made) return std::move(made).error();
   return tables;
 }
@@ -162,6 +176,48 @@ Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const histor
     if (!in_order) return Error{Errc::invalid, database_.path() + ": a block of points is damaged"};
     out.insert(out.end(), points->begin(), points->end());
   }
+}
+
+// A daemon that comes back finds processes that an earlier one saw first.
+Result<void> HistoryTables::put(const std::vector<processes::Stay>& stays) {
+  return run_for_each(
+      database_,
+      "INSERT INTO stays VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?) "
+      "ON CONFLICT(gpu, pid, started_boot_ms, boot) DO UPDATE SET "
+      "user=excluded.user, command=excluded.command, "
+      "lease=CASE WHEN lease='' THEN excluded.lease ELSE lease END, "
+      "peak_bytes=coalesce(max(peak_bytes, excluded.peak_bytes), peak_bytes, excluded.peak_bytes), "
+      "first_seen=min(first_seen, excluded.first_seen), "
+      "last_seen=max(last_seen, excluded.last_seen), over=excluded.over",
+      stays, kStay);
+}
+
+Result<std::vector<processes::Stay>> HistoryTables::get(const processes::StaysQuestion& asked) {
+  std::vector<processes::Stay> stays;
+  auto rows = prepare(database_,
+                      "SELECT * FROM stays WHERE last_seen>=? AND first_seen<? "
+                      "ORDER BY first_seen DESC, gpu, pid",
+                      asked.from, asked.until);
+  if (!rows) return std::move(rows).error();
+  while (stays.size() <= asked.most) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) break;
+    auto stay = record_of<processes::Stay>(*rows, kStay);
+    const bool wanted =
+        asked.gpus.empty() || std::ranges::find(asked.gpus, stay.gpu) != asked.gpus.end();
+    if (wanted) stays.push_back(std::move(stay));
+  }
+  return stays;
+}
+
+Result<void> HistoryTables::forget_stays(WallTime before, std::int64_t kept) {
+  auto gone = run(database_, "DELETE FROM stays WHERE last_seen<?", before);
+  if (!gone) return gone;
+  return run(database_,
+             "DELETE FROM stays WHERE last_seen<(SELECT last_seen FROM stays ORDER BY last_seen "
+             "DESC LIMIT 1 OFFSET ?)",
+             kept);
 }
 
 Result<void> HistoryTables::forget_beyond(std::int64_t kept_ms) {

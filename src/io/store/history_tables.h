@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "history/history.h"
+#include "processes/stays.h"
 #include "store/sqlite.h"
 
 namespace gpuyard::store {
@@ -34,6 +35,11 @@ class HistoryTables {
   // The buckets of whole hours that touch [from, until) of the boot clock.
   Result<std::vector<history::Bucket>> get(std::int64_t run, const history::SeriesKey&,
                                            std::int64_t from_ms, std::int64_t until_ms);
+
+  Result<void> put(const std::vector<processes::Stay>&);
+  Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&);
+  // Forgets stays that were over before, and the oldest beyond a number.
+  Result<void> forget_stays(WallTime before, std::int64_t kept);
 
   // Forgets the hours before the newest `kept_ms` of the time that runs recorded, runs of which
   // nothing is left, and series that no run has any more. The wall clock plays no part.
