@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <climits>
+#include <ctime>
 #include <random>
 
 #include <fmt/format.h>
@@ -108,6 +109,13 @@ std::string short_length(std::int64_t seconds) {
   if (seconds < kHour) return fmt::format("{}m", seconds / kMinute);
   if (seconds < kDay) return fmt::format("{}h{:02}", seconds / kHour, seconds % kHour / kMinute);
   return fmt::format("{}d{:02}h", seconds / kDay, seconds % kDay / kHour);
+}
+
+std::optional<WallTime> from_rfc3339(std::string_view text) {
+  const std::string whole(text);
+  std::tm utc{};
+  if (::strptime(whole.c_str(), "%Y-%m-%dT%H:%M:%S", &utc) == nullptr) return std::nullopt;
+  return WallTime(std::chrono::seconds(::timegm(&utc)));
 }
 
 std::string host_name() {

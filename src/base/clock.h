@@ -38,6 +38,8 @@ std::string short_length(std::int64_t seconds);
 
 // "2026-01-31T12:00:00.250Z"
 std::string to_rfc3339(WallTime);
+// Reads that form to the second. Nothing for any other text.
+std::optional<WallTime> from_rfc3339(std::string_view text);
 
 inline std::int64_t to_milliseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();

@@ -17,10 +17,10 @@ namespace {
 // The table: every verb stands in one row. A verb that is in none does not compile.
 
 using Asking =
-    boost::mp11::mp_list<DevicesVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb, QueryVerb,
-                         ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb, ControlVerb, AuditVerb,
-                         OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
-                         UsageVerb, AlertsVerb, TokenVerb>;
+    boost::mp11::mp_list<DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
+                         QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb, ControlVerb,
+                         AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb,
+                         CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine =
     boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,

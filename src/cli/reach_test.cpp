@@ -21,6 +21,7 @@ const std::vector<Example>& examples() {
   using enum Reach;
   static const std::vector<Example> kExamples = {
       {{"devices"}, asks},
+      {{"top"}, asks},
       {{"watch"}, asks},
       {{"run", "--", "true"}, starts},
       {{"leases"}, asks},

@@ -51,6 +51,7 @@ class DaemonSource final : public Source {
   Result<protocol::Snapshot> snapshot(ProbeSet, Owners) override {
     return client::call(daemon_, protocol::kSnapshot);
   }
+  const http::Endpoint* daemon() const override { return &daemon_; }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
     return client::call(daemon_, protocol::kDeviceProcesses,
                         protocol::DeviceName{std::to_string(index)});

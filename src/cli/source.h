@@ -43,6 +43,8 @@ class Source {
   virtual Result<protocol::EnergyReport> energy() = 0;
   // The result must end before the source.
   virtual Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish&) = 0;
+  // The daemon that it asks; null: it asks none.
+  virtual const http::Endpoint* daemon() const { return nullptr; }
   // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
   virtual std::string name() const = 0;
 };

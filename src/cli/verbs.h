@@ -51,6 +51,14 @@ struct DevicesVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct TopVerb {
+  SourceFlags source;
+  ColorWish color = ColorWish::automatic;
+  bool once = false;
+  std::string size;     // "80x24"; empty: the terminal's
+  std::string charset;  // braille, block or ascii; empty: what the locale has
+};
+
 struct WatchVerb {
   SourceFlags source;
   bool json = false;
@@ -401,11 +409,11 @@ struct SimVerb {
 };
 
 using Verb =
-    std::variant<ServeVerb, DevicesVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb, HistoryVerb,
-                 QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb, AuditVerb,
-                 OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb, CordonVerb,
-                 UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb, DoctorVerb, ConfigVerb,
-                 VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
+    std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
+                 HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb,
+                 AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb,
+                 CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb, DoctorVerb,
+                 ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {
@@ -417,6 +425,7 @@ Reach reach_of(const Verb&);
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);
+int run(const TopVerb&);
 int run(const WatchVerb&);
 int run(const RecordVerb&);
 int run(const ReplayVerb&);
@@ -456,6 +465,7 @@ int run_with_parent(const std::vector<std::string>& words);
 // record, which must outlive it.
 Options add_serve(Options program, ServeVerb&);
 Options add_devices(Options program, DevicesVerb&);
+Options add_top(Options program, TopVerb&);
 Options add_watch(Options program, WatchVerb&);
 Options add_record(Options program, RecordVerb&);
 Options add_replay(Options program, ReplayVerb&);
@@ -498,7 +508,7 @@ Options add_dial_stdio(Options program, DialStdioVerb&);
 // Adds every verb under the headings of --help, in their order.
 template <class VerbList>
 void add_verbs(VerbList& verbs) {
-  verbs.add("First steps", add_devices, add_watch, add_run, add_leases, add_doctor);
+  verbs.add("First steps", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
   verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
             add_replay);
   verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);

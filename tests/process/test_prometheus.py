@@ -50,8 +50,10 @@ def shape(text, device):
                         r"|_(graphics|sm|memory|video)_clock_hertz|_gpu_(memory_)?temperature_celsius"
                         r"|memory_(used|free)_bytes|_throttle_|_performance_state|_fan_speed_"
                         r"|_pcie_generation{|_pcie_[tr]x_|_nvlink_[tr]x_|_gpm_|_gpu_health")
+    cause = re.compile(r'cause="[a-z_]+"')
     lines = [line.replace(f'device="{device}"', 'device="0"')
              for line in text.splitlines() if f'device="{device}"' in line]
+    lines = [cause.sub('cause="*"', line) for line in lines]
     return [line.rsplit(" ", 1)[0] + " *" if moving.search(line) else line for line in lines]
 
 

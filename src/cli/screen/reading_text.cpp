@@ -190,10 +190,9 @@ std::string health_text(const protocol::Device& device) {
 }
 
 std::string local_moment(std::string_view rfc3339, WallTime now) {
-  const std::string text(rfc3339);
-  std::tm utc{};
-  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc) == nullptr) return printable(text);
-  const std::time_t moment = ::timegm(&utc);
+  const auto told = from_rfc3339(rfc3339);
+  if (!told) return printable(rfc3339);
+  const std::time_t moment = std::chrono::system_clock::to_time_t(*told);
   const std::time_t today = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
   std::tm local_today{};

@@ -166,7 +166,7 @@ Interruptions::Interruptions() {
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-Interruptions::Cause Interruptions::wait(TimePoint deadline) {
+Interruptions::Cause Interruptions::wait(TimePoint deadline, std::span<const int> also) {
   while (true) {
     signalfd_siginfo info{};
     if (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
@@ -176,10 +176,17 @@ Interruptions::Cause Interruptions::wait(TimePoint deadline) {
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
     if (left.count() <= 0) return Cause::time_passed;
-    pollfd polled{signals_.get(), POLLIN, 0};
+    std::vector<pollfd> polled{{signals_.get(), POLLIN, 0}};
+    for (const int fd : also) polled.push_back({fd, POLLIN, 0});
     // poll() takes an int: longer waits are made in pieces.
     constexpr std::int64_t kMostAtOnce = 60'000;
-    ::poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kMostAtOnce)));
+    ::poll(polled.data(), polled.size(),
+           static_cast<int>(std::min<std::int64_t>(left.count(), kMostAtOnce)));
+    const bool signalled = polled.front().revents != 0;
+    const auto readable = [](const pollfd& one) { return one.revents != 0; };
+    if (!signalled && std::any_of(polled.begin() + 1, polled.end(), readable)) {
+      return Cause::readable;
+    }
   }
 }
 
@@ -193,6 +200,7 @@ bool wait_for_tick(Interruptions& interruptions, TimePoint next,
   while (true) {
     switch (interruptions.wait(next)) {
       case Interruptions::Cause::time_passed:
+      case Interruptions::Cause::readable:
         return true;
       case Interruptions::Cause::ended:
         return false;

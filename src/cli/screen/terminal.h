@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,14 +77,15 @@ std::string painted(const Screen&, Tone, std::string_view text);
 // starts, because threads inherit the mask.
 class Interruptions {
  public:
-  enum class Cause { time_passed, ended, resized, suspended };
+  enum class Cause { time_passed, ended, resized, suspended, readable };
 
   Interruptions();
   Interruptions(Interruptions&&) = delete;
 
   // Waits until `deadline` or a signal: SIGINT, SIGTERM, SIGHUP and SIGQUIT end, SIGWINCH resizes,
   // SIGTSTP suspends. A signal that is already there is told even after the deadline.
-  Cause wait(TimePoint deadline);
+  // `also`: descriptors one of which may become readable.
+  Cause wait(TimePoint deadline, std::span<const int> also = {});
 
  private:
   UniqueFd signals_;

@@ -57,6 +57,7 @@ boost::json::value as_json(const config::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return boost::json::value(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
   if (const auto* yes = std::get_if<bool>(&value)) return *yes;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
   boost::json::array list;
   for (const auto& item : std::get<std::vector<std::string>>(value)) list.emplace_back(item);
   return list;

@@ -156,7 +156,7 @@ class Watch::Judge {
     found_.share_percent = share;
     return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
                 fmt::format("is {}held back by heat, {}{}{}", probably(), of_window(*share),
-                            clocks(", "), temperature(", at ")),
+                            clocks(": "), temperature(", at ", "")),
                 "Look at its fans, the air and its neighbours; a lower power limit cools it.");
   }
 
@@ -167,7 +167,7 @@ class Watch::Judge {
     found_.share_percent = share;
     return name(
         BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
-        fmt::format("is held back by the power supply, {}{}", of_window(*share), clocks(", ")),
+        fmt::format("is held back by the power supply, {}{}", of_window(*share), clocks(": ")),
         "The supply or the rack has too little power: look at both.");
   }
 
@@ -181,11 +181,11 @@ class Watch::Judge {
     const bool lowered = limit && highest && *limit < *highest;
     return name(BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
                 fmt::format("is held back by its power limit, {}{}{}", of_window(*share),
-                            clocks(", "), temperature(", and not by heat: ")),
+                            clocks(": "), temperature(", not by heat (", ")")),
                 lowered
                     ? fmt::format("gpuyard power {} {} would give it all the power it may have.",
                                   device_.info.index, *highest / 1000)
-                    : "The limit is at its highest already: spread the work.");
+                    : "It is at its highest already: spread the work.");
   }
 
   bool narrow_link() {
@@ -370,11 +370,11 @@ class Watch::Judge {
     if (!now || !most) return "";
     return fmt::format("{}{} of {} MHz", before, *now, *most);
   }
-  std::string temperature(std::string_view before) const {
+  std::string temperature(std::string_view before, std::string_view after) const {
     const auto now = number(sample_, Metric::temperature_core);
     const auto most = number(sample_, Metric::temperature_slowdown);
     if (!now || !most) return "";
-    return fmt::format("{}{} of {} C", before, *now, *most);
+    return fmt::format("{}{} of {} C{}", before, *now, *most, after);
   }
 
   const Policy& policy_;

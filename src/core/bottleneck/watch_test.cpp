@@ -99,10 +99,11 @@ TEST_F(WatchTest, ThePowerLimitIsNamedWithItsShareAndWhatToDo) {
   EXPECT_EQ(found.cause, power_cap);
   EXPECT_EQ(found.brief, "power cap 38%");
   EXPECT_EQ(found.share_percent, 38);
-  EXPECT_EQ(found.text,
-            "is held back by its power limit, 38% of the last minute, 1590 of 1980 MHz, and not by "
-            "heat: 70 of 90 C");
-  EXPECT_EQ(found.advice, "The limit is at its highest already: spread the work.");
+  EXPECT_EQ(
+      found.text,
+      "is held back by its power limit, 38% of the last minute: 1590 of 1980 MHz, not by heat "
+      "(70 of 90 C)");
+  EXPECT_EQ(found.advice, "It is at its highest already: spread the work.");
   set(gpu, Metric::power_limit, 300 * kWatt);
   EXPECT_EQ(after(1, gpu).advice, "gpuyard power 0 700 would give it all the power it may have.");
 }

@@ -219,8 +219,8 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
                .since_ms = times.from_ms,
                .until_ms = times.until_ms,
                .step_ms = times.step_ms};
-  std::string_view metrics = query.metrics;
-  while (!metrics.empty()) {
+  std::string_view metrics = query.metrics ? *query.metrics : protocol::kUsualMetrics;
+  do {
     const auto row = history::find_row(take_until(',', metrics));
     if (!row) return row.error();
     times.row = *row;
@@ -235,7 +235,7 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
       column.bound = bound_of((*row)->metric, device.sample);
       out.questions.push_back(times);
     }
-  }
+  } while (!metrics.empty());
   const std::uint64_t steps = static_cast<std::uint64_t>(length / times.step_ms) + 1;
   if (out.questions.size() > protocol::kMostSeries ||
       out.questions.size() * steps > protocol::kMostColumnPoints) {

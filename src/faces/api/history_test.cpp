@@ -217,7 +217,8 @@ TEST_F(HistoryRoute, ColumnsHaveALimit) {
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"points", "0"}}).status, 400);
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "nonsense"}}).status, 400);
   EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", "power"}, {"gpus", "9"}}).status, 404);
-  EXPECT_EQ(get_path("/api/gpu/history", {}).status, 400);
+  EXPECT_EQ(get_path("/api/gpu/history", {{"metrics", ""}}).status, 400);
+  EXPECT_EQ(record<protocol::HistoryColumns>(get_path("/api/gpu/history", {})).series.size(), 8U);
 }
 
 TEST_F(HistoryRoute, APastMomentIsASnapshot) {

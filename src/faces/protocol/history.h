@@ -121,8 +121,10 @@ inline constexpr std::uint64_t kDefaultColumnPoints = 300;
 inline constexpr std::uint64_t kMostSeries = 1024;
 inline constexpr std::uint64_t kMostColumnPoints = 250'000;  // of all series together
 
+inline constexpr std::string_view kUsualMetrics = "util,power,temp,memory";
+
 struct HistoryColumnsQuery {
-  std::string metrics;
+  std::optional<std::string> metrics;
   std::optional<std::string> gpus;
   std::optional<std::string> since;
   std::optional<std::string> until;
@@ -131,7 +133,8 @@ struct HistoryColumnsQuery {
 BOOST_DESCRIBE_STRUCT(HistoryColumnsQuery, (), (metrics, gpus, since, until, points))
 GPUYARD_ABOUT(
     HistoryColumnsQuery,
-    {"metrics", "Metrics with commas, each as in a GPU's own history: power,temp."},
+    {"metrics",
+     "Metrics with commas, each as in a GPU's own history; util,power,temp,memory if left out."},
     {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
     {"since",
      "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "

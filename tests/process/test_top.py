@@ -1,0 +1,207 @@
+"""gpuyard top on a terminal: a pty of the test's own."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from program import PROGRAM, clean_environment, wait_until
+
+LEAVES = b"\x1b[?25h\x1b[?1049l"
+
+
+class Screen:
+    """What a terminal shows that got these bytes: moves, erasures and signs of one column each."""
+
+    def __init__(self, rows, columns):
+        self.rows, self.columns = rows, columns
+        self.cells = [[" "] * columns for _ in range(rows)]
+        self.row = self.column = 0
+
+    def take(self, text):
+        for parameters, name, sign in re.findall(r"\x1b\[([?0-9;]*)([A-Za-z])|([^\x1b])", text):
+            if name == "H":
+                row, column = (parameters or "1;1").split(";")
+                self.row, self.column = int(row) - 1, int(column) - 1
+            elif name == "J":
+                self.cells = [[" "] * self.columns for _ in range(self.rows)]
+            elif sign and self.row < self.rows and self.column < self.columns:
+                self.cells[self.row][self.column] = sign
+                self.column += 1
+
+    def text(self):
+        return "\n".join("".join(row).rstrip() for row in self.cells)
+
+
+class Terminal:
+    """A program on a terminal of 80x24, and all that it has written."""
+
+    def __init__(self, place, *arguments, size=(24, 80)):
+        self.master, self.slave = pty.openpty()
+        self.resize(*size)
+        self.before = termios.tcgetattr(self.slave)
+        environment = clean_environment(place, TERM="no-such-terminal", LC_ALL="C.UTF-8")
+        self.program = subprocess.Popen([PROGRAM, "top", *arguments], env=environment, stdin=self.slave,
+                                        stdout=self.slave, stderr=self.slave, start_new_session=True,
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.size = size
+        self.written = b""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds=0.05):
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and select.select([self.master], [], [], left)[0]:
+            try:
+                self.written += os.read(self.master, 65536)
+            except OSError:
+                break
+        return self.written
+
+    def text(self):
+        screen = Screen(*self.size)
+        screen.take(self.read().decode("utf-8", "ignore"))
+        return screen.text()
+
+    def wait_for(self, words):
+        wait_until(lambda: words in self.text(), lambda: f"{words} in\n{self.text()}")
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def ended(self):
+        """It ends, and the terminal is as it was. Returns the exit code."""
+        wait_until(lambda: self.read() is not None and self.program.poll() is not None, "top to end")
+        self.read()
+        assert self.written.endswith(LEAVES), self.written[-200:]
+        assert termios.tcgetattr(self.slave) == self.before
+        return self.program.returncode
+
+    def close(self):
+        self.program.kill()
+        self.program.wait()
+        for fd in (self.master, self.slave):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+@pytest.fixture
+def top(tmp_path, opened):
+    return lambda *arguments, **options: opened(Terminal(tmp_path, *arguments, **options))
+
+
+def test_each_pane_is_a_key_away(daemon, top):
+    yard = daemon("--simulate", "2")
+    screen = top("--socket", yard.socket)
+    screen.wait_for("why")
+    for key, words in ((b"2", "COMMAND"), (b"3", "Nobody waits."), (b"4", "LEVEL    GPU RULE"),
+                       (b"?", "gpuyard top"), (b"\x1b", "SM% last 60 s"), (b"\r", "links")):
+        screen.press(key)
+        screen.wait_for(words)
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+@pytest.mark.parametrize("how", [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_as_it_was_after_each_end(shared, top, how):
+    screen = top("--socket", shared("--simulate", "2").socket)
+    screen.wait_for("why")
+    if isinstance(how, bytes):
+        screen.press(how)
+    else:
+        screen.program.send_signal(how)
+    screen.ended()
+
+
+def test_a_terminal_that_is_gone_ends_it(shared, top):
+    screen = top("--socket", shared("--simulate", "2").socket)
+    screen.wait_for("why")
+    os.close(screen.master)
+    wait_until(lambda: screen.program.poll() is not None, "top to end")
+
+
+def test_keys_are_answered_while_the_daemon_hangs(daemon, top):
+    yard = daemon("--simulate", "2")
+    screen = top("--socket", yard.socket)
+    screen.wait_for("why")
+    yard.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(1.5)  # so that a question is under way
+        for key, words in ((b"3", "Nobody waits."), (b"1", "SM% last 60 s")):
+            began = time.monotonic()
+            screen.press(key)
+            screen.wait_for(words)
+            assert time.monotonic() - began < 1, "an answer of the daemon takes at least 2 s now"
+        screen.wait_for("OLD")
+    finally:
+        yard.process.send_signal(signal.SIGCONT)
+    screen.wait_for("SIMULATED")
+
+
+def test_a_daemon_that_goes_and_comes_back(daemon, top):
+    yard = daemon("--simulate", "2")
+    screen = top("--socket", yard.socket)
+    screen.wait_for("why")
+    yard.stop()
+    screen.wait_for("trying again")
+    daemon("--simulate", "2", directory=yard.directory)
+    screen.wait_for("SIMULATED")
+
+
+def test_a_storm_of_sizes_leaves_it_whole(shared, top):
+    screen = top("--socket", shared("--simulate", "8").socket)
+    screen.wait_for("why")
+    for i in range(200):
+        screen.resize(1 + i * 7 % 60, 1 + i * 13 % 200)
+        screen.program.send_signal(signal.SIGWINCH)
+        screen.read(0.001)
+    screen.read(0.5)
+    screen.written = b""
+    screen.resize(24, 80)
+    screen.program.send_signal(signal.SIGWINCH)
+    screen.wait_for("SM% last 60 s")
+    screen.press(b"q")
+    assert screen.ended() == 0
+
+
+def test_when_nothing_changes_little_is_sent(daemon, world, top):
+    world.start("--gpus", "8", "--load", "idle", "--stepped")
+    yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))
+    screen = top("--socket", yard.socket)
+    screen.wait_for("why")
+    screen.read(3)
+    screen.written = b""
+    screen.read(3)
+    assert len(screen.written) < 6 * 100, screen.written
+
+
+def test_once_prints_one_screen_of_any_size(shared, run):
+    yard = shared("--simulate", "8")
+    done = run("top", "--once", "--size", "100x30", "--socket", yard.socket, LC_ALL="C")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 30 and all(len(line) <= 100 for line in lines)
+    assert done.stdout.isascii() and re.search(r"\n>0 +\d+%", done.stdout)
+
+
+def test_it_reads_the_driver_where_there_is_no_daemon(run):
+    done = run("top", "--once", "--simulate", "3")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"(?m)^[> ]\d ", done.stdout)) == 3
+
+
+def test_what_cannot_be_drawn_says_why(run):
+    for arguments, words in ((("--simulate", "2"), "--once"), (("--once", "--size", "0x4"), "80x24"),
+                             (("--once", "--charset", "runes"), "braille, block or ascii")):
+        done = run("top", *arguments)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
