@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -35,7 +36,11 @@ int run(int argc, char** argv) {
   if (verb == "driver-host") library::run_driver_host(words, sim::simulated_nvml_path());
   if (verb == "sim-keeper") return sim::keeper_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);
-  const auto parsed = cli::parse_command_line(argc, argv);
+  // The program alone shows the GPUs, if somebody looks. A script that forgot the verb hears so.
+  const bool watched = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  const std::array<const char*, 2> top = {"gpuyard", "top"};
+  const auto parsed = argc == 1 && watched ? cli::parse_command_line(2, top.data())
+                                           : cli::parse_command_line(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   return std::visit([](const auto& chosen) { return cli::run(chosen); },
                     std::get<cli::Verb>(parsed));

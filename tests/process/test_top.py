@@ -45,12 +45,12 @@ class Screen:
 class Terminal:
     """A program on a terminal of 80x24, and all that it has written."""
 
-    def __init__(self, place, *arguments, size=(24, 80)):
+    def __init__(self, place, *arguments, size=(24, 80), verb=("top",), **extra):
         self.master, self.slave = pty.openpty()
         self.resize(*size)
         self.before = termios.tcgetattr(self.slave)
-        environment = clean_environment(place, TERM="no-such-terminal", LC_ALL="C.UTF-8")
-        self.program = subprocess.Popen([PROGRAM, "top", *arguments], env=environment, stdin=self.slave,
+        environment = clean_environment(place, TERM="no-such-terminal", LC_ALL="C.UTF-8", **extra)
+        self.program = subprocess.Popen([PROGRAM, *verb, *arguments], env=environment, stdin=self.slave,
                                         stdout=self.slave, stderr=self.slave, start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         self.size = size
@@ -183,6 +183,14 @@ def test_when_nothing_changes_little_is_sent(daemon, world, top):
     screen.written = b""
     screen.read(3)
     assert len(screen.written) < 6 * 100, screen.written
+
+
+def test_the_program_alone_is_top_on_a_terminal_and_an_error_elsewhere(shared, top, run):
+    screen = top(verb=(), GPUYARD_SOCKET=shared("--simulate", "2").socket)
+    screen.wait_for("SM% last 60 s")
+    screen.press(b"q")
+    assert screen.ended() == 0
+    assert run().returncode == 2
 
 
 def test_once_prints_one_screen_of_any_size(shared, run):
