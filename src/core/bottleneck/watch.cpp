@@ -15,41 +15,10 @@
 namespace gpuyard::bottleneck {
 namespace {
 
-// Bits of nvmlClocksEventReasons (nvml.h).
-constexpr std::int64_t kSwPowerCap = 0x4;
-constexpr std::int64_t kHwSlowdown = 0x8;  // heat or the brake; alone where the GPU tells no more
-constexpr std::int64_t kSwThermal = 0x20;
-constexpr std::int64_t kHwThermal = 0x40;
-constexpr std::int64_t kHwPowerBrake = 0x80;
-
 constexpr std::int64_t kBusy = 50;        // %: below, a GPU may rest, and lowers its link
-constexpr std::int64_t kAlwaysBusy = 95;  // %
 constexpr std::int64_t kFewSms = 20'000;  // of SMs active, in thousandths of a percent
 constexpr double kWholeCore = 95;         // % of a core: a thread that never waits
 constexpr double kLinkFull = 80;          // % of what PCIe carries, without its headers
-constexpr Duration kWaitsFor = std::chrono::seconds(30);
-constexpr std::size_t kWaitsSamples = 20;  // of them
-constexpr double kNearlyAll = 97;  // % of the highest clock: what is lost above is no reason
-constexpr double kWhole = 100;
-
-std::optional<std::int64_t> number(const Sample& sample, Metric metric) {
-  const std::int64_t* const value = sample.number(metric);
-  return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
-std::optional<double> percent_of(std::optional<std::int64_t> part,
-                                 std::optional<std::int64_t> whole) {
-  if (!part || !whole || *whole <= 0) return std::nullopt;
-  return static_cast<double>(*part) / static_cast<double>(*whole) * kWhole;
-}
-
-double part(std::size_t some, std::size_t all) {
-  return static_cast<double>(some) / static_cast<double>(all) * kWhole;
-}
-
-std::int64_t rounded(double value) {
-  return static_cast<std::int64_t>(value + 0.5);
-}
 
 // "PCIe 3 of 5, 8 of 16 lanes"; "" if there is nothing wrong with it.
 std::string pcie_fault(const Sample& sample) {
@@ -104,7 +73,7 @@ std::string in_short(Duration length) {
 // Judges one GPU by its past and its newest readings.
 class Watch::Judge {
  public:
-  Judge(const Policy& policy, const Past& past, const DeviceState& device, const Around& around,
+  Judge(const Policy& policy, const Minute& past, const DeviceState& device, const Around& around,
         TimePoint now)
       : policy_(policy),
         past_(past),
@@ -121,8 +90,6 @@ class Watch::Judge {
   }
 
  private:
-  using Counter = std::optional<std::int64_t> Second::*;
-
   bool name(BottleneckCause cause, std::string brief, std::string text, std::string advice) {
     found_.cause = cause;
     found_.brief = std::move(brief);
@@ -147,32 +114,33 @@ class Watch::Judge {
   }
 
   bool heat() {
-    auto share = share_of(kSwThermal | kHwThermal, {&Second::sw_heat_ns, &Second::hw_heat_ns});
-    const auto bare = bare_slowdown();
+    auto share =
+        past_.share_of(kSwThermal | kHwThermal, {&Second::sw_heat_ns, &Second::hw_heat_ns});
+    const auto bare = past_.bare_slowdown();
     if (!share && !bare) return unknown("heat", Metric::throttle_reasons);
     found_.inferred = share.value_or(0) < policy_.least_share_percent;
     if (found_.inferred) share = bare;
     if (share.value_or(0) < policy_.least_share_percent) return found_.inferred = false;
     found_.share_percent = share;
     return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
-                fmt::format("is {}held back by heat, {}{}{}", probably(), of_window(*share),
+                fmt::format("is {}held back by heat, {}{}{}", probably(), past_.in_words(*share),
                             clocks(": "), temperature(", at ", "")),
                 "Look at its fans, the air and its neighbours; a lower power limit cools it.");
   }
 
   bool power_brake() {
-    const auto share = share_of(kHwPowerBrake, {&Second::brake_ns});
+    const auto share = past_.share_of(kHwPowerBrake, {&Second::brake_ns});
     if (!share) return unknown("power brake", Metric::throttle_reasons);
     if (*share < policy_.least_share_percent) return false;
     found_.share_percent = share;
     return name(
         BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
-        fmt::format("is held back by the power supply, {}{}", of_window(*share), clocks(": ")),
+        fmt::format("is held back by the power supply, {}{}", past_.in_words(*share), clocks(": ")),
         "The supply or the rack has too little power: look at both.");
   }
 
   bool power_cap() {
-    const auto share = share_of(kSwPowerCap);
+    const auto share = past_.share_of(kSwPowerCap);
     if (!share) return unknown("power cap", Metric::throttle_reasons);
     if (*share < policy_.least_share_percent) return false;
     found_.share_percent = share;
@@ -180,7 +148,7 @@ class Watch::Judge {
     const auto highest = number(sample_, Metric::power_limit_max);
     const bool lowered = limit && highest && *limit < *highest;
     return name(BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
-                fmt::format("is held back by its power limit, {}{}{}", of_window(*share),
+                fmt::format("is held back by its power limit, {}{}{}", past_.in_words(*share),
                             clocks(": "), temperature(", not by heat (", ")")),
                 lowered
                     ? fmt::format("gpuyard power {} {} would give it all the power it may have.",
@@ -189,7 +157,7 @@ class Watch::Judge {
   }
 
   bool narrow_link() {
-    const auto use = mean_use();
+    const auto use = past_.mean_use();
     if (!use || *use < kBusy) return false;
     std::string fault = pcie_fault(sample_);
     const std::string nvlink = nvlink_fault(sample_);
@@ -202,7 +170,7 @@ class Watch::Judge {
   }
 
   bool starved() {
-    const auto use = mean_use();
+    const auto use = past_.mean_use();
     if (!use) return unknown("starved", Metric::utilization_gpu);
     if (*use < 1 || *use >= static_cast<double>(policy_.starved_below_percent)) return false;
     const auto capacity = pcie_capacity(sample_);
@@ -230,34 +198,22 @@ class Watch::Judge {
   }
 
   bool waiting() {
-    std::size_t samples = 0;
-    double power = 0;
-    for (const Second& second : past_.seconds) {
-      if (now_ - second.at > kWaitsFor) continue;
-      if (!second.use || !second.power_percent) continue;
-      if (*second.use < kAlwaysBusy ||
-          *second.power_percent > double(policy_.waiting_power_percent)) {
-        return false;
-      }
-      ++samples;
-      power += *second.power_percent;
-    }
-    if (samples < kWaitsSamples) return false;
+    const auto power = past_.busy_at(static_cast<double>(policy_.waiting_power_percent), now_);
+    if (!power) return false;
     const auto sms = number(sample_, Metric::gpm_sm);
     if (sms && *sms >= kFewSms) return false;
     if (!sms) found_.not_known.push_back("SMs active: " + why_missing(sample_, Metric::gpm_sm));
     found_.inferred = true;
-    power /= static_cast<double>(samples);
     return name(
-        BottleneckCause::waiting, fmt::format("busy at {:.0f}% W: waits", power),
-        fmt::format("probably waits: busy all the time at {:.0f}% of its power limit{}", power,
+        BottleneckCause::waiting, fmt::format("busy at {:.0f}% W: waits", *power),
+        fmt::format("probably waits: busy all the time at {:.0f}% of its power limit{}", *power,
                     sms ? fmt::format(", with {}% of its SMs active", *sms / 1000) : ""),
         "Its kernels spin: look for the slowest or dead partner of its collective.");
   }
 
   bool leased_idle() {
-    if (around_.leased != true || !past_.idle_since) return false;
-    const Duration idle = now_ - *past_.idle_since;
+    if (around_.leased != true || !past_.idle_since()) return false;
+    const Duration idle = now_ - *past_.idle_since();
     if (idle < std::chrono::seconds(policy_.idle_after_s)) return false;
     return name(BottleneckCause::leased_idle, "leased, idle " + in_short(idle),
                 "is leased, and nobody computes on it for " + in_short(idle),
@@ -275,7 +231,7 @@ class Watch::Judge {
   }
 
   void none() {
-    const bool blind = !share_of(0) || !mean_use();
+    const bool blind = !past_.share_of(0) || !past_.mean_use();
     if (!blind) {
       name(BottleneckCause::none, "fine", "is held back by nothing", "");
       return;
@@ -291,79 +247,10 @@ class Watch::Judge {
     return false;
   }
 
-  // Returns the percentage of the samples with one of these flags, or of the time that a counter
-  // says, whichever is most; nothing with too few samples.
-  std::optional<std::int64_t> share_of(std::int64_t flags,
-                                       std::initializer_list<Counter> counters = {}) const {
-    std::size_t known = 0;
-    std::size_t with = 0;
-    for (const Second& second : past_.seconds) {
-      if (!second.flags) continue;
-      ++known;
-      with += second.slowed && (*second.flags & flags) != 0 ? 1 : 0;
-    }
-    std::optional<std::int64_t> share;
-    if (known >= kFewestSamples) share = rounded(part(with, known));
-    for (const Counter counter : counters) {
-      if (const auto counted = share_counted(counter)) {
-        share = std::max(share.value_or(0), *counted);
-      }
-    }
-    return share;
-  }
-
-  // What a counter of nanoseconds grew by, in percent of the time; nothing over less than half of
-  // the window: it is read every few seconds.
-  std::optional<std::int64_t> share_counted(Counter counter) const {
-    const Second* first = nullptr;
-    const Second* last = nullptr;
-    for (const Second& second : past_.seconds) {
-      if (!(second.*counter)) continue;
-      if (first == nullptr) first = &second;
-      last = &second;
-    }
-    if (first == nullptr || last->at - first->at < kWindow / 2) return std::nullopt;
-    const auto grown = static_cast<double>(*(last->*counter) - *(first->*counter));
-    const auto passed = static_cast<double>(std::chrono::nanoseconds(last->at - first->at).count());
-    return rounded(std::clamp(grown / passed, 0.0, 1.0) * kWhole);
-  }
-
-  // The share of samples with a slowdown of which the GPU does not tell the reason.
-  std::optional<std::int64_t> bare_slowdown() const {
-    std::size_t known = 0;
-    std::size_t bare = 0;
-    for (const Second& second : past_.seconds) {
-      if (!second.flags) continue;
-      ++known;
-      const bool told = (*second.flags & (kHwThermal | kHwPowerBrake)) != 0;
-      bare += !told && (*second.flags & kHwSlowdown) != 0 ? 1 : 0;
-    }
-    if (known < kFewestSamples) return std::nullopt;
-    return rounded(part(bare, known));
-  }
-
-  std::optional<double> mean_use() const {
-    std::size_t known = 0;
-    double sum = 0;
-    for (const Second& second : past_.seconds) {
-      if (!second.use) continue;
-      ++known;
-      sum += static_cast<double>(*second.use);
-    }
-    if (known < kFewestSamples) return std::nullopt;
-    return sum / static_cast<double>(known);
-  }
-
   std::string silent_for() const {
-    return past_.silent_since ? in_short(now_ - *past_.silent_since) : "0s";
+    return past_.silent_since() ? in_short(now_ - *past_.silent_since()) : "0s";
   }
   std::string_view probably() const { return found_.inferred ? "probably " : ""; }
-  std::string of_window(std::int64_t share) const {
-    const Duration seen = past_.seconds.back().at - past_.seconds.front().at;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(seen).count() + 1;
-    return seen + kFastPeriod >= kWindow ? fmt::format("{}% of the last minute", share)
-                                         : fmt::format("{}% of the last {} s", share, seconds);
-  }
   std::string clocks(std::string_view before) const {
     const auto now = number(sample_, Metric::clock_sm);
     const auto most = number(sample_, Metric::clock_sm_max);
@@ -378,7 +265,7 @@ class Watch::Judge {
   }
 
   const Policy& policy_;
-  const Past& past_;
+  const Minute& past_;
   const DeviceState& device_;
   const Sample& sample_;
   const Around& around_;
@@ -386,42 +273,12 @@ class Watch::Judge {
   Bottleneck found_;
 };
 
-Watch::Second Watch::second_of(const DeviceState& device, TimePoint now) {
-  const Sample& sample = device.sample;
-  const auto clock =
-      percent_of(number(sample, Metric::clock_sm), number(sample, Metric::clock_sm_max));
-  return {now,
-          number(sample, Metric::throttle_reasons),
-          number(sample, Metric::utilization_gpu),
-          percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit)),
-          clock.value_or(0) < kNearlyAll,
-          number(sample, Metric::throttle_time_sw_thermal),
-          number(sample, Metric::throttle_time_hw_thermal),
-          number(sample, Metric::throttle_time_power_brake)};
-}
-
-void Watch::note(Past& past, const DeviceState& device, TimePoint now) {
-  if (device.condition != DeviceCondition::responsive || is_lost(device)) {
-    if (!past.silent_since) past.silent_since = now;
-    past.idle_since.reset();
-    return;
-  }
-  past.silent_since.reset();
-  past.seconds.push_back(second_of(device, now));
-  const auto use = past.seconds.back().use;
-  if (use != 0) past.idle_since.reset();
-  if (use == 0 && !past.idle_since) past.idle_since = now;
-}
-
 void Watch::judge(Snapshot& snapshot, const std::function<Around(const DeviceState&)>& around) {
   std::set<DeviceId> there;
   for (DeviceState& device : snapshot.devices) {
     there.insert(device.info.id);
-    Past& past = gpus_[device.info.id];
-    while (!past.seconds.empty() && snapshot.taken - past.seconds.front().at >= kWindow) {
-      past.seconds.pop_front();
-    }
-    note(past, device, snapshot.taken);
+    Minute& past = gpus_[device.info.id];
+    past.note(device, snapshot.taken);
     device.bottleneck = Judge(policy_, past, device, around(device), snapshot.taken).verdict();
   }
   std::erase_if(gpus_, [&](const auto& one) { return !there.contains(one.first); });

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 
+#include "bottleneck/minute.h"
 #include "device/bottleneck.h"
 #include "device/snapshot.h"
 
@@ -35,10 +35,6 @@ struct Around {
   std::optional<double> cpu_percent = {};
 };
 
-// How much of the past is judged, and from how many samples on.
-inline constexpr Duration kWindow = std::chrono::seconds(60);
-inline constexpr std::size_t kFewestSamples = 10;
-
 class Watch {
  public:
   explicit Watch(Policy policy = {}) : policy_(policy) {}
@@ -47,30 +43,10 @@ class Watch {
   void judge(Snapshot&, const std::function<Around(const DeviceState&)>&);
 
  private:
-  // One sample: what is needed later of one snapshot's readings.
-  struct Second {
-    TimePoint at;
-    std::optional<std::int64_t> flags;
-    std::optional<std::int64_t> use;
-    std::optional<double> power_percent;  // of the limit
-    bool slowed = true;                   // its clock is visibly below the highest, or not known
-    // The driver's counters of time.
-    std::optional<std::int64_t> sw_heat_ns;
-    std::optional<std::int64_t> hw_heat_ns;
-    std::optional<std::int64_t> brake_ns;
-  };
-  struct Past {
-    std::deque<Second> seconds;
-    std::optional<TimePoint> idle_since;
-    std::optional<TimePoint> silent_since;  // the last answer before it fell silent
-  };
   class Judge;
 
-  static Second second_of(const DeviceState&, TimePoint now);
-  static void note(Past&, const DeviceState&, TimePoint now);
-
   Policy policy_;
-  std::map<DeviceId, Past> gpus_;
+  std::map<DeviceId, Minute> gpus_;
 };
 
 }  // namespace gpuyard::bottleneck

@@ -3,8 +3,6 @@
 #include <set>
 #include <utility>
 
-#include <utility>
-
 #include "history/question.h"
 
 namespace gpuyard::history {

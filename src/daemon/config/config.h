@@ -143,4 +143,8 @@ Config with_places(Config config, const Environment&);
 // Returns the files that load() would read now, whether they exist or not.
 std::vector<std::string> files_read(const Environment&, const std::string& file);
 
+// Renders TOML with every key, its meaning and its value; commented out for `config init`.
+enum class Style { values, commented_template };
+std::string render(const Config&, Style);
+
 }  // namespace gpuyard::config

@@ -84,19 +84,24 @@ Result<void> set_temperature(Config& config, const Value& value) {
   return {};
 }
 
-template <auto Member>
-Result<void> set_share(Config& config, const Value& value) {
-  constexpr std::int64_t kMost = 1'000'000;
-  const auto share = std::get<std::int64_t>(value);
-  if (share < 1 || share > kMost) {
-    return Error{Errc::invalid, fmt::format("can be from 1 to {}, not {}", kMost, share)};
+// Sets a whole number within bounds. `least` as words: "0 (no limit)".
+template <auto Section, auto Member, std::int64_t Least, std::int64_t Most>
+Result<void> set_bounded(Config& config, const Value& value) {
+  const auto number = std::get<std::int64_t>(value);
+  if (number < Least || number > Most) {
+    return Error{Errc::invalid,
+                 fmt::format("can be {} to {}, not {}",
+                             Least == 0 ? "0 (no limit)" : std::to_string(Least), Most, number)};
   }
-  config.shares.*Member = share;
+  config.*Section.*Member = number;
   return {};
 }
+
+constexpr std::int64_t kMostShare = 1'000'000;
 template <auto Member>
 constexpr Key share(std::string_view name, std::string_view help) {
-  return member<&Config::shares, Member>("shares", name, help, &set_share<Member>);
+  return member<&Config::shares, Member>("shares", name, help,
+                                         &set_bounded<&Config::shares, Member, 1, kMostShare>);
 }
 
 // Reads "3 = 80/90".
@@ -165,16 +170,6 @@ Result<void> set_reset_command(Config& config, const Value& value) {
   return {};
 }
 
-Result<void> set_reset_timeout(Config& config, const Value& value) {
-  const auto seconds = std::get<std::int64_t>(value);
-  if (seconds < 1 || seconds > Config::Control::kLongestReset) {
-    return Error{Errc::invalid,
-                 fmt::format("can be 1 to {}, not {}", Config::Control::kLongestReset, seconds)};
-  }
-  config.control.reset_timeout_s = seconds;
-  return {};
-}
-
 template <auto Member>
 Result<void> set_tariff(Config& config, const Value& value) {
   constexpr double kMost = 1e6;
@@ -197,29 +192,10 @@ Result<void> set_currency(Config& config, const Value& value) {
   return {};
 }
 
-template <auto Member, std::int64_t Most>
-Result<void> set_bottleneck(Config& config, const Value& value) {
-  const auto number = std::get<std::int64_t>(value);
-  if (number < 1 || number > Most) {
-    return Error{Errc::invalid, fmt::format("can be 1 to {}, not {}", Most, number)};
-  }
-  config.bottleneck.*Member = number;
-  return {};
-}
 template <auto Member, std::int64_t Most = 100>
 constexpr Key bottleneck(std::string_view name, std::string_view help) {
   return member<&Config::bottleneck, Member>("bottleneck", name, help,
-                                             &set_bottleneck<Member, Most>);
-}
-
-Result<void> set_most_gpus_per_user(Config& config, const Value& value) {
-  const auto most = std::get<std::int64_t>(value);
-  if (most < 0 || most > Config::Lease::kMostGpus) {
-    return Error{Errc::invalid,
-                 fmt::format("can be 0 (no limit) to {}, not {}", Config::Lease::kMostGpus, most)};
-  }
-  config.lease.most_gpus_per_user = most;
-  return {};
+                                             &set_bounded<&Config::bottleneck, Member, 1, Most>);
 }
 
 Result<void> set_tls_clients(Config& config, const Value& value) {
@@ -363,14 +339,16 @@ constexpr std::array kKeys = {
         &set_reset_command),
     member<&Config::control, &Config::Control::reset_timeout_s>(
         "control", "reset_timeout_s", "That command is killed after so many seconds (1 to 3600).",
-        &set_reset_timeout),
+        &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
+                     Config::Control::kLongestReset>),
     word<&Config::lease, &Config::Lease::fair, kFair>(
         "lease", "fair",
         "Who gets a GPU next: \"backfill\" lets short claims go first that delay nobody, "
         "\"strict\" nobody."),
     member<&Config::lease, &Config::Lease::most_gpus_per_user>(
         "lease", "most_gpus_per_user", "So many GPUs one user may have at a time; 0: no limit.",
-        &set_most_gpus_per_user),
+        &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,
+                     Config::Lease::kMostGpus>),
     member<&Config::lease, &Config::Lease::end_overdue>(
         "lease", "end_overdue",
         "Whether a lease that is held longer than its holder said is ended."),
@@ -386,34 +364,6 @@ constexpr std::array kKeys = {
     Key{"log", "level", true, "debug, info, warning or error.", Type::text,
         &get_word<&Config::log, &Config::Log::level, kLevels>, &set_level_value},
 };
-
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string to_toml(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-  if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  std::string out = "[";
-  for (const std::string& element : std::get<Strings>(value)) {
-    if (out.size() > 1) out += ", ";
-    out += in_quotes(element);
-  }
-  return out + "]";
-}
 
 }  // namespace
 
@@ -441,18 +391,6 @@ std::vector<std::string> restart_keys_that_differ(const Config& one, const Confi
     names.push_back(fmt::format("{}.{}", key.section, key.name));
   }
   return names;
-}
-
-std::string render(const Config& config, Style style) {
-  std::string out = "# gpuyard configuration\n";
-  std::string_view section;
-  for (const Key& key : kKeys) {
-    if (key.section != section) out += fmt::format("\n[{}]\n", section = key.section);
-    out += fmt::format("# {} ({})\n", key.help, key.live ? "live" : "restart");
-    out += fmt::format("{}{} = {}\n", style == Style::commented_template ? "# " : "", key.name,
-                       to_toml(key.get(config)));
-  }
-  return out;
 }
 
 }  // namespace gpuyard::config

@@ -54,8 +54,4 @@ Result<void> set_dialect(Config&, const std::string& name);
 // Returns the keys that differ and take effect only at the next start, as "server.listen".
 std::vector<std::string> restart_keys_that_differ(const Config&, const Config&);
 
-// Renders TOML with every key, its meaning and its value; commented out for `config init`.
-enum class Style { values, commented_template };
-std::string render(const Config&, Style);
-
 }  // namespace gpuyard::config
