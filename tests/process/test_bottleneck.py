@@ -74,7 +74,7 @@ def index_with(what):
 
 
 def test_each_of_thirty_gpus_has_its_one_reason(slow_yard, world, tmp_path):
-    """A9: the reason stands in the snapshot, the table, the metrics and the stream alike."""
+    """The reason stands in the snapshot, the table, the metrics and the stream alike."""
     yard = slow_yard
     environment = {**os.environ, "GPUYARD_SOCKET": yard.socket, "GPUYARD_SIM_WORLD": str(world.directory)}
 

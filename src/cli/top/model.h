@@ -23,7 +23,6 @@ struct News {
   std::optional<protocol::Leases> leases = {};
   std::optional<protocol::Queue> queue = {};
   std::optional<protocol::Alerts> alerts = {};
-  bool of_daemon = false;
   WallTime heard = {};
 };
 

@@ -164,7 +164,6 @@ Model yard(std::size_t gpus) {
   Model model;
   model.host = "node7";
   model.now = model.news.heard = kNow;
-  model.news.of_daemon = true;
   model.news.leases.emplace();
   model.news.queue.emplace();
   model.news.queue->pending_claimers = 2;

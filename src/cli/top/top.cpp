@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -57,7 +55,6 @@ Result<News> look(Source& source) {
   News news{*std::move(snapshot)};
   news.heard = wall_now();
   if (const http::Endpoint* const daemon = source.daemon()) {
-    news.of_daemon = true;
     ask(*daemon, protocol::kLeases, news.leases);
     ask(*daemon, protocol::kQueue, news.queue);
     ask(*daemon, protocol::kAlerts, news.alerts);

@@ -1,6 +1,7 @@
 #include "bottleneck/minute.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ double part(std::size_t some, std::size_t all) {
 }
 
 std::int64_t rounded(double value) {
-  return static_cast<std::int64_t>(value + 0.5);
+  return std::llround(value);
 }
 
 Second second_of(const DeviceState& device, TimePoint now) {

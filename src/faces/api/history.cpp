@@ -235,7 +235,7 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
       column.bound = bound_of((*row)->metric, device.sample);
       out.questions.push_back(times);
     }
-  } while (!metrics.empty());
+  } while (!metrics.empty() && out.questions.size() <= protocol::kMostSeries);
   const std::uint64_t steps = static_cast<std::uint64_t>(length / times.step_ms) + 1;
   if (out.questions.size() > protocol::kMostSeries ||
       out.questions.size() * steps > protocol::kMostColumnPoints) {

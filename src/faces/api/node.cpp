@@ -9,6 +9,7 @@
 #include "api/context.h"
 #include "api/table.h"
 #include "base/clock.h"
+#include "base/html.h"
 #include "device/error.h"
 #include "metrics/prometheus.h"
 
@@ -41,22 +42,6 @@ void get_metrics(Context& context, const Asked& asked, const NoParams&,
   http::Response response(200, std::string(metrics::content_type_of(format)), body);
   response.headers.push_back({"Vary", "Accept"});
   respond.as_is(std::move(response));
-}
-
-std::string in_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 // Right without a script: the table is the page.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/record.h"
 #include "device/catalog.h"
 #include "device/snapshot.h"
 #include "metrics/figures.h"

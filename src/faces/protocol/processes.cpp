@@ -1,5 +1,7 @@
 #include "protocol/processes.h"
 
+#include <cmath>
+
 namespace gpuyard::protocol {
 namespace {
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/html.h"
 #include "base/json_writer.h"
 #include "notify/requests.h"
 
@@ -176,27 +177,10 @@ namespace {
 constexpr std::size_t kMostText = 1400;
 constexpr std::size_t kMostName = 500;
 
-// The three characters that mean something to Slack.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-// Escapes the text and cuts it, so that the result has at most `most` bytes.
+// Escapes the text as Slack wants it and cuts it, so that the result has at most `most` bytes.
 std::string fitted(const std::string& text, std::size_t most) {
   for (std::size_t raw = most;; raw /= 2) {
-    std::string out = escaped(clipped(text, raw));
+    std::string out = in_html(clipped(text, raw));
     if (out.size() <= most) return out;
   }
 }

@@ -64,7 +64,7 @@ Result<void> HistoryDb::keep(const Work& work) {
 
 Result<void> HistoryDb::put(const DaemonRun& present,
                             const std::vector<history::Minutes>& minutes) {
-  const auto done = keep([&] { return write(present, minutes); });
+  auto done = keep([&] { return write(present, minutes); });
   const std::int64_t now_ms = present.last_ms;
   const bool lately = forgot_ms_ != INT64_MIN && std::abs(now_ms - forgot_ms_) < history::kHourMs;
   if (!done || lately) return done;

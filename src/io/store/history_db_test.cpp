@@ -329,7 +329,7 @@ TEST_F(StaysDbTest, OnlyWhatTouchesTheTimeIsReadTheNewestFirst) {
 }
 
 TEST_F(StaysDbTest, AfterAMonthTheyAreForgotten) {
-  constexpr std::int64_t kMonth = 30 * 24 * 3600;
+  constexpr std::int64_t kMonth = std::int64_t{30} * 24 * 3600;
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20)}));
   ASSERT_TRUE(db.put({stay(2, kMonth, kMonth)}));
