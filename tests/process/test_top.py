@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from program import PROGRAM, clean_environment, wait_until
+from program import PROGRAM, clean_environment, state_of, wait_until
 
 LEAVES = b"\x1b[?25h\x1b[?1049l"
 
@@ -121,6 +121,21 @@ def test_the_terminal_is_as_it_was_after_each_end(shared, top, how):
     else:
         screen.program.send_signal(how)
     screen.ended()
+
+
+def test_while_it_is_stopped_the_terminal_is_as_it_was(shared, top):
+    screen = top("--socket", shared("--simulate", "2").socket)
+    screen.wait_for("why")
+    screen.program.send_signal(signal.SIGTSTP)
+    wait_until(lambda: state_of(screen.program.pid) == "T", "top to stop")
+    screen.read()
+    assert screen.written.endswith(LEAVES)
+    assert termios.tcgetattr(screen.slave) == screen.before
+    screen.program.send_signal(signal.SIGCONT)
+    screen.press(b"2")
+    screen.wait_for("COMMAND")
+    screen.press(b"q")
+    assert screen.ended() == 0
 
 
 def test_a_terminal_that_is_gone_ends_it(shared, top):

@@ -78,9 +78,28 @@ std::size_t end_of_sequence(std::string_view bytes) {
   return bytes.npos;
 }
 
+// How many lines the list of the pane has.
+std::size_t lines_of(const Model& model) {
+  if (model.pane == Pane::queue && model.news.queue) {
+    const protocol::Queue& queue = *model.news.queue;
+    return queue.waiting.size() + queue.withheld.size() + queue.squatters.size() +
+           queue.notes.size();
+  }
+  if (model.pane == Pane::alerts && model.news.alerts) {
+    return 2 * model.news.alerts->alerts.size() + model.news.alerts->pending.size();
+  }
+  std::size_t processes = 0;
+  for (const protocol::Device& device : model.news.snapshot.devices) {
+    if (device.processes) processes += device.processes->size();
+  }
+  return processes;
+}
+
+// The last line stays on the screen.
 void scroll(Model& model, std::int64_t by) {
   const auto now = static_cast<std::int64_t>(model.scrolled);
-  model.scrolled = static_cast<std::size_t>(std::max<std::int64_t>(now + by, 0));
+  const auto last = static_cast<std::int64_t>(std::max<std::size_t>(lines_of(model), 1)) - 1;
+  model.scrolled = static_cast<std::size_t>(std::clamp<std::int64_t>(now + by, 0, last));
 }
 
 void point(Model& model, std::int64_t by) {

@@ -82,6 +82,19 @@ TEST(Model, PointsAtAGpuThatIsThere) {
   EXPECT_EQ(model.gpu, 0U);
 }
 
+TEST(Model, ScrollsNoFurtherThanItsList) {
+  Model model;
+  model.pane = Pane::processes;
+  press(model, Key::bottom, {});
+  EXPECT_EQ(model.scrolled, 0U) << "there is nothing";
+  model.news.snapshot.devices.resize(1);
+  model.news.snapshot.devices[0].processes.emplace(5);
+  press(model, Key::bottom, {});
+  EXPECT_EQ(model.scrolled, 4U);
+  press(model, Key::up, {});
+  EXPECT_EQ(model.scrolled, 3U);
+}
+
 TEST(Model, EachPaneIsReachedByTab) {
   Model model;
   for (const Pane pane : {Pane::processes, Pane::queue, Pane::alerts, Pane::overview}) {

@@ -100,8 +100,12 @@ void ask_again_and_again(const std::shared_ptr<Shared>& shared) {
 // A terminal that sends each key at once and shows none. The destructor brings back what was.
 class RawTerminal {
  public:
-  RawTerminal() {
-    known_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
+  RawTerminal() : known_(::tcgetattr(STDIN_FILENO, &before_) == 0) { enter(); }
+  ~RawTerminal() { leave(); }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+  void enter() const {
     if (!known_) return;
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -110,15 +114,13 @@ class RawTerminal {
     raw.c_cc[VTIME] = 0;
     ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
   }
-  ~RawTerminal() {
+  void leave() const {
     if (known_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
 
  private:
   termios before_{};
-  bool known_ = false;
+  bool known_;
 };
 
 struct Look {
@@ -192,7 +194,7 @@ class Session {
         case Interruptions::Cause::ended:
           return;
         case Interruptions::Cause::suspended:
-          suspend();
+          suspend(raw);
           break;
         case Interruptions::Cause::resized:
           shown_ = Grid(Size{0, 0});
@@ -210,8 +212,10 @@ class Session {
   }
 
  private:
-  void suspend() {
+  void suspend(const RawTerminal& raw) {
+    raw.leave();
     LiveScreen::suspend();
+    raw.enter();
     shown_ = Grid(Size{0, 0});
   }
 
