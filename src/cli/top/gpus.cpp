@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -245,8 +246,9 @@ std::vector<std::size_t> worst_first(const std::vector<Device>& devices) {
     const auto& found = devices[i].bottleneck;
     return found ? found->cause : BottleneckCause::none;
   };
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return cause(a) < cause(b); });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return std::pair(cause(a), a) < std::pair(cause(b), b);
+  });
   return order;
 }
 

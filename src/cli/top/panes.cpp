@@ -1,6 +1,7 @@
 // The lists: processes, the queue, alerts.
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,18 +22,20 @@ struct Row {
   const Device* device = nullptr;
 };
 
-// Those that use most of a GPU first, then those with most memory. Ties keep their place.
+// Those that use most of a GPU first, then those with most memory. Ties always have the same order.
 std::vector<Row> processes_of(const Model& model) {
   std::vector<Row> rows;
   for (const Device& device : model.news.snapshot.devices) {
     if (!device.processes) continue;
     for (const Process& process : *device.processes) rows.push_back({&process, &device});
   }
-  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
+  std::ranges::sort(rows, [](const Row& a, const Row& b) {
     const auto key = [](const Row& row) {
-      return std::pair(row.process->sm_percent.value_or(0), row.process->memory_bytes.value_or(0));
+      return std::tuple(-row.process->sm_percent.value_or(0),
+                        -row.process->memory_bytes.value_or(0), row.device->index,
+                        row.process->pid);
     };
-    return key(a) > key(b);
+    return key(a) < key(b);
   });
   return rows;
 }

@@ -159,7 +159,9 @@ Result<std::vector<Stay>> StayBook::answer(const StaysQuestion& question, StayAr
       stays->push_back(stay);
     }
   }
-  std::ranges::stable_sort(*stays, std::ranges::greater{}, &Stay::first_seen);
+  std::ranges::sort(*stays, [](const Stay& a, const Stay& b) {
+    return std::tie(b.first_seen, a.gpu, a.pid) < std::tie(a.first_seen, b.gpu, b.pid);
+  });
   if (stays->size() > question.most + 1) stays->resize(question.most + 1);
   return stays;
 }

@@ -25,15 +25,15 @@ struct Stay {
   // With the pid it names one process of a boot: milliseconds from the boot to its start. 0: nobody
   // has looked yet; below 0: it ended before anybody did.
   std::int64_t started_boot_ms = 0;
-  std::string boot_id;
+  std::string boot_id = {};
   std::optional<WallTime> started = {};
   std::optional<std::uint32_t> uid = {};
   std::string user = {};     // "": not known
   std::string command = {};  // the same
   std::string lease = {};    // that had the GPU at the first sight; "": none
   std::optional<std::int64_t> peak_memory_bytes = {};
-  WallTime first_seen;
-  WallTime last_seen;
+  WallTime first_seen = {};
+  WallTime last_seen = {};
   bool over = false;
 
   friend bool operator==(const Stay&, const Stay&) = default;
