@@ -53,8 +53,8 @@ TEST(LeaseTable, OneThatDrainsSaysWhy) {
 TEST(UsageTable, EnergyThatNobodyMeasuredIsNotZero) {
   protocol::Usage usage;
   usage.by = "user";
-  usage.rows = {{"alice", 1000, 12.5, 3.25, false, 87.0, std::int64_t{5} << 30, 4, 0.5},
-                {"bob", 1001, 1, {}, false, {}, {}, 1, 1}};
+  usage.rows = {{"alice", 1000, 12.5, 3.25, false, 87.0, std::int64_t{5} << 30, 4, 0.5, {}},
+                {"bob", 1001, 1, {}, false, {}, {}, 1, 1, {}}};
   usage.unleased.gpu_hours = 2;
   usage.unleased.energy_kwh = 1;
   usage.notes = {"usage.db began anew"};
@@ -72,7 +72,7 @@ TEST(UsageTable, LittleEnergyAndTimeAreNotZero) {
   const auto row = [](double hours, double kwh) {
     protocol::Usage usage;
     usage.by = "user";
-    usage.rows = {{"alice", 1000, hours, kwh, false, {}, {}, 1, 0}};
+    usage.rows = {{"alice", 1000, hours, kwh, false, {}, {}, 1, 0, {}}};
     return usage_table(usage, {});
   };
   EXPECT_THAT(row(0.5, 0.0125), testing::HasSubstr(" 0.50  12.5 Wh "));

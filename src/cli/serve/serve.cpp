@@ -150,7 +150,7 @@ int run(const ServeVerb& verb) {
       library::choose_nvml(verb.simulate ? "" : config->driver.nvml, sim::simulated_nvml_path());
   driver.replay = *std::move(replay);
   daemon::ServeOptions options{
-      *std::move(config), std::move(driver), std::string(kVersion), {}, {}};
+      *std::move(config), std::move(driver), std::string(kVersion), {}, {}, {}};
   options.reread = [&verb] { return configuration(verb); };
   options.device_table = [](const protocol::Snapshot& snapshot) {
     return device_table(snapshot, Screen{.utf8 = true});

@@ -215,10 +215,10 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
   const std::int64_t length = times.until_ms - times.from_ms;
   times.until_ms = history::span_begin(times.until_ms, times.step_ms);
   times.from_ms = history::span_begin(times.until_ms - length, times.step_ms);
-  out.about = {.simulated = seen.driver.info.simulated,
-               .since_ms = times.from_ms,
-               .until_ms = times.until_ms,
-               .step_ms = times.step_ms};
+  out.about.simulated = seen.driver.info.simulated;
+  out.about.since_ms = times.from_ms;
+  out.about.until_ms = times.until_ms;
+  out.about.step_ms = times.step_ms;
   std::string_view metrics = query.metrics ? *query.metrics : protocol::kUsualMetrics;
   do {
     const auto row = history::find_row(take_until(',', metrics));

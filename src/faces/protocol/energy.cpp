@@ -42,7 +42,8 @@ GpuEnergy gpu_energy_of(const energy::KeptAccount& kept, const gpuyard::Snapshot
           seconds_of(amounts.unknown),
           {state.epoch, to_rfc3339(state.epoch_since),
            joules_of(amounts.device_mj() - state.epoch_start_mj)},
-          seconds_of(std::max(now.taken - state.last, Duration::zero()))};
+          seconds_of(std::max(now.taken - state.last, Duration::zero())),
+          {}};
 }
 
 }  // namespace

@@ -259,7 +259,7 @@ TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
 // The processes that were on GPUs.
 class StaysDbTest : public HistoryDbTest {
  protected:
-  static WallTime wall(std::int64_t seconds) { return WallTime(std::chrono::seconds(seconds)); }
+  static WallTime wall(std::int64_t second) { return WallTime(std::chrono::seconds(second)); }
   static processes::Stay stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
     return {.gpu = "GPU-1",
             .pid = pid,
