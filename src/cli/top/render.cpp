@@ -20,15 +20,21 @@ using protocol::Lease;
 
 constexpr double kKilowatt = 1e6;  // milliwatts
 
-std::string power_of_all(const Model& model) {
-  std::int64_t drawn = 0;
-  std::int64_t limit = 0;
+// "2.16kW"; with a + where some GPU's is not known: at least that.
+std::string kilowatts_of_all(const Model& model, Metric metric) {
+  std::int64_t sum = 0;
+  bool all = true;
   for (const Device& device : model.news.snapshot.devices) {
-    drawn += device.readings.get(Metric::power_draw).value_or(0);
-    limit += device.readings.get(Metric::power_limit).value_or(0);
+    const auto milliwatts = device.readings.get(metric);
+    all = all && milliwatts;
+    sum += milliwatts.value_or(0);
   }
-  return fmt::format("{:.2f}/{:.2f}kW", static_cast<double>(drawn) / kKilowatt,
-                     static_cast<double>(limit) / kKilowatt);
+  return fmt::format("{:.2f}{}", static_cast<double>(sum) / kKilowatt, all ? "" : "+");
+}
+
+std::string power_of_all(const Model& model) {
+  return fmt::format("{}/{}kW", kilowatts_of_all(model, Metric::power_draw),
+                     kilowatts_of_all(model, Metric::power_limit));
 }
 
 std::string leases_of_all(const Model& model) {
