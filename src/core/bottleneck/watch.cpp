@@ -158,7 +158,8 @@ class Watch::Judge {
 
   bool narrow_link() {
     const auto use = past_.mean_use();
-    if (!use || *use < kBusy) return false;
+    const auto now = number(sample_, Metric::utilization_gpu);
+    if (!use || *use < kBusy || now.value_or(0) < kBusy) return false;
     std::string fault = pcie_fault(sample_);
     const std::string nvlink = nvlink_fault(sample_);
     if (!nvlink.empty()) fault += (fault.empty() ? "" : ", ") + nvlink;
@@ -175,21 +176,26 @@ class Watch::Judge {
     if (*use < 1 || *use >= static_cast<double>(policy_.starved_below_percent)) return false;
     const auto capacity = pcie_capacity(sample_);
     const auto received = number(sample_, Metric::pcie_rx);
-    const double link =
-        capacity && received ? static_cast<double>(*received) / *capacity * kWhole : 0;
-    if (!around_.cpu_percent && link < kLinkFull) {
-      found_.not_known.emplace_back("starved: the CPU use of its processes is not known");
+    const auto link = capacity && received
+                          ? std::optional(static_cast<double>(*received) / *capacity * kWhole)
+                          : std::nullopt;
+    const bool by_link = link && *link >= kLinkFull;
+    const bool by_cpu = around_.cpu_percent && *around_.cpu_percent >= kWholeCore;
+    if (!by_link && !by_cpu) {
+      if (!around_.cpu_percent) {
+        found_.not_known.emplace_back("starved: the CPU use of its processes is not known");
+      }
+      if (!link)
+        found_.not_known.push_back("starved: PCIe: " + why_missing(sample_, Metric::pcie_rx));
       return false;
     }
-    if (around_.cpu_percent.value_or(0) < kWholeCore && link < kLinkFull) return false;
     found_.inferred = true;
-    const bool by_link = link >= kLinkFull;
     const double cores = around_.cpu_percent.value_or(0) / kWhole;
     return name(BottleneckCause::starved,
                 by_link ? std::string("starved: PCIe") : fmt::format("starved: CPU {:.1f}", cores),
                 by_link ? fmt::format("probably waits for PCIe: {:.0f}% busy, and {:.0f}% of what "
                                       "the link carries comes in",
-                                      *use, link)
+                                      *use, *link)
                         : fmt::format("probably waits for its process on the CPU: {:.0f}% busy, "
                                       "and the process uses {:.1f} cores",
                                       *use, cores),

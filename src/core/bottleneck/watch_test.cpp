@@ -179,6 +179,7 @@ TEST_F(WatchTest, ANarrowLinkCountsOnlyUnderLoad) {
   set(gpu, Metric::pcie_generation, 3);
   EXPECT_EQ(after(60, gpu).text, "works with only 8 of 16 PCIe lanes, PCIe generation 3 of 5");
   set(gpu, Metric::utilization_gpu, 0);
+  EXPECT_EQ(after(1, gpu).cause, none) << "it rests, and lowers its link";
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
@@ -221,6 +222,16 @@ TEST_F(WatchTest, WithoutTheCpuUseItSaysSo) {
   EXPECT_EQ(found.cause, none);
   ASSERT_EQ(found.not_known.size(), 1U);
   EXPECT_EQ(found.not_known[0], "starved: the CPU use of its processes is not known");
+}
+
+TEST_F(WatchTest, WithoutTheTrafficItSaysSoAndTakesItForNoZero) {
+  DeviceState gpu = healthy();
+  set(gpu, Metric::utilization_gpu, 25);
+  gpu.sample.set({Metric::pcie_rx, 0, {}, Missing{MissingReason::not_supported, ""}});
+  const Bottleneck found = after(60, gpu);
+  EXPECT_EQ(found.cause, none);
+  ASSERT_EQ(found.not_known.size(), 1U);
+  EXPECT_EQ(found.not_known[0], "starved: PCIe: not supported by this GPU or driver");
 }
 
 TEST_F(WatchTest, BusyAtLittlePowerForHalfAMinuteIsProbablyWaiting) {
