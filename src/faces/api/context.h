@@ -144,7 +144,7 @@ std::vector<BoundRoute> alert_routes();
 std::vector<BoundRoute> token_routes();
 std::vector<BoundRoute> node_routes();
 std::vector<BoundRoute> openapi_routes();
-std::vector<BoundRoute> docs_routes();
+std::vector<BoundRoute> page_routes();
 
 // The newest snapshot as this caller sees it: for a token of some GPUs as if there were no others.
 telemetry::SnapshotPtr seen_by(const Context&, const Principal&);

@@ -9,7 +9,6 @@
 #include "api/context.h"
 #include "api/table.h"
 #include "base/clock.h"
-#include "base/html.h"
 #include "device/error.h"
 #include "metrics/prometheus.h"
 
@@ -44,50 +43,6 @@ void get_metrics(Context& context, const Asked& asked, const NoParams&,
   respond.as_is(std::move(response));
 }
 
-// Right without a script: the table is the page.
-std::string front_page(const std::string& table) {
-  return fmt::format(R"(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="5">
-<meta name="color-scheme" content="light dark">
-<title>gpuyard {}</title>
-</head>
-<body>
-<h1>gpuyard on {}</h1>
-<pre>{}</pre>
-<p><a href="/docs">The API</a> - <a href="/metrics">the metrics</a></p>
-</body>
-</html>
-)",
-                     in_html(host_name()), in_html(host_name()), in_html(table));
-}
-
-void get_front(Context& context, const Asked& asked, const NoParams&,
-               const Responder<Text>& respond) {
-  const bool html = asked.accept.find("text/html") != std::string::npos;
-  const auto seen = seen_by(context, asked.principal);
-  const auto render = [&] {
-    std::string table = context.device_table(protocol::snapshot_of(*seen, &context.processes));
-    if (!seen->driver.initialised) table += seen->driver.why + "\n";
-    return html ? front_page(table) : table;
-  };
-  const std::uint64_t state = seen->generation + context.processes.revision();
-  RenderedOnce& rendered = html ? context.front_page : context.front_text;
-  const auto body = asked.principal.gpus.empty() ? rendered.get(state, render)
-                                                 : std::make_shared<const std::string>(render());
-  http::Response response(200, html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8",
-                          body);
-  response.headers.push_back({"Vary", "Accept"});
-  if (html) {
-    response.headers.push_back(
-        {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"});
-  }
-  respond.as_is(std::move(response));
-}
-
 void get_health(Context& context, const NoParams&, const Responder<protocol::Health>& respond) {
   respond(protocol::Health{"ok", context.version});
 }
@@ -109,7 +64,6 @@ std::vector<BoundRoute> driver_routes() {
 std::vector<BoundRoute> node_routes() {
   return {
       bind(protocol::kMetrics, &get_metrics),
-      bind(protocol::kFront, &get_front),
       bind(protocol::kHealth, &get_health),
       bind(protocol::kReady, &get_ready),
   };

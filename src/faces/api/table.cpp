@@ -35,7 +35,7 @@ const std::vector<BoundRoute>& table() {
     add(token_routes());
     add(node_routes());
     add(openapi_routes());
-    add(docs_routes());
+    add(page_routes());
     return all;
   }();
   return routes;
@@ -83,6 +83,11 @@ bool accepts_csv(const http::Request& request, const protocol::RouteInfo& route)
              request.query.end();
 }
 
+bool accepts_html(const protocol::RouteInfo& route, const http::Request& request) {
+  return route.also_produces == "text/html" &&
+         request.header("Accept").find(route.also_produces) != std::string_view::npos;
+}
+
 // Returns the client's id of the request, if that is short and plain; else our own number.
 std::string id_of(const http::Request& request) {
   constexpr std::size_t kMost = 64;
@@ -105,6 +110,13 @@ http::Response not_found(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
        fmt::format("there is no {}; /openapi.json lists what there is", request.path)});
+}
+
+// A browser that may not see a page is shown the one that takes a token.
+http::Response to_login() {
+  http::Response response(303, "", std::string());
+  response.headers.push_back({"Location", "/login"});
+  return response;
 }
 
 http::Response wrong_method(const http::Request& request, const std::string& allowed) {
@@ -173,6 +185,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Ca
   const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
   if (!permitted && !may_hold) {
     note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
+    if (accepts_html(route.info, request)) return call.reply(to_login());
     const bool token_would_help = principal.way == Way::tls && !principal.by_credential();
     return call.reply(token_would_help ? unauthenticated(permitted.error().message)
                                        : render_error(route.info, permitted.error()));

@@ -71,8 +71,6 @@ inline constexpr std::array kChanges = {Errc::not_found, Errc::conflict,    Errc
 inline constexpr std::array kNeedsOperation = {Errc::not_found};
 // The status of a change of several GPUs that failed on at least one; each GPU has its outcome.
 inline constexpr int kMultiStatus = 207;
-inline constexpr std::array kNeedsAssets = {Errc::unavailable};
-inline constexpr std::array kNeedsAsset = {Errc::not_found};
 
 inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{
     {"GET", "/api/gpu/devices", "GPU", Scope::read, Gpus::some,
@@ -362,16 +360,6 @@ inline constexpr Route<NoParams, Text> kMetrics{
      .produces = "text/plain",
      .also_produces = "application/openmetrics-text"}};
 
-inline constexpr Route<NoParams, Text> kFront{
-    {.method = "GET",
-     .pattern = "/",
-     .tag = "Observability",
-     .gpus = Gpus::some,
-     .summary = "The GPUs as the table that `gpuyard devices` prints; a page for who asks for HTML "
-                "by Accept, as browsers do.",
-     .produces = "text/plain",
-     .also_produces = "text/html"}};
-
 inline constexpr Route<NoParams, Health> kHealth{{"GET", "/health", "Observability", Scope::open,
                                                   Gpus::none,
                                                   "Liveness: the daemon's loop turns."}};
@@ -388,13 +376,5 @@ inline constexpr Route<NoParams, Readiness> kReady{
 inline constexpr Route<NoParams, Text> kOpenApi{{"GET", "/openapi.json", "Observability",
                                                  Scope::open, Gpus::none,
                                                  "This description, as OpenAPI 3.1."}};
-
-inline constexpr Route<NoParams, Text> kDocs{
-    {"GET", "/docs", "Observability", Scope::open, Gpus::none,
-     "This description as a page to read and to try.", kNeedsAssets, 200, "", "text/html"}};
-
-inline constexpr Route<AssetName, Text> kDocsAsset{
-    {"GET", "/docs/{file}", "Observability", Scope::open, Gpus::none,
-     "What the page at /docs is made of.", kNeedsAsset, 200, "", "*/*"}};
 
 }  // namespace gpuyard::protocol

@@ -1,4 +1,5 @@
-#include "api/docs_assets.h"
+// The files of the pages.
+#include "api/assets.h"
 
 #include <gmock/gmock.h>
 
@@ -14,9 +15,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::array kFiles = {DocsAsset{"docs.html", "text/html", "\"1\"", "packed"}};
-const DocsAssets kThere{kFiles, ""};
-const DocsAssets kMissing{{}, "npm is not installed"};
+constexpr std::array kFiles = {Asset{"docs.html", "text/html", "\"1\"", "packed"}};
+const Assets kThere{kFiles, ""};
+const Assets kMissing{{}, "npm is not installed"};
 
 TEST(Docs, AFileComesPackedWithItsTagAndAStrictPolicy) {
   const http::Response response = docs_response(kThere, kDocsPage);
@@ -49,14 +50,14 @@ TEST(Docs, ABuildWithoutTheFilesSaysWhyAndWhereTheDescriptionIs) {
 }
 
 TEST(Docs, ThisBuildHasTheWholePageOrSaysWhyNot) {
-  const DocsAssets& built = docs_assets();
+  const Assets& built = docs_assets();
   EXPECT_EQ(built.files.empty(), !built.why_missing.empty());
   if (built.files.empty()) return;
   for (const char* name : {"docs.html", "docs.js", "swagger-ui.css", "swagger-ui-bundle.js",
                            "favicon-32x32.png", "licences.txt"}) {
     EXPECT_EQ(docs_response(built, name).status, 200) << name;
   }
-  for (const DocsAsset& file : built.files) EXPECT_TRUE(file.gzipped.starts_with("\x1f\x8b"));
+  for (const Asset& file : built.files) EXPECT_TRUE(file.gzipped.starts_with("\x1f\x8b"));
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// Questions to the daemon, with the token if this browser was given one. The token lives in the
+// memory of the open tabs and nowhere else: they hand it to a new one, and the last takes it along.
+
+let token = "";
+const told = new Set();
+const channel = "BroadcastChannel" in window ? new BroadcastChannel("gpuyard-token") : null;
+
+export const has_token = () => token !== "";
+export const authorisation = () => (token ? { Authorization: `Bearer ${token}` } : {});
+
+export function take_token(text) {
+  token = text;
+  channel?.postMessage({ token });
+  for (const tell of told) tell();
+}
+
+// Calls `tell` whenever there is another token.
+export const on_token = (tell) => told.add(tell);
+
+channel?.addEventListener("message", ({ data }) => {
+  if (data.asked) {
+    if (token) channel.postMessage({ token });
+  } else if (data.token !== token) {
+    token = data.token;
+    for (const tell of told) tell();
+  }
+});
+channel?.postMessage({ asked: true });
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const kPatience = 15000;
+
+// Returns the JSON of an answer; throws Refused with the daemon's own words.
+export async function ask(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
+  const answer = await fetch(query.size ? `${path}?${query}` : path, {
+    headers: authorisation(),
+    signal: AbortSignal.timeout(kPatience),
+  });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon answers ${answer.status}`);
+  return body;
+}

@@ -1,0 +1,107 @@
+// A chart for eyes, keys and screen readers: a figure with a sentence, a cursor that the arrow keys
+// move and a live region reads, and the same numbers as a table behind `t`.
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import { day_and_clock, number } from "./format.js";
+import { h } from "./view.js";
+
+const kHigh = 160;
+const kMostRows = 60;
+const kSpeakAfter = 300;
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// The known values, at most so many, evenly taken.
+function sample(points) {
+  const known = points.filter(({ mean }) => mean !== null);
+  const step = Math.max(1, Math.ceil(known.length / kMostRows));
+  return known.filter((_, place) => place % step === 0);
+}
+
+export function summary(title, unit, points) {
+  const known = points.filter(({ mean }) => mean !== null);
+  if (known.length === 0) return `${title}: nothing is known of this time.`;
+  const low = Math.min(...known.map(({ min }) => min));
+  const high = Math.max(...known.map(({ max }) => max));
+  return `${title} ${number(known.at(-1).mean)} ${unit}, between ${number(low)} and ${number(high)}.`;
+}
+
+function plot_of(node, { unit, points, cap, bound, zoom }) {
+  const line = colour("--line");
+  const grid = { stroke: colour("--grid"), width: 1 };
+  const axis = { stroke: colour("--quiet"), grid, ticks: grid };
+  const series = [
+    {},
+    { stroke: line, width: 0, points: { show: false } },
+    { stroke: line, width: 0, points: { show: false } },
+    { stroke: line, width: 1.5, points: { show: false } },
+  ];
+  const data = [points.map(({ t }) => t / 1000), ...["max", "min", "mean"].map((of) => points.map((point) => point[of]))];
+  if (cap) {
+    series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
+    data.push(points.map(() => cap));
+  }
+  const options = {
+    width: node.clientWidth,
+    height: kHigh,
+    legend: { show: false },
+    cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false } },
+    scales: { x: { time: true }, y: { range: (_, low, high) => [0, bound || Math.max(1, high * 1.1)] } },
+    axes: [axis, { ...axis, size: 60, values: (_, marks) => marks.map((mark) => `${mark} ${unit}`) }],
+    series,
+    bands: [{ series: [1, 2], fill: colour("--band") }],
+    hooks: {
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (width > 5) zoom(plot.posToVal(left, "x") * 1000, plot.posToVal(left + width, "x") * 1000);
+        },
+      ],
+    },
+  };
+  return new uPlot(options, data, node);
+}
+
+export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
+  const node = useRef(null);
+  const plot = useRef(null);
+  const [place, set_place] = useState(-1);
+  const [spoken, speak] = useState("");
+  useEffect(() => {
+    if (as_table) return undefined;
+    const made = plot_of(node.current, { unit, points, cap, bound, zoom });
+    plot.current = made;
+    const resized = new ResizeObserver(() => made.setSize({ width: node.current.clientWidth, height: kHigh }));
+    resized.observe(node.current);
+    return () => {
+      resized.disconnect();
+      made.destroy();
+    };
+  }, [points, cap, bound, as_table]);
+  useEffect(() => {
+    const point = points[place];
+    if (!point) return undefined;
+    plot.current?.setCursor({ left: plot.current.valToPos(point.t / 1000, "x"), top: 10 });
+    const timer = setTimeout(() => speak(`${day_and_clock(point.t)}: ${number(point.mean, 1)} ${unit}`), kSpeakAfter);
+    return () => clearTimeout(timer);
+  }, [place]);
+  const press = (event) => {
+    const last = points.length - 1;
+    const from = place < 0 ? last : place;
+    const next = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last, PageUp: from - 10, PageDown: from + 10 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    set_place(Math.max(0, Math.min(last, next)));
+  };
+  const said = summary(title, unit, points);
+  return h`<figure>
+    <figcaption>${said}</figcaption>
+    ${as_table
+      ? h`<div class="scroll short" tabindex="0" role="region" aria-label=${`${title} as a table`}><table>
+          <caption>${title}, ${unit}</caption>
+          <thead><tr><th scope="col">When</th><th scope="col">Least</th><th scope="col">Mean</th><th scope="col">Most</th></tr></thead>
+          <tbody>${sample(points).map((point) => h`<tr key=${point.t}><td>${day_and_clock(point.t)}</td>
+            <td class="figure">${number(point.min, 1)}</td><td class="figure">${number(point.mean, 1)}</td><td class="figure">${number(point.max, 1)}</td></tr>`)}</tbody></table></div>`
+      : h`<div class="chart" ref=${node} tabindex="0" role="application" aria-label=${`${said} The arrow keys read single values.`} onKeyDown=${press} />`}
+    <p class="spoken" aria-live="polite">${spoken}</p></figure>`;
+}

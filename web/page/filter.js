@@ -1,0 +1,112 @@
+// The filter: "temp>80 & user==alice", "(mem<10 | !util) & why~cap", or a plain word. A word on its
+// own is looked for in all that a row has; a field on its own asks whether it is there and not 0.
+//
+//   filter = all {"|" all};  all = one {"&" one};  one = "!" one | "(" filter ")" | test
+//   test   = word [("==" | "!=" | ">=" | "<=" | ">" | "<" | "~" | "!~") value]
+//
+// A comparison with a reading that is not known is false, whichever way it goes.
+
+const kToken = /\s*(?:(==|!=|>=|<=|!~|[<>~&|()!])|"([^"]*)"|([^\s&|()!<>=~"]+))/y;
+
+export class FilterError extends Error {
+  constructor(message, column) {
+    super(`column ${column}: ${message}`);
+    this.column = column;
+  }
+}
+
+function tokens_of(text) {
+  const tokens = [];
+  kToken.lastIndex = 0;
+  const end = text.trimEnd().length;
+  while (kToken.lastIndex < end) {
+    const at = kToken.lastIndex;
+    const found = kToken.exec(text);
+    if (!found) {
+      const begin = at + /^\s*/.exec(text.slice(at))[0].length;
+      throw new FilterError(`"${text[begin]}" means nothing here`, begin + 1);
+    }
+    const word = found[2] ?? found[3];
+    tokens.push({ sign: found[1], word, column: kToken.lastIndex - (found[1] ?? word).length + 1 });
+  }
+  tokens.push({ sign: "end", column: text.length + 1 });
+  return tokens;
+}
+
+const kCompare = {
+  "==": (a, b) => a === b,
+  "!=": (a, b) => a !== b,
+  ">=": (a, b) => a >= b,
+  "<=": (a, b) => a <= b,
+  ">": (a, b) => a > b,
+  "<": (a, b) => a < b,
+};
+
+function compare(value, sign, wanted) {
+  if (value === null || value === undefined) return false;
+  const text = String(value).toLowerCase();
+  const word = wanted.toLowerCase();
+  if (sign === "~") return text.includes(word);
+  if (sign === "!~") return !text.includes(word);
+  if (typeof value === "number") {
+    const figure = Number(wanted);
+    return !Number.isNaN(figure) && kCompare[sign](value, figure);
+  }
+  return kCompare[sign](text, word);
+}
+
+// Returns a test of rows, whose fields these are; throws FilterError. An empty text lets all pass.
+export function filter_of(text, fields) {
+  if (text.trim() === "") return () => true;
+  const tokens = tokens_of(text);
+  let next = 0;
+  const at = (sign) => tokens[next].sign === sign && ++next;
+
+  function one() {
+    if (at("!")) {
+      const inner = one();
+      return (row) => !inner(row);
+    }
+    if (at("(")) {
+      const inner = any();
+      if (!at(")")) throw new FilterError('a ")" is missing', tokens[next].column);
+      return inner;
+    }
+    const { word, sign, column } = tokens[next];
+    if (word === undefined) {
+      throw new FilterError(sign === "end" ? "something is missing" : `"${sign}" needs something before it`,
+        column);
+    }
+    next++;
+    const how = tokens[next].sign;
+    if (how in kCompare || how === "~" || how === "!~") {
+      if (!fields.includes(word)) {
+        throw new FilterError(`there is no "${word}"; there are ${fields.join(", ")}`, column);
+      }
+      const value = tokens[++next];
+      if (value.word === undefined) throw new FilterError(`"${how}" needs a value`, value.column);
+      next++;
+      return (row) => compare(row[word], how, value.word);
+    }
+    if (fields.includes(word)) return (row) => Boolean(row[word]);
+    return (row) => fields.some((field) => compare(row[field], "~", word));
+  }
+
+  function all() {
+    const parts = [one()];
+    while (at("&")) parts.push(one());
+    return (row) => parts.every((part) => part(row));
+  }
+
+  function any() {
+    const parts = [all()];
+    while (at("|")) parts.push(all());
+    return (row) => parts.some((part) => part(row));
+  }
+
+  const whole = any();
+  if (tokens[next].sign !== "end") {
+    throw new FilterError('"&" or "|" is missing', tokens[next].column);
+  }
+  return whole;
+}

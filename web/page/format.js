@@ -1,0 +1,44 @@
+// Numbers as people read them. What is not known is a dash, never a zero.
+const kMinute = 60;
+const kHour = 60 * kMinute;
+const kDay = 24 * kHour;
+
+export const dash = "–";
+const known = (value) => value !== null && value !== undefined;
+
+export const number = (value, digits = 0) => (known(value) ? value.toFixed(digits) : dash);
+export const percent = (value) => (known(value) ? `${Math.round(value)} %` : dash);
+export const gib = (bytes) => (known(bytes) ? (bytes / 2 ** 30).toFixed(1) : dash);
+export const kilowatts = (watts) =>
+  !known(watts) ? dash : watts < 10000 ? `${Math.round(watts)} W` : `${(watts / 1000).toFixed(1)} kW`;
+export const money = (estimate) =>
+  estimate ? `about ${estimate.cost.toFixed(2)} ${estimate.currency}` : "";
+
+// 95 -> "1m35", 11520 -> "3h12", 180000 -> "2d02".
+export function span(seconds) {
+  if (!known(seconds)) return dash;
+  const whole = Math.max(0, Math.round(seconds));
+  const two = (value) => String(Math.floor(value)).padStart(2, "0");
+  if (whole < kMinute) return `${whole}s`;
+  if (whole < kHour) return `${Math.floor(whole / kMinute)}m${two(whole % kMinute)}`;
+  if (whole < kDay) return `${Math.floor(whole / kHour)}h${two((whole % kHour) / kMinute)}`;
+  return `${Math.floor(whole / kDay)}d${two((whole % kDay) / kHour)}`;
+}
+
+export const since = (time, now = Date.now()) => (time ? span((now - Date.parse(time)) / 1000) : dash);
+
+const pad = (value) => String(value).padStart(2, "0");
+export const clock = (ms) => {
+  const at = new Date(ms);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+};
+export const day_and_clock = (ms) => {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)}`;
+};
+
+// "15m" -> 900; null where it is no span.
+export function seconds_of(text) {
+  const found = /^(\d+)(s|m|h|d)$/.exec(text ?? "");
+  return found && Number(found[1]) * { s: 1, m: kMinute, h: kHour, d: kDay }[found[2]];
+}

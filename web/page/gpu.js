@@ -1,0 +1,107 @@
+// One GPU: what it did in a range of time, who was on it, and what happened to it.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Chart } from "./chart.js";
+import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
+import { Answer, Command, Table } from "./parts.js";
+import { go, parameter, set_parameters } from "./url.js";
+import { h } from "./view.js";
+import { holder_of, useAnswer, useYard } from "./yard.js";
+
+const kSpans = ["15m", "1h", "6h", "1d", "7d", "30d"];
+const kPoints = 300;
+const kSoonest = 5000;
+const kGib = 2 ** 30;
+
+// metric as the history calls it: [title, unit, its number in that unit]
+const kCharts = {
+  utilization_gpu_percent: ["Busy", "%", (value) => value],
+  power_draw_w: ["Power", "W", (value) => value],
+  memory_used_bytes: ["Memory", "GiB", (value) => value / kGib],
+  temperature_core_c: ["Temperature", "°C", (value) => value],
+};
+
+function points_of(series, in_unit) {
+  const number = (value) => (value === null ? null : in_unit(value));
+  return series.mean.map((mean, place) => ({
+    t: series.first_ms + place * series.step_ms,
+    min: number(series.min[place]),
+    mean: number(mean),
+    max: number(series.max[place]),
+  }));
+}
+
+function One({ series, cap, zoom, as_table }) {
+  const [title, unit, in_unit] = kCharts[series.metric];
+  const points = useMemo(() => points_of(series, in_unit), [series]);
+  return h`<${Chart} title=${title} unit=${unit} points=${points} zoom=${zoom} as_table=${as_table}
+    cap=${series.metric === "power_draw_w" ? cap : null}
+    bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
+}
+
+function useTableKey() {
+  const [as_table, set] = useState(false);
+  useEffect(() => {
+    const press = ({ key, target }) => key === "t" && !target.matches?.("input, select") && set((now) => !now);
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  return [as_table, set];
+}
+
+export function Gpu({ id }) {
+  const now = useYard();
+  const gpu = now.devices.find(({ index }) => index === id);
+  const t = seconds_of(parameter("t")) ? parameter("t") : "15m";
+  const [from, to] = [parameter("from"), parameter("to")];
+  const range = from ? { since: from, until: to } : { since: t };
+  const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
+  const history = useAnswer("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
+  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, ...range }, kSoonest);
+  const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: 20 }, kSoonest);
+  const [as_table, set_table] = useTableKey();
+  const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
+  if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">There is no GPU ${id}. <a href="/">All GPUs</a></p>`;
+  const lease = gpu && holder_of(gpu.uuid);
+  return h`
+    ${gpu ? h`<p>${gpu.name}, ${gpu.pci_address}. ${percent(gpu.utilization_gpu_percent)} busy,
+      ${kilowatts(gpu.power_draw_w)} of ${kilowatts(gpu.power_limit_w)}, ${gib(gpu.memory_used_bytes)} GiB,
+      ${gpu.health ?? ""} ${lease ? `leased to ${lease.user ?? lease.uid}` : "not leased"}.</p>
+      ${gpu.bottleneck_text ? h`<p class="sentence">GPU ${id} ${gpu.bottleneck_text}. ${gpu.bottleneck_advice}</p>` : null}` : null}
+    <form class="choices" onSubmit=${(event) => event.preventDefault()}>
+      <label>The last <select onChange=${(event) => set_parameters({ t: event.target.value, from: "", to: "" })}>
+        ${kSpans.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>
+      ${from ? h`<button type="button" onClick=${() => set_parameters({ from: "", to: "" })}>live</button>
+        <strong class="past">${day_and_clock(Date.parse(from))} to ${day_and_clock(Date.parse(to))}</strong>` : null}
+      <button type="button" aria-pressed=${as_table} onClick=${() => set_table(!as_table)}><kbd>t</kbd> as a table</button>
+      <button type="button" onClick=${() => go("/")}>all GPUs</button>
+    </form>
+    <${Answer} answer=${history}>${({ series, notes }) => h`<div class="charts">
+        ${Object.keys(kCharts).map((metric) => {
+          const found = series.find((one) => one.metric === metric);
+          return found ? h`<${One} key=${metric} series=${found} cap=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
+        })}</div>
+      ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//>
+    <section><h2>Who was on it</h2>
+      <${Answer} answer=${stays}>${({ processes, notes }) => h`<${Table} caption="Processes in this time" empty="No process is known of this time."
+        rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
+        columns=${[
+          ["PID", (one) => one.pid, "figure"],
+          ["User", (one) => one.user ?? one.uid ?? "–"],
+          ["Command", (one) => one.command],
+          ["Lease", (one) => one.lease ?? "none"],
+          ["Peak GiB", (one) => gib(one.peak_memory_bytes), "figure"],
+          ["Came", (one) => day_and_clock(Date.parse(one.first_seen))],
+          ["Stayed", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", still here" : ""}`],
+        ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
+    <section><h2>What happened to it</h2>
+      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alert is known." rows=${data.alerts}
+        key_of=${(one) => one.number}
+        columns=${[
+          ["Fired", (one) => day_and_clock(Date.parse(one.fired))],
+          ["Level", (one) => one.level],
+          ["What", (one) => one.message],
+        ]} />`}<//></section>
+    <p><${Command} line=${`gpuyard power ${id} ${Math.round((gpu?.power_limit_w ?? 300) * 0.8)} --for 30m`} />
+      <${Command} line=${`gpuyard cordon ${id} --reason "..."`} />
+      <${Command} line=${`gpuyard history ${id} power_draw`} /></p>`;
+}

@@ -1,0 +1,210 @@
+// All GPUs: one row each, the sentence for the chosen one, and what happened. The same view shows a
+// moment of the past.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { FilterError, filter_of } from "./filter.js";
+import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
+import { Command } from "./parts.js";
+import { Spark } from "./spark.js";
+import { go, parameter, set_parameters } from "./url.js";
+import { h } from "./view.js";
+import { holder_of, useAnswer, useYard } from "./yard.js";
+
+const kManyGpus = 16; // more of them get cells of colour in place of lines
+const kMinute = 60000;
+const kHour = 60 * kMinute;
+
+// A row has these fields; the filter and the order go by them.
+const kFields = ["gpu", "model", "util", "mem", "temp", "power", "clock", "user", "why", "health"];
+
+const share_of = (gpu) =>
+  gpu.memory_used_bytes === null || !gpu.memory_total_bytes ? null : (100 * gpu.memory_used_bytes) / gpu.memory_total_bytes;
+
+function row_of(gpu) {
+  const lease = holder_of(gpu.uuid);
+  const lost = gpu.condition !== "responsive";
+  return {
+    device: gpu,
+    lease,
+    lost,
+    gpu: gpu.index,
+    model: gpu.name,
+    util: gpu.utilization_gpu_percent,
+    mem: share_of(gpu),
+    temp: gpu.temperature_core_c,
+    power: gpu.power_draw_w,
+    clock: gpu.clock_sm_mhz,
+    user: lease?.user ?? "",
+    why: lost ? gpu.condition.replaceAll("_", " ") : (gpu.bottleneck_brief ?? ""),
+    health: gpu.health ?? "",
+  };
+}
+
+// A GPU of a whole snapshot, as the stream's columns have it.
+function of_snapshot(device) {
+  const reading = (name) => device.readings?.[name]?.value ?? null;
+  return { ...device, ...Object.fromEntries(kReadings.map(([field, name]) => [field, reading(name)])),
+    bottleneck_brief: device.bottleneck?.brief, bottleneck_text: device.bottleneck?.text,
+    bottleneck_advice: device.bottleneck?.advice };
+}
+const kReadings = [
+  ["utilization_gpu_percent", "utilization_gpu"],
+  ["temperature_core_c", "temperature_core"],
+  ["power_draw_w", "power_draw"],
+  ["clock_sm_mhz", "clock_sm"],
+  ["memory_used_bytes", "memory_used"],
+  ["memory_total_bytes", "memory_total"],
+  ["power_limit_w", "power_limit"],
+];
+
+function Heat({ value, most, text }) {
+  const level = value === null || value === undefined ? "unknown" : Math.min(4, Math.floor((5 * value) / most));
+  return h`<span class=${`heat h${level}`}>${text}</span>`;
+}
+
+const columns = (many, past, lines) => [
+  ["gpu", "GPU", (row) => h`<a href=${`/gpu/${row.gpu}`}>${row.gpu}</a>`, "figure"],
+  ["model", "Model", (row) => row.model, "model"],
+  ["util", "Busy", (row) => (many ? h`<${Heat} value=${row.util} most=${100} text=${percent(row.util)} />` : percent(row.util)), "figure"],
+  ...(many || past ? [] : [[null, "Last minute", (row) => h`<${Spark} values=${lines.get(row.device.uuid) ?? []} />`]]),
+  ["mem", "Memory", (row) => {
+    const text = `${gib(row.device.memory_used_bytes)} of ${gib(row.device.memory_total_bytes)} GiB`;
+    return many ? h`<${Heat} value=${row.mem} most=${100} text=${text} />` : text;
+  }, "figure"],
+  ["temp", "°C", (row) => (many ? h`<${Heat} value=${row.temp} most=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
+  ["power", "Power", (row) => `${number(row.power)} of ${number(row.device.power_limit_w)} W`, "figure"],
+  ["user", "Who", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
+  [null, "For", (row) => since(row.lease?.granted), "figure"],
+  ["why", "Why slow", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
+];
+
+function sorted(rows, sort) {
+  const field = sort.replace("-", "");
+  if (!kFields.includes(field)) return rows;
+  const way = sort.startsWith("-") ? -1 : 1;
+  const unknown = (value) => value === null || value === undefined || value === "";
+  return rows.toSorted((a, b) => {
+    const [one, other] = [a[field], b[field]];
+    if (unknown(one) || unknown(other)) return unknown(one) - unknown(other); // those last, either way
+    return way * (one < other ? -1 : one > other ? 1 : 0);
+  });
+}
+
+function Heading({ field, title, kind, sort }) {
+  if (!field) return h`<th scope="col" class=${kind}>${title}</th>`;
+  const down = sort === `-${field}`;
+  const up = sort === field;
+  const next = up ? `-${field}` : down ? "" : field;
+  return h`<th scope="col" class=${kind} aria-sort=${up ? "ascending" : down ? "descending" : undefined}>
+    <button type="button" class="sort" onClick=${() => set_parameters({ sort: next }, { replace: true })}>
+      ${title}${up ? " ▲" : down ? " ▼" : ""}</button></th>`;
+}
+
+function Filter({ error }) {
+  const text = parameter("f");
+  const timer = useRef(0);
+  const type = ({ target }) => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => set_parameters({ f: target.value }, { replace: true }), 150);
+  };
+  return h`<p class="filter"><label for="filter">Filter</label>
+    <input id="filter" type="search" value=${text} onInput=${type} placeholder="temp>80 & user==alice"
+      aria-invalid=${error ? "true" : "false"} aria-describedby="filter-error" autocomplete="off" />
+    <span id="filter-error" class="bad" role="status">${error}</span></p>`;
+}
+
+function Moment({ at, resolution }) {
+  const move = (ms) => set_parameters({ at: new Date((at ? Date.parse(at) : Date.now()) + ms).toISOString() }, { replace: Boolean(at) });
+  useEffect(() => {
+    const press = (event) => {
+      if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey) return;
+      const step = { "[": -kMinute, "]": kMinute, "{": -kHour, "}": kHour }[event.key];
+      if (step && (at || step < 0)) move(step);
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [at]);
+  return h`<p class="moment">
+    <button type="button" onClick=${() => move(-kHour)} aria-label="an hour back">{</button>
+    <button type="button" onClick=${() => move(-kMinute)} aria-label="a minute back">[</button>
+    ${at ? h`<button type="button" onClick=${() => move(kMinute)} aria-label="a minute on">]</button>
+      <button type="button" onClick=${() => move(kHour)} aria-label="an hour on">}</button>
+      <button type="button" onClick=${() => set_parameters({ at: "" })}>live</button>
+      <strong class="past">${day_and_clock(Date.parse(at))}, ${since(at)} ago ${resolution}</strong>` : null}</p>`;
+}
+
+function Sentence({ row }) {
+  if (!row) return null;
+  const { device } = row;
+  return h`<section class="sentence" aria-live="polite">
+    <h2>GPU ${row.gpu}: ${device.name}</h2>
+    <p>${row.lost ? `The GPU is ${row.why}.` : device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}.` : "Nothing holds it back."}
+      ${device.bottleneck_advice ? ` ${device.bottleneck_advice}` : ""}</p>
+    <p><${Command} line=${`gpuyard devices ${row.gpu}`} />
+      <${Command} line=${`gpuyard power ${row.gpu} ${Math.round((device.power_limit_w ?? 300) * 0.8)} --for 30m`} />
+      <${Command} line=${`gpuyard cordon ${row.gpu} --reason "..."`} /></p></section>`;
+}
+
+function Events({ events }) {
+  return h`<section><h2>What happened</h2>
+    ${events.length === 0 ? h`<p class="quiet">Nothing since this page was opened.</p>` : null}
+    <ol class="events">${events.slice(0, 12).map((event) => h`<li class=${event.level}><time>${clock(event.at)}</time> ${event.text}</li>`)}</ol></section>`;
+}
+
+// The chosen row is a GPU, not a place: a list that is sorted anew does not move it.
+function useChoice(rows) {
+  const chosen = parameter("gpu");
+  useEffect(() => {
+    const press = ({ key, target, ctrlKey, metaKey }) => {
+      if (target.matches?.("input, select, textarea, button, a") || ctrlKey || metaKey) return;
+      const place = rows.findIndex(({ gpu }) => String(gpu) === chosen);
+      const next = { j: place + 1, ArrowDown: place + 1, k: place - 1, ArrowUp: place - 1 }[key];
+      if (next !== undefined && rows[Math.max(0, next)]) {
+        set_parameters({ gpu: String(rows[Math.max(0, next)].gpu) }, { replace: true });
+      }
+      if (key === "Enter" && place >= 0) go(`/gpu/${chosen}`);
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
+  return chosen;
+}
+
+export function Overview() {
+  const now = useYard();
+  const at = parameter("at");
+  const past = useAnswer(at && "/api/gpu/snapshot", { at });
+  const devices = at ? (past.data?.devices ?? []).map(of_snapshot) : now.devices;
+  let passes = () => true;
+  let error = "";
+  try {
+    passes = filter_of(parameter("f"), kFields);
+  } catch (found) {
+    if (!(found instanceof FilterError)) throw found;
+    error = found.message;
+  }
+  const sort = parameter("sort");
+  const rows = sorted(devices.map(row_of).filter(passes), sort);
+  const chosen = useChoice(rows);
+  const many = devices.length > kManyGpus;
+  const shown = columns(many, Boolean(at), now.lines);
+  if (now.driver_error && !at) {
+    return h`<p class="bad" role="alert">${now.driver_error}</p><p>To find out more: <${Command} line="gpuyard doctor" /></p>`;
+  }
+  return h`
+    <div class=${at ? "tools in-past" : "tools"}>
+      <${Filter} error=${error} />
+      <${Moment} at=${at} resolution="" />
+    </div>
+    ${past.error ? h`<p class="bad" role="alert">${past.error.message}</p>` : null}
+    <div class="scroll" tabindex="0" role="region" aria-label="GPUs">
+      <table class=${many ? "gpus many" : "gpus"}>
+        <thead><tr>${shown.map(([field, title, , kind]) => h`<${Heading} field=${field} title=${title} kind=${kind} sort=${sort} />`)}</tr></thead>
+        <tbody>${rows.map((row) => h`<tr key=${row.device.uuid} aria-current=${String(row.gpu) === chosen ? "true" : undefined}
+            onClick=${() => set_parameters({ gpu: String(row.gpu) }, { replace: true })}>
+          ${shown.map(([, , cell, kind]) => h`<td class=${kind}>${cell(row)}</td>`)}</tr>`)}</tbody>
+      </table></div>
+    ${rows.length === 0 && devices.length > 0 ? h`<p class="quiet">No GPU passes the filter.</p>` : null}
+    ${devices.length === 0 && !at ? h`<p class="quiet">This machine has no GPU that the driver knows.</p>` : null}
+    <${Sentence} row=${rows.find(({ gpu }) => String(gpu) === chosen) ?? rows[0]} />
+    ${at ? null : h`<${Events} events=${now.events} />`}`;
+}

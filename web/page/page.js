@@ -1,0 +1,150 @@
+// The page: the frame around every view, the keys, and which view an address stands for.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Alerts } from "./alerts.js";
+import { Audit } from "./audit.js";
+import { kilowatts, money, number } from "./format.js";
+import { Gpu } from "./gpu.js";
+import { Help } from "./help.js";
+import { Login } from "./login.js";
+import { Overview } from "./overview.js";
+import { Queue } from "./queue.js";
+import { go, parameter, set_parameters, useAddress } from "./url.js";
+import { Usage } from "./usage.js";
+import { h } from "./view.js";
+import { is_late, start, useYard, yard } from "./yard.js";
+
+const kViews = [
+  ["/", "Overview", Overview],
+  ["/queue", "Queue", Queue],
+  ["/alerts", "Alerts", Alerts],
+  ["/usage", "Usage", Usage],
+  ["/audit", "Audit", Audit],
+];
+
+const { host } = document.body.dataset;
+
+function Link() {
+  const now = useYard();
+  const at = parameter("at");
+  if (at) return h`<strong class="past">PAST</strong>`;
+  if (now.link === "away") return h`<strong class="bad" role="status">no daemon: ${now.why}</strong>`;
+  if (now.link === "refused") return h`<strong class="bad" role="status">a token is needed</strong>`;
+  if (is_late()) return h`<strong class="bad" role="status">old values</strong>`;
+  return h`<span class="good">${now.link === "live" ? "live" : "connecting"}</span>`;
+}
+
+function Strip() {
+  const { devices, leases, queue, alerts, today, simulated } = useYard();
+  const sum = (of) => {
+    const values = devices.map(of).filter((value) => value !== null && value !== undefined);
+    return values.length ? values.reduce((total, value) => total + value, 0) : null;
+  };
+  const held = new Set(leases.filter(({ state }) => state !== "waiting").flatMap(({ gpus }) => gpus.map(({ uuid }) => uuid)));
+  const cells = [
+    ["GPUs", devices.length],
+    ["Power", `${kilowatts(sum((gpu) => gpu.power_draw_w))} of ${kilowatts(sum((gpu) => gpu.power_limit_w))}`],
+    ["Today", today ? [`${number(today.kwh, 1)} kWh`, money(today.estimate)].filter(Boolean).join(", ") : "–"],
+    ["Leased", `${held.size}`],
+    ["Held back", queue ? queue.withheld.length : "–"],
+    ["Waiting", queue ? queue.pending_claimers : "–"],
+    ["Alerts", alerts ? alerts.alerts.length : "–"],
+  ];
+  return h`<dl class="strip" aria-label="The machine">
+    ${cells.map(([name, value]) => h`<div><dt>${name}</dt><dd>${value}</dd></div>`)}
+    ${simulated ? h`<div><dt>Simulated</dt><dd>no real GPU</dd></div>` : null}
+  </dl>`;
+}
+
+function view_of(path) {
+  const gpu = /^\/gpu\/(\d+)$/.exec(path);
+  if (gpu) return [Gpu, `GPU ${gpu[1]}`, Number(gpu[1])];
+  if (path === "/login") return [Login, "Log in"];
+  const [, name, view] = kViews.find(([at]) => at === path) ?? kViews[0];
+  return [view, name];
+}
+
+// Keys do what they do in `gpuyard top`.
+function useKeys(toggle_help) {
+  useEffect(() => {
+    const press = (event) => {
+      const { target, key } = event;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (target.matches?.("input, select, textarea")) {
+        if (key === "Escape") target.blur();
+        return;
+      }
+      const place = "12345".indexOf(key);
+      if (place >= 0) return go(kViews[place][0]);
+      const act = {
+        "/": () => document.querySelector("#filter")?.focus(),
+        "?": toggle_help,
+        s: copy_link,
+        L: () => set_parameters({ at: "" }),
+        Escape: () => location.pathname.startsWith("/gpu/") && go("/"),
+      }[key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+// A link to this moment: it shows the same tomorrow.
+async function copy_link() {
+  const moment = new URL(location.href);
+  const span = Number(new Date(yard.t || Date.now()));
+  if (location.pathname === "/" && !parameter("at")) {
+    moment.searchParams.set("at", new Date(span).toISOString());
+  }
+  await navigator.clipboard?.writeText(moment.href).catch(() => {});
+}
+
+function Page() {
+  const path = useAddress();
+  const { link } = useYard();
+  const [help, set_help] = useState(false);
+  useKeys(() => set_help((shown) => !shown));
+  const [View, name, argument] = view_of(path);
+  useEffect(() => {
+    document.title = `${name} - ${host} - gpuyard`;
+  }, [name]);
+  return h`
+    <a class="skip" href="#main">Skip to the content</a>
+    <header>
+      <p class="host"><a href="/">${host}</a> <${Link} /></p>
+      <nav aria-label="Pages">
+        ${kViews.map(([at, title], index) => h`<a href=${at} aria-current=${at === path ? "page" : undefined}><kbd>${index + 1}</kbd> ${title}</a>`)}
+        <a href="/docs" data-load>API</a>
+        <button type="button" onClick=${() => set_help(!help)} aria-expanded=${help}><kbd>?</kbd> Keys</button>
+      </nav>
+      <${Strip} />
+    </header>
+    ${help ? h`<${Help} close=${() => set_help(false)} />` : null}
+    <main id="main" tabindex="-1">
+      <h1>${name}</h1>
+      ${link === "refused" && View !== Login ? h`<${Login} />` : h`<${View} key=${path} id=${argument} />`}
+    </main>
+    <footer>gpuyard ${document.body.dataset.version}. <a href="/metrics" data-load>Metrics</a>,
+      <a href="/page/licences.txt" data-load>licences</a>.</footer>`;
+}
+
+start();
+const root = document.querySelector("#page");
+// The server's own table stays until there is something to put in its place.
+let shown = false;
+function show() {
+  if (shown) return;
+  shown = true;
+  root.replaceChildren();
+  render(h`<${Page} />`, root);
+}
+const kAtLatest = 500;
+const looking = setInterval(() => {
+  if (yard.link === "starting") return;
+  clearInterval(looking);
+  show();
+}, 10);
+setTimeout(show, kAtLatest);

@@ -1,0 +1,53 @@
+// Who used how much of the GPUs, and what it cost.
+import { dash, gib, number, seconds_of } from "./format.js";
+import { Answer, Table } from "./parts.js";
+import { parameter, set_parameters } from "./url.js";
+import { h } from "./view.js";
+import { useAnswer } from "./yard.js";
+
+const kEvery = 60000;
+const kSpans = ["24h", "7d", "30d", "365d"];
+const kKinds = ["user", "day", "gpu", "lease"];
+
+function Choice({ name, label, values, now }) {
+  return h`<label>${label} <select name=${name} onChange=${(event) => set_parameters({ [name]: event.target.value })}>
+    ${values.map((value) => h`<option value=${value} selected=${value === now}>${value}</option>`)}</select></label>`;
+}
+
+function Share({ part, whole }) {
+  const percent = whole > 0 ? (100 * part) / whole : 0;
+  return h`<meter min="0" max="100" value=${percent} aria-label=${`${Math.round(percent)} %`} /> ${Math.round(percent)} %`;
+}
+
+export function Usage() {
+  const t = seconds_of(parameter("t")) ? parameter("t") : "7d";
+  const by = kKinds.includes(parameter("by")) ? parameter("by") : "user";
+  const question = { since_s: seconds_of(t), by };
+  const usage = useAnswer("/api/gpu/usage", question, kEvery);
+  return h`
+    <form class="choices" onSubmit=${(event) => event.preventDefault()}>
+      <${Choice} name="t" label="In the last" values=${kSpans} now=${t} />
+      <${Choice} name="by" label="by" values=${kKinds} now=${by} />
+      <a href=${`/api/gpu/usage?${new URLSearchParams({ ...question, format: "csv" })}`} data-load download="usage.csv">CSV</a>
+    </form>
+    <${Answer} answer=${usage}>${(data) => {
+      const rows = [...data.rows, { ...data.unleased, key: "without a lease" }];
+      const hours = rows.reduce((total, row) => total + row.gpu_hours, 0);
+      return h`<${Table} caption=${`GPU-hours and energy by ${by} since ${data.since.slice(0, 10)}`}
+        empty="Nothing was used." rows=${rows} key_of=${(row) => row.key}
+        columns=${[
+          [by, (row) => row.key],
+          ["GPU-hours", (row) => number(row.gpu_hours, 1), "figure"],
+          ["Share", (row) => h`<${Share} part=${row.gpu_hours} whole=${hours} />`, "figure"],
+          ["kWh", (row) => `${row.energy_estimated ? "about " : ""}${number(row.energy_kwh, 2)}`, "figure"],
+          ["Cost", (row) => (row.estimate ? `about ${number(row.estimate.cost, 2)} ${row.estimate.currency}` : dash), "figure"],
+          ["CO₂", (row) => (row.estimate?.co2_g == null ? dash : `about ${number(row.estimate.co2_g / 1000, 2)} kg`), "figure"],
+          ["Busy", (row) => (row.mean_utilization_percent === null ? dash : `${number(row.mean_utilization_percent)} %`), "figure"],
+          ["Peak GiB", (row) => gib(row.peak_memory_bytes), "figure"],
+          ["Leases", (row) => row.leases, "figure"],
+        ]} />
+        ${data.rows_left_out ? h`<p>${data.rows_left_out} more rows are in the CSV.</p>` : null}
+        ${data.notes.map((note) => h`<p class="quiet">${note}</p>`)}
+        ${rows.some((row) => row.estimate) ? h`<p class="quiet">Cost and CO₂ are estimates: energy times the price and the grams per kWh of the configuration.</p>` : null}`;
+    }}<//>`;
+}

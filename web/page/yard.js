@@ -1,0 +1,203 @@
+// What the page knows of the machine: one value, filled by the stream and by a few questions, that
+// every view draws from. A moment of the past is the same value with other numbers.
+import { useEffect, useReducer, useState } from "preact/hooks";
+import { ask } from "./api.js";
+import { follow } from "./feed.js";
+
+const kEvents = 50; // that are kept to be shown
+const kPoints = 60; // of a small line: a minute
+const kLate = 5000; // without a row of columns: what is shown is old
+const kTogether = 200; // changes that come so close together are asked about once
+const kDayEvery = 300000;
+
+export const yard = {
+  link: "starting", // starting | live | away | refused
+  why: "",
+  t: 0, // of the newest values, ms
+  simulated: document.body.dataset.simulated === "true",
+  driver_error: null,
+  devices: [], // as in the resync, with the newest values
+  lines: new Map(), // UUID -> the last minute's utilisation
+  events: [],
+  leases: [],
+  queue: null,
+  alerts: null,
+  today: null,
+};
+
+const watchers = new Set();
+let drawing = 0;
+function changed() {
+  drawing ||= requestAnimationFrame(() => {
+    drawing = 0;
+    for (const watcher of watchers) watcher();
+  });
+}
+
+// Draws the component again whenever the yard has changed.
+export function useYard() {
+  const [, redraw] = useReducer((turn) => turn + 1, 0);
+  useEffect(() => {
+    watchers.add(redraw);
+    return () => watchers.delete(redraw);
+  }, []);
+  return yard;
+}
+
+// The answer of a route, asked again when `key` changes and every `every` ms while the tab is
+// visible: {data, error}.
+export function useAnswer(path, parameters, every = 0) {
+  const key = JSON.stringify([path, parameters]);
+  const [answer, set] = useState({ key: "", data: null, error: null });
+  useEffect(() => {
+    let wanted = true;
+    const load = () =>
+      !document.hidden &&
+      path &&
+      ask(path, parameters).then(
+        (data) => wanted && set({ key, data, error: null }),
+        (error) => wanted && set((old) => ({ key, data: old.key === key ? old.data : null, error })),
+      );
+    load();
+    const timer = every && setInterval(load, every);
+    return () => {
+      wanted = false;
+      clearInterval(timer);
+    };
+  }, [key, every]);
+  return answer.key === key ? answer : { data: null, error: null };
+}
+
+const kOfColumn = { memory_used_mib: (value) => ["memory_used_bytes", value * 2 ** 20] };
+let columns = [];
+
+function put_columns(row) {
+  columns.forEach((column, place) => {
+    const values = row.v[place];
+    const rename = kOfColumn[column];
+    yard.devices.forEach((device, index) => {
+      const value = values[index];
+      if (!rename) device[column] = value;
+      else if (value === null) device[rename(0)[0]] = null;
+      else [, device[rename(0)[0]]] = rename(value);
+    });
+  });
+  for (const device of yard.devices) {
+    const line = yard.lines.get(device.uuid);
+    line.push(device.utilization_gpu_percent);
+    if (line.length > kPoints) line.shift();
+  }
+  yard.t = row.t_ms;
+}
+
+// The minute before the page was opened, and one that was missed.
+async function fill_lines() {
+  const { series } = await ask("/api/gpu/history", { metrics: "utilization_gpu", since: "1m", points: kPoints });
+  for (const { uuid, mean } of series) if (yard.lines.has(uuid)) yard.lines.set(uuid, mean.slice(-kPoints));
+  changed();
+}
+
+function resync(state) {
+  columns = state.columns;
+  yard.devices = state.devices;
+  yard.driver_error = state.driver_initialised ? null : state.driver_error;
+  yard.simulated = state.simulated;
+  yard.t = state.t_ms;
+  for (const { uuid } of state.devices) if (!yard.lines.has(uuid)) yard.lines.set(uuid, []);
+}
+
+const waiting = new Map();
+function soon(name, load) {
+  if (waiting.has(name)) return;
+  waiting.set(
+    name,
+    setTimeout(() => {
+      waiting.delete(name);
+      load().then(changed, () => {}); // the next change asks again
+    }, kTogether),
+  );
+}
+const learn_leases = () =>
+  soon("leases", async () => {
+    const [leases, queue] = await Promise.all([ask("/api/gpu/leases"), ask("/api/gpu/queue")]);
+    yard.leases = leases.leases;
+    yard.queue = queue;
+  });
+const learn_alerts = () => soon("alerts", async () => (yard.alerts = await ask("/api/gpu/alerts")));
+const learn_today = () =>
+  soon("today", async () => {
+    const { rows, unleased } = await ask("/api/gpu/usage", { since_s: 0, by: "day" });
+    const all = [...rows, unleased];
+    const sum = (of) => all.reduce((total, row) => total + of(row), 0);
+    yard.today = {
+      kwh: sum((row) => row.energy_kwh),
+      estimate: unleased.estimate && {
+        cost: sum((row) => row.estimate?.cost ?? 0),
+        currency: unleased.estimate.currency,
+      },
+    };
+  });
+
+function note(at, level, text) {
+  yard.events.unshift({ at: Date.parse(at) || Date.now(), level, text });
+  yard.events.length = Math.min(yard.events.length, kEvents);
+}
+
+let missed = true; // whether the small lines have a gap
+const kTake = {
+  resync(state) {
+    resync(state);
+    learn_leases();
+    learn_alerts();
+    learn_today();
+  },
+  columns: put_columns,
+  bottleneck({ at, device, index, bottleneck }) {
+    const found = yard.devices.find(({ uuid }) => uuid === device);
+    if (!found) return;
+    found.bottleneck = bottleneck.cause;
+    found.bottleneck_brief = bottleneck.brief;
+    found.bottleneck_text = bottleneck.text;
+    found.bottleneck_advice = bottleneck.advice;
+    if (bottleneck.cause !== "none") note(at, "note", `GPU ${index} ${bottleneck.text}`);
+  },
+  device({ at, index, severity, text }) {
+    note(at, severity, index === null ? text : `GPU ${index}: ${text}`);
+  },
+  lease() {
+    learn_leases();
+  },
+  load: learn_leases,
+  operation() {},
+  alert({ alert }) {
+    if (alert) note(alert.resolved ?? alert.fired, alert.resolved ? "note" : "warn", alert.message);
+    learn_alerts();
+  },
+};
+
+function take(name, data) {
+  if (name === "away" || name === "refused") {
+    yard.link = name;
+    yard.why = data;
+    missed = true;
+  } else {
+    kTake[name]?.(data);
+    yard.link = "live";
+    if (missed) {
+      missed = false;
+      soon("lines", fill_lines);
+    }
+  }
+  changed();
+}
+
+export function start() {
+  follow(take);
+  setInterval(() => !document.hidden && yard.link === "live" && learn_today(), kDayEvery);
+  // A stream that hangs tells nothing: look at the clock.
+  setInterval(() => yard.link === "live" && Date.now() - yard.t > kLate && changed(), kLate);
+}
+
+export const is_late = () => yard.t > 0 && Date.now() - yard.t > kLate;
+export const holder_of = (uuid) =>
+  yard.leases.find(({ state, gpus }) => state !== "waiting" && gpus.some((gpu) => gpu.uuid === uuid));
