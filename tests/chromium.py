@@ -59,7 +59,7 @@ class Chromium:
         os.close(self._from)
 
     def open(self, url):
-        target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
+        target = self.call("Target.createTarget", {"url": "about:blank", "newWindow": True})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})
         return Page(self, session["sessionId"], url)
 
@@ -142,7 +142,8 @@ class Page:
         elif method == "Network.loadingFailed":
             self.complaints.append(f"a request failed: {event['errorText']}")
         elif method == "Runtime.exceptionThrown":
-            self.complaints.append(event["exceptionDetails"]["text"])
+            details = event["exceptionDetails"]
+            self.complaints.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Runtime.consoleAPICalled" and event["type"] in ("error", "assert"):
             self.complaints.append(" ".join(str(a.get("value", a)) for a in event["args"]))
         elif method == "Log.entryAdded" and event["entry"]["level"] == "error":

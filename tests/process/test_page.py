@@ -3,12 +3,13 @@
 import gzip
 import json
 import time
+from pathlib import Path
 
 import proofs
 import pytest
 from chromium import Chromium
-from program import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 PROOF = "pages in Chromium"
 SKIPPED = "skipped (no npm, or its registry does not answer)"
 VIEWS = ["/", "/gpu/0", "/queue", "/alerts", "/usage", "/audit"]
@@ -90,8 +91,8 @@ def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_
     proofs.record(PROOF, "ran")
 
 
-def test_a_value_that_changes_is_on_the_page(shared, open_page):
-    yard = shared("--simulate", "8")
+def test_a_value_that_changes_is_on_the_page(daemon, open_page):
+    yard = daemon("--simulate", "8")
     page = open_page(yard)
     shows_live(page)
     page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 8")
@@ -119,7 +120,7 @@ def test_a_daemon_that_comes_back_is_shown_on_the_same_page(daemon, open_page):
     page.evaluate("window.same = true")
     yard.stop()
     page.wait_for("document.querySelector('header .bad')?.textContent.startsWith('no daemon')")
-    yard.start()
+    daemon("--simulate", "2", "--listen", f"127.0.0.1:{yard.port}", directory=yard.directory)
     shows_live(page)
     assert page.evaluate("window.same") is True
 
@@ -147,7 +148,7 @@ def test_the_past_is_an_address(daemon, open_page):
     at = yard.get("/api/gpu/snapshot").json()["taken_at"]
     time.sleep(2)
     page = open_page(yard, f"/?at={at}")
+    page.wait_for("document.querySelector('header .past')?.textContent === 'PAST'")
     page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2")
-    assert page.evaluate("document.querySelector('header .past').textContent") == "PAST"
-    then = yard.get(f"/api/gpu/snapshot?at={at}").json()["devices"][0]["readings"]["power_draw"]["value"]
+    then = yard.get(f"/api/gpu/snapshot?at={at}").json()["devices"][0]["readings"]["power_draw_w"]
     assert f"{then:.0f} of" in page.text()

@@ -71,8 +71,9 @@ export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
     if (as_table) return undefined;
     const made = plot_of(node.current, { unit, points, cap, bound, zoom });
     plot.current = made;
-    const resized = new ResizeObserver(() => made.setSize({ width: node.current.clientWidth, height: kHigh }));
-    resized.observe(node.current);
+    const box = node.current;
+    const resized = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: kHigh }));
+    resized.observe(box);
     return () => {
       resized.disconnect();
       made.destroy();

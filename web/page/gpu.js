@@ -17,7 +17,7 @@ const kCharts = {
   utilization_gpu_percent: ["Busy", "%", (value) => value],
   power_draw_w: ["Power", "W", (value) => value],
   memory_used_bytes: ["Memory", "GiB", (value) => value / kGib],
-  temperature_core_c: ["Temperature", "°C", (value) => value],
+  temperature_core_celsius: ["Temperature", "°C", (value) => value],
 };
 
 function points_of(series, in_unit) {
@@ -28,6 +28,19 @@ function points_of(series, in_unit) {
     mean: number(mean),
     max: number(series.max[place]),
   }));
+}
+
+function standing(gpu, lease) {
+  const facts = [
+    gpu.name,
+    gpu.pci_address,
+    `${percent(gpu.utilization_gpu_percent)} busy`,
+    `${kilowatts(gpu.power_draw_w)} of ${kilowatts(gpu.power_limit_w)}`,
+    `${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`,
+    gpu.condition === "responsive" ? gpu.health : gpu.condition.replaceAll("_", " "),
+    lease ? `leased to ${lease.user ?? lease.uid}` : "not leased",
+  ];
+  return facts.filter(Boolean).join(", ");
 }
 
 function One({ series, cap, zoom, as_table }) {
@@ -63,10 +76,8 @@ export function Gpu({ id }) {
   if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">There is no GPU ${id}. <a href="/">All GPUs</a></p>`;
   const lease = gpu && holder_of(gpu.uuid);
   return h`
-    ${gpu ? h`<p>${gpu.name}, ${gpu.pci_address}. ${percent(gpu.utilization_gpu_percent)} busy,
-      ${kilowatts(gpu.power_draw_w)} of ${kilowatts(gpu.power_limit_w)}, ${gib(gpu.memory_used_bytes)} GiB,
-      ${gpu.health ?? ""} ${lease ? `leased to ${lease.user ?? lease.uid}` : "not leased"}.</p>
-      ${gpu.bottleneck_text ? h`<p class="sentence">GPU ${id} ${gpu.bottleneck_text}. ${gpu.bottleneck_advice}</p>` : null}` : null}
+    ${gpu ? h`<p>${standing(gpu, lease)}</p>
+      ${gpu.bottleneck_text ? h`<p class="sentence">${`GPU ${id} ${gpu.bottleneck_text}. ${gpu.bottleneck_advice ?? ""}`}</p>` : null}` : null}
     <form class="choices" onSubmit=${(event) => event.preventDefault()}>
       <label>The last <select onChange=${(event) => set_parameters({ t: event.target.value, from: "", to: "" })}>
         ${kSpans.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>

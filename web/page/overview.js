@@ -41,20 +41,10 @@ function row_of(gpu) {
 
 // A GPU of a whole snapshot, as the stream's columns have it.
 function of_snapshot(device) {
-  const reading = (name) => device.readings?.[name]?.value ?? null;
-  return { ...device, ...Object.fromEntries(kReadings.map(([field, name]) => [field, reading(name)])),
-    bottleneck_brief: device.bottleneck?.brief, bottleneck_text: device.bottleneck?.text,
-    bottleneck_advice: device.bottleneck?.advice };
+  const { bottleneck, readings } = device;
+  return { ...device, ...readings, temperature_core_c: readings.temperature_core_celsius,
+    bottleneck_brief: bottleneck?.brief, bottleneck_text: bottleneck?.text, bottleneck_advice: bottleneck?.advice };
 }
-const kReadings = [
-  ["utilization_gpu_percent", "utilization_gpu"],
-  ["temperature_core_c", "temperature_core"],
-  ["power_draw_w", "power_draw"],
-  ["clock_sm_mhz", "clock_sm"],
-  ["memory_used_bytes", "memory_used"],
-  ["memory_total_bytes", "memory_total"],
-  ["power_limit_w", "power_limit"],
-];
 
 function Heat({ value, most, text }) {
   const level = value === null || value === undefined ? "unknown" : Math.min(4, Math.floor((5 * value) / most));
@@ -65,13 +55,13 @@ const columns = (many, past, lines) => [
   ["gpu", "GPU", (row) => h`<a href=${`/gpu/${row.gpu}`}>${row.gpu}</a>`, "figure"],
   ["model", "Model", (row) => row.model, "model"],
   ["util", "Busy", (row) => (many ? h`<${Heat} value=${row.util} most=${100} text=${percent(row.util)} />` : percent(row.util)), "figure"],
-  ...(many || past ? [] : [[null, "Last minute", (row) => h`<${Spark} values=${lines.get(row.device.uuid) ?? []} />`]]),
+  ...(many || past ? [] : [[null, "Last minute", (row) => h`<${Spark} values=${lines.get(row.device.uuid) ?? []} />`, "wide"]]),
   ["mem", "Memory", (row) => {
-    const text = `${gib(row.device.memory_used_bytes)} of ${gib(row.device.memory_total_bytes)} GiB`;
+    const text = h`${gib(row.device.memory_used_bytes)}<span class="wide">${` of ${gib(row.device.memory_total_bytes)} GiB`}</span>`;
     return many ? h`<${Heat} value=${row.mem} most=${100} text=${text} />` : text;
   }, "figure"],
   ["temp", "°C", (row) => (many ? h`<${Heat} value=${row.temp} most=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
-  ["power", "Power", (row) => `${number(row.power)} of ${number(row.device.power_limit_w)} W`, "figure"],
+  ["power", "Power", (row) => h`${number(row.power)}<span class="wide">${` of ${number(row.device.power_limit_w)} W`}</span>`, "figure"],
   ["user", "Who", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
   [null, "For", (row) => since(row.lease?.granted), "figure"],
   ["why", "Why slow", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
@@ -112,7 +102,7 @@ function Filter({ error }) {
     <span id="filter-error" class="bad" role="status">${error}</span></p>`;
 }
 
-function Moment({ at, resolution }) {
+function Moment({ at }) {
   const move = (ms) => set_parameters({ at: new Date((at ? Date.parse(at) : Date.now()) + ms).toISOString() }, { replace: Boolean(at) });
   useEffect(() => {
     const press = (event) => {
@@ -124,12 +114,12 @@ function Moment({ at, resolution }) {
     return () => removeEventListener("keydown", press);
   }, [at]);
   return h`<p class="moment">
-    <button type="button" onClick=${() => move(-kHour)} aria-label="an hour back">{</button>
-    <button type="button" onClick=${() => move(-kMinute)} aria-label="a minute back">[</button>
-    ${at ? h`<button type="button" onClick=${() => move(kMinute)} aria-label="a minute on">]</button>
-      <button type="button" onClick=${() => move(kHour)} aria-label="an hour on">}</button>
+    <button type="button" onClick=${() => move(-kHour)}><kbd aria-hidden="true">${"{"}</kbd> 1 h back</button>
+    <button type="button" onClick=${() => move(-kMinute)}><kbd aria-hidden="true">[</kbd> 1 min back</button>
+    ${at ? h`<button type="button" onClick=${() => move(kMinute)}><kbd aria-hidden="true">]</kbd> 1 min on</button>
+      <button type="button" onClick=${() => move(kHour)}><kbd aria-hidden="true">${"}"}</kbd> 1 h on</button>
       <button type="button" onClick=${() => set_parameters({ at: "" })}>live</button>
-      <strong class="past">${day_and_clock(Date.parse(at))}, ${since(at)} ago ${resolution}</strong>` : null}</p>`;
+      <strong class="past">${`${day_and_clock(Date.parse(at))}, ${since(at)} ago`}</strong>` : null}</p>`;
 }
 
 function Sentence({ row }) {
@@ -193,7 +183,7 @@ export function Overview() {
   return h`
     <div class=${at ? "tools in-past" : "tools"}>
       <${Filter} error=${error} />
-      <${Moment} at=${at} resolution="" />
+      <${Moment} at=${at} />
     </div>
     ${past.error ? h`<p class="bad" role="alert">${past.error.message}</p>` : null}
     <div class="scroll" tabindex="0" role="region" aria-label="GPUs">

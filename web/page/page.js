@@ -95,9 +95,8 @@ function useKeys(toggle_help) {
 // A link to this moment: it shows the same tomorrow.
 async function copy_link() {
   const moment = new URL(location.href);
-  const span = Number(new Date(yard.t || Date.now()));
   if (location.pathname === "/" && !parameter("at")) {
-    moment.searchParams.set("at", new Date(span).toISOString());
+    moment.searchParams.set("at", new Date(yard.t || Date.now()).toISOString());
   }
   await navigator.clipboard?.writeText(moment.href).catch(() => {});
 }
@@ -127,8 +126,8 @@ function Page() {
       <h1>${name}</h1>
       ${link === "refused" && View !== Login ? h`<${Login} />` : h`<${View} key=${path} id=${argument} />`}
     </main>
-    <footer>gpuyard ${document.body.dataset.version}. <a href="/metrics" data-load>Metrics</a>,
-      <a href="/page/licences.txt" data-load>licences</a>.</footer>`;
+    <footer>gpuyard ${document.body.dataset.version}${" - "}<a href="/metrics" data-load>metrics</a>${" - "}<a
+      href="/page/licences.txt" data-load>licences</a></footer>`;
 }
 
 start();

@@ -68,26 +68,18 @@ export function useAnswer(path, parameters, every = 0) {
   return answer.key === key ? answer : { data: null, error: null };
 }
 
-const kOfColumn = { memory_used_mib: (value) => ["memory_used_bytes", value * 2 ** 20] };
 let columns = [];
 
-function put_columns(row) {
-  columns.forEach((column, place) => {
-    const values = row.v[place];
-    const rename = kOfColumn[column];
-    yard.devices.forEach((device, index) => {
-      const value = values[index];
-      if (!rename) device[column] = value;
-      else if (value === null) device[rename(0)[0]] = null;
-      else [, device[rename(0)[0]]] = rename(value);
-    });
-  });
-  for (const device of yard.devices) {
+function put_columns({ t_ms, v }) {
+  yard.devices.forEach((device, place) => {
+    columns.forEach((column, at) => (device[column] = v[at][place]));
+    const mib = device.memory_used_mib;
+    device.memory_used_bytes = mib === null ? null : mib * 2 ** 20;
     const line = yard.lines.get(device.uuid);
     line.push(device.utilization_gpu_percent);
     if (line.length > kPoints) line.shift();
-  }
-  yard.t = row.t_ms;
+  });
+  yard.t = t_ms;
 }
 
 // The minute before the page was opened, and one that was missed.

@@ -89,6 +89,7 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
     if (place.starts_with("http")) {
       text += fmt::format(
           "\n  REST        {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n"
+          "  page        {0}/\n"
           "  API         {0}/docs\n",
           place);
     } else {

@@ -214,6 +214,7 @@ std::string render(const Context& context) {
                          tag("Leases", "Who may use which GPU: claims, and the order of them."),
                          tag("Tokens", "What programs elsewhere show in place of a user."),
                          tag("Alerts", "What is wrong, who looks after it, and who is told."),
+                         tag("Pages", "What people open in a browser."),
                          tag("Observability", "This daemon, and how to watch it.")}},
       {"paths", std::move(paths)},
       {"security", bj::array{bj::object{}, bj::object{{"token", bj::array{}}}}},

@@ -180,7 +180,11 @@ void get_page(Context& context, const protocol::View&, const Responder<Text>& re
   get_empty_page(context, respond);
 }
 
-void get_gpu_page(Context& context, const protocol::GpuView&, const Responder<Text>& respond) {
+void get_gpu_page(Context& context, const protocol::GpuView& view, const Responder<Text>& respond) {
+  if (!number_in<std::uint32_t>(view.id)) {
+    return respond(
+        Error{Errc::not_found, fmt::format("no page is of GPU {}: its index is wanted", view.id)});
+  }
   get_empty_page(context, respond);
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 
 #include <gtest/gtest.h>
@@ -56,6 +57,10 @@ TEST(Docs, ThisBuildHasTheWholePageOrSaysWhyNot) {
   for (const char* name : {"docs.html", "docs.js", "swagger-ui.css", "swagger-ui-bundle.js",
                            "favicon-32x32.png", "licences.txt"}) {
     EXPECT_EQ(docs_response(built, name).status, 200) << name;
+  }
+  for (const char* name : {"page.js", "page.css", "icon.svg", "licences.txt"}) {
+    EXPECT_NE(std::ranges::find(page_assets().files, name, &Asset::name),
+              page_assets().files.end());
   }
   for (const Asset& file : built.files) EXPECT_TRUE(file.gzipped.starts_with("\x1f\x8b"));
 }

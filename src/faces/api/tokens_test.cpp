@@ -234,6 +234,27 @@ TEST_F(TokenRoutes, MoreThan64WaitingAre429) {
   EXPECT_EQ(http::find_header(calls.back()->answer->headers, "Retry-After"), "5");
 }
 
+TEST_F(TokenRoutes, ABrowserThatMaySeeNothingIsShownWhereToPutAToken) {
+  const auto ask = [&](const std::string& path, const std::string& accept) {
+    http::Request request;
+    request.path = path;
+    request.headers.push_back({"Accept", accept});
+    request.peer = over_tls();
+    std::optional<http::Response> answer;
+    router_.handle(std::move(request),
+                   http::Reply([&](const http::Response& sent) { answer = sent; }));
+    return answer.value_or(http::Response());
+  };
+  const http::Response front = ask("/", "text/html");
+  EXPECT_EQ(front.status, 303);
+  EXPECT_EQ(http::find_header(front.headers, "Location"), "/login");
+  EXPECT_EQ(ask("/", "*/*").status, 401) << "for programs";
+  EXPECT_EQ(ask("/login", "text/html").status, 200);
+  EXPECT_EQ(ask("/gpu/3", "text/html").status, 200);
+  EXPECT_EQ(ask("/gpu/../3", "text/html").status, 404);
+  EXPECT_EQ(ask("/gpu/three", "text/html").status, 404);
+}
+
 TEST_F(TokenRoutes, AnotherKindOfAuthorizationIsNotUnderstood) {
   for (const char* field : {"Basic YWxpY2U6c2VjcmV0", "gpy_abc", "Bearer"}) {
     http::Request request;

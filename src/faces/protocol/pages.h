@@ -60,8 +60,12 @@ inline constexpr Route<View, Text> kFront{
                 "by Accept, as browsers do.",
      .produces = "text/plain",
      .also_produces = "text/html"}};
-inline constexpr Route<GpuView, Text> kGpuPage{
-    page("/gpu/{id}", "One GPU: its last minutes or days, and what happened to it.")};
+inline constexpr Route<GpuView, Text> kGpuPage{[] {
+  RouteInfo route =
+      page("/gpu/{id}", "One GPU: its last minutes or days, and what happened to it.");
+  route.failures = kNeedsAsset;
+  return route;
+}()};
 inline constexpr Route<View, Text> kQueuePage{
     page("/queue", "Who has GPUs, who waits for some, and who uses them without a lease.")};
 inline constexpr Route<View, Text> kAlertsPage{
