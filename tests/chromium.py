@@ -32,14 +32,14 @@ def above_ten(descriptor):
 
 
 class Chromium:
-    def __init__(self, directory):
+    def __init__(self, directory, *flags):
         program = shutil.which("chromium")
         assert program, "chromium is not installed (tools/packages/test.txt)"
         from_us, self._to = (above_ten(end) for end in os.pipe())
         self._from, to_us = (above_ten(end) for end in os.pipe())
         # It reads commands on descriptor 3 and answers on 4.
         self._process = subprocess.Popen(
-            ["/bin/bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", program, *FLAGS,
+            ["/bin/bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", program, *FLAGS, *flags,
              f"--user-data-dir={directory / 'chromium'}", "about:blank"],
             pass_fds=(from_us, to_us), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(directory / "chromium.log", "w"))
@@ -122,6 +122,11 @@ class Page:
         self._call("Emulation.setEmulatedMedia",
                    {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", {})["data"]))
+
+    def type(self, selector, text):
+        """Puts text into a field, as if it was typed."""
+        self.evaluate(f"(() => {{ const field = document.querySelector({json.dumps(selector)}); field.value = "
+                      f"{json.dumps(text)}; field.dispatchEvent(new Event('input', {{bubbles: true}})); }})()")
 
     def wait_for(self, expression):
         deadline = time.monotonic() + PATIENCE

@@ -8,12 +8,17 @@ from pathlib import Path
 import proofs
 import pytest
 from chromium import Chromium
+from net_yard import NetYard
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = "pages in Chromium"
 SKIPPED = "skipped (no npm, or its registry does not answer)"
 VIEWS = ["/", "/gpu/0", "/queue", "/alerts", "/usage", "/audit"]
 HTML = {"Accept": "text/html"}
+# Filters of eight GPUs in falling order, and which pass.
+FILTERS = {"gpu>=6": "7,6", "gpu==1 | gpu==2": "2,1", "!gpu": "0", "(gpu<2 | gpu>6) & model~h100": "7,1,0",
+           "gpu>=1 & gpu<3 | gpu==7": "7,2,1", "model!~h100": "", "user==alice": "", "user": "",
+           "health==healthy & gpu!=7 & gpu>4": "6,5", '"80gb hbm3" & gpu<1': "0", "": "7,6,5,4,3,2,1,0"}
 
 
 def page_or_skip(yard):
@@ -79,7 +84,7 @@ def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_
     page.evaluate("var module = undefined; " + axe + "; 0")
     for path in VIEWS:
         page.evaluate(f"history.pushState(null, '', '{path}'); dispatchEvent(new PopStateEvent('popstate')); 0")
-        page.wait_for("!document.body.innerText.includes('asking…')")
+        page.wait_for("!document.body?.innerText.includes('asking…')")
         found = page.evaluate_later(
             "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(({violations}) =>"
             " violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html.slice(0, 200)).join(' ')))")
@@ -107,10 +112,14 @@ def test_the_filter_and_the_order_are_in_the_address(shared, open_page):
     shows_live(page)
     first_cells = "[...document.querySelectorAll('table.gpus tbody tr')].map((row) => row.cells[0].textContent).join()"
     page.wait_for(f"{first_cells} === '7,6'")
-    page.evaluate("document.querySelector('#filter').value = 'gpu>>2';"
-                  "document.querySelector('#filter').dispatchEvent(new Event('input', {bubbles: true})); 0")
-    page.wait_for("document.querySelector('#filter-error').textContent === 'column 5: \">=\" needs a value' ||"
-                  " document.querySelector('#filter-error').textContent.startsWith('column 5')")
+    for text, gpus in FILTERS.items():
+        page.type("#filter", text)
+        page.wait_for(f"{first_cells} === {json.dumps(gpus)}")
+    for text, said in {"gpu>>2": 'column 5: ">" needs a value', "(gpu==1": 'column 8: a ")" is missing',
+                       "gpus==1": "column 1: there is no \"gpus\"", "gpu==1 gpu==2": "column 8: \"&\" or",
+                       "& gpu": "column 1: \"&\" needs"}.items():
+        page.type("#filter", text)
+        page.wait_for(f"document.querySelector('#filter-error').textContent.startsWith({json.dumps(said)})")
 
 
 def test_a_daemon_that_comes_back_is_shown_on_the_same_page(daemon, open_page):
@@ -152,3 +161,87 @@ def test_the_past_is_an_address(daemon, open_page):
     page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2")
     then = yard.get(f"/api/gpu/snapshot?at={at}").json()["devices"][0]["readings"]["power_draw_w"]
     assert f"{then:.0f} of" in page.text()
+
+
+def test_what_users_write_is_text_and_nothing_else(daemon, run, open_page):
+    yard = daemon("--simulate", "2")
+    page_or_skip(yard)
+    note = "<img src=x onerror=alert(1)><b>bold</b>"
+    done = run("cordon", "0", "--reason", note, GPUYARD_SOCKET=yard.socket)
+    assert done.returncode == 0, done.stderr
+    page = open_page(yard, "/queue")
+    page.wait_for(f"document.querySelector('main')?.innerText.includes({json.dumps(note)})")
+    assert page.evaluate("document.querySelectorAll('main img, main b').length") == 0
+    assert page.complaints == []
+
+
+def test_over_plain_http_it_only_shows_the_commands(shared, open_page):
+    page = open_page(shared("--simulate", "8"), "/login")
+    page.wait_for("document.body?.innerText.includes('gpuyard tls init')")
+    assert page.evaluate("document.querySelectorAll('.do > button, input[type=password]').length") == 0
+
+
+@pytest.fixture
+def https_page(daemon, tmp_path):
+    """A page over TLS with a token that may change things, and its daemon."""
+    yard = NetYard(daemon, tmp_path, more="[control]\nenabled = true")
+    page_or_skip(yard.daemon)
+    token = yard.make_token("browser", "--scope", "control")
+    pin = yard.pin.removeprefix("sha256//")
+    with Chromium(tmp_path, f"--ignore-certificate-errors-spki-list={pin}") as browser:
+        page = browser.open(yard.host + "/")
+        page.wait_for("location.pathname === '/login' && document.querySelector('input[type=password]')")
+        page.type("#token", token)
+        page.evaluate("document.querySelector('main form').requestSubmit()")
+        page.wait_for("location.pathname === '/'")
+        shows_live(page)
+        yield page, yard, token
+
+
+def press(page, title):
+    page.wait_for(f"[...document.querySelectorAll('.do > button')].some((one) => one.textContent === '{title}')")
+    page.evaluate(f"[...document.querySelectorAll('.do > button')].find((one) => one.textContent === '{title}').click()")
+    page.wait_for("document.querySelector('dialog[open]')")
+
+
+def test_with_a_token_it_acts_after_a_plan(https_page):
+    page, yard, token = https_page
+
+    def limit():
+        settings = yard.daemon.get("/api/gpu/manage", unix=True).json()["gpus"][0]["settings"]
+        return next(one["now"]["power_limit_mw"] for one in settings if one["setting"] == "power_limit")
+    before = limit()
+    press(page, "Cap")
+    page.type("dialog input[name=watts]", "450")
+    page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
+    assert "gpuyard power 0 450 --for 30m" in page.evaluate("document.querySelector('dialog').innerText")
+    submit = "document.querySelector('dialog form').requestSubmit()"
+    page.evaluate(submit)  # nothing has been typed to prove that it is meant
+    assert limit() == before
+    page.type("dialog input[name=watts]", "9999")
+    page.wait_for("document.querySelector('dialog .bad').textContent !== ''")
+    page.type("dialog input[name=watts]", "450")
+    page.type("dialog input[name=proof]", "0")
+    page.evaluate(submit)
+    page.wait_for("!document.querySelector('dialog')")
+    assert limit() == 450000
+
+    page.evaluate("document.querySelector('a[href=\"/queue\"]').click()")
+    press(page, "Claim")
+    page.evaluate(submit)
+    page.wait_for("[...document.querySelectorAll('.do > button')].some((one) => one.textContent === 'Give up')")
+    leases = yard.daemon.get("/api/gpu/leases").json()["leases"]
+    assert len(leases) == 1 and leases[0]["binding"] == "detached"
+    press(page, "Give up")
+    page.type("dialog input[name=proof]", leases[0]["user"] or str(leases[0]["uid"]))
+    page.evaluate(submit)
+    page.wait_for("document.body?.innerText.includes('No GPU is leased.')")
+    assert yard.daemon.get("/api/gpu/leases").json()["leases"] == []
+
+    page.evaluate("document.querySelector('a[href=\"/audit\"]').click()")
+    page.wait_for("document.querySelector('main')?.innerText.includes('set power_limit to 450 W')")
+    # The token is in no address, and nowhere that outlives the tabs.
+    assert token not in page.evaluate("JSON.stringify([location.href, document.cookie, {...localStorage},"
+                                      " {...sessionStorage}, history.state])")
+    assert [url for url in page.requests if token in url] == []
+    assert token not in yard.daemon.log()

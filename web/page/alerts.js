@@ -1,6 +1,7 @@
 // What is wrong, what is about to be, what was, and what nobody is told of.
+import { acknowledge, silence, unsilence } from "./acts.js";
 import { day_and_clock, since, span } from "./format.js";
-import { Answer, Command, Table } from "./parts.js";
+import { Answer, Do, Table } from "./parts.js";
 import { h } from "./view.js";
 import { useAnswer } from "./yard.js";
 
@@ -22,8 +23,8 @@ function Firing({ alert }) {
     <h3>${alert.number}. ${alert.message}</h3>
     <p>${alert.advice}</p>
     <p class="quiet">${alert.level}, rule ${alert.rule}, for ${since(alert.fired)}; ${state_of(alert)}</p>
-    <p>${alert.acknowledged ? null : h`<${Command} line=${`gpuyard alerts ack ${alert.number}`} />`}
-      <${Command} line=${`gpuyard alerts silence --rule ${alert.rule} --for 1h`} /></p>
+    <p>${alert.acknowledged ? null : h`<${Do} action=${acknowledge(alert)} />`}
+      <${Do} action=${silence(alert)} /></p>
   </article>`;
 }
 
@@ -53,7 +54,7 @@ export function Alerts() {
           ["By", (one) => one.by],
           ["Until", (one) => day_and_clock(Date.parse(one.until))],
           ["Why", (one) => one.comment],
-          ["End it", (one) => h`<${Command} line=${`gpuyard alerts unsilence ${one.id}`} />`],
+          ["End it", (one) => h`<${Do} action=${unsilence(one)} />`],
         ]} />`}<//></section>
     <section><h2>What was</h2>
       <${Answer} answer=${past}>${(data) => h`<${Table} caption="Alerts that fired" empty="Nothing has fired yet."

@@ -37,13 +37,21 @@ export class Refused extends Error {
 const kPatience = 15000;
 
 // Returns the JSON of an answer; throws Refused with the daemon's own words.
-export async function ask(path, parameters = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
-  const answer = await fetch(query.size ? `${path}?${query}` : path, {
-    headers: authorisation(),
-    signal: AbortSignal.timeout(kPatience),
-  });
+async function answer_to(path, options) {
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(kPatience) });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon answers ${answer.status}`);
   return body;
+}
+
+export function ask(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
+  return answer_to(query.size ? `${path}?${query}` : path, { headers: authorisation() });
+}
+
+// Asks for a change. Over plain HTTP the daemon takes no token, and without one it changes nothing.
+export const may_act = () => location.protocol === "https:" && has_token();
+export function send(method, path, body) {
+  const headers = { ...authorisation(), "Content-Type": "application/json" };
+  return answer_to(path, { method, headers, body: body && JSON.stringify(body) });
 }

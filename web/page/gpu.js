@@ -1,8 +1,9 @@
 // One GPU: what it did in a range of time, who was on it, and what happened to it.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { cap, cordon } from "./acts.js";
 import { Chart } from "./chart.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
-import { Answer, Command, Table } from "./parts.js";
+import { Answer, Command, Do, Table } from "./parts.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
 import { holder_of, useAnswer, useYard } from "./yard.js";
@@ -112,7 +113,6 @@ export function Gpu({ id }) {
           ["Level", (one) => one.level],
           ["What", (one) => one.message],
         ]} />`}<//></section>
-    <p><${Command} line=${`gpuyard power ${id} ${Math.round((gpu?.power_limit_w ?? 300) * 0.8)} --for 30m`} />
-      <${Command} line=${`gpuyard cordon ${id} --reason "..."`} />
+    <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} />` : null}
       <${Command} line=${`gpuyard history ${id} power_draw`} /></p>`;
 }

@@ -1,9 +1,10 @@
 // All GPUs: one row each, the sentence for the chosen one, and what happened. The same view shows a
 // moment of the past.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
+import { cap, cordon } from "./acts.js";
 import { FilterError, filter_of } from "./filter.js";
 import { clock, dash, day_and_clock, gib, number, percent, since } from "./format.js";
-import { Command } from "./parts.js";
+import { Command, Do } from "./parts.js";
 import { Spark } from "./spark.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -91,11 +92,8 @@ function Heading({ field, title, kind, sort }) {
 
 function Filter({ error }) {
   const text = parameter("f");
-  const timer = useRef(0);
-  const type = ({ target }) => {
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => set_parameters({ f: target.value }, { replace: true }), 150);
-  };
+  // At once: a redraw in between would put the old text back.
+  const type = ({ target }) => set_parameters({ f: target.value }, { replace: true });
   return h`<p class="filter"><label for="filter">Filter</label>
     <input id="filter" type="search" value=${text} onInput=${type} placeholder="temp>80 & user==alice"
       aria-invalid=${error ? "true" : "false"} aria-describedby="filter-error" autocomplete="off" />
@@ -130,8 +128,7 @@ function Sentence({ row }) {
     <p>${row.lost ? `The GPU is ${row.why}.` : device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}.` : "Nothing holds it back."}
       ${device.bottleneck_advice ? ` ${device.bottleneck_advice}` : ""}</p>
     <p><${Command} line=${`gpuyard devices ${row.gpu}`} />
-      <${Command} line=${`gpuyard power ${row.gpu} ${Math.round((device.power_limit_w ?? 300) * 0.8)} --for 30m`} />
-      <${Command} line=${`gpuyard cordon ${row.gpu} --reason "..."`} /></p></section>`;
+      <${Do} action=${cap(device)} /> <${Do} action=${cordon(device)} /></p></section>`;
 }
 
 function Events({ events }) {

@@ -8,6 +8,7 @@ import { Gpu } from "./gpu.js";
 import { Help } from "./help.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
+import { Plans } from "./plan.js";
 import { Queue } from "./queue.js";
 import { go, parameter, set_parameters, useAddress } from "./url.js";
 import { Usage } from "./usage.js";
@@ -126,6 +127,7 @@ function Page() {
       <h1>${name}</h1>
       ${link === "refused" && View !== Login ? h`<${Login} />` : h`<${View} key=${path} id=${argument} />`}
     </main>
+    <${Plans} />
     <footer>gpuyard ${document.body.dataset.version}${" - "}<a href="/metrics" data-load>metrics</a>${" - "}<a
       href="/page/licences.txt" data-load>licences</a></footer>`;
 }

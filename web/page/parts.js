@@ -1,5 +1,7 @@
 // Small parts that several views draw.
 import { useState } from "preact/hooks";
+import { may_act } from "./api.js";
+import { open_plan } from "./plan.js";
 import { h } from "./view.js";
 
 // A command for the terminal, and a button that copies it: clicking teaches scripting.
@@ -8,6 +10,16 @@ export function Command({ line }) {
   const copy = () => navigator.clipboard?.writeText(line).then(() => set(true), () => {});
   return h`<span class="command"><code>${line}</code>
     <button type="button" onClick=${copy} aria-label=${`Copy: ${line}`}>${copied ? "copied" : "copy"}</button></span>`;
+}
+
+// A thing that can be done: the command for it, and a button that opens its plan where this browser
+// may act.
+export function Do({ action }) {
+  const { line } = action;
+  const fields = Object.fromEntries((action.fields ?? []).map(({ name, value }) => [name, value]));
+  return h`<span class="do">
+    ${may_act() ? h`<button type="button" onClick=${() => open_plan(action)}>${action.title}</button>` : null}
+    <${Command} line=${line(fields)} /></span>`;
 }
 
 // What a question was answered with: its error, a word while it is on its way, or its content.

@@ -1,6 +1,7 @@
 // Who has GPUs, who waits and why, who uses some without asking, and what is held back.
+import { claim, release, uncordon } from "./acts.js";
 import { gib, since, span } from "./format.js";
-import { Command, Table } from "./parts.js";
+import { Command, Do, Table } from "./parts.js";
 import { h } from "./view.js";
 import { useYard } from "./yard.js";
 
@@ -22,9 +23,10 @@ export function Queue() {
         ["Since", (lease) => since(lease.asked), "figure"],
         ["About", (lease) => span(lease.place?.expected_s), "figure"],
         ["Why", (lease) => lease.place?.text ?? ""],
-        ["Give up", (lease) => h`<${Command} line=${`gpuyard lease release ${lease.id}`} />`],
+        ["Give up", (lease) => h`<${Do} action=${release(lease)} />`],
       ]} />
-    <p>To ask for two: <${Command} line="gpuyard run -n 2 -- python3 train.py" /></p></section>
+    <p>To run something on two: <${Command} line="gpuyard run -n 2 -- python3 train.py" /></p>
+    <p>To have one for a time: <${Do} action=${claim()} /></p></section>
     <section><h2>Who has GPUs</h2>
     <${Table} caption="Leases" empty="No GPU is leased." rows=${held} key_of=${(lease) => lease.id}
       columns=${[
@@ -36,7 +38,7 @@ export function Queue() {
         ["Energy", (lease) => kilojoules(lease.use), "figure"],
         ["What", (lease) => lease.note],
         ["State", (lease) => [lease.state, lease.overdue ? "overdue" : "", lease.why].filter(Boolean).join(", ")],
-        ["Give up", (lease) => h`<${Command} line=${`gpuyard lease release ${lease.id}`} />`],
+        ["Give up", (lease) => h`<${Do} action=${release(lease)} />`],
       ]} /></section>
     <section><h2>Without a lease</h2>
     <${Table} caption="Processes that use GPUs without a lease" empty="Nobody uses a GPU without a lease."
@@ -57,6 +59,6 @@ export function Queue() {
         ["GPU", (one) => one.index, "figure"],
         ["Why", (one) => one.text],
         ["Since", (one) => since(one.since), "figure"],
-        ["Hand out again", (one) => (one.why === "cordoned" ? h`<${Command} line=${`gpuyard uncordon ${one.index}`} />` : "")],
+        ["Hand out again", (one) => (one.why === "cordoned" ? h`<${Do} action=${uncordon(one)} />` : "")],
       ]} /></section>`;
 }

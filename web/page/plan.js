@@ -1,0 +1,67 @@
+// The plan before every change: what it is about, what the daemon says would happen, the command that
+// does the same. Nothing happens before the button; Esc changes nothing.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { h } from "./view.js";
+
+const kPause = 300;
+let show = () => {};
+export const open_plan = (action) => show(action);
+
+// The one dialog of the page.
+export function Plans() {
+  const [action, set] = useState(null);
+  show = set;
+  return action && h`<${Plan} action=${action} close=${() => set(null)} />`;
+}
+
+function Plan({ action, close }) {
+  const dialog = useRef(null);
+  const fields = action.fields ?? [];
+  const [values, set_values] = useState(Object.fromEntries(fields.map(({ name, value }) => [name, value])));
+  const [planned, set_planned] = useState("");
+  const [error, set_error] = useState("");
+  const [busy, set_busy] = useState(false);
+  useEffect(() => dialog.current.showModal(), []);
+  useEffect(() => {
+    if (!action.plan) return undefined;
+    let wanted = true;
+    const timer = setTimeout(() => {
+      action.plan(values).then(
+        (text) => wanted && (set_planned(text), set_error("")),
+        (why) => wanted && (set_planned(""), set_error(why.message)),
+      );
+    }, kPause);
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
+  }, [JSON.stringify(values)]);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (busy) return;
+    set_busy(true);
+    try {
+      await action.act(values);
+      close();
+    } catch (why) {
+      set_error(why.message);
+      set_busy(false);
+    }
+  };
+  return h`<dialog ref=${dialog} onClose=${close} aria-labelledby="plan-title">
+    <form onSubmit=${submit}>
+      <h2 id="plan-title">${action.title}</h2>
+      <p>${action.about}</p>
+      ${fields.map(({ name, label, pattern, optional }) => h`<p><label>${`${label} `}<input name=${name} value=${values[name]}
+        pattern=${pattern} required=${!optional} autocomplete="off"
+        onInput=${({ target }) => set_values({ ...values, [name]: target.value })} /></label></p>`)}
+      ${planned ? h`<p class="planned">${planned}</p>` : null}
+      <p><code>${action.line(values)}</code></p>
+      ${action.proof !== undefined
+        ? h`<p><label>${`type ${action.proof} `}<input name="proof" pattern=${action.proof.replace(/[^\w]/g, "\\$&")} required autocomplete="off" /></label></p>`
+        : null}
+      <p class="bad" role="alert">${error}</p>
+      <p><button type="submit" disabled=${busy}>Do it</button>${" "}
+        <button type="button" onClick=${() => dialog.current.close()}>Change nothing</button></p>
+    </form></dialog>`;
+}
