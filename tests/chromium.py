@@ -78,6 +78,12 @@ class Chromium:
                 assert "error" not in answer, answer["error"]
                 return answer["result"]
 
+    def listen(self, seconds):
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if b"\0" in self._pending or select.select([self._from], [], [], left)[0]:
+                self._receive(deadline + PATIENCE)
+
     def _receive(self, deadline):
         while b"\0" not in self._pending:
             ready, _, _ = select.select([self._from], [], [], max(0, deadline - time.monotonic()))
@@ -97,31 +103,32 @@ class Page:
     def __init__(self, browser, session, url):
         self.requests = []    # every URL the page asked for
         self.complaints = []  # console errors, exceptions, what the content policy blocked
+        self.received = 0     # bytes of answers, as they came over the wire
         self._browser, self._session = browser, session
         browser.pages[session] = self
         for domain in ("Network", "Runtime", "Log", "Page"):
-            self._call(f"{domain}.enable")
-        self._call("Page.navigate", {"url": url})
+            self.call(f"{domain}.enable")
+        self.call("Page.navigate", {"url": url})
 
     def evaluate(self, expression):
-        result = self._call("Runtime.evaluate",
+        result = self.call("Runtime.evaluate",
                             {"expression": expression, "returnByValue": True})
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
     def evaluate_later(self, promise):
         """What a promise comes to."""
-        result = self._call("Runtime.evaluate", {"expression": promise, "returnByValue": True, "awaitPromise": True})
+        result = self.call("Runtime.evaluate", {"expression": promise, "returnByValue": True, "awaitPromise": True})
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
     def picture(self, path, width, height, dark=False):
         """A screenshot as PNG."""
-        self._call("Emulation.setDeviceMetricsOverride",
+        self.call("Emulation.setDeviceMetricsOverride",
                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-        self._call("Emulation.setEmulatedMedia",
+        self.call("Emulation.setEmulatedMedia",
                    {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", {})["data"]))
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", {})["data"]))
 
     def type(self, selector, text):
         """Puts text into a field, as if it was typed."""
@@ -138,12 +145,26 @@ class Page:
     def text(self):
         return self.evaluate("document.body.innerText")
 
-    def _call(self, method, parameters=None):
+    def call(self, method, parameters=None):
         return self._browser.call(method, parameters, self._session)
+
+    def listen(self, seconds):
+        """Takes what the browser tells meanwhile."""
+        self._browser.listen(seconds)
+
+    def another(self, url):
+        """A window of the same browser."""
+        return self._browser.open(url)
+
+    def hide(self):
+        """Opens another tab in front of it, in the same window."""
+        self._browser.call("Target.createTarget", {"url": "about:blank"})
 
     def note(self, method, event):
         if method == "Network.requestWillBeSent":
             self.requests.append(event["request"]["url"])
+        elif method == "Network.dataReceived":
+            self.received += event["encodedDataLength"] or event["dataLength"]
         elif method == "Network.loadingFailed":
             self.complaints.append(f"a request failed: {event['errorText']}")
         elif method == "Runtime.exceptionThrown":

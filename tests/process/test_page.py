@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import random
+import re
 import time
+import urllib.parse
 from pathlib import Path
 
 import proofs
@@ -61,6 +64,26 @@ def test_every_page_is_strict_about_what_it_takes(shared):
     assert yard.get("/?f=temp%3E80&sort=-util&gpu=3&t=15m", headers=HTML).status == 200
     assert yard.get("/?nonsense=1", headers=HTML).status == 400
     assert yard.get("/page/page.js.map").status == 404
+
+
+def luminance(colour):
+    parts = [int(colour[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_text_and_marks_stand_out_from_both_grounds():
+    """WCAG 1.4.3 and 1.4.11: 4.5 to 1 for text, 3 to 1 for what is drawn."""
+    style = (ROOT / "web/page/page.css").read_text()
+    themes = [dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", block))
+              for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)]
+    assert len(themes) == 2
+    for theme in themes:
+        for ground in ("ground", "raised", "chosen"):
+            for name, least in [(text, 4.5) for text in ("text", "quiet", "link", "good", "bad", "past")] + [
+                    (mark, 3) for mark in ("line", "cap", "heat")]:
+                light, dark = sorted((luminance(theme[name]), luminance(theme[ground])), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= least, f"{name} on {ground}: {theme}"
 
 
 def test_the_first_load_is_small(shared):
@@ -122,6 +145,32 @@ def test_the_filter_and_the_order_are_in_the_address(shared, open_page):
         page.wait_for(f"document.querySelector('#filter-error').textContent.startsWith({json.dumps(said)})")
 
 
+def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
+    """Random states: the page that was led there and one that opens there show the same."""
+    yard = shared("--simulate", "8")
+    drawn = random.Random(17)
+    shown = ("JSON.stringify([document.querySelector('#filter')?.value, document.querySelector('h1').textContent,"
+             " [...document.querySelectorAll('main tbody tr')].map((row) => [row.cells[0].textContent,"
+             " row.getAttribute('aria-current')]), [...document.querySelectorAll('select')].map((one) => one.value)])")
+    led = open_page(yard)
+    shows_live(led)
+    for _ in range(10):
+        path = drawn.choice(["/", "/", "/gpu/3", "/usage"])
+        state = {"/": {"f": drawn.choice(["", "gpu>2", "h100 & gpu!=4"]), "sort": drawn.choice(["", "-gpu", "gpu"]),
+                       "gpu": drawn.choice(["", "5"])},
+                 "/gpu/3": {"t": drawn.choice(["", "1h", "7d"])},
+                 "/usage": {"t": drawn.choice(["", "30d"]), "by": drawn.choice(["", "day", "gpu"])}}[path]
+        query = urllib.parse.urlencode({name: value for name, value in state.items() if value})
+        address = f"{path}?{query}" if query else path
+        led.evaluate(f"history.pushState(null, '', {json.dumps(address)}); dispatchEvent(new PopStateEvent('popstate')); 0")
+        opened = led.another(f"http://127.0.0.1:{yard.port}{address}")
+        shows_live(opened)
+        for page in (led, opened):
+            page.wait_for("!document.body.innerText.includes('asking…') && document.querySelector('main tbody tr')"
+                          if path != "/gpu/3" else "!document.body.innerText.includes('asking…')")
+        assert led.evaluate(shown) == opened.evaluate(shown), address
+
+
 def test_a_daemon_that_comes_back_is_shown_on_the_same_page(daemon, open_page):
     yard = daemon("--simulate", "2")
     page = open_page(yard)
@@ -161,6 +210,10 @@ def test_the_past_is_an_address(daemon, open_page):
     page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2")
     then = yard.get(f"/api/gpu/snapshot?at={at}").json()["devices"][0]["readings"]["power_draw_w"]
     assert f"{then:.0f} of" in page.text()
+    # A moment of which nothing is kept has no numbers, and nothing can be done to it.
+    early = page.another(f"http://127.0.0.1:{yard.port}/?at=10m")
+    early.wait_for("document.querySelector('main')?.innerText.includes('nothing is kept of this moment')")
+    assert "NaN" not in early.text() and early.evaluate("document.querySelectorAll('.do').length") == 0
 
 
 def test_what_users_write_is_text_and_nothing_else(daemon, run, open_page):

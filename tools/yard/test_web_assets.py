@@ -110,6 +110,46 @@ def test_the_files_are_embedded_packed(tree):
     assert f'"{out}/docs_docs.js.gz"' in (out / "web_assets.S").read_text()
 
 
+@pytest.fixture
+def machine(tree):
+    """The real tools, with or without the real npm: machine(npm=False, **environment)."""
+    def run(npm: bool, **environment):
+        for tool in ("python3", "npm"):
+            (tree.at / "bin" / tool).unlink(missing_ok=True)
+        for tool in ("sh", "uname", "env"):
+            (tree.at / "bin" / tool).symlink_to(shutil.which(tool))
+        (tree.at / "bin/python3").symlink_to("/usr/bin/python3")
+        path = str(tree.at / "bin") + (":" + os.environ["PATH"] if npm else "")
+        return subprocess.run([tree.at / "tools/web_assets.sh"], env={**os.environ, **environment, "PATH": path},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    run.at = tree.at
+    return run
+
+
+WHEEL_OF_PIP = list(Path("/usr/share/python-wheels").glob("pip-*.whl"))
+NOBODY = "http://127.0.0.1:9/"
+
+
+@pytest.mark.skipif(not WHEEL_OF_PIP, reason="no wheel of pip")
+def test_a_machine_without_npm_gets_the_real_parts_all_the_same(machine):
+    done = machine(npm=False)
+    if done.returncode == 3:
+        pytest.skip("PyPI or npm's registry does not answer")
+    assert done.returncode == 0, done.stderr
+    assert (machine.at / "build/web/node_modules/preact/package.json").exists()
+    assert "fetching one from PyPI" in done.stderr and not (machine.at / "build/web/node").exists()
+
+
+@pytest.mark.parametrize("npm", [True, False])
+def test_a_machine_that_reaches_no_registry_builds_without(machine, npm):
+    if npm and not shutil.which("npm"):
+        pytest.skip("no npm")
+    done = machine(npm, npm_config_registry=NOBODY, PIP_INDEX_URL=NOBODY, PIP_CONFIG_FILE="/dev/null",
+                   PIP_FIND_LINKS="", npm_config_cache=str(machine.at / "cache"))
+    assert done.returncode == 3, done.stderr
+    assert "built without their files" in done.stderr
+
+
 def test_nothing_of_ours_names_a_registry():
     for name in ("package.json", "package-lock.json", ".npmrc"):
         assert "http" not in (ROOT / "web" / name).read_text()

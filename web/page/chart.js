@@ -26,6 +26,12 @@ export function summary(title, unit, points) {
   return `${title} ${number(known.at(-1).mean)} ${unit}, between ${number(low)} and ${number(high)}.`;
 }
 
+// The columns that uPlot wants.
+function data_of(points, cap) {
+  const columns = [points.map(({ t }) => t / 1000), ...["max", "min", "mean"].map((of) => points.map((point) => point[of]))];
+  return cap ? [...columns, points.map(() => cap)] : columns;
+}
+
 function plot_of(node, { unit, points, cap, bound, zoom }) {
   const line = colour("--line");
   const grid = { stroke: colour("--grid"), width: 1 };
@@ -36,11 +42,7 @@ function plot_of(node, { unit, points, cap, bound, zoom }) {
     { stroke: line, width: 0, points: { show: false } },
     { stroke: line, width: 1.5, points: { show: false } },
   ];
-  const data = [points.map(({ t }) => t / 1000), ...["max", "min", "mean"].map((of) => points.map((point) => point[of]))];
-  if (cap) {
-    series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
-    data.push(points.map(() => cap));
-  }
+  if (cap) series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
   const options = {
     width: node.clientWidth,
     height: kHigh,
@@ -59,7 +61,7 @@ function plot_of(node, { unit, points, cap, bound, zoom }) {
       ],
     },
   };
-  return new uPlot(options, data, node);
+  return new uPlot(options, data_of(points, cap), node);
 }
 
 export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
@@ -77,8 +79,10 @@ export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
     return () => {
       resized.disconnect();
       made.destroy();
+      plot.current = null;
     };
-  }, [points, cap, bound, as_table]);
+  }, [Boolean(cap), bound, as_table]);
+  useEffect(() => plot.current?.setData(data_of(points, cap)), [points, cap]);
   useEffect(() => {
     const point = points[place];
     if (!point) return undefined;

@@ -20,8 +20,9 @@ const kFields = ["gpu", "model", "util", "mem", "temp", "power", "clock", "user"
 const share_of = (gpu) =>
   gpu.memory_used_bytes === null || !gpu.memory_total_bytes ? null : (100 * gpu.memory_used_bytes) / gpu.memory_total_bytes;
 
-function row_of(gpu) {
-  const lease = holder_of(gpu.uuid);
+// Who has a GPU is known of now only.
+function row_of(gpu, past) {
+  const lease = past ? null : holder_of(gpu.uuid);
   const lost = gpu.condition !== "responsive";
   return {
     device: gpu,
@@ -35,7 +36,7 @@ function row_of(gpu) {
     power: gpu.power_draw_w,
     clock: gpu.clock_sm_mhz,
     user: lease?.user ?? "",
-    why: lost ? gpu.condition.replaceAll("_", " ") : (gpu.bottleneck_brief ?? ""),
+    why: lost ? gpu.why || gpu.condition.replaceAll("_", " ") : (gpu.bottleneck_brief ?? ""),
     health: gpu.health ?? "",
   };
 }
@@ -63,8 +64,10 @@ const columns = (many, past, lines) => [
   }, "figure"],
   ["temp", "°C", (row) => (many ? h`<${Heat} value=${row.temp} most=${100} text=${number(row.temp)} />` : number(row.temp)), "figure"],
   ["power", "Power", (row) => h`${number(row.power)}<span class="wide">${` of ${number(row.device.power_limit_w)} W`}</span>`, "figure"],
-  ["user", "Who", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
-  [null, "For", (row) => since(row.lease?.granted), "figure"],
+  ...(past ? [] : [
+    ["user", "Who", (row) => (row.lease ? h`<a href="/queue">${row.user || row.lease.uid}</a>` : dash)],
+    [null, "For", (row) => since(row.lease?.granted), "figure"],
+  ]),
   ["why", "Why slow", (row) => (row.lost ? h`<strong class="bad">${row.why}</strong>` : row.why)],
 ];
 
@@ -100,8 +103,13 @@ function Filter({ error }) {
     <span id="filter-error" class="bad" role="status">${error}</span></p>`;
 }
 
-function Moment({ at }) {
-  const move = (ms) => set_parameters({ at: new Date((at ? Date.parse(at) : Date.now()) + ms).toISOString() }, { replace: Boolean(at) });
+// `at` as the address has it, perhaps "10m"; `moment` as the daemon understood it.
+function Moment({ at, moment }) {
+  const move = (ms) => {
+    if (at && !moment) return;
+    const from = at ? Date.parse(moment) : Date.now();
+    set_parameters({ at: new Date(from + ms).toISOString() }, { replace: Boolean(at) });
+  };
   useEffect(() => {
     const press = (event) => {
       if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey) return;
@@ -110,25 +118,25 @@ function Moment({ at }) {
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [at]);
+  }, [at, moment]);
   return h`<p class="moment">
     <button type="button" onClick=${() => move(-kHour)}><kbd aria-hidden="true">${"{"}</kbd> 1 h back</button>
     <button type="button" onClick=${() => move(-kMinute)}><kbd aria-hidden="true">[</kbd> 1 min back</button>
     ${at ? h`<button type="button" onClick=${() => move(kMinute)}><kbd aria-hidden="true">]</kbd> 1 min on</button>
       <button type="button" onClick=${() => move(kHour)}><kbd aria-hidden="true">${"}"}</kbd> 1 h on</button>
       <button type="button" onClick=${() => set_parameters({ at: "" })}>live</button>
-      <strong class="past">${`${day_and_clock(Date.parse(at))}, ${since(at)} ago`}</strong>` : null}</p>`;
+      <strong class="past">${moment ? `${day_and_clock(Date.parse(moment))}, ${since(moment)} ago` : at}</strong>` : null}</p>`;
 }
 
-function Sentence({ row }) {
+function Sentence({ row, past }) {
   if (!row) return null;
   const { device } = row;
   return h`<section class="sentence" aria-live="polite">
     <h2>GPU ${row.gpu}: ${device.name}</h2>
-    <p>${row.lost ? `The GPU is ${row.why}.` : device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}.` : "Nothing holds it back."}
+    <p>${row.lost ? `${row.why}.` : device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}.` : "Nothing holds it back."}
       ${device.bottleneck_advice ? ` ${device.bottleneck_advice}` : ""}</p>
-    <p><${Command} line=${`gpuyard devices ${row.gpu}`} />
-      <${Do} action=${cap(device)} /> <${Do} action=${cordon(device)} /></p></section>`;
+    ${past ? null : h`<p><${Command} line=${`gpuyard devices ${row.gpu}`} />
+      <${Do} action=${cap(device)} /> <${Do} action=${cordon(device)} /></p>`}</section>`;
 }
 
 function Events({ events }) {
@@ -170,7 +178,7 @@ export function Overview() {
     error = found.message;
   }
   const sort = parameter("sort");
-  const rows = sorted(devices.map(row_of).filter(passes), sort);
+  const rows = sorted(devices.map((gpu) => row_of(gpu, Boolean(at))).filter(passes), sort);
   const chosen = useChoice(rows);
   const many = devices.length > kManyGpus;
   const shown = columns(many, Boolean(at), now.lines);
@@ -180,7 +188,7 @@ export function Overview() {
   return h`
     <div class=${at ? "tools in-past" : "tools"}>
       <${Filter} error=${error} />
-      <${Moment} at=${at} />
+      <${Moment} at=${at} moment=${past.data?.taken_at} />
     </div>
     ${past.error ? h`<p class="bad" role="alert">${past.error.message}</p>` : null}
     <div class="scroll" tabindex="0" role="region" aria-label="GPUs">
@@ -192,6 +200,6 @@ export function Overview() {
       </table></div>
     ${rows.length === 0 && devices.length > 0 ? h`<p class="quiet">No GPU passes the filter.</p>` : null}
     ${devices.length === 0 && !at ? h`<p class="quiet">This machine has no GPU that the driver knows.</p>` : null}
-    <${Sentence} row=${rows.find(({ gpu }) => String(gpu) === chosen) ?? rows[0]} />
+    <${Sentence} row=${rows.find(({ gpu }) => String(gpu) === chosen) ?? rows[0]} past=${Boolean(at)} />
     ${at ? null : h`<${Events} events=${now.events} />`}`;
 }

@@ -51,13 +51,18 @@ export function useAnswer(path, parameters, every = 0) {
   const [answer, set] = useState({ key: "", data: null, error: null });
   useEffect(() => {
     let wanted = true;
-    const load = () =>
-      !document.hidden &&
-      path &&
-      ask(path, parameters).then(
-        (data) => wanted && set({ key, data, error: null }),
-        (error) => wanted && set((old) => ({ key, data: old.key === key ? old.data : null, error })),
-      );
+    let busy = false; // a slow daemon is not asked twice at a time
+    const load = async () => {
+      if (document.hidden || busy || !path) return;
+      busy = true;
+      try {
+        const data = await ask(path, parameters);
+        if (wanted) set({ key, data, error: null });
+      } catch (error) {
+        if (wanted) set({ key, data: null, error });
+      }
+      busy = false;
+    };
     load();
     const timer = every && setInterval(load, every);
     return () => {

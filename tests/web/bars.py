@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What the page costs in a real Chromium: first paint, processor, bytes, heap; beside the API page.
+
+    bars.py PROGRAM [--pictures DIRECTORY]
+
+Prints a table with the bars of the design and ends with 1 where one is missed. With --pictures it
+takes the pictures of docs/ instead.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from chromium import Chromium  # noqa: E402
+
+WATCHED = 20  # seconds of an open page
+SETTLED = 65  # seconds until the daemon has judged each GPU by a whole minute
+HIDDEN = 8    # seconds until a hidden tab has given up its stream
+LIVE = "document.querySelector('header .good')?.textContent === 'live'"
+PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+
+
+class Yard:
+    """`gpuyard serve --simulate N`, alone in a directory."""
+
+    def __init__(self, program, *arguments):
+        self.place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        place = Path(self.place.name)
+        self.socket = place / "gpuyard.sock"
+        self.log = place / "log"
+        self.program = program
+        self.environment = {**os.environ, "HOME": str(place), "XDG_RUNTIME_DIR": str(place),
+                            "GPUYARD_SOCKET": str(self.socket)}
+        self.process = subprocess.Popen(
+            [program, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket, "--state",
+             place / "state", *arguments], env=self.environment, stderr=open(self.log, "w"))
+
+    def __enter__(self):
+        deadline = time.monotonic() + 30
+        while "listening on http://" not in self.log.read_text():
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+        self.url = "http://" + self.log.read_text().split("listening on http://")[1].split()[0]
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.place.cleanup()
+
+    def run(self, *arguments):
+        subprocess.run([self.program, *arguments], env=self.environment, check=True,
+                       stdout=subprocess.DEVNULL)
+
+
+def metrics(page):
+    return {one["name"]: one["value"] for one in page.call("Performance.getMetrics")["metrics"]}
+
+
+def processor(page, seconds):
+    """Percent of a core that the page's process works in its tasks."""
+    before, began = metrics(page)["TaskDuration"], time.monotonic()
+    page.listen(seconds)
+    return 100 * (metrics(page)["TaskDuration"] - before) / (time.monotonic() - began)
+
+
+def first_paint(browser, url, slower=1):
+    """Milliseconds to the first paint of a page whose files the browser has."""
+    page = browser.open(url)
+    page.call("Emulation.setCPUThrottlingRate", {"rate": slower})
+    for _ in range(3):
+        page.call("Page.reload")
+        time.sleep(1)
+        page.wait_for(PAINT)
+    return page.evaluate(PAINT)
+
+
+def measure(program):
+    """Rows: what, figure, unit, bar or None."""
+    for gpus, bars in ((8, {"cpu": 1, "bytes": 0.4}), (64, {"cpu": 3, "bytes": 2})):
+        with Yard(program, "--simulate", str(gpus)) as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+            with Chromium(Path(place)) as browser:
+                if gpus == 8:
+                    yield "first paint, 8 GPUs", first_paint(browser, yard.url + "/"), "ms", 100
+                    yield "first paint, 8 GPUs, processor 4 times slower", \
+                        first_paint(browser, yard.url + "/", 4), "ms", 400
+                    yield "first paint of /docs, to compare", first_paint(browser, yard.url + "/docs"), "ms", None
+            (Path(place) / "second").mkdir()
+            with Chromium(Path(place) / "second") as browser:
+                page = browser.open(yard.url + "/")
+                page.wait_for(LIVE)
+                page.call("Performance.enable")
+                page.listen(SETTLED)
+                page.received = 0
+                yield f"open tab, {gpus} GPUs", processor(page, WATCHED), "% of a core", bars["cpu"]
+                yield f"stream, {gpus} GPUs", page.received / WATCHED / 1000, "kB/s", bars["bytes"]
+                page.call("HeapProfiler.collectGarbage")
+                yield f"heap, {gpus} GPUs", metrics(page)["JSHeapUsedSize"] / 2**20, "MiB", 25
+                page.hide()
+                page.listen(HIDDEN)
+                page.received = 0
+                yield f"hidden tab, {gpus} GPUs", processor(page, WATCHED), "% of a core", 0.05
+                yield f"stream of a hidden tab, {gpus} GPUs", page.received / WATCHED / 1000, "kB/s", 0
+
+
+def show(browser, url, path, name, into):
+    page = browser.open(url + path)
+    page.wait_for("document.querySelector('main h1')")
+    time.sleep(3)
+    for width, height in ((1280, 800), (360, 720)):
+        for dark in (False, True):
+            page.picture(into / f"{name}_{width}_{'dark' if dark else 'light'}.png", width, height, dark)
+
+
+def pictures(program, into):
+    into.mkdir(parents=True, exist_ok=True)
+    with Yard(program, "--simulate", "8") as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        time.sleep(70)
+        yard.run("lease", "take", "-n", "2", "--ttl", "1h")
+        yard.run("cordon", "6", "--reason", "its fan is replaced")
+        with Chromium(Path(place)) as browser:
+            for path, name in (("/", "8_gpus"), ("/gpu/2", "one_gpu"), ("/queue", "queue"), ("/alerts", "alerts")):
+                show(browser, yard.url, path, name, into)
+            past = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 30))
+            show(browser, yard.url, f"/?at={past}", "past", into)
+    for gpus in (1, 64):
+        with Yard(program, "--simulate", str(gpus)) as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+            time.sleep(5)
+            with Chromium(Path(place)) as browser:
+                show(browser, yard.url, "/", f"{gpus}_gpus", into)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--pictures", type=Path)
+    options = parser.parse_args()
+    if options.pictures:
+        return pictures(options.program, options.pictures)
+    missed = 0
+    for what, figure, unit, bar in measure(options.program):
+        wrong = bar is not None and figure > bar
+        missed += wrong
+        print(f"{what:48} {figure:10.2f} {unit:12} {'' if bar is None else f'bar {bar}'}"
+              f"{'  MISSED' if wrong else ''}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
