@@ -298,3 +298,35 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
                                       " {...sessionStorage}, history.state])")
     assert [url for url in page.requests if token in url] == []
     assert token not in yard.daemon.log()
+
+
+def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
+    yard = daemon("--simulate", "2")
+    page = open_page(yard)
+    shows_live(page)
+    yard.sim("inject", "--gpu", "1", "--lost")
+    row = "document.querySelectorAll('table.gpus tbody tr')[1]"
+    page.wait_for(f"{row}?.querySelector('.bad')")
+    assert page.evaluate("document.querySelectorAll('table.gpus tbody tr').length") == 2
+    assert "–" in page.evaluate(f"{row}.innerText"), "what is not known is no zero"
+    told = "[...document.querySelectorAll('.events li')].filter((one) => one.innerText.includes('(GPU is lost)')).length"
+    page.wait_for(f"{told} > 0")
+    page.listen(2)
+    assert page.evaluate(told) == 1
+
+
+def test_a_hidden_tab_reads_nothing_and_comes_back(daemon, open_page):
+    yard = daemon("--simulate", "2")
+    page = open_page(yard)
+    shows_live(page)
+    page.hide()
+    page.wait_for("document.hidden")
+    page.listen(7)
+    page.received = 0
+    page.listen(4)
+    assert page.received == 0
+    page.call("Page.bringToFront")
+    page.listen(1)
+    shows_live(page)
+    page.listen(3)
+    assert page.received > 0
