@@ -55,7 +55,7 @@ function Heat({ value, most, text }) {
 
 const columns = (many, past, lines) => [
   ["gpu", "GPU", (row) => h`<a href=${`/gpu/${row.gpu}`}>${row.gpu}</a>`, "figure"],
-  ["model", "Model", (row) => row.model, "model"],
+  ["model", "Model", (row) => row.model.replace(/^NVIDIA /, ""), "model"],
   ["util", "Busy", (row) => (many ? h`<${Heat} value=${row.util} most=${100} text=${percent(row.util)} />` : percent(row.util)), "figure"],
   ...(many || past ? [] : [[null, "Last minute", (row) => h`<${Spark} values=${lines.get(row.device.uuid) ?? []} />`, "wide"]]),
   ["mem", "Memory", (row) => {

@@ -6,6 +6,8 @@ const kPoints = 60;
 const kWide = 120;
 const kHigh = 24;
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
 function draw(canvas, values) {
   const scale = devicePixelRatio || 1;
   if (canvas.width !== kWide * scale) {
@@ -31,6 +33,6 @@ function draw(canvas, values) {
 
 export function Spark({ values }) {
   const canvas = useRef(null);
-  useEffect(() => draw(canvas.current, values), [values.length, values.at(-1), values[0]]);
+  useEffect(() => draw(canvas.current, values), [values.length, values.at(-1), values[0], dark.matches]);
   return h`<canvas class="spark" ref=${canvas} aria-hidden="true" />`;
 }

@@ -62,6 +62,8 @@ class Minute {
   std::optional<double> busy_at(double most, TimePoint now) const;
 
   std::optional<TimePoint> idle_since() const { return idle_since_; }
+  // What it idled before a lease is not the holder's.
+  void begin_idle_anew() { idle_since_.reset(); }
   // When it was first found not to answer, or lost.
   std::optional<TimePoint> silent_since() const { return silent_since_; }
 

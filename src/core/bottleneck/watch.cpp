@@ -285,7 +285,9 @@ void Watch::judge(Snapshot& snapshot, const std::function<Around(const DeviceSta
     there.insert(device.info.id);
     Minute& past = gpus_[device.info.id];
     past.note(device, snapshot.taken);
-    device.bottleneck = Judge(policy_, past, device, around(device), snapshot.taken).verdict();
+    const Around known = around(device);
+    if (known.leased != true) past.begin_idle_anew();
+    device.bottleneck = Judge(policy_, past, device, known, snapshot.taken).verdict();
   }
   std::erase_if(gpus_, [&](const auto& one) { return !there.contains(one.first); });
 }
