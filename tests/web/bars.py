@@ -35,7 +35,8 @@ class Yard:
         self.log = place / "log"
         self.program = program
         self.environment = {**os.environ, "HOME": str(place), "XDG_RUNTIME_DIR": str(place),
-                            "GPUYARD_SOCKET": str(self.socket)}
+                            "GPUYARD_SOCKET": str(self.socket),
+                            "GPUYARD_SIM_WORLD": str(place / "state" / "world")}
         self.process = subprocess.Popen(
             [program, "serve", "--listen", "127.0.0.1:0", "--socket", self.socket, "--state",
              place / "state", *arguments], env=self.environment, stderr=open(self.log, "w"))
@@ -55,7 +56,7 @@ class Yard:
 
     def run(self, *arguments):
         subprocess.run([self.program, *arguments], env=self.environment, check=True,
-                       stdout=subprocess.DEVNULL)
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def metrics(page):
@@ -108,13 +109,15 @@ def measure(program):
                 yield f"stream of a hidden tab, {gpus} GPUs", page.received / WATCHED / 1000, "kB/s", 0
 
 
-def show(browser, url, path, name, into):
+def show(browser, url, path, name, into, both=False):
+    """One page wide and dark, narrow and light; with `both` each in both."""
     page = browser.open(url + path)
     page.wait_for("document.querySelector('main h1')")
-    time.sleep(3)
-    for width, height in ((1280, 800), (360, 720)):
+    page.listen(3)
+    for width, height in ((1280, 720), (360, 640)):
         for dark in (False, True):
-            page.picture(into / f"{name}_{width}_{'dark' if dark else 'light'}.png", width, height, dark)
+            if both or dark == (width > 1000):
+                page.picture(into / f"{name}_{width}_{'dark' if dark else 'light'}.png", width, height, dark)
 
 
 def pictures(program, into):
@@ -124,10 +127,14 @@ def pictures(program, into):
         yard.run("lease", "take", "-n", "2", "--ttl", "1h")
         yard.run("cordon", "6", "--reason", "its fan is replaced")
         with Chromium(Path(place)) as browser:
-            for path, name in (("/", "8_gpus"), ("/gpu/2", "one_gpu"), ("/queue", "queue"), ("/alerts", "alerts")):
+            show(browser, yard.url, "/", "8_gpus", into, both=True)
+            for path, name in (("/gpu/2", "one_gpu"), ("/queue", "queue"), ("/alerts", "alerts")):
                 show(browser, yard.url, path, name, into)
             past = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 30))
             show(browser, yard.url, f"/?at={past}", "past", into)
+            yard.run("sim", "inject", "--gpu", "3", "--lost")
+            time.sleep(5)
+            show(browser, yard.url, "/?gpu=3", "lost", into)
     for gpus in (1, 64):
         with Yard(program, "--simulate", str(gpus)) as yard, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             time.sleep(5)
