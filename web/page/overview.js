@@ -36,7 +36,7 @@ function row_of(gpu, past) {
     power: gpu.power_draw_w,
     clock: gpu.clock_sm_mhz,
     user: lease?.user ?? "",
-    why: lost ? gpu.why || gpu.condition.replaceAll("_", " ") : (gpu.bottleneck_brief ?? ""),
+    why: gpu.bottleneck_brief ?? (lost ? gpu.why || gpu.condition.replaceAll("_", " ") : past ? "not kept" : ""),
     health: gpu.health ?? "",
   };
 }
@@ -133,10 +133,9 @@ function Sentence({ row, past }) {
   const { device } = row;
   return h`<section class="sentence" aria-live="polite">
     <h2>GPU ${row.gpu}: ${device.name}</h2>
-    <p>${row.lost ? `${row.why}.` : device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}.` : "Nothing holds it back."}
-      ${device.bottleneck_advice ? ` ${device.bottleneck_advice}` : ""}</p>
+    <p>${device.bottleneck_text ? `GPU ${row.gpu} ${device.bottleneck_text}. ${device.bottleneck_advice ?? ""}` : `Why it is slow: ${row.why || "not known"}.`}</p>
     ${past ? null : h`<p><${Command} line=${`gpuyard devices ${row.gpu}`} />
-      <${Do} action=${cap(device)} /> <${Do} action=${cordon(device)} /></p>`}</section>`;
+      ${row.lost ? null : h`<${Do} action=${cap(device)} />`} <${Do} action=${cordon(device)} /></p>`}</section>`;
 }
 
 function Events({ events }) {
