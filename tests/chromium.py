@@ -112,7 +112,7 @@ class Page:
 
     def evaluate(self, expression):
         result = self.call("Runtime.evaluate",
-                            {"expression": expression, "returnByValue": True})
+                           {"expression": expression, "returnByValue": True})
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
@@ -125,9 +125,9 @@ class Page:
     def picture(self, path, width, height, dark=False):
         """A screenshot as PNG."""
         self.call("Emulation.setDeviceMetricsOverride",
-                   {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+                  {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         self.call("Emulation.setEmulatedMedia",
-                   {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+                  {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", {})["data"]))
 
     def type(self, selector, text):

@@ -6,7 +6,7 @@ import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./form
 import { Answer, Command, Do, Table } from "./parts.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
-import { holder_of, useAnswer, useYard } from "./yard.js";
+import { holder_of, useAnswer, useYard, yard } from "./yard.js";
 
 const kSpans = ["15m", "1h", "6h", "1d", "7d", "30d"];
 const kPoints = 300;
@@ -39,7 +39,7 @@ function standing(gpu, lease) {
     `${kilowatts(gpu.power_draw_w)} of ${kilowatts(gpu.power_limit_w)}`,
     `${gib(gpu.memory_used_bytes)} of ${gib(gpu.memory_total_bytes)} GiB`,
     gpu.condition === "responsive" ? gpu.health : gpu.condition.replaceAll("_", " "),
-    lease ? `leased to ${lease.user ?? lease.uid}` : "not leased",
+    lease ? `leased to ${lease.user ?? lease.uid}` : yard.queue && "not leased",
   ];
   return facts.filter(Boolean).join(", ");
 }
@@ -70,7 +70,7 @@ export function Gpu({ id }) {
   const range = from ? { since: from, until: to } : { since: t };
   const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
   const history = useAnswer("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
-  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, ...range }, kSoonest);
+  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, ...range }, from ? 0 : kSoonest);
   const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: 20 }, kSoonest);
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });

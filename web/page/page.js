@@ -38,16 +38,18 @@ function Link() {
 function Strip() {
   const { devices, leases, queue, alerts, today, simulated } = useYard();
   if (parameter("at")) return null; // these are of now
+  // With a + where some GPU's is not known: at least that.
   const sum = (of) => {
     const values = devices.map(of).filter((value) => value !== null && value !== undefined);
-    return values.length ? values.reduce((total, value) => total + value, 0) : null;
+    const total = values.length ? values.reduce((all, value) => all + value, 0) : null;
+    return kilowatts(total) + (values.length && values.length < devices.length ? "+" : "");
   };
   const held = new Set(leases.filter(({ state }) => state !== "waiting").flatMap(({ gpus }) => gpus.map(({ uuid }) => uuid)));
   const cells = [
     ["GPUs", devices.length],
-    ["Power", `${kilowatts(sum((gpu) => gpu.power_draw_w))} of ${kilowatts(sum((gpu) => gpu.power_limit_w))}`],
+    ["Power", `${sum((gpu) => gpu.power_draw_w)} of ${sum((gpu) => gpu.power_limit_w)}`],
     ["Today", today ? [`${number(today.kwh, 1)} kWh`, money(today.estimate)].filter(Boolean).join(", ") : "–"],
-    ["Leased", `${held.size}`],
+    ["Leased", queue ? held.size : "–"],
     ["Held back", queue ? queue.withheld.length : "–"],
     ["Waiting", queue ? queue.pending_claimers : "–"],
     ["Alerts", alerts ? alerts.alerts.length : "–"],

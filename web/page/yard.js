@@ -13,7 +13,8 @@ const kDayEvery = 300000;
 export const yard = {
   link: "starting", // starting | live | away | refused
   why: "",
-  t: 0, // of the newest values, ms
+  t: 0, // of the newest values, ms, by the daemon's clock
+  heard: 0, // when they came, by ours
   simulated: document.body.dataset.simulated === "true",
   driver_error: null,
   devices: [], // as in the resync, with the newest values
@@ -85,6 +86,7 @@ function put_columns({ t_ms, v }) {
     if (line.length > kPoints) line.shift();
   });
   yard.t = t_ms;
+  yard.heard = Date.now();
 }
 
 // The minute before the page was opened, and one that was missed.
@@ -100,6 +102,7 @@ function resync(state) {
   yard.driver_error = state.driver_initialised ? null : state.driver_error;
   yard.simulated = state.simulated;
   yard.t = state.t_ms;
+  yard.heard = Date.now();
   for (const { uuid } of state.devices) if (!yard.lines.has(uuid)) yard.lines.set(uuid, []);
 }
 
@@ -192,9 +195,9 @@ export function start() {
   follow(take);
   setInterval(() => !document.hidden && yard.link === "live" && learn_today(), kDayEvery);
   // A stream that hangs tells nothing: look at the clock.
-  setInterval(() => yard.link === "live" && Date.now() - yard.t > kLate && changed(), kLate);
+  setInterval(() => yard.link === "live" && is_late() && changed(), kLate);
 }
 
-export const is_late = () => yard.t > 0 && Date.now() - yard.t > kLate;
+export const is_late = () => yard.heard > 0 && Date.now() - yard.heard > kLate;
 export const holder_of = (uuid) =>
   yard.leases.find(({ state, gpus }) => state !== "waiting" && gpus.some((gpu) => gpu.uuid === uuid));
