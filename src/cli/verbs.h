@@ -55,8 +55,17 @@ struct TopVerb {
   SourceFlags source;
   ColorWish color = ColorWish::automatic;
   bool once = false;
+  bool plain = false;  // lines instead of a screen
+  bool readonly = false;
+  bool no_mouse = false;
   std::string size;     // "80x24"; empty: the terminal's
   std::string charset;  // braille, block or ascii; empty: what the locale has
+  std::string pane;     // overview, gpu, processes, queue, alerts or usage; empty: overview
+  std::string gpu;      // the one that is pointed at first
+  std::string filter;
+  std::string at;      // a past moment, or the position in `replay`; empty: now, the beginning
+  std::string replay;  // a recording
+  double speed = 1;
 };
 
 struct WatchVerb {
@@ -116,6 +125,7 @@ struct QueryVerb {
   SourceFlags source;
   std::vector<std::string> fields;
   std::string gpus;
+  std::string where;  // a filter; empty: all
   std::string format = "csv";
   std::string interval;  // empty: once
   std::uint64_t count = 0;

@@ -9,12 +9,15 @@
 #include <boost/json.hpp>
 
 #include "base/json_writer.h"
+#include "cli/read/gpu_filter.h"
 #include "cli/read/processes.h"
 #include "cli/read/query_csv.h"
 #include "cli/read/reading.h"
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -46,19 +49,28 @@ struct Query {
   Format format;
   std::vector<Field> fields;
   std::vector<std::string> process_fields;
+  Filter where;
   ProbeSet wanted;
 };
+
+void add_what_filter_reads(Query& query) {
+  if (!query.where.empty()) query.wanted = query.wanted | probes_of_filter();
+}
 
 Result<Query> understood(const QueryVerb& verb) {
   Query query;
   auto format = parse_format(verb.format);
   if (!format) return std::move(format).error();
   query.format = *format;
+  auto where = Filter::parse(verb.where, kGpuFields);
+  if (!where) return std::move(where).error().in("--where");
+  query.where = *std::move(where);
   if (verb.action == QueryVerb::Action::processes) {
     auto fields = parse_process_fields(verb.fields);
     if (!fields) return std::move(fields).error();
     query.process_fields = *std::move(fields);
     query.wanted = {Probe::processes, Probe::inventory};
+    add_what_filter_reads(query);
     return query;
   }
   if (verb.fields.empty()) {
@@ -70,7 +82,23 @@ Result<Query> understood(const QueryVerb& verb) {
   if (!fields) return std::move(fields).error();
   query.fields = *std::move(fields);
   query.wanted = probes_of_fields(query.fields);
+  add_what_filter_reads(query);
   return query;
+}
+
+// Takes out the GPUs that the filter does not let pass.
+Result<void> filter(protocol::Snapshot& snapshot, const Filter& where, const Source& source) {
+  if (where.empty()) return {};
+  std::optional<protocol::Leases> leases;
+  if (const http::Endpoint* const daemon = source.daemon()) {
+    auto told = client::call(*daemon, protocol::kLeases);
+    if (!told) return std::move(told).error();
+    leases = *std::move(told);
+  }
+  std::erase_if(snapshot.devices, [&](const protocol::Device& device) {
+    return !where.passes(filter_values(device, leases ? &*leases : nullptr));
+  });
+  return {};
 }
 
 Result<std::string> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
@@ -78,6 +106,7 @@ Result<std::string> ask(Source& source, const QueryVerb& verb, const Query& quer
   const auto owners = who ? Owners::looked_up : Owners::not_needed;
   auto snapshot = look_at(source, verb.gpus, query.wanted, owners);
   if (!snapshot) return std::move(snapshot).error();
+  if (auto done = filter(*snapshot, query.where, source); !done) return std::move(done).error();
   const Queried queried{*std::move(snapshot)};
   CsvStyle csv = query.format.csv;
   csv.header = csv.header && first;
@@ -134,6 +163,7 @@ Options add_query(Options program, QueryVerb& verb) {
   query.option("--fields", verb.fields, "nvidia-smi's names or our JSON keys, with commas")
       .type_name("NAME,...");
   add_gpus(query, verb.gpus, "These GPUs only: indexes, UUIDs or PCI addresses");
+  query.option("--where", verb.where, "GPUs such as: temp>80 & user==alice").type_name("FILTER");
   const Option format = query.option("--format", verb.format, "csv[,noheader][,nounits], or json");
   query.flag("--json", verb.format, "json", "The same as --format json").excludes(format);
   const Option interval =

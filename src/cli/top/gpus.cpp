@@ -37,33 +37,10 @@ bool answers(const Device& device) {
   return device.condition == DeviceCondition::responsive;
 }
 
-// "alice", "mallory!" for a squatter, "-" for nobody.
-std::string holder_of(const Model& model, const Device& device) {
-  if (const protocol::Lease* lease = lease_of(model, device)) {
-    return lease->user.value_or(std::to_string(lease->uid));
-  }
-  if (model.news.queue) {
-    for (const protocol::Squatter& one : model.news.queue->squatters) {
-      if (one.uuid == device.uuid) return one.user.value_or(std::to_string(one.uid)) + "!";
-    }
-  }
-  if (!device.processes || device.processes->empty()) return "-";
-  const protocol::Process& first = device.processes->front();
-  return first.user.value_or(first.uid ? std::to_string(*first.uid) : "?");
-}
-
 std::string held_for(const Model& model, const Device& device) {
   const protocol::Lease* const lease = lease_of(model, device);
   if (lease == nullptr || !lease->use) return "-";
   return short_length(static_cast<std::int64_t>(lease->use->held_s));
-}
-
-std::string reason_of(const Device& device) {
-  if (device.bottleneck && device.bottleneck->cause != BottleneckCause::none) {
-    return device.bottleneck->brief;
-  }
-  if (!answers(device)) return device.why.value_or("no answer");
-  return device.bottleneck ? "" : "-";
 }
 
 // Where each column begins. What a wider screen has more goes to the line of the past and to why.
@@ -142,6 +119,7 @@ void draw_numbers(Grid& grid, std::size_t row, const Columns& at, const Model& m
 void draw_line(Grid& grid, std::size_t row, const Columns& at, const Model& model,
                const Device& device, bool pointed, Charset charset) {
   const Tone tone = tone_of(device);
+  grid.mark(row, 0, grid.size().columns, name_of(device));
   grid.put(0, row, pointed ? ">" : " ", {Tone::strong});
   grid.put_right(2, row, std::to_string(device.index), {tone});
   if (answers(device)) {
@@ -239,21 +217,17 @@ constexpr std::array kHeatRows = {
 constexpr std::size_t kHeatColumn = 8;
 
 // The GPUs from the worst: lost ones, those that something holds back, those in use.
-std::vector<std::size_t> worst_first(const std::vector<Device>& devices) {
-  std::vector<std::size_t> order(devices.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto cause = [&](std::size_t i) {
-    const auto& found = devices[i].bottleneck;
-    return found ? found->cause : BottleneckCause::none;
+std::vector<const Device*> worst_first(std::vector<const Device*> devices) {
+  const auto cause = [](const Device* device) {
+    return device->bottleneck ? device->bottleneck->cause : BottleneckCause::none;
   };
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    return std::pair(cause(a), a) < std::pair(cause(b), b);
-  });
-  return order;
+  std::ranges::stable_sort(devices, {}, cause);
+  return devices;
 }
 
 std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset charset) {
-  const auto& devices = model.news.snapshot.devices;
+  const auto devices = gpus_of(model);
+  const std::size_t place = list_of(model).place;
   const std::size_t width = grid.size().columns;
   const std::size_t each = width > kHeatColumn + 1 ? width - kHeatColumn - 1 : 1;
   for (std::size_t from = 0; from < devices.size() && rows.count() > kHeatRows.size();
@@ -261,16 +235,19 @@ std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset char
     const std::size_t until = std::min(devices.size(), from + each);
     for (std::size_t i = from; i < until; ++i) {
       if (i % 10 != 0) continue;
-      grid.put(kHeatColumn + i - from, rows.first, std::to_string(devices[i].index), {Tone::faint});
+      grid.put(kHeatColumn + i - from, rows.first, std::to_string(devices[i]->index),
+               {Tone::faint});
     }
     ++rows.first;
     for (const HeatRow& one : kHeatRows) {
       grid.put(1, rows.first, one.name, {Tone::faint});
       for (std::size_t i = from; i < until; ++i) {
-        one.draw(grid, kHeatColumn + i - from, rows.first, model, devices[i], charset);
+        const std::size_t column = kHeatColumn + i - from;
+        one.draw(grid, column, rows.first, model, *devices[i], charset);
+        grid.mark(rows.first, column, column + 1, name_of(*devices[i]));
       }
-      if (model.gpu >= from && model.gpu < until) {
-        const std::size_t column = kHeatColumn + model.gpu - from;
+      if (place >= from && place < until) {
+        const std::size_t column = kHeatColumn + place - from;
         grid.restyle(rows.first, column, column + 1, {Tone::strong, true});
       }
       ++rows.first;
@@ -285,33 +262,63 @@ std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset char
   const Columns at(width);
   constexpr std::size_t kWorst = 4;
   const std::size_t until = std::min(rows.until, rows.first + kWorst);
-  for (const std::size_t gpu : worst_first(devices)) {
+  for (const Device* const device : worst_first(devices)) {
     if (rows.first >= until) break;
-    draw_line(grid, rows.first++, at, model, devices[gpu], gpu == model.gpu, charset);
+    draw_line(grid, rows.first++, at, model, *device, device == device_of(model), charset);
   }
   return rows.first;
 }
 
 }  // namespace
 
+std::string holder_of(const Model& model, const Device& device) {
+  if (const protocol::Lease* lease = lease_of(model, device)) {
+    return lease->user.value_or(std::to_string(lease->uid));
+  }
+  if (model.news.queue) {
+    for (const protocol::Squatter& one : model.news.queue->squatters) {
+      if (one.uuid == device.uuid) return one.user.value_or(std::to_string(one.uid)) + "!";
+    }
+  }
+  if (!device.processes || device.processes->empty()) return "-";
+  const protocol::Process& first = device.processes->front();
+  return first.user.value_or(first.uid ? std::to_string(*first.uid) : "?");
+}
+
+std::string reason_of(const Device& device) {
+  if (device.bottleneck && device.bottleneck->cause != BottleneckCause::none) {
+    return device.bottleneck->brief;
+  }
+  if (!answers(device)) return device.why.value_or("no answer");
+  return device.bottleneck ? "" : "-";
+}
+
 std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset) {
-  const auto& devices = model.news.snapshot.devices;
-  const std::size_t others = std::min(rows_of_processes(model), kFewestProcesses + 1) + 2;
+  const auto devices = gpus_of(model);
+  const List& list = list_of(model);
+  if (devices.empty() && !model.filter.empty()) {
+    grid.put(1, rows.first, "No GPU passes the filter.", {Tone::faint});
+    return rows.first + 1;
+  }
+  const auto shown = model.lists.find(Pane::processes);
+  const std::size_t processes = shown != model.lists.end() ? shown->second.names.size() : 0;
+  const std::size_t others = std::min(processes, kFewestProcesses) + 3;
   const bool fits = devices.size() + 1 + others <= rows.count() || devices.size() <= 8;
   if (!model.detailed || !fits) return draw_columns(grid, rows, model, charset);
   const Columns at(grid.size().columns);
   if (rows.count() > 0) draw_heading(grid, rows.first++, at);
-  for (std::size_t i = 0; i < devices.size() && rows.first < rows.until; ++i) {
-    draw_line(grid, rows.first++, at, model, devices[i], i == model.gpu, charset);
+  const std::size_t count = rows.count();
+  for (std::size_t i = list.place < count ? 0 : list.place + 1 - count;
+       i < devices.size() && rows.first < rows.until; ++i) {
+    draw_line(grid, rows.first++, at, model, *devices[i], i == list.place, charset);
   }
   return rows.first;
 }
 
 std::size_t draw_reason(Grid& grid, Rows rows, const Model& model) {
-  const auto& devices = model.news.snapshot.devices;
-  if (model.gpu >= devices.size()) return rows.first;
-  const Device& device = devices[model.gpu];
-  if (!device.bottleneck) return rows.first;
+  const Device* const chosen = device_of(model);
+  if (chosen == nullptr || !chosen->bottleneck) return rows.first;
+  const Device& device = *chosen;
   const std::size_t width = grid.size().columns;
   if (width < 4 || rows.count() < 4) return rows.first;
   std::string text = fmt::format("GPU {} {}.", device.index, device.bottleneck->text);

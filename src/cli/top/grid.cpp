@@ -91,6 +91,17 @@ void Grid::restyle(std::size_t row, std::size_t from, std::size_t until, Style s
   }
 }
 
+void Grid::mark(std::size_t row, std::size_t from, std::size_t until, std::string_view about) {
+  areas_.push_back({row, from, until, std::string(about)});
+}
+
+std::string_view Grid::about(std::size_t column, std::size_t row) const {
+  for (const Area& area : areas_) {
+    if (area.row == row && column >= area.from && column < area.until) return area.about;
+  }
+  return "";
+}
+
 std::string Grid::text() const {
   std::string out;
   for (std::size_t row = 0; row < size_.rows; ++row) {

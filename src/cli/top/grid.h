@@ -47,6 +47,11 @@ class Grid {
   // Changes how the cells of a row look.
   void restyle(std::size_t row, std::size_t from, std::size_t until, Style style);
 
+  // Says what these cells are about, for a click on them.
+  void mark(std::size_t row, std::size_t from, std::size_t until, std::string_view about);
+  // "" where nobody said.
+  std::string_view about(std::size_t column, std::size_t row) const;
+
   // The signs alone, each row without its trailing blanks and with a newline.
   std::string text() const;
 
@@ -70,8 +75,16 @@ class Grid {
   }
   void clear(std::size_t column, std::size_t row);
 
+  struct Area {
+    std::size_t row;
+    std::size_t from;
+    std::size_t until;
+    std::string about;
+  };
+
   Size size_;
   std::vector<Cell> cells_;
+  std::vector<Area> areas_;
 };
 
 // Takes "truecolor" of COLORTERM and the terminal's name: no terminfo entry is needed.

@@ -1,37 +1,53 @@
-// All that the screen shows: what the source said last, and where the user is in it. Plain values.
+// All that the screen shows: what the source said last, and where the user is in it. Plain values,
+// changed by keys and by news, and drawn by render().
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/filter.h"
+#include "base/record.h"
+#include "cli/top/action.h"
 #include "cli/top/grid.h"
-#include "protocol/alerts.h"
-#include "protocol/leases.h"
-#include "protocol/resources.h"
+#include "cli/top/keys.h"
+#include "cli/top/news.h"
+#include "cli/top/rows.h"
 
 namespace gpuyard::cli::top {
 
-// What a source knows at one moment.
-struct News {
-  protocol::Snapshot snapshot;
-  // Of a daemon only; empty: there is none, or it did not tell.
-  std::optional<protocol::Leases> leases = {};
-  std::optional<protocol::Queue> queue = {};
-  std::optional<protocol::Alerts> alerts = {};
-  WallTime heard = {};
+enum class Pane : std::uint8_t { overview, gpu, processes, queue, alerts, usage, help };
+BOOST_DESCRIBE_ENUM(Pane, overview, gpu, processes, queue, alerts, usage, help)
+
+// Which rows a list has, in which order, and the chosen one: a name, so that it stays the same row
+// wherever that goes.
+struct List {
+  std::vector<std::string> names;
+  std::string chosen;
+  std::size_t place = 0;  // of the chosen one; where it was, once it is gone
 };
 
-// The newest utilisation of each GPU, by UUID, one value a second, from 0 to 1 or kNoValue.
-inline constexpr std::size_t kRecent = 120;
-using Recent = std::map<std::string, std::deque<double>>;
-void note(Recent&, const protocol::Snapshot&);
+struct Order {
+  std::size_t field = 0;  // of kFields
+  bool descending = false;
+};
 
-enum class Pane { overview, gpu, processes, queue, alerts, help };
+// A line that is being typed at the foot of the screen.
+struct Prompt {
+  enum class What : std::uint8_t { filter, time, verb };
+  What what{};
+  std::string text = {};
+  std::string wrong = {};
+};
+
+// How far the line of time reaches back. A step is a sixtieth of it.
+inline constexpr std::array<std::chrono::seconds, 6> kSpans = {
+    std::chrono::minutes(15), std::chrono::hours(1),      std::chrono::hours(6),
+    std::chrono::hours(24),   std::chrono::hours(24 * 7), std::chrono::hours(24 * 30)};
 
 struct Model {
   News news;
@@ -40,38 +56,79 @@ struct Model {
   std::string failure = {};  // why the news are old; "": they are not
   WallTime now = {};
 
+  // What may be done from here.
+  std::string daemon = {};                // as -H has it; "" for none
+  std::string elsewhere = {};             // the same of another machine's daemon, for lines of it
+  std::optional<std::uint32_t> uid = {};  // the user's, where the processes are this machine's
+  std::string user = {};
+  bool readonly = false;
+  bool knows_past = false;
+  bool replays = false;
+
   Pane pane = Pane::overview;
-  std::size_t gpu = 0;       // the one that is pointed at, by its place in the snapshot
-  std::size_t scrolled = 0;  // rows of the list above the screen
+  std::map<Pane, List> lists = {};
+  std::size_t scrolled = 0;  // processes of the overview above the screen
   bool detailed = true;      // a line for each GPU while that fits
+  std::string filter_text = {};
+  Filter filter = {};
+  Order gpu_order = {0, false};
+  Order process_order = {field_called("sm"), true};
+  bool frozen = false;        // the order stays
+  WallTime still_until = {};  // it also stays for a moment after each move
+  bool mouse = true;
+
+  Wish wish = {};
+  std::size_t span = 1;  // of kSpans
+
+  std::optional<Prompt> prompt = {};
+  std::optional<Dialog> dialog = {};
+  std::vector<std::string> undo = {};  // the words that take the last change back
+  std::string said = {};               // what came of it
+  bool said_wrong = false;
 };
 
-// What a key asks for.
-enum class Key {
-  none,
-  up,
-  down,
-  top,
-  bottom,
-  page_up,
-  page_down,
-  enter,
-  back,
-  quit,
-  overview,
-  processes,
-  queue,
-  alerts,
-  next_pane,
-  density,
-  help
+// What a stroke asks of the session, beyond the model.
+struct Effect {
+  enum class What : std::uint8_t {
+    none,
+    leave,
+    act,    // do what the dialog says
+    verb,   // run `text` as a command line of gpuyard
+    copy,   // `text`
+    mouse,  // as the model now has it
+  };
+  What what = What::none;
+  std::string text = {};
 };
 
-// Takes one key from the front of what a terminal sent; `none` for bytes that mean nothing. Escape
-// alone is only a key once nothing follows it: `ended`.
-Key take_key(std::string& bytes, bool ended);
+// The list of the pane that is shown; of one GPU's page: that of the GPUs.
+const List& list_of(const Model&);
+// The GPU that is pointed at; null: there is none.
+const protocol::Device* device_of(const Model&);
+// Those of the list, in its order.
+std::vector<const protocol::Device*> gpus_of(const Model&);
+std::vector<ProcessRow> processes_of(const Model&);
+// The lease that has a GPU; null: none, or nobody told.
+const protocol::Lease* lease_of(const Model&, const protocol::Device&);
+// The moment that is shown: now, a past one, or that of a recording.
+WallTime moment_of(const Model&);
+// Whether this command may change something now; if not, why not.
+Result<void> may_change(const Model&, Command);
 
-// Changes where the user is. False: the user wants to leave.
-bool press(Model&, Key, Size);
+// The panes that Tab goes through.
+inline constexpr std::array kPanes = {Pane::overview, Pane::processes, Pane::queue, Pane::alerts,
+                                      Pane::usage};
+void choose(List&, std::size_t place);
+
+// Takes what the source said.
+void hear(Model&, News);
+// Puts the rows of all lists in order; after news and keys.
+void arrange(Model&);
+Effect press(Model&, const Stroke&, const Grid& shown);
+// What the dialog's action came to.
+void finish(Model&, const Result<std::string>& done);
+
+// A time as people type it: "02:10", "3h" (ago), or RFC 3339. Errc::invalid.
+Result<WallTime> time_in(std::string_view text, WallTime now);
 
 }  // namespace gpuyard::cli::top

@@ -1,109 +1,175 @@
 #include "cli/top/model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "cli/top/yard_for_tests.h"
+
 namespace gpuyard::cli::top {
 namespace {
 
-std::vector<Key> keys_of(std::string bytes) {
-  std::vector<Key> keys;
-  while (!bytes.empty()) {
-    const std::size_t before = bytes.size();
-    const Key key = take_key(bytes, true);
-    if (key != Key::none) keys.push_back(key);
-    if (bytes.size() == before) break;
-  }
-  return keys;
-}
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
-TEST(Keys, AreLettersAndTheSequencesOfTerminals) {
-  EXPECT_EQ(keys_of("jk\x1b[A\x1bOB\x1b[6~q"),
-            (std::vector{Key::down, Key::up, Key::up, Key::down, Key::page_down, Key::quit}));
-  EXPECT_EQ(keys_of("1234\t?"), (std::vector{Key::overview, Key::processes, Key::queue, Key::alerts,
-                                             Key::next_pane, Key::help}));
-}
-
-TEST(Keys, KNeverKills) {
-  Model model;
-  model.news.snapshot.devices.resize(3);
-  model.gpu = 2;
-  ASSERT_TRUE(press(model, keys_of("k").at(0), {}));
-  EXPECT_EQ(model.gpu, 1U);
-}
-
-TEST(Keys, EscapeAloneGoesBackAndNeverQuits) {
-  EXPECT_EQ(keys_of("\x1b"), std::vector{Key::back});
-  EXPECT_EQ(keys_of("\x1b"
-                    "4"),
-            (std::vector{Key::back, Key::alerts}));
-  Model model;
-  model.pane = Pane::gpu;
-  EXPECT_TRUE(press(model, Key::back, {}));
-  EXPECT_EQ(model.pane, Pane::overview);
-  EXPECT_TRUE(press(model, Key::back, {}));
-}
-
-TEST(Keys, ASequenceThatHasNotAllComeWaits) {
-  std::string bytes = "\x1b[";
-  EXPECT_EQ(take_key(bytes, false), Key::none);
-  EXPECT_EQ(bytes, "\x1b[");
-  bytes += "A";
-  EXPECT_EQ(take_key(bytes, false), Key::up);
-  EXPECT_TRUE(bytes.empty());
-}
-
-TEST(Keys, SequencesThatMeanNothingAreTakenWhole) {
-  EXPECT_EQ(keys_of("\x1b[1;5Cj\x1b[200~j"), (std::vector{Key::down, Key::down}));
-}
-
-TEST(Keys, NoBytesCanMakeItStandStill) {
-  for (int first = 0; first < 256; ++first) {
-    for (int second = 0; second < 256; ++second) {
-      std::string bytes{'\x1b', static_cast<char>(first), static_cast<char>(second)};
-      for (int i = 0; i < 8 && !bytes.empty(); ++i) take_key(bytes, true);
-      ASSERT_TRUE(bytes.empty()) << first << " " << second;
-    }
-  }
+std::string chosen(const Model& model) {
+  return list_of(model).chosen;
 }
 
 TEST(Model, PointsAtAGpuThatIsThere) {
-  Model model;
-  press(model, Key::down, {});
-  EXPECT_EQ(model.gpu, 0U) << "there is none";
-  model.news.snapshot.devices.resize(2);
-  press(model, Key::bottom, {});
-  EXPECT_EQ(model.gpu, 1U);
-  press(model, Key::down, {});
-  EXPECT_EQ(model.gpu, 1U);
-  press(model, Key::top, {});
-  EXPECT_EQ(model.gpu, 0U);
+  Model none;
+  press_keys(none, "j");
+  EXPECT_EQ(device_of(none), nullptr);
+  Model model = yard(3);
+  press_keys(model, "G");
+  EXPECT_EQ(device_of(model)->index, 2U);
+  press_keys(model, "j");
+  EXPECT_EQ(device_of(model)->index, 2U);
+  press_keys(model, "g");
+  EXPECT_EQ(device_of(model)->index, 0U);
 }
 
-TEST(Model, ScrollsNoFurtherThanItsList) {
-  Model model;
+TEST(Model, KNeverKills) {
+  Model model = yard(3);
+  press_keys(model, "Gk");
+  EXPECT_EQ(device_of(model)->index, 1U);
   model.pane = Pane::processes;
-  press(model, Key::bottom, {});
-  EXPECT_EQ(model.scrolled, 0U) << "there is nothing";
-  model.news.snapshot.devices.resize(1);
-  model.news.snapshot.devices[0].processes.emplace(5);
-  press(model, Key::bottom, {});
-  EXPECT_EQ(model.scrolled, 4U);
-  press(model, Key::up, {});
-  EXPECT_EQ(model.scrolled, 3U);
+  press_keys(model, "k");
+  EXPECT_FALSE(model.dialog);
+}
+
+TEST(Model, EscapeGoesBackAndNeverQuits) {
+  Model model = yard(2);
+  model.pane = Pane::gpu;
+  EXPECT_EQ(press_keys(model, "\x1b").what, Effect::What::none);
+  EXPECT_EQ(model.pane, Pane::overview);
+  EXPECT_EQ(press_keys(model, "\x1b").what, Effect::What::none);
+  EXPECT_EQ(press_keys(model, "q").what, Effect::What::leave);
 }
 
 TEST(Model, EachPaneIsReachedByTab) {
-  Model model;
-  for (const Pane pane : {Pane::processes, Pane::queue, Pane::alerts, Pane::overview}) {
-    press(model, Key::next_pane, {});
+  Model model = yard(2);
+  for (const Pane pane :
+       {Pane::processes, Pane::queue, Pane::alerts, Pane::usage, Pane::overview}) {
+    press_keys(model, "\t");
     EXPECT_EQ(model.pane, pane);
   }
-  press(model, Key::enter, {});
+  press_keys(model, "\r");
   EXPECT_EQ(model.pane, Pane::gpu);
-  EXPECT_FALSE(press(model, Key::quit, {}));
+}
+
+TEST(Model, TheChosenRowStaysChosenWhereverItGoes) {
+  Model model = yard(8);
+  model.pane = Pane::processes;
+  press_keys(model, "jj");
+  const std::string before = chosen(model);
+  for (protocol::Device& device : model.news.snapshot.devices) {
+    if (!device.processes) continue;
+    for (protocol::Process& process : *device.processes) {
+      process.sm_percent = 100 - process.sm_percent.value_or(0);
+    }
+  }
+  model.now += 1min;
+  arrange(model);
+  EXPECT_EQ(chosen(model), before);
+  EXPECT_NE(list_of(model).place, 2U) << "it has moved";
+}
+
+TEST(Model, TheOrderStandsStillForThreeSecondsAfterAMove) {
+  Model model = yard(8);
+  model.pane = Pane::processes;
+  press_keys(model, "j");
+  const auto before = list_of(model).names;
+  model.news.snapshot.devices[2].processes->at(0).sm_percent = 1;
+  model.now += 2s;
+  arrange(model);
+  EXPECT_EQ(list_of(model).names, before);
+  model.now += 2s;
+  arrange(model);
+  EXPECT_NE(list_of(model).names, before);
+}
+
+TEST(Model, AFilterLeavesTheRowsThatPass) {
+  Model model = yard(8);
+  press_keys(model, "/user==alice\r");
+  EXPECT_THAT(list_of(model).names, ElementsAre("GPU-00000000", "GPU-00000001"));
+  press_keys(model, "/\x15temp>\r");
+  ASSERT_TRUE(model.prompt);
+  EXPECT_THAT(model.prompt->wrong, HasSubstr("column 6"));
+  press_keys(model, "\x1b");
+  EXPECT_EQ(list_of(model).names.size(), 8U);
+  press_keys(model, "f");
+  EXPECT_EQ(list_of(model).names.size(), 2U) << "only mine";
+}
+
+TEST(Model, RowsAreOrderedByAnyField) {
+  Model model = yard(8);
+  while (kFields.at(model.gpu_order.field) != "power") press_keys(model, ">");
+  EXPECT_EQ(list_of(model).names.back(), "GPU-00000003") << "what is not known comes last";
+  EXPECT_EQ(list_of(model).names.front(), "GPU-00000006");
+  press_keys(model, "i");
+  EXPECT_EQ(list_of(model).names.back(), "GPU-00000003");
+  EXPECT_EQ(list_of(model).names.front(), "GPU-00000000");
+}
+
+TEST(Model, TravelsInTimeAndBack) {
+  Model model = yard(8);
+  model.news.marks = {{kNow - 50min, '*', "", "one"}, {kNow - 20min, '*', "", "two"}};
+  press_keys(model, "[[");
+  EXPECT_EQ(model.wish.at, kNow - 2min);
+  press_keys(model, "{");
+  EXPECT_EQ(model.wish.at, kNow - 20min);
+  press_keys(model, "{");
+  EXPECT_EQ(model.wish.at, kNow - 50min);
+  press_keys(model, "}");
+  EXPECT_EQ(model.wish.at, kNow - 20min);
+  press_keys(model, "@3h\r");
+  EXPECT_EQ(model.wish.at, kNow - 3h);
+  press_keys(model, "p");
+  EXPECT_FALSE(model.dialog);
+  EXPECT_THAT(model.said, HasSubstr("the past cannot be changed"));
+  press_keys(model, "L");
+  EXPECT_FALSE(model.wish.at);
+  model.knows_past = false;
+  press_keys(model, "[");
+  EXPECT_FALSE(model.wish.at);
+}
+
+TEST(Model, ATimeIsTypedInManyWays) {
+  EXPECT_EQ(*time_in("90s", kNow), kNow - 90s);
+  EXPECT_EQ(*time_in("-2d", kNow), kNow - 48h);
+  EXPECT_EQ(*time_in("2026-01-30T01:00:00Z", kNow), *from_rfc3339("2026-01-30T01:00:00Z"));
+  const auto clock = time_in("12:00", kNow);
+  ASSERT_TRUE(clock.ok());
+  EXPECT_LE(*clock, kNow);
+  EXPECT_GT(*clock, kNow - 24h);
+  for (const char* wrong : {"", "25:00", "12:61", "soon", "12:0x"}) {
+    EXPECT_FALSE(time_in(wrong, kNow).ok()) << wrong;
+  }
+}
+
+TEST(Model, AClickChoosesTheRowBelowIt) {
+  Model model = yard(8);
+  const Grid shown = render(model, {80, 24}, Charset::block);
+  press(model, {Stroke::What::click, "", 40, 5}, shown);
+  EXPECT_EQ(device_of(model)->index, 3U);
+  press(model, {Stroke::What::click, "", 40, 20}, shown);
+  EXPECT_EQ(device_of(model)->index, 3U) << "nothing that could be chosen is there";
+}
+
+TEST(Model, CopiesWhatTheRowIsAbout) {
+  Model model = yard(8);
+  EXPECT_EQ(press_keys(model, "y").text, "GPU-00000000");
+  model.pane = Pane::processes;
+  const Effect pid = press_keys(model, "y");
+  EXPECT_EQ(pid.what, Effect::What::copy);
+  EXPECT_EQ(pid.text, "41229") << "the busiest";
+  model.pane = Pane::alerts;
+  EXPECT_EQ(press_keys(model, "y").text, "17");
+  EXPECT_THAT(press_keys(model, "Y").text, HasSubstr("gpu-lost"));
 }
 
 TEST(Recent, KeepsTwoMinutesOfTheGpusThatAreThere) {

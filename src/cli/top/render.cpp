@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,6 @@ namespace gpuyard::cli::top {
 namespace {
 
 using protocol::Device;
-using protocol::Lease;
 
 constexpr double kKilowatt = 1e6;  // milliwatts
 
@@ -24,11 +24,14 @@ constexpr double kKilowatt = 1e6;  // milliwatts
 std::string kilowatts_of_all(const Model& model, Metric metric) {
   std::int64_t sum = 0;
   bool all = true;
+  bool some = false;
   for (const Device& device : model.news.snapshot.devices) {
     const auto milliwatts = device.readings.get(metric);
     all = all && milliwatts;
+    some = some || milliwatts;
     sum += milliwatts.value_or(0);
   }
+  if (!some) return "-";
   return fmt::format("{:.2f}{}", static_cast<double>(sum) / kKilowatt, all ? "" : "+");
 }
 
@@ -55,36 +58,54 @@ std::string alerts_of_all(const Model& model) {
   return fmt::format("  !{} *{}", severe, static_cast<std::ptrdiff_t>(alerts.size()) - severe);
 }
 
-void draw_header(Grid& grid, const Model& model) {
-  const auto& snapshot = model.news.snapshot;
-  const std::string text =
-      fmt::format(" {} {} {}  {}{}{}", model.host, snapshot.devices.size(),
-                  snapshot.devices.empty() ? "GPUs" : short_name(snapshot.devices.front().name),
-                  power_of_all(model), leases_of_all(model), alerts_of_all(model));
-  std::string state = snapshot.simulated ? "SIMULATED" : "LIVE";
+// "PAST 11:58:40, 28m ago, means of 10 s"
+std::string past_text(const Model& model) {
+  const WallTime at = moment_of(model);
+  const std::time_t moment = std::chrono::system_clock::to_time_t(at);
+  std::tm local{};
+  ::localtime_r(&moment, &local);
+  std::array<char, 16> clock{};
+  std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
+  if (model.replays) return fmt::format("REPLAY {}", clock.data());
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - at);
+  std::string text = fmt::format("PAST {}, {} ago", clock.data(), short_length(age.count()));
+  if (!model.news.snapshot.past) return text;
+  switch (model.news.snapshot.past->resolution) {
+    case protocol::PastResolution::nothing:
+      return text + ", nothing is kept";
+    case protocol::PastResolution::reading:
+      return text;
+    case protocol::PastResolution::ten_seconds:
+      return text + ", means of 10 s";
+    case protocol::PastResolution::minute:
+      return text + ", means of a minute";
+  }
+  return text;
+}
+
+std::string state_of(const Model& model) {
   if (!model.failure.empty()) {
     const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - model.news.heard);
-    state = "OLD " + short_length(age.count());
+    return "OLD " + short_length(age.count());
   }
+  if (model.news.at) return past_text(model);
+  const std::string filter = model.filter_text.empty() ? "" : "FILTER ";
+  return filter + (model.news.snapshot.simulated ? "SIMULATED" : "LIVE");
+}
+
+void draw_header(Grid& grid, const Model& model) {
+  const auto& snapshot = model.news.snapshot;
+  const std::string today = model.news.today.empty() ? "" : "  " + model.news.today;
+  const std::string text =
+      fmt::format(" {} {} {}  {}{}{}{}", model.host, snapshot.devices.size(),
+                  snapshot.devices.empty() ? "GPUs" : short_name(snapshot.devices.front().name),
+                  power_of_all(model), leases_of_all(model), alerts_of_all(model), today);
+  const std::string state = state_of(model);
   const std::size_t width = grid.size().columns;
   const std::size_t room = width > state.size() + 3 ? width - state.size() - 3 : 0;
   grid.put(0, 0, text, {Tone::strong}, room);
-  grid.put_right(width > 0 ? width - 1 : 0, 0, state,
-                 {model.failure.empty() ? Tone::good : Tone::bad});
-}
-
-void draw_footer(Grid& grid, const Model& model) {
-  const std::size_t rows = grid.size().rows;
-  if (rows < 2) return;
-  if (!model.failure.empty()) {
-    grid.put(1, rows - 1, model.failure, {Tone::bad});
-    return;
-  }
-  const bool list = model.pane == Pane::overview;
-  grid.put(1, rows - 1,
-           list ? "? help  j k move  Enter one GPU  1-4 Tab panes  d density  q quit"
-                : "? help  j k move  Esc back  1-4 Tab panes  q quit",
-           {Tone::faint});
+  const Tone tone = !model.failure.empty() ? Tone::bad : model.news.at ? Tone::warning : Tone::good;
+  grid.put_right(width > 0 ? width - 1 : 0, 0, state, {tone, model.news.at.has_value()});
 }
 
 // The newest alert or, without one, nothing.
@@ -94,52 +115,39 @@ void draw_ticker(Grid& grid, const Model& model) {
   std::size_t column = 1;
   for (const protocol::Alert& alert : model.news.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
+    const std::string gpu =
+        alert.gpu && alert.gpu->index ? fmt::format("GPU {} ", *alert.gpu->index) : "";
+    const bool named = gpu.empty() || alert.message.starts_with(gpu);
     const std::string text =
-        fmt::format("{} {}{}  ", severe ? "!" : "*",
-                    alert.gpu && alert.gpu->index ? fmt::format("GPU {} ", *alert.gpu->index) : "",
-                    alert.message);
+        fmt::format("{} {}{}  ", severe ? "!" : "*", named ? "" : gpu, alert.message);
     column = grid.put(column, rows - 2, text, {severe ? Tone::bad : Tone::warning});
-  }
-}
-
-constexpr std::array kHelp = {
-    std::string_view("gpuyard top"),
-    std::string_view(""),
-    std::string_view("j k, arrows     move            g G      first, last"),
-    std::string_view("Enter           one GPU         Esc      back to all"),
-    std::string_view("1 2 3 4, Tab    overview, processes, queue, alerts"),
-    std::string_view("d               a line for each GPU, or a column"),
-    std::string_view("PgUp PgDn       scroll the processes"),
-    std::string_view("? F1            this            q F10    quit"),
-    std::string_view(""),
-    std::string_view(
-        "WHY is what holds a GPU back by its last minute; \"probably\" and \"not known\""),
-    std::string_view("mean what they say. A squatter uses a GPU without a lease of it."),
-};
-
-void draw_help(Grid& grid) {
-  for (std::size_t i = 0; i < kHelp.size(); ++i) {
-    grid.put(2, i + 2, kHelp.at(i), {i == 0 ? Tone::strong : Tone::plain});
   }
 }
 
 void draw_overview(Grid& grid, Rows rows, const Model& model, Charset charset) {
   rows.first = draw_gpus(grid, rows, model, charset);
   rows.first = draw_reason(grid, rows, model);
-  draw_processes(grid, rows, model, model.scrolled);
+  draw_processes(grid, rows, model);
+}
+
+// A sentence for one GPU.
+std::string plain_line(const Model& model, const Device& device) {
+  const auto reading = [&](Metric metric, std::string_view unit, double part) {
+    const auto value = device.readings.get(metric);
+    return value ? fmt::format("{:.0f} {}", static_cast<double>(*value) / part, unit)
+                 : std::string("not known");
+  };
+  const std::string why = reason_of(device);
+  const std::string who = holder_of(model, device);
+  return fmt::format("GPU {}: busy {}, power {}, {}, memory {}, {}{}", device.index,
+                     reading(Metric::utilization_gpu, "%", 1),
+                     reading(Metric::power_draw, "W", 1000),
+                     reading(Metric::temperature_core, "degrees", 1),
+                     reading(Metric::memory_used, "GiB", 1024.0 * 1024 * 1024),
+                     who == "-" ? "nobody" : who, why.empty() || why == "-" ? "" : ", " + why);
 }
 
 }  // namespace
-
-const Lease* lease_of(const Model& model, const Device& device) {
-  if (!model.news.leases) return nullptr;
-  for (const Lease& lease : model.news.leases->leases) {
-    for (const protocol::LeasedGpu& gpu : lease.gpus) {
-      if (gpu.uuid == device.uuid) return &lease;
-    }
-  }
-  return nullptr;
-}
 
 Tone tone_of(const Device& device) {
   if (!device.bottleneck) return health_tone(device);
@@ -162,7 +170,8 @@ Grid render(const Model& model, Size size, Charset charset) {
   draw_header(grid, model);
   const bool ticker = model.news.alerts && !model.news.alerts->alerts.empty();
   const std::size_t below = ticker ? 2 : 1;
-  const Rows rows{1, size.rows > below ? size.rows - below : 0};
+  Rows rows{1, size.rows > below ? size.rows - below : 0};
+  if (model.wish.at && !model.replays && rows.count() > 4) draw_time(grid, rows.first++, model);
   switch (model.pane) {
     case Pane::overview:
       draw_overview(grid, rows, model, charset);
@@ -171,21 +180,33 @@ Grid render(const Model& model, Size size, Charset charset) {
       draw_gpu_page(grid, rows, model, charset);
       break;
     case Pane::processes:
-      draw_processes(grid, rows, model, model.scrolled);
+      draw_processes(grid, rows, model);
       break;
     case Pane::queue:
-      draw_queue(grid, rows, model);
-      break;
     case Pane::alerts:
-      draw_alerts(grid, rows, model);
+    case Pane::usage:
+      draw_list(grid, rows, model);
       break;
     case Pane::help:
-      draw_help(grid);
+      draw_help(grid, rows, model);
       break;
   }
   draw_ticker(grid, model);
   draw_footer(grid, model);
+  if (model.dialog)
+    draw_dialog(grid, *model.dialog, line_of(model.dialog->action, model.elsewhere));
   return grid;
+}
+
+std::vector<std::string> plain_lines(const Model& model) {
+  std::vector<std::string> lines;
+  for (const Device* const device : gpus_of(model)) lines.push_back(plain_line(model, *device));
+  if (!model.news.alerts) return lines;
+  for (const protocol::Alert& alert : model.news.alerts->alerts) {
+    lines.push_back(
+        fmt::format("alert {}, {}: {}", alert.number, enum_name(alert.level), alert.message));
+  }
+  return lines;
 }
 
 }  // namespace gpuyard::cli::top

@@ -7,6 +7,9 @@ namespace gpuyard::cli::top {
 
 Grid render(const Model&, Size, Charset);
 
+// The same as lines that can be read aloud: a sentence for each GPU, then what fires.
+std::vector<std::string> plain_lines(const Model&);
+
 // The parts, for render(). Each draws into rows [first, until) and returns the first row that it
 // left free.
 
@@ -19,15 +22,18 @@ struct Rows {
 
 std::size_t draw_gpus(Grid&, Rows, const Model&, Charset);  // a line each, or in columns
 std::size_t draw_reason(Grid&, Rows, const Model&);         // why the one pointed at is slow
-std::size_t draw_processes(Grid&, Rows, const Model&, std::size_t scrolled);
+std::size_t draw_processes(Grid&, Rows, const Model&);
 std::size_t draw_gpu_page(Grid&, Rows, const Model&, Charset);
-std::size_t draw_queue(Grid&, Rows, const Model&);
-std::size_t draw_alerts(Grid&, Rows, const Model&);
+std::size_t draw_list(Grid&, Rows, const Model&);  // the queue, alerts, usage
+void draw_help(Grid&, Rows, const Model&);
+void draw_time(Grid&, std::size_t row, const Model&);  // the line of time
+void draw_dialog(Grid&, const Dialog&, const std::string& line);
+void draw_footer(Grid&, const Model&);
 
-// The lease that has a GPU now; null: none, or nobody told.
-const protocol::Lease* lease_of(const Model&, const protocol::Device&);
-// The number of rows that the processes of all GPUs need, with their heading.
-std::size_t rows_of_processes(const Model&);
 Tone tone_of(const protocol::Device&);
+// "alice", "mallory!" for a squatter, "-" for nobody.
+std::string holder_of(const Model&, const protocol::Device&);
+// Why it is slow, in a few words.
+std::string reason_of(const protocol::Device&);
 
 }  // namespace gpuyard::cli::top

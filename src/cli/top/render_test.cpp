@@ -1,5 +1,8 @@
 #include "cli/top/render.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #include <algorithm>
 #include <random>
 #include <string>
@@ -10,203 +13,13 @@
 
 #include "base/golden_for_tests.h"
 #include "cli/screen/fitted_table.h"
+#include "cli/top/yard_for_tests.h"
 
 namespace gpuyard::cli::top {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
-constexpr std::int64_t kWatt = 1000;
-const WallTime kNow = *from_rfc3339("2026-01-31T12:27:01Z");
-
-// What one of eight GPUs does, over and over.
-struct Life {
-  std::int64_t use;
-  std::int64_t memory_gib;
-  std::int64_t celsius;
-  std::int64_t watts;
-  const char* user;  // of its lease; "": none
-  const char* squatter;
-  Bottleneck why;
-};
-
-const std::array<Life, 8> kLives = {{
-    {96,
-     61,
-     74,
-     688,
-     "alice",
-     "",
-     {BottleneckCause::power_cap, false, 38, "power cap 38%",
-      "is held back by its power limit, 38% of the last minute: 1590 of 1980 MHz, not by heat (74 "
-      "of "
-      "89 C)",
-      "It is at its highest already: spread the work."}},
-    {95,
-     61,
-     73,
-     681,
-     "alice",
-     "",
-     {BottleneckCause::power_cap, false, 35, "power cap 35%", "is held back by its power limit",
-      "Spread the work."}},
-    {99,
-     12,
-     41,
-     118,
-     "bob",
-     "",
-     {BottleneckCause::waiting,
-      true,
-      {},
-      "busy at 17% W: waits",
-      "probably waits: busy all the time at 17% of its power limit, with 3% of its SMs active",
-      "Its kernels spin: look for the slowest or dead partner of its collective."}},
-    {-1,
-     0,
-     0,
-     0,
-     "carol",
-     "",
-     {BottleneckCause::lost,
-      false,
-      {},
-      "lost 12s",
-      "is lost for 12s: GPU is lost",
-      "Its work has failed. Reset it (gpuyard reset) or replace it."}},
-    {0,
-     70,
-     38,
-     92,
-     "dave",
-     "",
-     {BottleneckCause::leased_idle,
-      false,
-      {},
-      "leased, idle 26m",
-      "is leased, and nobody computes on it for 26m",
-      "Ask the holder to release it."}},
-    {61,
-     33,
-     66,
-     402,
-     "erin",
-     "",
-     {BottleneckCause::starved,
-      true,
-      {},
-      "starved: CPU 1.0",
-      "probably waits for its process on the CPU: 25% busy, and the process uses 1.0 cores",
-      "Give the input more workers or cores, or larger batches."}},
-    {0, 0, 31, 71, "", "", {BottleneckCause::none, false, {}, "fine", "is held back by nothing"}},
-    {12,
-     6,
-     36,
-     104,
-     "",
-     "mallory",
-     {BottleneckCause::none, false, {}, "fine", "is held back by nothing"}},
-}};
-
-protocol::Process process(std::uint32_t pid, const std::string& user, std::int64_t use,
-                          std::int64_t gibibytes, const std::string& command) {
-  protocol::Process one;
-  one.pid = pid;
-  one.user = user;
-  one.sm_percent = use;
-  one.memory_bytes = gibibytes * kGibibyte;
-  one.cpu_percent = 100.4;
-  one.host_memory_bytes = 9 * kGibibyte;
-  one.command = command;
-  one.started_at = "2026-01-31T11:45:51Z";
-  return one;
-}
-
-protocol::Device device(std::uint32_t index, const Life& life) {
-  protocol::Device out;
-  out.index = index;
-  out.uuid = fmt::format("GPU-{:08x}", index);
-  out.pci_address = fmt::format("0000:{:02x}:00.0", index + 16);
-  out.name = "NVIDIA H100 80GB HBM3";
-  out.health = Health::healthy;
-  out.bottleneck = life.why;
-  const auto set = [&](Metric metric, std::int64_t value) {
-    out.readings.sample.set({metric, 0, {}, value});
-  };
-  if (life.use < 0) {
-    out.condition = DeviceCondition::unavailable;
-    out.why = "GPU is lost";
-    out.health = Health::unhealthy;
-    return out;
-  }
-  set(Metric::utilization_gpu, life.use);
-  set(Metric::memory_used, life.memory_gib * kGibibyte);
-  set(Metric::memory_total, 80 * kGibibyte);
-  set(Metric::temperature_core, life.celsius);
-  set(Metric::temperature_slowdown, 89);
-  set(Metric::power_draw, life.watts * kWatt);
-  set(Metric::power_limit, 700 * kWatt);
-  set(Metric::clock_sm, 1590);
-  set(Metric::clock_sm_max, 1980);
-  const std::string user = *life.user != '\0' ? life.user : life.squatter;
-  out.processes.emplace();
-  if (!user.empty()) {
-    out.processes->push_back(
-        process(41'207 + 11 * index, user, life.use, life.memory_gib, "python"));
-    out.processes->push_back(process(41'300 + 11 * index, user, 0, 0, "tensorboard"));
-  }
-  return out;
-}
-
-Model yard(std::size_t gpus) {
-  Model model;
-  model.host = "node7";
-  model.now = model.news.heard = kNow;
-  model.news.leases.emplace();
-  model.news.queue.emplace();
-  model.news.queue->pending_claimers = 2;
-  for (std::uint32_t index = 0; index < gpus; ++index) {
-    const Life& life = kLives[index % kLives.size()];
-    model.news.snapshot.devices.push_back(device(index, life));
-    const protocol::Device& made = model.news.snapshot.devices.back();
-    for (std::size_t second = 0; second < kRecent; ++second) {
-      const double wave = static_cast<double>((second * 7 + index) % 10) / 40;
-      model.recent[made.uuid].push_back(
-          life.use < 0 ? kNoValue : std::max(0.0, static_cast<double>(life.use) / 100 - wave));
-    }
-    if (*life.user != '\0') {
-      protocol::Lease lease;
-      lease.id = fmt::format("{:016x}", 0x7f3a'0000'0000'0000U + index);
-      lease.user = life.user;
-      lease.gpus.push_back({index, made.uuid, made.pci_address, made.name, {}, {}});
-      lease.use.emplace().held_s = 3.2 * 3600;
-      model.news.leases->leases.push_back(std::move(lease));
-    }
-    if (*life.squatter != '\0') {
-      model.news.queue->squatters.push_back({41'207, index, made.uuid, 1007, life.squatter,
-                                             "python", 6 * kGibibyte, 4800,
-                                             "gpuyard lease adopt --pid 41207"});
-    }
-  }
-  protocol::Lease waiting;
-  waiting.user = "gina";
-  waiting.wanted_gpus = 2;
-  waiting.place = protocol::LeasePlace{1, "busy", "1 of the 2 GPUs is free", 1080.0};
-  model.news.queue->waiting.push_back(waiting);
-  protocol::Alert alert;
-  alert.number = 17;
-  alert.rule = "gpu-lost";
-  alert.level = AlertLevel::critical;
-  alert.gpu = protocol::AlertGpu{};
-  alert.gpu->index = 3;
-  alert.message = "fell off the bus (Xid 79)";
-  alert.advice = "gpuyard reset 3, or replace it.";
-  model.news.alerts.emplace();
-  if (gpus > 3) model.news.alerts->alerts.push_back(alert);
-  return model;
-}
 
 std::string drawn(const Model& model, Size size, Charset charset = Charset::block) {
   return render(model, size, charset).text();
@@ -265,7 +78,7 @@ TEST(Screen, WithoutADaemonThePanesThatNeedItSayWhatStartsIt) {
   model.news.leases.reset();
   model.news.queue.reset();
   model.news.alerts.reset();
-  for (const Pane pane : {Pane::queue, Pane::alerts}) {
+  for (const Pane pane : {Pane::queue, Pane::alerts, Pane::usage}) {
     model.pane = pane;
     EXPECT_THAT(drawn(model, {100, 24}), HasSubstr("`gpuyard serve` starts one"));
   }
@@ -280,6 +93,8 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
   const std::array<std::string, 4> names = {"\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587",
                                             "e\u0301e\u0301e\u0301", "\x1b[2J\x1b]0;x\x07",
                                             std::string(4096, 'w')};
+  model.undo = {"cordon", names[0], names[2]};
+  model.news.marks = {{kNow - std::chrono::seconds(90), '!', "", names[2]}};
   std::size_t next = 0;
   for (protocol::Device& one : model.news.snapshot.devices) {
     one.name = names[next++ % names.size()];
@@ -298,10 +113,14 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
     const Size size = round < 9 ? Size{1U + static_cast<unsigned>(round) % 3,
                                        1U + static_cast<unsigned>(round) / 3}
                                 : Size{any(300), any(100)};
-    model.pane = static_cast<Pane>(round % 6);
-    model.gpu = any(9) - 1;
+    model.pane = static_cast<Pane>(round % 7);
+    choose(model.lists[Pane::overview], any(9) - 1);
     model.scrolled = any(30);
     model.detailed = round % 2 == 0;
+    model.dialog.reset();
+    if (round % 5 == 0) model.dialog = Dialog{*action_for(model, Command::undo)};
+    model.wish.at = round % 3 == 0 ? std::optional(kNow - std::chrono::minutes(1)) : std::nullopt;
+    if (round % 11 == 0) model.prompt = Prompt{Prompt::What::filter, names[next++ % names.size()]};
     const auto charset = static_cast<Charset>(round % 3);
     const auto lines = lines_of(drawn(model, size, charset));
     ASSERT_EQ(lines.size(), size.rows);
@@ -339,7 +158,94 @@ std::string shown(const std::string& title, const Model& model, Size size,
   return fmt::format("## {}\n\n```\n{}```\n\n", title, drawn(model, size, charset));
 }
 
+// Of a screen's bytes: a change of any of them is another number.
+std::uint64_t sum_of(std::string_view bytes) {
+  std::uint64_t sum = 0xcbf29ce484222325U;  // FNV-1a
+  for (const char c : bytes) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return sum;
+}
+
+// Sums of the bytes that a terminal gets: every number of GPUs, size, set of signs and of colours.
+std::string sums() {
+  std::string text;
+  for (const std::size_t gpus : {1, 2, 8, 16, 64}) {
+    const Model model = yard(gpus);
+    for (const Size size : {Size{80, 24}, Size{120, 40}, Size{200, 60}}) {
+      for (const Charset charset : {Charset::braille, Charset::block, Charset::ascii}) {
+        const Grid grid = render(model, size, charset);
+        text += fmt::format("{:>2} {:>3}x{}", gpus, size.columns, size.rows);
+        for (const Palette palette :
+             {Palette::true_color, Palette::of_256, Palette::of_16, Palette::mono}) {
+          text += fmt::format(" {:016x}", sum_of(grid.bytes_after(Grid({0, 0}), palette)));
+        }
+        text += "\n";
+      }
+    }
+  }
+  return text;
+}
+
+Model in_the_past() {
+  Model model = yard(8);
+  model.wish.at = model.news.at = kNow - std::chrono::seconds(1706);
+  model.news.snapshot.past =
+      protocol::Past{to_rfc3339(*model.wish.at), protocol::PastResolution::ten_seconds, {}};
+  model.news.leases.reset();
+  model.news.queue.reset();
+  model.news.marks = {{kNow - std::chrono::minutes(48), '*', "", "memory is nearly full"},
+                      {kNow - std::chrono::minutes(36), 'X', "GPU-00000003", "Xid 79"}};
+  arrange(model);
+  return model;
+}
+
+void add_charts(Model& model) {
+  auto& charts = model.news.charts;
+  charts.until_ms = to_unix_ms(kNow);
+  charts.since_ms = charts.until_ms - 3'600'000;
+  for (const char* unit : {"%", "W"}) {
+    protocol::HistoryColumn column;
+    column.uuid = "GPU-00000000";
+    column.unit = unit;
+    column.first_ms = charts.since_ms + 600'000;
+    column.step_ms = 15'000;
+    for (int i = 0; i < 200; ++i) {
+      const double share = i % 40 < 4 ? 0.1 : 0.9 + 0.002 * (i % 10);
+      column.mean.emplace_back(share * (*unit == '%' ? 100 : 700));
+      column.min.emplace_back(*column.mean.back() - 5);
+    }
+    charts.series.push_back(std::move(column));
+  }
+  model.news.marks = {{kNow - std::chrono::minutes(20), '*', "GPU-00000000", "hot"}};
+}
+
+std::string shown_actions() {
+  Model model = yard(8);
+  press_keys(model, "p");
+  model.dialog->planned = "GPU 0 H100 80GB HBM3: power limit 700 W -> 560 W, until 12:57";
+  std::string text = shown("The plan before a change", model, {80, 24});
+  model = yard(8);
+  press_keys(model, "/temp>60");
+  text += shown("A filter that is being typed", model, {80, 24});
+  model = yard(8);
+  model.pane = Pane::gpu;
+  add_charts(model);
+  text += shown("One GPU with its last hour", model, {80, 24}, Charset::braille);
+  model = yard(8);
+  model.pane = Pane::usage;
+  model.news.usage.emplace();
+  protocol::UsageRow row;
+  row.key = "alice";
+  row.gpu_hours = 76.8;
+  row.energy_kwh = 31.2;
+  row.mean_utilization_percent = 91;
+  row.leases = 3;
+  model.news.usage->rows = {row};
+  return text + shown("Usage", model, {80, 24});
+}
+
 TEST(Screen, TheDocumentShowsWhatIsDrawn) {
+  ::setenv("TZ", "UTC", 1);
+  ::tzset();
   std::string text =
       "# The screens of `gpuyard top`\n\nDrawn by `GPUYARD_WRITE_GOLDEN=1 cli_test`; the test "
       "compares this file with what is drawn.\n\n";
@@ -359,8 +265,35 @@ TEST(Screen, TheDocumentShowsWhatIsDrawn) {
     model.pane = pane;
     text += shown(title, model, {80, 24});
   }
-  text.pop_back();
+  text += shown_actions();
+  text += shown("The past", in_the_past(), {80, 24});
+  text += "## As sentences (`--plain`)\n\n```\n";
+  for (const std::string& line : plain_lines(yard(8))) text += line + "\n";
+  text +=
+      "```\n\n## Sums of other sizes, signs and colours\n\nGPUs and size, then a sum of the "
+      "bytes in 24-bit colour, 256 colours, 16, and none; a line each for braille, blocks and "
+      "ASCII.\n\n```\n" +
+      sums() + "```\n";
   expect_document("top_screens.md", text);
+}
+
+TEST(Screen, WhatIsNotKnownOfThePastIsNoZero) {
+  Model model = in_the_past();
+  for (protocol::Device& one : model.news.snapshot.devices) one.readings = {};
+  const std::string text = drawn(model, {80, 24});
+  EXPECT_THAT(text, HasSubstr("-/-kW"));
+  EXPECT_THAT(text, HasSubstr("PAST"));
+  EXPECT_THAT(text, HasSubstr("X"));
+}
+
+TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {
+  Model model = yard(8);
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p cap"));
+  model.pane = Pane::alerts;
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("a ack"));
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), Not(HasSubstr("p cap")));
+  model.readonly = true;
+  EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), Not(HasSubstr("a ack")));
 }
 
 }  // namespace

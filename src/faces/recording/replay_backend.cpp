@@ -43,7 +43,22 @@ Sample sample_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
   return out;
 }
 
+Sample read_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
+  const bool answers = gpu.there && gpu.condition == DeviceCondition::responsive;
+  return answers ? sample_of(gpu, probes, now) : missing_sample(probes, why_gone(gpu), now);
+}
+
 }  // namespace
+
+std::vector<DeviceState> states_of(const Player& player, TimePoint now) {
+  std::vector<DeviceState> states;
+  for (const PlayedGpu& gpu : player.gpus()) {
+    const auto index = static_cast<std::uint32_t>(states.size());
+    const ProbeSet all = ProbeSet::all();
+    states.push_back(device_state(info_of(gpu, index), read_of(gpu, all, now), all, now));
+  }
+  return states;
+}
 
 Result<std::unique_ptr<Backend>> open_replay(const Replay& replay) {
   auto player = Player::open(replay.path);
@@ -94,9 +109,7 @@ Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now
   const auto& gpus = player_.gpus();
   for (std::uint32_t index = 0; index < gpus.size(); ++index) {
     const PlayedGpu& gpu = gpus[index];
-    if (info_of(gpu, index).id != id) continue;
-    const bool answers = gpu.there && gpu.condition == DeviceCondition::responsive;
-    return answers ? sample_of(gpu, probes, now) : missing_sample(probes, why_gone(gpu), now);
+    if (info_of(gpu, index).id == id) return read_of(gpu, probes, now);
   }
   return missing_sample(probes, {MissingReason::device_lost, "no such GPU was recorded"}, now);
 }

@@ -5,8 +5,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "device/backend.h"
+#include "device/snapshot.h"
 #include "recording/player.h"
 
 namespace gpuyard::recording {
@@ -23,6 +25,9 @@ struct Replay {
 
 // Errc::invalid if `from` is after the recording's end.
 Result<std::unique_ptr<Backend>> open_replay(const Replay&);
+
+// The GPUs at the player's position, as if they had been read just `now`.
+std::vector<DeviceState> states_of(const Player&, TimePoint now);
 
 class ReplayBackend final : public Backend {
  public:

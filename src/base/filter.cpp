@@ -1,0 +1,253 @@
+#include "base/filter.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
+namespace gpuyard {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kNoWord = " \t\r\n&|()!<>=~\"";
+constexpr std::array<std::string_view, 13> kSigns = {"==", "!=", ">=", "<=", "!~", "<", ">",
+                                                     "~",  "&",  "|",  "(",  ")",  "!"};
+
+struct Token {
+  std::string_view sign;  // empty: a word, or the end
+  std::string_view word;
+  bool is_word = false;
+  std::size_t column = 1;  // of its first character, from 1
+};
+
+std::size_t column_of(std::string_view text, std::size_t byte) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+  return 1 + static_cast<std::size_t>(std::ranges::count_if(text.substr(0, byte), begins));
+}
+
+Error wrong(std::size_t column, std::string_view what) {
+  return {Errc::invalid, fmt::format("column {}: {}", column, what)};
+}
+
+Result<std::vector<Token>> tokens_of(std::string_view text) {
+  std::vector<Token> tokens;
+  for (std::size_t at = 0;;) {
+    at = text.find_first_not_of(kBlanks, at);
+    if (at == text.npos) break;
+    const std::string_view rest = text.substr(at);
+    const std::size_t column = column_of(text, at);
+    const auto* const sign =
+        std::ranges::find_if(kSigns, [&](std::string_view one) { return rest.starts_with(one); });
+    if (sign != kSigns.end()) {
+      tokens.push_back({*sign, {}, false, column});
+      at += sign->size();
+      continue;
+    }
+    const std::size_t closed = rest.front() == '"' ? rest.find('"', 1) : rest.npos;
+    if (closed != rest.npos) {
+      tokens.push_back({{}, rest.substr(1, closed - 1), true, column});
+      at += closed + 1;
+      continue;
+    }
+    const std::string_view word = rest.substr(0, rest.find_first_of(kNoWord));
+    if (word.empty()) return wrong(column, fmt::format("\"{}\" means nothing here", rest.front()));
+    tokens.push_back({{}, word, true, column});
+    at += word.size();
+  }
+  tokens.push_back({"end", {}, false, column_of(text, text.size())});
+  return tokens;
+}
+
+std::string text_of(const FilterValue& value) {
+  if (const double* const number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* const text = std::get_if<std::string>(&value)) return to_lower(*text);
+  return {};
+}
+
+bool known(const FilterValue& value) {
+  return !std::holds_alternative<std::monostate>(value);
+}
+
+bool contains(const FilterValue& value, std::string_view word) {
+  return known(value) && text_of(value).find(word) != std::string::npos;
+}
+
+bool present(const FilterValue& value) {
+  const double* const number = std::get_if<double>(&value);
+  return number != nullptr ? *number != 0 : known(value) && !text_of(value).empty();
+}
+
+}  // namespace
+
+class Filter::Parser {
+ public:
+  Parser(std::vector<Token> tokens, std::span<const std::string_view> fields)
+      : tokens_(std::move(tokens)), fields_(fields) {}
+
+  Result<std::vector<Step>> whole() {
+    if (auto done = any(); !done) return std::move(done).error();
+    if (now().sign != "end") return wrong(now().column, "\"&\" or \"|\" is missing");
+    return std::move(steps_);
+  }
+
+ private:
+  const Token& now() const { return tokens_[next_]; }
+  bool take(std::string_view sign) {
+    const bool there = now().sign == sign;
+    next_ += there ? 1 : 0;
+    return there;
+  }
+
+  Result<void> any() {
+    return chain("|", What::any, [this] { return all(); });
+  }
+  Result<void> all() {
+    return chain("&", What::both, [this] { return one(); });
+  }
+  template <class Part>
+  Result<void> chain(std::string_view sign, What joined, Part part) {
+    if (auto done = part(); !done) return done;
+    while (take(sign)) {
+      if (auto done = part(); !done) return done;
+      steps_.push_back({joined});
+    }
+    return {};
+  }
+
+  Result<void> one() {
+    if (take("!")) {
+      auto done = one();
+      steps_.push_back({What::negate});
+      return done;
+    }
+    if (take("(")) {
+      if (auto done = any(); !done) return done;
+      if (!take(")")) return wrong(now().column, "a \")\" is missing");
+      return {};
+    }
+    return test();
+  }
+
+  Result<void> test() {
+    const Token word = now();
+    if (!word.is_word) {
+      return wrong(word.column, word.sign == "end"
+                                    ? "something is missing"
+                                    : fmt::format("\"{}\" needs something before it", word.sign));
+    }
+    ++next_;
+    const auto found = std::ranges::find(fields_, word.word);
+    const auto field = static_cast<std::size_t>(found - fields_.begin());
+    Step step{What::compare, {}, field, to_lower(word.word)};
+    if (!compares(step)) {
+      step.what = found != fields_.end() ? What::present : What::anywhere;
+      steps_.push_back(std::move(step));
+      return {};
+    }
+    if (found == fields_.end()) {
+      return wrong(word.column, fmt::format("there is no \"{}\"; there are {}", word.word,
+                                            fmt::join(fields_, ", ")));
+    }
+    const std::string_view sign = now().sign;
+    ++next_;
+    if (!now().is_word) return wrong(now().column, fmt::format("\"{}\" needs a value", sign));
+    step.word = to_lower(now().word);
+    ++next_;
+    steps_.push_back(std::move(step));
+    return {};
+  }
+
+  // Whether a comparison follows, and which.
+  bool compares(Step& step) const {
+    constexpr std::array<std::string_view, 6> kOrders = {"==", "!=", ">=", "<=", ">", "<"};
+    const std::string_view sign = now().sign;
+    if (sign == "~" || sign == "!~") {
+      step.what = sign == "~" ? What::contains : What::lacks;
+      return true;
+    }
+    const auto* const order = std::ranges::find(kOrders, sign);
+    step.order = static_cast<Order>(order - kOrders.begin());
+    return order != kOrders.end();
+  }
+
+  std::vector<Token> tokens_;
+  std::span<const std::string_view> fields_;
+  std::size_t next_ = 0;
+  std::vector<Step> steps_;
+};
+
+Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_view> fields) {
+  if (text.size() > kLongest) {
+    return Error{Errc::invalid, fmt::format("a filter has at most {} bytes", kLongest)};
+  }
+  if (trimmed(text).empty()) return Filter();
+  auto tokens = tokens_of(text);
+  if (!tokens) return std::move(tokens).error();
+  auto steps = Parser(*std::move(tokens), fields).whole();
+  if (!steps) return std::move(steps).error();
+  Filter filter;
+  filter.steps_ = *std::move(steps);
+  return filter;
+}
+
+bool Filter::test(const Step& step, std::span<const FilterValue> row) {
+  if (step.what == What::anywhere) {
+    return std::ranges::any_of(row, [&](const auto& value) { return contains(value, step.word); });
+  }
+  const FilterValue& value = row[step.field];
+  if (step.what == What::contains) return contains(value, step.word);
+  if (step.what == What::lacks) return known(value) && !contains(value, step.word);
+  if (step.what == What::present) return present(value);
+  if (!known(value)) return false;
+  const auto holds = [&](const auto& a, const auto& b) {
+    switch (step.order) {
+      case Order::equal:
+        return a == b;
+      case Order::unequal:
+        return a != b;
+      case Order::at_least:
+        return a >= b;
+      case Order::at_most:
+        return a <= b;
+      case Order::more:
+        return a > b;
+      case Order::less:
+        return a < b;
+    }
+    return false;
+  };
+  if (const double* const number = std::get_if<double>(&value)) {
+    const auto wanted = number_in<double>(step.word);
+    return wanted && std::isfinite(*wanted) && holds(*number, *wanted);
+  }
+  return holds(text_of(value), step.word);
+}
+
+bool Filter::passes(std::span<const FilterValue> row) const {
+  std::vector<bool> results;
+  const auto take = [&] {
+    const bool last = results.back();
+    results.pop_back();
+    return last;
+  };
+  for (const Step& step : steps_) {
+    if (step.what == What::negate) {
+      results.back() = !results.back();
+    } else if (step.what == What::both || step.what == What::any) {
+      const bool second = take();
+      const bool first = take();
+      results.push_back(step.what == What::both ? first && second : first || second);
+    } else {
+      results.push_back(test(step, row));
+    }
+  }
+  return results.empty() || results.back();
+}
+
+}  // namespace gpuyard

@@ -1,0 +1,28 @@
+// What the filter (base/filter.h) asks of a GPU: the fields by which `gpuyard query --where`,
+// `gpuyard top` and the page choose GPUs.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "base/filter.h"
+#include "protocol/leases.h"
+#include "protocol/resources.h"
+
+namespace gpuyard::cli {
+
+// Utilisation and memory in percent, degrees Celsius, watts, MHz.
+inline constexpr std::array<std::string_view, 10> kGpuFields = {
+    "gpu", "model", "util", "mem", "temp", "power", "clock", "user", "why", "health"};
+
+// A value for each of kGpuFields. `leases`: null where nobody told of any.
+std::vector<FilterValue> filter_values(const protocol::Device&, const protocol::Leases* leases);
+
+// What the driver has to be asked for them.
+ProbeSet probes_of_filter();
+
+// The lease that has a GPU; null: none.
+const protocol::Lease* lease_of(const protocol::Leases& leases, std::string_view uuid);
+
+}  // namespace gpuyard::cli

@@ -1,0 +1,318 @@
+#include "cli/top/action.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/read/gpu_filter.h"
+#include "cli/top/model.h"
+#include "device/catalog.h"
+#include "protocol/leases.h"
+
+namespace gpuyard::cli::top {
+namespace {
+
+using protocol::Alert;
+using protocol::Device;
+using protocol::Lease;
+using protocol::Process;
+
+constexpr double kFirstCap = 0.8;  // of the limit as it is: what the dialog offers
+
+// What the chosen row of the pane is about; null where it is not about such a thing.
+struct Chosen {
+  const Device* device = nullptr;
+  const Process* process = nullptr;
+  const Lease* lease = nullptr;
+  const Alert* alert = nullptr;
+};
+
+const Lease* lease_called(const News& news, std::string_view id) {
+  const auto is_it = [&](const Lease& lease) { return lease.id == id; };
+  if (news.queue) {
+    const auto found = std::ranges::find_if(news.queue->waiting, is_it);
+    if (found != news.queue->waiting.end()) return &*found;
+  }
+  if (!news.leases) return nullptr;
+  const auto found = std::ranges::find_if(news.leases->leases, is_it);
+  return found != news.leases->leases.end() ? &*found : nullptr;
+}
+
+Chosen chosen_of(const Model& model) {
+  Chosen chosen;
+  std::string_view name = list_of(model).chosen;
+  const auto take = [&](std::string_view prefix) {
+    const bool is = name.starts_with(prefix);
+    if (is) name.remove_prefix(prefix.size());
+    return is;
+  };
+  const auto& devices = model.news.snapshot.devices;
+  const auto device_called = [&](std::string_view called) -> const Device* {
+    const auto found = std::ranges::find_if(
+        devices, [&](const Device& device) { return name_of(device) == called; });
+    return found != devices.end() ? &*found : nullptr;
+  };
+  if (take(kOfLease)) {
+    chosen.lease = lease_called(model.news, name);
+  } else if (take(kOfAlert) && model.news.alerts) {
+    const auto& alerts = model.news.alerts->alerts;
+    const auto found = std::ranges::find(alerts, number_in<std::uint64_t>(name), &Alert::number);
+    if (found != alerts.end()) chosen.alert = &*found;
+  } else if (take(kOfProcess)) {
+    chosen.device = device_called(name.substr(name.rfind(' ') + 1));
+    if (chosen.device == nullptr || !chosen.device->processes) return chosen;
+    for (const Process& process : *chosen.device->processes) {
+      if (name_of(process, *chosen.device) == list_of(model).chosen) chosen.process = &process;
+    }
+  } else {
+    take(kOfHeldBack);
+    chosen.device = device_called(name);
+  }
+  if (chosen.device != nullptr && chosen.lease == nullptr && model.news.leases) {
+    chosen.lease = cli::lease_of(*model.news.leases, chosen.device->uuid);
+  }
+  return chosen;
+}
+
+std::string owner_of(const Lease& lease) {
+  return lease.user.value_or(std::to_string(lease.uid));
+}
+
+std::string called(const Device& device) {
+  return fmt::format("GPU {} ({})", device.index, device.uuid);
+}
+
+Result<Action> cap(const Model& model, const Chosen& chosen) {
+  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU is chosen"};
+  const Device& device = *chosen.device;
+  const auto limit = device.readings.get(Metric::power_limit);
+  if (!limit) return Error{Errc::unsupported, called(device) + " tells no power limit"};
+  Action action{Command::cap, "Cap the power of " + called(device)};
+  action.subject = device.uuid;
+  const double watts = static_cast<double>(*limit) / 1000;
+  action.fields = {{"watts", std::to_string(std::lround(watts * kFirstCap))}, {"for", "30m"}};
+  action.about = chosen.lease != nullptr
+                     ? fmt::format("leased to {}, whose work gets slower", owner_of(*chosen.lease))
+                     : "nobody has a lease of it";
+  const bool own = chosen.lease != nullptr && model.uid == chosen.lease->uid;
+  if (!own) action.proof = std::to_string(device.index);
+  return action;
+}
+
+Result<Action> cordon(const Model& model, const Chosen& chosen) {
+  if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU is chosen"};
+  const Device& device = *chosen.device;
+  const auto is_it = [&](const protocol::Withheld& one) {
+    return one.uuid == device.uuid && one.why == "cordoned";
+  };
+  Action action{Command::cordon, ""};
+  action.lifts = model.news.queue && std::ranges::any_of(model.news.queue->withheld, is_it);
+  action.title = (action.lifts ? "Uncordon " : "Cordon ") + called(device);
+  action.subject = device.uuid;
+  action.about = action.lifts ? "it is handed out again"
+                              : "it is handed out to nobody from now on; a lease of it goes on";
+  if (!action.lifts) action.fields = {{"reason"}};
+  action.proof = std::to_string(device.index);
+  return action;
+}
+
+Result<Action> acknowledge(const Chosen& chosen) {
+  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert is chosen"};
+  Action action{Command::acknowledge, fmt::format("Acknowledge alert {}", chosen.alert->number)};
+  action.about = chosen.alert->message + ": nobody is told of it again until it is over";
+  action.subject = std::to_string(chosen.alert->number);
+  action.fields = {{"note", "", true}};
+  return action;
+}
+
+Result<Action> silence(const Chosen& chosen) {
+  if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert is chosen"};
+  Action action{Command::silence, "Silence " + chosen.alert->rule};
+  action.rule = chosen.alert->rule;
+  action.about = "nobody is told of it meanwhile";
+  if (chosen.alert->gpu) {
+    action.subject = chosen.alert->gpu->uuid;
+    action.title += " of " + chosen.alert->gpu->uuid;
+  }
+  action.fields = {{"for", "1h"}};
+  return action;
+}
+
+Result<Action> release(const Model& model, const Chosen& chosen) {
+  if (chosen.lease == nullptr) return Error{Errc::not_found, "no lease is chosen"};
+  const Lease& lease = *chosen.lease;
+  const bool waits = lease.gpus.empty();
+  Action action{
+      Command::release,
+      fmt::format("{} of {}", waits ? "Give up the place" : "Give up the lease", owner_of(lease))};
+  action.subject = lease.id;
+  action.about =
+      waits ? fmt::format("it waits for {} GPUs", lease.wanted_gpus)
+            : fmt::format("{} GPUs are another's once its processes are gone", lease.gpus.size());
+  action.forced = model.uid != lease.uid;
+  if (action.forced) {
+    action.fields = {{"reason"}};
+    action.proof = owner_of(lease);
+  }
+  return action;
+}
+
+Result<ProcessName> name_of_chosen(const Chosen& chosen) {
+  if (chosen.process == nullptr) return Error{Errc::not_found, "no process is chosen"};
+  return ProcessName{chosen.process->pid, chosen.process->started_after_boot_ms,
+                     chosen.process->uid};
+}
+
+std::string described(const Process& process) {
+  return fmt::format("{} of {}", process.command.value_or("?"),
+                     process.user.value_or(process.uid ? std::to_string(*process.uid) : "?"));
+}
+
+Result<Action> adopt(const Chosen& chosen) {
+  auto process = name_of_chosen(chosen);
+  if (!process) return std::move(process).error();
+  Action action{Command::adopt, fmt::format("A lease for process {}", process->pid)};
+  action.about = described(*chosen.process) + " keeps the GPUs that it uses";
+  action.subject = std::to_string(process->pid);
+  action.process = *process;
+  return action;
+}
+
+Result<Action> signal_to(const Model& model, const Chosen& chosen) {
+  auto process = name_of_chosen(chosen);
+  if (!process) return std::move(process).error();
+  Action action{Command::signal, fmt::format("A signal to process {}", process->pid)};
+  action.about = described(*chosen.process);
+  action.subject = std::to_string(process->pid);
+  action.process = *process;
+  action.fields = {{"signal", "TERM"}};
+  if (!model.uid || model.uid != process->uid) action.proof = action.subject;
+  return action;
+}
+
+Result<Action> undo(const Model& model) {
+  if (model.undo.empty()) return Error{Errc::not_found, "there is nothing to take back"};
+  Action action{Command::undo, "Take the last change back"};
+  action.undoes = model.undo;
+  return action;
+}
+
+// A word that a shell leaves as it is; else in quotes.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // --reason='...'
+  std::string out = word.substr(0, value) + "'";
+  for (const char c : word.substr(value)) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+bool applies(const Model& model, Command command) {
+  if (command == Command::undo) return !model.undo.empty();
+  if (command == Command::verb) return true;
+  const auto is = [&](std::initializer_list<Command> ones) {
+    return std::ranges::find(ones, command) != ones.end();
+  };
+  switch (model.pane) {
+    case Pane::overview:
+    case Pane::gpu:
+      return is({Command::cap, Command::cordon, Command::release});
+    case Pane::processes:
+      return is({Command::signal, Command::adopt, Command::release, Command::cap});
+    case Pane::queue:
+      return is({Command::release, Command::cordon, Command::adopt, Command::signal});
+    case Pane::alerts:
+      return is({Command::acknowledge, Command::silence});
+    case Pane::usage:
+    case Pane::help:
+      return false;
+  }
+  return false;
+}
+
+Result<Action> action_for(const Model& model, Command command) {
+  const Chosen chosen = chosen_of(model);
+  switch (command) {
+    case Command::cap:
+      return cap(model, chosen);
+    case Command::cordon:
+      return cordon(model, chosen);
+    case Command::acknowledge:
+      return acknowledge(chosen);
+    case Command::silence:
+      return silence(chosen);
+    case Command::release:
+      return release(model, chosen);
+    case Command::adopt:
+      return adopt(chosen);
+    case Command::signal:
+      return signal_to(model, chosen);
+    case Command::undo:
+      return undo(model);
+    default:
+      return Error{Errc::internal, "that is no action"};
+  }
+}
+
+std::vector<std::string> words_of(const Action& action) {
+  switch (action.command) {
+    case Command::cap:
+      return {"power", action.subject, action.value(0), "--for", action.value(1)};
+    case Command::cordon:
+      if (action.lifts) return {"uncordon", action.subject};
+      return {"cordon", action.subject, "--reason=" + action.value(0)};
+    case Command::acknowledge:
+      if (action.value(0).empty()) return {"alerts", "ack", action.subject};
+      return {"alerts", "ack", action.subject, "--note=" + action.value(0)};
+    case Command::silence:
+      if (action.subject.empty()) {
+        return {"alerts", "silence", "--rule", action.rule, "--for", action.value(0)};
+      }
+      return {"alerts", "silence", action.subject, "--rule", action.rule, "--for", action.value(0)};
+    case Command::release:
+      if (!action.forced) return {"lease", "release", action.subject};
+      return {"lease", "release", action.subject, "--force", "--reason=" + action.value(0)};
+    case Command::adopt:
+      return {"lease", "adopt", "--pid", action.subject};
+    case Command::signal:
+      return {"kill", "-" + action.value(0), action.subject};
+    case Command::undo:
+      return action.undoes;
+    default:
+      return {};
+  }
+}
+
+std::vector<std::string> plan_of(const Action& action) {
+  if (action.command != Command::cap) return {};
+  auto words = words_of(action);
+  words.emplace_back("--dry-run");
+  return words;
+}
+
+std::vector<std::string> deed_of(const Action& action) {
+  auto words = words_of(action);
+  if (!words.empty() && words.front() == "power") words.emplace_back("--yes");
+  return words;
+}
+
+std::vector<std::string> undo_of(const Action& action) {
+  if (action.command == Command::cap) return {"power", action.subject, "--restore"};
+  if (action.command == Command::cordon && !action.lifts) return {"uncordon", action.subject};
+  return {};
+}
+
+std::string line_of(const Action& action, const std::string& host) {
+  std::string line;
+  const bool signals = action.command == Command::signal;
+  if (!signals) line = host.empty() ? "gpuyard" : "gpuyard -H " + shell_word(host);
+  for (const std::string& word : words_of(action)) line += " " + shell_word(word);
+  return std::string(trimmed(line));
+}
+
+}  // namespace gpuyard::cli::top

@@ -1,0 +1,228 @@
+#include "cli/top/action.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/top/yard_for_tests.h"
+
+namespace gpuyard::cli::top {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The words that a row and keys come to; none if nothing is to be done.
+std::vector<std::string> deed(Model& model, const std::string& keys) {
+  if (press_keys(model, keys).what != Effect::What::act) return {};
+  auto words = deed_of(model.dialog->action);
+  model.dialog.reset();
+  return words;
+}
+
+TEST(Action, OnesOwnTakesEnterAndOthersTakeTheirNumber) {
+  Model model = yard(8);
+  EXPECT_THAT(deed(model, "p\r"),
+              ElementsAre("power", "GPU-00000000", "560", "--for", "30m", "--yes"))
+      << "alice has it, and asks";
+  press_keys(model, "jj");
+  EXPECT_THAT(deed(model, "p\r"), ElementsAre()) << "bob has it";
+  EXPECT_THAT(model.dialog->wrong, HasSubstr("type 2 first"));
+  EXPECT_THAT(deed(model, "2\r"),
+              ElementsAre("power", "GPU-00000002", "560", "--for", "30m", "--yes"));
+}
+
+TEST(Action, EachPaneHasItsOwn) {
+  Model model = yard(8);
+  press_keys(model, "jj");
+  EXPECT_THAT(deed(model, "cits fan is loud\t2\r"),
+              ElementsAre("cordon", "GPU-00000002", "--reason=its fan is loud"));
+  EXPECT_THAT(deed(model, "rhe left\tbob\r"),
+              ElementsAre("lease", "release", "7f3a000000000002", "--force", "--reason=he left"));
+  model.pane = Pane::alerts;
+  EXPECT_THAT(deed(model, "a\r"), ElementsAre("alerts", "ack", "17"));
+  EXPECT_THAT(deed(model, "aon it\r"), ElementsAre("alerts", "ack", "17", "--note=on it"));
+  EXPECT_THAT(deed(model, "s\r"), ElementsAre("alerts", "silence", "GPU-00000003", "--rule",
+                                              "gpu-lost", "--for", "1h"));
+  model.pane = Pane::queue;
+  EXPECT_THAT(deed(model, "rtoo long\tgina\r"),
+              ElementsAre("lease", "release", "9a00000000000000", "--force", "--reason=too long"));
+  model.pane = Pane::processes;
+  EXPECT_THAT(deed(model, "A\r"), ElementsAre("lease", "adopt", "--pid", "41229"));
+  EXPECT_THAT(deed(model, "x\r"), ElementsAre());
+  EXPECT_THAT(deed(model, "41229\r"), ElementsAre("kill", "-TERM", "41229"));
+}
+
+TEST(Action, ACordonedGpuIsUncordoned) {
+  Model model = yard(8);
+  model.news.queue->withheld.push_back({0, "GPU-00000000", "cordoned", "cordoned by root", {}, {}});
+  EXPECT_THAT(deed(model, "c0\r"), ElementsAre("uncordon", "GPU-00000000"));
+}
+
+TEST(Action, WhatWasDoneIsTakenBack) {
+  Model model = yard(8);
+  EXPECT_FALSE(applies(model, Command::undo));
+  press_keys(model, "p\r");
+  finish(model, std::string("GPU 0: power limit 560 W"));
+  EXPECT_EQ(model.said, "GPU 0: power limit 560 W");
+  EXPECT_THAT(deed(model, "u\r"), ElementsAre("power", "GPU-00000000", "--restore", "--yes"));
+}
+
+TEST(Action, AFailureIsShownInThePlanAndChangesNothing) {
+  Model model = yard(8);
+  press_keys(model, "p\r");
+  EXPECT_TRUE(model.dialog->under_way);
+  press_keys(model, "\r\r\x1b");
+  ASSERT_TRUE(model.dialog) << "it is under way: keys do nothing";
+  finish(model, Error{Errc::denied, "only administrators may"});
+  EXPECT_EQ(model.dialog->wrong, "only administrators may");
+  press_keys(model, "\x1b");
+  EXPECT_FALSE(model.dialog);
+  EXPECT_TRUE(model.undo.empty());
+}
+
+TEST(Action, TheLineIsOneForAShell) {
+  Action action{Command::cordon, ""};
+  action.subject = "GPU-1";
+  action.fields = {{"reason", "it's $loud"}};
+  EXPECT_EQ(line_of(action, ""), "gpuyard cordon GPU-1 --reason='it'\\''s $loud'");
+  EXPECT_EQ(line_of(action, "ssh://lab"),
+            "gpuyard -H ssh://lab cordon GPU-1 --reason='it'\\''s $loud'");
+}
+
+TEST(Action, NothingIsChangedReadonlyInThePastOrWithoutADaemon) {
+  for (const int why : {0, 1, 2, 3}) {
+    Model model = yard(8);
+    model.readonly = why == 0;
+    if (why == 1) model.wish.at = kNow - 1min;
+    if (why == 2) model.daemon.clear();
+    model.replays = why == 3;
+    model.undo = {"uncordon", "GPU-00000000"};
+    for (const Pane pane : kPanes) {
+      model.pane = pane;
+      for (const KeyRow& row : key_rows()) {
+        if (!row.changes || (why == 2 && row.command == Command::signal)) continue;
+        EXPECT_EQ(press_keys(model, std::string(1, row.keys[0])).what, Effect::What::none);
+        EXPECT_FALSE(model.dialog) << row.keys << enum_name(pane);
+        EXPECT_FALSE(model.prompt) << row.keys;
+      }
+    }
+  }
+}
+
+// A daemon of another machine: a pid there is nobody's here.
+TEST(Action, AProcessOfAnotherMachineGetsALineAndNoSignal) {
+  Model model = yard(8);
+  model.uid.reset();
+  model.pane = Pane::processes;
+  press_keys(model, "x");
+  EXPECT_FALSE(model.dialog);
+  EXPECT_THAT(model.said, HasSubstr("kill -TERM 41229"));
+}
+
+TEST(Signal, ReachesTheProcessThatWasMeantAndNoOther) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const auto started = static_cast<std::int64_t>(*process_start_time(child)) * 10;
+  const auto pid = static_cast<std::uint32_t>(child);
+  EXPECT_EQ(send_signal({pid, started + 10, {}}, "TERM").error().code, Errc::not_found);
+  EXPECT_EQ(send_signal({pid, {}, {}}, "TERM").error().code, Errc::unsupported);
+  EXPECT_EQ(send_signal({pid, started, {}}, "STOP").error().code, Errc::invalid);
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it is still there";
+  EXPECT_TRUE(send_signal({pid, started, {}}, "TERM").ok());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  EXPECT_EQ(send_signal({pid, started, {}}, "TERM").error().code, Errc::not_found);
+}
+
+// What may happen between a key and Enter.
+void change_the_world(Model& model, std::mt19937& chance) {
+  const auto any = [&](std::size_t below) {
+    return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);
+  };
+  auto& devices = model.news.snapshot.devices;
+  auto& processes = devices[any(devices.size())].processes;
+  switch (any(6)) {
+    case 0:  // other figures, another order
+      for (protocol::Device& device : devices) {
+        if (!device.processes) continue;
+        for (auto& process : *device.processes) {
+          process.sm_percent = static_cast<std::int64_t>(any(100));
+        }
+      }
+      break;
+    case 1:  // a pid is another process's
+      if (processes && !processes->empty()) *processes->at(0).started_after_boot_ms += 10;
+      break;
+    case 2:  // a process has ended
+      if (processes && !processes->empty()) processes->erase(processes->begin());
+      break;
+    case 3:  // a lease is another's
+      if (!model.news.leases->leases.empty()) {
+        auto& lease = model.news.leases->leases[any(model.news.leases->leases.size())];
+        lease.id = fmt::format("{:016x}", any(1'000'000));
+        lease.user = "nobody";
+        lease.uid = 7;
+      }
+      break;
+    case 4:  // a GPU is gone, and the others have other indexes
+      if (devices.size() > 2) devices.erase(devices.begin() + 1);
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        devices[i].index = static_cast<std::uint32_t>(i);
+      }
+      break;
+    default:
+      model.now += 10s;
+  }
+  arrange(model);
+}
+
+TEST(Action, HitsWhatWasChosenOrNothingWhateverHappensMeanwhile) {
+  std::mt19937 chance(7);  // NOLINT: the same each time
+  const auto any = [&](std::size_t below) {
+    return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);
+  };
+  int done = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Model model = yard(8);
+    model.pane = kPanes.at(any(3));
+    press_keys(model, std::string(any(8), 'j'));
+    change_the_world(model, chance);
+    press_keys(model, std::string(1, "pcrAx"[any(5)]));
+    if (!model.dialog) continue;
+    const std::string title = model.dialog->action.title;
+    const auto words = deed_of(model.dialog->action);
+    const std::string subject = model.dialog->action.subject;
+    const ProcessName process = model.dialog->action.process;
+    const std::string drawn = render(model, {200, 60}, Charset::ascii).text();
+    EXPECT_THAT(drawn, HasSubstr(title)) << "the user has seen what it is about";
+    for (std::size_t i = any(4); i > 0; --i) change_the_world(model, chance);
+    Dialog& dialog = *model.dialog;
+    if (!dialog.action.fields.empty() && dialog.action.fields[0].value.empty()) {
+      dialog.action.fields[0].value = "why";
+    }
+    dialog.proof = dialog.action.proof;
+    ASSERT_EQ(press_keys(model, "\r").what, Effect::What::act) << dialog.wrong;
+    ++done;
+    EXPECT_EQ(model.dialog->action.title, title);
+    EXPECT_EQ(model.dialog->action.subject, subject);
+    EXPECT_EQ(model.dialog->action.process.pid, process.pid);
+    EXPECT_EQ(model.dialog->action.process.started_after_boot_ms, process.started_after_boot_ms);
+    EXPECT_THAT(deed_of(model.dialog->action), testing::Contains(subject));
+  }
+  EXPECT_GT(done, 300);
+}
+
+}  // namespace
+}  // namespace gpuyard::cli::top

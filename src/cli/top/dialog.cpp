@@ -1,0 +1,82 @@
+// What is typed into a plan, and the one change that is made by us: a signal.
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/unique_fd.h"
+#include "cli/top/action.h"
+#include "protocol/leases.h"
+
+namespace gpuyard::cli::top {
+
+void edit(std::string& text, const Stroke& stroke) {
+  constexpr std::size_t kLongest = 1000;  // bytes
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
+  if (stroke.what == Stroke::What::backspace) {
+    while (!text.empty() && continues(text.back())) text.pop_back();
+    if (!text.empty()) text.pop_back();
+  }
+  if (stroke.what != Stroke::What::sign) return;
+  if (stroke.sign == "\x15") text.clear();  // Ctrl-U
+  const bool shown = static_cast<unsigned char>(stroke.sign.front()) >= ' ';
+  if (shown && text.size() < kLongest) text += stroke.sign;
+}
+
+bool type(Dialog& dialog, const Stroke& stroke) {
+  using What = Stroke::What;
+  Action& action = dialog.action;
+  const std::size_t places = action.fields.size() + (action.proof.empty() ? 0 : 1);
+  dialog.wrong.clear();
+  if (places > 0) {
+    if (stroke.what == What::tab || stroke.what == What::down) {
+      dialog.field = (dialog.field + 1) % places;
+    }
+    if (stroke.what == What::up) dialog.field = (dialog.field + places - 1) % places;
+    std::string& text =
+        dialog.field < action.fields.size() ? action.fields[dialog.field].value : dialog.proof;
+    edit(text, stroke);
+  }
+  if (stroke.what != What::enter) return false;
+  for (const Field& field : action.fields) {
+    if (field.value.empty() && !field.optional) dialog.wrong = field.label + " is missing";
+  }
+  if (dialog.wrong.empty() && dialog.proof != action.proof) {
+    dialog.wrong =
+        fmt::format("type {} first: it hits others or cannot be taken back", action.proof);
+    dialog.field = action.fields.size();
+  }
+  return dialog.wrong.empty();
+}
+
+Result<void> check_process(const ProcessName& process) {
+  constexpr std::int64_t kTick = 10;  // milliseconds
+  const auto ticks = process_start_time(static_cast<pid_t>(process.pid));
+  if (!process.started_after_boot_ms) {
+    return Error{Errc::unsupported,
+                 fmt::format("nobody knows when process {} started, so it may be another by now",
+                             process.pid)};
+  }
+  if (ticks && static_cast<std::int64_t>(*ticks) * kTick == *process.started_after_boot_ms) {
+    return {};
+  }
+  return Error{Errc::not_found,
+               fmt::format("process {} has ended, or is not one of this machine", process.pid)};
+}
+
+Result<void> send_signal(const ProcessName& process, const std::string& signal) {
+  const auto number = protocol::signal_of(signal);
+  if (!number) return number.error();
+  // Opened before the check: afterwards it can only mean the process that was checked.
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (auto known = check_process(process); !known) return known;
+  if (!pidfd || ::syscall(SYS_pidfd_send_signal, pidfd.get(), *number, nullptr, 0) != 0) {
+    return system_error(fmt::format("sending SIG{} to process {}", signal, process.pid));
+  }
+  return {};
+}
+
+}  // namespace gpuyard::cli::top

@@ -1,0 +1,206 @@
+#include "cli/top/keys.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/text.h"
+
+namespace gpuyard::cli::top {
+namespace {
+
+using What = Stroke::What;
+
+struct Sequence {
+  std::string_view bytes;
+  What what;
+  std::string_view sign = {};
+};
+// As xterm and its kin send them.
+constexpr std::array kSequences = {
+    Sequence{"\x1b[5~", What::page_up},
+    Sequence{"\x1b[6~", What::page_down},
+    Sequence{"\x1b[1~", What::home},
+    Sequence{"\x1b[4~", What::end},
+    Sequence{"\x1b[14~", What::function, "/"},
+    Sequence{"\x1b[17~", What::function, ">"},
+    Sequence{"\x1b[20~", What::function, "x"},
+    Sequence{"\x1b[21~", What::function, "q"},
+    Sequence{"\x1b[A", What::up},
+    Sequence{"\x1b[B", What::down},
+    Sequence{"\x1b[C", What::right},
+    Sequence{"\x1b[D", What::left},
+    Sequence{"\x1b[H", What::home},
+    Sequence{"\x1b[F", What::end},
+    Sequence{"\x1bOA", What::up},
+    Sequence{"\x1bOB", What::down},
+    Sequence{"\x1bOC", What::right},
+    Sequence{"\x1bOD", What::left},
+    Sequence{"\x1bOH", What::home},
+    Sequence{"\x1bOF", What::end},
+    Sequence{"\x1bOP", What::function, "?"},
+    Sequence{"\x1bOS", What::function, "/"},
+};
+
+// The end of an escape sequence; npos: it has not all come yet.
+std::size_t end_of_sequence(std::string_view bytes) {
+  for (std::size_t i = 2; i < bytes.size(); ++i) {
+    if (bytes[i] >= '@' && bytes[i] <= '~') return i + 1;
+  }
+  return bytes.npos;
+}
+
+// "\x1b[<0;12;5M" is a press of the left button; a release ends with m.
+Stroke mouse_of(std::string_view bytes) {
+  bytes.remove_prefix(3);
+  const auto button = take_number<unsigned>(bytes);
+  const auto number = [&]() -> std::optional<std::size_t> {
+    if (!bytes.starts_with(';')) return std::nullopt;
+    bytes.remove_prefix(1);
+    return take_number<std::size_t>(bytes);
+  };
+  const auto column = number();
+  const auto row = number();
+  if (!button || !column || !row || *column == 0 || *row == 0 || bytes != "M") return {};
+  constexpr unsigned kWheelUp = 64;
+  if (*button == kWheelUp) return {What::wheel_up};
+  if (*button == kWheelUp + 1) return {What::wheel_down};
+  return {*button == 0 ? What::click : What::none, {}, *column - 1, *row - 1};
+}
+
+Stroke take_sign(std::string& bytes, bool ended) {
+  const std::size_t length = utf8_sequence_length(bytes);
+  constexpr std::size_t kLongestSign = 4;
+  const bool begun = static_cast<unsigned char>(bytes.front()) >= 0xC2;
+  if (length == 0 && begun && !ended && bytes.size() < kLongestSign) return {};
+  Stroke stroke{What::sign, bytes.substr(0, std::max<std::size_t>(length, 1))};
+  bytes.erase(0, stroke.sign.size());
+  if (length == 0) return {};
+  if (stroke.sign == "\r" || stroke.sign == "\n") return {What::enter};
+  if (stroke.sign == "\x1b") return {What::escape};
+  if (stroke.sign == "\t") return {What::tab};
+  if (stroke.sign == "\x7f" || stroke.sign == "\b") return {What::backspace};
+  return stroke;
+}
+
+constexpr bool kChanges = true;
+constexpr std::array kKeys = {
+    KeyRow{"? F1", Command::help, "help", "this help"},
+    KeyRow{"j Down", Command::down, "", "to the next row"},
+    KeyRow{"k Up", Command::up, "", "to the row before; it never kills"},
+    KeyRow{"g Home", Command::first, "", "to the first"},
+    KeyRow{"G End", Command::last, "", "to the last"},
+    KeyRow{"PgUp ^U", Command::page_up, "", "a page up"},
+    KeyRow{"PgDn ^D", Command::page_down, "", "a page down"},
+    KeyRow{"Enter", Command::open, "", "one GPU"},
+    KeyRow{"Esc", Command::back, "", "a step back; it never quits"},
+    KeyRow{"1", Command::overview, "", "all GPUs"},
+    KeyRow{"2", Command::processes, "", "processes"},
+    KeyRow{"3", Command::queue, "", "the queue and the leases"},
+    KeyRow{"4", Command::alerts, "", "alerts"},
+    KeyRow{"5", Command::usage, "", "who used how much"},
+    KeyRow{"Tab", Command::next_pane, "pane", "the next of these"},
+    KeyRow{"/ F4", Command::filter, "filter", "only rows such as temp>80 & user==alice"},
+    KeyRow{"f", Command::mine, "", "only mine, or all again"},
+    KeyRow{"> F6", Command::next_order, "", "order by the next field"},
+    KeyRow{"<", Command::previous_order, "", "order by the field before"},
+    KeyRow{"i", Command::turn_order, "", "turn the order round"},
+    KeyRow{"Z", Command::freeze, "", "keep the order as it is, or no longer"},
+    KeyRow{"d", Command::density, "", "a line for each GPU, or a column"},
+    KeyRow{"[", Command::earlier, "time", "a step into the past"},
+    KeyRow{"]", Command::later, "", "a step back towards now"},
+    KeyRow{"{", Command::mark_before, "", "to the event before"},
+    KeyRow{"}", Command::mark_after, "", "to the event after"},
+    KeyRow{"@", Command::ask_time, "", "to a time: 02:10, 3h"},
+    KeyRow{"L", Command::live, "", "to now"},
+    KeyRow{"+", Command::closer, "", "smaller steps in time"},
+    KeyRow{"-", Command::wider, "", "larger steps in time"},
+    KeyRow{"p", Command::cap, "cap", "cap the power for a time", kChanges},
+    KeyRow{"c", Command::cordon, "cordon", "hand the GPU out no longer, or again", kChanges},
+    KeyRow{"a", Command::acknowledge, "ack", "somebody looks after the alert", kChanges},
+    KeyRow{"s", Command::silence, "silence", "tell nobody of the alert for a time", kChanges},
+    KeyRow{"r", Command::release, "release", "give up the lease or the place", kChanges},
+    KeyRow{"A", Command::adopt, "adopt", "a lease for a process that has none", kChanges},
+    KeyRow{"x F9", Command::signal, "signal", "send the process a signal", kChanges},
+    KeyRow{"u", Command::undo, "undo", "take the last change back", kChanges},
+    KeyRow{":", Command::verb, "cmd", "any verb of gpuyard", kChanges},
+    KeyRow{"y", Command::copy, "copy", "copy the pid, UUID, lease or number"},
+    KeyRow{"Y", Command::copy_screen, "", "copy the screen as text"},
+    KeyRow{"m", Command::mouse, "", "give the mouse to the terminal, or take it"},
+    KeyRow{"q F10", Command::quit, "quit", "quit"},
+};
+
+Command command_of_sign(std::string_view sign) {
+  if (sign == "\x03") return Command::quit;  // Ctrl-C
+  if (sign == "\x15") return Command::page_up;
+  if (sign == "\x04" || sign == " ") return Command::page_down;
+  for (const KeyRow& row : kKeys) {
+    const bool named = row.keys.size() == 1 || row.keys[1] == ' ';
+    if (named && row.keys.substr(0, 1) == sign) return row.command;
+  }
+  return Command::none;
+}
+
+}  // namespace
+
+std::span<const KeyRow> key_rows() {
+  return kKeys;
+}
+
+const KeyRow& row_of(Command command) {
+  return *std::ranges::find(kKeys, command, &KeyRow::command);
+}
+
+Stroke take_stroke(std::string& bytes, bool ended) {
+  if (bytes.empty()) return {};
+  // No key is pressed together with Alt: Escape and a letter are two keys, however fast.
+  const bool alone = bytes.size() == 1 ? ended : bytes[1] != '[' && bytes[1] != 'O';
+  if (bytes.front() != '\x1b' || alone) return take_sign(bytes, ended);
+  for (const Sequence& one : kSequences) {
+    if (!bytes.starts_with(one.bytes)) continue;
+    bytes.erase(0, one.bytes.size());
+    return {one.what, std::string(one.sign)};
+  }
+  const std::size_t end = end_of_sequence(bytes);
+  const std::string sequence =
+      bytes.substr(0, end != bytes.npos ? end : (ended ? bytes.size() : 0));
+  bytes.erase(0, sequence.size());
+  return sequence.starts_with("\x1b[<") ? mouse_of(sequence) : Stroke{};
+}
+
+Command command_of(const Stroke& stroke) {
+  switch (stroke.what) {
+    case What::sign:
+    case What::function:
+      return command_of_sign(stroke.sign);
+    case What::up:
+    case What::left:
+    case What::wheel_up:
+      return Command::up;
+    case What::down:
+    case What::right:
+    case What::wheel_down:
+      return Command::down;
+    case What::page_up:
+      return Command::page_up;
+    case What::page_down:
+      return Command::page_down;
+    case What::home:
+      return Command::first;
+    case What::end:
+      return Command::last;
+    case What::enter:
+      return Command::open;
+    case What::escape:
+      return Command::back;
+    case What::tab:
+      return Command::next_pane;
+    case What::none:
+    case What::backspace:
+    case What::click:
+      return Command::none;
+  }
+  return Command::none;
+}
+
+}  // namespace gpuyard::cli::top

@@ -1,0 +1,230 @@
+#include "cli/top/rows.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/lease/lease_text.h"
+#include "cli/read/gpu_filter.h"
+#include "cli/screen/reading_text.h"
+
+namespace gpuyard::cli::top {
+namespace {
+
+using protocol::Device;
+using protocol::Lease;
+using protocol::Process;
+
+static_assert(std::ranges::equal(kGpuFields, std::span(kFields).first<kGpuFields.size()>()));
+
+const protocol::Leases* leases_of(const News& news) {
+  return news.leases ? &*news.leases : nullptr;
+}
+
+template <class T>
+FilterValue number(const std::optional<T>& value, double unit = 1) {
+  return value ? FilterValue(static_cast<double>(*value) / unit) : FilterValue();
+}
+
+FilterValue word(const std::optional<std::string>& text) {
+  return text ? FilterValue(*text) : FilterValue();
+}
+
+std::string owner_of(const std::optional<std::string>& user, std::uint32_t uid) {
+  return user.value_or(std::to_string(uid));
+}
+
+std::vector<FilterValue> values_of(const Process& process, const std::vector<FilterValue>& of_gpu,
+                                   const Lease* lease) {
+  constexpr double kGibi = 1024.0 * 1024 * 1024;
+  std::vector<FilterValue> values = of_gpu;
+  if (process.user || process.uid) {
+    values[field_called("user")] = owner_of(process.user, process.uid.value_or(0));
+  }
+  const std::vector<FilterValue> own = {static_cast<double>(process.pid),
+                                        word(process.command),
+                                        number(process.sm_percent),
+                                        number(process.memory_bytes, kGibi),
+                                        number(process.cpu_percent),
+                                        lease != nullptr ? FilterValue(lease->id) : FilterValue(),
+                                        word(process.pod),
+                                        word(process.slurm_job)};
+  values.insert(values.end(), own.begin(), own.end());
+  return values;
+}
+
+TextRow row_of_waiting(const Lease& lease) {
+  const auto& place = lease.place;
+  return {fmt::format("{}{}", kOfLease, lease.id),
+          fmt::format("{:>3} {:9} {:>2} GPUs   about {:8} {}",
+                      place ? std::to_string(place->position) : "?",
+                      owner_of(lease.user, lease.uid), lease.wanted_gpus,
+                      place && place->expected_s ? length_text(*place->expected_s) : "?",
+                      place ? place->text : "")};
+}
+
+TextRow row_of_holder(const Lease& lease) {
+  std::string gpus;
+  for (const protocol::LeasedGpu& gpu : lease.gpus) {
+    gpus += gpus.empty() ? "" : ",";
+    gpus += gpu.index ? std::to_string(*gpu.index) : "?";
+  }
+  std::string text = fmt::format("    {:9} GPU {}", owner_of(lease.user, lease.uid), gpus);
+  if (lease.use) {
+    text += ", for " + short_length(static_cast<std::int64_t>(lease.use->held_s));
+    if (lease.use->energy_mj) {
+      text += ", " + joules_text(static_cast<double>(*lease.use->energy_mj) / 1000);
+    }
+    if (lease.use->idle_s.value_or(0) >= 60) text += ", idle " + length_text(*lease.use->idle_s);
+  }
+  if (lease.overdue) text += ", overdue";
+  if (!lease.why.empty()) text += ": " + lease.why;
+  return {fmt::format("{}{}", kOfLease, lease.id), text,
+          lease.overdue ? Tone::warning : Tone::plain};
+}
+
+// That of its process: the squatter's own record does not have the start.
+std::string name_of(const protocol::Squatter& squatter, const News& news) {
+  for (const Device& device : news.snapshot.devices) {
+    if (device.uuid != squatter.uuid || !device.processes) continue;
+    const auto found = std::ranges::find(*device.processes, squatter.pid, &Process::pid);
+    if (found != device.processes->end()) return top::name_of(*found, device);
+  }
+  return "";
+}
+
+std::string index_of(const std::optional<protocol::AlertGpu>& gpu) {
+  return gpu && gpu->index ? std::to_string(*gpu->index) : "-";
+}
+
+}  // namespace
+
+std::size_t field_called(std::string_view name) {
+  return static_cast<std::size_t>(std::ranges::find(kFields, name) - kFields.begin());
+}
+
+// A GPU that could not be opened has no UUID.
+std::string name_of(const Device& device) {
+  return device.uuid.empty() ? fmt::format("index:{}", device.index) : device.uuid;
+}
+
+std::string name_of(const Process& process, const Device& device) {
+  return fmt::format("{}{} {} {}", kOfProcess, process.pid,
+                     process.started_after_boot_ms.value_or(-1), name_of(device));
+}
+
+std::vector<GpuRow> gpu_rows(const News& news) {
+  std::vector<GpuRow> rows;
+  for (const Device& device : news.snapshot.devices) {
+    auto values = filter_values(device, leases_of(news));
+    values.resize(kFields.size());
+    rows.push_back({&device, name_of(device), std::move(values)});
+  }
+  return rows;
+}
+
+std::vector<ProcessRow> process_rows(const News& news) {
+  std::vector<ProcessRow> rows;
+  for (const Device& device : news.snapshot.devices) {
+    if (!device.processes) continue;
+    const auto of_gpu = filter_values(device, leases_of(news));
+    const Lease* const lease = news.leases ? cli::lease_of(*news.leases, device.uuid) : nullptr;
+    for (const Process& process : *device.processes) {
+      rows.push_back(
+          {&process, &device, name_of(process, device), values_of(process, of_gpu, lease)});
+    }
+  }
+  return rows;
+}
+
+std::vector<TextRow> queue_rows(const News& news) {
+  std::vector<TextRow> rows;
+  if (!news.queue) return rows;
+  for (const Lease& lease : news.queue->waiting) rows.push_back(row_of_waiting(lease));
+  if (rows.empty()) rows.push_back({"", "Nobody waits.", Tone::faint});
+  if (news.leases && !news.leases->leases.empty()) {
+    rows.push_back({"", "leases", Tone::faint});
+    for (const Lease& lease : news.leases->leases) rows.push_back(row_of_holder(lease));
+  }
+  if (!news.queue->withheld.empty()) rows.push_back({"", "held back", Tone::faint});
+  for (const protocol::Withheld& one : news.queue->withheld) {
+    rows.push_back({fmt::format("{}{}", kOfHeldBack, one.uuid),
+                    fmt::format("    GPU {}: {}", one.index, one.text), Tone::warning});
+  }
+  if (!news.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
+  for (const protocol::Squatter& one : news.queue->squatters) {
+    rows.push_back(
+        {name_of(one, news),
+         fmt::format("    {:9} GPU {} pid {} {} {}  {}", owner_of(one.user, one.uid), one.index,
+                     one.pid, short_bytes(one.memory_bytes), one.command, one.resolve),
+         Tone::warning});
+  }
+  for (const std::string& note : news.queue->notes) rows.push_back({"", note, Tone::bad});
+  return rows;
+}
+
+std::vector<TextRow> alert_rows(const News& news) {
+  std::vector<TextRow> rows;
+  if (!news.alerts) return rows;
+  for (const protocol::Alert& alert : news.alerts->alerts) {
+    const bool severe = alert.level >= AlertLevel::error;
+    const std::string state = alert.acknowledged ? "acked" : alert.silenced ? "silent" : "firing";
+    rows.push_back(
+        {fmt::format("{}{}", kOfAlert, alert.number),
+         fmt::format("{:>4} {:8} {:>3} {:18} {:7} {}", alert.number, enum_name(alert.level),
+                     index_of(alert.gpu), alert.rule, state, alert.message),
+         severe ? Tone::bad : Tone::warning});
+    if (!alert.advice.empty()) rows.push_back({"", "     " + alert.advice, Tone::faint});
+  }
+  for (const protocol::PendingAlert& one : news.alerts->pending) {
+    rows.push_back({"", fmt::format("     pending  {:>3} {:18} for {} of {}", index_of(one.gpu),
+                                    one.rule, length_text(one.for_s), length_text(one.hold_s))});
+  }
+  if (rows.empty()) rows.push_back({"", "Nothing fires.", Tone::good});
+  return rows;
+}
+
+std::vector<TextRow> usage_rows(const News& news) {
+  std::vector<TextRow> rows;
+  if (!news.usage) return rows;
+  const auto add = [&](const protocol::UsageRow& row, const std::string& who, Tone tone) {
+    const auto figure = [](const std::optional<double>& value, std::string_view unit) {
+      return value ? fmt::format("{:.1f}{}", *value, unit) : std::string(kNothing);
+    };
+    rows.push_back(
+        {"",
+         fmt::format("{:12} {:>9.1f} {:>9} {:>6} {:>6}  {}", who, row.gpu_hours,
+                     figure(row.energy_kwh, ""), figure(row.mean_utilization_percent, "%"),
+                     row.leases, protocol::text_of(row.estimate)),
+         tone});
+  };
+  for (const protocol::UsageRow& row : news.usage->rows) add(row, row.key, Tone::plain);
+  add(news.usage->unleased, "no lease", Tone::faint);
+  for (const std::string& note : news.usage->notes) rows.push_back({"", note, Tone::warning});
+  return rows;
+}
+
+bool comes_before(const FilterValue& a, const FilterValue& b, bool descending) {
+  const bool a_known = !std::holds_alternative<std::monostate>(a);
+  const bool b_known = !std::holds_alternative<std::monostate>(b);
+  if (!a_known || !b_known) return a_known && !b_known;
+  return descending ? b < a : a < b;
+}
+
+std::string age_of(const std::optional<std::string>& since, WallTime now) {
+  const auto began = since ? from_rfc3339(*since) : std::nullopt;
+  if (!began) return std::string(kNothing);
+  return short_length(std::chrono::duration_cast<std::chrono::seconds>(now - *began).count());
+}
+
+std::string short_bytes(const std::optional<std::int64_t>& bytes) {
+  if (!bytes) return std::string(kNothing);
+  constexpr double kMebi = 1024.0 * 1024;
+  constexpr double kGibi = kMebi * 1024;
+  const auto amount = static_cast<double>(*bytes);
+  if (amount >= 10 * kGibi) return fmt::format("{:.0f}G", amount / kGibi);
+  return amount >= kGibi / 10 ? fmt::format("{:.1f}G", amount / kGibi)
+                              : fmt::format("{:.0f}M", amount / kMebi);
+}
+
+}  // namespace gpuyard::cli::top

@@ -1,0 +1,68 @@
+// The rows of each list: what each is about, its name for ever, and the values by which people
+// choose and order rows. An action is bound to the name, never to a place in a list.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/filter.h"
+#include "cli/screen/terminal.h"
+#include "cli/top/news.h"
+
+namespace gpuyard::cli::top {
+
+// Those of GPUs (cli/read/gpu_filter.h), and those of processes: vram in GiB, sm and cpu in
+// percent. A process has its GPU's, too.
+inline constexpr std::array<std::string_view, 18> kFields = {
+    "gpu",    "model", "util",    "mem", "temp", "power", "clock", "user", "why",
+    "health", "pid",   "command", "sm",  "vram", "cpu",   "lease", "pod",  "job"};
+
+std::size_t field_called(std::string_view name);
+
+struct GpuRow {
+  const protocol::Device* device = nullptr;
+  std::string name;  // the UUID
+  std::vector<FilterValue> values = {};
+};
+
+struct ProcessRow {
+  const protocol::Process* process = nullptr;
+  const protocol::Device* device = nullptr;
+  std::string name;  // with the start: a pid may be another's later
+  std::vector<FilterValue> values = {};
+};
+
+// A row that is drawn as one text.
+struct TextRow {
+  std::string name;  // empty: it is about nothing that one could act on
+  std::string text;
+  Tone tone = Tone::plain;
+};
+
+// In the order in which they are told. They point into the news.
+std::vector<GpuRow> gpu_rows(const News&);
+std::vector<ProcessRow> process_rows(const News&);
+std::vector<TextRow> queue_rows(const News&);
+std::vector<TextRow> alert_rows(const News&);
+std::vector<TextRow> usage_rows(const News&);
+
+// How the name of a row begins, and what follows.
+inline constexpr std::string_view kOfLease = "lease ";
+inline constexpr std::string_view kOfProcess = "process ";
+inline constexpr std::string_view kOfHeldBack = "held ";
+inline constexpr std::string_view kOfAlert = "alert ";
+
+std::string name_of(const protocol::Device&);
+std::string name_of(const protocol::Process&, const protocol::Device&);
+
+// Whether `a` comes before `b` by this field; values that are not known come last either way.
+bool comes_before(const FilterValue& a, const FilterValue& b, bool descending);
+
+// "2d01h" of a process or a lease.
+std::string age_of(const std::optional<std::string>& since, WallTime now);
+// "61G", "0.3G", "12M"; "-" if it is not known.
+std::string short_bytes(const std::optional<std::int64_t>& bytes);
+
+}  // namespace gpuyard::cli::top

@@ -1,0 +1,35 @@
+// The screen and its user: a terminal, keys and a mouse on one side, a teller (news.h) on the
+// other. A thread asks the teller; keys are answered from what it said last, however long it takes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/screen/terminal.h"
+#include "cli/top/model.h"
+#include "cli/top/render.h"
+
+namespace gpuyard::cli::top {
+
+struct Look {
+  Charset charset = Charset::block;
+  Palette palette = Palette::mono;
+  ColorWish color = ColorWish::automatic;
+  std::optional<Size> size = {};  // nothing: the terminal's
+};
+
+// Shows the model until the user leaves or a signal ends it. The teller may be inside a call that
+// never returns: the asking thread is left behind, and keeps the teller.
+void show_until_left(Interruptions&, std::shared_ptr<Teller>, Model, const Look&);
+
+// Prints the lines of the model, and then those that change in words, until a signal ends it.
+void tell_until_ended(Interruptions&, Teller&, Model);
+
+// Runs a verb of this program, with its answer, or why it failed, in one text. Ends it after 20 s.
+Result<std::string> run_verb(const std::vector<std::string>& words);
+
+// The size of the terminal, within bounds.
+Size size_of(const Screen&);
+
+}  // namespace gpuyard::cli::top
