@@ -23,6 +23,7 @@ from pathlib import Path
 import control
 import crowd
 import lease
+import top
 from servers import PROGRAM, ROOT, EventStream, World, Yard, peer
 
 LOAD_CORE = "1"
@@ -167,11 +168,12 @@ def measure(options, directory):
         result["control"] = control.measure(world, directory, options.control_rounds,
                                             options.rounds)
         result["crowd"] = crowd.measure(directory)
-        return result
     finally:
         for server in servers:
             server.stop()
         world.stop()
+    result["top"] = top.measure(directory)
+    return result
 
 
 PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
@@ -213,6 +215,7 @@ def show(result):
         print(f"gpuyard {words:<18}{milliseconds:>8.1f} ms")
     control.show(result["control"])
     crowd.show(result["crowd"])
+    top.show(result["top"])
 
 
 def main():

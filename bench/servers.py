@@ -92,10 +92,9 @@ def peer(name, world, directory, path):
 class Yard(Server):
     """gpuyard's own daemon."""
 
-    def __init__(self, world, directory, *arguments):
-        super().__init__([PROGRAM, "serve", *arguments, "--nvml", LIBRARY / "libnvidia-ml.so.1", "--listen",
-                          "127.0.0.1:0", "--socket", f"{directory}/s", "--state",
-                          f"{directory}/state"], world.environment, f"{directory}/gpuyard.log")
+    def __init__(self, world, directory, *arguments, nvml=LIBRARY / "libnvidia-ml.so.1"):
+        super().__init__([PROGRAM, "serve", *arguments, "--nvml", nvml, "--listen", "127.0.0.1:0", "--socket",
+                          f"{directory}/s", "--state", f"{directory}/state"], world.environment, f"{directory}/gpuyard.log")
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and "NVML init" not in self.log.read_text():
             time.sleep(0.05)
