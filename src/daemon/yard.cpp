@@ -128,6 +128,7 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertsFile alerts,
           std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db")),
       history_(loop, query_, history_books_, boot_id()),
       stays_(query_, history_books_, boot_id()),
+      spells_(query_, history_books_),
       store_(loop, "store"),
       state_(store_, options.config.state.directory + "/state.db", store::kStateLayout),
       energy_(loop, telemetry_, state_),
@@ -174,6 +175,7 @@ api::Context Yard::api_context() {
       .processes = owners_.book(),
       .history = history_,
       .stays = stays_,
+      .spells = spells_,
       .energy = energy_.meter(),
       .control = control_.control(),
       .loop = loop_,
@@ -324,6 +326,7 @@ void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
   for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
   owners_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
+  spells_.on_snapshot(*snapshot);
   stays_.on_snapshot(*snapshot, owners_.book(), [this](const DeviceId& gpu) {
     for (const lease::Lease* lease : leases_.leases().with_gpus()) {
       if (std::ranges::find(lease->gpus, gpu) != lease->gpus.end()) return lease->id;
@@ -382,6 +385,7 @@ void Yard::on_reread(Result<Reload::Fresh> fresh) {
 void Yard::stop(std::function<void()> done) {
   history_.put_away();
   stays_.put_away();
+  spells_.put_away();
   energy_.meter().stop();
   leases_.leases().stop();
   use_.book().stop();

@@ -14,6 +14,7 @@
 #include "api/table.h"
 #include "base/loop.h"
 #include "base/worker.h"
+#include "bottleneck/spells.h"
 #include "bottleneck/watch.h"
 #include "daemon/andon_feed.h"
 #include "daemon/control_feed.h"
@@ -84,6 +85,7 @@ class Yard final : private driver::HostListener, private telemetry::Reader {
   std::shared_ptr<store::HistoryDb> history_books_;  // used on the worker query_ only
   history::History history_;
   processes::StayBook stays_;
+  bottleneck::SpellBook spells_;
   std::optional<events::KernelLog> kernel_log_;
   bool kernel_log_tried_ = false;
   ThreadWorker store_;

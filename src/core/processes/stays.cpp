@@ -4,16 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "base/log.h"
-
 namespace gpuyard::processes {
 namespace {
-
-using Name = std::tuple<DeviceId, std::string, std::uint32_t, std::int64_t>;
-
-Name name_of(const Stay& stay) {
-  return {stay.gpu, stay.boot_id, stay.pid, stay.started_boot_ms};
-}
 
 // What only /proc tells. A user's name may come later than the rest.
 void learn(Stay& stay, const ProcessFacts& facts) {
@@ -37,10 +29,10 @@ void StayBook::on_snapshot(const Snapshot& snapshot, const ProcessBook& book,
   if (snapshot.taken - all_put_ >= kPutEvery) {
     all_put_ = snapshot.taken;
     for (const auto& [key, open] : open_) {
-      if (open.written) queue(open.stay);
+      if (open.written) puts_.add(open.stay);
     }
   }
-  put();
+  puts_.put();
 }
 
 void StayBook::note(const DeviceState& device, const ProcessList& list, const Snapshot& snapshot,
@@ -74,7 +66,7 @@ void StayBook::note(const DeviceState& device, const ProcessList& list, const Sn
     }
     if (!facts) continue;
     learn(stay, **facts);
-    if (!std::exchange(open.written, true)) queue(stay);
+    if (!std::exchange(open.written, true)) puts_.add(stay);
   }
   if (!newer) return;
   for (auto one = open_.lower_bound({gpu, 0}); one != open_.end();) {
@@ -93,76 +85,17 @@ void StayBook::end(Open& open) {
   stay.over = true;
   // Nobody knows its start, and its number may be given anew.
   if (stay.started_boot_ms == 0) stay.started_boot_ms = -to_unix_ms(stay.first_seen);
-  queue(stay);
-}
-
-void StayBook::queue(const Stay& stay) {
-  if (waiting_.size() >= kMostWaiting) waiting_.erase(waiting_.begin());
-  waiting_.push_back(stay);
-}
-
-// What cannot be written waits for the next snapshot; the archive itself tells of its disk.
-void StayBook::put() {
-  if (putting_ || waiting_.empty()) return;
-  const auto batch = std::make_shared<const std::vector<Stay>>(std::exchange(waiting_, {}));
-  const auto again = [this, batch] {
-    std::vector<Stay> all = *batch;
-    all.insert(all.end(), waiting_.begin(), waiting_.end());
-    if (all.size() > kMostWaiting) all.erase(all.begin(), all.end() - kMostWaiting);
-    waiting_ = std::move(all);
-  };
-  putting_ = ask_worker(
-      worker_, [archive = archive_, batch] { return archive->put(*batch); },
-      [this, again](const Result<void>& done) {
-        putting_ = false;
-        if (!done) again();
-      });
-  if (!putting_) again();
+  puts_.add(stay);
 }
 
 void StayBook::put_away() {
-  for (const auto& [key, open] : open_) queue(open.stay);
-  putting_ = false;
-  put();
+  for (const auto& [key, open] : open_) puts_.add(open.stay);
+  puts_.put_last();
 }
 
 std::vector<Stay> StayBook::here() const {
   std::vector<Stay> stays;
   for (const auto& [key, open] : open_) stays.push_back(open.stay);
-  return stays;
-}
-
-void StayBook::ask(StaysQuestion question, Done done) {
-  const auto shared = std::make_shared<Done>(std::move(done));
-  const bool posted = ask_worker(
-      worker_,
-      [question = std::move(question), archive = archive_, here = here()] {
-        return answer(question, *archive, here);
-      },
-      [shared](Result<std::vector<Stay>> stays) { (*shared)(std::move(stays)); });
-  if (!posted) (*shared)(Error{Errc::busy, "the history has too much to do now; ask again"});
-}
-
-Result<std::vector<Stay>> StayBook::answer(const StaysQuestion& question, StayArchive& archive,
-                                           const std::vector<Stay>& here) {
-  auto stays = archive.get(question);
-  if (!stays) return stays;
-  std::set<Name> now;
-  for (const Stay& stay : here) now.insert(name_of(stay));
-  std::erase_if(*stays, [&](const Stay& stay) { return now.contains(name_of(stay)); });
-  // A daemon that was killed left some that are over since.
-  for (Stay& stay : *stays) stay.over = true;
-  for (const Stay& stay : here) {
-    const bool wanted =
-        question.gpus.empty() || std::ranges::find(question.gpus, stay.gpu) != question.gpus.end();
-    if (wanted && stay.first_seen < question.until && stay.last_seen >= question.from) {
-      stays->push_back(stay);
-    }
-  }
-  std::ranges::sort(*stays, [](const Stay& a, const Stay& b) {
-    return std::tie(b.first_seen, a.gpu, a.pid) < std::tie(a.first_seen, b.gpu, b.pid);
-  });
-  if (stays->size() > question.most + 1) stays->resize(question.most + 1);
   return stays;
 }
 

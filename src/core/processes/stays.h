@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/worker.h"
+#include "device/archived.h"
 #include "device/snapshot.h"
 
 namespace gpuyard::processes {
@@ -36,51 +36,28 @@ struct Stay {
   WallTime last_seen = {};
   bool over = false;
 
+  auto name() const { return std::tuple(gpu, boot_id, pid, started_boot_ms); }
   friend bool operator==(const Stay&, const Stay&) = default;
 };
 
-struct StaysQuestion {
-  WallTime from;
-  WallTime until;
-  std::vector<DeviceId> gpus = {};  // empty: all
-  std::size_t most = 0;
-};
-
-// Keeps stays on a disk, for a month and up to a number. All calls come from one worker's thread,
-// and may block it.
-class StayArchive {
- public:
-  virtual ~StayArchive() = default;
-  // Adds stays, or replaces those of the same process on the same GPU.
-  virtual Result<void> put(const std::vector<Stay>&) = 0;
-  // Returns the stays that touch [from, until), the newest first, and one more than `most` if there
-  // are more.
-  virtual Result<std::vector<Stay>> get(const StaysQuestion&) = 0;
-};
+using StaysQuestion = QuestionFor<Stay>;
+using StayArchive = Archive<Stay>;
 
 class StayBook {
  public:
   // How many processes are followed at a time. Further ones are not kept.
   static constexpr std::size_t kMostOpen = 4096;
-  // How many changes wait for the disk. The oldest are lost beyond.
-  static constexpr std::size_t kMostWaiting = 16'384;
   // How often those that are there are written, so that a daemon that is killed loses no more.
   static constexpr Duration kPutEvery = std::chrono::minutes(5);
 
   StayBook(Worker& worker, std::shared_ptr<StayArchive> archive, std::string boot_id)
-      : worker_(worker), archive_(std::move(archive)), boot_id_(std::move(boot_id)) {}
+      : archive_(std::move(archive)), boot_id_(std::move(boot_id)), puts_(worker, archive_) {}
 
   // Returns the lease that has a GPU; "": none.
   using LeaseOf = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const ProcessBook&, const LeaseOf&);
 
-  // Answers on the loop, with those that are there as they are now. Errc::busy: the worker has no
-  // room.
-  using Done = std::function<void(Result<std::vector<Stay>>)>;
-  void ask(StaysQuestion, Done);
-  // The same on the worker's thread, for a job there: takes here().
-  static Result<std::vector<Stay>> answer(const StaysQuestion&, StayArchive&,
-                                          const std::vector<Stay>& here);
+  // For a job on the worker, with archive(): kept_and_here().
   std::vector<Stay> here() const;
   const std::shared_ptr<StayArchive>& archive() const { return archive_; }
 
@@ -98,16 +75,12 @@ class StayBook {
   void note(const DeviceState&, const ProcessList&, const Snapshot&, const ProcessBook&,
             const LeaseOf&);
   void end(Open&);
-  void queue(const Stay&);
-  void put();
 
-  Worker& worker_;
   std::shared_ptr<StayArchive> archive_;
   std::string boot_id_;
   std::map<Key, Open> open_;
   std::map<DeviceId, TimePoint> listed_;  // the newest list that was noted
-  std::vector<Stay> waiting_;             // for the disk
-  bool putting_ = false;
+  PutQueue<Stay> puts_;
   TimePoint all_put_;
 };
 

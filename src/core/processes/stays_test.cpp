@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/manual_worker_for_tests.h"
-#include "processes/stays_for_tests.h"
+#include "device/archived_for_tests.h"
 
 namespace gpuyard::processes {
 namespace {
@@ -64,18 +64,15 @@ class StaysTest : public ::testing::Test {
     return {pid, ProcessKind::compute, gibibytes * kGibibyte, {}};
   }
   std::vector<Stay> ask(WallTime from, WallTime until, std::size_t most = 100) {
-    std::vector<Stay> got;
-    stays_.ask({from, until, {}, most}, [&](Result<std::vector<Stay>> stays) {
-      if (stays) got = *std::move(stays);
-    });
-    worker_.run_all();
-    return got;
+    auto got = kept_and_here<Stay>({from, until, {}, most}, *archive_, stays_.here());
+    EXPECT_TRUE(got);
+    return got ? *std::move(got) : std::vector<Stay>{};
   }
   std::vector<Stay> all() { return ask(kBegin, kBegin + std::chrono::hours(24)); }
 
   FactsBook book_;
   ManualWorker worker_;
-  std::shared_ptr<FakeStayArchive> archive_ = std::make_shared<FakeStayArchive>();
+  std::shared_ptr<FakeArchiveOf<Stay>> archive_ = std::make_shared<FakeArchiveOf<Stay>>();
   StayBook stays_{worker_, archive_, "boot"};
   TimePoint now_{seconds(1000)};
   TimePoint listed_;

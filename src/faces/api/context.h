@@ -18,6 +18,7 @@
 #include "base/fair_line.h"
 #include "base/loop.h"
 #include "base/shares.h"
+#include "bottleneck/spells.h"
 #include "control/control.h"
 #include "device/process.h"
 #include "energy/meter.h"
@@ -61,6 +62,7 @@ struct Context {
   const ProcessBook& processes;
   history::History& history;
   processes::StayBook& stays;
+  bottleneck::SpellBook& spells;
   energy::Meter& energy;
   control::Control& control;
   Loop& loop;  // of control and leases

@@ -207,6 +207,7 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
                                  route.info.pattern == protocol::kEvents.pattern ||
                                  route.info.pattern == protocol::kHistoryColumns.pattern ||
                                  route.info.pattern == protocol::kStays.pattern ||
+                                 route.info.pattern == protocol::kBottlenecks.pattern ||
                                  route.info.pattern == protocol::kPowerStream.pattern ||
                                  route.info.pattern == protocol::kAudit.pattern ||
                                  route.info.pattern == protocol::kAlertHistory.pattern;

@@ -232,6 +232,7 @@ TEST_F(HistoryRoute, APastMomentIsASnapshot) {
   EXPECT_EQ(device.readings.get(Metric::fan_speed, 1), 40);
   EXPECT_EQ(device.missing.at("ecc_mode"), "the history does not keep it");
   EXPECT_FALSE(device.bottleneck);
+  EXPECT_EQ(device.missing.at("bottleneck"), "it is not known: nobody judged it at this moment");
 }
 
 TEST_F(HistoryRoute, OfAMomentBeforeAllNothingIsKept) {
@@ -284,6 +285,105 @@ TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
       record<protocol::Stays>(get_path("/api/gpu/processes", {{"gpus", "1"}})).processes.empty());
   EXPECT_EQ(get_path("/api/gpu/processes", {{"gpus", "9"}}).status, 404);
   EXPECT_EQ(get_path("/api/gpu/processes", {{"limit", "0"}}).status, 400);
+}
+
+// A minute of heat on the first GPU, then one without; the second is never judged.
+class PastBottlenecks : public HistoryRoute {
+ protected:
+  PastBottlenecks() {
+    see(BottleneckCause::heat);
+    see(BottleneckCause::none);
+  }
+  void see(BottleneckCause cause) {
+    for (int second = 0; second < 60; ++second) {
+      Snapshot snapshot = *telemetry_.latest();
+      snapshot.taken = loop_.now();
+      snapshot.wall = loop_.wall();
+      snapshot.devices[0].bottleneck.emplace().cause = cause;
+      snapshot.devices[0].bottleneck->text = "because";
+      snapshot.devices[1].bottleneck.reset();
+      history_.on_snapshot(snapshot);
+      spells_.on_snapshot(snapshot);
+      worker_.run_all();
+      loop_.advance(1s);
+    }
+  }
+  protocol::Bottlenecks told(NamedValues query) {
+    const auto response = get_path("/api/gpu/bottlenecks", std::move(query));
+    EXPECT_EQ(response.status, 200) << *response.body;
+    return record<protocol::Bottlenecks>(response);
+  }
+};
+
+TEST_F(PastBottlenecks, AreSpellsWithTheShareOfEachCauseInTheKnownTime) {
+  const auto all = told({{"since", "10m"}});
+  EXPECT_TRUE(all.complete);
+  EXPECT_NEAR(all.seconds, 600, 0.01);
+  ASSERT_EQ(all.gpus.size(), 2U);
+  const protocol::GpuBottlenecks& hot = all.gpus[0];
+  EXPECT_EQ(hot.index, 0U);
+  ASSERT_EQ(hot.spells.size(), 2U);
+  EXPECT_EQ(hot.spells[0].bottleneck.cause, BottleneckCause::none);
+  EXPECT_TRUE(hot.spells[0].on);
+  EXPECT_EQ(hot.spells[1].bottleneck.text, "because");
+  EXPECT_FALSE(hot.spells[1].on);
+  EXPECT_EQ(hot.spells[1].ended, hot.spells[0].began);
+  EXPECT_EQ(hot.known_seconds, 119);
+  ASSERT_EQ(hot.shares.size(), 2U);
+  EXPECT_EQ(hot.shares[0].cause, BottleneckCause::heat) << "the longest first";
+  EXPECT_EQ(hot.shares[0].seconds, 60);
+  EXPECT_EQ(hot.shares[0].percent, 50.4);
+  const protocol::GpuBottlenecks& unknown = all.gpus[1];
+  EXPECT_EQ(unknown.known_seconds, 0);
+  EXPECT_TRUE(unknown.shares.empty()) << "not known is not fine";
+}
+
+TEST_F(PastBottlenecks, AreCutToTheRangeAndTheLimit) {
+  const auto last = told({{"since", "30s"}, {"gpus", "0"}});
+  ASSERT_EQ(last.gpus.size(), 1U);
+  EXPECT_EQ(last.gpus[0].spells.size(), 1U);
+  EXPECT_NEAR(last.gpus[0].known_seconds, 29, 0.01);
+  const auto one = told({{"since", "10m"}, {"limit", "1"}});
+  EXPECT_FALSE(one.complete);
+  EXPECT_EQ(one.gpus[0].spells.size(), 1U);
+  EXPECT_EQ(one.gpus[0].known_seconds, 119) << "the shares are of all";
+  EXPECT_EQ(get_path("/api/gpu/bottlenecks", {{"gpus", "9"}}).status, 404);
+  EXPECT_EQ(get_path("/api/gpu/bottlenecks", {{"limit", "0"}}).status, 400);
+  EXPECT_EQ(get_path("/api/gpu/bottlenecks", {{"since", "nonsense"}}).status, 400);
+}
+
+TEST_F(PastBottlenecks, TimeInWhichTheCauseWasNotKnownIsNoTimeOfACause) {
+  see(BottleneckCause::not_known);
+  const auto last = told({{"since", "30s"}, {"gpus", "0"}});
+  EXPECT_EQ(last.gpus[0].known_seconds, 0);
+  EXPECT_EQ(last.gpus[0].spells.size(), 1U);
+}
+
+TEST_F(PastBottlenecks, AGpuThatIsGoneIsStillTold) {
+  Snapshot snapshot = *telemetry_.latest();
+  snapshot.wall = loop_.wall();
+  snapshot.devices.resize(1);
+  snapshot.devices[0].info.id = "GPU-of-before";
+  snapshot.devices[0].bottleneck.emplace().cause = BottleneckCause::lost;
+  spells_.on_snapshot(snapshot);
+  const auto all = told({});
+  ASSERT_EQ(all.gpus.size(), 3U);
+  EXPECT_EQ(all.gpus[2].uuid, "GPU-of-before");
+  EXPECT_FALSE(all.gpus[2].index);
+}
+
+TEST_F(PastBottlenecks, AMomentHasTheOneThatWasThen) {
+  const auto at = [&](const char* moment) {
+    return record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", moment}}));
+  };
+  EXPECT_EQ(at("90s").devices.at(0).bottleneck.value().cause, BottleneckCause::heat);
+  EXPECT_EQ(at("20s").devices.at(0).bottleneck.value().cause, BottleneckCause::none);
+  EXPECT_FALSE(at("20s").devices.at(0).missing.contains("bottleneck"));
+  for (const char* unknown : {"150s", "2h"}) {
+    EXPECT_FALSE(at(unknown).devices.at(0).bottleneck) << unknown;
+    EXPECT_TRUE(at(unknown).devices.at(0).missing.contains("bottleneck")) << unknown;
+  }
+  EXPECT_FALSE(at("20s").devices.at(1).bottleneck);
 }
 
 TEST_F(HistoryRoute, TheFrontIsATableAndForABrowserAPage) {

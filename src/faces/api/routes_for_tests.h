@@ -19,10 +19,10 @@
 #include "base/json_reader.h"
 #include "base/manual_worker_for_tests.h"
 #include "control/world_for_tests.h"
+#include "device/archived_for_tests.h"
 #include "energy/archive_for_tests.h"
 #include "history/store_for_tests.h"
 #include "lease/world_for_tests.h"
-#include "processes/stays_for_tests.h"
 #include "usage/use_archive_for_tests.h"
 
 namespace gpuyard::api {
@@ -93,7 +93,8 @@ class Routes : public ::testing::Test {
   ManualWorker worker_;
   std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
-  processes::StayBook stays_{worker_, std::make_shared<processes::FakeStayArchive>(), "boot"};
+  processes::StayBook stays_{worker_, std::make_shared<FakeArchiveOf<processes::Stay>>(), "boot"};
+  bottleneck::SpellBook spells_{worker_, std::make_shared<FakeArchiveOf<bottleneck::Spell>>()};
   energy::FakeArchive energy_archive_;
   energy::FakeReads reads_{loop_};
   energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
@@ -116,6 +117,7 @@ class Routes : public ::testing::Test {
                    .processes = process_,
                    .history = history_,
                    .stays = stays_,
+                   .spells = spells_,
                    .energy = meter_,
                    .control = control_.control(),
                    .loop = loop_,

@@ -1,5 +1,5 @@
-// The REST API's requests and answers for what was: the history of metrics, and the processes that
-// were on GPUs. Field names are contract.
+// The REST API's requests and answers for what was: the history of metrics, the processes that were
+// on GPUs, and why GPUs were slow. Field names are contract.
 #pragma once
 
 #include <cstdint>
@@ -246,13 +246,84 @@ BOOST_DESCRIBE_STRUCT(Stays, (), (schema, since, until, complete, processes, not
 GPUYARD_ABOUT(Stays, {"complete", "False: there are more than the limit."},
               {"notes", "What a reader should know: a disk that cannot be read, say."})
 
+// Why GPUs were slow, and when.
+
+inline constexpr std::uint64_t kDefaultSpells = 1000;
+
+struct BottlenecksQuery {
+  std::optional<std::string> gpus;
+  std::optional<std::string> since;
+  std::optional<std::string> until;
+  std::optional<std::uint64_t> limit;
+};
+BOOST_DESCRIBE_STRUCT(BottlenecksQuery, (), (gpus, since, until, limit))
+GPUYARD_ABOUT(
+    BottlenecksQuery, {"gpus", "Only these GPUs: indexes, UUIDs or PCI addresses, with commas."},
+    {"since",
+     "A time before now (90s, 2h, 7d), a time like 2026-01-31T12:00:00Z, or seconds since "
+     "1970; 1h if left out. A spell that was on at any time since is listed."},
+    {"until", "The same; now if left out."},
+    {"limit", "So many spells at most, 1 to 10000; 1000 if left out. The shares are of all.", 1,
+     10'000})
+
+struct Spell {
+  gpuyard::Bottleneck bottleneck;
+  std::string began;
+  std::string ended;
+  bool on = false;
+};
+BOOST_DESCRIBE_STRUCT(Spell, (), (bottleneck, began, ended, on))
+GPUYARD_ABOUT(Spell, {"bottleneck", "As it was at its worst; of a state, at its end."},
+              {"ended",
+               "Its end, or the last moment at which it is known: now, or when a daemon was "
+               "killed."},
+              {"on", "True: it is so now."})
+
+struct CauseShare {
+  BottleneckCause cause = BottleneckCause::none;
+  double seconds = 0;
+  double percent = 0;
+};
+BOOST_DESCRIBE_STRUCT(CauseShare, (), (cause, seconds, percent))
+GPUYARD_ABOUT(CauseShare, {"percent", "Of the time of the range of which a cause is known."})
+
+struct GpuBottlenecks {
+  std::optional<std::uint32_t> index;
+  std::string uuid;
+  double known_seconds = 0;
+  std::vector<CauseShare> shares;
+  std::vector<Spell> spells;
+};
+BOOST_DESCRIBE_STRUCT(GpuBottlenecks, (), (index, uuid, known_seconds, shares, spells))
+GPUYARD_ABOUT(GpuBottlenecks, {"index", "NVML index of the GPU; null for one that is gone."},
+              {"known_seconds",
+               "So much of the range is known. In the rest no daemon ran, or it could not tell: "
+               "cause not_known. The GPU need not have been fine."},
+              {"shares", "How long each cause lasted, the longest first; none: it was fine."},
+              {"spells", "The newest first."})
+
+struct Bottlenecks {
+  int schema = kSchemaVersion;
+  bool simulated = false;
+  std::string since;
+  std::string until;
+  double seconds = 0;
+  bool complete = true;
+  std::vector<GpuBottlenecks> gpus;
+};
+BOOST_DESCRIBE_STRUCT(Bottlenecks, (), (schema, simulated, since, until, seconds, complete, gpus))
+GPUYARD_ABOUT(Bottlenecks, {"seconds", "Length of the range."},
+              {"complete", "False: there are more spells than the limit."})
+
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Stay, protocol::Stays, protocol::HistoryColumns, protocol::HistoryColumn,
-                protocol::History, protocol::HistorySummary, protocol::HistoryPoint>
-              T>
+template <
+    OneOf<protocol::Spell, protocol::CauseShare, protocol::GpuBottlenecks, protocol::Bottlenecks,
+          protocol::Stay, protocol::Stays, protocol::HistoryColumns, protocol::HistoryColumn,
+          protocol::History, protocol::HistorySummary, protocol::HistoryPoint>
+        T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

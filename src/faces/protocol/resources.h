@@ -105,7 +105,9 @@ GPUYARD_ABOUT(
     {"missing", "For each reading that is null: its key, and why it is null."},
     {"xid_errors",
      "Errors by the driver's own number, since the daemon started; null without a daemon."},
-    {"bottleneck", "Why the GPU is slow, by its last minute; null without a daemon."})
+    {"bottleneck",
+     "Why the GPU is slow, by its last minute; null without a daemon. Of a past moment: the worst "
+     "of the spell that was on; null, with a reason in missing, where nobody judged it."})
 
 // 1 until a field changes its meaning or is removed.
 inline constexpr int kSchemaVersion = 1;

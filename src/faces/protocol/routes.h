@@ -104,6 +104,13 @@ inline constexpr Route<StaysQuery, Stays> kStays{
      "between two looks, five seconds apart, is not among them.",
      kNeedsDevice}};
 
+inline constexpr Route<BottlenecksQuery, Bottlenecks> kBottlenecks{
+    {"GET", "/api/gpu/bottlenecks", "GPU", Scope::read, Gpus::some,
+     "Why each GPU was slow: the spells of each cause, the newest first, and the share of each "
+     "cause in the time that is known. 30 days are kept, 100,000 spells at most; one is of ten "
+     "seconds or more.",
+     kNeedsDevice}};
+
 inline constexpr Route<NoParams, DriverInfo> kDriver{
     {.method = "GET",
      .pattern = "/api/gpu/driver",

@@ -82,27 +82,42 @@ Result<void> HistoryDb::write(const DaemonRun& present,
   return {};
 }
 
-Result<void> HistoryDb::put(const std::vector<processes::Stay>& stays) {
-  if (stays.empty()) return {};
+template <class Record>
+Result<void> HistoryDb::put_records(const std::vector<Record>& records, Kept& kept) {
+  if (records.empty()) return {};
   return keep([&]() -> Result<void> {
-    if (auto put = tables_->put(stays); !put) return put;
-    const WallTime now = stays.back().last_seen;
+    if (auto put = tables_->put(records); !put) return put;
+    const WallTime now = records.back().last_seen;
     const auto hour = std::chrono::milliseconds(history::kHourMs);
-    if (forgot_stays_ && now - *forgot_stays_ < hour) return {};
-    forgot_stays_ = now;
-    return tables_->forget_stays(now - std::chrono::milliseconds(history::kMinutesKeptMs),
-                                 kMaxStays);
+    if (kept.forgot && now - *kept.forgot < hour) return {};
+    kept.forgot = now;
+    return tables_->forget(kept.table, now - std::chrono::milliseconds(history::kMinutesKeptMs),
+                           kept.most);
   });
 }
 
-Result<std::vector<processes::Stay>> HistoryDb::get(const processes::StaysQuestion& question) {
+template <class Record>
+Result<std::vector<Record>> HistoryDb::get_records(const QuestionFor<Record>& question) {
   if (auto opened = open(); !opened) {
     failed(opened.error());
     return std::move(opened).error();
   }
-  auto stays = tables_->get(question);
-  if (!stays) failed(stays.error());
-  return stays;
+  auto records = tables_->get(question);
+  if (!records) failed(records.error());
+  return records;
+}
+
+Result<void> HistoryDb::put(const std::vector<processes::Stay>& stays) {
+  return put_records(stays, stays_);
+}
+Result<std::vector<processes::Stay>> HistoryDb::get(const processes::StaysQuestion& question) {
+  return get_records(question);
+}
+Result<void> HistoryDb::put(const std::vector<bottleneck::Spell>& spells) {
+  return put_records(spells, spells_);
+}
+Result<std::vector<bottleneck::Spell>> HistoryDb::get(const bottleneck::SpellsQuestion& question) {
+  return get_records(question);
 }
 
 Result<void> HistoryDb::forget() {

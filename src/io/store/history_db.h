@@ -1,7 +1,7 @@
-// history.db: the minutes of a month, one block for each series, run of the daemon and hour; and
-// the processes that were on the GPUs in it. The file may be thrown away: one that is damaged, or
-// was written with another layout, is moved aside, and a new one is begun. A full or read-only disk
-// is logged once and tried again with the next put.
+// history.db: the minutes of a month, one block for each series, run of the daemon and hour; the
+// processes that were on the GPUs in it, and why the GPUs were slow. The file may be thrown away:
+// one that is damaged, or was written with another layout, is moved aside, and a new one is begun.
+// A full or read-only disk is logged once and tried again with the next put.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,13 @@ namespace gpuyard::store {
 // H100s takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
-// How many stays of processes are kept.
+// How many stays of processes are kept, and how many spells of slowness.
 inline constexpr std::int64_t kMaxStays = 100'000;
+inline constexpr std::int64_t kMaxSpells = 100'000;
 
-class HistoryDb final : public history::Store, public processes::StayArchive {
+class HistoryDb final : public history::Store,
+                        public processes::StayArchive,
+                        public bottleneck::SpellArchive {
  public:
   // Touches no disk yet.
   explicit HistoryDb(std::string path, std::int64_t max_bytes = kMaxHistoryBytes)
@@ -36,6 +39,8 @@ class HistoryDb final : public history::Store, public processes::StayArchive {
 
   Result<void> put(const std::vector<processes::Stay>&) override;
   Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&) override;
+  Result<void> put(const std::vector<bottleneck::Spell>&) override;
+  Result<std::vector<bottleneck::Spell>> get(const bottleneck::SpellsQuestion&) override;
 
  private:
   Result<void> open();
@@ -44,6 +49,16 @@ class HistoryDb final : public history::Store, public processes::StayArchive {
   Result<void> keep(const Work&);
   template <class Work>
   Result<void> in_transaction(const Work&);
+  // Of stays or spells, which have a table of this name.
+  struct Kept {
+    const char* table;
+    std::int64_t most;
+    std::optional<WallTime> forgot = {};  // when it was last done
+  };
+  template <class Record>
+  Result<void> put_records(const std::vector<Record>&, Kept&);
+  template <class Record>
+  Result<std::vector<Record>> get_records(const QuestionFor<Record>&);
   Result<void> write(const history::DaemonRun& present, const std::vector<history::Minutes>&);
   Result<std::vector<history::Past>> read(const history::DaemonRun& present,
                                           const history::SeriesKey&, std::int64_t from_wall_ms,
@@ -58,7 +73,8 @@ class HistoryDb final : public history::Store, public processes::StayArchive {
   std::int64_t max_bytes_;
   std::optional<HistoryTables> tables_;
   std::int64_t forgot_ms_ = INT64_MIN;
-  std::optional<WallTime> forgot_stays_;
+  Kept stays_{"stays", kMaxStays};
+  Kept spells_{"spells", kMaxSpells};
   std::string moved_;    // why there is another file beside it
   std::string trouble_;  // why nothing is written now
 };

@@ -257,9 +257,14 @@ TEST_F(HistoryDbTest, AFullDiskIsSaidOnceAndLosesNothingThatWasStored) {
 }
 
 // The processes that were on GPUs.
+WallTime wall(std::int64_t second) {
+  return WallTime(std::chrono::seconds(second));
+}
+
+const processes::StaysQuestion kAllStays{wall(0), wall(100), {}, 100};
+
 class StaysDbTest : public HistoryDbTest {
  protected:
-  static WallTime wall(std::int64_t second) { return WallTime(std::chrono::seconds(second)); }
   static processes::Stay stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
     return {.gpu = "GPU-1",
             .pid = pid,
@@ -276,7 +281,7 @@ class StaysDbTest : public HistoryDbTest {
   }
   static std::vector<std::uint32_t> pids(HistoryDb& db, std::int64_t from, std::int64_t until,
                                          std::size_t most = 100) {
-    const auto stays = db.get({wall(from), wall(until), {}, most});
+    const auto stays = db.get(processes::StaysQuestion{wall(from), wall(until), {}, most});
     EXPECT_TRUE(stays) << stays.error().message;
     std::vector<std::uint32_t> out;
     for (const processes::Stay& one : stays ? *stays : std::vector<processes::Stay>{}) {
@@ -296,7 +301,7 @@ TEST_F(StaysDbTest, WhatIsPutComesBackAfterARestart) {
     ASSERT_TRUE(db.put({stay(7, 10, 20), unknown}));
   }
   HistoryDb db(path());
-  const auto back = db.get({wall(0), wall(100), {}, 100});
+  const auto back = db.get(kAllStays);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, (std::vector{stay(7, 10, 20), unknown}));
 }
@@ -309,7 +314,7 @@ TEST_F(StaysDbTest, ALaterPutOfTheSameProcessGoesOnWithIt) {
   later.lease.clear();
   later.over = true;
   ASSERT_TRUE(db.put({later}));
-  const auto back = db.get({wall(0), wall(100), {}, 100});
+  const auto back = db.get(kAllStays);
   ASSERT_EQ(back->size(), 1U);
   EXPECT_EQ(back->front().first_seen, wall(10));
   EXPECT_EQ(back->front().last_seen, wall(40));
@@ -325,7 +330,7 @@ TEST_F(StaysDbTest, OnlyWhatTouchesTheTimeIsReadTheNewestFirst) {
   EXPECT_THAT(pids(db, 20, 30), ElementsAre(2, 1));
   EXPECT_THAT(pids(db, 41, 100), ElementsAre(3));
   EXPECT_THAT(pids(db, 0, 100, 1), ElementsAre(3, 2)) << "one more than asked for";
-  EXPECT_TRUE(db.get({wall(0), wall(100), {"GPU-2"}, 100})->empty());
+  EXPECT_TRUE(db.get(processes::StaysQuestion{wall(0), wall(100), {"GPU-2"}, 100})->empty());
 }
 
 TEST_F(StaysDbTest, AfterAMonthTheyAreForgotten) {
@@ -338,18 +343,78 @@ TEST_F(StaysDbTest, AfterAMonthTheyAreForgotten) {
   EXPECT_THAT(pids(db, 0, 2 * kMonth), ElementsAre(3, 2));
 }
 
-TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTable) {
+TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTables) {
   {
     HistoryDb db(path());
     ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
   }
   {
     auto database = Database::open(path(), Durability::normal);
-    ASSERT_TRUE(database->execute("DROP TABLE stays"));
+    ASSERT_TRUE(database->execute("DROP TABLE stays; DROP TABLE spells"));
   }
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20)}));
+  ASSERT_TRUE(db.put(std::vector<bottleneck::Spell>{{.gpu = "GPU-1"}}));
   EXPECT_EQ(count(db, run("boot", 0, kHourMs)), 60U);
+}
+
+// Why the GPUs were slow.
+bottleneck::Spell spell(std::int64_t first, std::int64_t last) {
+  Bottleneck what;
+  what.cause = BottleneckCause::heat;
+  what.inferred = true;
+  what.share_percent = 38;
+  what.brief = "heat 38%";
+  what.text = "is held back by heat";
+  what.advice = "Look at its fans.";
+  what.not_known = {"starved: PCIe: not supported"};
+  return {"GPU-1", what, wall(first), wall(last), false};
+}
+
+std::vector<bottleneck::Spell> all_spells(HistoryDb& db) {
+  const auto spells = db.get(bottleneck::SpellsQuestion{wall(0), WallTime::max(), {}, 1'000'000});
+  EXPECT_TRUE(spells) << spells.error().message;
+  return spells ? *spells : std::vector<bottleneck::Spell>{};
+}
+
+TEST_F(HistoryDbTest, SpellsComeBackAfterARestartAsTheyWerePutLast) {
+  bottleneck::Spell later = spell(10, 30);
+  later.over = true;
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put(std::vector{spell(10, 20)}));
+    ASSERT_TRUE(db.put(std::vector{later}));
+  }
+  HistoryDb db(path());
+  EXPECT_THAT(all_spells(db), ElementsAre(later));
+  EXPECT_THAT(*db.get(bottleneck::SpellsQuestion{wall(31), wall(40), {}, 9}), IsEmpty());
+}
+
+TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {
+  constexpr std::int64_t kMore = 50;
+  HistoryDb db(path());
+  std::vector<bottleneck::Spell> many;
+  for (std::int64_t i = 0; i < kMaxSpells + kMore; ++i) {
+    many.push_back({.gpu = "GPU-1", .first_seen = wall(i), .last_seen = wall(i)});
+  }
+  ASSERT_TRUE(db.put(many));
+  const auto kept = all_spells(db);
+  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMaxSpells) + 1);
+  EXPECT_EQ(kept.back().first_seen, wall(kMore - 1));
+}
+
+TEST_F(HistoryDbTest, ACauseThatOnlyANewerGpuyardKnowsIsLeftOut) {
+  {
+    HistoryDb db(path());
+    ASSERT_TRUE(db.put(std::vector{spell(10, 20), spell(30, 40)}));
+  }
+  {
+    auto raw = Database::open(path(), Durability::normal);
+    ASSERT_TRUE(raw &&
+                raw->execute("UPDATE spells SET cause='cosmic_rays' WHERE first_seen>20000"));
+  }
+  HistoryDb db(path());
+  EXPECT_THAT(all_spells(db), ElementsAre(spell(10, 20)));
 }
 
 }  // namespace

@@ -44,6 +44,21 @@ constexpr auto kStay = [](auto& row, auto& stay) {
       stay.command, stay.lease, stay.peak_memory_bytes, stay.first_seen, stay.last_seen, stay.over);
 };
 
+// The same. The times are named as those of stays are.
+constexpr const char* kSpells = R"(
+  CREATE TABLE IF NOT EXISTS spells(
+    gpu TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
+    over INTEGER NOT NULL, cause TEXT NOT NULL, inferred INTEGER NOT NULL, share_percent INTEGER,
+    brief TEXT NOT NULL, text TEXT NOT NULL, advice TEXT NOT NULL, not_known TEXT NOT NULL,
+    PRIMARY KEY(gpu, first_seen)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS spells_seen ON spells(last_seen);
+)";
+constexpr auto kSpell = [](auto& row, auto& spell) {
+  row(spell.gpu, spell.first_seen, spell.last_seen, spell.over, spell.what.cause,
+      spell.what.inferred, spell.what.share_percent, spell.what.brief, spell.what.text,
+      spell.what.advice, spell.what.not_known);
+};
+
 constexpr auto kStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
 
 Blob as_blob(const std::string& text) {
@@ -54,6 +69,28 @@ std::string_view as_text(Blob blob) {
   return {reinterpret_cast<const char*>(blob.data()), blob.size()};
 }
 
+// Reads those that touch the time. A word that a newer gpuyard wrote makes no record.
+template <class Record, class Columns>
+Result<std::vector<Record>> records_of(Database& database, const std::string& table,
+                                       const QuestionFor<Record>& asked, const Columns& columns) {
+  std::vector<Record> records;
+  auto rows = prepare(database,
+                      "SELECT * FROM " + table +
+                          " WHERE last_seen>=? AND first_seen<? ORDER BY first_seen DESC, gpu",
+                      asked.from, asked.until);
+  if (!rows) return std::move(rows).error();
+  while (records.size() <= asked.most) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) break;
+    RowReader reader(*rows);
+    Record record{};
+    columns(reader, record);
+    if (reader.fault().empty() && asked.wants(record)) records.push_back(std::move(record));
+  }
+  return records;
+}
+
 }  // namespace
 
 Result<HistoryTables> HistoryTables::in(Database database) {
@@ -61,6 +98,7 @@ Result<HistoryTables> HistoryTables::in(Database database) {
   const auto layout = tables.database_.layout();
   if (!layout) return layout.error();
   auto made = tables.database_.execute(kStays);
+  if (made) made = tables.database_.execute(kSpells);
   if (made && *layout == 0) made = tables.database_.execute(kTables);
   if (made && *layout == 0) made = tables.database_.set_layout(kLayout);
   if (!made) return std::move(made).error();
@@ -193,30 +231,25 @@ Result<void> HistoryTables::put(const std::vector<processes::Stay>& stays) {
 }
 
 Result<std::vector<processes::Stay>> HistoryTables::get(const processes::StaysQuestion& asked) {
-  std::vector<processes::Stay> stays;
-  auto rows = prepare(database_,
-                      "SELECT * FROM stays WHERE last_seen>=? AND first_seen<? "
-                      "ORDER BY first_seen DESC, gpu, pid",
-                      asked.from, asked.until);
-  if (!rows) return std::move(rows).error();
-  while (stays.size() <= asked.most) {
-    const auto row = rows->step();
-    if (!row) return row.error();
-    if (!*row) break;
-    auto stay = record_of<processes::Stay>(*rows, kStay);
-    const bool wanted =
-        asked.gpus.empty() || std::ranges::find(asked.gpus, stay.gpu) != asked.gpus.end();
-    if (wanted) stays.push_back(std::move(stay));
-  }
-  return stays;
+  return records_of(database_, "stays", asked, kStay);
 }
 
-Result<void> HistoryTables::forget_stays(WallTime before, std::int64_t kept) {
-  auto gone = run(database_, "DELETE FROM stays WHERE last_seen<?", before);
+// A later form of a spell replaces it.
+Result<void> HistoryTables::put(const std::vector<bottleneck::Spell>& spells) {
+  return run_for_each(database_, "INSERT OR REPLACE INTO spells VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                      spells, kSpell);
+}
+
+Result<std::vector<bottleneck::Spell>> HistoryTables::get(const bottleneck::SpellsQuestion& asked) {
+  return records_of(database_, "spells", asked, kSpell);
+}
+
+Result<void> HistoryTables::forget(const std::string& table, WallTime before, std::int64_t kept) {
+  auto gone = run(database_, "DELETE FROM " + table + " WHERE last_seen<?", before);
   if (!gone) return gone;
   return run(database_,
-             "DELETE FROM stays WHERE last_seen<(SELECT last_seen FROM stays ORDER BY last_seen "
-             "DESC LIMIT 1 OFFSET ?)",
+             "DELETE FROM " + table + " WHERE last_seen<(SELECT last_seen FROM " + table +
+                 " ORDER BY last_seen DESC LIMIT 1 OFFSET ?)",
              kept);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bottleneck/spells.h"
 #include "history/history.h"
 #include "processes/stays.h"
 #include "store/sqlite.h"
@@ -38,8 +39,10 @@ class HistoryTables {
 
   Result<void> put(const std::vector<processes::Stay>&);
   Result<std::vector<processes::Stay>> get(const processes::StaysQuestion&);
-  // Forgets stays that were over before, and the oldest beyond a number.
-  Result<void> forget_stays(WallTime before, std::int64_t kept);
+  Result<void> put(const std::vector<bottleneck::Spell>&);
+  Result<std::vector<bottleneck::Spell>> get(const bottleneck::SpellsQuestion&);
+  // Forgets what was over before of stays or spells, and the oldest beyond a number.
+  Result<void> forget(const std::string& table, WallTime before, std::int64_t kept);
 
   // Forgets the hours before the newest `kept_ms` of the time that runs recorded, runs of which
   // nothing is left, and series that no run has any more. The wall clock plays no part.
