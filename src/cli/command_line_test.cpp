@@ -313,6 +313,9 @@ TEST(CommandLine, ProcessesMayBeOfSomeGpusAndOneUser) {
   EXPECT_EQ(processes.user, "alice");
   EXPECT_TRUE(processes.json);
   EXPECT_TRUE(verb_of<ProcessesVerb>({"processes"}).gpus.empty());
+  EXPECT_EQ(end_of({"processes", "--until", "1h"}).code, 2) << "of what is there now";
+  EXPECT_EQ(end_of({"why", "--until", "1h"}).code, 2);
+  EXPECT_EQ(verb_of<WhyVerb>({"why", "0,3", "--since", "8h"}).since, "8h");
 }
 
 TEST(CommandLine, SimAttachWantsAPidOrANumberOfSyntheticProcesses) {

@@ -38,6 +38,7 @@ TEST(NamedGpus, AreNamedAlikeByEveryVerb) {
       {{"devices"}},
       {{"processes"}},
       {{"history"}},
+      {{"why"}},
       {{"events"}},
       {{"query", "--fields", "name"}},
       {{"audit"}},

@@ -18,9 +18,9 @@ namespace {
 
 using Asking =
     boost::mp11::mp_list<DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
-                         QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb, ControlVerb,
-                         AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb,
-                         CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
+                         WhyVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
+                         ControlVerb, AuditVerb, OperationsVerb, LeaseVerb, LeasesVerb, QueueVerb,
+                         FreeVerb, CordonVerb, UsageVerb, AlertsVerb, TokenVerb>;
 using Starting = boost::mp11::mp_list<RunVerb>;  // and EnergyVerb, if it is given a command
 using OfThisMachine =
     boost::mp11::mp_list<ServeVerb, ReplayVerb, ConfigVerb, TlsVerb, HostVerb, SimVerb,

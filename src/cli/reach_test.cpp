@@ -29,6 +29,7 @@ const std::vector<Example>& examples() {
       {{"query", "--fields", "name"}, asks},
       {{"processes"}, asks},
       {{"history"}, asks},
+      {{"why"}, asks},
       {{"events"}, asks},
       {{"smi", "--query-gpu=name", "--format=csv"}, asks},
       {{"record", "x.rec"}, asks},

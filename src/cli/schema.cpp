@@ -36,6 +36,7 @@ constexpr std::array kSchemas = {
            &json::shape_of<protocol::AlertHistory>},
     Schema{"alerts", "gpuyard alerts --json", &json::shape_of<protocol::Alerts>},
     Schema{"audit", "gpuyard audit --json", &json::shape_of<protocol::Audit>},
+    Schema{"bottlenecks", "gpuyard why --since ... --json", &json::shape_of<protocol::Bottlenecks>},
     Schema{"changes", "gpuyard power, clocks, ... --json, when something is changed",
            &json::shape_of<protocol::Changes>},
     Schema{"config", "gpuyard config print --json", nullptr},
@@ -67,11 +68,13 @@ constexpr std::array kSchemas = {
     Schema{"sim-status", "gpuyard sim status --json", &json::shape_of<sim::WorldStatus>},
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
+    Schema{"stays", "gpuyard processes --since ... --json", &json::shape_of<protocol::Stays>},
     Schema{"tls", "gpuyard tls show, init --json", &json::shape_of<TlsAnswer>},
     Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},
     Schema{"tokens", "gpuyard token list, revoke --json", &json::shape_of<protocol::Tokens>},
     Schema{"usage", "gpuyard usage --json", &json::shape_of<protocol::Usage>},
     Schema{"version", "gpuyard version --json", &json::shape_of<VersionAnswer>},
+    Schema{"why", "gpuyard why --json", &json::shape_of<WhyAnswer>},
 };
 
 std::string text_of(const Schema& schema) {

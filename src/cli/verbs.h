@@ -120,6 +120,15 @@ struct HistoryVerb {
   ColorWish color = ColorWish::automatic;
 };
 
+struct WhyVerb {
+  std::string socket;
+  std::string gpus;   // with commas; empty: all
+  std::string since;  // empty: only now
+  std::string until;
+  bool json = false;
+  ColorWish color = ColorWish::automatic;
+};
+
 struct QueryVerb {
   enum class Action { gpus, processes, list } action = Action::gpus;
   SourceFlags source;
@@ -134,8 +143,10 @@ struct QueryVerb {
 struct ProcessesVerb {
   SourceFlags source;
   bool json = false;
-  std::string gpus;  // empty: all
-  std::string user;  // a name or a number; empty: every user
+  std::string gpus;   // empty: all
+  std::string user;   // a name or a number; empty: every user
+  std::string since;  // empty: only those of now
+  std::string until;
   ColorWish color = ColorWish::automatic;
 };
 
@@ -418,12 +429,12 @@ struct SimVerb {
   std::optional<double> memory_heat;
 };
 
-using Verb =
-    std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, ReplayVerb,
-                 HistoryVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, ControlVerb,
-                 AuditVerb, OperationsVerb, RunVerb, LeaseVerb, LeasesVerb, QueueVerb, FreeVerb,
-                 CordonVerb, UsageVerb, AlertsVerb, TokenVerb, TlsVerb, HostVerb, DoctorVerb,
-                 ConfigVerb, VersionVerb, SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
+using Verb = std::variant<ServeVerb, DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb,
+                          ReplayVerb, HistoryVerb, WhyVerb, QueryVerb, ProcessesVerb, DriverVerb,
+                          EnergyVerb, ControlVerb, AuditVerb, OperationsVerb, RunVerb, LeaseVerb,
+                          LeasesVerb, QueueVerb, FreeVerb, CordonVerb, UsageVerb, AlertsVerb,
+                          TokenVerb, TlsVerb, HostVerb, DoctorVerb, ConfigVerb, VersionVerb,
+                          SchemaVerb, CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
 enum class Reach : std::uint8_t {
@@ -441,6 +452,7 @@ int run(const RecordVerb&);
 int run(const ReplayVerb&);
 int run(const EventsVerb&);
 int run(const HistoryVerb&);
+int run(const WhyVerb&);
 int run(const QueryVerb&);
 int run(const ProcessesVerb&);
 int run(const DriverVerb&);
@@ -481,6 +493,7 @@ Options add_record(Options program, RecordVerb&);
 Options add_replay(Options program, ReplayVerb&);
 Options add_events(Options program, EventsVerb&);
 Options add_history(Options program, HistoryVerb&);
+Options add_why(Options program, WhyVerb&);
 Options add_query(Options program, QueryVerb&);
 Options add_smi(Options program, QueryVerb&);
 Options add_processes(Options program, ProcessesVerb&);
@@ -519,8 +532,8 @@ Options add_dial_stdio(Options program, DialStdioVerb&);
 template <class VerbList>
 void add_verbs(VerbList& verbs) {
   verbs.add("First steps", add_devices, add_top, add_watch, add_run, add_leases, add_doctor);
-  verbs.add("Watching", add_query, add_processes, add_history, add_events, add_smi, add_record,
-            add_replay);
+  verbs.add("Watching", add_query, add_processes, add_why, add_history, add_events, add_smi,
+            add_record, add_replay);
   verbs.add("Sharing", add_queue, add_free, add_lease, add_cordon, add_uncordon);
   verbs.add("Accounting", add_energy, add_usage);
   verbs.add("Setting", add_power, add_clocks, add_persistence, add_compute_mode, add_ecc, add_reset,

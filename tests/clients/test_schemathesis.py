@@ -11,7 +11,7 @@ SCHEMATHESIS = pathlib.Path(sys.executable).with_name("schemathesis")
 # before another.
 CONFIG = """
 [[operations]]
-include-path-regex = '^/api/gpu/(devices/.id./history|history|processes|snapshot)$'
+include-path-regex = '^/api/gpu/(devices/.id./history|history|processes|bottlenecks|snapshot)$'
 checks.positive_data_acceptance.enabled = false
 """
 # An answer without an end is no answer that a client of one request may wait for.

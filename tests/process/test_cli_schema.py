@@ -14,6 +14,7 @@ ANSWERS = {
     "alert-history": [],
     "alerts": [],
     "audit": [],  # what changes GPUs: test_control_cli.py
+    "bottlenecks": [],  # of a daemon that has some: test_bottleneck.py
     "changes": [],
     "config": [("config", "print", "--json")],
     "cordon": [],  # leases: test_lease_cli.py
@@ -45,11 +46,13 @@ ANSWERS = {
     "sim-status": [("sim", "status", "--json")],
     "sink-tests": [],
     "sinks": [],
+    "stays": [],
     "tls": [],  # test_network.py
     "token": [],  # test_tokens.py
     "tokens": [],
     "usage": [],
     "version": [("version", "--json")],
+    "why": [],
 }
 
 

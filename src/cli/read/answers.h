@@ -140,4 +140,20 @@ GPUYARD_ABOUT(EventAnswer, {"id", "For --since."},
               {"severity", json::shapes::about_field<protocol::GpuEvent>("severity").description},
               {"xid", json::shapes::about_field<protocol::GpuEvent>("xid").description})
 
+struct GpuWhy {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string name;
+  std::optional<Bottleneck> bottleneck;
+};
+BOOST_DESCRIBE_STRUCT(GpuWhy, (), (index, uuid, name, bottleneck))
+
+struct WhyAnswer {
+  int schema = protocol::kSchemaVersion;
+  bool simulated = false;
+  std::string taken_at;
+  std::vector<GpuWhy> gpus;
+};
+BOOST_DESCRIBE_STRUCT(WhyAnswer, (), (schema, simulated, taken_at, gpus))
+
 }  // namespace gpuyard::cli

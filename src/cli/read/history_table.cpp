@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -150,6 +151,72 @@ std::string history_table(const std::vector<History>& all, const Screen& screen,
   FittedTable table{{std::move(gpu), std::move(name), std::move(shape)}};
   for (Column& amount : amounts) table.columns.push_back(std::move(amount));
   return table.text(screen);
+}
+
+namespace {
+
+using protocol::GpuBottlenecks;
+using protocol::Spell;
+
+constexpr double kShortUnknown = 60;  // s: a daemon that has begun knows nothing yet
+
+std::string gpu_text(const GpuBottlenecks& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
+}
+
+std::string cause_text(BottleneckCause cause) {
+  if (cause == BottleneckCause::none) return "fine";
+  std::string text(enum_name(cause));
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string shares_text(const GpuBottlenecks& gpu) {
+  std::string text;
+  for (const protocol::CauseShare& share : gpu.shares) {
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", cause_text(share.cause),
+                        share.percent);
+  }
+  return text.empty() ? std::string(kNothing) : text;
+}
+
+double seconds_of(const Spell& spell) {
+  const auto began = from_rfc3339(spell.began);
+  const auto ended = from_rfc3339(spell.ended);
+  return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
+}
+
+bool is_slow(const Spell& spell) {
+  const BottleneckCause cause = spell.bottleneck.cause;
+  if (cause == BottleneckCause::not_known) return seconds_of(spell) >= kShortUnknown;
+  return cause != BottleneckCause::none;
+}
+
+}  // namespace
+
+std::string bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen,
+                              WallTime now) {
+  FittedTable shares{{{"GPU"}, {"KNOWN", true}, {"SHARE OF THE KNOWN TIME"}}};
+  FittedTable spells{
+      {{"GPU"}, {"FROM"}, {"UNTIL"}, {"LASTED", true}, {"WHY"}, {"AT ITS WORST", false, 1}}};
+  for (const GpuBottlenecks& gpu : told.gpus) {
+    const double known = told.seconds > 0 ? gpu.known_seconds / told.seconds : 0;
+    shares.add({{gpu_text(gpu)}, {fmt::format("{:.0f} %", known * 100)}, {shares_text(gpu)}});
+    for (const Spell& spell : gpu.spells | std::views::reverse | std::views::filter(is_slow)) {
+      spells.add({{gpu_text(gpu)},
+                  {local_moment(spell.began, now)},
+                  {spell.on ? "now" : local_moment(spell.ended, now)},
+                  {short_length(std::llround(seconds_of(spell)))},
+                  {printable(spell.bottleneck.brief)},
+                  {printable(spell.bottleneck.text)}});
+    }
+  }
+  std::string out = shares.text(screen);
+  const bool none = spells.columns.front().cells.empty();
+  out += none ? "Nothing held a GPU back in the time that is known.\n" : "\n" + spells.text(screen);
+  if (!told.complete) out += paragraph(screen, Tone::warning, "Only the newest spells are listed.");
+  if (told.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
+  return out;
 }
 
 }  // namespace gpuyard::cli

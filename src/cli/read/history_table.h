@@ -1,4 +1,5 @@
-// The history of a reading, a line for each GPU: least, mean, greatest, newest, and its shape.
+// The past as tables: the history of a reading, a line for each GPU: least, mean, greatest, newest,
+// and its shape; and why the GPUs were slow.
 #pragma once
 
 #include <string>
@@ -34,5 +35,9 @@ struct TimeSpan {
 TimeSpan span_of(const std::vector<protocol::History>&);
 
 inline constexpr std::size_t kSparkColumns = 40;
+
+// Returns the share of each cause, a line for each GPU, and the spells in which one was slow, the
+// newest last.
+std::string bottleneck_tables(const protocol::Bottlenecks&, const Screen&, WallTime now);
 
 }  // namespace gpuyard::cli

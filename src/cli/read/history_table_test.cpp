@@ -74,5 +74,55 @@ TEST(AmountText, HasAboutFourDigits) {
   EXPECT_EQ(amount_text(77'031'643'545, "B"), "71.7 GiB");
 }
 
+protocol::Spell spell(BottleneckCause cause, const char* brief, const char* began,
+                      const char* ended, bool on = false) {
+  protocol::Spell spell{{}, began, ended, on};
+  spell.bottleneck.cause = cause;
+  spell.bottleneck.brief = brief;
+  spell.bottleneck.text = "is as it is";
+  return spell;
+}
+
+protocol::Bottlenecks a_night() {
+  using enum BottleneckCause;
+  protocol::Bottlenecks told;
+  told.seconds = 3600;
+  protocol::GpuBottlenecks hot{0, "GPU-1", 1800, {}, {}};
+  hot.shares = {{none, 1098, 61}, {power_cap, 702, 39}};
+  hot.spells = {
+      spell(power_cap, "power cap 38%", "2026-01-31T02:20:00.000Z", "2026-01-31T02:25:00.000Z",
+            true),
+      spell(none, "fine", "2026-01-31T02:10:00.000Z", "2026-01-31T02:20:00.000Z"),
+      spell(heat, "heat 61%", "2026-01-31T02:03:18.000Z", "2026-01-31T02:10:00.000Z"),
+      spell(not_known, "not known", "2026-01-31T02:03:00.000Z", "2026-01-31T02:03:18.000Z")};
+  told.gpus = {hot, {{}, "GPU-2", 0, {}, {}}};
+  return told;
+}
+
+TEST(BottleneckTables, HaveTheSharesAndTheSpellsInWhichAGpuWasSlow) {
+  const auto now = from_rfc3339("2026-01-31T02:25:00.000Z").value();
+  const std::string text = bottleneck_tables(a_night(), {}, now);
+  const auto at = [&](const char* what) {
+    EXPECT_NE(text.find(what), std::string::npos) << what << " in\n" << text;
+    return text.find(what);
+  };
+  at("GPU    KNOWN  SHARE OF THE KNOWN TIME");
+  at("0       50 %  fine 61 %, power cap 39 %");
+  at("GPU-2    0 %  -");
+  EXPECT_LT(at("6m  heat 61%"), at("5m  power cap 38%")) << "the newest last";
+  at("now");
+  EXPECT_EQ(text.find("not known"), std::string::npos) << "a daemon that has just begun\n" << text;
+}
+
+TEST(BottleneckTables, SayWhatIsLeftOutAndThatNothingWas) {
+  protocol::Bottlenecks told = a_night();
+  told.complete = false;
+  EXPECT_NE(bottleneck_tables(told, {}, {}).find("Only the newest"), std::string::npos);
+  for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.spells.clear();
+  EXPECT_NE(
+      bottleneck_tables(told, {}, {}).find("Nothing held a GPU back in the time that is known"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

@@ -14,6 +14,8 @@
 #include "cli/screen/reading_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
+#include "client/daemon_client.h"
+#include "protocol/routes.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -226,17 +228,48 @@ std::string process_csv(const std::vector<std::string>& fields, const ProcessAns
   return out;
 }
 
+std::string stays_table(const protocol::Stays& stays, const Screen& screen, WallTime now) {
+  FittedTable table{{{"GPU", true},
+                     {"PID", true},
+                     {"USER"},
+                     {"PEAK MEMORY", true, 1},
+                     {"FROM"},
+                     {"UNTIL"},
+                     {"LEASE", false, 2},
+                     {"COMMAND"}}};
+  const std::string nothing(kNothing);
+  for (const protocol::Stay& stay : stays.processes) {
+    const std::string uid = stay.uid ? std::to_string(*stay.uid) : nothing;
+    table.add({{stay.index ? std::to_string(*stay.index) : stay.uuid},
+               {std::to_string(stay.pid)},
+               {printable(stay.user.value_or(uid))},
+               {stay.peak_memory_bytes ? bytes_text(*stay.peak_memory_bytes) : nothing},
+               {local_moment(stay.first_seen, now)},
+               {stay.there ? "now" : local_moment(stay.last_seen, now)},
+               {stay.lease.value_or(nothing)},
+               {printable(stay.command.value_or(nothing))}});
+  }
+  std::string out = table.text(screen);
+  if (!stays.complete) out += paragraph(screen, Tone::warning, "Only the newest are listed.");
+  for (const std::string& note : stays.notes) out += paragraph(screen, Tone::warning, note);
+  return out;
+}
+
 namespace {
+
+template <class AnyProcess>
+bool is_of(const AnyProcess& process, const std::string& user) {
+  const bool by_number = process.uid && std::to_string(*process.uid) == user;
+  return by_number || (process.user && (process.user == user || printable(*process.user) == user));
+}
 
 Result<ProcessAnswer> ask(Source& source, const ProcessesVerb& verb) {
   const auto snapshot = look_at(source, verb.gpus, {Probe::processes}, Owners::looked_up);
   if (!snapshot) return snapshot.error();
   auto answer = ask_processes(source, *snapshot);
   if (answer && !verb.user.empty()) {
-    std::erase_if(answer->processes, [&](const ListedProcess& process) {
-      return process.user != verb.user && user_text(process) != verb.user &&
-             (!process.uid || std::to_string(*process.uid) != verb.user);
-    });
+    std::erase_if(answer->processes,
+                  [&](const ListedProcess& process) { return !is_of(process, verb.user); });
   }
   return answer;
 }
@@ -251,6 +284,23 @@ int show_nothing(const ProcessesVerb& verb, const Error& error) {
   return complain_about_source(error);
 }
 
+int show_past(const ProcessesVerb& verb) {
+  const auto daemon =
+      daemon_at(verb.source.socket, "only a daemon remembers processes, and none is running here");
+  if (!daemon) return complain_about_daemon(daemon.error());
+  const protocol::StaysQuery query{
+      if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
+  auto stays = client::call(*daemon, protocol::kStays, query);
+  if (!stays) return complain_about_daemon(stays.error());
+  if (!verb.user.empty()) {
+    std::erase_if(stays->processes,
+                  [&](const protocol::Stay& stay) { return !is_of(stay, verb.user); });
+  }
+  print(verb.json ? json::to_json(*stays) + "\n"
+                  : stays_table(*stays, Screen::of_stdout(verb.color), wall_now()));
+  return 0;
+}
+
 }  // namespace
 
 Options add_processes(Options program, ProcessesVerb& verb) {
@@ -258,12 +308,22 @@ Options add_processes(Options program, ProcessesVerb& verb) {
   add_source(processes, verb.source);
   add_gpus(processes, verb.gpus, "These only: indexes, UUIDs or PCI addresses");
   processes.option("--user", verb.user, "Only this user's, by name or number").type_name("USER");
+  const Option since =
+      processes
+          .option("--since", verb.since, "Those of the past too: 2h, 7d, or 2026-01-31T12:00:00Z")
+          .type_name("TIME");
+  processes.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since);
   processes.flag("--json", verb.json, "Print JSON");
   add_color(processes, verb.color);
   return processes;
 }
 
 int run(const ProcessesVerb& verb) {
+  const SourceFlags& source = verb.source;
+  if (!verb.since.empty() && (source.local || source.simulate || !source.nvml.empty())) {
+    return complain({Errc::invalid, "--since asks a daemon: a driver remembers no processes"});
+  }
+  if (!verb.since.empty()) return show_past(verb);
   auto open = open_source(verb.source);
   if (!open) return show_nothing(verb, open.error());
   const auto answer = ask(*open->source, verb);

@@ -12,6 +12,7 @@
 #include "cli/read/query_csv.h"
 #include "cli/screen/terminal.h"
 #include "cli/source.h"
+#include "protocol/history.h"
 #include "protocol/resources.h"
 
 namespace gpuyard::cli {
@@ -63,6 +64,9 @@ std::string command_text(const protocol::ProcessInFull&);
 // Returns a row for each process and GPU, and below them why something is not known. A narrow
 // screen drops columns in this order: times, kinds, shares, places.
 std::string process_table(const ProcessAnswer&, const Screen&);
+
+// Returns those of the past, the newest first.
+std::string stays_table(const protocol::Stays&, const Screen&, WallTime now);
 
 // The processes on the GPUs, in the words of nvidia-smi's --query-compute-apps.
 

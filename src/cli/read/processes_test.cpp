@@ -149,5 +149,28 @@ TEST(ProcessQuery, AGpuWhoseListIsNotKnownSaysWhyInTheJson) {
   EXPECT_EQ(answer.missing.at("GPU-4"), "Not Supported");
 }
 
+TEST(StaysTable, SaysWhoWasThereUntilWhen) {
+  protocol::Stays stays;
+  stays.processes.push_back({.index = 3,
+                             .uuid = "GPU-1",
+                             .pid = 4711,
+                             .started_at = {},
+                             .user = "alice",
+                             .uid = 1000,
+                             .command = "python3",
+                             .lease = {},
+                             .peak_memory_bytes = 10 * kGiB,
+                             .first_seen = "2026-01-31T12:00:00.000Z",
+                             .last_seen = "2026-01-31T12:30:00.000Z",
+                             .there = true});
+  const std::string now = stays_table(stays, {}, {});
+  EXPECT_NE(now.find("  3  4711  alice     10.0 GiB"), std::string::npos) << now;
+  EXPECT_NE(now.find("now    -      python3\n"), std::string::npos) << now;
+  stays.processes[0].there = false;
+  stays.complete = false;
+  EXPECT_EQ(stays_table(stays, {}, {}).find(" now "), std::string::npos);
+  EXPECT_NE(stays_table(stays, {}, {}).find("Only the newest"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpuyard::cli

@@ -1,0 +1,88 @@
+// gpuyard why: what holds the GPUs back now, or did, which only the daemon judges.
+#include <fmt/format.h>
+
+#include "base/json_writer.h"
+#include "base/text.h"
+#include "cli/read/answers.h"
+#include "cli/read/history_table.h"
+#include "cli/read/reading.h"
+#include "cli/screen/fitted_table.h"
+#include "cli/screen/terminal.h"
+#include "cli/shared_options.h"
+#include "client/daemon_client.h"
+#include "device/error.h"
+#include "protocol/routes.h"
+
+namespace gpuyard::cli {
+namespace {
+
+WhyAnswer answer_of(const protocol::Snapshot& snapshot) {
+  WhyAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}};
+  for (const protocol::Device& device : snapshot.devices) {
+    answer.gpus.push_back({device.index, device.uuid, device.name, device.bottleneck});
+  }
+  return answer;
+}
+
+std::string text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
+  std::string out;
+  for (const protocol::Device& device : snapshot.devices) {
+    const Bottleneck found =
+        device.bottleneck.value_or(Bottleneck{.text = "was not judged yet: ask again in a second"});
+    const bool fine = found.cause == BottleneckCause::none;
+    out += paragraph(screen, fine ? Tone::faint : Tone::plain,
+                     printable(fmt::format("GPU {} {}.{}{}", device.index, found.text,
+                                           found.advice.empty() ? "" : " ", found.advice)));
+  }
+  if (snapshot.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
+  return out;
+}
+
+int complain_about_why(const Error& error) {
+  if (init_failure_reason(error) != error.message) return complain_about_source(error);
+  return complain_about_daemon(error, "  `gpuyard serve` starts one, which judges from then on.");
+}
+
+int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
+  auto snapshot = client::call(daemon, protocol::kSnapshot);
+  if (!snapshot) return complain_about_why(snapshot.error());
+  if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
+  if (!verb.gpus.empty()) {
+    if (const auto kept = keep_only(*snapshot, verb.gpus); !kept) return complain(kept.error());
+  }
+  print(verb.json ? json::to_json(answer_of(*snapshot)) + "\n"
+                  : text_of(*snapshot, Screen::of_stdout(verb.color)));
+  return 0;
+}
+
+int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
+  const protocol::BottlenecksQuery query{
+      if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
+  const auto told = client::call(daemon, protocol::kBottlenecks, query);
+  if (!told) return complain_about_why(told.error());
+  print(verb.json ? json::to_json(*told) + "\n"
+                  : bottleneck_tables(*told, Screen::of_stdout(verb.color), wall_now()));
+  return 0;
+}
+
+}  // namespace
+
+Options add_why(Options program, WhyVerb& verb) {
+  const Options why = program.verb("why", "Show why the GPUs are slow, or were");
+  add_gpus(why, verb.gpus, "Indexes, UUIDs or PCI addresses; else all");
+  const Option since =
+      why.option("--since", verb.since, "What held them back since 2h, 7d, 2026-01-31T12:00:00Z")
+          .type_name("TIME");
+  why.option("--until", verb.until, "The same; else now").type_name("TIME").needs(since);
+  add_showing(why, verb.socket, verb.json, verb.color);
+  return why;
+}
+
+int run(const WhyVerb& verb) {
+  const auto daemon =
+      daemon_at(verb.socket, "only a daemon judges why GPUs are slow, and none is running here");
+  if (!daemon) return complain_about_why(daemon.error());
+  return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
+}
+
+}  // namespace gpuyard::cli
