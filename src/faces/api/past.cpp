@@ -268,7 +268,9 @@ void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<Spell>& spells,
     const double share = in_seconds(length) / gpu.known_seconds;
     gpu.shares.push_back({cause, in_seconds(length), std::round(share * 1000) / 10});
   }
-  std::ranges::stable_sort(gpu.shares, std::greater{}, &protocol::CauseShare::seconds);
+  std::ranges::sort(gpu.shares, [](const auto& a, const auto& b) {
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.cause < b.cause;
+  });
 }
 
 // The GPUs that are there come first, also those without a spell.

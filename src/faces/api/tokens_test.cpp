@@ -283,6 +283,17 @@ TEST_F(TokenRoutes, ATokenOfSomeGpusSeesAMachineOfThose) {
   EXPECT_THAT(whole->message(), HasSubstr("is for 1 of them"));
 }
 
+TEST_F(TokenRoutes, ATokenOfSomeGpusSeesWhyThoseWereSlow) {
+  Snapshot snapshot = *telemetry_.latest();
+  for (DeviceState& device : snapshot.devices) device.bottleneck.emplace();
+  spells_.on_snapshot(snapshot);
+  shown_ = token(Scope::read, kAlice, {gpu(1)});
+  const Calls own = get("/api/gpu/bottlenecks", over_tls());
+  worker_.run_all();
+  EXPECT_THAT(own->text(), ::testing::AllOf(HasSubstr(gpu(1)), Not(HasSubstr(gpu(0)))));
+  EXPECT_EQ(get("/api/gpu/bottlenecks?gpus=0", over_tls())->status(), 404);
+}
+
 TEST_F(TokenRoutes, AClaimByTokenIsDetachedAndOfItsGpus) {
   shown_ = token(Scope::lease, kAlice, {gpu(1)});
   const Calls bound = claim("{}", over_tls());
