@@ -235,10 +235,40 @@ void LiveScreen::draw(std::string_view text, std::size_t rows) {
   print(out.append(kClearBelow));
 }
 
-void LiveScreen::suspend() {
+void LiveScreen::leave() {
   print(kLeave);
-  stop_as_asked();
+}
+
+void LiveScreen::enter() {
   print(kEnter);
+}
+
+void LiveScreen::suspend() {
+  leave();
+  stop_as_asked();
+  enter();
+}
+
+RawTerminal::RawTerminal() : known_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
+  enter();
+}
+
+void RawTerminal::enter() const {
+  if (!known_) return;
+  termios raw = before_;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
+  raw.c_cc[VMIN] = 0;
+  raw.c_cc[VTIME] = 0;
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+}
+
+void RawTerminal::leave() const {
+  if (known_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+}
+
+std::string clipboard_bytes(std::string_view text) {
+  return "\x1b]52;c;" + base64(text) + "\x07";
 }
 
 }  // namespace gpuyard::cli

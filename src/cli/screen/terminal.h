@@ -2,6 +2,7 @@
 #pragma once
 
 #include <signal.h>
+#include <termios.h>
 
 #include <cstddef>
 #include <functional>
@@ -109,8 +110,33 @@ class LiveScreen {
   // Replaces what is shown. Cuts off lines beyond the last row.
   static void draw(std::string_view text, std::size_t rows);
 
+  // Gives the screen back for something else, and takes it again.
+  static void leave();
+  static void enter();
   // Gives the screen back, stops this process as the terminal wanted, and takes it again.
   static void suspend();
 };
+
+// A terminal that sends each key at once and shows none. The destructor brings back what was.
+class RawTerminal {
+ public:
+  RawTerminal();
+  ~RawTerminal() { leave(); }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+  void enter() const;
+  void leave() const;
+
+ private:
+  termios before_{};
+  bool known_;
+};
+
+// Lets the terminal tell of presses and of the wheel, as numbers of any size; and no longer.
+inline constexpr std::string_view kMouseOn = "\x1b[?1000h\x1b[?1006h";
+inline constexpr std::string_view kMouseOff = "\x1b[?1006l\x1b[?1000l";
+// Puts a text into the clipboard of whoever looks at the terminal, also through ssh (OSC 52).
+std::string clipboard_bytes(std::string_view text);
 
 }  // namespace gpuyard::cli

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -79,6 +80,13 @@ void edit(std::string& text, const Stroke&);
 // Takes a stroke. True: the user wants it done, and all that it needs is there.
 bool type(Dialog&, const Stroke&);
 
+// How a change is carried out.
+
+// Runs a verb of this program, and returns what it says, or as the error why it failed. Ends it
+// after 20 s.
+Result<std::string> run_verb(const std::vector<std::string>& words);
+// The words of a line, as a shell takes it apart: blanks, and quotes that keep them.
+std::vector<std::string> words_in(std::string_view line);
 // Sends a signal to a process of this machine, if it still is that process. `signal` is its name,
 // without SIG. Errc::not_found: it has ended, or the pid is another's by now.
 Result<void> send_signal(const ProcessName&, const std::string& signal);

@@ -1,12 +1,19 @@
-// What is typed into a plan, and the one change that is made by us: a signal.
+// What is typed into a plan, and how it is carried out: by a verb of this program, or by a signal.
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
 
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/spawn.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/top/action.h"
 #include "protocol/leases.h"
@@ -52,6 +59,28 @@ bool type(Dialog& dialog, const Stroke& stroke) {
   return dialog.wrong.empty();
 }
 
+std::vector<std::string> words_in(std::string_view line) {
+  std::vector<std::string> words;
+  bool inside = false;
+  char quote = 0;
+  for (const char c : line) {
+    if (quote == 0 && (c == ' ' || c == '\t')) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
 Result<void> check_process(const ProcessName& process) {
   constexpr std::int64_t kTick = 10;  // milliseconds
   const auto ticks = process_start_time(static_cast<pid_t>(process.pid));
@@ -77,6 +106,39 @@ Result<void> send_signal(const ProcessName& process, const std::string& signal) 
     return system_error(fmt::format("sending SIG{} to process {}", signal, process.pid));
   }
   return {};
+}
+
+Result<std::string> run_verb(const std::vector<std::string>& words) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("starting gpuyard");
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  SpawnPlan plan;
+  plan.arguments = words;
+  plan.output = writes.get();
+  plan.own_session = true;
+  const auto child = spawn(plan);
+  if (!child) return child.error();
+  writes = UniqueFd();
+  constexpr Duration kPatience = std::chrono::seconds(20);
+  constexpr std::size_t kMostOutput = 16384;  // bytes; the rest is dropped
+  const TimePoint deadline = BootClock::now() + kPatience;
+  std::string text;
+  for (std::array<char, 1024> chunk{};;) {
+    pollfd polled{reads.get(), POLLIN, 0};
+    const auto left = to_milliseconds(deadline - BootClock::now());
+    if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) <= 0) break;
+    const ssize_t got = ::read(reads.get(), chunk.data(), chunk.size());
+    if (got <= 0) break;
+    if (text.size() < kMostOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  if (BootClock::now() >= deadline) ::kill(*child, SIGKILL);
+  int status = 0;
+  ::waitpid(*child, &status, 0);
+  text = std::string(trimmed(text));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  if (BootClock::now() >= deadline) text += " (no answer for 20 s)";
+  return Error{Errc::unavailable, text.empty() ? "it failed and said nothing" : text};
 }
 
 }  // namespace gpuyard::cli::top

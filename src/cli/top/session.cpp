@@ -1,10 +1,8 @@
 #include "cli/top/session.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "base/spawn.h"
-#include "base/text.h"
 #include "base/worker.h"
 #include "cli/shared_options.h"
 
@@ -27,8 +23,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kBetweenLooks = 1s;
 constexpr Duration kEscapeAlone = 50ms;
-constexpr Duration kVerbPatience = 20s;
-constexpr std::size_t kMostVerbOutput = 16384;  // bytes; the rest is dropped
 
 class Bell {
  public:
@@ -84,77 +78,6 @@ void ask_again_and_again(const std::shared_ptr<Shared>& shared) {
     next = std::max(next + kBetweenLooks, BootClock::now());
     shared->wanted.wait(next - BootClock::now());
   }
-}
-
-// A terminal that sends each key at once and shows none. The destructor brings back what was.
-class RawTerminal {
- public:
-  RawTerminal() : known_(::tcgetattr(STDIN_FILENO, &before_) == 0) { enter(); }
-  ~RawTerminal() { leave(); }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
-
-  void enter() const {
-    if (!known_) return;
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-  }
-  void leave() const {
-    if (known_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-
- private:
-  termios before_{};
-  bool known_;
-};
-
-// Reports presses and the wheel, as numbers of any size.
-constexpr std::string_view kMouseOn = "\x1b[?1000h\x1b[?1006h";
-constexpr std::string_view kMouseOff = "\x1b[?1006l\x1b[?1000l";
-
-// OSC 52: the terminal puts it into the clipboard, also through ssh.
-std::string clipboard_bytes(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out = "\x1b]52;c;";
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-    };
-    const unsigned bits = (byte(i) << 16U) | (byte(i + 1) << 8U) | byte(i + 2);
-    for (std::size_t digit = 0; digit < 4; ++digit) {
-      const bool filled = i + digit > text.size();
-      out += filled ? '=' : kDigits[(bits >> (18U - 6U * digit)) & 0x3FU];
-    }
-  }
-  return out + "\x07";
-}
-
-// Words of a line as a shell takes them apart: blanks, and quotes that keep them.
-std::vector<std::string> words_in(std::string_view line) {
-  std::vector<std::string> words;
-  bool inside = false;
-  char quote = 0;
-  for (const char c : line) {
-    if (quote == 0 && (c == ' ' || c == '\t')) {
-      inside = false;
-      continue;
-    }
-    if (!inside) words.emplace_back();
-    inside = true;
-    if (quote == 0 && (c == '\'' || c == '"')) {
-      quote = c;
-    } else if (c == quote) {
-      quote = 0;
-    } else {
-      words.back() += c;
-    }
-  }
-  return words;
 }
 
 class Session {
@@ -338,7 +261,7 @@ class Session {
     if (!words.empty() && words.front() == "gpuyard") words.erase(words.begin());
     use_mouse(false);
     raw_->leave();
-    print("\x1b[?25h\x1b[?1049l");
+    LiveScreen::leave();
     SpawnPlan plan;
     plan.arguments = words;
     plan.connection = STDOUT_FILENO;  // the terminal, for questions and answers
@@ -350,7 +273,7 @@ class Session {
     print("\nEnter goes back to top. ");
     std::array<char, 64> line{};
     if (::read(STDIN_FILENO, line.data(), line.size()) < 0) bytes_.clear();
-    print("\x1b[?1049h\x1b[?25l");
+    LiveScreen::enter();
     raw_->enter();
     use_mouse(true);
     shown_ = Grid(Size{0, 0});
@@ -392,37 +315,6 @@ Size size_of(const Screen& screen) {
   constexpr std::size_t kMost = 1000;
   return screen.terminal ? Size{std::min(screen.columns, kMost), std::min(screen.rows, kMost)}
                          : Size{};
-}
-
-Result<std::string> run_verb(const std::vector<std::string>& words) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("starting gpuyard");
-  const UniqueFd reads(ends[0]);
-  UniqueFd writes(ends[1]);
-  SpawnPlan plan;
-  plan.arguments = words;
-  plan.output = writes.get();
-  plan.own_session = true;
-  const auto child = spawn(plan);
-  if (!child) return child.error();
-  writes = UniqueFd();
-  const TimePoint deadline = BootClock::now() + kVerbPatience;
-  std::string text;
-  for (std::array<char, 1024> chunk{};;) {
-    pollfd polled{reads.get(), POLLIN, 0};
-    const auto left = to_milliseconds(deadline - BootClock::now());
-    if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) <= 0) break;
-    const ssize_t got = ::read(reads.get(), chunk.data(), chunk.size());
-    if (got <= 0) break;
-    if (text.size() < kMostVerbOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-  if (BootClock::now() >= deadline) ::kill(*child, SIGKILL);
-  int status = 0;
-  ::waitpid(*child, &status, 0);
-  text = std::string(trimmed(text));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  if (BootClock::now() >= deadline) text += " (no answer for 20 s)";
-  return Error{Errc::unavailable, text.empty() ? "it failed and said nothing" : text};
 }
 
 void show_until_left(Interruptions& interruptions, std::shared_ptr<Teller> teller, Model model,

@@ -26,9 +26,6 @@ void show_until_left(Interruptions&, std::shared_ptr<Teller>, Model, const Look&
 // Prints the lines of the model, and then those that change in words, until a signal ends it.
 void tell_until_ended(Interruptions&, Teller&, Model);
 
-// Runs a verb of this program, with its answer, or why it failed, in one text. Ends it after 20 s.
-Result<std::string> run_verb(const std::vector<std::string>& words);
-
 // The size of the terminal, within bounds.
 Size size_of(const Screen&);
 

@@ -36,7 +36,4 @@ std::string clipped(std::string text, std::size_t most);
 // HMAC-SHA256, in lower-case hexadecimal digits.
 std::string hmac_sha256(const Secret& key, std::string_view text);
 
-// With padding (RFC 4648, section 4).
-std::string base64(std::string_view bytes);
-
 }  // namespace gpuyard::notify

@@ -40,13 +40,6 @@ TEST(Signature, IsTheHmacOfRfc4231) {
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
-TEST(Base64, IsTheOneOfRfc4648) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
-}
-
 TEST(Webhook, HasTheNoticeAndIsSigned) {
   auto sink = sink_of(SinkKind::webhook, "https://example.org/in?team=1");
   sink.key = Secret("k3y");
