@@ -4,7 +4,9 @@
 //   filter = all {"|" all};  all = one {"&" one};  one = "!" one | "(" filter ")" | test
 //   test   = word [("==" | "!=" | ">=" | "<=" | ">" | "<" | "~" | "!~") value]
 //
-// A comparison with a reading that is not known is false, whichever way it goes.
+// A comparison with a reading that is not known is false, whichever way it goes; so is one of a number
+// with what is none. Quotes only let a word contain signs and spaces. tests/data/filters.json has the
+// cases, for here and for `gpuyard top`.
 
 const kToken = /\s*(?:(==|!=|>=|<=|!~|[<>~&|()!])|"([^"]*)"|([^\s&|()!<>=~"]+))/y;
 
@@ -21,18 +23,16 @@ function tokens_of(text) {
   const end = text.trimEnd().length;
   while (kToken.lastIndex < end) {
     const at = kToken.lastIndex;
+    const begin = at + /^\s*/.exec(text.slice(at))[0].length;
     const found = kToken.exec(text);
-    if (!found) {
-      const begin = at + /^\s*/.exec(text.slice(at))[0].length;
-      throw new FilterError(`"${text[begin]}" means nothing here`, begin + 1);
-    }
-    const word = found[2] ?? found[3];
-    tokens.push({ sign: found[1], word, column: kToken.lastIndex - (found[1] ?? word).length + 1 });
+    if (!found) throw new FilterError(`"${text[begin]}" means nothing here`, begin + 1);
+    tokens.push({ sign: found[1], word: found[2] ?? found[3], column: begin + 1 });
   }
   tokens.push({ sign: "end", column: text.length + 1 });
   return tokens;
 }
 
+const kFigure = /^-?\d+(\.\d+)?$/;
 const kCompare = {
   "==": (a, b) => a === b,
   "!=": (a, b) => a !== b,
@@ -48,10 +48,7 @@ function compare(value, sign, wanted) {
   const word = wanted.toLowerCase();
   if (sign === "~") return text.includes(word);
   if (sign === "!~") return !text.includes(word);
-  if (typeof value === "number") {
-    const figure = Number(wanted);
-    return !Number.isNaN(figure) && kCompare[sign](value, figure);
-  }
+  if (typeof value === "number") return kFigure.test(wanted) && kCompare[sign](value, Number(wanted));
   return kCompare[sign](text, word);
 }
 
