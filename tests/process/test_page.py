@@ -302,6 +302,10 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     page.wait_for("document.body?.innerText.includes('No GPU is leased.')")
     assert yard.daemon.get("/api/gpu/leases").json()["leases"] == []
 
+    page.evaluate("document.querySelector('a[href=\"/\"]').click()")
+    page.wait_for("document.querySelector('table.gpus a')")
+    page.evaluate("document.querySelector('table.gpus a').click()")
+    page.wait_for("document.querySelector('.lane .mark.done title')?.textContent.includes('set power_limit to 450 W')")
     page.evaluate("document.querySelector('a[href=\"/audit\"]').click()")
     page.wait_for("document.querySelector('main')?.innerText.includes('set power_limit to 450 W')")
     # The token is in no address, and nowhere that outlives the tabs.
@@ -324,6 +328,28 @@ def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
     page.wait_for(f"{told} > 0")
     page.listen(2)
     assert page.evaluate(told) == 1
+
+
+def key(page, name, code=0):
+    """A key, as the keyboard sends it."""
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", {
+            "type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code,
+            **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {})})
+
+
+def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
+    yard = daemon("--simulate", "2")
+    page_or_skip(yard)
+    yard.sim("inject", "--gpu", "1", "--xid", "48")
+    page = open_page(yard, "/gpu/1")
+    page.wait_for("document.querySelector('.lane .mark.critical title')?.textContent.includes('Xid 48')")
+    page.evaluate("document.querySelector('.lanes').focus()")
+    key(page, "Home", 36)
+    page.wait_for("document.querySelector('.happened .spoken').textContent.includes('Xid 48')")
+    page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't as a table').click()")
+    page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
+    assert page.complaints == []
 
 
 def test_a_hidden_tab_reads_nothing_and_comes_back(daemon, open_page):

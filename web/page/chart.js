@@ -2,12 +2,20 @@
 // move and a live region reads, and the same numbers as a table behind `t`.
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { day_and_clock, number } from "./format.js";
+import { clock, day_and_clock, number } from "./format.js";
 import { h } from "./view.js";
 
 const kHigh = 160;
 const kMostRows = 60;
 const kSpeakAfter = 300;
+
+const kMinute = 60;
+const kDay = 86400;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// Times of the axis: as short as tells them apart.
+const times = (_, marks, __, ___, step) =>
+  marks.map((t) => (step >= kDay ? day_and_clock(t * 1000).slice(5, 10) : step >= kMinute ? clock(t * 1000).slice(0, 5) : clock(t * 1000)));
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -32,7 +40,7 @@ function data_of(points, cap) {
   return cap ? [...columns, points.map(() => cap)] : columns;
 }
 
-function plot_of(node, { unit, points, cap, bound, zoom }) {
+function plot_of(node, { unit, points, cap, bound, zoom, range }) {
   const line = colour("--line");
   const grid = { stroke: colour("--grid"), width: 1 };
   const axis = { stroke: colour("--quiet"), grid, ticks: grid };
@@ -48,8 +56,8 @@ function plot_of(node, { unit, points, cap, bound, zoom }) {
     height: kHigh,
     legend: { show: false },
     cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [0, bound || Math.max(1, high * 1.1)] } },
-    axes: [axis, { ...axis, size: 60, values: (_, marks) => marks.map((mark) => `${mark} ${unit}`) }],
+    scales: { x: { time: true, range }, y: { range: (_, low, high) => [0, bound || Math.max(1, high * 1.1)] } },
+    axes: [{ ...axis, values: times }, { ...axis, size: 60, values: (_, marks) => marks.map((mark) => `${mark} ${unit}`) }],
     series,
     bands: [{ series: [1, 2], fill: colour("--band") }],
     hooks: {
@@ -64,14 +72,18 @@ function plot_of(node, { unit, points, cap, bound, zoom }) {
   return new uPlot(options, data_of(points, cap), node);
 }
 
-export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
+// `axis`: the times, in ms, from its left to its right.
+export function Chart({ title, unit, points, axis, cap, bound, zoom, as_table }) {
   const node = useRef(null);
   const plot = useRef(null);
+  const ends = useRef(axis);
+  ends.current = axis;
   const [place, set_place] = useState(-1);
   const [spoken, speak] = useState("");
   useEffect(() => {
     if (as_table) return undefined;
-    const made = plot_of(node.current, { unit, points, cap, bound, zoom });
+    const range = () => [ends.current.begin / 1000, ends.current.end / 1000];
+    const made = plot_of(node.current, { unit, points, cap, bound, zoom, range });
     plot.current = made;
     const box = node.current;
     const resized = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: kHigh }));
@@ -81,7 +93,7 @@ export function Chart({ title, unit, points, cap, bound, zoom, as_table }) {
       made.destroy();
       plot.current = null;
     };
-  }, [Boolean(cap), bound, as_table]);
+  }, [Boolean(cap), bound, as_table, dark.matches]);
   useEffect(() => plot.current?.setData(data_of(points, cap)), [points, cap]);
   useEffect(() => {
     const point = points[place];

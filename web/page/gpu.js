@@ -1,8 +1,10 @@
 // One GPU: what it did in a range of time, who was on it, and what happened to it.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { cap, cordon } from "./acts.js";
+import { may_act } from "./api.js";
 import { Chart } from "./chart.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
+import { Lane, marks_of } from "./lane.js";
 import { Answer, Command, Do, Table } from "./parts.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
@@ -11,6 +13,8 @@ import { holder_of, useAnswer, useYard, yard } from "./yard.js";
 const kSpans = ["15m", "1h", "6h", "1d", "7d", "30d"];
 const kPoints = 300;
 const kSoonest = 5000;
+const kMostStays = 200;
+const kMostAlerts = 100;
 const kGib = 2 ** 30;
 
 // metric as the history calls it: [title, unit, its number in that unit]
@@ -44,10 +48,16 @@ function standing(gpu, lease) {
   return facts.filter(Boolean).join(", ");
 }
 
-function One({ series, cap, zoom, as_table }) {
+// What the charts and the events share: from the first moment that is known to the end.
+function axis_of({ since_ms, until_ms, series }) {
+  const first = Math.min(...series.map(({ first_ms }) => first_ms));
+  return { begin: Number.isFinite(first) ? Math.max(since_ms, first) : since_ms, end: until_ms };
+}
+
+function One({ series, axis, cap, zoom, as_table }) {
   const [title, unit, in_unit] = kCharts[series.metric];
   const points = useMemo(() => points_of(series, in_unit), [series]);
-  return h`<${Chart} title=${title} unit=${unit} points=${points} zoom=${zoom} as_table=${as_table}
+  return h`<${Chart} title=${title} unit=${unit} points=${points} axis=${axis} zoom=${zoom} as_table=${as_table}
     cap=${series.metric === "power_draw_w" ? cap : null}
     bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
 }
@@ -70,8 +80,14 @@ export function Gpu({ id }) {
   const range = from ? { since: from, until: to } : { since: t };
   const every = from ? 0 : Math.max(kSoonest, (seconds_of(t) * 1000) / kPoints);
   const history = useAnswer("/api/gpu/history", { gpus: id, points: kPoints, ...range }, every);
-  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, ...range }, from ? 0 : kSoonest);
-  const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: 20 }, kSoonest);
+  const stays = useAnswer(`/api/gpu/processes`, { gpus: id, limit: kMostStays, ...range }, from ? 0 : kSoonest);
+  const alerts = useAnswer("/api/gpu/alerts/history", { gpu: id, limit: kMostAlerts }, kSoonest);
+  // Told to who may change settings; nobody else misses anything but these marks.
+  const audit = useAnswer(may_act() && "/api/gpu/manage/audit", { gpu: id, limit: kMostAlerts }, kSoonest);
+  const marks = useMemo(
+    () => marks_of({ alerts: alerts.data?.alerts ?? [], processes: stays.data?.processes ?? [], changes: audit.data?.entries ?? [] }),
+    [alerts.data, stays.data, audit.data],
+  );
   const [as_table, set_table] = useTableKey();
   const zoom = (begin, end) => set_parameters({ from: new Date(begin).toISOString(), to: new Date(end).toISOString(), t: "" });
   if (now.devices.length > 0 && !gpu) return h`<p class="bad" role="alert">There is no GPU ${id}. <a href="/">All GPUs</a></p>`;
@@ -87,15 +103,19 @@ export function Gpu({ id }) {
       <button type="button" aria-pressed=${as_table} onClick=${() => set_table(!as_table)}><kbd>t</kbd> as a table</button>
       <button type="button" onClick=${() => go("/")}>all GPUs</button>
     </form>
-    <${Answer} answer=${history}>${({ series, notes }) => h`<div class="charts">
-        ${Object.keys(kCharts).map((metric) => {
+    <${Answer} answer=${history}>${(data) => {
+      const { series, notes } = data;
+      const axis = axis_of(data);
+      return h`<${Lane} marks=${marks} ...${axis} knows_settings=${Boolean(audit.data)} as_table=${as_table} />
+      <div class="charts">${Object.keys(kCharts).map((metric) => {
           const found = series.find((one) => one.metric === metric);
-          return found ? h`<${One} key=${metric} series=${found} cap=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
+          return found ? h`<${One} key=${metric} series=${found} axis=${axis} cap=${gpu?.power_limit_w} zoom=${zoom} as_table=${as_table} />` : null;
         })}</div>
-      ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//>
+      ${notes.map((note) => h`<p class="quiet">${note}</p>`)}`;
+    }}<//>
     <section><h2>Who was on it</h2>
-      <${Answer} answer=${stays}>${({ processes, notes }) => h`<${Table} caption="Processes in this time" empty="No process is known of this time."
-        rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
+      <${Answer} answer=${stays}>${({ processes, notes, complete }) => h`<${Table} empty="No process is known of this time."
+        caption=${complete ? "Processes in this time" : `The newest ${kMostStays} processes in this time; there are more`} rows=${processes} key_of=${(one) => `${one.pid} ${one.first_seen}`}
         columns=${[
           ["PID", (one) => one.pid, "figure"],
           ["User", (one) => one.user ?? one.uid ?? "–"],
@@ -106,7 +126,7 @@ export function Gpu({ id }) {
           ["Stayed", (one) => `${span((Date.parse(one.last_seen) - Date.parse(one.first_seen)) / 1000)}${one.there ? ", still here" : ""}`],
         ]} />${notes.map((note) => h`<p class="quiet">${note}</p>`)}`}<//></section>
     <section><h2>What happened to it</h2>
-      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alert is known." rows=${data.alerts}
+      <${Answer} answer=${alerts}>${(data) => h`<${Table} caption="Alerts of this GPU" empty="No alert is known." rows=${data.alerts.slice(0, 20)}
         key_of=${(one) => one.number}
         columns=${[
           ["Fired", (one) => day_and_clock(Date.parse(one.fired))],

@@ -1,7 +1,7 @@
 // What the page knows of the machine: one value, filled by the stream and by a few questions, that
 // every view draws from. A moment of the past is the same value with other numbers.
 import { useEffect, useReducer, useState } from "preact/hooks";
-import { ask } from "./api.js";
+import { ask, has_token } from "./api.js";
 import { follow } from "./feed.js";
 
 const kEvents = 50; // that are kept to be shown
@@ -46,13 +46,14 @@ export function useYard() {
 }
 
 // The answer of a route, asked again when `key` changes and every `every` ms while the tab is
-// visible: {data, error}.
+// visible: {data, error}. Who is refused is so until there is another token, and asks no more.
 export function useAnswer(path, parameters, every = 0) {
-  const key = JSON.stringify([path, parameters]);
+  const key = JSON.stringify([path, parameters, has_token()]);
   const [answer, set] = useState({ key: "", data: null, error: null });
   useEffect(() => {
     let wanted = true;
     let busy = false; // a slow daemon is not asked twice at a time
+    let timer = 0;
     const load = async () => {
       if (document.hidden || busy || !path) return;
       busy = true;
@@ -61,11 +62,12 @@ export function useAnswer(path, parameters, every = 0) {
         if (wanted) set({ key, data, error: null });
       } catch (error) {
         if (wanted) set({ key, data: null, error });
+        if (error.status === 401 || error.status === 403) clearInterval(timer);
       }
       busy = false;
     };
+    timer = every && setInterval(load, every);
     load();
-    const timer = every && setInterval(load, every);
     return () => {
       wanted = false;
       clearInterval(timer);
