@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import re
+import subprocess
 import time
 import urllib.parse
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_
     axe = (ROOT / "build/web/node_modules/axe-core/axe.min.js").read_text()
     page.evaluate("var module = undefined; " + axe + "; 0")
     for path in VIEWS:
-        page.evaluate(f"history.pushState(null, '', '{path}'); dispatchEvent(new PopStateEvent('popstate')); 0")
+        lead(page, path)
         page.wait_for("!document.body?.innerText.includes('asking…')")
         found = page.evaluate_later(
             "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(({violations}) =>"
@@ -173,7 +174,7 @@ def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
                  "/usage": {"t": drawn.choice(["", "30d"]), "by": drawn.choice(["", "day", "gpu"])}}[path]
         query = urllib.parse.urlencode({name: value for name, value in state.items() if value})
         address = f"{path}?{query}" if query else path
-        led.evaluate(f"history.pushState(null, '', {json.dumps(address)}); dispatchEvent(new PopStateEvent('popstate')); 0")
+        lead(led, address)
         opened = led.another(f"http://127.0.0.1:{yard.port}{address}")
         shows_live(opened)
         for page in (led, opened):
@@ -248,24 +249,121 @@ def test_over_plain_http_it_only_shows_the_commands(shared, open_page):
 @pytest.fixture
 def https_page(daemon, tmp_path):
     """A page over TLS with a token that may change things, and its daemon."""
-    yard = NetYard(daemon, tmp_path, more="[control]\nenabled = true")
+    yard = NetYard(daemon, tmp_path, more='[control]\nenabled = true\nreset_command = ["true", "{index}"]')
     page_or_skip(yard.daemon)
     token = yard.make_token("browser", "--scope", "control")
     pin = yard.pin.removeprefix("sha256//")
     with Chromium(tmp_path, f"--ignore-certificate-errors-spki-list={pin}") as browser:
         page = browser.open(yard.host + "/")
         page.wait_for("location.pathname === '/login' && document.querySelector('input[type=password]')")
-        page.type("#token", token)
-        page.evaluate("document.querySelector('main form').requestSubmit()")
-        page.wait_for("location.pathname === '/'")
-        shows_live(page)
+        log_in(page, token)
         yield page, yard, token
+
+
+def log_in(page, token):
+    page.wait_for("document.querySelector('#token')")
+    page.type("#token", token)
+    page.evaluate("document.querySelector('main form').requestSubmit()")
+    page.wait_for("location.pathname === '/'")
+    shows_live(page)
+
+
+def lead(page, path):
+    """Leads the open page to another address of its own."""
+    page.evaluate(f"history.pushState(null, '', {json.dumps(path)}); dispatchEvent(new PopStateEvent('popstate')); 0")
 
 
 def press(page, title):
     page.wait_for(f"[...document.querySelectorAll('.do > button')].some((one) => one.textContent === '{title}')")
     page.evaluate(f"[...document.querySelectorAll('.do > button')].find((one) => one.textContent === '{title}').click()")
     page.wait_for("document.querySelector('dialog[open]')")
+
+
+SUBMIT = "document.querySelector('dialog form').requestSubmit()"
+
+
+def act(page, title, **values):
+    """Presses a button, fills in its plan, and does it; says what the page says afterwards."""
+    page.evaluate("document.querySelector('.last button[aria-label]')?.click()")
+    press(page, title)
+    for name, value in values.items():
+        page.type(f"dialog input[name={name}]", value)
+    page.evaluate(SUBMIT)
+    page.wait_for("!document.querySelector('dialog') && document.querySelector('.last p')")
+    return page.evaluate("document.querySelector('.last').innerText")
+
+
+def undo(page):
+    """Undoes the last change with the button that it left."""
+    line = page.evaluate("document.querySelector('.last').innerText")
+    press(page, "Undo")
+    page.evaluate(SUBMIT)
+    page.wait_for(f"!document.querySelector('dialog') && document.querySelector('.last').innerText !== {json.dumps(line)}")
+    return page.evaluate("document.querySelector('.last').innerText")
+
+
+def test_the_last_change_can_be_undone(https_page):
+    page, yard, _ = https_page
+    lead(page, "/gpu/0")
+    assert "700 W before, 450 W now" in act(page, "Cap", watts="450", proof="0")
+    page.wait_for("document.querySelector('main').innerText.includes('450 W, applied')")
+    assert "gpuyard power 0 --restore" in page.evaluate("document.querySelector('.last').innerText")
+    assert "450 W before, 700 W now" in undo(page)
+    page.wait_for("document.querySelector('main').innerText.includes('Nobody has set anything.')")
+    act(page, "Cap", watts="500", proof="0")
+    assert "500 W before, 700 W now" in act(page, "Restore")
+
+    def cordoned():
+        return [one["index"] for one in yard.daemon.get("/api/gpu/queue").json()["withheld"] if one["why"] == "cordoned"]
+    act(page, "Cordon", reason="its fan is replaced", proof="0")
+    assert cordoned() == [0]
+    undo(page)
+    assert cordoned() == []
+
+    yard.daemon.sim("inject", "--gpu", "0", "--xid", "48")
+    lead(page, "/alerts")
+    act(page, "Silence")
+    assert len(yard.daemon.get("/api/gpu/silences").json()["silences"]) == 1
+    undo(page)
+    assert yard.daemon.get("/api/gpu/silences").json()["silences"] == []
+    act(page, "Acknowledge", note="the GPU is replaced")
+    acknowledged = yard.daemon.get("/api/gpu/alerts").json()["alerts"][0]["acknowledged"]
+    assert acknowledged["note"] == "the GPU is replaced"
+    assert "delivered within" in act(page, "Test")
+
+
+def test_only_an_administrator_resets_a_gpu(https_page):
+    page, yard, _ = https_page
+    lead(page, "/gpu/1")
+    press(page, "Reset")
+    page.wait_for("document.querySelector('dialog .bad').textContent.includes('admin')")
+    page.evaluate("document.querySelector('dialog').close()")
+    token = yard.make_token("administrator", "--scope", "admin")
+    lead(page, "/login")
+    log_in(page, token)
+    lead(page, "/gpu/1")
+    press(page, "Reset")
+    page.wait_for("document.querySelector('dialog .planned')")
+    page.type("dialog input[name=proof]", "0")
+    page.evaluate(SUBMIT)  # another GPU's number
+    assert page.evaluate("document.querySelector('dialog').open")
+    page.type("dialog input[name=proof]", "1")
+    page.evaluate(SUBMIT)
+    page.wait_for("!document.querySelector('dialog')")
+    last = yard.daemon.get("/api/gpu/manage/audit", unix=True).json()["entries"][-1]
+    assert (last["action"], last["index"], last["outcome"]) == ("reset", 1, "reset")
+
+
+def test_who_uses_a_gpu_without_a_lease_is_shown_while_it_happens(daemon, open_page):
+    yard = daemon("--simulate", "2")
+    page = open_page(yard, "/queue")
+    page.wait_for("document.querySelector('main')?.innerText.includes('Nobody uses a GPU without a lease.')")
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            yard.sim("attach", "--gpu", "0", "--pid", str(process.pid))
+            page.wait_for(f"document.querySelector('main').innerText.includes('gpuyard lease adopt --pid {process.pid}')")
+        finally:
+            process.kill()
 
 
 def test_with_a_token_it_acts_after_a_plan(https_page):
@@ -279,26 +377,25 @@ def test_with_a_token_it_acts_after_a_plan(https_page):
     page.type("dialog input[name=watts]", "450")
     page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
     assert "gpuyard power 0 450 --for 30m" in page.evaluate("document.querySelector('dialog').innerText")
-    submit = "document.querySelector('dialog form').requestSubmit()"
-    page.evaluate(submit)  # nothing has been typed to prove that it is meant
+    page.evaluate(SUBMIT)  # nothing has been typed to prove that it is meant
     assert limit() == before
     page.type("dialog input[name=watts]", "9999")
     page.wait_for("document.querySelector('dialog .bad').textContent !== ''")
     page.type("dialog input[name=watts]", "450")
     page.type("dialog input[name=proof]", "0")
-    page.evaluate(submit)
+    page.evaluate(SUBMIT)
     page.wait_for("!document.querySelector('dialog')")
     assert limit() == 450000
 
     page.evaluate("document.querySelector('a[href=\"/queue\"]').click()")
     press(page, "Claim")
-    page.evaluate(submit)
+    page.evaluate(SUBMIT)
     page.wait_for("[...document.querySelectorAll('.do > button')].some((one) => one.textContent === 'Give up')")
     leases = yard.daemon.get("/api/gpu/leases").json()["leases"]
     assert len(leases) == 1 and leases[0]["binding"] == "detached"
     press(page, "Give up")
     page.type("dialog input[name=proof]", leases[0]["user"] or str(leases[0]["uid"]))
-    page.evaluate(submit)
+    page.evaluate(SUBMIT)
     page.wait_for("document.body?.innerText.includes('No GPU is leased.')")
     assert yard.daemon.get("/api/gpu/leases").json()["leases"] == []
 

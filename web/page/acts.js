@@ -1,19 +1,25 @@
 // Everything that the page can change, in one place: what it is called, what it asks for, the command
 // that does the same, what the daemon says would happen, and the request. An action is bound to what
 // it is about - a UUID, a lease, an alert's number - and never to a row.
+//
+//   {title, about, proof, fields, line(values), plan(values), act(values), undo(values, answer)}
+//
+// `plan` and `act` come to words or to the daemon's answer; `undo` is the action that takes it back.
 import { ask, send } from "./api.js";
 import { seconds_of } from "./format.js";
 
 const manage = (gpu, what) => `/api/gpu/manage/${gpu.uuid}/${what}`;
 const quoted = (text) => `"${text.replace(/["\\$`]/g, "\\$&")}"`;
+const word = (text) => (/^[\w.-]+$/.test(text) ? text : quoted(text));
 const kFor = { name: "for", label: "for", value: "30m", pattern: "\\d+[smhd]" };
 
 // What a change came to, or would come to, in words; throws what went wrong.
-function told({ changes }) {
+function told({ changes }, words = ["now", "then"]) {
   const failed = changes.find(({ error }) => error);
   if (failed) throw new Error(failed.error.message);
-  return changes.map(({ before, after }) => `${before?.text ?? "?"} now, ${after?.text ?? "?"} then`).join("; ");
+  return changes.map(({ before, after }) => `${before?.text ?? "?"} ${words[0]}, ${after?.text ?? "?"} ${words[1]}`).join("; ");
 }
+const kDone = ["before", "now"];
 
 export const cap = (gpu) => ({
   title: "Cap",
@@ -25,9 +31,44 @@ export const cap = (gpu) => ({
   ],
   line: (values) => `gpuyard power ${gpu.index} ${values.watts} --for ${values.for}`,
   plan: async (values) => told(await send("PUT", manage(gpu, "power-limit"), { ...body_of_cap(values), dry_run: true })),
-  act: async (values) => told(await send("PUT", manage(gpu, "power-limit"), body_of_cap(values))),
+  act: async (values) => told(await send("PUT", manage(gpu, "power-limit"), body_of_cap(values)), kDone),
+  undo: () => restore(gpu, "power_limit"),
 });
 const body_of_cap = (values) => ({ power_limit_mw: Number(values.watts) * 1000, for_s: seconds_of(values.for) });
+
+// setting: [its route, the command without the GPU, and what follows it]
+const kRestore = {
+  power_limit: ["power-limit", "power", "--restore"],
+  gpu_clocks: ["gpu-clocks", "clocks", "--restore gpu"],
+  memory_clocks: ["memory-clocks", "clocks", "--restore memory"],
+  persistence: ["persistence", "persistence", "--restore"],
+  compute_mode: ["compute-mode", "compute-mode", "--restore"],
+  ecc: ["ecc", "ecc", "--restore"],
+};
+
+export const restore = (gpu, setting) => {
+  const [route, verb, manner] = kRestore[setting];
+  return {
+    title: "Restore",
+    about: `the ${setting.replaceAll("_", " ")} of GPU ${gpu.index} (${gpu.uuid}): what you wanted of it is given up`,
+    line: () => `gpuyard ${verb} ${gpu.index} ${manner}`,
+    plan: async () => told(await send("DELETE", `${manage(gpu, route)}?dry_run=true`)),
+    act: async () => told(await send("DELETE", manage(gpu, route)), kDone),
+  };
+};
+
+export const reset = (gpu) => ({
+  title: "Reset",
+  about: `GPU ${gpu.index} (${gpu.uuid}): all GPUs of the machine are away for that moment. It cannot be undone`,
+  proof: String(gpu.index),
+  line: () => `gpuyard reset ${gpu.index}`,
+  plan: async () => (fail_of(await send("POST", manage(gpu, "reset"), { dry_run: true })), "no process uses it: it would be reset"),
+  act: async () => fail_of(await send("POST", manage(gpu, "reset"), {})),
+});
+function fail_of({ changes }) {
+  const failed = changes.find(({ error }) => error);
+  if (failed) throw new Error(failed.error.message);
+}
 
 export const cordon = (gpu) => ({
   title: "Cordon",
@@ -36,6 +77,7 @@ export const cordon = (gpu) => ({
   fields: [{ name: "reason", label: "because", value: "its fan is replaced" }],
   line: (values) => `gpuyard cordon ${gpu.index} --reason ${quoted(values.reason)}`,
   act: (values) => send("PUT", manage(gpu, "cordon"), { reason: values.reason }),
+  undo: () => uncordon(gpu),
 });
 
 export const uncordon = (gpu) => ({
@@ -60,6 +102,7 @@ export const silence = (alert) => ({
   line: (values) => `gpuyard alerts silence ${alert.gpu ? `${alert.gpu.index} ` : ""}--rule ${alert.rule} --for ${values.for}`,
   act: (values) =>
     send("POST", "/api/gpu/silences", { rule: alert.rule, gpu: alert.gpu?.uuid, for_s: seconds_of(values.for) }),
+  undo: (_, answer) => unsilence(answer),
 });
 
 export const unsilence = (one) => ({
@@ -67,6 +110,18 @@ export const unsilence = (one) => ({
   about: `the silence ${one.id}`,
   line: () => `gpuyard alerts unsilence ${one.id}`,
   act: () => send("DELETE", `/api/gpu/silences/${one.id}`),
+});
+
+export const test_sink = (sink) => ({
+  title: "Test",
+  about: `a test alert is sent to ${sink.name} (${sink.kind}, ${sink.where})`,
+  line: () => `gpuyard alerts test --sink ${word(sink.name)}`,
+  act: async () => {
+    const { sinks } = await send("POST", "/api/gpu/alerts/test", { sink: sink.name });
+    const failed = sinks.find(({ delivered }) => !delivered);
+    if (failed) throw new Error(failed.why);
+    return `delivered within ${Math.max(...sinks.map(({ seconds }) => seconds)).toFixed(1)} s`;
+  },
 });
 
 export const claim = () => ({

@@ -1,5 +1,5 @@
 // What is wrong, what is about to be, what was, and what nobody is told of.
-import { acknowledge, silence, unsilence } from "./acts.js";
+import { acknowledge, silence, test_sink, unsilence } from "./acts.js";
 import { day_and_clock, since, span } from "./format.js";
 import { Answer, Do, Table } from "./parts.js";
 import { h } from "./view.js";
@@ -32,6 +32,7 @@ export function Alerts() {
   const { data: alerts } = useAnswer("/api/gpu/alerts", {}, kSoonest);
   const past = useAnswer("/api/gpu/alerts/history", { limit: 50 }, kEvery);
   const silences = useAnswer("/api/gpu/silences", {}, kEvery);
+  const sinks = useAnswer("/api/gpu/sinks", {}, kEvery);
   return h`
     <section><h2>Firing</h2>
       ${!alerts ? h`<p class="quiet">asking…</p>` : alerts.alerts.length ? alerts.alerts.map((alert) => h`<${Firing} key=${alert.number} alert=${alert} />`) : h`<p class="quiet">Nothing is wrong.</p>`}
@@ -55,6 +56,20 @@ export function Alerts() {
           ["Until", (one) => day_and_clock(Date.parse(one.until))],
           ["Why", (one) => one.comment],
           ["End it", (one) => h`<${Do} action=${unsilence(one)} />`],
+        ]} />`}<//></section>
+    <section><h2>Who is told</h2>
+      <${Answer} answer=${sinks}>${(data) => h`<${Table} caption="Where alerts go" empty="Alerts go nowhere."
+        rows=${data.sinks} key_of=${(one) => one.name}
+        columns=${[
+          ["Name", (one) => one.name],
+          ["Kind", (one) => one.kind],
+          ["Where", (one) => one.where],
+          ["From level", (one) => one.min_level],
+          ["Waiting", (one) => one.queued, "figure"],
+          ["Delivered", (one) => one.delivered_total, "figure"],
+          ["Given up", (one) => one.dead_letters_total, "figure"],
+          ["State", (one) => one.failing_since ? h`<strong class="bad">fails for ${since(one.failing_since)}: ${one.last_error}</strong>` : "well"],
+          ["Try it", (one) => h`<${Do} action=${test_sink(one)} />`],
         ]} />`}<//></section>
     <section><h2>What was</h2>
       <${Answer} answer=${past}>${(data) => h`<${Table} caption="Alerts that fired" empty="Nothing has fired yet."

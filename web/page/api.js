@@ -35,10 +35,13 @@ export class Refused extends Error {
 }
 
 const kPatience = 15000;
+const kPatienceForChanges = 60000; // a sink is given 15 s, a GPU that is reset more
 
 // Returns the JSON of an answer; throws Refused with the daemon's own words.
-async function answer_to(path, options) {
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(kPatience) });
+async function answer_to(path, options, patience = kPatience) {
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(patience) }).catch((error) => {
+    throw error.name === "TimeoutError" ? new Error(`the daemon has not answered for ${patience / 1000} s`) : error;
+  });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, body.error?.message ?? `the daemon answers ${answer.status}`);
   return body;
@@ -53,5 +56,5 @@ export function ask(path, parameters = {}) {
 export const may_act = () => location.protocol === "https:" && has_token();
 export function send(method, path, body) {
   const headers = { ...authorisation(), "Content-Type": "application/json" };
-  return answer_to(path, { method, headers, body: body && JSON.stringify(body) });
+  return answer_to(path, { method, headers, body: body && JSON.stringify(body) }, kPatienceForChanges);
 }

@@ -1,6 +1,6 @@
 // One GPU: what it did in a range of time, who was on it, and what happened to it.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { cap, cordon } from "./acts.js";
+import { cap, cordon, reset, restore } from "./acts.js";
 import { may_act } from "./api.js";
 import { Chart } from "./chart.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
@@ -72,6 +72,24 @@ function useTableKey() {
   return [as_table, set];
 }
 
+// What is set otherwise than the driver would, and who wanted it.
+function Settings({ gpu }) {
+  const managed = useAnswer(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
+  return h`<section><h2>What is set</h2>
+    <${Answer} answer=${managed}>${({ gpus, enabled }) => h`<${Table} caption="Settings that somebody asked for"
+      empty=${enabled ? "Nobody has set anything." : "Nothing can be set here: control is off."}
+      rows=${gpus[0].settings.flatMap((one) => one.claims.map((claim) => ({ ...one, claim })))}
+      key_of=${(one) => `${one.setting} ${one.claim.owner}`}
+      columns=${[
+        ["What", (one) => one.setting.replaceAll("_", " ")],
+        ["Wanted", (one) => one.claim.wanted.text],
+        ["By", (one) => one.claim.owner],
+        ["Until", (one) => (one.claim.until ? day_and_clock(Date.parse(one.claim.until)) : "it is restored")],
+        ["Now", (one) => `${one.now?.text ?? one.why}, ${one.standing.replaceAll("_", " ")}`],
+        ["Give it up", (one) => h`<${Do} action=${restore(gpu, one.setting)} />`],
+      ]} />`}<//></section>`;
+}
+
 export function Gpu({ id }) {
   const now = useYard();
   const gpu = now.devices.find(({ index }) => index === id);
@@ -133,6 +151,7 @@ export function Gpu({ id }) {
           ["Level", (one) => one.level],
           ["What", (one) => one.message],
         ]} />`}<//></section>
-    <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} />` : null}
+    ${gpu ? h`<${Settings} gpu=${gpu} />` : null}
+    <p>${gpu ? h`<${Do} action=${cap(gpu)} /> <${Do} action=${cordon(gpu)} /> <${Do} action=${reset(gpu)} />` : null}
       <${Command} line=${`gpuyard history ${id} power_draw`} /></p>`;
 }

@@ -126,11 +126,11 @@ function Page() {
       <${Strip} />
     </header>
     ${help ? h`<${Help} close=${() => set_help(false)} />` : null}
+    <${Plans} />
     <main id="main" tabindex="-1">
       <h1>${name}</h1>
       ${link === "refused" && View !== Login ? h`<${Login} />` : h`<${View} key=${path} id=${argument} />`}
     </main>
-    <${Plans} />
     <footer>gpuyard ${document.body.dataset.version}${" - "}<a href="/metrics" data-load>metrics</a>${" - "}<a
       href="/page/licences.txt" data-load>licences</a></footer>`;
 }

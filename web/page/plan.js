@@ -1,20 +1,26 @@
 // The plan before every change: what it is about, what the daemon says would happen, the command that
-// does the same. Nothing happens before the button; Esc changes nothing.
+// does the same. Nothing happens before the button; Esc changes nothing. What was done last stands over
+// the page, with what takes it back.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Do } from "./parts.js";
 import { h } from "./view.js";
 
 const kPause = 300;
 let show = () => {};
 export const open_plan = (action) => show(action);
 
-// The one dialog of the page.
+// The one dialog of the page, and the last change.
 export function Plans() {
   const [action, set] = useState(null);
+  const [done, set_done] = useState(null);
   show = set;
-  return action && h`<${Plan} action=${action} close=${() => set(null)} />`;
+  return h`<div role="status" class="last">${done && h`<p>Done: ${done.words}
+      ${done.undo ? h`<span class="undo">To undo it: <${Do} action=${{ ...done.undo, title: "Undo" }} /></span>` : null}
+      <button type="button" onClick=${() => set_done(null)} aria-label="Put this line away">×</button></p>`}</div>
+    ${action && h`<${Plan} action=${action} close=${() => set(null)} finish=${set_done} />`}`;
 }
 
-function Plan({ action, close }) {
+function Plan({ action, close, finish }) {
   const dialog = useRef(null);
   const fields = action.fields ?? [];
   const [values, set_values] = useState(Object.fromEntries(fields.map(({ name, value }) => [name, value])));
@@ -41,7 +47,11 @@ function Plan({ action, close }) {
     if (busy) return;
     set_busy(true);
     try {
-      await action.act(values);
+      const answer = await action.act(values);
+      finish({
+        words: [action.title, action.about.split(":")[0], typeof answer === "string" ? answer : ""].filter(Boolean).join(", "),
+        undo: action.undo?.(values, answer),
+      });
       close();
     } catch (why) {
       set_error(why.message);

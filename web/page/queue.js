@@ -1,9 +1,12 @@
 // Who has GPUs, who waits and why, who uses some without asking, and what is held back.
+import { useEffect } from "preact/hooks";
 import { claim, release, uncordon } from "./acts.js";
 import { gib, since, span } from "./format.js";
 import { Command, Do, Table } from "./parts.js";
 import { h } from "./view.js";
-import { useYard } from "./yard.js";
+import { learn_leases, useYard } from "./yard.js";
+
+const kEvery = 5000;
 
 const gpus_of = ({ gpus }) => gpus.map(({ index }) => index).join(", ");
 const who = ({ user, uid }) => user ?? (uid === null ? "–" : String(uid));
@@ -11,6 +14,10 @@ const kilojoules = (use) => (use ? `${(use.energy_mj / 3.6e9).toFixed(2)} kWh` :
 
 export function Queue() {
   const { leases, queue } = useYard();
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || learn_leases(), kEvery);
+    return () => clearInterval(timer);
+  }, []);
   if (!queue) return h`<p class="quiet">asking…</p>`;
   const held = leases.filter(({ state }) => state !== "waiting");
   return h`
@@ -50,7 +57,8 @@ export function Queue() {
         ["Command", (one) => one.command],
         ["GiB", (one) => gib(one.memory_bytes), "figure"],
         ["For", (one) => span(one.age_s), "figure"],
-        ["What to do", (one) => (one.resolve ? h`<${Command} line=${one.resolve} />` : "")],
+        // A process of a machine is adopted on that machine: the daemon takes no token for it.
+        ["What to do", (one) => h`<${Command} line=${one.resolve} />`],
       ]} /></section>
     <section><h2>Held back</h2>
     <${Table} caption="GPUs that are handed out to nobody" empty="Every GPU may be leased."

@@ -9,6 +9,7 @@ const kPoints = 60; // of a small line: a minute
 const kLate = 5000; // without a row of columns: what is shown is old
 const kTogether = 200; // changes that come so close together are asked about once
 const kDayEvery = 300000;
+const kLeasesEvery = 60000; // no event tells of a process that uses a GPU without asking
 
 export const yard = {
   link: "starting", // starting | live | away | refused
@@ -119,7 +120,7 @@ function soon(name, load) {
     }, kTogether),
   );
 }
-const learn_leases = () =>
+export const learn_leases = () =>
   soon("leases", async () => {
     const [leases, queue] = await Promise.all([ask("/api/gpu/leases"), ask("/api/gpu/queue")]);
     yard.leases = leases.leases;
@@ -195,7 +196,9 @@ function take(name, data) {
 
 export function start() {
   follow(take);
-  setInterval(() => !document.hidden && yard.link === "live" && learn_today(), kDayEvery);
+  const regularly = (learn, every) => setInterval(() => !document.hidden && yard.link === "live" && learn(), every);
+  regularly(learn_today, kDayEvery);
+  regularly(learn_leases, kLeasesEvery);
   // A stream that hangs tells nothing: look at the clock.
   setInterval(() => yard.link === "live" && is_late() && changed(), kLate);
 }
