@@ -122,13 +122,25 @@ class Page:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def picture(self, path, width, height, dark=False):
-        """A screenshot as PNG."""
+    def look(self, width, height, dark=False):
+        """A screen of this size, whose user likes it dark or light."""
         self.call("Emulation.setDeviceMetricsOverride",
                   {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         self.call("Emulation.setEmulatedMedia",
                   {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+
+    def picture(self, path, width, height, dark=False):
+        """A screenshot as PNG."""
+        self.look(width, height, dark)
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", {})["data"]))
+
+    def key(self, name):
+        """Presses a key, as the keyboard sends it."""
+        code, text = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Home": (36, "")}.get(
+            name, (ord(name.upper()[0]), name))
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code,
+                                                 **({"text": text} if kind == "keyDown" and text else {})})
 
     def type(self, selector, text):
         """Puts text into a field, as if it was typed."""

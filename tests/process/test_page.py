@@ -1,7 +1,9 @@
 """The pages in a real browser: what they show, ask for and complain of."""
 
 import gzip
+import itertools
 import json
+import os
 import random
 import re
 import subprocess
@@ -13,6 +15,7 @@ import proofs
 import pytest
 from chromium import Chromium
 from net_yard import NetYard
+from program import PATIENCE, PROGRAM
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = "pages in Chromium"
@@ -92,6 +95,18 @@ def test_the_first_load_is_small(shared):
     assert sum(packed.values()) <= 70_000, packed
 
 
+def findings(page):
+    """What axe finds."""
+    return page.evaluate_later(
+        "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(({violations}) =>"
+        " violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html.slice(0, 200)).join(' ')))")
+
+
+def bring_axe(page):
+    axe = (ROOT / "build/web/node_modules/axe-core/axe.min.js").read_text()
+    page.evaluate("var module = undefined; " + axe + "; 0")
+
+
 def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_property):
     record_property("contract", "E12")
     yard = shared("--simulate", "8")
@@ -100,15 +115,13 @@ def test_every_page_shows_itself_and_asks_nobody_else(shared, open_page, record_
     origin = f"http://127.0.0.1:{yard.port}/"
     page.evaluate("window.violations = []; addEventListener('securitypolicyviolation',"
                   " (event) => violations.push(event.violatedDirective))")
-    axe = (ROOT / "build/web/node_modules/axe-core/axe.min.js").read_text()
-    page.evaluate("var module = undefined; " + axe + "; 0")
-    for path in VIEWS:
+    bring_axe(page)
+    for path, width, dark in itertools.product(VIEWS, (1280, 360), (False, True)):
+        page.look(width, 720, dark)
         lead(page, path)
         page.wait_for("!document.body?.innerText.includes('asking…')")
-        found = page.evaluate_later(
-            "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(({violations}) =>"
-            " violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html.slice(0, 200)).join(' ')))")
-        assert found == [], f"{path}: {found}"
+        assert findings(page) == [], f"{path} {width} px {'dark' if dark else 'light'}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than {width} px"
     assert [url for url in page.requests if not url.startswith(origin)] == []
     assert page.evaluate("violations") == []
     # The audit is refused to who is nobody, and the browser's console says so.
@@ -163,23 +176,27 @@ def test_what_is_shown_comes_from_the_address_alone(shared, open_page):
     drawn = random.Random(17)
     shown = ("JSON.stringify([document.querySelector('#filter')?.value, document.querySelector('h1').textContent,"
              " [...document.querySelectorAll('main tbody tr')].map((row) => [row.cells[0].textContent,"
-             " row.getAttribute('aria-current')]), [...document.querySelectorAll('select')].map((one) => one.value)])")
+             " row.getAttribute('aria-current')]), [...document.querySelectorAll('select')].map((one) => one.value), document.querySelector('#filter-error')?.textContent,"
+             " document.querySelector('.past')?.textContent.split(',')[0]])")
     led = open_page(yard)
     shows_live(led)
-    for _ in range(10):
-        path = drawn.choice(["/", "/", "/gpu/3", "/usage"])
-        state = {"/": {"f": drawn.choice(["", "gpu>2", "h100 & gpu!=4"]), "sort": drawn.choice(["", "-gpu", "gpu"]),
-                       "gpu": drawn.choice(["", "5"])},
-                 "/gpu/3": {"t": drawn.choice(["", "1h", "7d"])},
-                 "/usage": {"t": drawn.choice(["", "30d"]), "by": drawn.choice(["", "day", "gpu"])}}[path]
+    opened = led.another(f"http://127.0.0.1:{yard.port}/queue")
+    at = yard.get("/api/gpu/snapshot").json()["taken_at"]
+    for _ in range(50):
+        path = drawn.choice(["/", "/", "/", "/gpu/3", "/usage"])
+        state = {"/": {"f": drawn.choice(["", "gpu>2", "h100 & gpu!=4", "(gpu<2 | gpu>5) & !why~lost", "gpu>>1"]),
+                       "sort": drawn.choice(["", "-gpu", "gpu"]), "gpu": drawn.choice(["", "5", "0"]),
+                       "at": drawn.choice(["", "", at])},
+                 "/gpu/3": drawn.choice([{"t": ""}, {"t": "1h"}, {"t": "7d"}, {"from": at, "to": at[:-1] + "9Z"}]),
+                 "/usage": {"t": drawn.choice(["", "30d"]), "by": drawn.choice(["", "day", "gpu", "lease"])}}[path]
         query = urllib.parse.urlencode({name: value for name, value in state.items() if value})
         address = f"{path}?{query}" if query else path
         lead(led, address)
-        opened = led.another(f"http://127.0.0.1:{yard.port}{address}")
-        shows_live(opened)
+        load(opened, f"http://127.0.0.1:{yard.port}{address}")
         for page in (led, opened):
-            page.wait_for("!document.body.innerText.includes('asking…') && document.querySelector('main tbody tr')"
-                          if path != "/gpu/3" else "!document.body.innerText.includes('asking…')")
+            page.wait_for(f"location.href.endsWith({json.dumps(address)}) && !document.body.innerText.includes('asking…')"
+                          " && (document.querySelector('main tbody tr') || document.querySelector('#filter-error')?.textContent"
+                          " || location.pathname === '/gpu/3')")
         assert led.evaluate(shown) == opened.evaluate(shown), address
 
 
@@ -268,6 +285,13 @@ def log_in(page, token):
     shows_live(page)
 
 
+def load(page, url):
+    """Loads another document into the tab."""
+    page.evaluate("window.old = true")
+    page.call("Page.navigate", {"url": url})
+    page.wait_for("!window.old && document.querySelector('nav')")
+
+
 def lead(page, path):
     """Leads the open page to another address of its own."""
     page.evaluate(f"history.pushState(null, '', {json.dumps(path)}); dispatchEvent(new PopStateEvent('popstate')); 0")
@@ -330,6 +354,54 @@ def test_the_last_change_can_be_undone(https_page):
     acknowledged = yard.daemon.get("/api/gpu/alerts").json()["alerts"][0]["acknowledged"]
     assert acknowledged["note"] == "the GPU is replaced"
     assert "delivered within" in act(page, "Test")
+
+
+def test_a_gpu_is_capped_with_the_keyboard_alone(https_page):
+    page, yard, _ = https_page
+    focused = "document.activeElement.textContent || document.activeElement.name"
+
+    def tab_to(wanted):
+        for _ in range(120):
+            if page.evaluate(focused) == wanted and page.evaluate("document.activeElement !== document.body"):
+                assert page.evaluate("document.activeElement.matches(':focus-visible') &&"
+                                     " getComputedStyle(document.activeElement).outlineStyle") == "solid", wanted
+                return
+            page.key("Tab")
+        pytest.fail(f"Tab never came to {wanted}")
+
+    def write(text):
+        page.evaluate("document.activeElement.select()")
+        page.call("Input.insertText", {"text": text})
+    bring_axe(page)
+    page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 2")
+    page.key("j")
+    page.wait_for("location.search === '?gpu=0' && document.querySelector('tr[aria-current]')")
+    page.key("j")
+    page.wait_for("location.search === '?gpu=1'")
+    tab_to("Cap")
+    page.key("Enter")
+    page.wait_for("document.querySelector('dialog[open]')")
+    page.key("Escape")
+    page.wait_for("!document.querySelector('dialog')")
+    tab_to("Cap")
+    page.key("Enter")
+    page.wait_for("document.querySelector('dialog[open]')")
+    tab_to("watts")
+    write("450")
+    page.wait_for("document.querySelector('dialog .planned')?.textContent === '700 W now, 450 W then'")
+    assert findings(page) == []
+    tab_to("proof")
+    write("1")
+    page.key("Enter")
+    page.wait_for("document.querySelector('.last p')?.innerText.includes('700 W before, 450 W now')")
+    tab_to("Undo")
+    page.key("Enter")
+    page.wait_for("document.querySelector('dialog .planned')?.textContent === '450 W now, 700 W then'")
+    assert findings(page) == []
+    tab_to("Do it")
+    page.key("Enter")
+    page.wait_for("document.querySelector('.last p')?.innerText.includes('450 W before, 700 W now')")
+    assert [one["outcome"] for one in yard.daemon.get("/api/gpu/manage/audit", unix=True).json()["entries"][-2:]] == ["done"] * 2
 
 
 def test_only_an_administrator_resets_a_gpu(https_page):
@@ -427,12 +499,45 @@ def test_a_gpu_that_is_lost_keeps_its_row_and_is_told_once(daemon, open_page):
     assert page.evaluate(told) == 1
 
 
-def key(page, name, code=0):
-    """A key, as the keyboard sends it."""
-    for kind in ("keyDown", "keyUp"):
-        page.call("Input.dispatchKeyEvent", {
-            "type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code,
-            **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {})})
+def test_a_hidden_tab_tells_once_when_a_claim_gets_its_gpus(daemon, run, open_page):
+    yard = daemon("--simulate", "1")
+    page_or_skip(yard)
+
+    def lease(*words):
+        done = run("lease", *words, GPUYARD_SOCKET=yard.socket)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    yard.sim("load", "--gpu", "0", "idle")
+    first = json.loads(lease("take", "--ttl", "1h", "--json"))["lease"]["id"]
+    waiting = subprocess.Popen([PROGRAM, "lease", "take", "--ttl", "1h"], env={**os.environ, "GPUYARD_SOCKET": yard.socket},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        page = open_page(yard, "/queue")
+        page.evaluate("window.told = []; Object.defineProperty(window, 'Notification', {value: class {"
+                      " static permission = 'default';"
+                      " static async requestPermission() { return (this.permission = 'granted'); }"
+                      " constructor(title, {body}) { told.push(`${title}: ${body}`); } }}); 0")
+        button = "[...document.querySelectorAll('button')].find((one) => one.textContent === 'tell me')"
+        page.wait_for(button)
+        page.evaluate(f"{button}.click()")
+        page.wait_for("document.querySelector('button[aria-pressed=true]')?.textContent === 'you will be told'")
+        page.hide()
+        while not any(url.endswith("samples=none") for url in page.requests):
+            page.listen(1)
+        assert page.evaluate("told.length") == 0
+        lease("release", first)
+        page.wait_for("told.length > 0")
+        assert waiting.wait(PATIENCE) == 0
+    finally:
+        waiting.kill()
+        waiting.wait()
+    got = yard.get("/api/gpu/leases").json()["leases"][0]["id"]
+    lease("release", got)
+    page.listen(2)
+    assert page.evaluate("told") == [f"It is your turn: You have GPU 0 (lease {got})."]
+    page.call("Page.bringToFront")
+    page.wait_for("document.querySelector('main').innerText.includes('No GPU is leased.')")
+    shows_live(page)
 
 
 def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
@@ -442,11 +547,30 @@ def test_what_happened_to_a_gpu_stands_over_its_charts(daemon, open_page):
     page = open_page(yard, "/gpu/1")
     page.wait_for("document.querySelector('.lane .mark.critical title')?.textContent.includes('Xid 48')")
     page.evaluate("document.querySelector('.lanes').focus()")
-    key(page, "Home", 36)
+    page.key("Home")
     page.wait_for("document.querySelector('.happened .spoken').textContent.includes('Xid 48')")
     page.evaluate("[...document.querySelectorAll('button')].find((one) => one.textContent === 't as a table').click()")
     page.wait_for("document.querySelector('.happened tbody')?.innerText.includes('critical: GPU 1: Xid 48')")
     assert page.complaints == []
+
+
+def test_hours_of_the_week_that_nobody_knows_are_no_zeros(shared, open_page):
+    page = open_page(shared("--simulate", "8"))
+    shows_live(page)
+    # Two GPUs from Wednesday, 7 January 2026, 10:00 on, by the browser's clock; one hour of it by one alone.
+    page.evaluate("""window.honest = fetch; window.fetch = async (url, options) => !url.includes('metrics=util&')
+        ? honest(url, options) : Response.json({series: [[20, null, 0], [40, 91, null]].map((mean) => (
+            {first_ms: new Date(2026, 0, 7, 10).getTime(), step_ms: 3600000, mean}))}); 0""")
+    lead(page, "/usage")
+    page.wait_for("document.querySelectorAll('.week .heat-box').length === 168")
+    known = "[...document.querySelectorAll('.week .heat-box:not(.hunknown) title')].map((one) => one.textContent)"
+    assert page.evaluate(known) == ["Wednesday 10:00: 30 %", "Wednesday 11:00: 91 %", "Wednesday 12:00: 0 %"]
+    page.key("t")
+    page.wait_for("document.querySelector('figure table')")
+    cells = "[...document.querySelectorAll('figure tbody tr')].map((row) => [...row.cells].map((one) => one.textContent))"
+    rows = page.evaluate(cells)
+    assert rows[2] == ["Wednesday", *["–"] * 10, "30", "91", "0", *["–"] * 11]
+    assert all(cell == "–" for row in rows[:2] + rows[3:] for cell in row[1:])
 
 
 def test_a_hidden_tab_reads_nothing_and_comes_back(daemon, open_page):
@@ -464,3 +588,43 @@ def test_a_hidden_tab_reads_nothing_and_comes_back(daemon, open_page):
     shows_live(page)
     page.listen(3)
     assert page.received > 0
+
+
+def test_ten_thousand_processes_leave_the_page_quick(daemon, open_page):
+    yard = daemon("--simulate", "1")
+    page_or_skip(yard)
+    yard.sim("attach", "--synthetic", "10000", "--gpu", "0", "--vram", "1M")
+    page = open_page(yard, "/gpu/0")
+    page.wait_for("[...document.querySelectorAll('caption')].some((one) => one.textContent.includes('there are more'))")
+    assert page.evaluate("document.querySelectorAll('main tr').length") < 300
+    assert page.evaluate("document.querySelectorAll('.lane .mark').length") <= 200
+    shows_live(page)
+    page.call("Performance.enable")
+    metrics = {one["name"]: one["value"] for one in page.call("Performance.getMetrics")["metrics"]}
+    assert metrics["JSHeapUsedSize"] < 25 * 2**20
+
+
+def test_a_link_to_a_moment_shows_the_numbers_of_that_moment(shared, open_page):
+    """The daemon is as old as the tests before are long: minutes, in a whole run."""
+    yard = shared("--simulate", "8")
+    page = open_page(yard)
+    shows_live(page)
+    page.evaluate("window.links = []; Object.defineProperty(navigator, 'clipboard',"
+                  " {value: {writeText: async (text) => { links.push(text); }}}); 0")
+    numbers = "[...document.querySelectorAll('table.gpus td.figure')].map((one) => one.textContent).join(' ')"
+    page.key("s")
+    page.wait_for("links.length === 1")
+    link = page.evaluate("links[0]")
+    moment = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)["at"][0]
+    kept = yard.get("/api/gpu/history?metrics=power&since=1h&points=20000").json()["series"][0]
+    oldest = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(kept["first_ms"] / 1000 + 3))
+    for at in (moment, oldest):
+        shown = []
+        for _ in range(2):
+            load(page, link.replace(urllib.parse.quote(moment, safe=""), urllib.parse.quote(at, safe="")))
+            page.wait_for("document.querySelectorAll('table.gpus tbody tr').length === 8")
+            shown.append(page.evaluate(numbers))
+        assert shown[0] == shown[1]
+        then = yard.get(f"/api/gpu/snapshot?at={at}").json()["devices"]
+        for device in then:
+            assert f"{device['readings']['power_draw_w']:.0f} of" in shown[0]

@@ -8,6 +8,7 @@ takes the pictures of docs/ instead.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from chromium import Chromium  # noqa: E402
 WATCHED = 20  # seconds of an open page
 SETTLED = 65  # seconds until the daemon has judged each GPU by a whole minute
 HIDDEN = 8    # seconds until a hidden tab has given up its stream
+DAY = 86400   # seconds of the recording that the heap is watched over, played SPEED times as fast
+SPEED = 1000
 LIVE = "document.querySelector('header .good')?.textContent === 'live'"
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
@@ -107,6 +110,53 @@ def measure(program):
                 page.received = 0
                 yield f"hidden tab, {gpus} GPUs", processor(page, WATCHED), "% of a core", 0.05
                 yield f"stream of a hidden tab, {gpus} GPUs", page.received / WATCHED / 1000, "kB/s", 0
+    yield "heap, growth over a replayed day", growth_over_a_day(program), "MiB", 1
+
+
+def record_a_day(program, place):
+    """A recording of a simulated day: of a world that runs SPEED times too fast, and then made as long."""
+    environment = {**os.environ, "HOME": str(place), "XDG_RUNTIME_DIR": str(place), "GPUYARD_SIM_WORLD": str(place / "world")}
+    library = Path(program).parent / "sim/libnvidia-ml.so.1"
+    subprocess.run([program, "sim", "start", "--gpus", "8", "--load", "mixed", "--speed", str(SPEED)], env=environment,
+                   check=True, stdout=subprocess.DEVNULL)
+    try:
+        subprocess.run([program, "record", place / "fast.rec", "--local", "--nvml", library, "--interval", "500ms",
+                        "--for", f"{DAY / SPEED:.0f}s"], env=environment, check=True, stderr=subprocess.DEVNULL)
+    finally:
+        subprocess.run([program, "sim", "stop"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    with open(place / "day.rec", "w", encoding="utf-8") as day:
+        for line in (place / "fast.rec").read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            if "t_ms" in entry:
+                entry["t_ms"] *= SPEED
+            day.write(json.dumps(entry) + "\n")
+    return place / "day.rec"
+
+
+def heap(page):
+    """MiB that are in use once the rubbish is gone."""
+    for _ in range(3):
+        page.call("HeapProfiler.collectGarbage")
+    return metrics(page)["JSHeapUsedSize"] / 2**20
+
+
+def growth_over_a_day(program):
+    """MiB that the heap grows by while a day is replayed and all views are opened in turn."""
+    def turn(page):
+        for path in ("/", "/gpu/0", "/queue", "/alerts", "/usage", "/gpu/1"):
+            page.evaluate(f"history.pushState(null, '', '{path}'); dispatchEvent(new PopStateEvent('popstate')); 0")
+            page.listen(1.5)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        recording = record_a_day(program, Path(place))
+        with Yard(program, "--replay", recording, "--replay-speed", str(SPEED)) as yard, Chromium(Path(place)) as browser:
+            page = browser.open(yard.url + "/")
+            page.wait_for(LIVE)
+            page.call("Performance.enable")
+            turn(page)  # each view has made what it keeps
+            began, before = time.monotonic(), heap(page)
+            while time.monotonic() < began + DAY / SPEED - 15:
+                turn(page)
+            return heap(page) - before
 
 
 def show(browser, url, path, name, into, both=False):
@@ -118,6 +168,16 @@ def show(browser, url, path, name, into, both=False):
         for dark in (False, True):
             if both or dark == (width > 1000):
                 page.picture(into / f"{name}_{width}_{'dark' if dark else 'light'}.png", width, height, dark)
+
+
+def as_others_see(browser, url, path, name, into):
+    """One page as people see it who tell colours apart in other ways."""
+    page = browser.open(url + path)
+    page.wait_for("document.querySelector('main h1')")
+    page.listen(3)
+    for kind in ("protanopia", "deuteranopia", "tritanopia", "achromatopsia"):
+        page.call("Emulation.setEmulatedVisionDeficiency", {"type": kind})
+        page.picture(into / f"{name}_{kind}.png", 800, 500)
 
 
 def pictures(program, into):
@@ -132,6 +192,10 @@ def pictures(program, into):
                 show(browser, yard.url, path, name, into)
             past = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 30))
             show(browser, yard.url, f"/?at={past}", "past", into)
+            show(browser, yard.url, "/usage", "usage", into)
+            yard.run("sim", "inject", "--gpu", "2", "--xid", "48")
+            time.sleep(3)
+            as_others_see(browser, yard.url, "/gpu/2", "one_gpu", into)
             yard.run("sim", "inject", "--gpu", "3", "--lost")
             time.sleep(5)
             show(browser, yard.url, "/?gpu=3", "lost", into)

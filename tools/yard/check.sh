@@ -42,6 +42,19 @@ check_public_headers() {
   doxygen tools/check/Doxyfile
 }
 
+# The script of the pages, by TypeScript's checker: a program of its own, which needs no Node.
+check_page_types() {
+  local state checker
+  state=$(<build/web/state)
+  if [[ $state != ready* ]]; then
+    record_proof "types of the pages" "skipped (no npm, or its registry does not answer)"
+    return
+  fi
+  checker=$(compgen -G 'build/web/node_modules/@typescript/*/lib/tsc')
+  "$checker" -p web/tsconfig.json
+  record_proof "types of the pages" ran
+}
+
 check_tools() {
   python3 -m pytest -q -p no:cacheprovider tools
 }
@@ -97,6 +110,7 @@ check_everything() {
   stage "public headers" check_public_headers
   stage "tools" check_tools
   stage "web assets" prepare_web
+  stage "page types" check_page_types
   build_and_test asan asan reports
   if stage_failed "asan build"; then
     skip_stage "contract" "no tests ran" # the reports there are of another run

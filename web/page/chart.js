@@ -44,6 +44,7 @@ function plot_of(node, { unit, points, cap, bound, zoom, range }) {
   const line = colour("--line");
   const grid = { stroke: colour("--grid"), width: 1 };
   const axis = { stroke: colour("--quiet"), grid, ticks: grid };
+  /** @type {import("uplot").Series[]} */
   const series = [
     {},
     { stroke: line, width: 0, points: { show: false } },
@@ -51,12 +52,13 @@ function plot_of(node, { unit, points, cap, bound, zoom, range }) {
     { stroke: line, width: 1.5, points: { show: false } },
   ];
   if (cap) series.push({ stroke: colour("--cap"), width: 1.5, dash: [6, 4], points: { show: false } });
+  /** @type {import("uplot").Options} */
   const options = {
     width: node.clientWidth,
     height: kHigh,
     legend: { show: false },
     cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false } },
-    scales: { x: { time: true, range }, y: { range: (_, low, high) => [0, bound || Math.max(1, high * 1.1)] } },
+    scales: { x: { time: true, range }, y: { range: (_, _low, high) => [0, bound || Math.max(1, high * 1.1)] } },
     axes: [{ ...axis, values: times }, { ...axis, size: 60, values: (_, marks) => marks.map((mark) => `${mark} ${unit}`) }],
     series,
     bands: [{ series: [1, 2], fill: colour("--band") }],

@@ -1,9 +1,11 @@
 // The stream of events, one for all tabs of this browser: the tab that holds a lock reads it and
 // hands each event round. A tab that is hidden for a while gives the lock back; where all are hidden
-// nothing is read. A browser without locks (plain HTTP from another machine) has a stream a tab.
+// nothing is read, but events without samples by a tab that waits for one. A browser without locks
+// (plain HTTP from another machine) has a stream a tab.
 import { authorisation, on_token } from "./api.js";
 
 const kUrl = "/api/gpu/events?samples=columns";
+const kQuietUrl = "/api/gpu/events?samples=none";
 const kHiddenFor = 5000;
 const kFirstPause = 500;
 const kLongestPause = 10000;
@@ -32,16 +34,17 @@ async function* events_of(body) {
 const pause = (ms, signal) =>
   new Promise((go_on) => {
     const timer = setTimeout(go_on, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), go_on()), { once: true });
+    signal.addEventListener("abort", () => (clearTimeout(timer), go_on(null)), { once: true });
   });
 
 // Calls tell(name, data) with each event, with "away" and why while there is no stream, and with
-// "refused" where a token is needed.
-export function follow(tell) {
+// "refused" where a token is needed. `waits()`: whether this tab needs events while it is hidden.
+export function follow(tell, waits) {
   const channel = "BroadcastChannel" in window ? new BroadcastChannel("gpuyard-events") : null;
   let running = null; // an AbortController: ends the wait for the lock, and the stream
   let leading = false;
   let hiding = 0;
+  let quiet = false; // what runs is the stream of a hidden tab
   let last_id = "";
   let known = {}; // the last resync and columns, for a tab that comes later
 
@@ -62,26 +65,35 @@ export function follow(tell) {
     if (known.columns) channel.postMessage(known.columns);
   });
 
-  async function read(signal) {
+  // Of a hidden tab. A resync of this stream has other fields: what changed meanwhile is asked for,
+  // and so is all the rest when the tab is seen again.
+  function take_quietly(event) {
+    if (event.name !== "resync") return take(event);
+    last_id = event.id;
+    known = {};
+    tell("load", null);
+  }
+
+  async function read(signal, url = kUrl, deliver = hand) {
     let wait = kFirstPause;
     while (!signal.aborted) {
       let why = "the daemon has ended the stream";
       try {
         const headers = authorisation();
         if (known.resync && last_id) headers["Last-Event-ID"] = last_id;
-        const answer = await fetch(kUrl, { headers, signal });
+        const answer = await fetch(url, { headers, signal });
         if (answer.status === 401 || answer.status === 403) {
-          hand({ name: "refused", data: (await answer.json()).error.message });
+          deliver({ name: "refused", data: (await answer.json()).error.message });
           return;
         }
         if (!answer.ok) throw new Error(`the daemon answers ${answer.status}`);
         wait = kFirstPause;
-        for await (const event of events_of(answer.body)) hand(event);
+        for await (const event of events_of(answer.body)) deliver(event);
       } catch (error) {
         why = error.message;
       }
       if (signal.aborted) return;
-      hand({ name: "away", data: why });
+      deliver({ name: "away", data: why });
       await pause(wait, signal);
       wait = Math.min(wait * 2, kLongestPause);
     }
@@ -104,14 +116,28 @@ export function follow(tell) {
     running?.abort();
     running = null;
     leading = false;
+    quiet = false;
+  }
+  // The lock is for tabs that are seen.
+  function hide() {
+    end();
+    tell("away", "this tab was hidden");
+    if (!waits()) return;
+    quiet = true;
+    running = new AbortController();
+    read(running.signal, kQuietUrl, take_quietly);
   }
   function look() {
     clearTimeout(hiding);
     if (document.hidden) {
-      hiding = setTimeout(() => (end(), tell("away", "this tab was hidden")), kHiddenFor);
-    } else if (!running) {
-      begin();
+      hiding = setTimeout(hide, kHiddenFor);
+      return;
     }
+    if (quiet) {
+      end();
+      tell("away", "this tab was hidden");
+    }
+    if (!running) begin();
   }
   document.addEventListener("visibilitychange", look);
   addEventListener("pagehide", end);

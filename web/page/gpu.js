@@ -1,11 +1,11 @@
 // One GPU: what it did in a range of time, who was on it, and what happened to it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { cap, cordon, reset, restore } from "./acts.js";
 import { may_act } from "./api.js";
 import { Chart } from "./chart.js";
 import { day_and_clock, gib, kilowatts, percent, seconds_of, span } from "./format.js";
 import { Lane, marks_of } from "./lane.js";
-import { Answer, Command, Do, Table } from "./parts.js";
+import { Answer, AsTable, Command, Do, Table, useTableKey } from "./parts.js";
 import { go, parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
 import { holder_of, useAnswer, useYard, yard } from "./yard.js";
@@ -62,16 +62,6 @@ function One({ series, axis, cap, zoom, as_table }) {
     bound=${series.metric === "utilization_gpu_percent" ? 100 : series.bound ? in_unit(series.bound) : null} />`;
 }
 
-function useTableKey() {
-  const [as_table, set] = useState(false);
-  useEffect(() => {
-    const press = ({ key, target }) => key === "t" && !target.matches?.("input, select") && set((now) => !now);
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, []);
-  return [as_table, set];
-}
-
 // What is set otherwise than the driver would, and who wanted it.
 function Settings({ gpu }) {
   const managed = useAnswer(`/api/gpu/manage/${gpu.uuid}`, {}, kSoonest);
@@ -118,7 +108,7 @@ export function Gpu({ id }) {
         ${kSpans.map((value) => h`<option value=${value} selected=${!from && value === t}>${value}</option>`)}</select></label>
       ${from ? h`<button type="button" onClick=${() => set_parameters({ from: "", to: "" })}>live</button>
         <strong class="past">${day_and_clock(Date.parse(from))} to ${day_and_clock(Date.parse(to))}</strong>` : null}
-      <button type="button" aria-pressed=${as_table} onClick=${() => set_table(!as_table)}><kbd>t</kbd> as a table</button>
+      <${AsTable} as_table=${as_table} set=${set_table} />
       <button type="button" onClick=${() => go("/")}>all GPUs</button>
     </form>
     <${Answer} answer=${history}>${(data) => {

@@ -16,7 +16,7 @@ export function Login() {
   }
   const submit = async (event) => {
     event.preventDefault();
-    take_token(new FormData(event.target).get("token").trim());
+    take_token(String(new FormData(event.target).get("token")).trim());
     try {
       await ask("/api/gpu/leases");
       if (location.pathname === "/login") go("/");

@@ -53,6 +53,7 @@ function Heat({ value, most, text }) {
   return h`<span class=${`heat h${level}`}>${text}</span>`;
 }
 
+/** @returns {any[]} each: [field, title, cell(row), class] */
 const columns = (many, past, lines) => [
   ["gpu", "GPU", (row) => h`<a href=${`/gpu/${row.gpu}`}>${row.gpu}</a>`, "figure"],
   ["model", "Model", (row) => row.model.replace(/^NVIDIA /, ""), "model"],
@@ -78,7 +79,7 @@ function sorted(rows, sort) {
   const unknown = (value) => value === null || value === undefined || value === "";
   return rows.toSorted((a, b) => {
     const [one, other] = [a[field], b[field]];
-    if (unknown(one) || unknown(other)) return unknown(one) - unknown(other); // those last, either way
+    if (unknown(one) || unknown(other)) return Number(unknown(one)) - Number(unknown(other)); // those last, either way
     return way * (one < other ? -1 : one > other ? 1 : 0);
   });
 }

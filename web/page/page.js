@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Alerts } from "./alerts.js";
 import { Audit } from "./audit.js";
-import { kilowatts, money, number } from "./format.js";
+import { kilowatts, money, number, seconds_of } from "./format.js";
 import { Gpu } from "./gpu.js";
 import { Help } from "./help.js";
 import { Login } from "./login.js";
@@ -81,7 +81,7 @@ function useKeys(toggle_help) {
       const place = "12345".indexOf(key);
       if (place >= 0) return go(kViews[place][0]);
       const act = {
-        "/": () => document.querySelector("#filter")?.focus(),
+        "/": () => document.getElementById("filter")?.focus(),
         "?": toggle_help,
         s: copy_link,
         L: () => set_parameters({ at: "" }),
@@ -99,8 +99,14 @@ function useKeys(toggle_help) {
 // A link to this moment: it shows the same tomorrow.
 async function copy_link() {
   const moment = new URL(location.href);
+  const now = yard.t || Date.now();
   if (location.pathname === "/" && !parameter("at")) {
-    moment.searchParams.set("at", new Date(yard.t || Date.now()).toISOString());
+    moment.searchParams.set("at", new Date(now).toISOString());
+  }
+  if (location.pathname.startsWith("/gpu/") && !parameter("from")) {
+    moment.searchParams.set("from", new Date(now - (seconds_of(parameter("t")) ?? 900) * 1000).toISOString());
+    moment.searchParams.set("to", new Date(now).toISOString());
+    moment.searchParams.delete("t");
   }
   await navigator.clipboard?.writeText(moment.href).catch(() => {});
 }

@@ -1,5 +1,5 @@
 // Small parts that several views draw.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { may_act } from "./api.js";
 import { open_plan } from "./plan.js";
 import { h } from "./view.js";
@@ -40,3 +40,17 @@ export function Table({ caption, columns, rows, empty, key_of }) {
       </tbody>
     </table></div>`;
 }
+
+// Whether charts are shown as tables: the key `t`, and a button.
+export function useTableKey() {
+  const [as_table, set] = useState(false);
+  useEffect(() => {
+    const press = ({ key, target }) => key === "t" && !target.matches?.("input, select") && set((now) => !now);
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+  return [as_table, set];
+}
+
+export const AsTable = ({ as_table, set }) =>
+  h`<button type="button" aria-pressed=${as_table} onClick=${() => set(!as_table)}><kbd>t</kbd> as a table</button>`;

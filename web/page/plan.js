@@ -6,7 +6,7 @@ import { Do } from "./parts.js";
 import { h } from "./view.js";
 
 const kPause = 300;
-let show = () => {};
+let show = (_action) => {};
 export const open_plan = (action) => show(action);
 
 // The one dialog of the page, and the last change.

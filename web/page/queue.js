@@ -1,7 +1,8 @@
 // Who has GPUs, who waits and why, who uses some without asking, and what is held back.
-import { useEffect } from "preact/hooks";
+import { useEffect, useReducer } from "preact/hooks";
 import { claim, release, uncordon } from "./acts.js";
 import { gib, since, span } from "./format.js";
+import { can_notify, is_watched, unwatch, watch } from "./notify.js";
 import { Command, Do, Table } from "./parts.js";
 import { h } from "./view.js";
 import { learn_leases, useYard } from "./yard.js";
@@ -11,6 +12,18 @@ const kEvery = 5000;
 const gpus_of = ({ gpus }) => gpus.map(({ index }) => index).join(", ");
 const who = ({ user, uid }) => user ?? (uid === null ? "–" : String(uid));
 const kilojoules = (use) => (use ? `${(use.energy_mj / 3.6e9).toFixed(2)} kWh` : "–");
+
+function TellMe({ lease }) {
+  const [, redraw] = useReducer((turn) => turn + 1, 0);
+  const watched = is_watched(lease);
+  const press = async () => {
+    if (watched) unwatch(lease);
+    else await watch(lease);
+    redraw(null);
+  };
+  if (!can_notify()) return h`<span class="quiet">this browser shows no notifications of this page</span>`;
+  return h`<button type="button" aria-pressed=${watched} onClick=${press}>${watched ? "you will be told" : "tell me"}</button>`;
+}
 
 export function Queue() {
   const { leases, queue } = useYard();
@@ -30,6 +43,7 @@ export function Queue() {
         ["Since", (lease) => since(lease.asked), "figure"],
         ["About", (lease) => span(lease.place?.expected_s), "figure"],
         ["Why", (lease) => lease.place?.text ?? ""],
+        ["When it is their turn", (lease) => h`<${TellMe} lease=${lease} />`],
         ["Give up", (lease) => h`<${Do} action=${release(lease)} />`],
       ]} />
     <p>To run something on two: <${Command} line="gpuyard run -n 2 -- python3 train.py" /></p>

@@ -35,7 +35,7 @@ export function useAddress() {
 
 // A click on a link of this page.
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href^='/']");
+  const link = /** @type {any} */ (event.target).closest?.("a[href^='/']");
   const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
   if (!link || !plain || link.hasAttribute("download") || link.dataset.load !== undefined) return;
   event.preventDefault();

@@ -1,8 +1,9 @@
 // Who used how much of the GPUs, and what it cost.
 import { dash, gib, number, seconds_of } from "./format.js";
-import { Answer, Table } from "./parts.js";
+import { Answer, AsTable, Table, useTableKey } from "./parts.js";
 import { parameter, set_parameters } from "./url.js";
 import { h } from "./view.js";
+import { Week } from "./week.js";
 import { useAnswer } from "./yard.js";
 
 const kEvery = 60000;
@@ -22,13 +23,15 @@ function Share({ part, whole }) {
 export function Usage() {
   const t = seconds_of(parameter("t")) ? parameter("t") : "7d";
   const by = kKinds.includes(parameter("by")) ? parameter("by") : "user";
+  const [as_table, set_table] = useTableKey();
   const question = { since_s: seconds_of(t), by };
   const usage = useAnswer("/api/gpu/usage", question, kEvery);
   return h`
     <form class="choices" onSubmit=${(event) => event.preventDefault()}>
       <${Choice} name="t" label="In the last" values=${kSpans} now=${t} />
       <${Choice} name="by" label="by" values=${kKinds} now=${by} />
-      <a href=${`/api/gpu/usage?${new URLSearchParams({ ...question, format: "csv" })}`} data-load download="usage.csv">CSV</a>
+      <a href=${`/api/gpu/usage?${new URLSearchParams({ since_s: String(question.since_s), by, format: "csv" })}`} data-load download="usage.csv">CSV</a>
+      <${AsTable} as_table=${as_table} set=${set_table} />
     </form>
     <${Answer} answer=${usage}>${(data) => {
       const rows = [...data.rows, { ...data.unleased, key: "without a lease" }];
@@ -49,5 +52,6 @@ export function Usage() {
         ${data.rows_left_out ? h`<p>${data.rows_left_out} more rows are in the CSV.</p>` : null}
         ${data.notes.map((note) => h`<p class="quiet">${note}</p>`)}
         ${rows.some((row) => row.estimate) ? h`<p class="quiet">Cost and CO₂ are estimates: energy times the price and the grams per kWh of the configuration.</p>` : null}`;
-    }}<//>`;
+    }}<//>
+    <${Week} t=${t} as_table=${as_table} />`;
 }

@@ -3,6 +3,7 @@
 import { useEffect, useReducer, useState } from "preact/hooks";
 import { ask, has_token } from "./api.js";
 import { follow } from "./feed.js";
+import { is_watching, look_at, look_at_waiting } from "./notify.js";
 
 const kEvents = 50; // that are kept to be shown
 const kPoints = 60; // of a small line: a minute
@@ -125,6 +126,7 @@ export const learn_leases = () =>
     const [leases, queue] = await Promise.all([ask("/api/gpu/leases"), ask("/api/gpu/queue")]);
     yard.leases = leases.leases;
     yard.queue = queue;
+    look_at_waiting(queue.waiting);
   });
 const learn_alerts = () => soon("alerts", async () => (yard.alerts = await ask("/api/gpu/alerts")));
 const learn_today = () =>
@@ -167,7 +169,8 @@ const kTake = {
   device({ at, index, severity, text }) {
     note(at, severity, index === null ? text : `GPU ${index}: ${text}`);
   },
-  lease() {
+  lease(lease) {
+    look_at(lease);
     learn_leases();
   },
   load: learn_leases,
@@ -195,7 +198,7 @@ function take(name, data) {
 }
 
 export function start() {
-  follow(take);
+  follow(take, is_watching);
   const regularly = (learn, every) => setInterval(() => !document.hidden && yard.link === "live" && learn(), every);
   regularly(learn_today, kDayEvery);
   regularly(learn_leases, kLeasesEvery);
